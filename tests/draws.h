@@ -1,5 +1,5 @@
-// The random numbers of tests: from a seeded generator, or from the bytes of a
-// fuzzer and, after these, from a generator.
+// Random numbers for tests. They come from a seeded generator, or from the
+// bytes of a fuzzer and, after these, from a generator.
 #ifndef SHARDC_TESTS_DRAWS_H_
 #define SHARDC_TESTS_DRAWS_H_
 
@@ -19,7 +19,7 @@ class Draws {
   }
 
   explicit Draws(uint64_t seed) : random_(seed) {}
-  // The caller keeps `bytes` alive.
+  // `bytes` must outlive this object.
   explicit Draws(std::string_view bytes)
       : bytes_(bytes), random_(bytes.size()) {}
 

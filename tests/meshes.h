@@ -9,7 +9,8 @@
 
 namespace shardc {
 
-// Returns the mesh with these axes, whose sizes multiply to its devices.
+// Returns a mesh with these axes. Its number of devices is the product of their
+// sizes.
 inline Mesh MeshOf(std::vector<MeshAxis> axes) {
   Mesh out;
   for (const MeshAxis& axis : axes) out.devices *= axis.size;

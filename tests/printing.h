@@ -1,4 +1,4 @@
-// How doctest prints the values that a failed check compared.
+// Defines how doctest prints the values that a failed check compared.
 //
 // doctest by itself prints `{?}` for a structure, an address for a pointer to
 // text and a number for an enumerator. Every value that a check stringifies is
@@ -7,8 +7,8 @@
 // so no check can fail with `{?}`. Example: CHECK(x == y) of two axes prints
 // `{"tp", 4, kAuto} == {"tp", 8, kAuto}`.
 //
-// A class with private members gets a function `std::string Printed(const T&)`
-// in its own namespace, or is a friend of none and listed at the end of this
+// For a class with private members, define `std::string Printed(const T&)` in
+// the namespace of the class, or add the class to the list at the end of this
 // file.
 #ifndef SHARDC_TESTS_PRINTING_H_
 #define SHARDC_TESTS_PRINTING_H_
@@ -39,7 +39,8 @@ template <typename T>
 doctest::String Text(const T& value);
 }  // namespace printing
 
-// Has to be defined before doctest's header, whose templates use it.
+// This must be defined before doctest's header is included, because its
+// templates use it.
 #define DOCTEST_STRINGIFY(...) ::printing::Text(__VA_ARGS__)
 #include <doctest/doctest.h>
 
@@ -60,7 +61,7 @@ constexpr std::string_view Described() {
   return text.find('(') == 0 ? "" : text.substr(text.rfind(':') + 1);
 }
 
-// Returns the enumerator's name, empty if it is none of the first 128 values.
+// Returns the enumerator's name; empty if the value is not among the first 128.
 template <typename E>
 std::string_view EnumeratorName(E value) {
   static constexpr auto kNames = []<size_t... kI>(std::index_sequence<kI...>) {
@@ -124,7 +125,7 @@ void WithFields(const T& x, F&& f) {
 #undef SHARDC_FIELDS
 }
 
-// Appends each value with a comma between two of them, within the brackets.
+// Appends values, separated by commas, between brackets.
 class List {
  public:
   List(std::string* out, const char* brackets)
@@ -191,8 +192,8 @@ concept IsSmartPointer = requires(const T& x) {
   { x.get() } -> std::convertible_to<const void*>;
 };
 
-// What doctest itself prints well: numbers, its own types, what can be
-// streamed.
+// Prints values that doctest itself prints well: numbers, its own types, and
+// types that can be streamed.
 template <typename T>
 void PrintByDoctest(std::string* out, const T& value) {
   using doctest::toString;
@@ -281,7 +282,7 @@ void Print(std::string* out, const T& value, bool nested) {
   } else if constexpr (std::is_convertible_v<const T&, int64_t>) {
     Print(out, static_cast<int64_t>(value), nested);
   } else if constexpr (!std::equality_comparable<T> || std::input_iterator<T>) {
-    // Such a value cannot be compared, so a check can only be about its
+    // Such values cannot be compared, so a check can only be about their
     // presence or position.
     *out += doctest::toString<T>().c_str();
   } else {

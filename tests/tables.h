@@ -1,5 +1,5 @@
-// Tables of cases in files of testdata/tables, for rooms whose inputs and
-// results are texts:
+// Runs tests whose cases are listed in files of testdata/tables, where inputs
+// and results are texts:
 //
 //   == a pattern of two names
 //   -- format: flax
@@ -8,10 +8,11 @@
 //   -- result
 //   rule ^w$ [a]
 //
-// A case has a title and parts, each on its line or on the lines below it. The
-// part `result` is compared with what the test computes of the others. With
-// SHARDC_WRITE_TABLES set, the test writes the results into the file instead,
-// to be read before they are committed.
+// A case has a title and parts. The text of a part follows its name on the same
+// line or is on the lines below it. The part `result` is compared with the text
+// that the test computes from the other parts. If SHARDC_WRITE_TABLES is set,
+// the test writes the computed texts into the file instead; review them before
+// they are committed.
 #ifndef SHARDC_TESTS_TABLES_H_
 #define SHARDC_TESTS_TABLES_H_
 
@@ -30,7 +31,7 @@ namespace shardc {
 class TableCase {
  public:
   std::string title;
-  // The name and text of a part; `inline_text` is set if both are on one line.
+  // A part's name and text. `inline_text` is set if both are on one line.
   struct Part {
     std::string name, text;
     bool inline_text = false;
@@ -43,7 +44,7 @@ class TableCase {
     }
     return nullptr;
   }
-  // Empty if the case has no such part.
+  // Returns the text of a part; empty if the case has no such part.
   std::string Text(std::string_view name) const {
     const Part* part = Find(name);
     return part == nullptr ? std::string() : part->text;
@@ -93,7 +94,8 @@ inline void WriteTable(const std::string& path, const std::string& head,
   }
 }
 
-// Reports the first line that differs.
+// Checks that two texts are equal. Only the first line that differs is
+// reported.
 inline void CheckSameLines(const std::string& found,
                            const std::string& expected) {
   size_t begin = 0;
@@ -112,8 +114,8 @@ inline void CheckSameLines(const std::string& found,
   CHECK(line_of(found) == line_of(expected));
 }
 
-// Checks every case of testdata/tables/`name`; `result` computes a case's text,
-// which ends with a line break.
+// Checks every case of testdata/tables/`name`. `result` is a function that
+// computes the result of a case, a text that ends with a line break.
 template <class Result>
 void CheckTable(const std::string& name, const Result& result) {
   const char* root = std::getenv("SHARDC_SOURCE_ROOT");

@@ -30,7 +30,7 @@ class TemporaryFolder {
   std::string operator/(std::string_view name) const {
     return (path_ / name).string();
   }
-  // Makes the folders on the way; returns the file's path.
+  // Writes a file, and makes the folders that its path needs. Returns its path.
   std::string Write(std::string_view name, std::string_view bytes) const {
     const std::filesystem::path path = path_ / name;
     std::filesystem::create_directories(path.parent_path());
@@ -42,7 +42,7 @@ class TemporaryFolder {
     out << std::ifstream(path_ / name, std::ios::binary).rdbuf();
     return out.str();
   }
-  // Of its own entries.
+  // Returns the number of entries directly in the folder.
   size_t Count() const {
     return static_cast<size_t>(
         std::distance(std::filesystem::directory_iterator(path_),

@@ -4,10 +4,10 @@
 // is a tuple that repeats the operands:
 //
 //   %s = (f32[4], f32[8]) all-gather-start(%x), replica_groups={{0,1},{2,3}}
-//   x is f32[4]: each device of a group of 2 sends 16 bytes
+//   %x is f32[4]: each device of a group of 2 sends 16 bytes
 //
-// The bytes of one run of each collective are computed first, then how often
-// each computation runs (audit/runs.h), then the report.
+// The bytes that one run of each collective sends are computed first, then how
+// often each computation runs (audit/runs.h). The report has their products.
 #include "audit/audit.h"
 
 #include <algorithm>
@@ -43,8 +43,8 @@ constexpr Opcode kOpcodes[] = {
     {"collective-permute", Collective::kPpermute},
     {"collective-broadcast", Collective::kBroadcast},
 };
-// Pipelines send with a pair of `send` and `recv`, which is a permute unless it
-// is marked as a transfer to the host.
+// A `send` paired with a `recv` is how pipelines write a permute. A `send` that
+// is marked as a transfer to the host is not a collective.
 constexpr Opcode kSend = {"send", Collective::kPpermute};
 constexpr std::string_view kSendPairs = "_xla_send_recv_source_target_pairs";
 
@@ -78,7 +78,7 @@ bool IsHostTransfer(const hlo::Instruction& at) {
 }
 
 // Returns whether an instruction of this opcode can be a collective or a
-// transfer to the host.
+// transfer to the host, so that only such instructions are read in full.
 bool MayMatter(std::string_view opcode) {
   constexpr std::string_view kOthers[] = {"send", "recv", "infeed", "outfeed",
                                           "custom-call"};
@@ -86,7 +86,8 @@ bool MayMatter(std::string_view opcode) {
          CollectiveOf(opcode) != nullptr;
 }
 
-// A collective that computations of the program run, with one run's bytes.
+// A collective in a computation that the entry reaches, with the bytes that one
+// run of it sends.
 struct Found {
   Node node = 0;
   Block block = 0;
@@ -245,7 +246,8 @@ class Auditor {
     std::string_view list = at.operands;
     size_t index = 0;
     for (std::string_view item; hlo::NextItem(list, item); ++index) {
-      // The further operands of these opcodes are offsets, sizes and tokens.
+      // The further operands of these opcodes are buffers of results, offsets,
+      // sizes and tokens.
       const bool first_only = found.opcode == &kSend || found.opcode->at_most;
       if (index > 0 && first_only) break;
       const Node node = nodes[index];
@@ -257,7 +259,8 @@ class Auditor {
         if (array.bits > 0) found.operands.push_back({std::move(array), node});
       }
     }
-    // The operands of an all-to-all, one for each peer, count as one array.
+    // An all-to-all may have one operand for each peer. Together they count as
+    // one array.
     if (found.kind == Collective::kAllToAll && found.operands.size() > 1) {
       Join(found.operands);
     }
@@ -282,16 +285,17 @@ class Auditor {
     const int64_t n = found.members->size;
     if (found.kind == Collective::kPpermute)
       return bytes * found.members->edges;
-    // Assumes a broadcast in a ring of chunks: each member passes on all chunks
-    // but its own.
+    // A broadcast is assumed to be a ring that passes on chunks: each member
+    // sends all chunks but one.
     if (found.kind == Collective::kBroadcast) {
       return AllToAllSent(bytes.value(), n);
     }
     return BusiestSent(found.kind, elements.value(), width, n);
   }
 
-  // The instruction whose metadata describe a collective: itself, or the
-  // fusion or the asynchronous start around it.
+  // Returns the metadata that describe a collective: its own, or those of the
+  // fusion or asynchronous start that runs its computation, if its own name no
+  // source line.
   std::string_view DescribedBy(const Found& found) const {
     const std::string_view own = MetadataOf(graph_.At(found.node));
     const Call* call = graph_.CallOf(found.block);
@@ -337,9 +341,9 @@ class Auditor {
     }
   }
 
-  // If the trace of an operand ends before a parameter of the entry, for
-  // example at a value that a loop updates in each iteration, the operand's
-  // shape decides which parameter it is.
+  // The trace of an operand may end before a parameter of the entry, for
+  // example at a value that a loop updates in each iteration. The parameter is
+  // then found by the operand's shape.
   Moved MovedBy(const Found& found, const Found::Operand& operand, Phase phase,
                 int64_t runs) {
     const Value source = tracer_.SourceOf({operand.node, {}});

@@ -25,11 +25,12 @@
 
 namespace shardc::audit {
 
-// The part of a training step that an operation belongs to, from its name.
+// The part of a training step that an operation belongs to. It is read from the
+// operation's name (audit/origin.h).
 enum class Phase : uint8_t { kNone, kForward, kBackward, kRecomputed };
 std::string_view PhaseName(Phase phase);  // "forward"; empty for kNone
 
-// What one operand of a collective sends. Sizes are those of all its runs.
+// The traffic of one operand of a collective, summed over all its runs.
 struct Traffic {
   Collective kind = Collective::kAllGather;
   bool at_most = false;  // a ragged exchange sends up to `sent`
@@ -48,7 +49,8 @@ struct Traffic {
   std::optional<double> seconds;  // without a profile or named axes: nullopt
 };
 
-// A place in the program that a total depends on.
+// A remark names an instruction because of which a total of the report is only
+// a bound.
 struct Remark {
   std::string name;  // of the instruction
   hlo::SourceLine line;

@@ -16,7 +16,8 @@
 namespace shardc::audit {
 namespace {
 
-// Adds to a sum, and keeps the name of what sends the most of it.
+// Adds up bytes, and keeps the name of the traffic that contributes most of
+// them.
 class Summer {
  public:
   explicit Summer(Sums::Part& part) : part_(part) {}

@@ -14,11 +14,12 @@
 
 namespace shardc::audit {
 
-// The sums that budgets limit. They do not refer to the program.
+// The sums that a budget's limits apply to. They do not refer to the program,
+// so they may outlive it.
 struct Sums {
   struct Part {
     int64_t bytes = 0;
-    std::string most;  // "up f32[32,64] at model.py:28": what sends most of it
+    std::string most;  // the largest sender: "up f32[32,64] at model.py:28"
   };
   std::map<Route, Part> routes;
   Part total, activations_gathered;

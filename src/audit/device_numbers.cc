@@ -47,8 +47,8 @@ std::optional<int64_t> Apply(std::string_view opcode, int64_t a, int64_t b) {
   return std::nullopt;
 }
 
-// Returns the number of elements of the first array of a type; nullopt if it
-// overflows.
+// Returns the number of elements of an instruction's result; nullopt if the
+// result is not a single array, is empty, or has too many elements for 64 bits.
 std::optional<int64_t> ElementsOf(const hlo::Instruction& at) {
   const auto arrays = hlo::ArraysOf(at.type);
   if (arrays.size() != 1) return std::nullopt;
@@ -193,8 +193,8 @@ std::optional<AxisGroup> DeviceNumbers::SliceAxes(Node slice,
   if (known) {
     return mesh_.Parts(*known) == parts && parts > 1 ? known : std::nullopt;
   }
-  // The position is unknown. The slice has axes only if a single subset of
-  // `among` has as many parts as the operand has slices.
+  // The position cannot be evaluated. The axes are then known only if exactly
+  // one subset of `among` has as many parts as the operand has slices.
   std::optional<AxisGroup> only;
   for (size_t chosen = 1;
        chosen < (size_t{1} << std::min<size_t>(among.size(), 16)); ++chosen) {

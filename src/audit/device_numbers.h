@@ -20,10 +20,10 @@ class DeviceNumbers {
       : graph_(graph), tracer_(tracer), mesh_(mesh) {}
 
   // Returns the mesh axes along which the position of a `dynamic-slice`
-  // differs, in the mesh's order: each device takes its shard over them. If the
-  // position depends on the device in a way that cannot be evaluated, the axes
-  // are those of `among` whose sizes make up the slice. Returns nullopt if the
-  // axes do not make up the slice, or are not known.
+  // differs, in the mesh's order; each device takes its shard over these axes.
+  // If the position cannot be evaluated, returns the one subset of `among`
+  // whose sizes multiply to the number of slices. Returns nullopt if no such
+  // axes are found.
   std::optional<AxisGroup> SliceAxes(Node slice, const AxisGroup& among);
 
  private:

@@ -1,14 +1,14 @@
 // Compares the collectives of a compiled program with those of a plan's step
-// program. Both sides are folded to counts by size:
+// program. Both sides are reduced to counts of collectives by size:
 //
 //   plan     all_gather fsdp  8 KiB: linear up x4, linear down x4
 //   program  all_gather fsdp  8 KiB: up x4 (one in a loop over 4 layers),
 //                             down x4, up x4 again in the backward pass
 //   ->       extra: up, 4 times, 32 KiB
 //
-// For each difference a reason is then searched for: a finding at the same
-// line, an argument that is sharded in another way, or the same elements among
-// the collectives that the other side lacks.
+// Then a reason is searched for each difference: a finding at the same source
+// line, an argument whose sharding differs from the plan, or a collective of
+// only the other side that moves the same elements.
 #include "audit/difference.h"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ constexpr int64_t kNumberBytes = 8;  // held by a device
 
 using RouteKey = std::pair<Collective, std::string>;
 
-// Runs of the same size of one side in a route, for one tensor.
+// The runs that one side has for one tensor, of one size and route.
 struct Piece {
   Phase phase = Phase::kNone;
   int64_t count = 0;  // left to match
@@ -36,7 +36,7 @@ struct Piece {
   const Sending* sending = nullptr;
 };
 
-// By bytes of one run.
+// The pieces of both sides of a route, by the bytes of one run.
 struct Sides {
   std::map<int64_t, std::vector<Piece>> planned, compiled;
 };
@@ -50,8 +50,8 @@ std::string OverOf(const Sending& one) {
   return one.named ? AxesText(one.axes) : one.from->members->text;
 }
 
-// Subtracts the runs that both sides have from the counts of both: those of the
-// same phase only, or of any phase.
+// Matches runs of both sides: subtracts from both counts the runs that both
+// have. With `same_phase`, only runs of the same phase match.
 void Match(std::vector<Piece>& planned, std::vector<Piece>& compiled,
            bool same_phase) {
   for (Piece& one : planned) {
@@ -94,8 +94,8 @@ class Comparison {
         {one.phase, one.layers, &one, nullptr});
   }
 
-  // Returns the bytes that one run would send if the program had the step's
-  // dtype.
+  // Returns the bytes that one run would send if floating-point elements had
+  // the step's dtype. Integers keep their width.
   int64_t BytesOf(const Sending& one) const {
     return one.Sent(one.integral ? one.bits : 8 * step_.element_bytes);
   }
@@ -209,8 +209,9 @@ class Comparison {
                              const Unmatched& one, Collective kind,
                              bool same_axes) const {
     for (const Unmatched& other : among) {
-      // A collective over other axes is the same value only if it runs as often
-      // and moves a weight or a sum.
+      // A collective over other axes is taken for the same one only if it runs
+      // as often and, for a gather, if it moves a weight: gathers of different
+      // activations may have equal sizes.
       const Traffic* from = one.from == nullptr ? other.from : one.from;
       const bool same_value =
           same_axes || (other.count == one.count &&

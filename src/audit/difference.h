@@ -14,7 +14,7 @@
 
 namespace shardc::audit {
 
-// The collectives for one tensor that one side has and the other lacks.
+// The collectives for one tensor that only one of the two sides has.
 struct Unmatched {
   Collective kind = Collective::kAllGather;
   std::string over;  // axes: "dp+fsdp"
@@ -25,8 +25,8 @@ struct Unmatched {
   std::string reason;             // empty: none is known
 };
 
-// All collectives of one kind over the same axes, of all layers together. Bytes
-// are those of the step's dtype, after the rewrites (equivalent.h).
+// All collectives of one kind over the same axes, summed over the layers. Bytes
+// are computed with the step's dtype, after the rewrites of equivalent.h.
 struct RouteCompared {
   Collective kind = Collective::kAllGather;
   std::string over;
@@ -40,16 +40,16 @@ struct Difference {
   std::vector<RouteCompared> routes;
   std::vector<Unmatched> missing, extra;  // most bytes first
   int64_t numbers = 0;  // sends of single numbers, which are not compared
-  // The bits of an element where the program's dtype differs from the step's; 0
-  // if it differs nowhere.
+  // The bits of an element if the program uses another dtype than the step; 0
+  // if all dtypes are equal.
   int64_t other_bits = 0;
   bool empty() const { return missing.empty() && extra.empty(); }
 };
 
-// `program` holds collectives of `report`. Collectives are matched by kind,
-// axes and size, those of the same phase first. Single numbers, such as the
-// loss, are left out, because a step program adds such numbers before it
-// reduces them.
+// `program` holds the rewritten collectives of `report`. Collectives are
+// matched by kind, axes and size, those of the same phase first. Single
+// numbers, such as the loss, are left out, because a step program adds such
+// numbers before it reduces them.
 Difference DifferenceOf(const PlannedStep& step,
                         std::span<const Sending> program, const Report& report,
                         const Drifts& drifts);

@@ -61,8 +61,8 @@ Spec Normal(const Mesh& mesh, Spec spec) {
   return spec;
 }
 
-// Returns whether the local shape, multiplied by the parts of the spec, is the
-// global shape. Without a spec only the ranks are compared.
+// Returns whether the spec's shards of the global shape have the shape of
+// `array`. Without a spec only the ranks are compared.
 bool MakesUp(const Mesh& mesh, const hlo::Array& array,
              const std::optional<Spec>& spec, const Shape& shape) {
   if (array.dims.size() != shape.size()) return false;

@@ -22,7 +22,7 @@ struct Planned {
   Spec spec;
 };
 
-// An argument that the program shards in another way than the plan.
+// An argument whose sharding in the program differs from the plan's.
 struct Drift {
   std::string argument;   // "opt_state/0/mu/layers/gate"
   std::string parameter;  // of the plan: "layers/gate"
@@ -37,10 +37,11 @@ struct Drifts {
 };
 
 // Compares each argument with the parameter that has the longest name in which
-// the argument's path ends; `/` and `.` are the same in names. The optimizer's
-// states end in the paths of their parameters, so they are compared as well.
-// Arguments of another shape, and those whose sharding is not in the text, are
-// not compared. Axes of size 1 make no difference.
+// the argument's path ends; `/` and `.` count as equal in names. The
+// optimizer's states end in the paths of their parameters, so they are compared
+// as well. Arguments whose global shape differs from the parameter's, and those
+// whose sharding is not in the text, are not compared. Axes of size 1 make no
+// difference.
 Drifts DriftsOf(const hlo::Program& program, const Mesh& mesh,
                 std::span<const Planned> plan);
 

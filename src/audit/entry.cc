@@ -5,8 +5,9 @@
 //       metadata={op_name="p['layers']['gate']"}
 //   ->  layers/gate, local shape 4 x 16 x 64
 //
-// In a loop over four layers, fsdp:2 over dimension 1, its gradient is reduced
-// with the shape 32 x 64: without dimension 0, and dimension 1 times 2.
+// With fsdp:2 over dimension 1 and a loop over the four layers, the gradient of
+// this parameter is reduced with the shape 32 x 64: dimension 0 is absent
+// inside the loop, and dimension 1 is not yet sharded.
 #include "audit/entry.h"
 
 #include <algorithm>
@@ -24,9 +25,10 @@ std::string_view WhatName(What what) {
 
 namespace {
 
-// Returns whether an argument with a path belongs to a batch and is no
-// parameter: its path begins with a batch's name, or it holds tokens. Integer
-// arrays of lower rank are not tokens, because states hold counters and keys.
+// Returns whether an argument that has a path is part of the batch: its path
+// begins with a usual name of a batch, or it holds tokens. An integer array of
+// rank 0 or 1 is not taken for tokens, because optimizer states hold counters
+// and random keys.
 bool IsOfBatch(std::string_view path, const std::vector<hlo::Array>& arrays) {
   constexpr std::string_view kNames[] = {"batch", "data", "examples", "inputs"};
   const std::string_view name = path.substr(0, path.find_first_of("[."));

@@ -29,17 +29,19 @@ class Entry {
  public:
   explicit Entry(const Graph& graph);
 
-  // Returns the name of an entry parameter: its path inside the argument that
-  // it is part of (`layers/gate` for `p['layers']['gate']`), or the argument's
-  // name. An argument without a path is an input, as are arguments whose name
-  // or dtype is a batch's: `batch['image']`, tokens. Others are parameters.
+  // Returns what an entry parameter is, and its name: its path inside the
+  // argument that it is part of (`layers/gate` for `p['layers']['gate']`), or
+  // the argument's name. An argument without a path is an input, as are
+  // arguments whose name or dtype is a batch's: `batch['image']`, tokens.
+  // Others are parameters.
   Moved Of(Node parameter) const;
   // Returns the parameter that has this local shape in a computation that runs
   // `runs` times. A computation that runs once for each entry of a parameter's
-  // first dimension (stacked layers) sees the parameter without that dimension,
-  // as a computation outside of loops may. The name is empty if several
-  // parameters have the shape or its transpose; nullopt if none has. If
-  // `sliced`, a first dimension of size 1 may be that of a layer's slice.
+  // first dimension (stacked layers) sees the parameter without that dimension;
+  // a computation outside of loops may do so too. Returns an empty name if
+  // several parameters have the shape or its transpose, and nullopt if none
+  // has. If `sliced`, a first dimension of size 1 may be the layer dimension of
+  // one layer's slice.
   std::optional<std::string> OfShape(const hlo::Array& array, int64_t runs,
                                      bool sliced = true) const;
   // Returns the parameter whose gradient has this shape before a reduction over
@@ -56,14 +58,14 @@ class Entry {
   };
   using Dims = std::vector<int64_t>;
 
-  // Sets `name` to the parameter with these dimensions, or for a matrix with
-  // these dimensions transposed. Sets it to the empty text if it already has
-  // another name.
+  // Sets `name` to the parameter that has these dimensions or, for a matrix,
+  // their transpose. Clears `name` if it already holds another parameter.
   void Look(const Dims& dims, int64_t runs, std::optional<std::string>& name,
             bool transposed = false) const;
 
   std::map<Node, Param> params_;
-  // Parameters by local shape and by the dimensions after the first.
+  // Parameters by all dimensions of their local shape, and by the dimensions
+  // after the first.
   std::map<Dims, std::vector<const Param*>> by_dims_, by_layer_;
 };
 

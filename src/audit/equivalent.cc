@@ -1,6 +1,7 @@
 // Rewrites a program's collectives. The operand of an all_reduce is a partial
-// value, which could be reduced later as well. Each partial value is moved
-// forward along its only consumer while that consumer is linear:
+// value, and a partial value can be reduced later as well, because a sum
+// commutes with linear operations. Each partial value is moved forward along
+// its only consumer while that consumer is linear:
 //
 //   %r1 = all-reduce(%dq), over tp      add: both are partial over tp
 //   %r2 = all-reduce(%dk), over tp  ->  one all_reduce over tp after %a
@@ -31,7 +32,8 @@ namespace {
 
 constexpr int kLongestChain = 64;
 
-// Instructions whose result is the same elements in another order or shape.
+// Returns whether the result holds the same elements in another order, shape or
+// dtype.
 bool IsView(std::string_view opcode) {
   constexpr std::string_view kViews[] = {"bitcast", "convert", "copy",
                                          "reshape", "transpose"};
@@ -42,7 +44,8 @@ constexpr uint8_t BitOf(Rewrite one) {
   return static_cast<uint8_t>(1U << static_cast<int>(one));
 }
 
-// An instruction and the element of its result; -1 if the result is no tuple.
+// A result of an instruction: the node, and the index of a tuple's element or
+// -1 if the result is no tuple.
 using Point = std::pair<Node, int64_t>;
 
 std::optional<int64_t> ElementOf(const Point& point) {
@@ -53,11 +56,11 @@ struct Partial {
   const Traffic* from = nullptr;
   AxisGroup axes;
   AxisGroup taken;  // each device has only its slice over these
-  // Whether an all_reduce over other axes follows the slice.
+  // Whether another all_reduce, over other axes, sums the slices.
   bool sums_slice = false;
   uint8_t rewrites = 0;
-  // The instructions that hold the value: several if fusions compute the same
-  // sum more than once.
+  // The instructions that hold this value. There are several if more than one
+  // fusion computes the same sum.
   std::vector<Point> copies;
 };
 
@@ -83,7 +86,7 @@ class Rewriter {
         Add(one);
       }
     }
-    // Moves the value that is first in the text as far as possible, then the
+    // Moves the first partial value of the text as far as possible, then the
     // next.
     std::set<size_t> waiting;
     for (size_t i = 0; i < partial_.size(); ++i) waiting.insert(i);
@@ -105,7 +108,8 @@ class Rewriter {
     return {one.node, several ? one.operand : -1};
   }
 
-  // Whether an all-reduce or a reduction applies an addition.
+  // Returns whether the function that an all-reduce or a reduction applies is
+  // an addition.
   bool Adds(Node node) const {
     const auto name = hlo::AttributeOf(graph_.At(node).attributes, "to_apply");
     if (!name) return false;
@@ -162,14 +166,14 @@ class Rewriter {
   }
 
   std::optional<int64_t> GatherElement(const Traffic& one) const {
-    // The result of an asynchronous gather is a tuple that begins with its
-    // operands, so the element number is not the operand's.
+    // The result of an asynchronous gather is a tuple that begins with the
+    // gather's operands, so an operand's number does not select its result.
     if (graph_.At(one.node).opcode.ends_with("-start")) return std::nullopt;
     return ElementOf(PointOf(one));
   }
 
-  // Goes back through instructions that only change the order or shape. Returns
-  // the value before them.
+  // Follows a value back through instructions that only change its order, shape
+  // or dtype, and returns the value before them.
   Value Shown(Value value) {
     for (int i = 0; i < kLongestChain; ++i) {
       value = tracer_.ResultOf(std::move(value));
@@ -195,8 +199,8 @@ class Rewriter {
     });
   }
 
-  // Returns the consumers of all copies of the value; nullopt if there are none
-  // or if they are not known.
+  // Returns the consumers of all copies of the value; nullopt if the value has
+  // none, or if one of them cannot be found.
   std::optional<std::vector<Uses::Consumer>> ConsumersOf(const Partial& of) {
     std::vector<Uses::Consumer> out;
     for (const Point& point : of.copies) {
@@ -220,7 +224,7 @@ class Rewriter {
   }
 
   // Moves a partial value past its consumers. Returns the index of the partial
-  // value that then holds it; nullopt if it was not moved.
+  // value that the consumers compute; nullopt if it could not be moved.
   std::optional<size_t> Move(size_t here) {
     auto consumers = ConsumersOf(partial_[here]);
     if (!consumers) return std::nullopt;
@@ -271,8 +275,8 @@ class Rewriter {
 
   void Drop(size_t here) { MoveTo(here, {}); }
 
-  // Returns the partial values that an addition adds; empty if any operand is
-  // not partial.
+  // Returns the indices of the partial values that an addition adds; an empty
+  // set if any of its operands is not partial.
   std::set<size_t> PartsOf(Node sum) {
     std::set<size_t> out;
     for (const Node operand : graph_.Operands(sum)) {
@@ -287,8 +291,8 @@ class Rewriter {
     return out;
   }
 
-  // Moves partial values past the instruction that adds them, if all are
-  // partial over the same axes.
+  // Replaces the operands of an addition by their sum, as one partial value, if
+  // all of them are partial over the same axes.
   std::optional<size_t> MoveAdded(size_t here, const std::vector<Point>& next) {
     const std::set<size_t> parts = PartsOf(next[0].first);
     if (!parts.contains(here)) return std::nullopt;
@@ -378,8 +382,8 @@ class Rewriter {
     return out;
   }
 
-  // Returns the axes by which every consumer slices the value; nullopt if a
-  // consumer needs more than a slice, or if the consumers slice by different
+  // Returns the axes over which all consumers slice the value; nullopt if a
+  // consumer uses more than a slice, or if two consumers slice over different
   // axes.
   std::optional<AxisGroup> OnlySliced(const std::vector<Point>& copies,
                                       const AxisGroup& axes, int depth) {
@@ -400,7 +404,8 @@ class Rewriter {
     return out;
   }
 
-  // Adds the collectives that reduce a partial value which is moved no further.
+  // Adds the collectives that reduce a partial value, at the point past which
+  // it cannot be moved.
   void Reduce(const Partial& partial) {
     Sending all = Begin(*partial.from);
     all.rewrites = partial.rewrites;

@@ -1,6 +1,6 @@
 // Rewrites a program's collectives into the form in which a step program counts
-// them. Each rewrite is one that later compiler passes or other back ends make
-// as well (docs/compiler.md).
+// them. Each rewrite is one that compiler passes after partitioning, or other
+// back ends, make as well (docs/compiler.md).
 #ifndef SHARDC_AUDIT_EQUIVALENT_H_
 #define SHARDC_AUDIT_EQUIVALENT_H_
 
@@ -15,11 +15,11 @@
 
 namespace shardc::audit {
 
-// `sliced`    an all_reduce of which each device uses only its slice is a
+// `sliced`    an all_reduce of which each device uses only its slice becomes a
 //             reduce_scatter;
 // `deferred`  a partial value is reduced after the operations that are linear
 //             in it;
-// `joined`    all_reduces of one value over several axes are one;
+// `joined`    all_reduces of one value over several axes become one;
 // `again`     a value that is gathered twice is gathered once;
 // `top_k`     a gather whose result is only sorted is left out.
 enum class Rewrite : uint8_t { kSliced, kDeferred, kJoined, kAgain, kTopK };
@@ -46,8 +46,9 @@ struct Sending {
   int64_t Sent(int64_t element_bits) const;
 };
 
-// `report` is the audit of the program and must have a mesh; the result refers
-// to it. Returns nullopt after a finding if the program's calls cannot be read.
+// `report` is the audit of the program and must have a mesh; the result points
+// into the report. Returns nullopt after a finding if the program's calls
+// cannot be read.
 std::optional<std::vector<Sending>> EquivalentOf(const hlo::Program& program,
                                                  const Report& report,
                                                  Findings& findings);

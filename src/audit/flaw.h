@@ -1,4 +1,5 @@
-// A flaw of a compiled program: a finding without its place in the text.
+// A finding about a compiled program. The file position is added later, because
+// it is not known here.
 #ifndef SHARDC_AUDIT_FLAW_H_
 #define SHARDC_AUDIT_FLAW_H_
 

@@ -1,13 +1,14 @@
-// Finds flaws of a program (SHD601 and following). Each rule checks one operand
-// of one collective, with the data that the report has about it, and the uses
-// of the result:
+// Finds flaws of a program (SHD601 and following). Most rules check one operand
+// of one collective, with the report's entry for the collective and with the
+// uses of its result:
 //
 //   %g = f32[8,16,64] all-gather(%h), groups over fsdp, h an activation
 //   batch axes: those over which an input's first dimension is sharded, here
 //   dp and fsdp                         ->  SHD601 at the line of %g
 //
-// Loops repeat an instruction and layers repeat a line: equal flaws are one
-// finding, with the bytes of all.
+// Flaws of one code at the same source line, and of the same parameter if one
+// is sent, are one finding, which has the sum of their bytes, because one line
+// produces an instruction for each layer.
 #include "audit/flaws.h"
 
 #include <algorithm>
@@ -54,7 +55,8 @@ class Search {
     const hlo::Program& program = graph.program();
     optimised_ = program.IsScheduled();
     // CPU and GPU back ends widen dtypes, so their optimised programs do not
-    // show the author's dtypes. A text with tiled layouts is a TPU's.
+    // show the author's dtypes. TPU back ends do not widen dtypes; a text with
+    // tiled layouts is a TPU program.
     keeps_dtypes_ = !optimised_ || program.HasTiles();
     for (const Traffic& one : report.traffic) {
       passes_ |= 1U << static_cast<int>(one.phase);
@@ -98,7 +100,8 @@ class Search {
     return arrays.empty() ? hlo::Array() : arrays[0];
   }
 
-  // The element of the collective's result that belongs to the operand.
+  // Returns the element of the collective's result that belongs to the operand;
+  // nullopt if the result is no tuple.
   std::optional<int64_t> ElementOf(const Traffic& one) const {
     const bool several = graph_.Operands(one.node).size() > 1;
     return several ? std::optional<int64_t>(one.operand) : std::nullopt;
@@ -139,7 +142,7 @@ class Search {
       Add(code::kWeightHoisted, one);
   }
 
-  // Returns whether a gather leaves the first dimension as it is.
+  // Returns whether a gather runs over another dimension than the first.
   bool KeepsFirst(const Traffic& one) const {
     const auto dims =
         hlo::AttributeOf(graph_.At(one.node).attributes, "dimensions");
@@ -147,8 +150,8 @@ class Search {
   }
 
   // Reports a gradient that is summed over an axis by which its parameter is
-  // sharded. A sum over other axes than the batch's is not the gradient of a
-  // weight but of an activation.
+  // sharded. A sum over axes that do not shard the batch is the gradient of an
+  // activation, and is not reported.
   void JudgeSum(const Traffic& one) {
     const hlo::Array array = ArrayOf(one);
     const int64_t n = one.members->size;
@@ -191,8 +194,8 @@ class Search {
     if (narrow) Add(code::kSentInWiderDtype, one, *narrow);
   }
 
-  // Whether the result has fewer bits than the operand: TPU back ends fuse the
-  // cast after a reduction with it.
+  // Returns whether the result has fewer bits than the operand, as in TPU
+  // programs, where a cast after a reduction is fused with it.
   bool IsNarrowed(const Traffic& one, int64_t bits) const {
     const auto results = hlo::ArraysOf(graph_.At(one.node).type);
     const size_t index = AsIndex(one.operand);
@@ -200,7 +203,8 @@ class Search {
            results[index].bits < bits;
   }
 
-  // The narrower type that the operand was cast from, through moves only.
+  // Returns the narrower floating-point type that the operand was cast from;
+  // nullopt if it was not cast, or if an instruction between computes.
   std::optional<std::string> NarrowerBefore(const Traffic& one, int64_t bits) {
     const auto operand = graph_.Operand(one.node, AsIndex(one.operand));
     if (!operand) return std::nullopt;
@@ -221,8 +225,8 @@ class Search {
     return std::nullopt;
   }
 
-  // Returns a text that identifies the source of an operand and the slices
-  // taken on the way from it.
+  // Returns a text that is equal for two operands only if they have the same
+  // source and the same slices are taken of it.
   std::string WayBack(const Traffic& one) {
     const auto operand = graph_.Operand(one.node, AsIndex(one.operand));
     if (!operand) return {};
@@ -259,17 +263,17 @@ class Search {
     return block;
   }
 
-  // The gathers of one part of a parameter in one phase.
+  // The gathers of the same shard of a parameter in the same phase.
   struct Gathers {
     std::set<Node> nodes;
     std::set<std::string_view> origins;  // metadata
   };
 
-  // Returns how often one part of a parameter may be gathered without a
-  // finding. A back end that does not keep a gathered weight gathers it again
-  // for the backward pass, by a copy of the same instruction. TPU programs
-  // gather under the parameter's own name, which has no phase. Both may gather
-  // once for each pass of the program.
+  // Returns how often the same shard of a parameter may be gathered without a
+  // finding. A back end that does not keep a gathered weight repeats the
+  // instruction in the backward pass, with the same metadata. TPU programs name
+  // the gather after the parameter, so it has no phase. In both cases one
+  // gather for each pass of the program is accepted.
   int64_t MostOf(const Gathers& gathers, Phase phase) const {
     const bool copies = gathers.origins.size() == 1 || phase == Phase::kNone;
     return optimised_ && copies ? std::max(1, std::popcount(passes_ & ~1U)) : 1;
@@ -331,7 +335,7 @@ class Search {
     }
   }
 
-  // "4 times in the forward pass: 96 KiB per device"
+  // Returns for example "4 times in the forward pass: 96 KiB per device".
   static std::string Often(const Found& found) {
     const std::string_view phase = PhaseName(found.most->phase);
     return Counted(found.times, "time") +

@@ -1,4 +1,5 @@
-// Finds what a compiled program does that its author probably did not intend.
+// Finds communication in a compiled program that its author probably did not
+// intend.
 #ifndef SHARDC_AUDIT_FLAWS_H_
 #define SHARDC_AUDIT_FLAWS_H_
 
@@ -16,9 +17,9 @@ namespace shardc::audit {
 struct Report;
 
 // Returns the flaws of the report's program, one for each kind, source line and
-// parameter, in the order of the text. Rules that need to know which devices a
-// mesh axis joins find nothing without a mesh, and those that compare dtypes
-// read programs right after partitioning only: back ends change dtypes.
+// parameter, in the order of the text. Rules about mesh axes find nothing
+// without a mesh. Rules about dtypes find nothing in the optimised programs of
+// CPUs and GPUs, whose back ends change dtypes.
 std::vector<Flaw> FlawsOf(const Graph& graph, Tracer& tracer,
                           const Entry& entry, const Report& report);
 

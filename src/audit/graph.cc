@@ -5,7 +5,7 @@
 //   entry: while(body=%b), fusion(calls=%f);  %b: fusion(calls=%f)
 //   ->  entry, b, f
 //
-// The functions that a reduction applies are left out: they send nothing.
+// The function that a reduction applies is left out, because it sends nothing.
 #include "audit/graph.h"
 
 #include <algorithm>
@@ -27,7 +27,8 @@ struct CallAttribute {
   std::string_view opcode, key;
   CallKind kind;
 };
-// Asynchronous updates and dones repeat the `calls` of their start.
+// Only the `-start` of an asynchronous operation is listed, because its
+// `-update` and `-done` repeat the attribute `calls`.
 constexpr CallAttribute kCallAttributes[] = {
     {"fusion", "calls", CallKind::kOnce},
     {"async-start", "calls", CallKind::kOnce},
@@ -94,10 +95,12 @@ bool Graph::AddCalls(Node node, Findings& findings) {
   return false;
 }
 
-// Kahn's algorithm over the calls that the entry reaches.
+// Sorts the computations by Kahn's algorithm over the calls that the entry
+// reaches.
 bool Graph::Sort(Findings& findings) {
   const size_t blocks = program_->computations.size();
-  // The calls are sorted by the computation that makes them.
+  // `calls_` is sorted by the calling instruction, so the calls of a
+  // computation are one range of it.
   const auto from = [&](Block block) {
     const hlo::Computation& computation = BlockAt(block);
     const auto begin =
@@ -189,8 +192,8 @@ const Graph::Links& Graph::LinksOf(Block block) const {
     }
   }
   links.first.push_back(static_cast<uint32_t>(links.operands.size()));
-  // The table of a large computation needs as much memory as its links, so it
-  // is freed.
+  // The hash table of a large computation takes as much memory as the links
+  // that were built with it, so it is freed.
   if (names_.size() > kKeptSlots) names_ = {};
   return links;
 }

@@ -36,8 +36,8 @@ struct Call {
 
 class Graph {
  public:
-  // Finds the calls. Returns nullopt after a finding (foreign-syntax) if one
-  // names a computation that the text lacks, or if computations call each
+  // Finds the calls. Returns nullopt after a finding (foreign-syntax) if a call
+  // names a computation that is not in the text, or if computations call each
   // other in a cycle. The program must outlive the graph.
   static std::optional<Graph> Of(const hlo::Program& program,
                                  Findings& findings);
@@ -49,8 +49,8 @@ class Graph {
   }
   // Returns the computation that holds an instruction.
   Block BlockOf(Node node) const;
-  // Returns the operands of an instruction. One that the text does not define
-  // is kNoNode. Constants and parameters have none.
+  // Returns the operands of an instruction. An operand that the text does not
+  // define is kNoNode. Constants and parameters have no operands.
   std::span<const Node> Operands(Node node) const;
   std::optional<Node> Operand(Node node, size_t index) const;
 
@@ -58,8 +58,8 @@ class Graph {
   std::vector<Call> CallsFrom(Node node) const;
   // Returns the first call of a computation, or null.
   const Call* CallOf(Block block) const;
-  // Returns the calls whose callers are in computations that the entry
-  // reaches, callers before those they call.
+  // Returns the calls made by computations that the entry reaches, sorted so
+  // that a computation's callers come before its own calls.
   const std::vector<Call>& calls() const { return calls_; }
   // Returns the computations that the entry reaches, callers first.
   const std::vector<Block>& order() const { return order_; }
@@ -89,8 +89,8 @@ class Graph {
   std::vector<Call> calls_;
   std::vector<Block> order_;
   std::vector<uint32_t> call_of_;  // by block, of calls_; kNoCall: none
-  // Filled for a computation when one of its operands is first looked up: most
-  // computations have nothing that is traced.
+  // The operands of a computation are resolved when one of them is first looked
+  // up, because most computations are never traced.
   mutable std::unordered_map<Block, Links> links_;
   // A hash table of the names in the computation whose operands are being read,
   // with linear probing.

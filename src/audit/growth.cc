@@ -1,11 +1,11 @@
-// Compares an audit with an earlier one. Bytes are compared by kind and
-// devices, and the part that grew most is named:
+// Compares an audit with an earlier one. Bytes are compared by kind of
+// collective and devices, and the tensor that grew most is named:
 //
 //   before   all_gather over fsdp   gate 32 KiB
 //   after    all_gather over fsdp   gate 32 KiB, activation 48 KiB
 //   ->  all_gather over fsdp grew from 32 KiB to 80 KiB, most by the activation
 //
-// An earlier audit is read from its JSON, so it needs no format of its own.
+// The earlier audit is read from the JSON that `shardc audit` printed.
 #include "audit/growth.h"
 
 #include <algorithm>
@@ -21,8 +21,8 @@ namespace {
 constexpr int64_t kSlackBytes = 4096;
 constexpr int64_t kSlackParts = 100;  // 1 %
 
-// Names a group of devices that has no axes, in the form of an audit and of its
-// JSON.
+// Names a group of devices that is not described by axes, as an audit and its
+// JSON name it.
 std::string Unnamed(int64_t size) {
   return "groups of " + std::to_string(size);
 }

@@ -18,9 +18,8 @@
 namespace shardc::audit {
 
 // A kind of collective and the devices that take part: "all_gather", "fsdp".
-// The bytes of a route do not change if the program is compiled again, by
-// another compiler version, or if collectives are combined. The number of
-// collectives does.
+// Bytes are compared by route because they stay the same if another compiler
+// version combines collectives; the number of collectives does not.
 using Route = std::pair<std::string, std::string>;
 
 // The schema of a committed summary of an audit.
@@ -57,7 +56,7 @@ struct Growth {
 
 // Returns the routes that grew, the largest growth first. A route has grown if
 // it sends more than before by over 1 % plus 4 KiB, because compilers add and
-// remove collectives of a few numbers. A route that sent nothing before has
+// remove collectives of a few scalars. A route that sent nothing before has
 // grown if it sends anything.
 std::vector<Growth> GrowthOf(const Sent& before, const Sent& after);
 

@@ -1,4 +1,6 @@
-// Compares the summary of an audit with the file that a project has committed:
+// Compares the summary of an audit with the file that a project has committed.
+// In this example the audit has new bytes and no longer has a finding, SHD604
+// of the parameter `up` in the function `keep`:
 //
 //   committed   all_gather over fsdp 160 KiB, SHD604 of up in keep
 //   compiled    all_gather over fsdp 480 KiB

@@ -17,8 +17,8 @@
 
 namespace shardc::audit {
 
-// A flaw, without what changes when source lines move or the program is
-// compiled again.
+// A flaw, reduced to the members that stay the same if source lines move or the
+// program is compiled again.
 struct LockedFlaw {
   std::string code, parameter, function;
   auto operator<=>(const LockedFlaw&) const = default;
@@ -36,7 +36,8 @@ Lock LockOf(const Report& report, bool scheduled);
 // a kind of collective over the same axes, and findings that are new or gone.
 std::vector<std::string> ChangesOf(const Lock& before, const Lock& now);
 
-// Returns nullopt after a finding (schema, number).
+// Reads a summary that WriteAuditLock (emit/audits) wrote. Returns nullopt
+// after a finding (schema, number).
 std::optional<Lock> ReadLock(const JsonDocument& document, Findings& findings);
 
 // Returns "optimised" or "partitioned".

@@ -1,8 +1,8 @@
 // Names groups of devices by mesh axes. On a mesh dp:2,tp:2 the groups
 // {0,2},{1,3} differ along dp: device 0 has the coordinates (0,0) and device 2
 // has (1,0). A set of axes names the groups if each group has one member for
-// each position along them, and all members have the same coordinates along the
-// other axes; the order of groups and of members does not matter.
+// each coordinate along these axes, and its members share their coordinates
+// along all other axes. The order of groups and of members does not matter.
 #include "audit/members.h"
 
 #include <algorithm>
@@ -25,7 +25,8 @@ std::string DevicesText(const std::vector<int64_t>& group) {
   return group.size() > kShown ? out + " ..." : out;
 }
 
-// Marks the axes along which a device's coordinates differ from the first's.
+// Marks the axes along which the coordinates of device `other` differ from
+// those of device `first`.
 void MarkDifferent(const Mesh& mesh, int64_t first, int64_t other,
                    std::vector<bool>& differs) {
   int64_t stride = 1;
@@ -36,8 +37,8 @@ void MarkDifferent(const Mesh& mesh, int64_t first, int64_t other,
   }
 }
 
-// Returns the text up to the end of the groups. It is the key of a cache, so
-// that equal groups share an entry even if the attributes after them differ.
+// Returns the part of the text that ends with the groups. It is the key of a
+// cache, so that equal groups share an entry even if other attributes follow.
 std::string_view GroupsText(std::string_view text) {
   const bool mesh = text.starts_with("mesh") || text.starts_with('@');
   std::string_view rest = text;
@@ -97,8 +98,9 @@ void MemberNames::Name(const hlo::Groups& groups, Members& out) const {
     axes.push_back(mesh_->axes[i].name);
     size *= mesh_->axes[i].size;
   }
-  // Members are distinct device numbers, so a group of this size that differs
-  // in no other axis has every position along these axes.
+  // Members are distinct device numbers that differ only along these axes. If a
+  // group has as many members as the axes have coordinates, it has each of
+  // them.
   const bool exact = std::ranges::all_of(groups, [&](const auto& group) {
     return std::ssize(group) == size &&
            std::ranges::adjacent_find(group) == group.end();

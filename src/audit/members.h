@@ -1,4 +1,5 @@
-// Which devices take part in a collective, by axes of the mesh.
+// Finds which devices take part in a collective, and the mesh axes that they
+// span.
 #ifndef SHARDC_AUDIT_MEMBERS_H_
 #define SHARDC_AUDIT_MEMBERS_H_
 
@@ -26,19 +27,22 @@ struct Members {
 // Returns the axes joined by `+`, and "none" if there are none.
 std::string AxesText(const AxisGroup& axes);
 
-// Names groups by the axes along which their members differ. The axes in the
-// text of a program are XLA's own, so the groups are expanded to device numbers
-// and compared with those of the mesh. Each distinct text is read once.
+// Names groups by the axes along which their members differ. The text of a
+// program does not have the mesh's axes, so its groups are expanded to device
+// numbers, which are compared with those of the mesh. Equal texts are read
+// once.
 class MemberNames {
  public:
   // Without a mesh, groups have no names.
   MemberNames(const Mesh* mesh, int64_t devices)
       : mesh_(mesh), devices_(devices) {}
 
-  // Reads the value of `replica_groups`, to the end of the attributes. Returns
-  // null if it cannot be read or is beyond the limit of all texts together.
+  // Reads the value of `replica_groups`; `text` may go on with further
+  // attributes. Returns null if the groups cannot be read, or if all texts read
+  // so far exceed a limit.
   std::shared_ptr<const Members> OfGroups(std::string_view text);
-  // Reads the value of `source_target_pairs`.
+  // Reads the value of `source_target_pairs`. Returns null in the same cases as
+  // OfGroups.
   std::shared_ptr<const Members> OfPairs(std::string_view text);
 
  private:

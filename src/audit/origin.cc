@@ -37,7 +37,8 @@ bool Contains(std::string_view text, std::string_view word) {
   return text.find(word) != std::string_view::npos;
 }
 
-// Removes the transformations; returns an empty view for JAX's own parts.
+// Removes the transformations around a part of a path; returns an empty view
+// for a part that JAX adds itself.
 std::string_view PlainPart(std::string_view part) {
   for (bool found = true; found;) {
     found = false;

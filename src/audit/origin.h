@@ -10,8 +10,9 @@
 
 namespace shardc::audit {
 
-// Returns the phase of an operation, which JAX's transformations in its name
-// show.
+// Returns the phase of an operation, by the parts that JAX adds to its name:
+// `rematted_computation` is recomputed, `transpose(` the backward pass, and
+// `jvp(` the forward pass. A name with none of these has no phase.
 Phase PhaseOf(std::string_view op_name);
 // Returns the named scopes around an operation, outermost first, without JAX's
 // own parts: "layer/attn" of

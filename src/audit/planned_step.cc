@@ -5,7 +5,7 @@
 //    "result": "[n,h]", "collective": "reduce_scatter", "axes": ["fsdp"],
 //    "bytes_per_device": 131072}
 //
-// This op stands for 32 reduce_scatters. A result `[]` is a single number.
+// This op stands for 32 reduce_scatters. The result `[]` is a scalar.
 #include "audit/planned_step.h"
 
 #include <algorithm>

@@ -1,12 +1,13 @@
-// Counts how often each computation runs, by two passes over the calls, so that
-// no computation is visited once per path:
+// Counts how often each computation runs. Two passes over the sorted calls are
+// enough, in place of a walk along every path from the entry:
 //
 //   callees first   the bytes that a computation sends including its callees,
 //                   to choose the branch of each conditional that sends most
 //   callers first   runs(callee) += runs(caller) * times of the call
 //
-// A loop of 4 in a loop of 3: the inner body runs 12 times, its condition,
-// which also runs before the loop ends, 15 times.
+// Example: a loop of 4 iterations inside a loop of 3. The inner body runs 12
+// times. The inner condition runs once more than its body each time, 15 times
+// in total.
 #include "audit/runs.h"
 
 #include <algorithm>
@@ -30,15 +31,16 @@ class Counting {
       Weigh(begin, end);
       end = begin;
     }
-    // They were found with callees first; the report needs the text's order.
+    // Both lists were filled with callees first, but the report lists
+    // instructions in the order of the text.
     std::ranges::sort(runs_.unknown_loops);
     std::ranges::sort(runs_.conditionals);
     runs_.of.assign(sent_.size(), Size(0));
     runs_.of[graph_.program().entry] = 1;
     for (size_t i = 0; i < calls.size(); ++i) {
       const Size caller = runs_.of[graph_.BlockOf(calls[i].from)];
-      // A branch that does not count has zero runs, even if the caller's number
-      // of runs overflows.
+      // A branch that was not chosen has zero runs, even if the number of runs
+      // of its caller overflows.
       if (times_[i].value() == 0 || caller.value() == 0) continue;
       runs_.of[calls[i].to] += caller * times_[i];
     }

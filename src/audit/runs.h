@@ -12,11 +12,11 @@ namespace shardc::audit {
 
 struct Runs {
   std::vector<Size> of;  // by computation; 0 if the entry does not reach it
-  // Loops whose bodies send bytes and run an unknown number of times; they
-  // count once.
+  // Loops that send bytes and whose number of iterations is unknown; they are
+  // counted as one iteration.
   std::vector<Node> unknown_loops;
-  // Conditionals whose branches send different bytes; the branch that sends
-  // most counts.
+  // Conditionals whose branches send different numbers of bytes; only the
+  // branch that sends most is counted.
   std::vector<Node> conditionals;
 };
 

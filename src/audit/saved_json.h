@@ -13,8 +13,8 @@
 
 namespace shardc::audit {
 
-// Adds a finding (SHD022) for the first invalid member only, so that the caller
-// may read further members before it returns.
+// Reports at most one invalid member (SHD022), so that a caller may read all
+// members first and check refused() once.
 class SavedJson {
  public:
   // `how` is the finding's help text: the command that writes the document.

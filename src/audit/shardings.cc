@@ -6,7 +6,7 @@
 //   an all-reduce of a gradient
 //     ->  the sum runs over the axes of the batch
 //   the program returns a floating scalar, and no collective runs over tp
-//     ->  nothing that the scalar depends on is sharded over tp, or its parts
+//     ->  nothing that the scalar depends on is sharded over tp, or its shards
 //         would have been gathered or reduced
 #include "audit/shardings.h"
 
@@ -74,9 +74,10 @@ void Shardings::AddBatch(Node node, const Spec& spec) {
   batch_axes_.insert(axes.begin(), axes.end());
 }
 
-// Infers the batch's axes from sums to a scalar in the forward pass. Norms of
-// gradients are sums to a scalar as well, but not in the forward pass. In a
-// program without a backward pass, operations have no phase.
+// Infers the batch's axes from sums to a scalar in the forward pass, which are
+// those of the loss: the norm of the gradients is also summed to a scalar, but
+// after the backward pass. In a program without a backward pass, operations
+// have no phase.
 void Shardings::InferBatch() {
   const bool trains = std::ranges::any_of(
       report_.traffic,
@@ -105,7 +106,9 @@ bool Shardings::MaySumOverBatch(const Traffic& sum) const {
 bool Shardings::GathersBatch(const Traffic& gather) const {
   const bool over = IsOverBatch(gather);
   if (!over || any_) return over;
-  // These sums may also run over axes that shard the sequence.
+  // Without shardings in the text, the axes of the batch are inferred from
+  // sums, which may also run over axes that shard the sequence. Only gathers of
+  // dimension 0 are certain to gather the batch.
   const auto dims =
       hlo::AttributeOf(graph_.At(gather.node).attributes, "dimensions");
   return dims == "{0}";

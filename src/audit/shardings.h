@@ -24,8 +24,8 @@ class Shardings {
   // Returns whether a sum may be that of a weight's gradient: it runs over an
   // axis that shards the batch, or the axes of the batch are not known.
   bool MaySumOverBatch(const Traffic& sum) const;
-  // Returns the axes of more than one device that shard nothing; empty if the
-  // shardings are not known.
+  // Returns the mesh axes, of size 2 or more, that shard no argument; empty if
+  // the shardings are not known.
   std::vector<const MeshAxis*> Unused() const;
   // Returns whether some loop of the program runs this many times.
   bool IsTripCount(int64_t count);

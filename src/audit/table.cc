@@ -1,5 +1,6 @@
-// Adds up the traffic of a report into rows. A row's key is the text of one
-// property, or of all properties:
+// Adds up the traffic of a report into rows. Collectives are in the same row if
+// the property that the table is made by has the same text, or in the table by
+// all properties, every property but the scope:
 //
 //   by kind   all_gather 12 times, 96 KiB; all_reduce 17 times, 265 KiB
 #include "audit/table.h"

@@ -1,6 +1,7 @@
-// Traces a collective's operand back to its origin, which is rarely the
-// operand's own instruction. A value is an instruction and a path of tuple
-// elements in its result, so that each step back is local:
+// Traces a collective's operand back to its origin, such as a parameter of the
+// entry, through instructions that only move it. A value is an instruction and
+// a path of tuple elements in its result, so each step needs one instruction
+// only. In these examples the right column is the value that a step arrives at:
 //
 //   %g = all-gather(%f)                     f
 //   %f = fusion(%e), calls=%slice_of        the root of slice_of, then its
@@ -46,9 +47,9 @@ std::optional<int64_t> IndexOf(const hlo::Instruction& element) {
   return index ? hlo::LeadingNumber(*index) : std::nullopt;
 }
 
-// Returns whether an instruction is a gather. A path that arrives at an
-// `-start` comes from its `-done`, so it numbers the results of the gather,
-// although the tuple of `-start` begins with the operands.
+// Returns whether an instruction is a gather. The tuple of an `-start` begins
+// with the gather's operands, but a path that arrives here comes from the
+// `-done`, so it counts results only.
 bool IsGather(std::string_view opcode) {
   return opcode == "all-gather" || opcode == "all-gather-start";
 }

@@ -25,18 +25,18 @@ class Tracer {
   explicit Tracer(const Graph& graph) : graph_(graph) {}
 
   // Returns the origin of a value: a parameter of the entry or of `stop`, or
-  // the result of an instruction that computes. Copies, casts, reshapes,
-  // slices, gathers, tuples and their elements are followed, also through
-  // fusions, calls and loops that leave an element unchanged.
+  // the result of an instruction that computes a new value. Copies, casts,
+  // reshapes, slices, gathers, tuples and their elements are followed, also
+  // through fusions, calls and loops that leave an element unchanged.
   Value SourceOf(Value value, std::optional<Block> stop = std::nullopt);
 
-  // Returns the instruction's result that is identical to the value. Follows
-  // tuples, elements, calls, `-done` instructions and loops that leave the
-  // value unchanged, but no instruction that changes the value.
+  // Returns the result of another instruction that is identical to the value.
+  // Follows tuples, elements, calls, `-done` instructions and loops that leave
+  // the value unchanged, but no casts, copies, slices or other changes.
   Value ResultOf(Value value);
 
-  // Returns the value one step back on the way that SourceOf follows; nullopt
-  // at its end.
+  // Returns the value one step before `value` on the path that SourceOf
+  // follows; nullopt at the origin.
   std::optional<Value> Back(const Value& value);
 
   // Returns whether a loop's body returns this element of its state unchanged.
@@ -58,8 +58,8 @@ class Tracer {
   void Charge(size_t read) { steps_left_ -= static_cast<int64_t>(read / 64); }
 
   const Graph& graph_;
-  // Limits the steps of all traces together. Without a limit, nested loops of a
-  // hostile text would be traced again from each collective.
+  // Limits the steps of all traces together. Without this limit, a hostile text
+  // with nested loops would take exponential time.
   int64_t steps_left_ = int64_t{1} << 24;
   int depth_ = 0;
   std::map<std::pair<Block, std::vector<int64_t>>, bool> unchanged_;

@@ -1,11 +1,11 @@
-// Infers how often a loop runs. Before the last passes of the compiler, the
-// text has no record of it. JAX's loops count up to a constant:
+// Infers how often a loop runs. Only the compiler's last passes record this
+// number in the text. JAX's loops count up to a constant:
 //
 //   condition: compare(element 0 of the state, constant 4), direction=LT
 //   body:      element 0 of the result = add(element 0 of the state, 1)
 //   caller:    element 0 of the operand = constant 0         ->  4 times
 //
-// Each of these may be inside a fusion.
+// Each of these instructions may be inside a fusion.
 #include <algorithm>
 
 #include "audit/trace.h"
@@ -62,8 +62,8 @@ class Counter {
     return tracer_.SourceOf(std::move(value), block);
   }
 
-  // Returns the element of the loop's state that an operand is, seen from
-  // `block`; nullopt if it is none.
+  // Returns which element of the loop's state an operand in `block` is; nullopt
+  // if the operand is not an element of the state.
   std::optional<Path> State(Node node, size_t operand, Block block) {
     const auto found = graph_.Operand(node, operand);
     if (!found) return std::nullopt;
@@ -74,8 +74,8 @@ class Counter {
     return state ? std::optional(source.path) : std::nullopt;
   }
 
-  // Returns the constant value of an operand: of a constant, or of an element
-  // of the state that starts as a constant and stays unchanged.
+  // Returns the value of an operand that is a constant, or an element of the
+  // state that starts as a constant and stays unchanged.
   std::optional<int64_t> Number(Node node, size_t operand, Block block) {
     const auto found = graph_.Operand(node, operand);
     if (!found) return std::nullopt;

@@ -18,7 +18,8 @@ namespace shardc::audit {
 namespace {
 
 constexpr int kDeepestUse = 64;
-// Instructions whose result is their operand in another shape, order or memory.
+// Instructions whose result is their operand in another shape, order, dtype or
+// memory, or gathered.
 constexpr std::string_view kMoves[] = {
     "bitcast", "copy",        "copy-start",        "copy-done",
     "reshape", "transpose",   "opt-barrier",       "optimization-barrier",
@@ -40,8 +41,8 @@ int64_t FloatBits(const hlo::Instruction& at) {
 
 }  // namespace
 
-// The first pass counts the users of each instruction, the second one stores
-// them.
+// Builds the list of users in two passes: the first pass counts the users of
+// each instruction, the second stores them.
 std::span<const Uses::User> Uses::UsersOf(Node node) {
   const Block block = graph_.BlockOf(node);
   const hlo::Computation& computation = graph_.BlockAt(block);
@@ -232,7 +233,8 @@ bool Uses::ReachOutput(Node node) {
 }
 
 bool Uses::ReachLoop(Node node, int depth) {
-  // Fusions of TPU programs hold a collective and others what comes after it.
+  // In TPU programs one fusion may hold a collective, and other fusions the
+  // operations that use its result, so the search goes on after the fusion.
   const Call* call = graph_.CallOf(graph_.BlockOf(node));
   if (call != nullptr && call->kind == CallKind::kOnce &&
       depth <= kDeepestUse) {

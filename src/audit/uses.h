@@ -35,13 +35,14 @@ class Uses {
   // followed. `element` is the number in the result's tuple; nullopt if the
   // result is no tuple.
   bool AllSlice(Node node, std::optional<int64_t> element = std::nullopt);
-  // Whether every use sorts the result or takes its largest elements.
+  // Returns whether every use sorts the result or takes its largest elements.
   bool AllSort(Node node, std::optional<int64_t> element = std::nullopt);
   // Returns whether the result, moved or fused with other work, enters a loop.
   bool ReachLoop(Node node, int depth = 0);
   // Returns whether the result is an output of the entry, possibly after moves.
   bool ReachOutput(Node node);
-  // Whether every use casts the result to a narrower floating-point type.
+  // Returns whether every use casts the result to a narrower floating-point
+  // type.
   bool AllNarrow(Node node, std::optional<int64_t> element = std::nullopt);
 
  private:
@@ -49,12 +50,13 @@ class Uses {
     Node of = 0, user = 0;
     size_t index = 0;  // of the operand
   };
-  // What one use decides: the search succeeds here, fails, or goes on to the
-  // user's uses.
+  // The decision about one use: the search succeeds here, fails, or continues
+  // with the uses of the user's result.
   enum class Verdict : uint8_t { kYes, kNo, kFollow };
   using Judge = std::function<Verdict(const Use&)>;
 
-  // Returns whether there are uses and all of them lead to kYes.
+  // Returns whether the result has uses and every search along them ends in
+  // kYes.
   bool All(Node node, std::optional<int64_t> element, const Judge& judge,
            int depth);
   bool AllOf(const Use& use, const Judge& judge, int depth);
@@ -62,10 +64,10 @@ class Uses {
                std::vector<Consumer>& out);
   bool CollectUse(const Use& use, std::optional<int64_t> element, int depth,
                   std::vector<Consumer>& out);
-  // An instruction that uses a result, and as which operand.
+  // An instruction that uses a result as its operand `index`.
   struct User {
     Node node = 0;
-    uint32_t index = 0;  // of the operand
+    uint32_t index = 0;
   };
   // The users of all instructions of a computation, in one array.
   struct Users {

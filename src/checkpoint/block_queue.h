@@ -1,5 +1,5 @@
-// Distributes the blocks of tensors among worker threads: all blocks of a
-// tensor come before the first block of the next.
+// Distributes the blocks of tensors among worker threads. All blocks of a
+// tensor are started before the first block of the next tensor.
 #ifndef SHARDC_CHECKPOINT_BLOCK_QUEUE_H_
 #define SHARDC_CHECKPOINT_BLOCK_QUEUE_H_
 
@@ -16,14 +16,15 @@
 
 namespace shardc {
 
-// `Work` is a tensor that is being copied, with its number of `blocks()`;
-// `Scratch` is the memory that a worker keeps between blocks.
+// `Work` is a tensor that is being copied, with its number of `blocks()`.
+// `Scratch` is memory that a worker reuses for all its blocks.
 template <typename Work, typename Scratch>
 class BlockQueue {
  public:
-  // Returns null if nothing of the tensor is copied. Called under a lock.
+  // Starts a tensor. Returns null if nothing of the tensor has to be copied.
+  // Called under a lock.
   using Begin = std::function<std::shared_ptr<Work>(size_t tensor)>;
-  // Returns false after a finding. Called by several threads.
+  // Copies a block. Returns false after a finding. Called by several threads.
   using Copy = std::function<bool(Work& work, int64_t block, Scratch& scratch,
                                   Findings& findings)>;
 
@@ -53,7 +54,7 @@ class BlockQueue {
     }
   }
 
-  // Returns the next block with its tensor, and null after the last.
+  // Returns the next block with its tensor, or null after the last one.
   std::pair<std::shared_ptr<Work>, int64_t> Next() {
     const std::lock_guard lock(mutex_);
     while (!stop_) {

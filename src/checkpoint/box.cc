@@ -1,11 +1,11 @@
-// Computes the part of a tensor that each device holds. Devices are numbered
-// with the last mesh axis fastest, parts with the last axis of the last
-// dimension fastest. A part's number is the sum of a device's coordinates times
-// the weights of the spec's axes; the digits of the number are the part's
-// indices along the dimensions:
+// Computes the part of a tensor that each device holds. In the numbers of
+// devices the last mesh axis is the fastest, and in those of parts the last
+// axis of the last dimension. A part's number is the sum of a device's
+// coordinates times the weights of the spec's axes. The digits of the number
+// are the part's indices along the dimensions:
 //
-//   dp 2, tp 4, [8, 6] by [tp, dp]   device 6 is (1, 2)
-//   part 2 * 2 + 1 * 1 = 5           rows 4 to 6, columns 3 to 6
+//   dp=2 tp=4, [8, 6] by [tp, dp]   device 6 is at dp=1 tp=2
+//   part 2 * 2 + 1 * 1 = 5          rows 4 and 5, columns 3 to 5
 #include "checkpoint/box.h"
 
 #include <set>
@@ -21,7 +21,7 @@ std::optional<Partition> Partition::Make(const Spec& spec, const Shape& shape,
   cut.shape_ = shape;
   cut.divisions_.assign(shape.size(), 1);
   std::set<std::string> seen;
-  // Starts at the last axis of the last dimension, whose weight is 1.
+  // The last axis of the last dimension has weight 1, so the loops start there.
   for (size_t dim = spec.size(); dim > 0;) {
     --dim;
     for (size_t i = spec[dim].size(); i > 0;) {

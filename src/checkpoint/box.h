@@ -14,8 +14,8 @@
 namespace shardc {
 
 // The distinct parts into which a spec divides a tensor, and the devices that
-// hold them. Along each dimension the parts are numbered by the coordinates of
-// the group's axes, the first axis the most significant.
+// hold them. Along each dimension, the number of a part has the coordinates of
+// the dimension's axes as digits, the first axis being the most significant.
 class Partition {
  public:
   // Returns nullopt if the spec is illegal for the shape: an axis that occurs
@@ -25,7 +25,7 @@ class Partition {
                                        const Mesh& mesh);
 
   int64_t parts() const { return parts_; }
-  // The number of the part that a device with these coordinates holds.
+  // Returns the number of the part that a device with these coordinates holds.
   int64_t PartOf(const std::vector<int64_t>& coordinates) const;
   Box BoxOf(int64_t part) const;
 

@@ -1,9 +1,9 @@
 // Copies a box of an array from the chunks that it overlaps. A chunk stays in
-// memory until all of its elements have been copied, because boxes of another
-// grid use a chunk several times:
+// memory until all of its elements have been copied or too much memory is in
+// use, because boxes of another grid use a chunk several times:
 //
-//   chunks [4, 8] and [4, 8] of w [8, 8], taken as boxes [8, 4]: the first box
-//   takes half of either chunk, and the second one the rest
+//   chunks [4, 8] and [4, 8] of w [8, 8], copied as boxes [8, 4]: the first box
+//   copies half of each chunk, and the second box the rest
 #include "checkpoint/chunk_cache.h"
 
 #include <iterator>
@@ -53,7 +53,7 @@ void ChunkCache::Shrink(const Key& key) {
   while (bytes_ > most_bytes_ && at != recent_.begin()) {
     --at;
     const auto found = entries_.find(*at);
-    // A chunk that is being decoded has no bytes yet.
+    // A chunk that is still being decoded has no bytes.
     if (*at == key || found->second->bytes == nullptr) continue;
     const Key removed = *at;
     ++at;

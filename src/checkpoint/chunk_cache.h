@@ -1,4 +1,5 @@
-// Decoded chunks of a stored tree, kept until all their elements were taken.
+// Decoded chunks of a stored tree, which are kept until all their elements have
+// been copied.
 #ifndef SHARDC_CHECKPOINT_CHUNK_CACHE_H_
 #define SHARDC_CHECKPOINT_CHUNK_CACHE_H_
 
@@ -16,14 +17,15 @@
 
 namespace shardc {
 
-// For readers that take disjoint boxes, each once, from several threads. A
-// chunk is decoded once unless more than `most_bytes` of chunks are in use.
+// A cache for readers that copy disjoint boxes, each once, from several
+// threads. A chunk is decoded only once, unless more than `most_bytes` of
+// chunks are in use.
 class ChunkCache {
  public:
   ChunkCache(const stored::Tree& tree, int64_t most_bytes)
       : tree_(tree), most_bytes_(most_bytes) {}
 
-  // Writes the elements of the box to `out` in row-major order. Returns false
+  // Copies the elements of the box to `out` in row-major order. Returns false
   // after a finding.
   bool Take(size_t array, const Box& box, char* out, Findings& findings);
 
@@ -39,8 +41,8 @@ class ChunkCache {
   std::shared_ptr<Entry> Find(const Key& key);
   std::shared_ptr<const std::string> Load(const Key& key, Entry& entry,
                                           Findings& findings);
-  // Removes the chunks used longest ago until the rest fits; never removes
-  // `key`.
+  // Removes the least recently used chunks until the others have at most
+  // `most_bytes`. Never removes `key`.
   void Shrink(const Key& key);
   void Remove(const Key& key, const Entry& entry);
 

@@ -1,9 +1,9 @@
 // Worker threads take blocks of tensors in turn. For each block, every source
-// piece is read into a buffer as one run. Each output part is then written as
-// one run: directly, if the block holds it contiguously, otherwise after its
-// rows were gathered. If only a small share of a run is needed and the rows are
-// long, the rows are read one by one instead. Arrays of stored trees are copied
-// by tree_copy.h.
+// piece is read into a buffer as one run of bytes. Each output part is then
+// written as one run: directly if it is contiguous in the block, otherwise
+// after its rows have been gathered. If only a small share of a run is needed
+// and the rows are long, the rows are read one by one instead. Arrays of stored
+// trees are copied by tree_copy.h.
 //
 //   w [8, 4] from 1 piece to 2 parts of columns: 1 read of 8 rows; rows are
 //   gathered into 2 runs of [8, 2], and each run is 1 write
@@ -29,14 +29,16 @@
 namespace shardc {
 namespace {
 
-// A block fits into a second-level cache. Tensors with many parts have larger
-// blocks, because their runs would otherwise be too short to write.
+// The bytes of a block, the unit of copying, which should fit into a
+// second-level cache. Tensors with many parts have larger blocks: otherwise
+// the bytes of a block that go to one part would be too few for a write of
+// their own.
 constexpr int64_t kBlock = int64_t{512} << 10;
 constexpr int64_t kMaxBlock = int64_t{4} << 20;
 constexpr int64_t kRunPerPart = int64_t{32} << 10;
 constexpr size_t kCacheLine = 64;
 constexpr int64_t kBuffers = 3;  // per worker: source, gathered, cast
-// The length in bytes from which a row is worth a system call.
+// The length in bytes from which on a row is read by a system call of its own.
 constexpr int64_t kLongRun = int64_t{16} << 10;
 
 // A tensor that is being copied.
@@ -48,7 +50,7 @@ struct TensorCopy {
   int64_t blocks() const { return grid.Blocks(block_bytes); }
 };
 
-// A region of a block that is read from one source.
+// The region of a block that is read from one source.
 struct SourceRead {
   size_t source = 0;
   Region region;                // one run in the source piece
@@ -85,13 +87,12 @@ class Copier {
     std::vector<char> cast;
   };
 
-  // Null if no output needs the tensor.
+  // Starts a tensor. Returns null if no output needs it.
   std::shared_ptr<TensorCopy> Begin(size_t index) {
     if (!writer_.Any(index)) return nullptr;
     const TransferTensor& tensor = transfer_.tensors[index];
     std::string why;
-    // Make succeeds, because the grid was checked when the transfer was
-    // planned.
+    // Make succeeds: the grid was checked when the transfer was planned.
     auto grid = Grid::Make(tensor, &why);
     auto work =
         std::make_shared<TensorCopy>(TensorCopy{index, std::move(*grid)});
@@ -130,9 +131,9 @@ class Copier {
   }
 
   // Returns the region of a source that is read for a block: the smallest
-  // region that is one run in the file and has all rows that the parts need.
-  // Sets `in_one` to whether the region is read in one call rather than row by
-  // row.
+  // region that is one run in the file and contains all rows that the parts
+  // need. Sets `in_one` to whether the region is read in one call instead of
+  // row by row.
   SourceRead PlanLoad(const TensorCopy& work, size_t source,
                       const Region& block,
                       const std::vector<std::pair<size_t, Region>>& parts,
@@ -156,7 +157,7 @@ class Copier {
       load.region.end = load.region.begin;
       return load;
     }
-    // The region is still one run of the file if its outermost dimension of
+    // The region remains one run of the file if the outermost dimension with
     // more than one index becomes shorter.
     for (size_t i = 0; i < hull.begin.size(); ++i) {
       if (load.region.end[i] - load.region.begin[i] == 1) continue;
@@ -208,7 +209,7 @@ class Copier {
     return true;
   }
 
-  // Copies the region's bytes in row-major order, in the source's dtype.
+  // Collects the region's bytes in row-major order, in the source's dtype.
   bool Assemble(const TensorCopy& work, const Region& region,
                 const std::vector<SourceRead>& loads, Scratch& scratch,
                 const char** out, Findings& findings) const {
@@ -279,7 +280,8 @@ class Copier {
   int64_t most_bytes_ = kMaxBlock;
 };
 
-// Opens the sources and checks that they are the files whose headers were read.
+// Opens the sources and checks that they are still the files whose headers were
+// read.
 bool OpenSources(const Transfer& transfer, std::vector<InputFile>& inputs,
                  Findings& findings) {
   for (const SourceFile& source : transfer.sources) {

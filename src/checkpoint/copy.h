@@ -1,5 +1,5 @@
 // Copies the data of a transfer: every needed source byte is read once, every
-// piece is written in long runs, and checksums are computed on the way.
+// piece is written in long runs, and checksums are computed at the same time.
 #ifndef SHARDC_CHECKPOINT_COPY_H_
 #define SHARDC_CHECKPOINT_COPY_H_
 
@@ -13,8 +13,8 @@
 
 namespace shardc {
 
-// An output's file while it is written. An output that this run does not write
-// has fd -1.
+// The file of an output while it is written. If this run does not write the
+// output, fd is -1.
 struct CopyTarget {
   int fd = -1;
   bool fresh = false;  // new and of full size, so it reads as zeros
@@ -24,14 +24,16 @@ inline constexpr int64_t kTreeBytes = int64_t{256} << 20;
 
 struct CopyOptions {
   int threads = 1;
-  // Bytes of memory for all buffers together.
+  // The bytes of memory for all buffers together.
   int64_t memory_bytes = int64_t{96} << 20;
-  // Bytes of memory for the buffers when a stored tree is copied. A single
-  // chunk that needs more exceeds the limit.
+  // The bytes of memory for all buffers when a stored tree is copied. A single
+  // chunk that needs more exceeds this limit.
   int64_t tree_bytes = kTreeBytes;
-  // Called from any thread, one call at a time, with the bytes written so far.
+  // A function that is called with the bytes written so far, by any thread.
+  // Calls are never concurrent.
   std::function<void(int64_t bytes_written)> progress;
-  // Called once per complete piece with its checksum, one call at a time.
+  // A function that is called once for each complete piece, with its checksum.
+  // Calls are never concurrent.
   std::function<bool(size_t output, size_t piece, uint32_t crc)> piece_done;
 };
 
@@ -39,9 +41,9 @@ struct CopyOptions {
 // was planned.
 void AddChanged(const std::string& path, Findings& findings);
 
-// Writes the pieces whose checksum is unknown, in all targets that have a file,
-// and sets their checksums. Findings: unreadable (also for a source that became
-// shorter or changed meanwhile), write.
+// Writes the pieces whose checksum is not known, to all targets that have a
+// file, and sets their checksums. Findings: unreadable (also for a source that
+// has become shorter or changed meanwhile), write.
 bool CopyPieces(const Transfer& transfer, const std::vector<CopyTarget>& files,
                 Checksums& checksums, const CopyOptions& options,
                 Findings& findings);

@@ -1,7 +1,7 @@
-// Divides a tensor into blocks. Dimensions that no box splits are merged into
-// the one before, and the last dimension counts bytes, so most tensors have one
-// or two dimensions. A block is a range of one dimension, the outermost of
-// which a single index fits into the bound:
+// Divides a tensor into blocks. A dimension that no box splits is merged into
+// the one before it, and the last dimension counts bytes, so most tensors have
+// one or two dimensions. A block is a range of one dimension, the outermost one
+// of which a single index is not larger than the limit:
 //
 //   [4, 6, 2] of BF16, split along its second dimension: 4 rows of 24 bytes
 //   blocks of at most 48 bytes: rows 0 and 1, rows 2 and 3
@@ -13,7 +13,7 @@
 namespace shardc {
 namespace {
 
-// Returns whether every box spans the complete dimension.
+// Returns whether every box contains the complete dimension.
 bool SpansDimension(const TransferTensor& tensor, size_t dim) {
   const auto spans = [&](const Box& box) {
     return box.shape[dim] == tensor.shape[dim];
@@ -91,8 +91,8 @@ Grid::Steps Grid::Walk(int64_t max_bytes) const {
   Steps walk;
   int64_t inner = 1;
   walk.dim = sizes_.size() - 1;
-  // Blocks split the outermost dimension of which a single index fits into
-  // `most`.
+  // Blocks are ranges of the outermost dimension of which a single index is at
+  // most `most` units.
   while (walk.dim > 0 && sizes_[walk.dim] <= most / inner) {
     inner *= std::max<int64_t>(sizes_[walk.dim], 1);
     --walk.dim;

@@ -1,10 +1,11 @@
-// A tensor of a transfer as a grid of units with as few dimensions as its
-// pieces allow, visited in blocks of bounded size.
+// A tensor of a transfer as a grid of units, with as few dimensions as its
+// pieces allow. It is copied in blocks of limited size.
 //
-// Dimensions that no piece splits are merged into the one before, so that most
-// tensors have one or two. A block fixes the leading dimensions, takes a range
-// of one and all of the following ones. Inside a block every source or output
-// piece is therefore one contiguous run of bytes in its file.
+// A dimension that no piece splits is merged into the one before it, so that
+// most tensors have one or two. A block has one index of each leading
+// dimension, a range of one dimension, and all of the following ones. Inside a
+// block every source or output piece is therefore one contiguous run of bytes
+// in its file.
 #ifndef SHARDC_CHECKPOINT_GRID_H_
 #define SHARDC_CHECKPOINT_GRID_H_
 
@@ -20,7 +21,8 @@ namespace shardc {
 
 class Grid {
  public:
-  // Returns nullopt if a piece starts or ends inside a byte; `why` names it.
+  // Returns nullopt if a piece starts or ends inside a byte; `why` then names
+  // the piece.
   static std::optional<Grid> Make(const TransferTensor& tensor,
                                   std::string* why);
 
@@ -31,7 +33,8 @@ class Grid {
   const std::vector<Region>& sources() const { return sources_; }
   const std::vector<Region>& parts() const { return parts_; }
 
-  // The number of blocks of at most `max_bytes` (in the wider of both dtypes).
+  // Returns the number of blocks of at most `max_bytes` (in the wider of both
+  // dtypes).
   int64_t Blocks(int64_t max_bytes) const;
   Region Block(int64_t index, int64_t max_bytes) const;
 

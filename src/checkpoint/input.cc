@@ -4,8 +4,8 @@
 //   orbax, `w` of 4 chunks in d/4f1a  ->  tensor `w`, the files manifest.ocdbt
 //   and d/4f1a, and a digest of the chunks' offsets
 //
-// The digest and the files' sizes and times identify the tree to a later run
-// that continues an interrupted one.
+// By the digest and the files' sizes and times, a later run that continues an
+// interrupted one recognises the tree.
 #include "checkpoint/input.h"
 
 #include <sys/stat.h>
@@ -39,14 +39,14 @@ constexpr std::string_view kSelectHelp =
     "leave it out: `--select REGEX` names the arrays to copy";
 constexpr size_t kFold = size_t{1} << 20;
 
-// Names of files that describe a tree; chunks are in other files.
+// Returns whether a file has descriptions of a tree. Chunks are in other files.
 bool IsDescription(std::string_view name) {
   return name == "_METADATA" || name == "_sharding" || name == ".zarray" ||
          name == "zarr.json" || name.starts_with("manifest.") ||
          name.ends_with(".metadata");
 }
 
-// A digest of the file, offset and size of any number of chunks.
+// A digest of the files, offsets and sizes of chunks.
 class PlacesDigest {
  public:
   void Add(int64_t number) {
@@ -103,7 +103,8 @@ class TreeInput {
   }
 
  private:
-  // Records the tree in the metadata of the safetensors files that are written.
+  // Adds the record of the tree to the metadata of the safetensors files that
+  // are written.
   void KeepTree() {
     std::string record = TreeRecordText(out_.tensors, out_.leaves);
     out_.leaves.clear();
@@ -120,8 +121,8 @@ class TreeInput {
                   std::move(help));
   }
 
-  // Returns whether the output format can hold the leaf. Safetensors files hold
-  // it in their metadata.
+  // Returns whether the output format can store the leaf. Safetensors files
+  // store it in their metadata.
   bool IsWritten(const stored::Leaf& leaf) const {
     if (options_.arrays_only && leaf.kind == stored::Leaf::Kind::kNumber) {
       return false;
@@ -143,8 +144,8 @@ class TreeInput {
     return leaf;
   }
 
-  // Reports leaves that the output cannot hold. Empty nodes, such as `None`,
-  // are not reported, because they hold no value.
+  // Reports leaves that the output cannot store. Empty nodes, such as `None`,
+  // are not reported, because they have no value.
   void CheckLeaves() {
     for (const stored::Leaf& listed : tree_->leaves) {
       if (!Selected(listed.name)) continue;
@@ -226,7 +227,7 @@ class TreeInput {
     }
   }
 
-  // Adds a file of the tree; returns its index, or nullopt after a finding.
+  // Adds a file of the tree and returns its index, or nullopt after a finding.
   std::optional<uint32_t> FileOf(const std::string& path) {
     const auto [known, is_new] =
         files_.try_emplace(path, static_cast<uint32_t>(out_.files.size()));
@@ -260,8 +261,8 @@ class TreeInput {
     for (const std::string& file : found) FileOf(file);
   }
 
-  // Adds the file that holds the leaf's value. Reports a file that is too short
-  // for the value.
+  // Adds the file with the leaf's value. Reports a file that is too short for
+  // the value.
   bool AddValue(const stored::Leaf& leaf) {
     const auto file = FileOf(leaf.place->file);
     if (!file) return false;
@@ -313,8 +314,8 @@ class TreeInput {
   std::unordered_map<std::string, uint32_t> files_;
 };
 
-// If a tree is to be written, adds the tree that the metadata of safetensors
-// files records.
+// If a tree is to be written, adds the leaves of the tree that the metadata of
+// the safetensors files records.
 std::optional<Stored> InItsTree(std::optional<Stored> stored,
                                 const InputOptions& options,
                                 Findings& findings) {

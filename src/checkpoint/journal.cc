@@ -1,11 +1,11 @@
 // Records each written piece in a line, so an interruption loses at most the
-// last lines. The first line holds the key, a digest of everything the transfer
-// reads and writes; a journal with another key is ignored. The digest that
-// follows the key covers the times at which the sources changed.
+// last lines. The first line has the key, which is a digest of everything that
+// the transfer reads and writes; a journal with another key is ignored. After
+// the key comes a digest of the times at which the sources changed.
 //
 //   shardc-journal/v1 2c26b4... 9f86d0...
 //   0 3 1f2e3d4c     piece 3 of output 0, with its CRC
-//   done             of one process among several
+//   done             one process of several has written all its pieces
 #include "checkpoint/journal.h"
 
 #include <errno.h>
@@ -31,11 +31,11 @@ namespace {
 constexpr std::string_view kFirstWord = "shardc-journal/v1 ";
 constexpr size_t kKeptBack = 4096;
 constexpr size_t kFoldBytes = size_t{1} << 20;
-// Journals are read in pieces of this size. It is small because most journals
+// The number of bytes that are read at once. It is small because most journals
 // are short, and the buffer is cleared before each read.
 constexpr size_t kReadAtOnce = size_t{1} << 16;
 
-// A digest of numbers and texts, updated in chunks.
+// A digest of numbers and texts, which is computed chunk by chunk.
 class Hash {
  public:
   void Add(int64_t number) {
@@ -69,7 +69,7 @@ std::string Digits(int64_t number) {
   return std::string(text.size() < 5 ? 5 - text.size() : 0, '0') + text;
 }
 
-// Reads the next number of a line; returns false at anything else.
+// Reads the next number of a line. Returns false if there is none.
 template <typename T>
 bool Take(std::string_view& line, T* out, int base = 10) {
   if (line.starts_with(' ')) line.remove_prefix(1);

@@ -13,30 +13,31 @@
 
 namespace shardc {
 
-// A digest of everything that decides the bytes of the outputs: sources (sizes,
-// times, headers), tensors, parts, outputs. A journal with another key is
-// discarded.
+// Returns a digest of everything that determines the bytes of the outputs:
+// sources (sizes, times, headers), tensors, parts, outputs. A journal with
+// another key is discarded.
 std::string TransferKey(const Transfer& transfer);
 
-// A digest of the times at which the file system saw the sources change. Pieces
-// copied from a file that was written since are not kept, even if its size and
-// modification time are unchanged. Other processes may read their own copies of
-// the sources, so their parts are not checked against this digest.
+// Returns a digest of the times at which the file system recorded changes of
+// the sources. If a source has been written since, pieces that were copied from
+// it are not kept, even if its size and modification time are unchanged. Other
+// processes may read their own copies of the sources, so their parts are not
+// checked against this digest.
 std::string SourceState(const Transfer& transfer);
 
-// ".split-00002-of-00004.journal"
+// Returns the file name of a journal, such as ".split-00002-of-00004.journal".
 std::string JournalName(const std::string& tag, int64_t index, int64_t count);
 
 class Journal {
  public:
   // Creates or continues the journal and locks it while it is open. Findings
-  // (`write`): it cannot be created, or another run holds the lock.
+  // (`write`): the journal cannot be created, or another run has locked it.
   static std::optional<Journal> Open(const std::string& path,
                                      const std::string& key,
                                      const Transfer& transfer,
                                      Findings& findings);
-  // Reads a journal without opening it for writing; nullopt if it is absent or
-  // has another key.
+  // Reads a journal without opening it for writing. Returns nullopt if it is
+  // absent or has another key.
   static std::optional<Journal> Read(const std::string& path,
                                      const std::string& key,
                                      const Transfer& transfer);
@@ -44,13 +45,13 @@ class Journal {
   Journal& operator=(Journal&& other) noexcept;
   ~Journal();
 
-  // Returns the checksums that the journal held when it was opened.
+  // Returns the checksums that were in the journal when it was opened.
   const Checksums& recorded() const { return recorded_; }
   bool resumed() const { return resumed_; }  // it held pieces
   bool done() const { return done_; }
 
   // Records a complete piece. Lines are buffered and written in groups. Returns
-  // false with errno set.
+  // false if that fails, with errno set.
   bool Add(size_t output, size_t piece, uint32_t crc);
   bool Flush();
   bool MarkDone();
@@ -58,7 +59,7 @@ class Journal {
 
  private:
   Journal() = default;
-  // Parses nothing unless the text begins with `first`.
+  // Parses the journal if its text begins with `first`; otherwise does nothing.
   void Parse(const std::string& text, const std::string& first,
              const Transfer& transfer);
 

@@ -1,10 +1,10 @@
 // Assigns the parts of tensors to files. The devices that hold a part follow
-// from their coordinates. With a file per device, replicated parts are in
-// several files. With files per process each part is in one file only; the
-// processes that hold it take turns. With files per shard, the parts that the
-// same set of devices holds are in one file.
+// from their coordinates. With a file for each device, replicated parts are in
+// several files. With a file for each process, each part is in one file only;
+// if several processes hold the parts of a tensor, they take turns. With files
+// for each shard, parts that the same set of devices holds are in one file.
 //
-//   dp 2, tp 2, 2 processes; w split over tp, b replicated
+//   dp=2 tp=2, 2 processes; w is sharded over tp, b is replicated
 //   device   0: w0 b   1: w1 b   2: w0 b   3: w1 b
 //   process  0: w0 w1  1: b
 //   shard    b (all), w0 (0, 2), w1 (1, 3)

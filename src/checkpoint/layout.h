@@ -1,5 +1,5 @@
-// Assigns parts to files: per device, per process, or per distinct set of
-// devices.
+// Assigns parts to files: one file for each device, for each process, or for
+// each set of devices that hold the same parts.
 #ifndef SHARDC_CHECKPOINT_LAYOUT_H_
 #define SHARDC_CHECKPOINT_LAYOUT_H_
 
@@ -15,23 +15,23 @@
 
 namespace shardc {
 
-// Parts of a tensor that are divided by one spec: all of it, or the layers of
-// one stage.
+// Parts of a tensor that one spec divides: the complete tensor, or the layers
+// of one pipeline stage.
 struct LaidSlice {
   Partition cut;
   int64_t first_part = 0;      // number in the tensor of the slice's first part
   std::vector<int32_t> ranks;  // of the pipeline, that hold it; empty: all
 };
 
-// The parts of one tensor. A tensor that exists at one coordinate of an axis
-// only has that coordinate.
+// The parts of one tensor. `placement` is set if the tensor exists at one
+// coordinate of an axis only.
 struct TensorLayout {
   std::vector<LaidSlice> slices;
   std::optional<std::pair<size_t, int64_t>> placement = {};  // axis, coordinate
   size_t stage_axis = 0;  // of the mesh, if slices have ranks
 
   int64_t parts() const;
-  // The part that a device with these coordinates holds; nullopt: none.
+  // Returns the part that a device with these coordinates holds, or nullopt.
   std::optional<int64_t> PartOn(const std::vector<int64_t>& coordinates) const;
 };
 
@@ -47,11 +47,11 @@ struct FileLayout {
   std::vector<PartLayout> parts;  // in the tensors' order
 };
 
-// Device d belongs to process d / (devices / processes). With files per process
-// or per shard, each part is in exactly one file; among the processes that hold
-// a part, successive tensors take turns, so that replicated tensors are
-// distributed evenly. A file per shard holds all parts that exactly the same
-// devices hold.
+// Returns the files. Device d belongs to process d / (devices / processes).
+// With files for processes or shards, each part is in exactly one file. If
+// several processes hold parts, successive tensors are assigned to them in
+// turn, so that replicated tensors are distributed evenly. A file for a shard
+// has all parts that exactly the same devices hold.
 std::vector<FileLayout> LayoutFiles(const std::vector<TensorLayout>& tensors,
                                     const Mesh& mesh, Per per);
 

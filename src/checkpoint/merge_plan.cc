@@ -23,7 +23,8 @@ std::string Digits(size_t number) {
   return std::string(text.size() < 5 ? 5 - text.size() : 0, '0') + text;
 }
 
-// Assigns consecutive tensors to files of at most that many bytes of data.
+// Divides the tensors, in their order, into files of at most `most` bytes of
+// data, or into one file if it is nullopt. A larger tensor gets its own file.
 std::vector<std::vector<uint32_t>> Deal(const Transfer& transfer,
                                         std::optional<int64_t> most) {
   std::vector<std::vector<uint32_t>> files(1);

@@ -1,5 +1,5 @@
-// Plans the transfer that makes full tensors from pieces (or from any stored
-// checkpoint), in one file or in several with a Hugging Face index.
+// Plans the transfer that joins pieces (or any stored checkpoint) to full
+// tensors, in one file or in several with a Hugging Face index.
 #ifndef SHARDC_CHECKPOINT_MERGE_PLAN_H_
 #define SHARDC_CHECKPOINT_MERGE_PLAN_H_
 
@@ -16,17 +16,19 @@
 namespace shardc {
 
 struct MergeOptions {
-  // The output file; with `max_file_bytes`, a directory, which gets
-  // `model.safetensors` if one file suffices, else
+  // The output file. With `max_file_bytes` it is a directory, which gets
+  // `model.safetensors` if one file suffices, otherwise
   // `model-00001-of-00003.safetensors` and so on with an index.
   std::string out;
-  // The most bytes of data in a file; a larger tensor gets a file of its own.
+  // The largest number of bytes of data in a file. A larger tensor gets a file
+  // of its own.
   std::optional<int64_t> max_file_bytes;
   DtypeOf dtype;  // dtype to cast a tensor to, by name; null: no casts
   std::function<bool(const std::string&)> select;
 };
 
-// Findings: usage (no tensor is selected).
+// Returns the transfer, or nullopt after a finding: usage, if no tensor is
+// selected; size, if a tensor's parts do not begin at whole bytes.
 std::optional<Transfer> PlanMerge(const Stored& stored,
                                   const MergeOptions& options,
                                   Findings& findings);

@@ -1,13 +1,14 @@
 // Finds other runs that write to the same folder. Every run locks its journal
-// while it writes, so the locked journals of a folder are its live runs. The
-// journal's name shows what the run writes:
+// while it writes, so each locked journal in a folder belongs to a live run.
+// The journal's name shows which files the run writes:
 //
 //   .merge-00000-of-00001.journal           a set of files `model-...`
 //   .shards-00002-of-00004.journal          a set of shards, process 2 of 4
 //   .a.safetensors-00000-of-00001.journal   the file `a.safetensors`
 //
-// A set excludes everything else in its folder, because its file names are not
-// known from its journal; single files exclude only their own name.
+// A run that writes a set excludes all others in its folder, because its
+// journal does not show the names of the files. Runs that write single files
+// exclude only runs that write the same file.
 #include "checkpoint/other_runs.h"
 
 #include <errno.h>
@@ -68,8 +69,8 @@ bool IsLive(const std::string& path) {
 
 bool WritesSet(std::string_view tag) { return !tag.ends_with(".safetensors"); }
 
-// Returns whether a file name could be that of a file of the transfer's set: a
-// prefix of `series` and a number.
+// Returns whether a file name could belong to a file of the transfer's set: a
+// prefix in `series`, followed by a digit.
 bool InSeries(const Transfer& transfer, std::string_view name) {
   if (!name.ends_with(".safetensors")) return false;
   return std::any_of(transfer.series.begin(), transfer.series.end(),
@@ -154,8 +155,8 @@ bool RefuseForeignFiles(const Transfer& transfer, Findings& findings) {
         "cannot list `" + transfer.directory + "`: " + error.message());
     return true;
   }
-  // If another index stays in the folder, it still names the files of an older
-  // set, so it is reported as well.
+  // Another index in the folder names the files of an older set. It would stay
+  // in the folder, so it is reported too.
   const bool indexed = transfer.tag == "merge";
   std::erase_if(*foreign, [&](const std::string& name) {
     const bool index = indexed && !name.starts_with('.') &&

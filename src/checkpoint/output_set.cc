@@ -3,7 +3,7 @@
 // set, the earlier index is replaced by an index that marks an unfinished run
 // (kResumeIndex); the new index is written last. A directory with any other
 // index therefore always holds one complete set. Without an earlier set the
-// journal marks the run: it exists until the index does.
+// journal marks the unfinished run: it exists until the index is written.
 //
 //   .device-00000.safetensors.part  ->  device-00000.safetensors
 #include "checkpoint/output_set.h"
@@ -106,8 +106,8 @@ void OutputSet::TakeUp(const std::vector<bool>& own, const Journal& journal,
     }
     const bool all = std::all_of(recorded.begin(), recorded.end(),
                                  [](const auto& crc) { return !!crc; });
-    // If every piece is recorded, the interrupted run had renamed the file;
-    // otherwise the file belongs to an earlier set.
+    // If every piece is recorded, the interrupted run has already renamed the
+    // file; otherwise the file belongs to an earlier set.
     if (!journal.resumed() || !all) continue;
     auto good = CheckFile(transfer_.PathOf(output.name), output, recorded);
     if (good != recorded) continue;

@@ -1,5 +1,5 @@
-// The output files of a run: written under hidden names, continued after an
-// interruption, and renamed only when they are complete.
+// The output files of a run. They are written under hidden names, continued
+// after an interruption, and renamed only when the set is complete.
 #ifndef SHARDC_CHECKPOINT_OUTPUT_SET_H_
 #define SHARDC_CHECKPOINT_OUTPUT_SET_H_
 
@@ -15,21 +15,22 @@
 
 namespace shardc {
 
-// The hidden name of an output until the set is complete.
+// Returns the hidden path of an output, which it has until the set is complete.
 std::string PartPath(const Transfer& transfer, const OutputFile& output);
 
-// Whether the file at `path` has the output's size and header.
+// Returns whether the file at `path` has the output's size and header.
 bool IsFileOf(const std::string& path, const OutputFile& output);
 
 // Checks the file at `path` against the output. For each of the `expected`
 // pieces, returns its checksum if the file has the output's size and header and
-// the bytes have that checksum, else nullopt.
+// its bytes have that checksum, else nullopt.
 std::vector<std::optional<uint32_t>> CheckFile(
     const std::string& path, const OutputFile& output,
     const std::vector<std::optional<uint32_t>>& expected);
 
 // The text of the index while files of a new set replace those of an earlier
-// one: no reader accepts it as a set, and it names the command to run.
+// one. No reader accepts it as the index of a set. Its message is to run the
+// same command again.
 inline constexpr std::string_view kResumeIndex =
     "{\"schema\": \"shardc.unfinished/v1\",\n"
     " \"message\": \"a run was interrupted while it put a new set in place of "
@@ -38,28 +39,30 @@ bool IsResumeIndex(const std::string& path);
 
 class OutputSet {
  public:
-  // With `reuse`, the files of an earlier set are overwritten in place instead
-  // of being kept until the new set is complete.
+  // With `reuse`, the files of an earlier set are overwritten in place.
+  // Otherwise they are kept until the new set is complete.
   OutputSet(const Transfer& transfer, bool reuse)
       : transfer_(transfer), reuse_(reuse), states_(transfer.outputs.size()) {}
 
-  // Finds the pieces that an interrupted run completed and sets their
+  // Finds the pieces that an interrupted run has completed, and sets their
   // `checksums`.
   void TakeUp(const std::vector<bool>& own, const Journal& journal,
               Checksums& checksums);
-  // Whether the output already has its own name and all pieces.
+  // Returns whether the output already has its own name and all its pieces.
   bool Complete(size_t output) const { return states_[output].complete; }
 
-  // Opens an output's hidden file with full size and header. Findings: write.
+  // Opens an output's hidden file with its full size and its header. Finding:
+  // write.
   bool Open(size_t output, CopyTarget* target, Findings& findings);
   bool Close(size_t output, CopyTarget* target, bool sync, Findings& findings);
   // Renames all hidden files. If an earlier index or earlier files of the set
-  // exist, kResumeIndex is first put in the index's place; the new index is
-  // written afterwards.
+  // exist, kResumeIndex first replaces the index. The caller writes the new
+  // index afterwards.
   bool Publish(Findings& findings);
-  // After a failure, removes the hidden files, and the files that Publish has
-  // renamed unless kResumeIndex marks the set. Returns false if files of an
-  // incomplete set that no index marks could not be removed.
+  // After a failure, removes the hidden files. Also removes the files that
+  // Publish has renamed to names that were free, unless kResumeIndex marks the
+  // set. Returns false if files of an incomplete set without such an index
+  // could not be removed.
   bool Discard();
 
  private:
@@ -71,7 +74,7 @@ class OutputSet {
   bool Refuse(const std::string& path, Findings& findings) const;
   // Replaces the index by kResumeIndex.
   bool RetireIndex(Findings& findings);
-  // Whether publishing replaces files that readers may take for a set.
+  // Returns whether publishing replaces files that readers may take for a set.
   bool ReplacesFiles() const;
 
   const Transfer& transfer_;

@@ -1,9 +1,10 @@
-// Divides the outputs among processes. Imagine the outputs one after another on
-// a line that has one equal section per process: an output belongs to the
-// process whose section contains the output's midpoint. Every process computes
-// the same assignment without communication.
+// Divides the outputs among processes. The bytes of all outputs, one output
+// after another, are divided into one equal section for each process. An output
+// belongs to the process whose section contains the output's midpoint. Every
+// process computes the same assignment without communication; it knows its own
+// index from the launcher's environment variables.
 //
-//   4, 4 and 8 bytes over 2 processes: middles at 2.5, 7.5 and 14.5 of 19
+//   4, 4 and 8 bytes over 2 processes: midpoints at 2.5, 7.5 and 14.5 of 19
 //     ->  0, 0, 1
 #include "checkpoint/ownership.h"
 
@@ -12,9 +13,9 @@
 namespace shardc {
 namespace {
 
-// SLURM sets SLURM_PROCID in a batch script too, where srun has not started
-// several processes; the variable with the step's process count is not set
-// there.
+// SLURM sets SLURM_PROCID even in a batch script, where srun has not started
+// several processes. The variable with the number of processes of a job step is
+// not set there, so it comes first.
 constexpr Launcher kLaunchers[] = {
     {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"},
     {"SLURM_PROCID", "SLURM_NTASKS"},
@@ -26,7 +27,7 @@ constexpr Launcher kLaunchers[] = {
 
 std::vector<bool> OwnOutputs(std::span<const int64_t> bytes,
                              const ProcessShare& share) {
-  // Each output counts one byte more than its size, so that empty outputs are
+  // The size of each output counts as one byte more, so that empty outputs are
   // distributed too.
   double total = 0;
   for (const int64_t size : bytes) total += static_cast<double>(size) + 1;

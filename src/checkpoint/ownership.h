@@ -1,5 +1,5 @@
 // Divides the outputs of a transfer among several processes, on one machine or
-// many, that share only the file system.
+// on many, which share only the file system.
 #ifndef SHARDC_CHECKPOINT_OWNERSHIP_H_
 #define SHARDC_CHECKPOINT_OWNERSHIP_H_
 
@@ -20,13 +20,14 @@ struct ProcessShare {
   std::string from;  // variable that defines it; empty: flags or default
 };
 
-// Marks the outputs that a process owns: consecutive ones of about equal bytes.
-// Every output has exactly one owner.
+// Returns whether a process owns each output. It owns consecutive outputs, and
+// all processes own about equally many bytes. Every output has exactly one
+// owner.
 std::vector<bool> OwnOutputs(std::span<const int64_t> bytes,
                              const ProcessShare& share);
 
 // Reads the variables of SLURM (of a job step), Open MPI or torchrun, in this
-// order. Findings (`usage`) if their values are invalid.
+// order. Adds a finding (`usage`) if their values are invalid.
 std::optional<ProcessShare> DetectProcess(const Variable& variable,
                                           Findings& findings);
 

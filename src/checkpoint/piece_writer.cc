@@ -3,8 +3,8 @@
 //
 //   runs of bytes 8 to 15 and 0 to 7  ->  sorted, CRC(0 to 7) with CRC(8 to 15)
 //
-// A part that is written in very many runs is read back instead, because the
-// records of its runs would need too much memory.
+// A part that is written in very many runs is read back to compute its
+// checksum, because the records of its runs would need too much memory.
 #include "checkpoint/piece_writer.h"
 
 #include <errno.h>
@@ -76,7 +76,7 @@ PartsInWork PieceWriter::Begin(size_t tensor) {
   for (size_t part = 0; part < copied.parts.size(); ++part) {
     parts.bytes_.push_back(PartBytes(copied, copied.parts[part]));
     parts.left_.push_back(parts.bytes_[part]);
-    // If the journal cannot be written, the next part reports it.
+    // If the journal cannot be written, the next part reports that.
     Findings findings;
     if (parts.left_[part] == 0) Finish(parts, part, findings);
   }

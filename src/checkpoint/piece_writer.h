@@ -1,4 +1,4 @@
-// Writes parts of tensors to the outputs that hold them, and computes the
+// Writes parts of tensors to the outputs that contain them, and computes the
 // checksum of each part from the checksums of its runs.
 #ifndef SHARDC_CHECKPOINT_PIECE_WRITER_H_
 #define SHARDC_CHECKPOINT_PIECE_WRITER_H_
@@ -35,26 +35,25 @@ class PartsInWork {
   std::vector<int64_t> bytes_;                // of each part
   std::vector<int64_t> left_;                 // bytes to be written, by part
   std::vector<std::vector<ChecksummedRun>> runs_;  // by part
-  // By part: whether the part is read back because not all of its runs are
-  // recorded.
+  // Whether a part is read back because not all of its runs are recorded.
   std::vector<bool> read_back_;
 };
 
-// Writes parts; several threads may write at the same time.
+// Writes parts. Several threads may write at the same time.
 class PieceWriter {
  public:
-  // Pieces whose checksum is known are not written, nor are pieces of outputs
-  // without a file. Sets the checksums of the pieces that are written.
+  // Pieces with a known checksum are not written, and neither are pieces of
+  // outputs without a file. The checksums of written pieces are set.
   PieceWriter(const Transfer& transfer, const std::vector<CopyTarget>& files,
               Checksums& checksums, const CopyOptions& options);
 
-  // Whether some piece of the tensor is to be written.
+  // Returns whether some piece of the tensor must be written.
   bool Any(size_t tensor) const { return !by_tensor_[tensor].empty(); }
-  // Parts without elements are complete at once.
+  // Starts a tensor. Parts without elements are complete at once.
   PartsInWork Begin(size_t tensor);
-  // Writes a run of a part, `at` bytes from the part's start, to all outputs
-  // that hold the part. Each byte of a part must be written once. Returns false
-  // after a finding (write).
+  // Writes a run of a part, which is `at` bytes from the part's start, to all
+  // outputs that contain the part. Each byte of a part must be written exactly
+  // once. Returns false after a finding (write).
   bool Write(PartsInWork& parts, size_t part, int64_t at, const char* bytes,
              size_t count, Findings& findings);
 

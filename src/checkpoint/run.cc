@@ -1,8 +1,8 @@
 // Runs a transfer: opens the journal, keeps the pieces of an interrupted run
 // whose checksums are still correct, copies the others, renames the files,
-// writes the index and removes the journal. One of several processes writes
-// `done` into its journal instead of writing the index; --finalize checks that
-// all have done so and writes the index.
+// writes the index and removes the journal. With several processes, each writes
+// `done` to its journal instead of writing the index. --finalize checks that
+// all have done so, and writes the index.
 //
 //   killed after 3 of 10 pieces, run again  ->  3 kept, 7 copied
 #include "checkpoint/run.h"
@@ -33,8 +33,8 @@ constexpr size_t kSpareDescriptors = 64;
 constexpr size_t kMostAtOnce = 4096;
 constexpr int64_t kMostProcesses = 1'000'000;
 
-// Raises the limit of open files, and returns the number of outputs that may be
-// open at the same time.
+// Raises the limit on open files to its maximum, and returns the number of
+// outputs that may be open at the same time.
 size_t OutputsAtOnce(size_t inputs) {
   struct rlimit limit = {};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 64;
@@ -90,7 +90,7 @@ class Runner {
     CountKept();
     if (!Copy(*journal) || !Verify() || !outputs_.Publish(findings_)) {
       // If Discard could not remove the files of an incomplete set, the journal
-      // stays, so that readers report that files are missing.
+      // stays, so that readers report missing files.
       if (outputs_.Discard()) journal->Remove();
       RemoveDirectories();
       return false;
@@ -110,8 +110,8 @@ class Runner {
     return transfer_.PathOf(JournalName(transfer_.tag, index, count));
   }
 
-  // Returns the number of processes: the given one, or the one in the names of
-  // the journals.
+  // Returns the number of processes: the given one, or the number in the names
+  // of the journals.
   int64_t Processes() const {
     if (options_.share.count > 1) return options_.share.count;
     std::error_code error;
@@ -175,8 +175,8 @@ class Runner {
     for (size_t i = 0; i < own_.size(); ++i) {
       if (own_[i] && !outputs_.Complete(i)) todo.push_back(i);
     }
-    // The files of a tree are opened for each chunk and closed again, so they
-    // do not count.
+    // The files of a tree are opened and closed for each chunk, so they are not
+    // counted.
     const size_t most =
         OutputsAtOnce(transfer_.tree == nullptr ? transfer_.sources.size() : 0);
     for (size_t at = 0; at < todo.size(); at += most) {
@@ -212,8 +212,8 @@ class Runner {
     }
     good = good && CopyPieces(transfer_, files, checksums_, copy, findings_);
     for (const size_t output : batch) {
-      // After a failure the files are removed, so there is no need to sync
-      // them, and one finding suffices.
+      // After a failure the files are removed, so they are not synced, and the
+      // first finding suffices.
       Findings closing;
       const bool closed = outputs_.Close(output, &files[output],
                                          options_.sync && good, closing);
@@ -276,9 +276,9 @@ class Runner {
       Merge(journal->recorded(), i, count);
     }
     // The set was finalized earlier if the index exists and no journal is left.
-    // It also was if a process has written files, which replaces the index by
-    // kResumeIndex, and a complete index exists again: the earlier --finalize
-    // was interrupted while it removed the journals.
+    // The same holds if a process has written files (and so replaced the index
+    // by kResumeIndex) but a complete index exists again: then the earlier
+    // --finalize was interrupted while it removed the journals.
     const bool none = static_cast<int64_t>(unfinished.size()) == count;
     if (!unfinished.empty() && !open && (none || written) && IsComplete()) {
       report_->indexed = true;
@@ -307,7 +307,7 @@ class Runner {
     }
   }
 
-  // Whether all outputs exist with an index other than the one that marks an
+  // Returns whether all outputs exist, with an index that does not mark an
   // interrupted run (output_set.h).
   bool IsComplete() const {
     if (transfer_.index_name.empty() ||
@@ -342,7 +342,7 @@ class Runner {
     return false;
   }
 
-  // Checks the size and the header of an output, and with `verify` every byte.
+  // Checks the size and the header of an output and, with `verify`, every byte.
   bool CheckWritten(size_t output) {
     const OutputFile& file = transfer_.outputs[output];
     const std::string path = transfer_.PathOf(file.name);

@@ -24,7 +24,8 @@ struct RunOptions {
   bool sync = true;       // fsync before renaming
   int threads = 1;
   std::optional<int64_t> memory_bytes;  // for buffers; nullopt: by default
-  // Called with the bytes written so far and in total; one call at a time.
+  // A function that is called with the bytes written so far and in total. Calls
+  // are never concurrent.
   std::function<void(int64_t done, int64_t total)> progress;
 };
 
@@ -34,18 +35,18 @@ struct RunReport {
   bool indexed = false;     // the set is complete and its index written
 };
 
-// Writes the index with all checksums.
+// A function that writes the index, with all checksums.
 using WriteIndex = std::function<void(const Checksums& checksums, Sink& out)>;
 
-// Adds a finding (usage) and returns true if a file to be written, under its
-// final or its hidden name, is also an input. Files are compared by device and
-// inode, so links and other names of the directory are found as well.
+// Adds a finding (usage) and returns true if a file that will be written, under
+// its final or its hidden name, is also an input. Files are compared by device
+// and inode, so links and other names of the directory are found too.
 bool RefuseInputs(const Transfer& transfer, Findings& findings);
 
-// Calls RefuseInputs first. On failure the earlier outputs are unchanged, or
-// their index marks them as unfinished (if `reuse`, or if some were replaced
-// already); a run without earlier outputs leaves nothing behind. One finding
-// has the reason: write, unreadable, missing (finalize).
+// Runs the transfer, after RefuseInputs. On failure the earlier outputs are
+// unchanged, or their index marks them as unfinished (with `reuse`, or if some
+// have already been replaced); if there were no earlier outputs, no files are
+// left. One finding has the reason: write, unreadable, missing (finalize).
 bool RunTransfer(const Transfer& transfer, const WriteIndex& write_index,
                  const RunOptions& options, RunReport* report,
                  Findings& findings);

@@ -2,8 +2,8 @@
 // names and shapes. Each tensor is divided by its spec, the parts are assigned
 // to files, and each file gets a header and then its parts without gaps.
 //
-//   w [8, 4] F32 by [tp], tp 4  ->  4 parts [2, 4] of 32 bytes
-//   device-00001: `w` is rows 2 to 4     per process: `w[2:4,0:4]`
+//   w [8, 4] F32 by [tp], tp=4  ->  4 parts [2, 4] of 32 bytes
+//   device-00001: `w` is rows 2 and 3    file for a process: `w[2:4,0:4]`
 #include "checkpoint/shard_plan.h"
 
 #include <algorithm>
@@ -24,12 +24,12 @@ namespace {
 constexpr int64_t kMaxDevices = int64_t{1} << 20;
 constexpr int64_t kMaxPieces = int64_t{1} << 26;
 
-// Data that starts at a cache line is copied into the page cache a third
-// faster.
+// The alignment of data in a file. Data that starts at a cache line is copied
+// into the page cache a third faster.
 constexpr size_t kDataAlignment = 64;
 
-// "w[0:512,1024:2048]": the name of a part in a file that may hold several
-// parts of a tensor.
+// Returns the name of a part in a file that may have several parts of a tensor,
+// such as "w[0:512,1024:2048]".
 std::string SliceName(const std::string& name, const Box& box) {
   std::string out = name + "[";
   for (size_t i = 0; i < box.shape.size(); ++i) {
@@ -111,7 +111,7 @@ class Planner {
     return !options_.select || options_.select(name);
   }
 
-  // Reports every difference in names and shapes, not only the first.
+  // Reports all differences in names and shapes, not only the first.
   void Compare() {
     std::unordered_map<std::string_view, const StoredTensor*> tensors;
     for (const StoredTensor& tensor : stored_.tensors) {
@@ -174,7 +174,7 @@ class Planner {
   }
 
   // Appends the parts of one slice of the tensor to `boxes`. The slice begins
-  // at `begin` of dimension `dim`.
+  // at index `begin` of dimension `dim`. Returns false after a finding.
   bool AddSlice(const Spec& spec, const Shape& shape, const ReadParam& param,
                 size_t dim, int64_t begin, std::vector<int32_t> ranks,
                 TensorLayout& laid, std::vector<Box>& boxes) {
@@ -193,8 +193,8 @@ class Planner {
     return true;
   }
 
-  // Divides a tensor by its spec, and one that holds layers by its stages
-  // first.
+  // Divides a tensor by its spec. A tensor with the layers of several pipeline
+  // stages is first divided into the stages.
   std::optional<TensorLayout> LaidOf(const StoredTensor& tensor,
                                      const ReadParam& param,
                                      std::vector<Box>& boxes) {

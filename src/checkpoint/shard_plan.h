@@ -1,5 +1,5 @@
-// Plans the transfer from a stored checkpoint to the pieces of a plan, for
-// split and reshard.
+// Plans the transfer of a stored checkpoint to the pieces of a plan, for split
+// and reshard.
 #ifndef SHARDC_CHECKPOINT_SHARD_PLAN_H_
 #define SHARDC_CHECKPOINT_SHARD_PLAN_H_
 
@@ -32,22 +32,25 @@ struct ShardJob {
   std::vector<std::string> notes;
 };
 
-// Findings: an empty selection (usage), every difference between the names and
-// shapes of plan and checkpoint (reference, size), an illegal spec (spec),
-// sizes that are too large (limit).
+// Returns the transfer and its index. Findings: an empty selection (usage),
+// every difference between the names and shapes of plan and checkpoint
+// (reference, size), an illegal spec (spec), sizes that are too large (limit),
+// a number of processes that does not divide the devices (device-count), two
+// pieces of one name in a file (name).
 std::optional<ShardJob> PlanShards(const Stored& stored, const ReadPlan& plan,
                                    const ShardOptions& options,
                                    Findings& findings);
 
-// Writes `shards.json` with the checksums, by output and piece.
+// Writes `shards.json` with the checksums of all pieces.
 void WriteFinishedIndex(const ShardsIndex& index, const Checksums& checksums,
                         Sink& out);
 
-// Returns the dtype in which a tensor is stored: its own dtype if no cast is
-// requested for its name or if the cast is not supported.
+// Returns the dtype in which a tensor is written: its own dtype if no cast is
+// requested for its name or the cast is not supported.
 Dtype CastTo(Dtype from, const std::string& name, const DtypeOf& wanted);
 
-// Reports that a selection keeps none of `params` parameters (usage).
+// Adds the finding (usage) that a selection contains none of `params`
+// parameters.
 void AddNothingSelected(size_t params, Findings& findings);
 
 }  // namespace shardc

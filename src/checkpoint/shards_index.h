@@ -30,7 +30,8 @@ struct IndexedParam {
   Dtype dtype = Dtype::kF32;
   Spec spec;
   std::optional<ReadPlacement> placement;
-  // Of a plan with stages: the coordinates of an axis that hold the parameter.
+  // For a plan with pipeline stages: the coordinates of an axis whose devices
+  // hold the parameter.
   struct Ranks {
     std::string axis;
     std::vector<int32_t> of;
@@ -65,8 +66,8 @@ struct ShardsIndex {
 
 void WriteShardsIndex(const ShardsIndex& index, Sink& out);
 
-// Findings: schema, number, dtype, path (a file outside the directory),
-// reference (a parameter that is not listed).
+// Parses an index. Findings: schema, number, dtype, path (a file outside the
+// directory), reference (a parameter that is not listed).
 std::optional<ShardsIndex> ParseShardsIndex(const JsonDocument& document,
                                             Findings& findings);
 

@@ -1,6 +1,7 @@
 // Reads stored checkpoints and checks that their tensors are complete. The
-// pieces of a tensor are complete if the grid formed by all their edges has
-// exactly as many cells as there are pieces, and each piece is one cell:
+// edges of all pieces of a tensor form a grid. The pieces are complete if the
+// grid has exactly as many cells as there are pieces, and each piece is one
+// cell:
 //
 //   [4, 4] of rows 0:2 and 2:4  ->  edges 0 2 4, 2 cells, complete
 //          of rows 0:3 and 2:4  ->  edges 0 2 3 4, 3 cells, not complete
@@ -51,8 +52,8 @@ void AddMetadata(const Metadata& more, Metadata& all) {
   }
 }
 
-// Returns whether the pieces have neither overlaps nor gaps: every cell of the
-// grid formed by all their edges is exactly one piece.
+// Returns whether the pieces have neither overlaps nor gaps: each cell of the
+// grid that their edges form is exactly one piece.
 bool CoverExactly(const StoredTensor& tensor) {
   const size_t rank = tensor.shape.size();
   int64_t cells = 1;
@@ -96,7 +97,7 @@ class PiecesReader {
     const auto index = ParseShardsIndex(*document, findings_);
     if (!index) return std::nullopt;
     place_ = {source};
-    // Detects a run that replaces the files meanwhile: as in
+    // Detects a run that replaces the files while they are read. As in
     // safetensors_set.cc, files are replaced only while the index is marked as
     // unfinished.
     const SetWatch watch({path});
@@ -126,7 +127,7 @@ class PiecesReader {
   }
 
  private:
-  // If the index is missing because of an unfinished run, or because the folder
+  // If the index is missing because a run is unfinished, or because the folder
   // has other contents, adds a finding with that reason and returns true.
   bool RefuseUnindexed(const std::string& index) {
     std::error_code error;

@@ -1,5 +1,5 @@
-// A checkpoint as it is stored: full tensors in safetensors files, the pieces
-// that an earlier split has written, or a tree of another system.
+// A stored checkpoint: full tensors in safetensors files, the pieces that an
+// earlier split has written, or a tree of another system.
 #ifndef SHARDC_CHECKPOINT_STORED_H_
 #define SHARDC_CHECKPOINT_STORED_H_
 
@@ -25,7 +25,8 @@ struct StoredTensor {
   Shape shape;
   Dtype dtype = Dtype::kF32;
   std::vector<SourcePiece> pieces;  // disjoint; together the full tensor
-  // As in TransferTensor. If `array` is set, `pieces` is empty.
+  // Members of TransferTensor with the same meaning. If `array` is set,
+  // `pieces` is empty.
   std::optional<size_t> array = {};
   std::string places = {};
   TreePlace in_tree = {};
@@ -36,7 +37,7 @@ struct Stored {
   std::vector<SourceFile> files;
   std::shared_ptr<const stored::Tree> tree;  // null: tensors have pieces
   std::vector<std::string> notes;
-  // The leaves of the tree that the output format can hold.
+  // The leaves of the tree that the output format can store.
   std::vector<stored::Leaf> leaves;
   std::vector<StoredTensor> tensors;  // in the order of the checkpoint
   Metadata metadata;                  // of each key, the first file's
@@ -51,8 +52,9 @@ std::optional<Stored> ReadStored(const std::string& path, Findings& findings);
 std::optional<Stored> ReadStoredPieces(const std::string& directory,
                                        Findings& findings);
 
-// Compares the pieces with recorded checksums; each of several processes checks
-// its share of them. Sets `verified` to their number. Findings: unreadable.
+// Compares the pieces with their recorded checksums; each of several processes
+// checks its share of them. Sets `verified` to the number of checked pieces.
+// Finding: unreadable.
 bool VerifyStored(const Stored& stored, const ProcessShare& share,
                   int64_t* verified, Findings& findings);
 

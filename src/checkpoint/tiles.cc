@@ -1,10 +1,10 @@
 // Groups the chunks of an array into tiles. Chunks that form a grid have common
-// edges along each dimension. A tile starts as one chunk and adds neighbours
-// along the last dimension, then along the dimension before it and so on, until
-// its rows are long runs of every output part:
+// edges along each dimension. A tile starts as one chunk and is extended by
+// neighbours along the last dimension, then along the dimension before it and
+// so on, until its rows are long runs in every output part:
 //
 //   [8192, 4096] of F32 in chunks of [4096, 1024], 16 MiB each: a row of a
-//   chunk has 4 KiB, so a tile is the 4 chunks of a band of rows, 64 MiB
+//   chunk has 4 KiB, so a tile is the 4 chunks with the same rows, 64 MiB
 //
 // If less memory is available, a tile has fewer chunks, and the outputs are
 // written in shorter runs. Every chunk is in exactly one tile, so that it is
@@ -20,8 +20,8 @@
 namespace shardc {
 namespace {
 
-// Tiles grow until their runs have this many bytes: long enough for a system
-// call each.
+// The bytes of a run until which tiles are extended. A run is then long enough
+// for a system call of its own.
 constexpr int64_t kRunBytes = int64_t{1} << 20;
 
 // Returns the sorted edges of all pieces along each dimension.
@@ -88,8 +88,8 @@ bool Tiles::SetEdges() {
 
 void Tiles::Grow(int64_t most_bytes) {
   const size_t rank = edges_.size();
-  // The largest size of a cell along each dimension; `bytes` is the size of a
-  // tile of one cell.
+  // `extent` is the largest size of a cell along each dimension, and `bytes`
+  // the size of a tile of one cell.
   std::vector<int64_t> extent(rank, 0);
   int64_t bytes = array_.element_bytes;
   for (size_t dim = 0; dim < rank; ++dim) {

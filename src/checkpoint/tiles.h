@@ -20,7 +20,8 @@ struct Tile {
 
 class Tiles {
  public:
-  // A tile has at most `most_bytes`, or is a single chunk.
+  // Divides the array into tiles of at most `most_bytes`; a tile may also be a
+  // single chunk that is larger.
   Tiles(const stored::Array& array, int64_t most_bytes);
 
   int64_t count() const { return count_; }
@@ -31,8 +32,8 @@ class Tiles {
   void Grow(int64_t most_bytes);
 
   const stored::Array& array_;
-  // By dimension: where the chunks begin, and the array's end. Empty if the
-  // pieces form no grid; each piece is then a tile of its own.
+  // The begins of the chunks along each dimension, and the array's end. Empty
+  // if the pieces form no grid; then each piece is a tile.
   std::vector<std::vector<int64_t>> edges_;
   std::vector<int64_t> chunk_of_cell_;  // empty: chunks are numbered as cells
   std::vector<int64_t> span_;           // cells of a tile, by dimension
@@ -40,7 +41,8 @@ class Tiles {
 };
 
 // Calls `visit` for consecutive parts of the region of at most `most_units`
-// each, in row-major order, until it returns false, and then returns false.
+// units each, in row-major order. If `visit` returns false, stops and returns
+// false.
 bool ForEachSlab(const Region& region, int64_t most_units,
                  const std::function<bool(const Region& slab)>& visit);
 

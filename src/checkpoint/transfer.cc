@@ -1,7 +1,7 @@
 // Computes the bytes that a run will read and write. A part that several files
 // hold is written to each of them and read once.
 //
-//   w of 32 bytes on 2 devices, per device  ->  32 read, 64 written and headers
+//   w of 32 bytes, replicated on 2 devices  ->  32 read, 64 written and headers
 #include "checkpoint/transfer.h"
 
 #include "checkpoint/grid.h"

@@ -2,7 +2,7 @@
 // Includes: source, model, floats, stored, importers, plan.
 //
 // A transfer copies tensors from pieces in some files to other pieces in other
-// files. Split, merge and reshard differ only in how they plan it.
+// files. Split, merge and reshard differ only in how they plan their transfer.
 #ifndef SHARDC_CHECKPOINT_TRANSFER_H_
 #define SHARDC_CHECKPOINT_TRANSFER_H_
 
@@ -21,17 +21,17 @@
 
 namespace shardc {
 
-// Returns the dtype that a tensor of this name is to be cast to if the cast is
-// supported; nullopt: no cast.
+// Returns the dtype to which a tensor of this name should be cast, if the cast
+// is supported; nullopt means no cast.
 using DtypeOf = std::function<std::optional<Dtype>(const std::string& name)>;
 
 struct SourceFile {
   std::string path;
   int64_t size = 0;
   int64_t modified_ns = 0;  // all as when the header was read
-  // The time (ctime) at which the file system saw the file change. Programs
-  // cannot set it, unlike modified_ns; but it also changes when the file is
-  // renamed or copied to another machine.
+  // The time (ctime) at which the file system last recorded a change of the
+  // file. Programs cannot set it, unlike modified_ns, but it also changes when
+  // the file is renamed or copied to another machine.
   int64_t changed_ns = 0;
   int64_t header_bytes = 0;
   uint32_t header_crc = 0;
@@ -83,19 +83,20 @@ struct OutputFile {
 };
 
 struct Transfer {
-  // The tag is part of the journal's name. Two transfers to one directory have
-  // different tags.
+  // A part of the journal's name. Two transfers to one directory have different
+  // tags.
   std::string tag;
   std::string directory;  // of the outputs
   std::vector<SourceFile> sources;
   std::shared_ptr<const stored::Tree> tree;  // null: tensors have `sources`
   std::vector<TransferTensor> tensors;
   std::vector<OutputFile> outputs;
-  // The prefixes of file names in a set like this transfer's, before a number:
-  // other files with such names could be mistaken for parts of the set.
+  // The prefixes, before a number, of the names of files in a set like this
+  // transfer's. Other files with such names could be mistaken for parts of the
+  // set.
   std::vector<std::string> series;
-  // The index that marks the set as complete: removed before the first output
-  // is replaced, written last. Empty: there is none.
+  // The index that marks the set as complete. It is removed before the first
+  // output is replaced, and written last. Empty if there is no index.
   std::string index_name;
 
   std::string PathOf(const std::string& name) const {
@@ -103,15 +104,15 @@ struct Transfer {
   }
 };
 
-// The checksum of each piece by output and piece; set when the piece is
+// The checksum of each piece, by output and piece. It is set when the piece is
 // written.
 using Checksums = std::vector<std::vector<std::optional<uint32_t>>>;
 
-// The bytes of a part in the output's dtype.
+// Returns the bytes of a part in the output's dtype.
 int64_t PartBytes(const TransferTensor& tensor, const Box& box);
 
-// Returns the message of an error if a part starts or ends inside a byte, which
-// packed dtypes can cause; it names the first such part.
+// Returns an error message if a part starts or ends inside a byte, as is
+// possible with packed dtypes. The message names the first such part.
 std::optional<std::string> CheckByteBoundaries(const TransferTensor& tensor);
 
 // The bytes that a transfer moves, computed without moving them.

@@ -1,14 +1,14 @@
-// Copies the arrays of a stored tree. Worker threads take one tile (tiles.h) at
-// a time. The chunks of a tile are decoded into one buffer; each part of an
-// output that overlaps the tile is then written from it, in slabs of bounded
-// size:
+// Copies the arrays of a stored tree. Each worker thread copies one tile
+// (tiles.h) at a time. The chunks of a tile are decoded into one buffer. Each
+// part of an output that overlaps the tile is then written from this buffer, in
+// slabs of limited size:
 //
 //   w [8, 4] in chunks of [4, 2], to 2 parts of columns: tile 0 is rows 0 to 3,
-//   2 chunks; of either part its rows 0 to 3 are gathered and written as a run
+//   2 chunks; for each part rows 0 to 3 are gathered and written as a run
 //
-// A worker reserves the memory for a tile before it decodes, and waits while
-// other workers hold too much of it, so that large chunks are decoded one at a
-// time.
+// A worker reserves the memory for a tile before it decodes the chunks, and
+// waits while other workers use too much of it, so that large chunks are
+// decoded one at a time.
 #include "checkpoint/tree_copy.h"
 
 #include <sys/stat.h>
@@ -32,12 +32,12 @@
 namespace shardc {
 namespace {
 
-// The readers refuse larger chunks. The bound keeps the product in ChunkMemory
-// within 64 bits.
+// The readers refuse larger chunks. With this limit the product in ChunkMemory
+// does not overflow.
 constexpr int64_t kMostChunkBytes = int64_t{1} << 60;
 constexpr int64_t kSlab = int64_t{4} << 20;
-// The memory that a worker needs in addition to its tile: slabs that are
-// gathered and cast.
+// The memory that a worker needs besides its tile, for slabs that are gathered
+// and cast.
 constexpr int64_t kScratch = 3 * kSlab;
 
 int64_t StoredBytes(const stored::Array& array) {
@@ -52,12 +52,12 @@ int64_t StoredBytes(const stored::Array& array) {
   return std::min(bytes.value_or(kMostChunkBytes), kMostChunkBytes);
 }
 
-// Bytes of memory that workers share.
+// The memory that all workers share.
 class Budget {
  public:
   explicit Budget(int64_t bytes) : free_(bytes), total_(bytes) {}
   // Waits until `bytes` are free. A request for more than the total waits until
-  // no worker holds any memory.
+  // no worker uses any memory.
   void Take(int64_t bytes) {
     std::unique_lock lock(mutex_);
     returned_.wait(lock, [&] { return free_ >= bytes || free_ == total_; });
@@ -129,7 +129,7 @@ class TreeCopier {
     std::vector<char> cast;
   };
 
-  // Null if no output needs the array.
+  // Starts an array. Returns null if no output needs it.
   std::shared_ptr<ArrayCopy> Begin(size_t index) {
     if (!writer_.Any(index)) return nullptr;
     const TransferTensor& tensor = transfer_.tensors[index];
@@ -144,7 +144,7 @@ class TreeCopier {
     return work;
   }
 
-  // Returns the parts to be written that overlap a region.
+  // Returns the parts that must be written and overlap a region.
   static std::vector<size_t> PartsAt(const ArrayCopy& work,
                                      const Region& region) {
     std::vector<size_t> out;
@@ -190,7 +190,7 @@ class TreeCopier {
     });
   }
 
-  // Writes the overlap of a part and a tile. `bytes` holds the elements of the
+  // Writes the overlap of a part and a tile. `bytes` has the elements of the
   // region `held`.
   bool WritePart(ArrayCopy& work, size_t part, const Region& tile,
                  const Region& held, const char* bytes, Scratch& scratch,
@@ -253,7 +253,7 @@ bool CheckPathsUnchanged(const Transfer& transfer, Findings& findings) {
 }
 
 int64_t ChunkMemory(const stored::Array& array) {
-  // A chunk is in memory twice: as it is stored and decoded.
+  // A chunk is in memory twice: in its stored form and decoded.
   return 2 * StoredBytes(array) + kScratch;
 }
 

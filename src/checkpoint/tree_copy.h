@@ -13,11 +13,12 @@
 
 namespace shardc {
 
-// Returns the most bytes of memory that copying one chunk of the array needs.
+// Returns the bytes of memory that copying one chunk of the array needs at
+// most.
 int64_t ChunkMemory(const stored::Array& array);
 
-// Adds a finding and returns false if the size or the time of modification of a
-// source is no longer what it was when the transfer was planned.
+// Returns false after a finding if the size or the modification time of a
+// source has changed since the transfer was planned.
 bool CheckPathsUnchanged(const Transfer& transfer, Findings& findings);
 
 // Does the same as CopyPieces for a transfer whose `tree` is set.

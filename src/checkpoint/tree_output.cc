@@ -1,13 +1,13 @@
-// Writes a transfer as a tree. The writers of room `stored` read boxes in the
-// grid of chunks that they write. The grid is chosen so that the boxes that
-// need the same source chunk are read one after the other. Its chunks are the
-// parts of the plan, divided along the source's chunks where these are smaller:
+// Writes a transfer as a tree. The writers of the room `stored` read boxes in
+// the grid of chunks that they write. The grid is chosen such that boxes that
+// need the same source chunk are read one after the other: its chunks are the
+// parts of the plan, divided along the source's chunks where those are smaller.
 //
 //   w [8192, 4096] from chunks [1024, 4096] to parts [8192, 1024]:
 //   written in chunks [1024, 1024], of which 4 come from one source chunk
 //
 // After the last read the sources are checked for changes, so that a checkpoint
-// made from changed files is never published.
+// with data from changed files is never published.
 #include "checkpoint/tree_output.h"
 
 #include <algorithm>
@@ -99,22 +99,22 @@ class TransferSource : public stored::BoxSource {
   std::vector<InputFile> inputs_;      // of files
 };
 
-// Returns the size of the chunks to write along a dimension of `size` elements:
-// the size of the source's chunks if it divides the part, or if there is a
-// single part; else the part's size.
+// Returns the size of the written chunks along a dimension of `size` elements:
+// the size of the source's chunks if that divides the part or if there is a
+// single part; otherwise the part's size.
 int64_t CommonSize(int64_t part, int64_t source, int64_t size) {
   const bool divides = part == size || part % source == 0;
   return source < part && divides ? source : part;
 }
 
-// Chunks of fewer bytes cost more in lists and reads than in copies, and are
-// joined into chunks of at most kJoinedBytes.
+// Smaller chunks cost more time in lists and reads than in copies, and are
+// joined to chunks of at most kJoinedBytes.
 constexpr int64_t kSmallBytes = int64_t{64} << 10;
 constexpr int64_t kJoinedBytes = int64_t{1} << 20;
 
 // Returns the largest multiple of `chunk`, at most `most` times as large and
-// not larger than the part, that divides the part. It need not divide the part
-// if the part is the full dimension.
+// not larger than the part, that divides the part. It need not divide a part
+// that is the full dimension.
 int64_t JoinedSize(int64_t chunk, int64_t most, int64_t part, int64_t size) {
   int64_t count = std::min(most, part / chunk);
   while (count > 1 && part != size && part % (chunk * count) != 0) --count;
@@ -123,8 +123,9 @@ int64_t JoinedSize(int64_t chunk, int64_t most, int64_t part, int64_t size) {
 
 // Joins small chunks within the parts of the plan, from the last dimension on:
 // a part [2048, 8] of source chunks [1, 64] is one chunk instead of 2048.
-// Source chunks that several parts share stay in the cache meanwhile, so a row
-// of joined chunks may need at most `cache_bytes` of them.
+// Source chunks that several parts share stay in the cache until the last of
+// the parts is written, so a row of joined chunks may need at most
+// `cache_bytes` of them.
 void JoinChunks(const Shape& part, const Shape& source, int64_t unit,
                 int64_t cache_bytes, stored::ArrayToWrite& array) {
   Shape& chunk = array.chunk;

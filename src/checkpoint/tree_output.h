@@ -22,19 +22,19 @@ namespace shardc {
 struct OutputFormat {
   std::string_view name;  // "orbax"
   std::optional<stored::WriteForm> form;
-  // Null for safetensors files, which RunTransfer writes.
+  // Writes a tree. Null for safetensors files, which RunTransfer writes.
   bool (*write)(std::span<const stored::ArrayToWrite> arrays,
                 std::span<const stored::Leaf> leaves,
                 const stored::BoxSource& source,
                 const stored::WriteOptions& options, Findings& findings);
 };
-// All formats, the default first.
+// Returns all formats, the default one first.
 std::span<const OutputFormat> OutputFormats();
 
 struct TreeOutput {
   std::string folder;
-  // The specs and the mesh that are saved with the arrays; null: the arrays are
-  // saved without a sharding.
+  // The specs and the mesh that are saved with the arrays. If null, the arrays
+  // are saved without a sharding.
   const ShardsIndex* index = nullptr;
   int64_t memory_bytes = 0;
   int threads = 1;
@@ -43,11 +43,11 @@ struct TreeOutput {
   bool verify = false;    // read everything back
 };
 
-// Writes the transfer's tensors, each in chunks of the size of its parts, and
-// the leaves, as a tree; ignores `transfer.outputs`. Paths in the tree have the
-// keys of the tree that is read; other names join them by `/`. Returns false
-// after a finding: those of the writers, unreadable (also for a source that has
-// changed), dtype.
+// Writes the transfer's tensors, each in chunks that are its parts or divide
+// them, and the leaves, as a tree; ignores `transfer.outputs`. Paths in the
+// tree have the keys of the input tree; if the input is no tree, names are
+// split at `/`. Returns false after a finding: those of the writers, unreadable
+// (also for a source that has changed), dtype.
 bool WriteTransfer(const Transfer& transfer,
                    const std::vector<stored::Leaf>& leaves,
                    const OutputFormat& format, const TreeOutput& output,

@@ -1,6 +1,6 @@
 // Writes and reads the record of a tree in the metadata of safetensors files.
 // The keys of a tensor are the parts of its name between `/` unless the record
-// has a path for it. Nodes that are lists are recorded by their paths:
+// has a path for it. The record has the paths of nodes that are lists:
 //
 //   opt_state/0/mu/w, with a list `opt_state` of 2 nodes, the second empty
 //     ->  {"version": 1, "lists": [["opt_state"]],
@@ -104,7 +104,7 @@ class RecordReader {
   }
 
   // Visits the elements of a member, which may be absent. Returns false if the
-  // member is no list or if `visit` returns false.
+  // member is not a list or if `visit` returns false.
   template <class Visit>
   bool ForEach(const JsonValue& root, std::string_view name,
                const Visit& visit) {
@@ -128,8 +128,8 @@ class RecordReader {
     });
   }
 
-  // Returns the text of an object's member; nullopt after a finding if there is
-  // none.
+  // Returns the text of an object's member, or nullopt after a finding if it is
+  // missing or not a text.
   std::optional<std::string> TextOf(const JsonValue& object,
                                     std::string_view name) {
     const auto member = object.IsObject() ? object.Find(name) : std::nullopt;
@@ -209,7 +209,8 @@ class RecordReader {
   std::set<Keys> lists_;
 };
 
-// Writes a member that is a list of objects, unless the list is empty.
+// Writes a member that is a list of objects, unless the list is empty (`any` is
+// false).
 template <class Write>
 void WriteList(JsonWriter& json, std::string_view name, bool any,
                const Write& write) {

@@ -1,7 +1,7 @@
-// Records what the names of safetensors tensors do not show of a tree in the
-// files' metadata: lists, keys that contain `/`, strings, empty nodes and
-// random keys. An orbax checkpoint that is converted to safetensors and back is
-// then the same tree.
+// Records in the metadata of safetensors files the parts of a tree that the
+// names of tensors do not show: lists, keys that contain `/`, strings, empty
+// nodes and random keys. An orbax checkpoint that is converted to safetensors
+// and back is then the same tree.
 #ifndef SHARDC_CHECKPOINT_TREE_RECORD_H_
 #define SHARDC_CHECKPOINT_TREE_RECORD_H_
 
@@ -15,11 +15,11 @@
 
 namespace shardc {
 
-// The key of the metadata.
+// The key of the record in the metadata.
 inline constexpr std::string_view kTreeRecordKey = "shardc.tree";
 
-// Returns the record as JSON; empty if the names of the tensors show the tree.
-// The leaves are strings and empty nodes.
+// Returns the record as JSON, or an empty text if the names of the tensors show
+// the complete tree. The leaves must be strings and empty nodes.
 std::string TreeRecordText(const std::vector<StoredTensor>& tensors,
                            const std::vector<stored::Leaf>& leaves);
 
@@ -27,7 +27,8 @@ std::string TreeRecordText(const std::vector<StoredTensor>& tensors,
 // the leaves. Returns false after a finding (schema) if it is malformed.
 bool ReadTreeRecord(Stored& stored, Findings& findings);
 
-// The metadata for files that hold a part of the tensors.
+// Returns the metadata without the record, for files that contain only some of
+// the tensors.
 Metadata WithoutTreeRecord(const Metadata& metadata);
 
 }  // namespace shardc

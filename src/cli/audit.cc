@@ -1,6 +1,7 @@
-// `shardc audit`: prints what a compiled program sends. The program's text is
-// read before the mesh, because a mesh axis of size -1 takes the program's
-// devices: `--mesh dp:-1,tp:2` of a program on 8 devices is dp:4,tp:2.
+// `shardc audit`: prints the collectives of a compiled program and the bytes
+// that they send. The program's text is read before the mesh, because the size
+// -1 of a mesh axis is replaced such that the mesh has the program's devices:
+// `--mesh dp:-1,tp:2` of a program on 8 devices is dp:4,tp:2.
 #include "audit/audit.h"
 
 #include <algorithm>
@@ -45,9 +46,9 @@ struct Named {
   std::optional<std::vector<audit::Planned>> plan;
 };
 
-// Reads `--mesh`, whose axis of size -1 takes the program's devices, or
-// `--plan`; both members are empty without them. Returns nullopt after a
-// finding.
+// Reads the mesh from `--mesh`, where an axis of size -1 takes the program's
+// devices, or mesh and parameters from `--plan`. Without both options the
+// members are empty. Returns nullopt after a finding.
 std::optional<Named> ReadNames(const AuditFlags& flags, Mode mode,
                                int64_t devices, Findings& findings) {
   Named out;

@@ -1,11 +1,12 @@
-// Places the findings of an audit in Python files. A finding's place is a byte
-// range of a source. The program's text names the Python file by its path on
-// the compiling machine; the file may be missing here or have another version.
-// A source of empty lines is then used instead:
+// Makes the findings of an audit and places them in Python files. A finding's
+// place is a byte range of a source. The program's text names the Python file
+// by its path on the compiling machine; the file may be missing here or have
+// another version. A source of empty lines is then used instead:
 //
-//   model.py:31, no such file  ->  30 line breaks, place at line 31
+//   model.py:31, no such file  ->  31 line breaks, place at line 31
 //
-// A file of another machine is looked for in this repository (Repository).
+// If the path does not exist, because the program was compiled on another
+// machine, class Repository looks for a similar path in this repository.
 #include "cli/audit_findings.h"
 
 #include <algorithm>
@@ -87,7 +88,8 @@ class PythonFiles {
 };
 
 // Returns the line that calls the function which holds the flaw's line, because
-// that function is often a helper around `with_sharding_constraint`.
+// that function is often a helper around `with_sharding_constraint`. Returns
+// nullopt unless both lines are in the same file.
 std::optional<hlo::SourceLine> CallerOf(const audit::Flaw& flaw,
                                         const hlo::Frames& frames) {
   const auto stack = frames.StackOf(flaw.metadata);

@@ -21,7 +21,7 @@
 namespace shardc::cli {
 namespace {
 
-// More runs would not change the fitted figures.
+// The limit on the number of runs; more would not change the fitted figures.
 constexpr size_t kMostRuns = 1000;
 
 struct CalibrateFlags {

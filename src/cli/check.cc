@@ -1,7 +1,7 @@
-// `shardc check`: runs every lint that the inputs allow, over files or targets.
-// Options override the project's settings; targets are checked; ignore comments
-// and the baseline remove findings; the levels of the remaining findings decide
-// the exit status:
+// `shardc check`: checks the targets of the project, or the files that the
+// options name, with every lint whose inputs are given. Options override the
+// project's settings. Ignore comments and the baseline remove findings, and the
+// levels of the remaining findings decide the exit status:
 //
 //   two targets, one warning, --fail-on warning  ->  exit 1
 #include <algorithm>
@@ -290,7 +290,8 @@ void Emit(const CheckFlags& flags, const Common& common,
 
 // Writes errors that prevent the check in the requested format, like its
 // findings: a pipeline that displays findings would otherwise display nothing
-// for a project that cannot be read.
+// for a project that cannot be read. Usage errors alone, and errors of writing,
+// are not written so.
 void EmitErrors(const CheckFlags& flags, const Common& common,
                 Findings& findings) {
   const auto all = findings.all();

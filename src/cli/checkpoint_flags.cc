@@ -101,7 +101,7 @@ bool ReadShare(const CheckpointFlags& flags, ProcessShare* share,
   return true;
 }
 
-// Reads a dtype to cast to, in any case.
+// Reads a dtype to cast to, in upper or lower case.
 std::optional<Dtype> ReadDtype(const std::string& text, Findings& findings) {
   std::string upper = text;
   for (char& c : upper) {
@@ -174,7 +174,7 @@ bool ReadSelect(const std::string& text,
   return true;
 }
 
-// Whether a path, which need not exist, is below a directory.
+// Returns whether a path, which need not exist, is below a directory.
 bool IsBelow(const std::string& directory, const std::string& path) {
   std::error_code error;
   const auto above = std::filesystem::canonical(directory, error);

@@ -45,9 +45,9 @@ struct CheckpointSettings {
 std::optional<CheckpointSettings> ReadCheckpointFlags(
     const CheckpointFlags& flags, const Common& common, Findings& findings);
 
-// Adds a finding (usage) and returns true if `out` is the directory that is
-// read, because two sets cannot share a directory, or if it is inside the
-// stored tree that is read.
+// Returns true and adds a finding (usage) if the output directory is `source`
+// itself, because two checkpoints cannot share a directory, or if it is inside
+// the stored tree `source`.
 bool RefuseItsOwn(const std::string& source, const CheckpointFlags& flags,
                   Findings& findings);
 

@@ -38,8 +38,8 @@ struct Common {
 // Runs a command and returns its exit status; main reports the findings.
 using Run = std::function<int(const Common& common, Findings& findings)>;
 
-// The options of a command and the function that runs it. The options'
-// destinations live as long as `run`.
+// The options of a command and the function that runs it. `run` owns the
+// variables that the options write to.
 struct Declared {
   Options options;
   Run run;
@@ -57,10 +57,10 @@ Declared Declare(Options (*options)(Flags&),
 }
 
 // Describes a command. Each command has one record in the file of its name, and
-// one line in table.cc.
+// one line in commands.h.
 struct Command {
-  // One word, or two for a command of a command: "verify" and "verify step", in
-  // this order.
+  // One word, or two for a subcommand, which comes after its command: "verify",
+  // then "verify step".
   std::string_view name;
   std::string_view summary;  // one line, lower case, for `shardc --help`
   // The manual's text: paragraphs separated by empty lines, with `code`,
@@ -75,8 +75,8 @@ struct Command {
 // Returns all commands in the order of `shardc --help`.
 std::span<const Command* const> Commands();
 
-// Returns all options of a command: --help, its own, then those that every
-// command has.
+// Returns all options of a command: its own, then those that every command has,
+// --help last.
 Options WithCommon(Options own, const Command& command, Common& common);
 
 }  // namespace shardc::cli

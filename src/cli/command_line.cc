@@ -1,7 +1,8 @@
 // Gives findings about options a place in the command line, which is written as
 // one line, quoted for a shell. A finding without a place gets the position of
 // the first code span or option in its message that occurs after the command's
-// name as a word or as an item of a list:
+// name as a word or as an item of a list. If there is none, an error gets the
+// position of the command's name:
 //
 //   `4` of `--processes` has no device
 //     --> <command line>:1:26

@@ -10,7 +10,7 @@ namespace shardc::cli {
 
 class CommandLine {
  public:
-  CommandLine() = default;  // of a run without words: places nothing
+  CommandLine() = default;  // no arguments: Placed() changes nothing
   CommandLine(int argc, const char* const* argv);
 
   // Returns the findings with places. A finding without a place gets the word

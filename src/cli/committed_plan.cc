@@ -37,12 +37,15 @@ SourceRef ReadCommittedStep(const Target& target, Findings& findings) {
 
 bool MayReplace(const Target& target, const std::string& path,
                 std::string_view schema, Findings& findings) {
-  // The schema is near the beginning, also if a merge conflict has added lines.
+  // Only the beginning of the file is searched for the schema's name. It is
+  // long enough for a file that begins with the lines of a merge conflict.
   constexpr int64_t kHead = 4096;
   if (RefuseInput(path, findings)) return false;
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error)) return true;
-  Findings own;  // it is not read to be used
+  // Dropped on success: `findings` would record the file as read, and files
+  // that were read are never overwritten.
+  Findings own;
   const auto file = InputFile::Open(path, own);
   if (!file) {
     findings.Append(std::move(own));

@@ -1,4 +1,5 @@
-// Finds the committed plan of a target, or reports that there is none.
+// Reads the committed files of a target, its plan and its step program, and
+// decides whether they may be overwritten.
 #ifndef SHARDC_CLI_COMMITTED_PLAN_H_
 #define SHARDC_CLI_COMMITTED_PLAN_H_
 

@@ -9,9 +9,9 @@
 namespace shardc::cli {
 namespace {
 
-// Returns the modes of the step programs to commit: train, prefill and decode.
-// Insert is no step of its own. Without modes in the target, those are left out
-// that the model lacks.
+// Returns the modes whose step programs are committed: those of train, prefill
+// and decode that the target lists. If it lists no modes, those that the model
+// has. The mode insert has no step program.
 std::vector<Mode> ModesOf(const Target& target, const Compiled& compiled,
                           const ModelConfig* config) {
   std::vector<Mode> out;

@@ -35,7 +35,7 @@ struct Inputs {
   StagedTarget target;
   std::optional<PlanView> view;
 
-  // Whether files or flags divide the model into stages.
+  // Returns whether files or flags divide the model into stages.
   bool HasStages(const StageFlags& flags) const {
     if (flags.None()) return false;
     return view ? view->plan.stages.has_value()
@@ -43,7 +43,8 @@ struct Inputs {
   }
 };
 
-// Reads the plan file.
+// Reads the plan file of `--plan` into `inputs.view`, and the config.json
+// `model` unless the name is empty. Returns nullopt after a finding.
 std::optional<cost::CostInputs> ReadWork(const CostCommand& command,
                                          const std::string& model, Mode mode,
                                          Inputs& inputs, Findings& findings) {
@@ -91,7 +92,8 @@ int ListProfiles(const CostCommand& command, const Common& common,
   return PutResult(write, command.output, findings) ? kDone : kFailed;
 }
 
-// The cost of the stages of the compiled plan, or of those of the file.
+// Returns the cost of the pipeline stages of the plan file if one was read,
+// else of the compiled plan. Returns nullopt after a finding.
 std::optional<cost::PipelineCost> CostOfStages(const StageFlags& flags,
                                                const Inputs& inputs,
                                                const cost::CostInputs& work,

@@ -14,7 +14,7 @@
 namespace shardc::cli {
 namespace {
 
-// The indentation of a command's members; options have one more.
+// The indentation level of a command's members; options are one level deeper.
 constexpr int kMemberIndent = 3;
 
 // Writes a member unless the text is empty.

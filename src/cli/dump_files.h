@@ -12,7 +12,7 @@ namespace shardc::cli {
 
 // Makes the directory if it does not exist. Returns false after a finding.
 bool MakeFolder(const std::string& path, Findings& findings);
-// "DIR/case-0003.json"
+// Returns the path of a case's file, such as "DIR/case-0003.json".
 std::string CaseFile(const std::string& folder, size_t index,
                      std::string_view ending);
 

@@ -8,9 +8,9 @@
 
 namespace shardc::cli {
 
-// Sorted by name. The build generates the tables.
+// Return tables of files, sorted by name, which the build generates.
 std::span<const EmbeddedFile> EmbeddedSchemas();  // schemas/
-// By shell: `bash`.
+// The name of a file is that of its shell: `bash`.
 std::span<const EmbeddedFile> EmbeddedCompletions();
 // Returns one file, a table of the linked libraries: name, version, licence.
 std::span<const EmbeddedFile> EmbeddedLibraries();

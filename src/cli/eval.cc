@@ -1,6 +1,6 @@
-// `shardc eval NAME`: one function of the reference on a JSON input, which is
-// an object, or a list of objects that are evaluated one by one.
-// `echo '{"text": "a"}' | shardc eval get_safe_hash_int`
+// `shardc eval NAME`: evaluates one function of eformer, EasyDeL or fjformer on
+// a JSON input, which is an object, or a list of objects that are evaluated one
+// by one. `echo '{"text": "a"}' | shardc eval get_safe_hash_int`
 //   ->  {"decimal": "16955237001963240173058271559858726497"}
 #include "eval/call.h"
 

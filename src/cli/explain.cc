@@ -126,7 +126,7 @@ int RunExplain(const ExplainFlags& flags, const Common& common,
   if (!flags.program.empty()) {
     return ExplainProgram(flags.program, *compiled, *param, common, findings);
   }
-  // `check` reports stages that are refused.
+  // Refused stages are not reported here, because `check` does that.
   const auto write = [&](Sink& out) {
     if (common.format == "json") {
       WriteExplainJson(*compiled, *param, out, place);

@@ -84,15 +84,17 @@ bool TakesFlags(const exports::Exporter& exporter, const ExportFlags& flags,
   return true;
 }
 
-// What is known only if the plan is compiled from inputs.
+// Data that a plan file does not contain, so that it is known only if the plan
+// is compiled from inputs.
 struct OfInputs {
   std::optional<RuleSet> rules;
   // The stages that the rules or the target declare.
   std::optional<exports::PipelineChoice> stages;
 };
 
-// Divides the layers by the declared stages, where flags give no other ones.
-// Returns false after a finding.
+// Divides the layers into the stages that the rules or the target declare, if
+// they do; flags override parts of the declaration. Returns false after a
+// finding.
 bool DivideDeclared(const ExportFlags& flags, const StagedTarget& target,
                     OfInputs& out, Findings& findings) {
   StageFlags stages;
@@ -125,8 +127,8 @@ bool DivideDeclared(const ExportFlags& flags, const StagedTarget& target,
 }
 
 // Returns the plan of the file or of the inputs; nullopt if a parameter is
-// illegal or unmatched, or if an input cannot be read. The two cases have a
-// different `status`.
+// illegal or unmatched or the stages are refused, or if an input cannot be
+// read. In all but the last case, `status` is set to the exit status.
 std::optional<ReadPlan> PlanOf(const ExportFlags& flags, const Common& common,
                                bool staged, int& status, OfInputs& of_inputs,
                                Findings& findings) {
@@ -188,7 +190,8 @@ std::optional<std::vector<LogicalNames>> NamesOf(const ExportFlags& flags,
   return imports::ReadLogicalNames(source, findings);
 }
 
-// Takes from the stages of a plan what the flags leave out.
+// Completes the flags: those that are not given get the values of the plan's
+// stages.
 void CompleteFlags(const PlanStages& planned, ExportFlags& flags) {
   flags.stages = planned.axis;
   if (flags.schedule.empty()) flags.schedule = planned.schedule;
@@ -200,8 +203,8 @@ void CompleteFlags(const PlanStages& planned, ExportFlags& flags) {
   }
 }
 
-// The stages that the flags give, and where they give none those of the plan;
-// nullopt after a finding.
+// Returns the stages that the flags describe, or without `--stages` those of
+// the plan. Returns nullopt after a finding, also if neither has any.
 std::optional<exports::PipelineChoice> PipelineOf(
     const exports::Exporter& exporter, const ExportFlags& given,
     const Mesh& mesh, const std::optional<PlanStages>& planned,

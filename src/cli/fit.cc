@@ -1,5 +1,5 @@
-// `shardc fit`: lists the sizes of each axis that are legal for a model under
-// its rules, and with --devices the meshes that fit, the fastest first.
+// `shardc fit`: lists which sizes of each axis are legal for a model under its
+// rules, and with --devices the meshes that fit, the fastest first.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -31,8 +31,8 @@ struct FitCommand {
   bool all = false;
 };
 
-// Returns the sizes that are tried for one axis alone: the divisors of the
-// device count, or powers of two.
+// Returns the sizes that are tried for a mesh of one axis: the divisors of the
+// device count, or without a count 2^n and 3 * 2^n up to kLargestAlone.
 std::vector<int64_t> SizesAlone(std::optional<int64_t> devices) {
   std::vector<int64_t> out;
   for (int64_t size = 2; size <= devices.value_or(kLargestAlone); ++size) {

@@ -5,7 +5,8 @@
 // down to the single fix that changes a spec, so that many safe fixes need few
 // compilations:
 //
-//   a b c d, c moves a catch-all  ->  abcd no, ab yes, abcd no, abc no, abd yes
+//   fixes a b c d, of which c changes specs:
+//   abcd unsafe; ab safe; abcd unsafe; abc unsafe; abd safe
 #include "cli/fixes.h"
 
 #include <algorithm>
@@ -72,9 +73,9 @@ bool SameSpecs(const Plan& a, const Plan& b) {
   return true;
 }
 
-// The effect of fixes on specs, from best to worst; several targets have the
-// worst of their effects. kUnread: no target reads the files. kProven: no
-// effect on any possible name.
+// The effect of fixes on specs, from best to worst. The outcome for several
+// targets is the worst of theirs. kUnread: no target reads the files. kProven:
+// no effect on any possible name. kSame: no effect on the targets' parameters.
 enum class FixOutcome { kUnread, kProven, kSame, kOther, kBroken };
 
 // Returns each rule's pattern with a number for everything that the rule does
@@ -85,7 +86,8 @@ std::vector<RuledPattern> Ruled(const RuleSet& rules,
   std::vector<RuledPattern> out;
   for (const Rule& rule : rules.rules) {
     Rule effect = rule;
-    // If a spec contains a rewritten match, it depends on the pattern.
+    // A spec that is a rewrite of the match (`like: \1.weight`) depends on the
+    // pattern.
     const auto rewrites = [](const SpecSource& spec) {
       return std::holds_alternative<SpecLike>(spec);
     };
@@ -114,7 +116,8 @@ PatternProof SameForAllNames(const RuleSet& before, const RuleSet& after) {
   return SameOutcomes(old_rules, new_rules);
 }
 
-// A target with its plan for the files as they are before fixes.
+// A target and its plan before any fix, with which plans after fixes are
+// compared.
 class TargetSpecs {
  public:
   // Returns null if the target does not compile, because then there are no
@@ -235,7 +238,7 @@ class Maker {
     }
   }
 
-  // Whether no fix was unsafe.
+  // Returns whether all fixes that Prove() got are safe.
   bool AllSafe() const { return unsafe_.empty(); }
 
   FixResult Result(bool unsafe) const {

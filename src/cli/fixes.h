@@ -25,8 +25,8 @@ struct FixResult {
 };
 
 // Makes the fixes that `checked` holds. A fix is safe if every target of
-// `all_targets` (all targets of the project) has the same specs before and
-// after it, in every mode; where possible that is proven for all names.
+// `targets` (all targets of the project) has the same specs before and after
+// it, in every mode; where possible that is proven for all names.
 FixResult MakeFixes(std::span<const CheckedTarget> checked,
                     std::span<const Target> targets, const InputFlags& inputs,
                     const Common& common, bool unsafe);

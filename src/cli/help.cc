@@ -54,8 +54,8 @@ void AddRow(const std::string& name, std::string_view help, size_t at,
   AddWrapped(help, at, used, out);
 }
 
-// Returns the first column of an option: `-o,--output FILE`, `FILE ...`,
-// `DIR,--from DIR`.
+// Returns the text of an option in the first column: `-o,--output FILE`,
+// `FILE ...`, `DIR,--from DIR`.
 std::string NameCell(const Option& option) {
   std::string out =
       option.letter == 0 ? "" : std::string("-") + option.letter + ",";

@@ -1,6 +1,6 @@
 // `shardc import FORMAT FILE`: writes another system's configuration as a rules
 // file, and as a mesh file if it has a mesh. With a manifest, the result is
-// compared with the system's own matching, name by name:
+// compared with the system's own matching, if that is known, name by name:
 //
 //   layers.*.q_proj of a tp_plan  ->  ^model\.layers\.[0-9]+\.q_proj\.weight$
 #include <algorithm>
@@ -64,7 +64,7 @@ bool TakesFlags(const imports::Importer& importer, const ImportFlags& flags,
   return true;
 }
 
-// NAME=VALUE
+// Reads `--set NAME=VALUE`. Returns false after a finding.
 bool ReadValues(const Strings& given, imports::Request& request,
                 Findings& findings) {
   for (const std::string& one : given) {
@@ -103,8 +103,8 @@ bool KeepAxisNames(Imported& imported, Findings& findings) {
   return !findings.HasErrors();
 }
 
-// Whether `--rules` can read the result: its names are known and its patterns
-// are valid. Findings are placed in the imported file.
+// Returns whether `--rules` can read the result: its patterns are valid, and
+// there are no errors so far. Findings are placed in the imported file.
 bool CanBeUsed(const Imported& imported, Findings& findings) {
   std::vector<Pattern> patterns;
   for (const ImportedRule& one : imported.rules) {
@@ -114,8 +114,9 @@ bool CanBeUsed(const Imported& imported, Findings& findings) {
          !findings.HasErrors();
 }
 
-// Compares the spec of every name with the spec that the imported system
-// computes for it.
+// If the imported system can choose the rule of a name itself, checks that the
+// written patterns choose the same rule for every name of the manifest. Then
+// prints how many names have a rule. Returns false after a finding.
 bool Prove(const Imported& imported, const Manifest& manifest,
            const Common& common, Findings& findings) {
   std::vector<Pattern> patterns;
@@ -150,7 +151,7 @@ bool Prove(const Imported& imported, const Manifest& manifest,
   return true;
 }
 
-// Whether two outputs are, or would become, the same regular file.
+// Returns whether two outputs are, or would become, the same regular file.
 bool AreOneFile(const std::string& a, const std::string& b) {
   if (a.empty() || b.empty()) return false;
   std::error_code error;

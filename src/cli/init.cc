@@ -91,7 +91,7 @@ bool AllHaveShapes(const Manifest& manifest) {
                      [](const TensorType& type) { return type.shape; });
 }
 
-// Whether the folder has a checkpoint with the usual file names.
+// Returns whether the folder has a checkpoint with the usual file names.
 bool HoldsCheckpoint(const fs::path& folder) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {

@@ -1,4 +1,4 @@
-// Converts options to the requests of the room target. An option that cannot be
+// Converts options to the requests of src/target. An option that cannot be
 // parsed is reported together with the errors of the files:
 //
 //   --devices x --rules builtin:lama  ->  both are reported, nothing is
@@ -65,7 +65,7 @@ std::optional<Policy> ParsePolicy(const InputFlags& flags, Findings& findings) {
 }
 
 // Parses an option whose value is a count. Returns nullopt if it is not given;
-// sets `good` to false if it is not a number.
+// sets `good` to false if it is not an integer of 1 or more.
 std::optional<int64_t> ParseCount(std::string_view flag,
                                   const std::string& text, bool& good,
                                   Findings& findings) {

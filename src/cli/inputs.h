@@ -49,7 +49,7 @@ Options AllInputs(InputFlags& flags);
 // several.
 void TakeSeveralTargets(Options& options, InputFlags& flags);
 
-// Calls OpenMesh and OpenManifest with the options.
+// LoadMesh and LoadManifest call OpenMesh and OpenManifest with the options.
 std::optional<Mesh> LoadMesh(const InputFlags& flags, const Target& target,
                              Findings& findings);
 // Returns the mesh of `--mesh`, else of the target; no other input is read.
@@ -61,8 +61,8 @@ std::optional<Manifest> LoadManifest(const InputFlags& flags,
 std::optional<OpenedResolver> LoadResolver(const InputFlags& flags,
                                            Findings& findings);
 
-// Calls OpenTarget with the options; their errors are reported with those of
-// the files.
+// Calls OpenTarget with the options. Errors in options are reported together
+// with those in files.
 std::optional<Opened> LoadTarget(const InputFlags& flags, const Target& target,
                                  const Common& common, Findings& findings);
 
@@ -71,7 +71,8 @@ std::optional<Opened> LoadTarget(const InputFlags& flags, const Target& target,
 std::optional<Target> TargetOrPlan(const InputFlags& flags,
                                    const std::string& plan, Findings& findings);
 
-// LoadTarget, then CompileTarget; `model` is set to the config if there is one.
+// Calls LoadTarget, then CompileTarget. Sets `model`, unless null, to the
+// config if there is one. Returns null after a finding.
 std::unique_ptr<const Compiled> LoadAndCompile(
     const InputFlags& flags, const Target& target, const Common& common,
     Findings& findings, std::optional<ModelConfig>* model = nullptr);

@@ -10,8 +10,8 @@
 namespace shardc::cli {
 namespace {
 
-// A signal handler may only write bytes that were prepared before; they are
-// read-only.
+// The text that the signal handler prints. It is composed beforehand, because a
+// signal handler must not allocate memory.
 std::string_view interrupt_text;
 
 void PrintInterrupt(int signal) {

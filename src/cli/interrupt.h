@@ -11,7 +11,8 @@ namespace shardc::cli {
 
 // While an object exists, SIGINT, SIGTERM and SIGHUP remove incomplete files
 // and print `text` on standard error; the process then ends by the signal, as
-// its caller expects. Objects may be nested.
+// its caller expects. A signal that the process ignored before stays ignored.
+// Objects may be nested.
 class InterruptMessage {
  public:
   explicit InterruptMessage(std::string text);

@@ -48,7 +48,8 @@ FindingSink RefusedStages(const Compiled& compiled, const Selection& selection,
     if (std::find(codes.begin(), codes.end(), finding.code) == codes.end()) {
       findings.Add(finding);
     } else if (selection.Selects(*finding.code)) {
-      // Nothing uses the axis only because the stages are refused.
+      // Do not report the stage axis as unused too: it is unused only because
+      // the stages are refused.
       out.emplace_back(finding).reports = {
           UnusedAxisTopic(compiled.stage_axis)};
     }

@@ -1,5 +1,5 @@
-// Runs the lints of one compiled target, for `check` and for the number of
-// findings that `plan` prints.
+// Runs the lints of one compiled target, for `check`, `report` and `init`, and
+// for the number of findings that `plan` prints.
 #ifndef SHARDC_CLI_LINT_TARGET_H_
 #define SHARDC_CLI_LINT_TARGET_H_
 
@@ -25,9 +25,9 @@ struct LintFlags {
   std::optional<int64_t> batch, length, kv_length;
 };
 
-// Why the declared stages of a pipeline are refused. Of the codes of
-// source/stage_code.h those that the selection wants are returned; other errors
-// are added to `findings`.
+// Returns the findings that state why the declared stages of a pipeline are
+// refused. Those with codes of source/stage_code.h are returned if `selection`
+// has them; other errors are added to `findings`.
 FindingSink RefusedStages(const Compiled& compiled, const Selection& selection,
                           Findings& findings);
 

@@ -36,8 +36,9 @@ struct LspFlags {
   bool stdio = false, allow_outside = false;
 };
 
-// Appends the bytes that arrive within `wait` (negative: without a limit);
-// returns nullopt at the end of the stream.
+// Sets `out` to the bytes that arrive within `wait` (negative: without a
+// limit). Returns false if none arrive, and nullopt at the end of the stream or
+// after an error.
 std::optional<bool> ReadSome(milliseconds wait, std::string& out) {
   pollfd input{STDIN_FILENO, POLLIN, 0};
   const int ready = ::poll(&input, 1, static_cast<int>(wait.count()));

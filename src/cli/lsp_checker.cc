@@ -82,9 +82,9 @@ std::set<std::string_view> UndecidedOf(const Compiled& compiled) {
   return out;
 }
 
-// Removes findings that may be caused by a rule or definition which was left
-// out: those that say that something is unused, and those about parameters that
-// the rule may match.
+// Removes findings that may exist only because a rule or definition with errors
+// was left out: those with the codes below, which most often report that
+// something is unused, and those about parameters that the rule may match.
 void DropUncertain(CheckedTarget& target) {
   if (target.compiled == nullptr) return;
   const Code* const codes[] = {

@@ -1,5 +1,6 @@
-// `shardc merge`: joins pieces to full tensors, in one file or in several of at
-// most --max-shard-size: model-00001-of-00002.safetensors and so on.
+// `shardc merge`: joins pieces to full tensors, in one file, in several of at
+// most --max-shard-size (model-00001-of-00002.safetensors and so on), or in a
+// checkpoint of another library (--to).
 #include "checkpoint/input.h"
 #include "checkpoint/merge_plan.h"
 #include "cli/checkpoint_flags.h"

@@ -39,7 +39,7 @@ class NewFileWriter {
   bool MakeFolder(const std::filesystem::path& folder, Findings& findings);
 
   std::string folder_;
-  // files and folders, in the order in which they were made
+  // The files and folders that exist so far, in the order of their creation.
   std::vector<std::filesystem::path> made_;
   bool kept_ = false;
 };

@@ -20,8 +20,8 @@ struct Bounded {
 };
 
 // Where an option's value is stored. A bool is an option without a value; a
-// list grows each time the option is given. Numbers are stored as text and
-// parsed later, because the parser library reads 010 as 8.
+// list grows each time the option is given. Numbers other than Bounded are
+// stored as text and parsed later, because the parser library reads 010 as 8.
 using Destination =
     std::variant<bool*, std::string*, std::optional<std::string>*, Strings*,
                  Bounded>;
@@ -49,7 +49,7 @@ struct Option {
   bool IsArgument() const { return name.front() != '-'; }
   bool IsFlag() const { return std::holds_alternative<bool*>(to); }
   bool IsList() const { return std::holds_alternative<Strings*>(to); }
-  // Whether the value is a path.
+  // Returns whether the value is a path.
   bool TakesFile() const;
   // Returns the values that a placeholder "json|text" lists; empty for
   // "FILE|AXES".

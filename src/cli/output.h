@@ -1,4 +1,5 @@
-// Writes results to stdout and messages to stderr.
+// Writes results to stdout or to a file and messages to stderr, and parses the
+// numbers of options.
 #ifndef SHARDC_CLI_OUTPUT_H_
 #define SHARDC_CLI_OUTPUT_H_
 
@@ -15,8 +16,9 @@
 
 namespace shardc::cli {
 
-// Whether a stream gets colour: auto means a terminal, NO_COLOR unset and TERM
-// not dumb; CLICOLOR_FORCE is honoured.
+// Returns whether to write colours to a stream. With `--color auto`: no if
+// NO_COLOR is set, yes if CLICOLOR_FORCE is, else yes if the stream is a
+// terminal and TERM is not `dumb`.
 bool UsesColor(const Common& common, int fd);
 
 // Writes a result to a sink.

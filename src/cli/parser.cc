@@ -2,7 +2,8 @@
 // converts them to CLI11's objects, and CLI11's exceptions to findings. An
 // unknown command is reported before any other error:
 //
-//   shardc resovle  ->  `resovle` is not a command, did you mean `resolve`?
+//   shardc resovle  ->  `resovle` is not a shardc command
+//                       did you mean `resolve`?
 //
 // A command of two words is CLI11's subcommand of a subcommand: `verify step`
 // has options of its own, and none of `verify`'s.
@@ -23,7 +24,7 @@
 namespace shardc::cli {
 namespace {
 
-// An option of `--version`, which prints the libraries as well.
+// With this option `--version` prints the linked libraries as well.
 constexpr const char* kLibraries = "--libraries";
 
 // A validator of choices. CLI11's IsMember would print the choices a second
@@ -165,7 +166,7 @@ void LibrariesWithoutVersion(Findings& findings) {
 
 std::string VersionLine() { return std::string("shardc ") + kVersion + "\n"; }
 
-// Rewrites `help`, `help plan` and `version` to the options they stand for.
+// Rewrites `help` and `version` to options: `help plan` to `plan --help`.
 Strings Respelt(Strings words) {
   if (words.empty()) return words;
   if (words[0] == "version" &&
@@ -194,8 +195,8 @@ bool RespellVerifyStep(Strings& words) {
   return found;
 }
 
-// Returns the entry of the command with the longest name that was parsed; null
-// if none was.
+// Returns the entry of the command that was parsed, `verify step` rather than
+// `verify`; null if none was.
 const Parser::Entry* TypedCommand(const Parser& parser) {
   const Parser::Entry* typed = nullptr;
   for (const Parser::Entry& entry : parser.entries) {

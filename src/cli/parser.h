@@ -20,7 +20,8 @@ struct Parsed {
 std::optional<Parsed> ParseArguments(int argc, char** argv, Common& common,
                                      Findings& findings);
 
-// What `shardc` without arguments prints: the first commands to try.
+// Returns the text that `shardc` without arguments prints: the first commands
+// to try.
 std::string QuickStart();
 
 }  // namespace shardc::cli

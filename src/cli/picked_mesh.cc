@@ -27,9 +27,10 @@ namespace shardc::cli {
 namespace {
 
 constexpr size_t kShownMeshes = 5;
-// Candidates are evaluated in the order of the estimate of suggest/mesh.h,
-// until a legal mesh was found and this many parameters were planned. At least
-// as many as are printed are evaluated.
+// The limit on the work of evaluating candidates. They are evaluated in the
+// order of the estimate of suggest/mesh.h, until a legal mesh was found and
+// this many parameters were planned, counted over all candidates. At least as
+// many candidates as are printed are evaluated.
 constexpr size_t kMostPlanned = 2'000'000;
 constexpr std::string_view kRemat = "nothing_saveable";
 
@@ -107,8 +108,8 @@ std::optional<cost::FitMesh> Evaluate(const Mesh& mesh,
   return cost::FitOf(*compiled, work, settings, traffic);
 }
 
-// Evaluates the candidates, the first `evaluated` of them; the best comes
-// first.
+// Evaluates candidates in their order and returns them with the best first.
+// Sets `evaluated` to their number.
 std::vector<cost::FitMesh> Ranked(
     const std::vector<suggest::MeshOption>& options, const Manifest& manifest,
     const std::optional<ModelConfig>& model,

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kLeastWidth = 60, kMostWidth = 1000, kUsualWidth = 80;
 
-// Whether the locale's character set is UTF-8.
+// Returns whether the locale's character set is UTF-8.
 bool IsUtf8Locale() {
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
     const char* value = std::getenv(name);

@@ -1,5 +1,5 @@
 // `shardc plan`: compiles mesh, rules and manifest to a plan. With an illegal
-// spec or an unmatched parameter the exit status is 1 and no plan is written,
+// spec or an unmatched parameter the exit status is 1, and no plan is written
 // unless --keep-going is given.
 #include <algorithm>
 #include <array>
@@ -38,8 +38,8 @@ struct PlanFlags {
   std::vector<std::string> weight_decay_exclude;
 };
 
-// Returns the targets to plan: one, or with --write-locked and --diff all that
-// have a committed plan.
+// Returns the targets to plan: one, or with --write-locked or --diff all
+// requested targets that have a committed file.
 std::optional<std::vector<Target>> Targets(const PlanFlags& flags,
                                            const Common& common,
                                            Findings& findings) {
@@ -180,7 +180,8 @@ int ShowDifference(const PlanDifference& difference, const std::string& path,
   return kFound;
 }
 
-// Prints on stdout what the inputs change in the committed plan.
+// Appends the differences between the committed plan and that of the current
+// inputs to `out`. Returns the exit status.
 int ShowDiff(const Target& target, const Plan& plan, const Common& common,
              std::string& out, Findings& findings) {
   const SourceRef committed = ReadCommittedPlan(target, findings);
@@ -191,7 +192,8 @@ int ShowDiff(const Target& target, const Plan& plan, const Common& common,
   return ShowDifference(*difference, target.plan, common, out);
 }
 
-// Prints on stdout what the inputs change in the committed step program.
+// Appends the differences between the committed step program and that of the
+// current inputs to `out`. Returns the exit status.
 int ShowStepDiff(const Target& target, const StepReports& steps,
                  const Common& common, std::string& out, Findings& findings) {
   const SourceRef committed = ReadCommittedStep(target, findings);
@@ -223,7 +225,8 @@ int PutStep(const PlanFlags& flags, const Target& target,
   return good ? kDone : kFailed;
 }
 
-// Prints on stdout what the compiled program changes in its committed summary.
+// Appends the differences between the committed summary of the compiled program
+// and its current summary to `out`. Returns the exit status.
 int ShowAuditDiff(const Target& target, const AuditInput& audit,
                   const TargetProgram& program, const Common& common,
                   std::string& out, Findings& findings) {
@@ -291,14 +294,16 @@ bool PutPlan(const PlanFlags& flags, const Target& target,
   return true;
 }
 
-// Plans one target; counts findings if there are settings for it.
+// Plans one target. With `settings`, it also runs the lints and prints how many
+// findings `check` would report.
 int PlanOne(const PlanFlags& flags, const Target& target, const Common& common,
             const std::optional<LintSettings>& settings, bool in_one_line,
             Outcome& outcome, Findings& findings) {
   std::optional<ModelConfig> model;
   const auto compiled = CompileFor(flags, target, common, model, findings);
   if (compiled == nullptr) return kFailed;
-  // Without its stages the plan would be another one.
+  // If the declared stages are refused, no plan is written: one without stages
+  // would not be the plan that the inputs ask for.
   Findings stages = StageFindings(*compiled);
   if (stages.HasErrors()) {
     const int status = StageStatus(stages);

@@ -1,4 +1,4 @@
-// Findings that prevent a plan from being written.
+// The findings of compiling a plan. Errors prevent the plan from being written.
 #ifndef SHARDC_CLI_PLAN_FINDINGS_H_
 #define SHARDC_CLI_PLAN_FINDINGS_H_
 
@@ -7,18 +7,19 @@
 
 namespace shardc::cli {
 
-// Unmatched parameters (under policy error) and illegal specs, one finding per
-// group of parameters.
+// Returns the errors about parameters that no rule matches (if that is an error
+// by policy) and about illegal specs.
 Findings PlanFindings(const Compiled& compiled);
 
-// Why the stages that the inputs declare are refused.
+// Returns the findings that state why the declared stages are refused.
 Findings StageFindings(const Compiled& compiled);
 
-// Rules that match nothing because of their file's separator.
+// Returns the findings about rules that match nothing because of their file's
+// separator.
 Findings SeparatorFindings(const Compiled& compiled);
 
-// If most of the model is replicated on every device: one warning, of the lint
-// that is nearest to the cause.
+// Returns one warning if most of the model is replicated on every device: that
+// of the lint which is nearest to the cause.
 Findings ReplicatedFindings(const Compiled& compiled);
 
 }  // namespace shardc::cli

@@ -5,9 +5,9 @@
 //   show mesh --plan p.json          ->  the table of the file
 //   show mesh --mesh tp:4 --rules..  ->  compiled, written and read in memory
 //
-// Where no other plan is compared with it, only the first parameter of each
-// class of a compiled plan is written and read: the text of a million
-// parameters is most of what a command would hold in memory.
+// A command that compares no plans writes and reads only the first parameter of
+// each class (ParamClasses) of a compiled plan, because the text of a million
+// parameters would take most of the command's memory.
 #include "cli/plan_table.h"
 
 #include <cstdint>
@@ -46,7 +46,8 @@ std::unique_ptr<const Planned> ReadPlanned(const std::string& file,
   return out;
 }
 
-// A plan's parameters by what decides their entries in its text.
+// Classes of parameters whose entries in the plan's text differ in the name
+// only: they have equal layout, placement, weight decay and stages.
 struct ParamClasses {
   std::vector<uint32_t> first;     // by class: its first parameter
   std::vector<uint32_t> class_of;  // by parameter
@@ -104,8 +105,8 @@ std::optional<PlanTable> TableOfPlan(const Plan& plan, Findings& findings) {
       EditedPlan::kAllowed, findings);
 }
 
-// The table of a compiled plan, of whose text only the first parameter of each
-// class is written.
+// Returns the table of a compiled plan. Only the first parameter of each class
+// is written as text and read back.
 std::optional<PlanTable> ShortTableOf(const Compiled& compiled,
                                       Findings& findings) {
   const Plan& plan = compiled.plan;
@@ -115,7 +116,8 @@ std::optional<PlanTable> ShortTableOf(const Compiled& compiled,
   table->classes.plan.mesh = compiled.mesh;
   table->classes.plan.fingerprint = Fingerprint(plan);
   table->names = plan.names;
-  // Several layouts may have the same text: then they are one class of it.
+  // The table merges classes whose text is the same, so map each class to the
+  // table's class.
   std::vector<uint32_t> class_of;
   class_of.reserve(classes.class_of.size());
   for (const uint32_t own : classes.class_of) {

@@ -24,12 +24,12 @@ std::optional<PlanTable> ReadTable(const std::string& path, EditedPlan edited,
 // memory; the mesh is that of the inputs.
 std::optional<PlanTable> TableOf(const Compiled& compiled, Findings& findings);
 
-// A plan that was read from a file or compiled from inputs, with what commands
-// need in either case.
+// A plan that was read from a file or compiled from inputs, in the form in
+// which commands use both.
 struct Planned {
-  // Of a compiled plan, the table's source holds the first parameter of each
-  // class only, and its names are views into `compiled`: for comparisons,
-  // which read the full text, there is TableOf.
+  // The table of a compiled plan has the text of the first parameter of each
+  // class only, and its names are views into `compiled`. Comparisons read the
+  // full text, so they use TableOf.
   PlanTable table;
   std::unique_ptr<const Compiled> compiled;  // null if from a file
   std::optional<PlanView> view;              // set if from a file

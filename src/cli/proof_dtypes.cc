@@ -1,5 +1,6 @@
-// Reads the dtypes of `verify step`. It proves a step in the dtypes of
-// activations, so dtypes that are only used for parameters are refused.
+// Reads the dtypes of `verify step`. A step is proved in dtypes that
+// activations can have, so dtypes that are only used for parameters are
+// refused.
 #include "cli/proof_dtypes.h"
 
 #include <string>

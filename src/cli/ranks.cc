@@ -1,6 +1,7 @@
-// A launcher gives each process its rank in environment variables. MPI is
-// initialised only if they report several processes. Data is sent by MPI
-// collectives in rounds whose sizes fit its 32-bit counts.
+// Runs a command on the processes that a launcher has started. The launcher
+// gives each process its rank in environment variables, and MPI is initialised
+// only if there are several processes. Data is sent by MPI collectives in
+// rounds, whose sizes fit MPI's 32-bit counts.
 //
 //   OMPI_COMM_WORLD_RANK=2 OMPI_COMM_WORLD_SIZE=4  ->  rank 2 of 4
 //   none of them, or a size of 1                   ->  one process, no MPI
@@ -124,8 +125,8 @@ class Mpi : public exec::Transport {
 
   size_t Count() const { return AsIndex(ranks_); }
 
-  // Returns the most bytes that this run's ranks send to each other in one
-  // round.
+  // Returns the largest number of bytes that one rank sends to another in a
+  // round, such that the bytes for all ranks together fit in one MPI call.
   size_t Limit() const { return std::min(kRound, kMost / Count()); }
 
   // Returns the largest of the sizes of all ranks.
@@ -142,8 +143,8 @@ class Mpi : public exec::Transport {
     return out;
   }
 
-  // Returns a buffer for the bytes of one round, of each rank those from byte
-  // `begin` on.
+  // Returns a buffer for one round, with the count and the place of each rank's
+  // bytes in it. Earlier rounds have sent the bytes before `begin`.
   Piece PieceOf(const std::vector<uint64_t>& sizes, size_t begin) const {
     Piece out;
     size_t at = 0;

@@ -30,18 +30,19 @@ class Ranks {
   // build has no MPI, or if MPI reports fewer processes than the launcher.
   static std::optional<Ranks> Join(Findings& findings);
 
-  // Null if there is one process.
+  // Returns the transport between the processes; null if there is only one.
   exec::Transport* transport() const { return transport_.get(); }
   bool Leads() const {
     return transport_ == nullptr || transport_->rank() == 0;
   }
   int count() const { return transport_ == nullptr ? 1 : transport_->ranks(); }
-  // Returns the number of threads for this rank: `wanted`, or fewer if several
-  // ranks share the machine.
+  // Returns the number of threads for this rank: `wanted`, or if it is 0, this
+  // rank's share of the machine's processors.
   int Threads(int wanted) const;
 
-  // Returns a line with the bytes between devices: as the ledger recorded them,
-  // and as they were sent.
+  // Returns a line that compares the bytes that the ledger `recorded` with
+  // those that devices sent to each other (`moved`), and with the part of the
+  // latter that was sent to another rank (`crossed`).
   std::string MovedText(int64_t recorded, int64_t moved, int64_t crossed) const;
 
   // Returns true on every rank if `fine` is true on all of them. Otherwise

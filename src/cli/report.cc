@@ -96,7 +96,8 @@ bool GatherBase(const ReportCommand& command, Gathered& to,
   return true;
 }
 
-// The findings of `check` for the inputs, with the project's settings.
+// Adds the findings that `check` reports for the inputs with the project's
+// settings. Returns false after a finding about an option.
 bool GatherFindings(const ReportCommand& command, const Target& target,
                     Gathered& to, Findings& findings) {
   if (to.planned->compiled == nullptr) return true;
@@ -124,7 +125,8 @@ bool GatherFindings(const ReportCommand& command, const Target& target,
   return true;
 }
 
-// Adds the schedule of the stages, of which a plan's file has the digest alone.
+// Adds the pipeline schedule of a compiled plan. A plan file has only the
+// digest of its schedule, so nothing is added for it.
 void AddSchedule(Gathered& to) {
   if (to.planned->compiled == nullptr) return;
   const auto& stages = to.planned->compiled->stages;

@@ -29,7 +29,7 @@ struct ReportedProgram {
   Findings findings;
 
   report::Program ForPage() const;
-  // Whether `shardc audit` of the same files would exit with 1.
+  // Returns whether `shardc audit` of the same files would exit with 1.
   bool Fails(const Selection& selection) const;
 };
 

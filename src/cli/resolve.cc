@@ -31,7 +31,7 @@ struct ResolveFlags {
   std::string output;
 };
 
-// "4,128,4096"
+// Parses a shape such as "4,128,4096". Returns nullopt after a finding.
 std::optional<Shape> ParseShape(const std::string& text, Findings& findings) {
   Shape shape;
   size_t begin = 0;

@@ -55,7 +55,7 @@ int PutProofs(const RuleSet& rules, bool json, const std::string& output,
   return PutResult(write, output, findings) ? kDone : kFailed;
 }
 
-// Reports options that cannot be combined.
+// Reports options that cannot be combined, and --prove without rules.
 bool FlagsAgree(const RulesFlags& flags, bool named, const Common& common,
                 Findings& findings) {
   if (!flags.prove) return true;
@@ -115,7 +115,8 @@ int RunRules(const RulesFlags& all, const Common& common, Findings& findings) {
     const auto write = [&](Sink& out) { WritePacks(json, out); };
     return PutResult(write, all.output, findings) ? kDone : kFailed;
   }
-  // Without rules files, the defaults of all axis rules are printed.
+  // With --resolved and without rules files, the defaults of all axis rules are
+  // printed.
   auto rules =
       target.rules.empty()
           ? std::optional(RuleSet{})

@@ -85,7 +85,7 @@ std::string PlanOf(const stored::Tree& tree, const Mesh& mesh,
   });
 }
 
-// What only plans have.
+// Removes the differences in members that a plan has and a checkpoint lacks.
 void RemoveOtherMembers(PlanDifference& difference) {
   difference.rules.clear();
   difference.attention.clear();

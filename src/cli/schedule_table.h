@@ -14,7 +14,7 @@
 namespace shardc::cli {
 
 struct ScheduleChoice {
-  std::string name;       // of a schedule, or a path: it has a `.` or a `/`
+  std::string name;       // of a schedule, or a path: IsScheduleFile
   std::string_view flag;  // that gives the name, for messages
   std::optional<int32_t> ranks = {}, virtual_stages = {}, microbatches = {};
 };
@@ -25,7 +25,7 @@ std::optional<int32_t> ScheduleSize(std::string_view flag,
                                     const std::string& text,
                                     Findings& findings);
 
-// Whether a schedule's name is that of a file.
+// Returns whether a schedule's name is that of a file.
 bool IsScheduleFile(const std::string& name);
 
 // Makes or reads the table. Findings: usage, limit, schedule-refuses, and those
@@ -37,7 +37,7 @@ std::optional<schedule::Table> ScheduleTable(const ScheduleChoice& choice,
 // that are refused, else 2.
 int StageStatus(const Findings& findings);
 
-// For completions.
+// Returns the names of the built-in schedules, for shell completion.
 Strings ScheduleNames();
 
 }  // namespace shardc::cli

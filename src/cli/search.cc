@@ -36,7 +36,8 @@ void Prove(const SearchInputs& inputs, SearchReport& report) {
   if (const auto* const pipeline = search::FasterPipeline(found)) {
     report.of_pipeline = ProofOf(*pipeline, inputs);
   }
-  // Of the front's pipelines only the fastest one is proved, as above.
+  // Pipelines of the front are not proved here: only the fastest pipeline is
+  // proved, above.
   int64_t left = inputs.prove - 1;
   for (const search::Sharding& one : found.front) {
     if (left == 0) break;

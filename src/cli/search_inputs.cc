@@ -89,8 +89,8 @@ std::vector<std::string> RulesToBegin(const Target& target,
   return out;
 }
 
-// Reads a rules file that the search made in the way that commands read rules
-// files.
+// Reads a rules file that the search made, as commands read rules files.
+// Returns nullopt, without findings, if it cannot be read.
 std::optional<RuleSet> ReadSearched(const search::RulesFile& file,
                                     const Manifest& manifest,
                                     const std::string& model_type) {

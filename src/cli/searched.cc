@@ -38,8 +38,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of a step that is proved. Axes of up to 16 devices show the same mistakes as
-// longer ones, in a fraction of the time.
+// The limits on the sizes of a proved step. Axes of up to 16 devices show the
+// same mistakes as longer ones, in a fraction of the time.
 constexpr int64_t kMostMicrobatches = 64, kMostProofDevices = 16;
 
 bool IsGivenAsIs(const search::Sharding& one) {
@@ -69,8 +69,8 @@ std::vector<std::string> FromFolder(const std::vector<std::string>& files,
   std::vector<std::string> out;
   for (const std::string& one : files) {
     const bool pack = one.starts_with("builtin:");
-    // A relative folder that does not exist yet has no path to the file, whose
-    // absolute path would be the result.
+    // fs::proximate would return an absolute path for a relative folder that
+    // does not exist yet, so it gets the folder's absolute path.
     out.push_back(
         pack ? one : fs::proximate(one, fs::absolute(folder)).generic_string());
   }
@@ -85,7 +85,7 @@ std::string RulesText(const std::vector<std::string>& given) {
   return out;
 }
 
-// What the targets of the written project share: the model's files.
+// The files of the model, which all targets of the written project share.
 struct ModelFiles {
   std::string manifest, config;  // names in the folder; no config: empty
 };
@@ -127,7 +127,8 @@ std::string PipelineTarget(const SearchInputs& inputs) {
   return (inputs.target.empty() ? "searched" : inputs.target) + "-pipeline";
 }
 
-// The flags of `cost` for settings that no file of the project has.
+// Returns the flags of `cost` for the settings that are in no file of the
+// written project.
 std::string SettingsAsFlags(const cost::Settings& settings) {
   return " --batch " + std::to_string(*settings.batch) + " --seq " +
          std::to_string(*settings.length) + " --microbatches " +
@@ -279,8 +280,8 @@ bool WriteSearched(const search::Sharding& one,
                    Findings& findings) {
   const std::string name = inputs.target.empty() ? "searched" : inputs.target;
   std::vector<NewFile> files;
-  // Adds a mesh and, unless they are the given ones, rules. Returns the rules
-  // as the project lists them.
+  // Adds a mesh file and, if the search changed the rules (`own`), a rules
+  // file. Returns the value of `rules:` for the project.
   const auto add = [&](const std::string& prefix, const Mesh& mesh,
                        search::RulesFile rules, bool own) {
     files.push_back({prefix + "mesh.yaml", MeshFileYaml(mesh)});

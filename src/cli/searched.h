@@ -15,21 +15,21 @@ namespace shardc::cli {
 // Compiles a sharding for its mesh and proves its training step at reduced
 // sizes, as `verify step` does.
 SearchProof ProofOf(const search::Sharding& one, const SearchInputs& inputs);
-// The same for the stages of a pipeline.
+// Proves the training step of a pipeline in the same way, divided into stages.
 SearchProof ProofOf(const search::Pipeline& one, const SearchInputs& inputs);
 
-// Writes the mesh, the rules unless they are the given rules, and a project
-// with both; and those of a pipeline, with its stages, as another target.
-// `pipeline` may be null. Returns false with findings if a file exists or
+// Writes a project whose target has the mesh and the rules of `one`; rules that
+// the search did not change are not copied. A pipeline, unless null, becomes a
+// second target with stages. Returns false with findings if a file exists or
 // cannot be written.
 bool WriteSearched(const search::Sharding& one,
                    const search::Pipeline* pipeline, const SearchInputs& inputs,
                    const std::string& folder, const Common& common,
                    Findings& findings);
 
-// The `cost` command that prints the winner's figures, or a pipeline's; empty
-// if the rules are changed and not written. `has_pipeline`: the project that is
-// written has a second target.
+// Return the `cost` command that prints the figures of the winner or of a
+// pipeline; empty if the search changed the rules and they are not written.
+// `has_pipeline`: the written project has a second target.
 std::string CostCommandOf(const search::Sharding& one, bool has_pipeline,
                           const SearchInputs& inputs,
                           const std::string& folder);

@@ -25,7 +25,7 @@ struct SettingFlag {
   const char* help;
 };
 
-// The remaining settings can only be given in a file.
+// The settings that have an option; all others can only be given in a file.
 constexpr SettingFlag kFlags[] = {
     {Setting::kSoftmaxScale, "--softmax-scale", "X",
      "scale of the products of query and key (default: the model's, or "
@@ -153,7 +153,8 @@ void AddRotation(const ModelConfig& model, verify::Request& request) {
                             ", from the model's rope_scaling");
 }
 
-// Adds a remark on the sizes of the latent row, if an operation uses one.
+// Adds a remark on the sizes of the latent of multi-head latent attention
+// (MLA), if an operation uses one.
 void AddLatentSizes(const ModelConfig& model, verify::Request& request) {
   const bool latent = std::any_of(
       request.operations.begin(), request.operations.end(),

@@ -17,7 +17,8 @@ namespace {
 
 constexpr std::string_view kEvenLayers = "even", kCheapestLayers = "cost";
 
-// The division that `--assign` gives.
+// Sets the division of layers by `--assign`, if it is given. Returns false
+// after a finding.
 bool ReadAssign(const StageFlags& flags, StageRequest& out,
                 Findings& findings) {
   if (flags.assign.empty()) return true;
@@ -63,7 +64,7 @@ bool CheckSizes(const Place& place, bool given, const StageSizes& sizes,
   return true;
 }
 
-// The table of `--schedule`, with the sizes that flags give.
+// Returns the table of `--schedule` (default: 1f1b) for the sizes in the flags.
 std::optional<schedule::Table> TableOf(const StageFlags& flags,
                                        const Mesh& mesh,
                                        const std::string& axis,
@@ -83,7 +84,7 @@ std::optional<schedule::Table> TableOf(const StageFlags& flags,
   return ScheduleTable(choice, findings);
 }
 
-// The stages of a file, with those keys replaced that flags give.
+// Returns the stages that a file declares; flags override single keys.
 std::optional<StageRequest> MergedStages(const StageFlags& flags,
                                          const StageDeclaration& declared,
                                          const Mesh& mesh,
@@ -116,7 +117,8 @@ std::optional<StageRequest> MergedStages(const StageFlags& flags,
   return out;
 }
 
-// The stages that flags alone give.
+// Returns the stages of a target that declares none, so that the flags alone
+// describe them.
 std::optional<StageRequest> FlaggedStages(const StageFlags& flags,
                                           const Mesh& mesh,
                                           const StageSizes& sizes,
@@ -131,7 +133,8 @@ std::optional<StageRequest> FlaggedStages(const StageFlags& flags,
   return out;
 }
 
-// Whether flags ask for the division that the target was compiled with.
+// Returns whether the flags change nothing, so that the stages with which the
+// target was compiled can be used.
 bool AskForDeclared(const StageFlags& flags, const Compiled& compiled,
                     std::optional<int64_t> microbatches) {
   if (flags.Given() || !flags.assign.empty() || !flags.virtual_stages.empty() ||
@@ -207,7 +210,8 @@ std::shared_ptr<const PlannedStages> DeclaredOrMergedStages(
         MergedStages(flags, declared, compiled.mesh, microbatches, findings),
         compiled, config, findings);
   }
-  // Why the target's own division was refused.
+  // If the declared stages were refused, `compiled.stages` is null; these
+  // findings state why.
   for (const Finding& finding : compiled.stage_findings) {
     findings.Add(finding);
   }

@@ -20,12 +20,12 @@
 
 namespace shardc::cli {
 
-// As given; empty if not given.
+// The options as given; empty if not given.
 struct StageFlags {
   std::string axis, assign, virtual_stages, schedule;
   std::string p2p = "overlapped";
 
-  // `--stages none`: what files declare is ignored.
+  // `--stages none`: stages that files declare are ignored.
   bool None() const { return axis == "none"; }
   bool Given() const { return !axis.empty() && !None(); }
   bool Exposed() const { return p2p == "exposed"; }
@@ -49,33 +49,34 @@ StagedTarget CompileStaged(const StageFlags& flags, const InputFlags& inputs,
                            const Target& target, const Common& common,
                            Findings& findings);
 
-// What the stages of a command depend on besides flags and files.
+// The sizes of a step on which the division into stages depends.
 struct StageSizes {
   Mode mode = Mode::kTrain;
   std::optional<int64_t> batch, length;
   std::optional<int64_t> microbatches;  // of a flag
 };
 
-// The model divided into stages: as the target was when it was compiled, or
-// where flags replace a part of its declaration, or it has none, as they give.
-// `declared` (null without) are those of the rules and of the target, as they
-// were opened; `config` may be null. Without micro-batches the target's own, or
-// about two for each rank; 1 without a declaration. Findings: usage, and those
+// Returns the model divided into stages; null after a finding. If flags change
+// nothing, these are the stages with which the target was compiled. Otherwise
+// the model is divided by the declaration of the rules or the target, whose
+// keys flags override, or by flags alone if `declared` is null. `config` may be
+// null. The default number of micro-batches is that of the declaration, else
+// about two per rank; without a declaration it is 1. Findings: usage, and those
 // of DeclaredRequest and DivideIntoStages.
 std::shared_ptr<const PlannedStages> StagesOfCommand(
     const StageFlags& flags, const StageDeclaration* declared,
     const Compiled& compiled, const ModelConfig* config,
     const StageSizes& sizes, Findings& findings);
 
-// StagesOfCommand for a target with declared stages, without the sizes that
-// the cost model needs.
+// As StagesOfCommand, for a target with declared stages and commands that have
+// no batch and length, so that the cost model cannot choose the division.
 std::shared_ptr<const PlannedStages> DeclaredOrMergedStages(
     const StageFlags& flags, const StageDeclaration& declared,
     const Compiled& compiled, const ModelConfig* config,
     std::optional<int64_t> microbatches, Findings& findings);
 
-// The stages of a plan file, which flags cannot replace; micro-batches of a
-// flag win over the plan's. Findings: usage, and those of StagedPlanOf.
+// Returns the stages of a plan file. Of these, flags can override only the
+// number of micro-batches. Findings: usage, and those of StagedPlanOf.
 std::optional<StagedPlan> PlanStagesOfCommand(const StageFlags& flags,
                                               const PlanView& view,
                                               const StageSizes& sizes,

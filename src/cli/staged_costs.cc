@@ -1,5 +1,6 @@
-// The stages of a compiled plan are in memory. Those of a plan file are made
-// from the stages and the schedule that the file states:
+// Computes the cost of pipeline stages for pictures and the report page. A
+// compiled plan has its stages in memory; for a plan file they are made from
+// the stages and the name of the schedule in the file:
 //
 //   show memory --plan staged.json --batch 64 --seq 4096
 //     ->  a bar for each rank, as `cost --plan` prints them

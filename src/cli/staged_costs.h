@@ -13,9 +13,10 @@
 
 namespace shardc::cli {
 
-// The cost of the stages in training, with the micro-batches of the plan's
-// schedule. `planned` has stages, `settings` a batch and a length; other
-// findings are those of StagedPlanOf and of cost::PipelineCostOf.
+// Returns the cost of the stages in training, with the number of micro-batches
+// of the plan's schedule. `planned` must have stages, and `settings` a batch
+// and a length. Returns nullopt after the findings of StagedPlanOf or of
+// cost::PipelineCostOf.
 std::optional<cost::PipelineCost> StagedCostOf(const Planned& planned,
                                                const cost::Settings& settings,
                                                Findings& findings);

@@ -1,6 +1,7 @@
-// An unexpected option is compared with the command's own options, then looked
-// up in other commands. A word that is not an option is classified by its form:
-// axes, a pack, or a file, whose first bytes show what it contains.
+// Explains unexpected words. An unexpected option is compared with the
+// command's own options and then looked up in other commands. A word that is
+// not an option is classified as axes, a pack, or a file, whose first bytes
+// show its kind.
 //
 //   shardc plan --manifst m.json  ->  did you mean `--manifest`?
 //   shardc plan rules.yaml        ->  write `--rules rules.yaml`
@@ -32,7 +33,7 @@ std::string Peek(const std::string& path) {
   return text;
 }
 
-// Whether a line of the YAML starts with `key:`.
+// Returns whether a line of the YAML starts with `key:`.
 bool HasKey(const std::string& text, const std::string& key) {
   return text.starts_with(key + ":") ||
          text.find("\n" + key + ":") != std::string::npos;

@@ -1,6 +1,6 @@
-// `shardc suggest`: proposes rules for a model that has none. The rules are
-// written only if they are proven: the rule intended for each tensor wins it,
-// and `check` reports nothing.
+// `shardc suggest`: proposes rules for a model that has none. Without `--force`
+// the rules are written only if they are proven: the rule intended for each
+// tensor wins it, and `check` reports nothing.
 #include <algorithm>
 
 #include "cli/commands.h"
@@ -31,7 +31,8 @@ struct SuggestInputs {
   bool none_fits = false;  // no mesh of the devices fits; reported
 };
 
-// The parameter tree of the manifest, or the one built from a config.json.
+// Reads the parameter tree of the manifest or, without a manifest, builds it
+// from a config.json. Returns nullopt after a finding.
 std::optional<Manifest> ReadTree(const SuggestFlags& flags,
                                  const Target& target, Findings& findings) {
   if (!target.manifest.empty()) {

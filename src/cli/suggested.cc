@@ -1,7 +1,7 @@
 // Proves suggested rules. Their text is parsed like any rules file and
 // compiled, and the rule of every tensor is compared with the intended one.
-// Then every possible lint runs. Findings about the mesh itself do not count,
-// because no rules could avoid them:
+// Then every possible lint runs. Notes do not count, nor do findings about the
+// mesh or the model itself, because no rules could avoid them:
 //
 //   SHD302 of `--mesh fsdp:6` over 4 hosts  ->  reported by `check` only
 #include "cli/suggested.h"
@@ -32,9 +32,10 @@ constexpr size_t kLargestFile = size_t{64} << 10;
 // No parameter has more dimensions.
 constexpr int kMostRank = 16;
 
-// Returns whether a finding is about the mesh, whatever the rules are.
+// Returns whether a finding is about the mesh, so that no rules could avoid it.
 bool IsOfMesh(const Finding& finding, const suggest::MeshAxes& mesh) {
-  // A mesh with replicas only shards nothing.
+  // SHD207 reports large replicated tensors, which are intended on a mesh with
+  // data parallelism only.
   if (mesh.devices() == mesh.dp && finding.code->number == 207) return true;
   constexpr std::array<int, 5> kMesh = {301, 302, 303, 501, 502};
   return std::find(kMesh.begin(), kMesh.end(), finding.code->number) !=
@@ -89,8 +90,8 @@ void Prove(SuggestedRules& out, const Mesh& mesh, const Manifest& manifest,
   }
 }
 
-// Lists meshes whose sizes divide the model's sizes, of the same device count
-// or of the next power of two, the fastest first.
+// Lists the fastest three meshes whose sizes divide the model's sizes, of the
+// same device count or, if there is none, of the next power of two.
 std::string NearestText(const SuggestedRules& rules, const Mesh& mesh,
                         const ModelConfig* model) {
   constexpr size_t kShown = 3;
@@ -152,9 +153,9 @@ bool HasShapes(const Manifest& manifest, Findings& findings) {
 
 namespace {
 
-// Returns the only layer stack that sizes and names leave undecided. Returns
-// null if there are several, because the user's answer for one might be wrong
-// for the others.
+// Returns the only layer stack if sizes and names leave it undecided, else
+// null. With several stacks the user is not prompted, because the answer for
+// one might be wrong for the others.
 const LayerStack* UndecidedAlone(const SuggestedRules& rules) {
   const auto& stacks = rules.suggestion.dims.stacks.stacks;
   const bool alone = stacks.size() == 1 &&

@@ -3,7 +3,7 @@
 //
 //   budget: {all_gather: {tp: 0}}  SHD611 at the 0, if it sends anything
 //   locked: llama.audit.json       SHD612 at the Python line that sends more
-//   the program itself             SHD601 ... that the summary has not
+//   flaws of the program           SHD601 ... unless the summary lists them
 #include "cli/target_audit.h"
 
 #include <iterator>
@@ -26,7 +26,8 @@ bool IsThere(const std::string& path) {
   return std::filesystem::exists(path, error);
 }
 
-// Returns nullopt after a finding.
+// Reads the committed summary of the target's program. Returns nullopt after a
+// finding.
 std::optional<audit::Lock> ReadTargetLock(const Target& target,
                                           const AuditInput& audit,
                                           Findings& findings) {
@@ -44,8 +45,8 @@ std::optional<audit::Lock> ReadTargetLock(const Target& target,
   return audit::ReadLock(*document, findings);
 }
 
-// Returns whether the summary was made of a program at the same stage of
-// compilation; adds a finding otherwise.
+// Returns whether the summary was made of a program for the same number of
+// devices and at the same stage of compilation; adds a finding otherwise.
 bool Suits(const audit::Lock& lock, const TargetProgram& program,
            const Target& target, const AuditInput& audit, Findings& findings) {
   const bool scheduled = program.program.IsScheduled();

@@ -1,7 +1,7 @@
-// Writes a tree for merge and reshard. A tree is written into a folder with a
-// temporary name, which is renamed when the tree is complete. An interrupted
-// run is continued from what is in that folder, and several processes may write
-// a share each.
+// Writes a tree, a folder in the format of orbax or DCP, for merge and reshard.
+// It is written into a folder with a temporary name, which is renamed when the
+// tree is complete. An interrupted run is continued from what is in that
+// folder, and several processes may write a share each.
 //
 //   reshard ckpt --plan new.json --to orbax --out new
 //   writes new.orbax-checkpoint-tmp-shardc, which is renamed to new at the end
@@ -30,7 +30,8 @@ std::string UnfinishedPath(const CheckpointFlags& flags) {
   return out;
 }
 
-// Returns the report of a written tree: `text`, its arrays and its folder.
+// Returns the message about a tree that was written. `text` has its number of
+// arrays, its bytes and its folder.
 std::string TreeText(const std::string& text, const CheckpointFlags& flags,
                      const ProcessShare& share,
                      const stored::WriteReport& written) {
@@ -59,7 +60,8 @@ const OutputFormat& FormatOf(const CheckpointFlags& flags) {
   return found == formats.end() ? formats.front() : *found;
 }
 
-// Options that only sets of safetensors files have.
+// Adds a finding and returns true if an option is given that applies only to
+// safetensors files.
 bool RefuseForTree(const CheckpointFlags& flags, Findings& findings) {
   const std::pair<bool, std::string_view> kOthers[] = {
       {flags.reuse, "--reuse"}, {flags.no_sync, "--no-sync"}};

@@ -12,7 +12,7 @@ namespace shardc::cli {
 
 Option ToOption(CheckpointFlags& flags);
 
-// Whether `--to` gives another format than safetensors files.
+// Returns whether `--to` gives another format than safetensors files.
 bool WritesTree(const CheckpointFlags& flags);
 
 // The format that `--to` gives.

@@ -19,8 +19,9 @@ struct Verified {
   bool failed = false;  // of a case or a step
 };
 
-// Findings: errors in reading a file and its JSON, schema (also for another
-// mesh, or a self-test).
+// Reads a file of results. Returns nullopt after a finding: errors in reading
+// the file and its JSON, schema (also if the results are of another mesh or of
+// a self-test).
 std::optional<Verified> ReadVerified(const std::string& path, const Mesh& mesh,
                                      Findings& findings);
 

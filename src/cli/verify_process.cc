@@ -1,6 +1,7 @@
 // Runs `verify` in one or several processes and shows its progress. Every
-// process of a run does the same work; only the first one prints. The progress
-// bar is one line that is overwritten by means of carriage returns:
+// process of a run makes the same calls, for the devices that it holds; only
+// the first one prints. The progress bar is one line that is overwritten by
+// means of carriage returns:
 //
 //   [###########                   ] 36/96 cases
 #include "cli/verify_process.h"

@@ -1,5 +1,5 @@
-// What `shardc verify` and `shardc verify step` share: how a run shows its
-// progress, and how it uses the processes that a launcher started.
+// Functions that `shardc verify` and `shardc verify step` share: they show the
+// progress of a run, and start it on the processes of a launcher.
 #ifndef SHARDC_CLI_VERIFY_PROCESS_H_
 #define SHARDC_CLI_VERIFY_PROCESS_H_
 

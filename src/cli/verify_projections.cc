@@ -1,9 +1,9 @@
-// Compares the specs of the plan's projections with the axes that attention
-// cases have for heads, on the given mesh. Lists the projections that were not
-// compared by reason:
+// Compares the plan's specs of attention projections with the mesh axes over
+// which the attention cases shard heads. Projections that cannot be compared
+// are listed, grouped by the reason:
 //
-//   the specs of `h/*/attn/c_attn/kernel` are not compared with the axis rules:
-//   it holds query, key and value in one tensor
+//   not compared with the axis rules: `h/*/attn/c_attn/kernel`, since it holds
+//   query, key and value in one tensor; `shardc verify step` runs them
 #include "cli/verify_projections.h"
 
 #include <algorithm>

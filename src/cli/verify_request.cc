@@ -1,6 +1,8 @@
 // Makes one request of flags, target and model. A size comes from --attention,
-// else from the model's config, else from the mesh, such that every axis
-// divides it. Work that no machine could hold is refused before it starts.
+// else from the model's config, else from the target. The number of heads must
+// be given. A batch and a length that are not given are multiples of the number
+// of devices, so that every axis divides them. Work that no machine could hold
+// is refused before it starts.
 //
 //   heads=32 on 8 devices  ->  batch 8, kv_len 1024, head_dim 128
 #include "cli/verify_request.h"
@@ -84,8 +86,9 @@ bool ChooseOperations(const std::vector<std::string>& names,
   return true;
 }
 
-// Chooses the modes: those of the flag, else those that the operations support,
-// else the target's, else all.
+// Chooses the modes: those of the flag; else, if the target lists modes for
+// each operation, these; else the target's; else all that an operation
+// supports.
 bool ChooseModes(const VerifyFlags& flags, const Target& target,
                  verify::Request& request, Findings& findings) {
   auto modes = ParseModes(flags.mode, findings);
@@ -162,8 +165,8 @@ bool ChooseFeatures(const std::vector<std::string>& names,
 }
 
 // Chooses the sizes: those of --attention, else the model's, else the target's.
-// Sizes that none of them has are chosen by the mesh, so that every axis
-// divides them.
+// Adds a finding if none of them has the number of heads. Other sizes have
+// defaults.
 std::optional<verify::Sizes> ChooseSizes(const VerifyFlags& flags,
                                          const Target& target, const Mesh& mesh,
                                          const ModelConfig* model,

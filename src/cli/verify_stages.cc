@@ -50,7 +50,8 @@ bool CanStage(const StageFlags& flags, const StageDeclaration* declared,
   return false;
 }
 
-// The division with the numbers of layers that the cost model chooses.
+// Returns the stages for verification. Their numbers of layers are those that
+// the cost model chooses, unless they are given.
 std::optional<verify::StageSettings> StagesToVerify(
     const PlannedStages& planned, const Compiled& compiled,
     const std::optional<ModelConfig>& model, const verify::StepRequest& request,
@@ -79,8 +80,9 @@ std::optional<verify::StageSettings> StagesToVerify(
   return out;
 }
 
-// A batch for a step whose size is not given: as many rows for each micro-batch
-// as the usual batch has for each rank of the axis.
+// Returns the default batch of a step in stages. A stage has fewer devices than
+// the mesh, so a micro-batch gets the usual batch divided by the number of
+// ranks: 16 rows on pp:4 with 8 micro-batches give 8 * 4 rows.
 int64_t StagedBatch(const Mesh& mesh, const std::string& axis, int64_t usual,
                     int64_t microbatches) {
   const int64_t rows =

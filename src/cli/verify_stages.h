@@ -12,22 +12,23 @@
 
 namespace shardc::cli {
 
-// The most micro-batches of which a step is run.
+// The largest number of micro-batches that a verified step may have.
 inline constexpr int64_t kMostMicrobatches = 64;
 
 struct StepDivision {
   const StageFlags& flags;
   bool microbatches_given = false;             // by a flag
   const StageDeclaration* declared = nullptr;  // null without
-  bool trains = true;  // stages are those of a training step
+  bool trains = true;  // false: declared stages are ignored
   int64_t usual_batch = 0;
 };
 
-// Sets the batch and the micro-batches of the request, and divides the model as
-// `cost` does, with the same refusals, if a flag, the rules or the target give
-// stages. Returns false, and adds findings, also if a step of stages cannot do
-// what the request wants as well: one part alone, all at real sizes, several
-// processes.
+// Sets the batch and the micro-batches of the request. If a flag, the rules or
+// the target declare stages, divides the model into them as `cost` does and
+// sets `out`. Returns false after findings: too many micro-batches, a batch
+// that they do not divide, those of `cost`, and settings of the request that a
+// step in stages does not support (a single part of the step, real sizes,
+// several processes).
 bool DivideStep(const StepDivision& division, const Compiled& compiled,
                 const std::optional<ModelConfig>& model,
                 verify::StepRequest& request,

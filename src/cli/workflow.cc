@@ -60,8 +60,8 @@ std::optional<std::string> OwnDigest(Findings& findings) {
   return Sha256(program->text());
 }
 
-// `folder` is the project's folder, relative to the repository's root; empty
-// for the root itself.
+// Returns the workflow file. `folder` is the project's folder, relative to the
+// repository's root; empty for the root itself.
 std::string WorkflowText(const std::string& digest, const std::string& folder) {
   std::string text = std::string(kBeforeDigest) + digest;
   text += kAfterDigest;

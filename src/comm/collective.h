@@ -36,8 +36,8 @@ enum class Collective : uint8_t {
 inline constexpr size_t kCollectiveCount = 6;
 std::string_view CollectiveName(Collective kind);  // "all_gather"
 
-// These functions have the formulas above, for one device of a group of n. They
-// and the functions below return INT64_MAX if the bytes overflow.
+// The functions below return the bytes that one device of a group of n sends,
+// by the formulas above, or INT64_MAX if the bytes overflow.
 int64_t AllGatherSent(int64_t input_bytes, int64_t n);
 int64_t ReduceScatterSent(int64_t elements, int64_t element_bytes, int64_t n,
                           int64_t member);

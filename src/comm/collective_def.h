@@ -1,7 +1,8 @@
 // The definition of a collective: its name, the bytes that it sends, and what
-// its time depends on, in one record. A new collective is an enumerator, a
-// record and the two entries of the executor (exec/machine/collectives.cc, and
-// collectives_ranks.cc for MPI). The formulas are those of collective.h.
+// its time depends on, in one record. To add a collective, add an enumerator, a
+// record in collective.cc, and an entry in each executor
+// (exec/machine/collectives.cc, and collectives_ranks.cc for MPI). The formulas
+// are those of collective.h.
 #ifndef SHARDC_COMM_COLLECTIVE_DEF_H_
 #define SHARDC_COMM_COLLECTIVE_DEF_H_
 
@@ -12,7 +13,8 @@
 
 namespace shardc {
 
-// Between which devices a collective sends. The time depends on it.
+// The pattern in which the devices of a group send to each other. The time of a
+// collective depends on it.
 enum class Route : uint8_t {
   kChunks,  // chunks of the tensor pass through all devices of the group
   kPairs,   // each device sends a part of its own to each of the others
@@ -26,12 +28,13 @@ struct CollectiveDef {
   bool reduces = false;
 
   // --- bytes ---
-  // Returns the bytes that one member of a group of n sends if its input has
-  // this many elements: as sizes count them in BusiestSent. INT64_MAX if the
-  // bytes overflow.
+  //
+  // Returns the bytes that one member of a group of n sends, or INT64_MAX if
+  // they overflow. `elements` is the size of the member's input, as for
+  // BusiestSent.
   int64_t (*member_sent)(int64_t elements, int64_t element_bytes, int64_t n,
                          int64_t member) = nullptr;
-  // Returns the same for the member that sends most, for n > 1.
+  // Returns the bytes of the member that sends most; n must be more than 1.
   int64_t (*busiest_sent)(int64_t elements, int64_t element_bytes,
                           int64_t n) = nullptr;
 

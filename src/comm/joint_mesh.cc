@@ -1,8 +1,8 @@
 // Finds a mesh whose axes divide the axes of two meshes. Devices are numbered
 // row-major over a mesh's axes, so each axis is one digit of a device's number.
 // The place value of a digit is the product of the sizes to its right. The
-// joint mesh has a digit between any two successive place values of both
-// meshes:
+// joint mesh has a digit between each two neighbours in the sorted place values
+// of both meshes:
 //
 //   dp=2 fsdp=16 tp=8   place values 8, 128, 256
 //   fsdp=32 tp=8        place values 8, 256
@@ -21,7 +21,8 @@
 namespace shardc {
 namespace {
 
-// Returns the products of the sizes from the right, one for each axis, and 1.
+// Returns the place values of a mesh: entry i is the product of the sizes of
+// axis i and of all axes to its right, and the last entry is 1.
 std::vector<int64_t> PositionsOf(const Mesh& mesh) {
   std::vector<int64_t> out(mesh.axes.size() + 1, 1);
   for (size_t i = mesh.axes.size(); i > 0; --i) {

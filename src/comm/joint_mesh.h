@@ -21,10 +21,12 @@ class JointMesh {
   static std::optional<JointMesh> Of(const Mesh& before, const Mesh& after);
 
   const Mesh& mesh() const { return mesh_; }
-  // Returns the spec in axes of mesh(). Axes that the mesh lacks are left out.
+  // OfBefore rewrites a spec of the first mesh, and OfAfter one of the second,
+  // in the axes of mesh(). Axes that the spec's own mesh lacks are left out.
   Spec OfBefore(const Spec& spec) const;
   Spec OfAfter(const Spec& spec) const;
-  // Returns axes of the first mesh for axes of mesh(): those that contain them.
+  // Returns the axes of the first mesh of which the given axes of mesh() are
+  // parts.
   AxisGroup NamesBefore(const AxisGroup& joint) const;
 
  private:

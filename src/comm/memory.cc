@@ -4,8 +4,8 @@
 //
 // Example: 10 bytes on every device, and experts of 4, 4 and 2 bytes at
 // coordinates 0, 0 and 1 of ep: the fullest device holds 10 + 8. A cache of 8
-// rows of 100 tokens with batch=3 length=8 parts: each device holds ceil(8/3) =
-// 3 rows of ceil(100/8) = 13 tokens.
+// rows of 100 tokens that is sharded into 3 parts along the batch and 8 along
+// the length: each device holds ceil(8/3) = 3 rows of ceil(100/8) = 13 tokens.
 #include "comm/memory.h"
 
 #include <algorithm>

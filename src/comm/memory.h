@@ -36,15 +36,15 @@ struct CacheParts {
 // Returns tensors * layers * batch * length * kv_heads * head_dim *
 // element_bytes; nullopt on overflow.
 std::optional<int64_t> CacheBytes(const CacheSizes& sizes);
-// Returns the bytes on one device. Each dimension is divided by its parts and
-// rounded up.
+// Returns the bytes of the cache on one device: each dimension is divided by
+// its number of parts and rounded up. Returns nullopt on overflow.
 std::optional<int64_t> CacheBytesPerDevice(const CacheSizes& sizes,
                                            const CacheParts& parts);
 
 // Returns the caches of a model: one for its layers with full attention, one
 // for its layers with a window, which keep no more tokens than the window, and,
 // for int8, the float32 scale of each token and head. Returns nullopt if the
-// configuration lacks a size.
+// configuration lacks a size, or for a model with an encoder.
 std::optional<std::vector<CacheSizes>> CachesOf(const ModelConfig& model,
                                                 int64_t batch, int64_t length,
                                                 Dtype dtype);

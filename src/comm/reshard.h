@@ -14,7 +14,8 @@
 
 namespace shardc {
 
-// Returns the axes without those of size 1 and those that the mesh lacks.
+// Returns `axes` without those that shard nothing: axes of size 1, and axes
+// that the mesh lacks.
 AxisGroup DropTrivial(const Mesh& mesh, const AxisGroup& axes);
 // Returns whether `whole` begins with the axes of `prefix`, without axes of
 // size 1. Each block over `whole` is then part of a block over `prefix`.
@@ -29,8 +30,7 @@ bool SameSplit(const Mesh& mesh, const AxisGroup& a, const AxisGroup& b);
 // spec's end are unsharded.
 bool SameSplit(const Mesh& mesh, const Spec& a, const Spec& b);
 
-// The collective that a change of spec needs. `axes` are those whose use
-// changes.
+// The collective that a change of spec needs, and the axes over which it runs.
 struct SpecMove {
   Collective kind = Collective::kAllGather;
   AxisGroup axes;

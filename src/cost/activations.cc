@@ -1,8 +1,8 @@
 // Computes the activations that a layer keeps for its backward pass from its
-// projections: the input and output of each, divided over the axes that shard
-// its width while it is used, times the tokens of a device. Attention logits
-// count only for operations that store all of them; fused kernels keep one
-// log-sum per row instead.
+// projections: the elements of the input and output of each for one token,
+// divided over the axes that shard its width while it is used, times the tokens
+// of a device. Attention logits count only for operations that store all of
+// them; fused kernels keep one log-sum per row instead.
 //
 //   GPT-3's layer, s 2048, b 1, h 12288, 16 bit: inputs and outputs of two
 //   norms 8sbh, q, k, v and context 8sbh, up and its activation 16sbh, two
@@ -66,7 +66,8 @@ class Layers {
     Add(what, layers, Times(tokens_.All(), hidden_), width);
   }
 
-  // Returns the elements of a projection's output for one token on a device.
+  // Returns how many elements of a projection's input or output, along its
+  // dimension `dim`, one device has for each token.
   int64_t Width(const ParamClass& param, int dim) const {
     return ShareOf(param.SizeAt(dim),
                    work_.Parts(work_.Kept(param.AxesAt(dim))));
@@ -213,8 +214,8 @@ class Layers {
       }
       if (role == Role::kGate || single || role == Role::kFusedGateUp) {
         const int64_t half = role == Role::kFusedGateUp ? out / 2 : out;
-        // A kernel that fuses the gate does not read the stored activation but
-        // computes it again.
+        // A kernel that fuses the gate recomputes the activation function in
+        // the backward pass, so its output need not be kept.
         const bool read = single || !memory_.fuses_gate;
         Add({"activation", "", Made::kOther, false, read}, layers, half);
         if (!single) Add({"product", "", Made::kOther}, layers, half);

@@ -44,12 +44,13 @@ struct Tokens {
   // Returns the tokens that a parameter of the stream is applied to.
   int64_t Of(Stream stream) const;
 };
-// Returns nullopt without a batch or a length.
+// Returns nullopt if the settings have no batch or, except in decoding, no
+// length, or if the tokens do not fit in 64 bits.
 std::optional<Tokens> TokensOf(const CostInputs& work,
                                const Settings& settings);
 
-// The activations of all layers. Returns nullopt and sets the reason if sizes
-// are unknown.
+// Returns the activations of all layers. Returns nullopt and sets `why` to the
+// reason if a size is unknown.
 std::optional<Activations> ActivationsOf(const CostInputs& work,
                                          const Settings& settings,
                                          std::string& why);

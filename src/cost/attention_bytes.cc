@@ -1,6 +1,6 @@
-// Computes the bytes that attention sends. The operation gets shapes without
-// elements: it checks whether it supports the specs, and its formula gives the
-// bytes.
+// Computes the bytes that attention sends. The attention operation gets arrays
+// that have a shape but no elements. It checks whether it supports their specs,
+// and its own formula gives the bytes.
 //
 //   ring over sp 8, K and V blocks of 64 MiB: 7 shifts of both, 896 MiB
 #include <algorithm>
@@ -21,7 +21,8 @@ exec::AttentionProblem HollowProblem(const exec::Operation& operation,
                                      const AttentionSizes& n) {
   exec::AttentionProblem out;
   const int64_t value_dim = n.value_dim > 0 ? n.value_dim : n.head_dim;
-  // A latent row is expanded to all heads before it is used.
+  // The problem has the keys and values that are computed from the latent, too,
+  // and these have all heads.
   const int64_t keys = operation.latent ? n.heads : n.key_heads;
   out.query =
       Buffer::Hollow({n.batch, n.query_length, n.heads, n.head_dim}, n.dtype);

@@ -22,11 +22,11 @@ constexpr int kRounds = 20;
 constexpr int kNarrowings = 60;
 constexpr double kLeastShare = 0.02, kMostShare = 1;
 constexpr double kLeastScale = 0.001, kMostScale = 0.2;
-// A single step changes the base's figure only if the two differ by this
-// fraction.
+// If there is only one step, the base's efficiency is changed only if the
+// fitted one differs from it by more than this fraction.
 constexpr double kNoise = 0.10;
-// The efficiency of attention is fitted only if attention's part of one step is
-// this many times its part of another step.
+// The efficiency of attention is fitted only if attention's fraction of one
+// step's time is this many times its fraction of another step's.
 constexpr double kOtherPart = 1.5;
 
 double& FigureIn(Efficiency& of, Figure figure) {
@@ -78,7 +78,8 @@ class Fitting {
   // Sets a figure to the minimum of the error while the others are constant.
   void Search(Figure figure) {
     const bool scale = figure == Figure::kScale;
-    // One constant efficiency replaces the curve by product size.
+    // The profile's curve of efficiency by product size is replaced by one
+    // constant, which is the figure that is fitted.
     if (figure == Figure::kMatmul) profile_.efficiency.matmul_curve.clear();
     if (figure == Figure::kMatmulFp8) {
       profile_.efficiency.matmul_fp8_curve.clear();
@@ -143,8 +144,8 @@ void AddOnce(std::vector<Figure>& to, Figure figure) {
   }
 }
 
-// Returns the efficiencies of matrix products to fit: those of the dtypes in
-// which the steps' layers run.
+// Returns the efficiencies of matrix products to fit: one for each dtype in
+// which layers of these steps run.
 std::vector<Figure> ProductFigures(const DeviceProfile& base,
                                    std::span<const MeasuredStep> steps) {
   std::vector<Figure> out;
@@ -156,8 +157,8 @@ std::vector<Figure> ProductFigures(const DeviceProfile& base,
   return out;
 }
 
-// Returns the efficiencies of attention kernels to fit: those whose part of the
-// time differs between the steps that run them.
+// Returns the efficiencies of attention kernels to fit: those of kernels whose
+// fraction of the time differs between the steps that run them.
 std::vector<Figure> AttentionFigures(const Fitting& fitting,
                                      std::span<const MeasuredStep> steps) {
   std::vector<Figure> out;
@@ -177,7 +178,7 @@ std::vector<Figure> AttentionFigures(const Fitting& fitting,
   return out;
 }
 
-// Returns whether steps ran on different numbers of hosts.
+// Returns whether steps ran on different numbers of devices.
 bool ScaleDiffers(std::span<const MeasuredStep> steps) {
   const auto [least, most] = std::minmax_element(
       steps.begin(), steps.end(),

@@ -16,8 +16,8 @@
 
 namespace shardc::cost {
 
-// A training step, and the measured seconds. The profile in `settings` is not
-// used.
+// A training step and its measured seconds. The steps' own profile
+// (`settings.profile`) is not used.
 struct MeasuredStep {
   std::string name;
   CostInputs inputs;
@@ -50,19 +50,19 @@ struct CalibratedStep {
 
 struct Calibration {
   Efficiency efficiency;  // of the base, with the figures that were fitted
-  std::vector<Figure> figures;  // those that were; empty: the base is kept
+  std::vector<Figure> figures;  // that were fitted; empty: the base is kept
   std::vector<CalibratedStep> steps;
   std::vector<std::string> remarks;
 };
 
 // Fits figures of the profile by minimising the squares of log(expected /
 // measured). The efficiency of matrix products is always fitted. The efficiency
-// of the attention kernel is fitted if attention takes another part of one step
-// than of another, and the growth with the number of hosts if there are three
-// steps or more on different numbers of hosts. A single step changes the base's
-// efficiency only if the two differ by more than 10 %, because a single run
-// also contains noise. Returns nullopt and sets the reason if a step has no
-// expected time.
+// of the attention kernel is fitted if attention's fraction of the time differs
+// between steps, and the growth with the number of hosts if there are three or
+// more steps, not all on the same number of devices. A single step changes the
+// base's efficiency only if the two differ by more than 10 %, because a single
+// run also contains noise. Returns nullopt and sets the reason if there is no
+// step, or if a step has no expected time.
 std::optional<Calibration> Calibrate(const DeviceProfile& base,
                                      std::span<const MeasuredStep> steps,
                                      std::string& why);

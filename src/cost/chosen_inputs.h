@@ -10,9 +10,9 @@
 
 namespace shardc::cost {
 
-// Makes the inputs of the parameters of a plan that `chosen` counts, with the
-// axes of tokens and of the hidden state that `whole` has. `separator` is that
-// of the parameters' names; `slices` may be null.
+// Makes the inputs for the parameters that `chosen` counts. The axes of tokens
+// and of the hidden state are copied from `whole`, the inputs of the complete
+// plan. `separator` is the one in the parameters' names; `slices` may be null.
 CostInputs ChosenInputs(const Plan& plan, char separator,
                         const CostInputs& whole,
                         std::optional<ModelConfig> model,

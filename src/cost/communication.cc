@@ -1,10 +1,10 @@
-// Lists the collectives of a step by formulas. A weight that data axes shard is
-// gathered before it is used, in the forward and in the backward pass, and its
-// gradient is reduce-scattered. If they do not shard it, its gradient is
-// all-reduced. A projection whose input dimension is sharded gives partial
-// sums, which are all-reduced, or reduce-scattered if the hidden state is
-// sharded. In the backward pass the projections that read the hidden state do
-// the same.
+// Lists the collectives of a step by formulas. A weight that is sharded over
+// data axes is gathered before it is used, in the forward and in the backward
+// pass, and its gradient is reduce-scattered. The gradient of any other weight
+// is all-reduced over the data axes. A projection whose input dimension is
+// sharded gives partial sums, which are all-reduced, or reduce-scattered if the
+// hidden state is sharded. In the backward pass, the gradients of the inputs of
+// projections that read the hidden state are reduced in the same way.
 //
 //   fsdp 8 tp 4, layer: all_gather fsdp forward and backward, reduce_scatter
 //   fsdp backward; all_reduce tp twice forward and twice backward
@@ -27,10 +27,10 @@
 namespace shardc::cost {
 namespace {
 
-// With more devices than this, the bytes are computed for one device and not
-// for each.
+// On more devices than this, the bytes of attention are not computed, because
+// that would take long.
 constexpr int64_t kMostDevices = 8192;
-constexpr int64_t kRoom = 1 << 10;  // buffer for sizes, for the formulas
+constexpr int64_t kRoom = 1 << 10;  // room for factors of the formulas
 constexpr int64_t kStatistics = 3;  // numbers per row of logits: see Head
 
 bool Meets(const AxisGroup& a, const AxisGroup& b) {
@@ -54,10 +54,10 @@ AxisGroup Common(const AxisGroup& a, const AxisGroup& b) {
   return out;
 }
 
-// Returns the bytes of a collective's backward pass, including its
-// rematerialisation, as a multiple of the forward bytes. Gathered keys are
-// gathered again and their gradients reduce-scattered, a ring passes keys and
-// gradients around, and an all-to-all is its own inverse.
+// Returns the factor by which the bytes of a collective's backward pass,
+// including its rematerialisation, exceed its forward bytes. Gathered keys are
+// gathered again and their gradients reduce-scattered; a ring passes both keys
+// and gradients around; an all-to-all is its own inverse.
 int64_t TimesBackward(Collective kind) {
   return kind == Collective::kAllGather || kind == Collective::kPpermute ? 2
                                                                          : 1;
@@ -98,7 +98,8 @@ class StepCollectives {
     const AxisGroup axes = DropTrivial(work_.mesh, given);
     const int64_t n = work_.Parts(axes);
     if (n == 1 || count == 0 || elements == 0) return;
-    // The formulas multiply this product by at most 4.
+    // The formulas of collectives multiply this product by at most 4, so no
+    // overflow is possible below this bound.
     const bool fits = Times(elements, element_bytes, n, int64_t{4}) < INT64_MAX;
     const int64_t each =
         fits ? BusiestSent(kind, elements, element_bytes, n) : INT64_MAX;
@@ -112,8 +113,8 @@ class StepCollectives {
     out_.transfers.push_back(std::move(one));
   }
 
-  // Returns the number of this class's tensors on the device that holds the
-  // most of them.
+  // Returns how many tensors of this class are placed on the device that holds
+  // the most of them.
   static int64_t CountOn(const ParamClass& param) {
     int64_t most = 0;
     for (const auto& [coordinate, count] : param.placed) {
@@ -172,8 +173,9 @@ class StepCollectives {
         gradient, reductions(false));
   }
 
-  // Returns the axes whose devices hold the same parameter but process
-  // different tokens, or different query heads of the same key head.
+  // Returns the axes over which the gradient of a parameter is summed: the
+  // devices along them hold the same parameter, but process different tokens,
+  // or different query heads of the same key head.
   AxisGroup Replicas(const ParamClass& param) const {
     AxisGroup out = work_.TokenAxes();
     const Role role = param.role.module_role;
@@ -190,9 +192,9 @@ class StepCollectives {
 
   int64_t Rows() const { return tokens_.All(); }
 
-  // Adds the collectives for partial sums of the hidden state over `axes`: an
-  // all-reduce, or, if the hidden state is sharded over some of them, a
-  // reduce-scatter and a gather before the next use.
+  // Adds the collectives that reduce a hidden state which is partial over
+  // `axes`: an all-reduce over the axes that do not shard the hidden state, a
+  // reduce-scatter over those that do, and a gather before the next use.
   void Reduce(std::string_view part, bool backward, const AxisGroup& axes,
               int64_t layers) {
     Reduce(part, backward, axes, layers, Rows());
@@ -217,8 +219,9 @@ class StepCollectives {
         Times(layers, repeats_));
   }
 
-  // Adds the collectives of the attention block or the MLP: the `first`
-  // projections read the block's input, `last` computes its output.
+  // Adds the collectives of the attention block or the MLP. The projections
+  // `first` read the block's input; `last` computes its output. `again` is
+  // whether the backward pass recomputes the block.
   void Block(std::string_view part, const std::vector<Role>& first, Role last,
              bool again) {
     for (const ParamClass& param : work_.params) {

@@ -1,6 +1,6 @@
-// The bytes that devices send in a step: each collective that a plan makes
-// necessary, by the formulas of the room comm, and of attention operations by
-// their own formulas.
+// Computes the bytes that devices send in a step. Each collective that a plan
+// makes necessary has a formula in the room comm, and each attention operation
+// has its own.
 #ifndef SHARDC_COST_COMMUNICATION_H_
 #define SHARDC_COST_COMMUNICATION_H_
 
@@ -16,7 +16,7 @@
 
 namespace shardc::cost {
 
-// Equal collectives of a step.
+// Collectives of a step that differ only in size.
 struct Transfer {
   std::string_view part;  // "parameters", "attention", "experts" ...
   bool backward = false;
@@ -30,8 +30,8 @@ struct Transfer {
 struct Communication {
   std::vector<Transfer> transfers;
   std::vector<std::string> unknown;  // parts that are left out, and why
-  // Whether the collectives are those of the step's program rather than of
-  // formulas of a layer.
+  // Whether the collectives were read from the lowered program of the step
+  // (cost/program.h). If not, they come from formulas for a layer.
   bool from_program = false;
   std::string why_not;  // why there is no program; empty: none was requested
   int64_t Sent() const;
@@ -49,17 +49,17 @@ struct AttentionSizes {
   int64_t batch = 1, query_length = 1, key_length = 1;
   int64_t heads = 1, key_heads = 1, head_dim = 1;
   int64_t value_dim = 0;  // 0: head_dim
-  // The latent row of a token: the dims that all heads share, and the rotated
-  // dims.
+  // Latent attention caches this row for each token: the dims that all heads
+  // share, and the rotated dims.
   int64_t latent_rank = 0, latent_rope_dim = 0;
   Dtype dtype = Dtype::kBF16, key_dtype = Dtype::kBF16;
 };
-// Returns the sizes in a step, or in one of its micro-batches; nullopt without
-// the model's heads. The settings must have a batch and a length.
+// Returns the sizes in a step, or in one of its micro-batches; nullopt if the
+// model's heads are unknown. The settings must have a batch and a length.
 std::optional<AttentionSizes> AttentionSizesOf(const CostInputs& work,
                                                const Settings& settings);
-// Returns the specs of the operation's operands. Some operations need keys
-// sharded as queries are.
+// Returns the specs of the operation's operands. They are those of `work`,
+// except for operations that need the keys sharded as the queries are.
 exec::AttentionSpecs SpecsFor(const exec::Operation& operation,
                               const CostInputs& work);
 struct AttentionBytes {
@@ -73,7 +73,8 @@ AttentionBytes BytesOfAttention(const exec::Operation& operation,
                                 const exec::AttentionSpecs& specs,
                                 const AttentionSizes& sizes,
                                 const exec::OperationSettings& settings);
-// Returns the operation that a mode uses by default.
+// Returns the settings' operation, or else the one that the mode uses by
+// default.
 const exec::Operation* UsualOperation(const CostInputs& work,
                                       const Settings& settings);
 

@@ -1,15 +1,16 @@
-// Estimates the time of a training step. Matrix products take the time of their
-// floating-point operations at a fraction of the peak rate, or of their bytes
-// if these take longer. Attention has a fraction of the peak rate for each
-// kernel, and norms and activation functions take the time of their bytes.
-// All-gathers of weights run while other layers are computed, so the longer of
-// the two counts; collectives of activations add to the step:
+// Estimates the time of a training step. The time of a matrix product is that
+// of its floating-point operations at a fraction of the peak rate, or that of
+// reading and writing its operands if this is longer. For attention the
+// fraction depends on the kernel. For norms and activation functions the time
+// of reading and writing counts. All-gathers of weights run while other layers
+// are computed, so the longer of the two counts; collectives of activations
+// make the step longer:
 //
 //   a layer's forward pass takes 20.96 ms and its all-gather 1.08 ms, which
 //   slows the pass down by 15 % of that: max(20.96 + 0.15 * 1.08, 1.08) ms
 //
-// The bytes and times of collectives are those of Communication, so that they
-// are the same as in the other figures of `cost`.
+// The collectives are those of Communication, as in all other figures of
+// `cost`.
 #include "cost/expected.h"
 
 #include <algorithm>
@@ -108,8 +109,8 @@ class StepTime {
     double tensor = 0, ring = 0, experts = 0;
     double Sum() const { return tensor + ring + experts; }
   };
-  // A ring's transfers are hidden while attention computes the blocks that have
-  // arrived.
+  // A ring's transfers are hidden while attention computes with the blocks that
+  // have already arrived.
   static Exposed ExposedOf(const PassMoves& moves, double attention,
                            const Rates& rates) {
     return {rates.exposed * moves.tensor,
@@ -119,9 +120,9 @@ class StepTime {
   }
 
   // Returns the seconds that collectives of weights add to both passes. If they
-  // take longer than a pass, the pass lasts as long as they do; otherwise they
-  // slow it down by a fraction of their time. The collectives of the first and
-  // the last layer are not hidden.
+  // take longer than the computation of a pass, they determine its length;
+  // otherwise they slow the computation down by a fraction of their time. The
+  // collectives of the first and the last layer are not hidden.
   double WeightsAt(const Moves& moves, double forward_s, double backward_s,
                    const Rates& rates) const {
     const double before = moves.forward.weights, after = moves.backward.weights;
@@ -137,8 +138,8 @@ class StepTime {
     return std::max(0.0, seconds - hidden) + kGradientsCost * seconds;
   }
 
-  // Returns a number for the kernel of a product. Products that read the same
-  // rows are one kernel: queries, keys and values; gate and up.
+  // Returns a key that is equal for weights that one kernel multiplies with the
+  // same rows: queries, keys and values; gate and up.
   static int KernelOf(Role role) {
     switch (role) {
       case Role::kQuery:
@@ -156,8 +157,8 @@ class StepTime {
     }
   }
 
-  // Returns the seconds of a product in bfloat16 or 8 bits. Its bytes are
-  // counted with two bytes per element.
+  // Returns the seconds of a product in bfloat16 or 8 bits. Operands and
+  // results are read and written with two bytes per element in both cases.
   static double ProductSeconds(const Product& one, double rate,
                                const Curve* curve, const Rates& rates) {
     if (curve != nullptr) {
@@ -259,7 +260,7 @@ class StepTime {
     return 2 * elements;
   }
 
-  // Returns the number of parts of the heads over axes that do not shard
+  // Returns into how many parts the heads are split by axes that do not shard
   // tokens.
   double HeadParts() const {
     AxisGroup axes = work_.query[2];
@@ -294,8 +295,8 @@ class StepTime {
     }
   }
 
-  // Returns whether a tensor of a layer is recomputed. A tensor that the
-  // backward pass does not need is not recomputed.
+  // Returns whether the backward pass recomputes a tensor of a layer. Tensors
+  // that it does not need are not recomputed.
   bool IsRecomputed(std::string_view name) const {
     const auto& tensors = memory_.activations->tensors;
     return std::any_of(tensors.begin(), tensors.end(),
@@ -306,8 +307,8 @@ class StepTime {
 
   Pass RecomputedOf(const Pass& forward, const Rates& rates) const {
     if (!settings_.remat.Recomputes() || !memory_.activations) return {};
-    // If nothing of a layer is kept, frameworks repeat its complete forward
-    // pass.
+    // With `nothing_saveable`, frameworks repeat a layer's complete forward
+    // pass, including tensors that no gradient needs.
     if (settings_.remat.keep == step::Keep::kNothing) return forward;
     Pass out;
     out.products = LayerProducts(rates, [&](const Product& one) {
@@ -371,7 +372,7 @@ double SumOf(const std::vector<TimePart>& parts) {
       [](double sum, const TimePart& part) { return sum + part.seconds; });
 }
 
-// Returns the step, or nullopt if what its time depends on is not known.
+// Returns the step, or nullopt if a size on which its time depends is unknown.
 std::optional<StepTime> StepOf(const CostInputs& work, const Settings& settings,
                                const Memory& memory,
                                const Communication& communication) {

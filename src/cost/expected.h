@@ -1,9 +1,9 @@
-// The expected time of a training step: each part of the step's work at the
+// The expected time of a training step. Each part of the step runs at a
 // fraction of the peak rate that published runs reach.
 //
 // The fractions (devices/profiles.h, cost/stack.h) were fitted to 364 published
 // runs of dense models, from 4 to 16,384 devices: the median error is 3.7 %,
-// and 95 of 100 runs are within 15 %. Experts, serving, and devices without
+// and 90 of 100 runs are within 12 %. Experts, serving, and devices without
 // runs are not calibrated.
 #ifndef SHARDC_COST_EXPECTED_H_
 #define SHARDC_COST_EXPECTED_H_
@@ -33,21 +33,21 @@ struct TimePart {
 struct ExpectedTime {
   double seconds = 0;
   std::vector<TimePart> parts;  // their sum is `seconds`
-  // `least`: every part at its peak rate, and every collective that can be
-  // hidden is hidden. `most`: every part at the rate of the worst published
-  // runs.
+  // In `least` every part runs at its peak rate, and every collective that can
+  // be hidden is hidden. In `most` every part runs at the rate of the worst
+  // published runs.
   double least = 0, most = 0;
-  // `model_flops_share`: the model's floating-point operations, without
-  // rematerialisation, as a fraction of the peak rate. `tokens_per_second`: the
-  // tokens of a device in a second.
+  // `model_flops_share` is the model FLOPs utilisation: the floating-point
+  // operations without rematerialisation, as a fraction of the peak rate.
+  // `tokens_per_second` counts the tokens of one device.
   double model_flops_share = 0, tokens_per_second = 0;
   const Stack* stack = nullptr;
   bool stack_assumed = false;
   bool calibrated = false;  // published runs cover the device and the model
 };
 
-// Returns nullopt for other modes than training, without a profile, a batch or
-// a length, and without the hidden size.
+// Returns nullopt if the mode is not training, if there is no profile, batch or
+// length, or if the hidden size is unknown.
 std::optional<ExpectedTime> ExpectedTimeOf(const CostInputs& work,
                                            const Settings& settings,
                                            const Memory& memory,

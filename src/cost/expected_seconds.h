@@ -11,9 +11,9 @@
 
 namespace shardc::cost {
 
-// Returns ExpectedTime::seconds, or nullopt where ExpectedTimeOf does. Less
-// communication never takes longer, so that without any it is a lower bound of
-// the seconds with all communication.
+// Returns ExpectedTime::seconds; nullopt in the same cases as ExpectedTimeOf.
+// Less communication never makes a step longer, so the seconds with an empty
+// `communication` are a lower bound.
 std::optional<double> ExpectedSecondsOf(const CostInputs& work,
                                         const Settings& settings,
                                         const Memory& memory,

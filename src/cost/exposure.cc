@@ -1,7 +1,7 @@
-// Computes the seconds of collectives and what hides them. Collectives of
-// weights are hidden by the computation of other layers, those of gradients
-// over replicas by the backward pass; the others are partly exposed. The bytes
-// are those of Communication:
+// Computes the seconds of collectives, and which computation hides them.
+// Collectives of weights are hidden by the computation of other layers, and
+// reductions of gradients over replicas by the backward pass; all others are
+// partly exposed. The bytes are those of Communication:
 //
 //   all_gather over fsdp 8, of which each device sends 382 MB in a host of
 //   H100s at 0.8 of 450 GB/s: 1.1 ms
@@ -18,7 +18,8 @@ namespace {
 
 constexpr int64_t kTorusSide = 16;
 
-// Returns whether a transfer moves what an optimizer update reads or writes.
+// Returns whether a transfer moves parameters, gradients or the optimizer's
+// states.
 bool IsState(const Transfer& one) {
   return one.part == "parameters" || one.part == "gradients" ||
          one.part == "optimizer";
@@ -44,7 +45,8 @@ Exposure::Exposure(const CostInputs& work, const Settings& settings,
     }
     gathered_.insert(DropTrivial(work.mesh, axes));
     if (settings.zero < 2) continue;
-    // ZeRO stages 2 and 3 reduce gradients, or gather weights, layer by layer.
+    // In ZeRO stage 2 gradients are reduced layer by layer, and in stage 3
+    // weights are gathered layer by layer as well.
     for (const std::string& axis : work.TokenAxes()) {
       const auto shards = [&](const AxisGroup& dim) {
         return std::find(dim.begin(), dim.end(), axis) != dim.end();
@@ -94,8 +96,8 @@ bool Exposure::OverLength(const Transfer& one) const {
 }
 
 // Returns whether the backward pass repeats a layer's collectives. If nothing
-// of a layer is kept, software other than XLA repeats all of them, also those
-// that no gradient needs.
+// of a layer is kept, software other than XLA repeats all of its collectives,
+// including those that no gradient needs.
 bool Exposure::RepeatsCollectives() const {
   return settings_.remat.keep == step::Keep::kNothing &&
          stack_.kernel != Kernel::kAny;
@@ -115,20 +117,21 @@ const Curve* Exposure::CurveOf(Collective kind, const Place& place,
 double Exposure::Seconds(const Transfer& one, const Rates& rates) const {
   const Place place = PlaceOf(work_.mesh, network_, one.axes);
   if (place.members == 1 || one.sent == 0) return 0;
-  // A shift is one of as many as the ring has devices.
+  // For a shift, the latency counts once for each device of the ring.
   const CollectiveDef& of = DefOf(one.kind);
   const double passes =
       of.route == Route::kShift ? Real(place.members) : Real(of.passes);
   double count = Real(one.count);
   double latency = passes * rates.latency;
   if (OfWeights(one)) {
-    // The weights of a layer are gathered in one collective.
+    // All weights of a layer are gathered in one collective, so there are at
+    // most as many collectives as layers.
     count = std::min(count, layers_ * Real(settings_.microbatches));
     latency += GroupLatency(rates);
   }
   const Curve* const curve = CurveOf(one.kind, place, rates);
   if (curve != nullptr) {
-    // Measured rates include the latency.
+    // A measured rate includes the latency, so none is added.
     return Real(one.sent) / ValueAt(*curve, Real(one.sent) / count);
   }
   return Real(one.sent) / BusRate(place, rates) + count * latency;
@@ -138,7 +141,8 @@ Moves Exposure::At(const Rates& rates) const {
   Moves out;
   for (const Transfer& one : communication_.transfers) {
     const double seconds = Seconds(one, rates);
-    // ZeRO 2 gathers the updated weights for the next forward pass.
+    // In ZeRO stage 2 the updated weights are gathered for the next forward
+    // pass.
     const bool early = one.part == "parameters" && settings_.zero == 2;
     PassMoves& pass = one.backward && !early ? out.backward : out.forward;
     if (OfWeights(one)) {

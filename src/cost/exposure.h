@@ -14,8 +14,8 @@
 
 namespace shardc::cost {
 
-// Seconds of the forward or the backward pass, over all layers and
-// micro-batches.
+// The seconds of collectives in the forward or the backward pass, summed over
+// all layers and micro-batches.
 struct PassMoves {
   // All-gathers of weights and, in the backward pass, reductions of their
   // gradients.
@@ -38,7 +38,7 @@ class Exposure {
            double layers);
 
   Moves At(const Rates& rates) const;
-  // Returns log2 of the number of hosts, or of units of 256 chips of a torus.
+  // Returns log2 of the number of hosts. On a torus, 256 chips count as a host.
   double Doublings() const;
 
  private:
@@ -51,7 +51,7 @@ class Exposure {
   bool OverLength(const Transfer& one) const;
   bool RepeatsCollectives() const;
   // Returns the profile's measured rates of a collective within a host; null if
-  // it has none.
+  // the profile has none, or if the group spans hosts.
   static const Curve* CurveOf(Collective kind, const Place& place,
                               const Rates& rates);
   double Seconds(const Transfer& one, const Rates& rates) const;

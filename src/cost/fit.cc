@@ -1,10 +1,11 @@
-// Evaluates the meshes that fit a model. A mesh is legal if every spec of its
-// plan is legal, if no head and no block of quantised weights is split, and if
-// the mesh divides the rows and tokens.
+// Evaluates the meshes on which a model may run, for `shardc fit`. A mesh is
+// legal if every spec of its plan is legal, if it splits no head and no block
+// of quantised weights, and if its axes divide the batch's rows and tokens.
 //
 //   8 KV heads over tp 16: illegal, because 16 does not divide 8
 //
-// 64 devices over three axes give 28 meshes, over four 84: all are compiled.
+// 64 devices have 28 meshes of three axes and 84 of four. All of them are
+// compiled, because there are so few.
 #include "cost/fit.h"
 
 #include <algorithm>
@@ -23,8 +24,8 @@ namespace shardc::cost {
 namespace {
 
 constexpr size_t kMostReasons = 2;
-// The limit on the meshes of least memory, and on the numbers of micro-batches,
-// that are evaluated with changed settings.
+// Limits of the search for changed settings (ChangeThatFits): how many meshes,
+// those of least memory first, and how many micro-batches are tried.
 constexpr size_t kMostChanged = 32;
 constexpr int64_t kMostMicrobatches = 64;
 
@@ -33,7 +34,8 @@ class Reasons {
   void Add(std::string text) {
     if (seen_.insert(text).second) texts_.push_back(std::move(text));
   }
-  // Reports `size` of `what` if `parts` does not divide it.
+  // Adds a reason if `parts` does not divide `size`. `what` names what is
+  // counted, for example "KV heads".
   void Divides(int64_t size, int64_t parts, const std::string& what) {
     if (parts > 1 && size % parts != 0) {
       Add(CountText(size) + " " + what + " are not divisible by " +
@@ -87,8 +89,8 @@ void AddSpecs(const Compiled& compiled, const CostInputs& work, Mode mode,
       }
     }
   }
-  // A dimension that stays sharded while it is used must not split a block of
-  // quantised numbers with a common scale.
+  // Quantised numbers have a common scale per block, so a dimension that stays
+  // sharded while it is used must not split a block.
   const int64_t block = work.model ? work.model->quant_group.value_or(0) : 0;
   for (const ParamClass& param : work.params) {
     if (block == 0 || !param.IsWeight()) continue;
@@ -149,9 +151,8 @@ void Split(int64_t devices, const std::vector<std::string>& axes, Mesh& mesh,
   }
 }
 
-// Orders meshes: those that fit first, then those that may fit, then the legal
-// ones; among those by time, or if no time is known by bytes sent, then by
-// memory.
+// Sorts meshes that fit before those that may fit, then the other legal ones,
+// then illegal ones.
 int FitOrder(const FitMesh& one) {
   if (one.Fits()) return 0;
   if (one.MayFit()) return 1;
@@ -163,7 +164,7 @@ std::tuple<int, double, int64_t, int64_t> CostOrder(const FitMesh& one) {
           one.communication.value_or(0), one.memory.most.total.value_or(0)};
 }
 
-// Orders meshes whose times tie.
+// Sorts meshes whose times tie: by memory, then by the number of axes in use.
 std::tuple<int64_t, int64_t, double> TieOrder(const FitMesh& one) {
   const auto used =
       std::count_if(one.mesh.axes.begin(), one.mesh.axes.end(),
@@ -239,8 +240,8 @@ FitMesh FitOf(const Compiled& compiled, const CostInputs& work,
 std::unique_ptr<MeshEvaluator> MeshEvaluator::Make(
     const FitInputs& inputs, const std::vector<std::string>& axes,
     Findings& findings) {
-  // The mesh has every axis, so that `place` finds its axis; an axis of size 1
-  // shards nothing.
+  // The mesh has each axis with size 1, which shards nothing. Axes that are
+  // absent could not be named by `place` in a rule.
   Mesh single;
   for (const std::string& axis : axes) {
     single.axes.push_back({axis, 1, AxisType::kAuto});
@@ -302,8 +303,8 @@ std::optional<std::vector<FitMesh>> MeshEvaluator::OnEach(
   const auto most = static_cast<int>(std::min<size_t>(meshes.size(), INT_MAX));
   ThreadPool pool(std::max(1, std::min(threads, most)));
   std::vector<std::optional<StepTraffic>> traffic(AsIndex(pool.threads()));
-  // Evaluating the first mesh builds the step's graph, which each worker then
-  // copies.
+  // Evaluating the first mesh builds the step's graph, so that each worker can
+  // copy it and need not build its own.
   if (!meshes.empty()) each[0] = OnWith(meshes[0], *traffic_, wrong[0]);
   pool.Run(static_cast<int64_t>(meshes.size()), [&](int64_t task, int worker) {
     if (task == 0) return;
@@ -325,8 +326,8 @@ std::optional<FitMesh> MeshEvaluator::OnWith(const Mesh& mesh,
                                              StepTraffic& traffic,
                                              Findings& findings) const {
   auto out = Evaluate(mesh, representatives_.rules, traffic, findings);
-  // A mesh that is illegal stays illegal if the batch is sharded over more
-  // axes.
+  // A mesh that is illegal stays illegal if the batch is sharded over the
+  // experts' axis as well, so only legal ones are tried with it.
   if (!out || !out->legal || !batch_over_experts_) return out;
   const AxisRules& axes = batch_over_experts_->axes;
   const AxisGroup experts = axes.Value(AxisRule::kExpertParallel).axes;

@@ -1,5 +1,5 @@
-// Finds the meshes that a model fits under its rules, computes the cost of
-// each, and chooses the best.
+// Evaluates a model on the meshes of a device count under its rules: which
+// meshes are legal and fit the memory, what each costs, and which is the best.
 #ifndef SHARDC_COST_FIT_H_
 #define SHARDC_COST_FIT_H_
 
@@ -35,8 +35,8 @@ struct FitInputs {
 
 struct FitMesh {
   Mesh mesh;
-  // The axes of the batch with the experts' axis added, if the mesh is better
-  // with them; empty if the batch has the axes of the rules.
+  // The axes of the batch including the experts' axis, if the mesh is better
+  // that way; empty if the batch is sharded as the rules say.
   AxisGroup batch;
   bool legal = false;
   std::vector<std::string> reasons;  // why it is illegal
@@ -45,19 +45,19 @@ struct FitMesh {
   std::optional<Time> time;
   std::optional<ExpectedTime> expected;
   std::optional<double> flops;  // per device and step
-  // Set by SortByCost for a mesh that fits or may fit and has a time: 1 for the
-  // best. Two meshes with the same rank are a tie.
+  // Set by SortByCost for a mesh that fits or may fit and whose time is known.
+  // The best mesh has rank 1. Meshes of the same rank tie.
   std::optional<int64_t> rank;
 
   // The seconds of a step by which meshes are compared. In training it is the
   // expected time, in serving the sum of compute, memory and communication
-  // times. nullopt without a profile, a batch or a length.
+  // times. It is nullopt without a profile, a batch or a length.
   std::optional<double> Seconds() const;
 
   // Returns whether the mesh is legal and its memory fits or is unknown.
   bool Fits() const { return legal && memory.Fits().value_or(true); }
-  // Returns whether the mesh fits only if the step takes less memory than in
-  // the worst case.
+  // Returns whether the lower estimate of the step's memory fits but the upper
+  // one does not.
   bool MayFit() const { return legal && memory.Verdict() == Fit::kMayFit; }
 };
 
@@ -66,8 +66,9 @@ std::vector<std::string> ReasonsAgainst(const Compiled& compiled,
                                         const CostInputs& work,
                                         const Settings& settings);
 
-// Evaluates a target that is compiled for a mesh. `traffic` is that of the same
-// target. If `compiled` was made of representatives, they must be given.
+// Evaluates a target that is compiled for one mesh. `traffic` must be made for
+// the same target. If `compiled` has only representatives of the parameters,
+// `representatives` must be given.
 FitMesh FitOf(const Compiled& compiled, const CostInputs& work,
               const Settings& settings, StepTraffic& traffic,
               const Representatives* representatives = nullptr);
@@ -91,7 +92,7 @@ class MeshEvaluator {
   std::optional<std::vector<FitMesh>> OnEach(std::span<const Mesh> meshes,
                                              int threads, Findings& findings);
 
-  // Replaces the settings of the inputs from now on.
+  // Uses these settings for all further meshes.
   void Use(const Settings& settings);
 
   // Returns the number of ops that were lowered so far, over all meshes.
@@ -143,22 +144,23 @@ void SortByCost(std::vector<FitMesh>& meshes);
 // if none is legal.
 const FitMesh* NearestToFit(const std::vector<FitMesh>& meshes);
 
-// A change of the settings as flags, and the mesh that fits with it.
+// A change of the settings, written as flags, and a mesh that fits with this
+// change.
 struct FitChange {
   std::vector<std::string> flags;  // "--remat nothing_saveable"
   FitMesh fit;
 };
-// For meshes of which none fits, returns the smallest change of the settings
-// with which one fits, and the best mesh with that change. The changes are, in
-// this order: less to keep for the backward pass, more micro-batches, both.
-// Returns nullopt if no change suffices, or if activations are unknown. Changes
-// the evaluator's settings.
+// If none of the meshes fits, finds the smallest change of the settings with
+// which one of them fits, and returns the change with the best mesh. The
+// changes are tried in this order: keep nothing for the backward pass, more
+// micro-batches, both. Returns nullopt if no change suffices, or if activations
+// are unknown. Changes the evaluator's settings.
 std::optional<FitChange> ChangeThatFits(const std::vector<FitMesh>& meshes,
                                         const Settings& settings, Mode mode,
                                         MeshEvaluator& evaluator,
                                         Findings& findings);
 
-// One size of one axis, evaluated on the mesh of this axis alone.
+// One size of an axis, evaluated on a mesh that has only this axis.
 struct AxisSize {
   std::string axis;
   FitMesh fit;

@@ -1,8 +1,9 @@
-// Groups the parameters of a plan for the cost model, in the order in which
-// they come: one class per name template and layout. The output dimension of a
-// weight follows from the role of the last part of its name, unless the sizes
-// contradict it: the input of a q, k or v projection has the hidden size, and
-// so has the output of an output projection.
+// Groups the parameters of a plan for the cost model. Parameters whose names
+// differ only in numbers and that have the same type and sharding are one
+// class. Whether a weight is stored as [out, in] or [in, out] follows from the
+// last part of its name (`weight` or `kernel`), unless the sizes contradict it:
+// the input of a q, k or v projection has the hidden size, and so has the
+// output of an output projection.
 //
 //   layers.0.q_proj.weight, layers.1.q_proj.weight, both [4096, 4096]
 //     -> one class of 2, out 0, in 1
@@ -30,8 +31,8 @@ bool Has(const AxisGroup& axes, const std::string& axis) {
   return std::find(axes.begin(), axes.end(), axis) != axes.end();
 }
 
-// Swaps the input and output dimensions if only the dimension on the wrong side
-// has the hidden size.
+// Swaps the input and output dimensions of a weight if only the wrong one of
+// them has the hidden size.
 void Orient(ParamClass& param, std::optional<int64_t> hidden) {
   const ParameterRole& role = param.role;
   const bool other = role.leaf == Leaf::kBias || role.leaf == Leaf::kScale ||
@@ -62,7 +63,8 @@ void Orient(ParamClass& param, std::optional<int64_t> hidden) {
   }
 }
 
-// Groups by key, in the order of the first parameter.
+// Groups parameters by a key. The groups are in the order of their first
+// parameters.
 class ClassBuilder {
  public:
   ParamClass& At(const std::string& key, bool& fresh) {
@@ -90,8 +92,8 @@ void Finish(ParamClass& param, std::string name, const TensorType& type,
                         type.shape ? static_cast<int>(type.shape->size()) : -1);
 }
 
-// Makes the layers of a slice the first dimension, in place of those that count
-// all layers of the tensor.
+// Replaces the dimensions that count all layers of the tensor by a first
+// dimension with the layers of the slice.
 void Take(const StackSlice& slice, ParamClass& param) {
   Shape& shape = *param.type.shape;
   const bool three = shape[AsIndex(slice.dim)] != slice.all;
@@ -103,8 +105,8 @@ void Take(const StackSlice& slice, ParamClass& param) {
   param.spec.insert(param.spec.begin(), std::move(axes));
 }
 
-// Moves the dimension of scanned layers to the front, next to the other
-// dimensions with one matrix per index.
+// Moves the dimension of scanned layers to the front, where the cost model
+// expects dimensions that count matrices, such as experts.
 void MoveStacksFirst(CostInputs& work, char separator) {
   std::vector<StackCandidate> candidates;
   bool stacked = false;
@@ -152,8 +154,8 @@ size_t ModeAt(const Plan& plan, const ParamLayout& layout, Mode mode) {
   return 0;
 }
 
-// Returns the spec without axes that the mesh lacks and without axes that an
-// earlier dimension has.
+// Returns the spec without axes that the mesh lacks, and without repetitions of
+// an axis in later dimensions.
 Spec Sound(const Mesh& mesh, Spec spec) {
   AxisGroup seen;
   spec.resize(4);

@@ -1,6 +1,8 @@
-// Room: cost. The bytes that devices hold and send under a plan, and the time
-// of a step. The formulas of collectives, of shards and of caches are in comm;
-// this room decides which of them a step of a model needs.
+// Room: cost. Computes the bytes that devices hold and send under a plan, and
+// the time of a step. The formulas of collectives, of shards and of caches are
+// in comm; this room decides which of them a step of a model needs. Includes:
+// source, model, devices, resolve, roles, comm, schedule, step, plan,
+// exec/machine, exec/attention, exec/operations, exec/step.
 // Includes: source, model, devices, resolve, roles, comm, schedule, step, plan,
 // exec/machine, exec/attention, exec/operations, exec/step.
 //
@@ -44,8 +46,8 @@ enum class Stream : uint8_t {
   kNone
 };
 
-// A group of parameters whose names differ only in numbers and that have the
-// same sharding.
+// Parameters whose names differ only in numbers and that have the same type and
+// sharding.
 struct ParamClass {
   std::string name;  // template of their names, or the only name
   TensorType type;
@@ -62,7 +64,8 @@ struct ParamClass {
   // Returns whether the step multiplies its tokens, or those of its encoder,
   // with this weight.
   bool IsApplied() const { return IsWeight() && stream != Stream::kNone; }
-  // Returns the number of matrices: a tensor holds one per index of its leading
+  // Returns the number of matrices in all tensors of this class; 0 if they are
+  // not weights. A tensor holds one matrix for each index of its leading
   // dimensions.
   int64_t Matrices() const;
   int64_t SizeAt(int dim) const;
@@ -74,21 +77,21 @@ struct CostInputs {
   Mode mode = Mode::kTrain;
   std::vector<ParamClass> params;
   std::optional<ModelConfig> model;
-  // Specs in layout bthd.
+  // The specs of attention's operands and result, in dimension order bthd.
   Spec query, key, value, output;
-  // The axes of the hidden state's width; `hidden_known` is true if rules were
-  // given.
+  // The axes that shard the hidden state's width. `hidden_known` is false if
+  // they are not known because there are no rules.
   AxisGroup hidden;
   bool hidden_known = false;
   std::vector<std::string> notes;
 
   const AxisGroup& Batch() const { return query[0]; }
   const AxisGroup& Length() const { return query[1]; }
-  // The axes that shard the tokens, without those of size 1.
+  // Returns the axes that shard the tokens, without axes of size 1.
   AxisGroup TokenAxes() const;
   // Returns those of `axes` over which a weight stays sharded while it is used:
-  // axes that shard no tokens, axes of the heads, and axes of the expert
-  // dimension.
+  // axes that shard no tokens, and axes of the heads. Weights are gathered over
+  // all other axes.
   AxisGroup Kept(const AxisGroup& axes) const;
   AxisGroup Gathered(const AxisGroup& axes) const;  // all but Kept(axes)
   int64_t Parts(const AxisGroup& axes) const {
@@ -98,33 +101,36 @@ struct CostInputs {
   // parameters that the step applies.
   int64_t LayersWith(Role role) const;
   int64_t LayersOf(const ParamClass& param) const;
-  // The number of experts, from the parameter tree; 0 if there are none.
+  // Returns the number of experts, by the shapes of the parameters or else by
+  // the configuration; 0 if there are none.
   int64_t Experts() const;
   // Returns the first parameter of a role that the step applies.
   const ParamClass* Find(Role role, bool expert = false) const;
   std::optional<int64_t> Hidden() const;
 };
 
-// The layers of a tensor that are counted, of all that it holds in a dimension,
-// or in three, [virtual stages, ranks, layers of a stage].
+// A part of a layer stack: `layers` of the `all` layers that the tensor holds
+// in dimension `dim`, or in the three dimensions from `dim` on, which are
+// [virtual stages, ranks, layers of a stage].
 struct StackSlice {
   int dim = 0;
   int64_t layers = 0, all = 0;
 };
-// By parameter of the plan; nullopt: all of it.
+// The slices by the index of the plan's parameter; nullopt means the complete
+// tensor.
 using StackSlices = std::vector<std::optional<StackSlice>>;
 
-// Makes the inputs of a compiled target. Uses legal specs; a mode that was not
-// planned has the specs of train. If `compiled` was made of representatives,
-// they have the number of parameters that each of its parameters stands for. Of
-// a tensor with a slice only the slice is taken, with the layers as the first
-// dimension.
+// Makes the inputs of a compiled target, with the legal specs of the mode, or
+// those of train if the mode was not planned. If `compiled` has only
+// representatives, they say how many parameters each of its parameters stands
+// for. If a tensor has a slice, only the slice is counted, with the layers as
+// its first dimension.
 CostInputs MakeCostInputs(const Compiled& compiled,
                           std::optional<ModelConfig> model, Mode mode,
                           const Representatives* representatives = nullptr,
                           const StackSlices* slices = nullptr);
-// Makes the inputs of a plan that was read from a file, which lacks the axes of
-// the hidden state.
+// Makes the inputs of a plan that was read from a file. A plan's file has no
+// axes of the hidden state.
 CostInputs MakeCostInputs(const PlanView& plan,
                           std::optional<ModelConfig> model, Mode mode);
 

@@ -41,10 +41,10 @@ Dtype GatheredDtype(const CostInputs& work, const Settings& settings,
   return work.mode == Mode::kTrain && narrower ? settings.activations : stored;
 }
 
-// Returns the bytes of gathered weights: those of the largest layer, as if all
-// its weights were gathered at the same time, and of the largest parameter
-// outside of layers, such as an embedding. A gathered weight is unsharded over
-// the axes that are gathered before use.
+// Returns the bytes of gathered weights: the sum over all classes of weights of
+// their bytes in one of the layers that have the class, and the largest
+// parameter outside of layers, such as an embedding. A gathered weight is still
+// sharded over the axes that are not gathered before use.
 std::optional<GatheredWeights> GatheredBytes(const CostInputs& work,
                                              const Settings& settings) {
   Bytes layers = 0, largest = 0;
@@ -80,7 +80,7 @@ std::optional<GatheredWeights> GatheredBytes(const CostInputs& work,
 }
 
 // Returns the bytes of a copy, in the dtype of the activations, of all
-// parameters with a wider dtype.
+// parameters whose dtype is wider.
 int64_t CastBytes(const CostInputs& work, const Settings& settings) {
   HeldBytes out;
   for (const ParamClass& param : work.params) {

@@ -30,8 +30,8 @@ inline constexpr std::array<std::string_view, kComponentCount> kComponentNames =
     {"parameters",  "gradients", "optimizer", "kv_cache",
      "activations", "logits",    "gathered"};
 
-// The bytes of each component. An absent component is unknown, and the notes
-// have the reason.
+// The bytes of each component. A component that is nullopt is unknown;
+// Memory::unknown has the reason.
 struct Held {
   std::array<std::optional<int64_t>, kComponentCount> by;
   // The sum of the known components.
@@ -41,8 +41,8 @@ struct Held {
   }
 };
 
-// The bytes of device memory that a training step uses: its tensors, and what
-// the allocator, the device's context and its communicators add.
+// The device memory that a training step uses: its tensors, the reserve of the
+// allocator, the device's context and its communicators.
 struct TakenBytes {
   int64_t least = 0;     // with a fused loss, without any addition
   int64_t expected = 0;  // with the tensors of `Memory::most`
@@ -55,8 +55,8 @@ struct TakenBytes {
 enum class Fit : uint8_t { kFits, kMayFit, kExceeds };
 
 struct Memory {
-  // The bytes of the fullest and of the emptiest device. In training these are
-  // the tensors at the peak of the step.
+  // The bytes of the device that holds the most and of the one that holds the
+  // least. In training these are the tensors at the peak of the step.
   Held most, least;
   // Set in training if all components are known.
   std::optional<TakenBytes> taken;
@@ -64,26 +64,27 @@ struct Memory {
   std::optional<Activations> activations;
   std::vector<std::string> unknown;  // what is unknown, and why
 
-  // The bytes of a device that are compared with its capacity.
+  // Returns the bytes of a device that are compared with its capacity; nullopt
+  // if a component is unknown.
   std::optional<int64_t> Expected() const {
     return taken ? std::optional(taken->expected) : most.total;
   }
-  // Returns whether the memory suffices: a step fits if the upper estimate is
+  // Returns whether the memory suffices. A step fits if the upper estimate is
   // within the capacity, and may fit if only the lower estimate is. Returns
-  // nullopt without a capacity or a total.
+  // nullopt if the capacity or the total is unknown.
   std::optional<Fit> Verdict() const;
   std::optional<bool> Fits() const;
 };
 
 Memory MemoryOf(const CostInputs& work, const Settings& settings);
 
-// Returns the bytes that an allocator reserves for `bytes`, which is `factor`
-// times as many, saturated.
+// Returns the bytes that an allocator reserves for tensors of `bytes`: `factor`
+// times as many, or INT64_MAX if that overflows.
 int64_t Grown(int64_t bytes, double factor);
 
-// Returns the bytes outside of tensors, 0 if the stack has none: the context of
-// a GPU, 1 GB, and 0.7 GB for the communicators of each mesh axis in use.
-// Source: NVIDIA/nccl issues 964 and 1685.
+// Returns the bytes that a GPU needs outside of tensors: 1 GB for its context,
+// and 0.7 GB for the communicators of each mesh axis in use. Returns 0 for a
+// stack without them. Source: NVIDIA/nccl issues 964 and 1685.
 int64_t ContextBytes(const CostInputs& work, const Stack& stack);
 
 }  // namespace shardc::cost

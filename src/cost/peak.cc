@@ -16,8 +16,8 @@ namespace shardc::cost {
 namespace {
 
 constexpr double kEagerLoss = 4, kCompiledLoss = 1.5, kLossSpread = 0.5;
-// The factors of the lower and the upper estimate for the part of a layer's
-// tensors that its backward pass holds at the same time.
+// The lower and the upper estimate multiply a layer's tensors by these factors,
+// because its backward pass does not hold all of them at the same time.
 constexpr double kLeastLayer = 0.7, kMostLayer = 1.1;
 
 int64_t RoundedBytes(double bytes) {
@@ -48,8 +48,8 @@ CopyRange CopiesOf(const Settings& settings, const StackMemory& stack) {
   return {};
 }
 
-// Returns whether the backward pass of the layer also holds the tensor's
-// gradient.
+// Returns whether the backward pass of the layer holds the gradient of this
+// tensor at the same time as the tensor.
 bool IsWide(const LayerTensor& tensor) {
   constexpr std::array<std::string_view, 3> kWide = {"gate_proj", "up_proj",
                                                      "product"};
@@ -89,8 +89,9 @@ class Parts {
     return Real(activations_.logits.value_or(0)) * ChunkShare();
   }
 
-  // Returns the bytes of the hidden state's gradient, which is partial if the
-  // vocabulary is sharded.
+  // Returns the bytes of the hidden state's gradient. If the vocabulary is
+  // sharded, the gradient is partial and is not sharded over the axes of the
+  // hidden state.
   double HiddenGradient() const {
     if (!activations_.logits_sharded) return 0;
     for (const LayerTensor& tensor : activations_.tensors) {

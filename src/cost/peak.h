@@ -1,6 +1,6 @@
-// Computes the most that a device holds during a training step in addition to
-// parameters, gradients and optimizer states. The peak is either while the loss
-// is computed or in the backward pass of a layer.
+// Computes the peak of the bytes that a device holds during a training step in
+// addition to parameters, gradients and optimizer states. The peak is either
+// while the loss is computed or in the backward pass of a layer.
 #ifndef SHARDC_COST_PEAK_H_
 #define SHARDC_COST_PEAK_H_
 
@@ -22,20 +22,21 @@ inline constexpr std::string_view kMomentKeys[] = {"loss", "backward"};
 // Bytes on a device.
 struct Peak {
   Moment moment = Moment::kLoss;
-  // The bytes at the peak: kept tensors with those of the layer in its backward
-  // pass; the logits with the loss's copies of them; gathered weights.
+  // The expected bytes at the peak. `activations` are the kept tensors and
+  // those of the layer in its backward pass; `logits` include the copies that
+  // the loss makes; `gathered` are gathered weights.
   int64_t activations = 0, logits = 0, gathered = 0;
-  // The sum of the three, with the lower estimate of each and with the upper
-  // one.
+  // A lower and an upper estimate of the sum of the three.
   int64_t least = 0, most = 0;
 };
 
-// The weights of a layer and of the largest other parameter that are gathered
-// over the axes that shard tokens, in bytes of the dtype of the products.
+// The bytes, in the dtype of the products, of weights that are gathered over
+// the axes that shard tokens: those of one layer, and the largest other
+// parameter.
 struct GatheredWeights {
   int64_t layer = 0, largest = 0;
-  // The bytes by which all parameters of a device grow if they are cast to the
-  // dtype of the products at once; 0 if they have it.
+  // The bytes of a copy of all parameters of a device in the dtype of the
+  // products, for software that casts them at once; 0 if they have this dtype.
   int64_t casts = 0;
 };
 

@@ -1,7 +1,7 @@
-// Computes the cost of a pipeline. Each stage is the model with fewer layers on
-// the mesh without the pipeline's axis, so that its bytes and times are those
-// of the other figures of `cost`. A rank has the sums over its stages; its
-// activations are the most that a prefix of its row of the table keeps.
+// Computes the cost of a pipeline. Each stage is costed as a model with fewer
+// layers on the mesh without the pipeline's axis, by the same formulas as a
+// complete model. A rank has the sums over its stages. Its activations are the
+// largest number that it keeps at any point of its row of the schedule.
 //
 //   Llama 3 8B on pp:4,tp:2, bfloat16, 8 layers a rank: parameters
 //   2,270,298,112 on rank 0, which has the embedding, 1,744,961,536 on ranks 1
@@ -25,8 +25,8 @@ namespace shardc::cost {
 namespace {
 
 constexpr int64_t kBuffers = 2;  // messages: one received, one to be sent
-// Another division of the layers is reported if it takes less than this
-// fraction of the step's time.
+// The report names another division of the layers if its step takes less than
+// this fraction of the time.
 constexpr double kClearlyBetter = 0.99;
 
 class Pipeline {
@@ -73,7 +73,8 @@ class Pipeline {
  private:
   using StageBounds = schedule::StageBounds;
 
-  // Checks that the number of micro-batches divides the rows of a replica.
+  // Returns false after a finding if the number of micro-batches does not
+  // divide the rows of a replica.
   bool CheckRows() {
     const int64_t parts = work_.Parts(work_.Batch());
     const int64_t rows = *settings_.batch / parts;
@@ -140,8 +141,8 @@ class Pipeline {
     last.optimizer = memory.most.Of(Component::kOptimizer);
   }
 
-  // Returns the units with their costs. Units of the same kind have the same
-  // cost.
+  // Returns the units (the layers and both ends of the model) with their costs.
+  // The costs of equal units are computed once.
   std::vector<schedule::Unit> Units() {
     const std::vector<size_t> kinds = KindsOfUnits(model_.plan, units_);
     std::map<size_t, schedule::Unit> known;
@@ -184,7 +185,8 @@ class Pipeline {
     if (!balanced) {
       balanced = schedule::AssignUnits(Units(), InFlight(), std::nullopt);
     }
-    // The longest stage is not all: the schedule decides between the two.
+    // The division with the shortest longest stage need not have the shortest
+    // step, so the schedule is run with both divisions.
     return balanced && StepOf(*balanced) <= StepOf(even) ? *balanced : even;
   }
 
@@ -288,10 +290,10 @@ class Pipeline {
     }
   }
 
-  // The memory that a rank takes. `held` are the activations that it keeps of
-  // all micro-batches, and its buffers. What a stage's own step of one
-  // micro-batch takes in addition to states and kept activations, the rank
-  // takes for one stage at a time.
+  // Returns the memory of a rank. `held` are its buffers and the activations
+  // that it keeps of all micro-batches. The memory that a stage needs only
+  // while it runs one micro-batch is counted for the stage that needs the most,
+  // because a rank runs one stage at a time.
   std::optional<TakenBytes> TakenBy(const RankCost& rank,
                                     const PipelineCost& out, int64_t held,
                                     int64_t least_held) const {
@@ -321,7 +323,8 @@ class Pipeline {
     taken.expected = Grown(*rank.held.total, stack.memory.allocator);
     taken.least =
         std::min((Size(states) + least_held + least).value(), taken.expected);
-    // The communicators of the axis of the stages, which no stage has.
+    // Stages are costed without the pipeline's axis, so the communicators of
+    // that axis are added.
     const int64_t axis = ContextBytes(work_, stack) - context;
     taken.most =
         (Size(Grown((Size(states) + held).value(), most_factor)) + most + axis)

@@ -1,6 +1,6 @@
-// The cost of a pipeline: the bytes of each rank, and the time of a step. The
-// time is found by running the schedule's table with the times of each stage's
-// own program.
+// Computes the cost of a pipeline: the bytes of each rank, and the time of a
+// step. For the time, the schedule is run with the times of each stage, which
+// is costed as a model of its own.
 #ifndef SHARDC_COST_PIPELINE_H_
 #define SHARDC_COST_PIPELINE_H_
 
@@ -26,7 +26,7 @@ namespace shardc::cost {
 struct RankCost {
   std::vector<int32_t> stages;
   Held held;
-  // Set if all components are known: the bytes of device memory.
+  // The device memory of the rank; nullopt if a component is unknown.
   std::optional<TakenBytes> taken;
   int64_t sent_forward = 0, sent_back = 0;  // bytes to other ranks in a step
 };
@@ -43,9 +43,9 @@ struct PipelineCost {
   schedule::Timeline timeline;
   double after = 0;  // the longest `StageCost::after` of a rank
   std::optional<int64_t> capacity;
-  // Set only if another division of the layers has a shorter step: the layers
-  // of each stage in the division whose slowest stage is fastest, and the
-  // seconds of its step.
+  // Set only if another division of the layers has a clearly shorter step: the
+  // layers of each stage in the division whose slowest stage is fastest, and
+  // the seconds of its step.
   std::vector<int64_t> better;
   double better_step = 0;
   std::vector<std::string> assumptions;
@@ -54,19 +54,20 @@ struct PipelineCost {
   // Returns the time of the longest stage as a multiple of the mean.
   double Unevenness() const;
   std::optional<int64_t> Fullest() const;
-  // The rank that is expected to take the most memory; null if a component of
-  // one is unknown.
+  // Returns the rank that is expected to take the most memory; null if a
+  // component of any rank is unknown.
   const RankCost* FullestRank() const;
-  // Whether all ranks fit: as Memory::Verdict for the step of one device.
+  // Returns whether all ranks fit, as Memory::Verdict does for one device.
   std::optional<Fit> Verdict() const;
   std::optional<bool> Fits() const;
 };
 
-// `stages` are those of the plan; with StageBalance::kSearched the times of
-// tasks choose another division. With `exposed` a rank computes nothing while
-// it sends. The number of micro-batches is that of the stages' table, not that
-// of the settings; without a profile in the settings, that of the mesh is used.
-// Finding: microbatches-indivisible.
+// Computes the cost of a pipeline. `stages` are the stages of the plan; with
+// StageBalance::kSearched the times of tasks decide how the layers are divided.
+// With `exposed` a rank computes nothing while it sends. The number of
+// micro-batches comes from the stages' table, not from the settings. If the
+// settings have no profile, the mesh's profile is used. Returns nullopt after a
+// finding (microbatches-indivisible).
 std::optional<PipelineCost> PipelineCostOf(const StagedModel& model,
                                            const CostInputs& work,
                                            const Settings& settings,
@@ -80,7 +81,7 @@ inline std::optional<PipelineCost> PipelineCostOf(
                         settings, stages, exposed, findings);
 }
 
-// The same for a plan that was read from its file.
+// Computes the cost of a pipeline's plan that was read from a file.
 inline std::optional<PipelineCost> PipelineCostOf(const StagedPlan& plan,
                                                   const CostInputs& work,
                                                   const Settings& settings,

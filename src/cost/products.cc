@@ -1,5 +1,6 @@
-// Lists the matrix products of a plan: one for each weight, with its sizes on a
-// device:
+// Lists the matrix products of a plan: one for each weight, and one for an
+// output head that shares the embedding, with its sizes on a device. Counts the
+// operations of attention separately:
 //
 //   up [4096, 14336] with 14336 over tp 8, 32 layers, 16,384 tokens:
 //   rows 16,384, in 4,096, out 1,792, layers 32
@@ -14,9 +15,9 @@
 namespace shardc::cost {
 namespace {
 
-// Sets the rows and matrices of an expert's product. The number of parts of the
-// experts divides the rows of a device, unless an axis of the experts also
-// shards tokens: devices along such an axis have different tokens.
+// Sets the rows and matrices of an expert's product. The rows of a device are
+// divided by the number of parts of the experts, but not along axes that also
+// shard tokens, because devices along such an axis have different tokens.
 void UseExperts(const CostInputs& work, const ParamClass& param,
                 Product& product) {
   product.rows *=
@@ -84,7 +85,7 @@ std::optional<Product> ConvolutionOf(const CostInputs& work,
 std::vector<Product> ProductsOf(const CostInputs& work, const Tokens& tokens) {
   std::vector<Product> out;
   const double all = Real(tokens.All());
-  // Serving computes the logits of the last token only.
+  // Serving computes the logits of a sequence's last token only.
   const double ends = work.mode == Mode::kTrain ? all : Real(tokens.rows);
   for (const ParamClass& param : work.params) {
     if (const auto convolution = ConvolutionOf(work, param, tokens)) {

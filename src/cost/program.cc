@@ -1,7 +1,7 @@
-// Classifies the collectives of a step's program by the value they move: a
-// parameter or a value computed from parameters only; a gradient; a value with
-// a dimension of experts; otherwise the op that they move it for. The optimizer
-// counts as part of the backward phase.
+// Classifies the collectives of a step's program by the value that they move: a
+// parameter, or a value computed from parameters only; a gradient; a value with
+// a dimension of experts. The class of any other value follows from the op that
+// consumes it. The optimizer counts as part of the backward phase.
 //
 //   backward  d:linear down  [d,f] partial dp  all_reduce dp  ->  gradients
 //   forward   add            [b,t,d] partial tp               ->  layers
@@ -30,15 +30,15 @@
 namespace shardc::cost {
 namespace {
 
-// The largest number of pairs of tokens. Multiplied by heads and bytes it still
-// fits 64 bits.
+// The largest number of pairs of tokens, so that its product with heads and
+// bytes fits in 64 bits.
 constexpr int64_t kMostPairs = int64_t{1} << 50;
 // The program is built for three micro-batches: the first, the last, and one
 // that stands for all between them.
 constexpr int64_t kBuiltMicrobatches = 3;
 constexpr auto kGlobalView = step::AttentionView::kGlobal;
 
-// The parts in the order of the report.
+// The parts of a step, in the order in which the report lists them.
 constexpr std::array<std::string_view, 9> kParts = {
     "parameters", "gradients", "embedding", "layers",   "attention",
     "norms",      "experts",   "logits",    "optimizer"};
@@ -70,7 +70,8 @@ class MoveClassifier {
     if (step.op < 0) return "logits";
     const step::Op& op = graph_.ops[AsIndex(step.op)];
     const step::ValueId value = program_.slots[AsIndex(step.in[0])].value;
-    // With ZeRO, updated parameters are gathered.
+    // In ZeRO, updated parameters are gathered, which is traffic of parameters
+    // and not of the optimizer.
     if (updated_.contains(value)) return "parameters";
     if (op.phase == step::Phase::kOptimizer) return "optimizer";
     if (gradient_[AsIndex(value)] != 0) return "gradients";
@@ -82,8 +83,8 @@ class MoveClassifier {
       return begins ? "embedding" : "logits";
     }
     if (HasExperts(value)) return "experts";
-    // Sums over the hidden dimension; the result of a norm counts as the
-    // layer's.
+    // A value without the hidden dimension is a statistic of the norm. The
+    // result of a norm has that dimension, and counts as the layer's.
     const bool sums = graph_.values[AsIndex(value)].labels.size() <= 2;
     if (sums && name.find("norm") != std::string_view::npos) return "norms";
     const bool attends =
@@ -92,7 +93,8 @@ class MoveClassifier {
   }
 
  private:
-  // Finds the names of ops before the layers, and those of an encoder.
+  // Finds the names of the ops before the layers of the decoder and of the
+  // encoder; their collectives are the embedding's.
   void FindBegin() {
     std::vector<std::string_view> names;
     int stack = -1;
@@ -195,8 +197,8 @@ Communication CommunicationOf(const step::Graph& graph,
 
 namespace {
 
-// Counts the instructions of the second micro-batch once for each micro-batch
-// that it stands for.
+// Multiplies the counts of the second micro-batch's instructions by the number
+// of micro-batches that it stands for.
 void RepeatMicrobatches(const step::Graph& graph, const step::Program& program,
                         const StepInputs& inputs, std::vector<int64_t>& times) {
   const int64_t left_out = inputs.microbatches - inputs.built_microbatches;
@@ -217,8 +219,8 @@ int64_t RowsOf(const StepInputs& inputs) {
 
 std::optional<step::AttentionForm> StepTraffic::FormFor(
     const CostInputs& work, std::string& why) const {
-  // Naming the default operation, or one in the global view, has the same
-  // effect as naming none: a fused kernel in the global view.
+  // Without a named operation, attention is a fused kernel in the global view.
+  // An operation in the global view, or the default one, is the same.
   const exec::Operation* const operation = settings_->operation;
   if (operation == nullptr || operation->global_view ||
       operation == UsualOperation(work, Settings{})) {
@@ -366,9 +368,9 @@ std::optional<Communication> StepTraffic::On(
   return Lowered(Full(work.mode), compiled, work.mode, representatives, why);
 }
 
-// Returns the communication of the lowered step. Returns nullopt without a
-// reason if the program with folded layers does not represent the complete
-// model's.
+// Returns the communication of the lowered step. Returns nullopt with an empty
+// `why` if the folded layers cannot stand for all layers of the model, so that
+// the full program must be lowered.
 std::optional<Communication> StepTraffic::Lowered(
     Built& of, const Compiled& compiled, Mode mode,
     const Representatives* representatives, std::string& why) {

@@ -1,5 +1,5 @@
-// Computes the communication of a step from the step's program
-// (step/program.h), in the parts that `cost` reports.
+// Computes the communication of a step from the step's lowered program
+// (step/program.h), divided into the parts that `cost` reports.
 #ifndef SHARDC_COST_PROGRAM_H_
 #define SHARDC_COST_PROGRAM_H_
 
@@ -20,23 +20,24 @@
 
 namespace shardc::cost {
 
-// Returns the reason why no program describes a step under these settings;
-// empty if one does.
+// Returns the reason why a step with these settings cannot be described by a
+// program; an empty text if it can.
 std::string AgainstProgram(const CostInputs& work, const Settings& settings);
 
 // Groups the collectives by part, phase, kind and axes. The bytes are those of
-// the busiest device, by the formula that tests compare with the executor's
-// ledger. `times` has for each instruction the number of instructions that it
-// stands for (step/layer_fold.h); empty: one each.
+// the busiest device; tests compare their formula with the bytes that the
+// executor counts. `times` has, for each instruction, the number of
+// instructions that it stands for (step/layer_fold.h). If it is empty, each
+// stands for one.
 Communication CommunicationOf(const step::Graph& graph,
                               const step::Program& program,
                               const step::Sizes& sizes, int64_t element_bytes,
                               std::span<const int64_t> times = {});
 
 // Computes the communication of a target's step for any number of meshes. The
-// step's graph is built once for each form of attention, with few layers of
-// each run of identical ones and few micro-batches, and lowered for each mesh;
-// the bytes are those of all layers and micro-batches.
+// step's graph is built once for each form of attention and is lowered for each
+// mesh. The graph has only a few of identical layers and micro-batches, but the
+// bytes are those of all.
 class StepTraffic {
  public:
   // `all` is the target compiled for any mesh. Keeps references to the
@@ -44,20 +45,23 @@ class StepTraffic {
   StepTraffic(const Compiled& all, const std::optional<ModelConfig>& model,
               const Settings& settings)
       : all_(all), model_(model), settings_(&settings) {}
-  // The copy includes the graphs that have been built.
+  // Copies the graphs that have been built too, so that each thread can have a
+  // copy.
   StepTraffic(const StepTraffic&) = default;
   StepTraffic& operator=(const StepTraffic&) = delete;
 
-  // The micro-batches of a step that its graph has.
+  // Returns the number of micro-batches in the graph of a step with these
+  // settings.
   static int64_t BuiltMicrobatches(const Settings& settings);
-  // Takes other settings in place of those before. They may differ in the ZeRO
-  // stage, and in the number of micro-batches if BuiltMicrobatches is the same:
-  // their steps have the same graph, but for its sizes. Keeps the reference.
+  // Replaces the settings. The new ones may differ only in the ZeRO stage, and
+  // in the number of micro-batches if BuiltMicrobatches is the same, because
+  // the graph is then the same except for its sizes. Keeps the reference.
   void Use(const Settings& settings) { settings_ = &settings; }
 
-  // Returns the communication on a mesh. `compiled` is the target on that mesh,
-  // or only its representatives, which must then be given. Returns nullopt and
-  // sets the reason if no program can be built, or if none describes the step.
+  // Returns the communication on a mesh. `compiled` is the target on that mesh.
+  // If it has only representatives of the parameters, `representatives` must be
+  // given. Returns nullopt and sets `why` if no program can be built, or if a
+  // program cannot describe the step.
   std::optional<Communication> On(
       const Compiled& compiled, const CostInputs& work, std::string& why,
       const Representatives* representatives = nullptr);
@@ -80,7 +84,7 @@ class StepTraffic {
   Built& Folded(Mode mode);
   Built& Full(Mode mode);
   void Build(const StepInputs& inputs, Built& out) const;
-  // Changes the sizes of a graph to those of other micro-batches.
+  // Changes the sizes of a graph to those that the inputs' micro-batches have.
   void Resize(const StepInputs& inputs, Built& out) const;
   std::optional<Communication> Lowered(Built& of, const Compiled& compiled,
                                        Mode mode,

@@ -53,8 +53,8 @@ bool RunsInFp8(const Settings& settings) {
          settings.profile->fp8_rate;
 }
 
-// Returns the attention kernel. If flash attention is requested, it is
-// FlashAttention-2.
+// Returns the attention kernel of the stack, but FlashAttention-2 if the
+// stack's is FlashAttention-1 and an operation is requested.
 Kernel KernelOf(const Settings& settings, const Stack& stack) {
   return settings.operation != nullptr && stack.kernel == Kernel::kFlash1
              ? Kernel::kFlash2

@@ -17,8 +17,9 @@ struct Rates {
   // dimension; null: products reach the full rates.
   const Curve* head_curve = nullptr;
   const Curve* layer_curve = nullptr;
-  // Measured rates within a host, in the order of kCurveCollectives; null if
-  // there are none.
+  // Measured rates of collectives within a host, in the order of
+  // kCurveCollectives, empty if the profile has none; null: the rates of the
+  // links count.
   const std::array<Curve, kCurveCollectives.size()>* near_curves = nullptr;
   double product_bytes = 0, other_bytes = 0, optimizer_bytes = 0;
   double launch = 0;  // seconds to start a kernel
@@ -32,17 +33,17 @@ struct Rates {
 bool RunsInFp8(const Settings& settings);
 // Returns the attention kernel that runs.
 Kernel KernelOf(const Settings& settings, const Stack& stack);
-// Returns whether attention stores its scores.
+// Returns whether attention stores its scores, as unfused kernels do.
 bool IsUnfused(const Settings& settings, const Stack& stack);
 
 // Returns the rates that published runs reach. The settings must have a
 // profile.
 Rates ExpectedRates(const CostInputs& work, const Settings& settings,
                     const Stack& stack);
-// Returns the peak rates, with every collective hidden that can be.
+// Returns the peak rates. All collectives that can be hidden are hidden.
 Rates BestRates(const Settings& settings);
-// Returns rates as low as in the worst published runs, with a cost for hidden
-// collectives.
+// Returns rates as low as in the worst published runs. Hidden collectives slow
+// the computation down.
 Rates WorstRates(const Rates& expected);
 
 }  // namespace shardc::cost

@@ -1,7 +1,7 @@
-// Lists the assumptions behind the figures, next to them:
+// Makes the report of a plan's costs, with the assumptions behind its figures:
 //
-//   no --master-dtype, parameters BF16  ->  "the optimizer keeps a float32 copy
-//   of narrower parameters"
+//   no --master-dtype  ->  "optimizer adamw: ..., and an F32 copy of narrower
+//   parameters"
 #include "cost/report.h"
 
 #include <cmath>
@@ -77,8 +77,8 @@ std::string FactorText(double factor) {
   return out;
 }
 
-// Adds the assumptions on what the software holds in addition to the step's
-// tensors.
+// Adds the assumptions about memory that the software takes in addition to the
+// step's tensors.
 void AddPeak(const TakenBytes& taken, const Settings& s,
              std::vector<std::string>& out) {
   const StackMemory& memory = taken.stack->memory;

@@ -30,8 +30,8 @@ struct Report {
   std::vector<std::string> assumptions;  // assumed where nothing was given
 };
 
-// Makes the report. If `program` is given, the communication is that of the
-// program.
+// Makes the report. The communication is `program` if that is given, else it is
+// computed by formulas.
 Report ReportOf(const CostInputs& work, const Settings& settings,
                 std::optional<Communication> program = std::nullopt);
 

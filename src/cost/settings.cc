@@ -1,5 +1,6 @@
-// Takes the loss from the rules: `model: {loss: {kind: fused, chunk: 4096}}`
-// has the meaning of `--loss` and `--loss-chunk`.
+// Takes the loss from the rules. `model: {loss: {kind: fused, chunk: 4096}}` in
+// a rules file means the same as the flags `--loss` and `--loss-chunk`. A flag
+// that changes a default takes precedence.
 #include "cost/settings.h"
 
 #include <charconv>

@@ -1,4 +1,5 @@
-// The settings of training or serving that the plan does not define.
+// The settings of training or serving that a plan does not contain, such as the
+// batch and the optimizer.
 #ifndef SHARDC_COST_SETTINGS_H_
 #define SHARDC_COST_SETTINGS_H_
 
@@ -37,15 +38,15 @@ inline constexpr std::string_view kOptimizerNames[] = {
 
 struct Settings {
   Optimizer optimizer = Optimizer::kAdamW;
-  // The optimizer's copy of the parameters. If not given, it is float32 for
-  // narrower parameters.
+  // The dtype of the optimizer's copy of the parameters. By default the copy is
+  // float32, and exists only for narrower parameters.
   std::optional<Dtype> master;
   bool master_given = false;
   std::optional<Dtype> first_moment, second_moment;  // absent: float32
   std::optional<Dtype> gradients;  // nullopt: the parameters' dtype
-  // The ZeRO stage: what data-parallel replicas divide in addition to the
-  // plan's sharding. 1: the optimizer states, 2: gradients too, 3: parameters
-  // too.
+  // The ZeRO stage, which decides what is divided over data-parallel replicas
+  // in addition to the plan's sharding. 1: the optimizer states, 2: gradients
+  // too, 3: parameters too.
   int zero = 0;
 
   step::Remat remat;
@@ -57,27 +58,27 @@ struct Settings {
   Dtype logits = Dtype::kF32;
   const exec::Operation* operation = nullptr;  // null: the mode's default
 
-  // The dtype of the layers' matrix products. If not given, it is that of the
+  // The dtype of the layers' matrix products; nullopt for that of the
   // activations.
   std::optional<Dtype> products;
   const Stack* stack = nullptr;  // null: StackOf decides
-  // The kind of loss. kStack: that of the rules' `model:` section, else that of
-  // the software stack.
+  // The kind of loss. kStack means the loss of the rules' `model:` section or,
+  // if that has none, that of the software stack.
   LossKind loss = LossKind::kStack;
-  // The tokens of a device whose logits are computed at once. If not given, it
-  // is all of a micro-batch.
+  // The number of tokens of a device whose logits are computed at once; nullopt
+  // for all tokens of a micro-batch.
   std::optional<int64_t> loss_chunk;
   // Whether collectives of tensor parallelism overlap with matrix products.
   bool overlap_tensor = false;
 
   const DeviceProfile* profile = nullptr;
-  // Owns the profile that `profile` points to if it was read from a file.
+  // Owns the profile if it was read from a file; `profile` then points to it.
   std::shared_ptr<const DeviceProfile> read_profile;
   std::optional<int64_t> memory;  // bytes; overrides the mesh's device
 };
 
-// Returns the settings. If they have no loss, it is taken from the rules'
-// `model:` section.
+// Returns the settings with the loss of the rules' `model:` section, unless
+// they already have a loss.
 Settings WithLossOf(const RuleSet& rules, Settings settings);
 
 }  // namespace shardc::cost

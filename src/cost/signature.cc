@@ -1,7 +1,8 @@
-// The rules of a pack and those that are suggested for a mesh often give the
-// same shardings, which then need to be evaluated once:
+// Writes the signature of a target. The rules of a pack and the rules that are
+// suggested for a mesh often give the same shardings, which are then evaluated
+// only once:
 //
-//   fsdp 64;q_proj [4096, 4096] BF16 [["fsdp"], null] x 32;...;BATCH fsdp;...
+//   fsdp=64
 #include "cost/signature.h"
 
 #include <set>

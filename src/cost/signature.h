@@ -1,4 +1,5 @@
-// A text that is the same for rules files that shard a model the same way.
+// Makes a text that is equal for rules files that shard a model in the same
+// way.
 #ifndef SHARDC_COST_SIGNATURE_H_
 #define SHARDC_COST_SIGNATURE_H_
 
@@ -10,13 +11,13 @@
 
 namespace shardc::cost {
 
-// Returns a text with all that the figures of a training step depend on besides
-// the settings, the model's configuration and the `model:` section of the
-// rules: the mesh, the sharding of parameters, and the mesh axes of
-// activations. Two targets with equal texts have equal figures where these are
-// equal. `work` are the inputs made of `compiled`. Returns nullopt if specs are
-// illegal, or if parameters whose names differ only in numbers have different
-// shardings, since the text does not contain which of them has which.
+// Returns a text with everything that the figures of a training step depend on,
+// except for the settings, the model's configuration and the `model:` section
+// of the rules: the mesh, the sharding of parameters, and the mesh axes of
+// activations. If two targets have equal texts and agree in those three, their
+// figures are equal. `work` are the inputs made of `compiled`. Returns nullopt
+// if specs are illegal, or if parameters whose names differ only in numbers
+// have different shardings, because the text has one entry for all of them.
 std::optional<std::string> SignatureOf(const Compiled& compiled,
                                        const CostInputs& work);
 

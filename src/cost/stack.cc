@@ -1,22 +1,24 @@
-// The figures of time are fitted to published runs, 364 of dense models on GPUs
-// and TPUs. A stack that is not named is assumed from the parameters' names:
+// The table of software stacks. The figures of time are fitted to 364 published
+// runs of dense models on GPUs and TPUs. If the user names no stack, it is xla
+// for devices in a torus, and else guessed from the parameters' names:
 //
 //   model/layers/0/mlp/kernel  ->  xla;  model.layers.0.mlp.weight -> compiled
 //
-// The figures of memory are those of published peaks and of compiled programs.
-// Copies of the logits in float32: bfloat16 logits 0.5, a float32 copy 1, the
-// log-softmax 1 and its gradient 1 after a compiled model (torchtitan's runs of
-// one and of two rows differ by 3.6), one more if all is eager; two where XLA
-// compiles the step. Kept tensors: Megatron's logs have 3 to 6 % more than the
-// tensors that derivatives read; eager Hugging Face models keep norms in
-// float32, 1.7 times as much (DeepSpeed 0.14 without checkpointing); programs
-// compiled for TPU v5e twice as much, and 0.3 of a layer that is computed
-// again. Reserved over allocated memory: 1.006 to 1.058 in 16 ranks of
-// Megatron. llm-foundry's norms read and write the products' dtype
+// The figures of memory come from published peaks and from compiled programs.
+// Copies of the logits, in units of a float32 copy: after a compiled model 3.5,
+// which are bfloat16 logits (0.5), a float32 copy (1), the log-softmax (1) and
+// its gradient (1); torchtitan's runs of one and of two rows differ by 3.6. One
+// more if all ops are eager; two where XLA compiles the step. Kept tensors,
+// compared with the tensors that derivatives read: 3 to 6 % more in Megatron's
+// logs; 1.7 times as much in eager Hugging Face models, which keep norms in
+// float32 (DeepSpeed 0.14 without checkpointing); twice as much in programs
+// compiled for TPU v5e, and 0.3 of a rematerialised layer. The ratio of
+// reserved to allocated memory is 1.006 to 1.058 in 16 ranks of Megatron.
+// llm-foundry's norms read and write the products' dtype
 // (low_precision_layernorm), and its loss is flash-attn's fused_crossentropy,
 // which reads bfloat16 logits and writes their gradient, half a float32 copy
-// each. Its 137 published runs show both: they took the largest micro-batch
-// that fits, and take more than the device with four copies and 1.7.
+// each. Its 137 published runs used the largest micro-batch that fits; with
+// four copies and a factor of 1.7 they would not have fitted.
 #include "cost/stack.h"
 
 #include <algorithm>

@@ -15,23 +15,23 @@ namespace shardc::cost {
 
 enum class Kernel : uint8_t { kUnfused, kFlash1, kFlash2, kCudnn, kAny };
 
-// What the software holds in memory in a training step in addition to the
+// The memory that the software holds in a training step in addition to the
 // tensors that the step defines. Sources are in stack.cc.
 struct StackMemory {
-  // The bytes kept for the backward pass, as a multiple of the tensors that the
-  // derivatives read, if nothing is rematerialised.
+  // The bytes kept for the backward pass if nothing is rematerialised, as a
+  // multiple of the tensors that derivatives read.
   double kept = 1.045;
-  // Whether a gated activation is computed again in the backward pass, by the
-  // kernel that fuses it with the product.
+  // Whether the backward pass recomputes a gated activation, in a kernel that
+  // fuses it with the product.
   bool fuses_gate = true;
-  // Whether a product that a policy saves is kept even if no derivative reads
-  // it, as PyTorch's selective checkpointing does.
+  // Whether a product that a rematerialisation policy saves is kept even if no
+  // derivative reads it, as PyTorch's selective checkpointing does.
   bool keeps_unread = true;
   // The bytes of the layer whose backward pass runs, as a fraction of all its
   // tensors and of the gradients inside the layer.
   double layer = 1;
-  // The number of copies of the logits at the peak of the loss: expected, and
-  // the least and most if the kind of loss is not given.
+  // The number of copies of the logits at the peak of the loss: the expected
+  // number, and the bounds that are used if the kind of loss is not given.
   double loss = 3.5, least_loss = 0, most_loss = 4;
   // Whether gathered weights and an unsharded embedding are freed before the
   // loss.
@@ -49,16 +49,17 @@ struct Stack {
   std::string_view about;
   Kernel kernel = Kernel::kFlash2;
   double memory_ops = 1;  // times the device's efficiency of memory_ops
-  // A hidden gather or reduction of weights slows down the computation that
-  // hides it by this fraction of its own time.
+  // A gather or reduction of weights that is hidden by computation slows this
+  // computation down by this fraction of the collective's time.
   double hidden_cost = 0.15;
-  // The fraction of the time of tensor-parallel collectives that is exposed,
-  // without and with Settings::overlap_tensor.
+  // The fraction of the time of tensor-parallel collectives that is exposed, if
+  // they do not overlap with products and if they do
+  // (Settings::overlap_tensor).
   double exposed = 1, exposed_overlapped = 0.3;
   bool splits_norms = true;  // over the tensor axes (sequence parallelism)
   // Whether data-parallel gradients are reduced during the backward pass.
   bool hides_gradients = true;
-  // Whether a group over several hosts uses one network port of each.
+  // Whether a group over several hosts uses only one network port of each host.
   bool one_port = false;
   StackMemory memory = {};
 };

@@ -1,11 +1,12 @@
-// Divides the expected time of a stage's own program into the tasks of a
-// micro-batch: forward (F), gradient of the input (I) and gradient of the
-// weight (W). For a matrix product the three take the same time:
+// Divides the expected time of a stage, computed as a model of its own, into
+// the tasks of one micro-batch: forward (F), gradient of the input (I) and
+// gradient of the weight (W). For a matrix product the three take the same
+// time:
 //
 //   products 3 s in 10 micro-batches  ->  F 0.1 s, I 0.1 s, W 0.1 s
 //
-// Attention and what is recomputed belong to F and I. Half of the collectives
-// belong to F, and half to I.
+// Attention has no weight, so it belongs to F and I. Rematerialisation belongs
+// to I. Half of the time of collectives belongs to F and half to I.
 #include "cost/stage_cost.h"
 
 #include <cmath>
@@ -23,7 +24,7 @@
 namespace shardc::cost {
 namespace {
 
-// Splits the seconds of all micro-batches of a stage into tasks.
+// Divides the seconds of all micro-batches of a stage into the tasks of one.
 void SetTimes(const CostInputs& work, const Settings& settings,
               const Memory& memory, bool has_layers, StageCost& out) {
   Communication moves = CommunicationOf(work, settings);

@@ -1,5 +1,5 @@
-// A parameter of other stages counts 0 times. Of a tensor that holds the layers
-// of several stages, a stage has a smaller one:
+// Makes the inputs of one stage. Parameters of other stages have the count 0. A
+// tensor that holds the layers of several stages is replaced by a smaller one:
 //
 //   layers/up/kernel [32, 4096, 14336], units 1 to 8  ->  [8, 4096, 14336]
 #include "cost/stage_inputs.h"
@@ -18,13 +18,14 @@
 namespace shardc::cost {
 namespace {
 
-// The layers of a stack in a range of units.
+// Returns how many layers of a stack are in a range of units. Unit 0 is the
+// embedding, so layer n is unit n + 1.
 int64_t LayersOf(const LayerStackRange& stack, int64_t begin, int64_t end) {
   return std::max<int64_t>(0, std::min(end - 1, stack.first + stack.layers) -
                                   std::max(begin - 1, stack.first));
 }
 
-// The model with the layers of a stage.
+// Returns the model with only the layers of a stage.
 std::optional<ModelConfig> StageModel(const std::optional<ModelConfig>& whole,
                                       int64_t layers, int64_t of) {
   std::optional<ModelConfig> out = whole;
@@ -62,7 +63,8 @@ CostInputs StageInputs(const StagedModel& model, const CostInputs& all,
     chosen.counts[i] = 1;
     const PlannedParam& param = model.plan.params[i];
     if (!param.coordinate) continue;
-    // One parameter at its coordinate: index * size / size.
+    // The parameter is placed at one coordinate. With these counts,
+    // ChosenInputs computes this coordinate as index * size / count.
     const std::string& along =
         PlacementAxis(model.plan, model.plan.layouts[param.layout]);
     chosen.placed[i].count = model.plan.mesh.SizeOf(along);
@@ -107,7 +109,7 @@ std::vector<size_t> KindsOfUnits(const Plan& plan, const StageUnits& units) {
   std::vector<size_t> out;
   for (size_t u = 0; u < layouts.size(); ++u) {
     std::sort(layouts[u].begin(), layouts[u].end());
-    // The ends of the model are kinds of their own.
+    // The first and the last unit (embedding and head) differ from all others.
     if (u == 0 || u + 1 == layouts.size()) {
       layouts[u].push_back(UINT32_MAX - static_cast<uint32_t>(u == 0));
     }

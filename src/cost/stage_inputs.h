@@ -1,4 +1,4 @@
-// The inputs of the cost model for the program of one stage of a pipeline.
+// Makes the inputs of the cost model for one stage of a pipeline.
 #ifndef SHARDC_COST_STAGE_INPUTS_H_
 #define SHARDC_COST_STAGE_INPUTS_H_
 
@@ -14,31 +14,33 @@
 
 namespace shardc::cost {
 
-// The plan whose parameters stages have.
+// A plan of a pipelined model, and what is known about its layers.
 struct StagedModel {
   const Plan& plan;
   char separator = '.';  // of names
-  // Whether the layer of each parameter is known, and not its stage alone, so
-  // that another division can be evaluated.
+  // Whether the layer of each parameter is known. If only the stage of each
+  // parameter is known, no other division of the layers can be evaluated.
   bool layers_known = true;
 };
 
-// The inputs of one stage's program: the parameters of the units from `begin`
-// on and before `end`, on the stage's mesh. An embedding that is no head is no
-// embedding of these inputs, so that no logits are computed from it. With
-// `copies` the last unit has the embedding that it shares with the first one.
+// Returns the inputs of one stage: the parameters of the units from `begin` to
+// before `end`, on the stage's mesh. On a stage without the head, the embedding
+// has the role of position embeddings, so that no logits are computed from it.
+// With `copies` the last unit has a copy of the embedding that the head shares
+// with the first unit.
 CostInputs StageInputs(const StagedModel& model, const CostInputs& all,
                        const PlannedStages& stages, int64_t begin, int64_t end,
                        bool copies = true);
 
-// The inputs of a plan that was read from a file, of all its stages. The plan
-// lacks the axes of the hidden state, which a stage sends to the next one: they
-// are taken to be those of the query's heads, as without axis rules that state
-// one of the two.
+// Returns the inputs of all stages of a plan that was read from a file. Such a
+// plan lacks the axes of the hidden state, which a stage sends to the next one.
+// They are assumed to be the axes of the query's heads, which is what rules
+// without axis rules for either of the two give.
 CostInputs StagedPlanInputs(const PlanView& plan,
                             std::optional<ModelConfig> model);
 
-// Units with equal parameters have equal numbers, from 0 on.
+// Returns a number for each unit. Units with equal parameters have the same
+// number, counted from 0.
 std::vector<size_t> KindsOfUnits(const Plan& plan, const StageUnits& units);
 
 }  // namespace shardc::cost

@@ -1,7 +1,8 @@
-// States have the sharding of their parameter. Adafactor keeps sums over rows
-// and columns of the two largest dimensions if the second largest is at least
-// 128, and one number per element otherwise. Muon keeps one number per element
-// of a projection, and Adam's two numbers for other parameters.
+// Computes the sizes of optimizer states, which have the sharding of their
+// parameter. Adafactor keeps sums over rows and columns of the two largest
+// dimensions if the second largest is at least 128, and one number per element
+// otherwise. Muon keeps one number per element of a projection, and two
+// numbers, as Adam does, for other parameters.
 //
 //   [4096, 11008] split [8, 1] under adafactor: 512 rows and 11008 columns
 //
@@ -32,9 +33,9 @@ int64_t ShareOf(int64_t elements, int64_t parts) {
   return elements / parts + (elements % parts != 0 ? 1 : 0);
 }
 
-// Returns the elements of the two vectors that replace a matrix. Returns
-// nullopt if the tensor is not factored, because it has fewer than two
-// dimensions or because they are too small.
+// Returns the elements of Adafactor's two vectors, which replace a matrix of
+// second moments. Returns nullopt if the tensor is not factored because it has
+// fewer than two dimensions or because the second largest is too small.
 MaybeBytes FactoredElements(const Shape& whole, const Shape& shard) {
   if (whole.size() < 2) return std::nullopt;
   std::vector<size_t> order(whole.size());
@@ -51,8 +52,8 @@ MaybeBytes FactoredElements(const Shape& whole, const Shape& shard) {
   return Add(without(largest), without(second));
 }
 
-// The optimizer's numbers for one parameter: of the first and of the second
-// moment.
+// How many numbers of the first and of the second moment the optimizer keeps
+// for one parameter on a device.
 struct MomentCounts {
   MaybeBytes first = 0, second = 0;
 };

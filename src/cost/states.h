@@ -17,7 +17,7 @@ struct StateBytes {
   std::optional<int64_t> parameter, gradient, optimizer;
 };
 // Returns the bytes. Integer parameters, such as quantised weights, are not
-// trained and have none.
+// trained, so they have no gradient and no optimizer states.
 StateBytes StatesOf(const CostInputs& work, const ParamClass& param,
                     const Settings& settings);
 

@@ -1,8 +1,8 @@
-// Computes the seconds of collectives. In a switched network, of the bytes that
-// a group gathers, those from the same host come over the device's own links,
-// the others over the links of the host. Both happen at the same time, so the
-// slower one counts. Groups that span the same hosts share the bandwidth of
-// these hosts.
+// Computes the seconds of collectives, and the time of a step. In a switched
+// network, of the bytes that a group gathers, those from the same host come
+// over the device's own links, the others over the links of the host. Both
+// happen at the same time, so the slower one counts. Groups that span the same
+// hosts share the bandwidth of these hosts.
 //
 //   64 devices in 8 hosts, S bytes gathered: S 7/8 / 450e9 s inside, S 7/8 /
 //   400e9 s between hosts
@@ -31,21 +31,21 @@ namespace shardc::cost {
 namespace {
 
 constexpr double kMicro = 1e-6;
-// Latencies of NCCL's ring with the LL protocol: to start, per step over
-// NVLink, per step over the network.
+// Latencies of NCCL's ring algorithm with the LL protocol: of the start, of a
+// step over NVLink, of a step over the network.
 constexpr double kStart = 6.6 * kMicro, kNear = 0.6 * kMicro,
                  kFar = 2.7 * kMicro;
-// A hop of ICI; a step between slices, estimated from round trips in data
-// centres.
+// Latencies of a hop over ICI, and of a step between slices. The latter is an
+// estimate from round trips in data centres.
 constexpr double kHop = 1 * kMicro, kSliceStep = 10 * kMicro;
 
-// Returns whether the ring along a side of a torus closes: in two dimensions if
-// the side is 16, in three if it is a multiple of 4.
+// Returns whether the ring along a side of a torus is closed. It is in two
+// dimensions if the side is 16, in three if it is a multiple of 4.
 bool Closes(Fabric fabric, int64_t side) {
   return fabric == Fabric::kTorus2d ? side == 16 : side % 4 == 0;
 }
 
-// Returns how often a collective sends the total bytes over the links.
+// Returns how many times the total bytes cross the links in one collective.
 double Passes(Collective kind) { return DefOf(kind).passes; }
 
 // Returns the total bytes that a group gathers, scatters or reduces, from the
@@ -86,7 +86,8 @@ double SwitchSeconds(const Network& network, const Place& place,
     const double near = network.fabric == Fabric::kFullMesh
                             ? network.link_rate
                             : network.device_rate;
-    // In each domain, one edge of the ring leads to another domain.
+    // In each domain, one edge of the ring leads to another domain, so its
+    // bytes leave the domain.
     const double far =
         place.domains > 1 ? Real(place.sharing) / network.leaving : 0;
     return network.start +
@@ -102,8 +103,8 @@ double SwitchSeconds(const Network& network, const Place& place,
   return alpha + Passes(kind) * std::max(near, Across(network, place, whole));
 }
 
-// Returns the rings of an axis along the dimensions of the torus. An axis
-// longer than a side covers several dimensions.
+// Returns the lengths of the rings that form mesh axes of these sizes. An axis
+// that is longer than a side of the torus covers several of its dimensions.
 std::vector<double> RingsOf(Fabric fabric, const std::vector<int64_t>& sides) {
   const double longest = fabric == Fabric::kTorus2d ? 16 : 28;
   std::vector<double> out;
@@ -124,8 +125,8 @@ double TorusSeconds(const Network& network, const Place& place, Collective kind,
     return std::max(network.step, sent / rate);
   }
   const bool exchange = DefOf(kind).route == Route::kPairs;
-  // The bytes that one device gives to an all-to-all are the same share of the
-  // total as in an all-gather over the same devices.
+  // In an all-to-all and in an all-gather over the same devices, a device sends
+  // the same fraction of the total bytes.
   const double whole = exchange
                            ? sent * Real(place.members) * Real(place.members) /
                                  Real(place.members - 1)
@@ -144,8 +145,8 @@ double TorusSeconds(const Network& network, const Place& place, Collective kind,
   const int most = network.fabric == Fabric::kTorus2d ? 2 : 3;
   const double dims = std::min<double>(most, Real(std::ssize(rings)));
   if (!rings.empty()) seconds /= Real(std::ssize(rings)) * dims;
-  // In an all-to-all the bytes travel half as far on average, and not all of
-  // them do.
+  // In an all-to-all the bytes travel half as far on average, and a closed ring
+  // halves this once more.
   if (exchange) seconds /= closed ? 4 : 2;
   const double inside = std::max(hops * network.step, seconds);
   const double out = exchange ? 0 : Across(network, place, whole);
@@ -185,8 +186,8 @@ Network NetworkOf(const DeviceProfile& profile, const Mesh& mesh) {
   }
   out.inside =
       std::clamp<int64_t>(inside, 1, std::max<int64_t>(mesh.devices, 1));
-  // A host with fewer chips than usual gets the same fraction of the outgoing
-  // links.
+  // A host that uses only some of its chips gets the same fraction of the
+  // outgoing links.
   out.leaving = profile.host_rate * Real(out.inside) /
                 Real(profile.chips_per_host * per_chip);
   const bool torus = IsTorus(profile.fabric);
@@ -200,8 +201,8 @@ Place PlaceOf(const Mesh& mesh, const Network& network, const AxisGroup& axes) {
   Place out;
   const AxisGroup own = DropTrivial(mesh, axes);
   out.members = mesh.Parts(own).value_or(1);
-  // The mesh's axes are divided among the slices by a factor, whatever the
-  // device numbers.
+  // Each axis of the mesh has a factor that counts slices, so the number of
+  // slices in a group follows from the factors and not from device numbers.
   if (mesh.slices > 1 && IsTorus(network.fabric) &&
       mesh.dcn.size() == mesh.axes.size()) {
     for (size_t i = 0; i < mesh.axes.size(); ++i) {
@@ -274,9 +275,9 @@ std::optional<Time> TimeOf(const CostInputs& work, const Settings& settings,
   const double per_chip = Real(profile->devices_per_chip);
   Time out;
   out.compute = *flops / (profile->bf16_rate / per_chip);
-  // Serving reads weights and cache once per step. Training reads and writes
-  // parameters, gradients and states, and reads the weights for each
-  // microbatch.
+  // Serving reads weights and cache once per step. Training reads the
+  // parameters once, and reads and writes the gradients and the optimizer's
+  // states.
   double bytes = Real(memory.most.Of(Component::kParameters).value_or(0)) +
                  Real(memory.most.Of(Component::kCache).value_or(0));
   if (work.mode == Mode::kTrain) {

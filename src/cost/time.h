@@ -1,5 +1,5 @@
-// The time of a step: collectives over the accelerator's links by an alpha-beta
-// model, matrix products and memory by the roofline model.
+// Computes the time of a step: collectives over the accelerator's links by an
+// alpha-beta model, matrix products and memory by the roofline model.
 #ifndef SHARDC_COST_TIME_H_
 #define SHARDC_COST_TIME_H_
 
@@ -26,12 +26,14 @@ struct Network {
   double leaving = 0;      // bytes/s of all of those together to the outside
   double start = 0, step = 0, far_step = 0;  // alpha: once, near, far
 };
-// Returns the network of a mesh. Its fast links join, in a switched network,
-// the devices of a host, whose number comes from the mesh's processes or else
-// from the profile; in a torus, the devices of a slice.
+// Returns the network of a mesh. In a switched network, the fast links join the
+// devices of a host; their number comes from the mesh's processes or, if these
+// are not given, from the profile. In a torus, the fast links join the devices
+// of a slice.
 Network NetworkOf(const DeviceProfile& profile, const Mesh& mesh);
 
-// The position of a group of devices, along some axes, in the network.
+// How the devices of one group along some axes are spread over the network. A
+// domain is the set of devices that the fast links join.
 struct Place {
   int64_t members = 1;
   int64_t near = 1;            // members in one domain, the device included
@@ -42,8 +44,8 @@ struct Place {
 Place PlaceOf(const Mesh& mesh, const Network& network, const AxisGroup& axes);
 
 bool IsTorus(Fabric fabric);
-// Returns the peak rate of a device's links to the members of its group in the
-// same domain.
+// Returns the peak rate, in bytes per second, from a device to the members of
+// its group in the same domain.
 double NearRate(const Network& network, const Place& place);
 
 // Returns the seconds of one collective whose busiest member sends this many
@@ -63,11 +65,11 @@ struct Time {
 };
 
 // Returns the floating-point operations of a device in a step; a multiply-add
-// counts as 2. Returns nullopt without tokens.
+// counts as 2. Returns nullopt without a batch or a length.
 std::optional<double> FlopsOf(const CostInputs& work, const Settings& settings,
                               const Memory& memory);
-// Returns the time of a step and sets the transfers' seconds. Returns nullopt
-// without a profile or tokens.
+// Returns the time of a step, and sets `seconds` of each transfer. Returns
+// nullopt without a profile, a batch or a length.
 std::optional<Time> TimeOf(const CostInputs& work, const Settings& settings,
                            const Memory& memory, Communication& communication);
 

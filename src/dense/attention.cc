@@ -126,8 +126,8 @@ bool ExtrasFit(const Inputs& in, const Sizes& n, std::string& why) {
   return false;
 }
 
-// Uses four independent sums: with a single sum each addition would wait for
-// the one before it.
+// Returns the dot product, from four independent sums: with a single sum each
+// addition would wait for the one before it.
 double Dot(const double* a, const double* b, int64_t n) {
   double sum[4] = {};
   int64_t d = 0;
@@ -170,8 +170,9 @@ class Rows {
     return id != options_.padding_segment;
   }
 
-  // Returns a value that exists once for all heads, for each key head or for
-  // each query head.
+  // Returns x[b, h, i, j] of a bias or mask. Dimensions of size 1 are
+  // broadcast. If the heads of `x` are key heads, all query heads of one key
+  // head read the same entry.
   double Broadcast(const Array& x, int64_t b, int64_t h, int64_t i,
                    int64_t j) const {
     if (x.dim(1) == n_.key_heads) h /= n_.group;
@@ -249,7 +250,7 @@ class Rows {
                                  in_.KeyPosition(b, j), options_.dropout);
         weight = drops ? 0 : weight / (1 - options_.dropout);
       }
-      if (weight == 0) continue;  // what nobody sees may be infinite
+      if (weight == 0) continue;  // values of masked keys may be infinite
       const double* const v = in_.value.Row(b, j, h / n_.group);
       for (int64_t d = 0; d < n_.value_dim; ++d) o[d] += weight * v[d];
     }
@@ -259,7 +260,7 @@ class Rows {
   const Options& options_;
   Sizes n_;
   double scale_;
-  std::vector<double> s_;  // a row's logits, then exp of their distance
+  std::vector<double> s_;  // a row's logits s_j, then exp(s_j - m)
   Result out_;
 };
 
@@ -289,7 +290,8 @@ int64_t Inputs::SinkCount() const {
   return sinks.rank() == 1 ? 1 : sinks.dim(0);
 }
 
-// Query heads of one key head have consecutive numbers and share its sinks.
+// Query heads of one key head have consecutive numbers and share the sinks of
+// that key head.
 double Inputs::Sink(int64_t a, int64_t head) const {
   const int64_t width = sinks.shape.back();
   return sinks.data[AsIndex(a * width + head * width / query.dim(2))];
@@ -297,8 +299,9 @@ double Inputs::Sink(int64_t a, int64_t head) const {
 
 namespace {
 
-// Applies a head's matrix `up` to the sum of its values. The result is the same
-// as the sum of the values after the matrix, because the product is linear.
+// Applies the value matrix `up` of each head to the attention output over
+// latent rows. Because the product is linear, the result is the attention over
+// the expanded values.
 Array TimesUp(const Array& x, const Array& up) {
   Array out = Array::Zeros({x.dim(0), x.dim(1), x.dim(2), up.dim(2)});
   const int64_t rank = up.dim(1), dim = up.dim(2);

@@ -1,4 +1,4 @@
-// Attention over whole tensors, from the definition.
+// Attention over unsharded tensors, computed as it is defined.
 #ifndef SHARDC_DENSE_ATTENTION_H_
 #define SHARDC_DENSE_ATTENTION_H_
 
@@ -11,9 +11,9 @@
 
 namespace shardc::dense {
 
-// -0.7 times the largest float32: the logit of a masked entry if a row that
-// sees no key is a mean (`mean_of_masked`). An entry of an additive mask that
-// is at most half of it masks the key.
+// The logit of a masked entry if a row that sees no key is a mean
+// (`mean_of_masked`): -0.7 times the largest float32. An entry of an additive
+// mask masks the key if it is at most half of this number.
 inline constexpr double kMasked = -0.7 * 0x1.fffffep127;
 
 // The options of attention. The logit of query i and key j is
@@ -33,8 +33,9 @@ struct Options {
   // Whether a row that sees no key is the mean of all values; otherwise it is
   // zeros.
   bool mean_of_masked = false;
-  // The fraction of weights that `Drops` of dropout.h drops. The other weights
-  // are multiplied by 1/(1 - dropout); the denominator is that without dropout.
+  // The fraction of weights that are dropped, chosen by `Drops` of dropout.h.
+  // The other weights are multiplied by 1/(1 - dropout). The denominator of the
+  // softmax includes the dropped weights.
   double dropout = 0;
   uint64_t dropout_seed = 0;
 
@@ -48,8 +49,8 @@ struct Inputs {
   Array query;  // [B, T, H, D]
   Array key;    // [B, S, K, D]
   Array value;  // [B, S, K, Dv]
-  // [H, Dv, Do]: if present, the values of a head are `value` times its matrix,
-  // with Do dims.
+  // [H, Dv, Do]: if present, a head's values are the product of `value` and the
+  // head's matrix, and have Do dims.
   Array value_up;
 
   Array bias;           // [B|1, H|K|1, T|1, S]
@@ -58,8 +59,9 @@ struct Inputs {
   // Additional logits in the denominator: [H], or for the queries of each key
   // head [K] or [sinks, K].
   Array sinks;
-  // [B|1, H|1, blocks of T, blocks of S]: whether the keys of a block may be
-  // seen (not 0). Blocks have block_rows queries and block_keys keys.
+  // [B|1, H|1, T/block_rows, S/block_keys], both rounded up: not 0 if the
+  // queries of a block may see the keys of a block. Blocks have block_rows
+  // queries and block_keys keys.
   Array blocks;
   int64_t block_rows = 1, block_keys = 1;
 

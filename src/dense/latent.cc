@@ -1,10 +1,10 @@
 // Computes keys and values of latent attention as they are defined (Expand), or
 // the same sums in another order (Absorb), which takes fewer operations for few
-// queries. Both are in double, so that the order has no visible effect on the
-// reference.
+// queries. Both compute in double, so the order of the sums makes no visible
+// difference.
 //
-//   2,048 tokens, 128 heads of 256, rank 512  ->  34 G products to expand,
-//   and 0.3 G for one query a row without
+//   2,048 tokens, 128 heads of 256 dims, rank 512: Expand takes 34 G products,
+//   and Absorb 0.3 G for one query in each row
 #include "dense/latent.h"
 
 #include <algorithm>
@@ -15,12 +15,13 @@
 namespace shardc::dense {
 namespace {
 
-// The number of tokens for which a row of a head's matrix is read once.
+// The number of tokens in a block. A row of a head's matrix is read once for
+// each block.
 constexpr int64_t kBlock = 16;
 
-// Sets `out` to c . w[h] for all tokens: dims [0, w's) of each head's row. Rows
-// of `out` are far apart in memory, so a block of sums is computed in a local
-// buffer.
+// Computes out[token, h] = c[token] . w[h] for all tokens and heads; only the
+// first w.dim(2) dims of `out` are set. Rows of `out` are far apart in memory,
+// so a block of sums is computed in a local buffer.
 void Project(const Array& c, const Array& w, Array& out) {
   const int64_t tokens = c.dim(0) * c.dim(1), rank = c.dim(2);
   const int64_t heads = w.dim(0), dim = w.dim(2), row = out.dim(3);

@@ -6,8 +6,8 @@
 
 namespace shardc::dense {
 
-// The cached row of a token and the matrices that make keys and values of it: r
-// latent dims and p rotated dims, H heads.
+// The cached rows of the tokens, and the matrices from which keys and values
+// are computed: r latent dims, p rotated dims, H heads.
 struct Latent {
   Array latent;    // [B, S, r]
   Array rope_key;  // [B, S, p], of all heads
@@ -19,15 +19,18 @@ struct Expanded {
   Array key;    // [B, S, H, nope + p]
   Array value;  // [B, S, H, Dv]
 };
-// Returns the keys and values. A head's key is its up_key of the latent
-// followed by the rotated part; its value is its up_value of the latent.
+// Returns the keys and values. A head's key is latent . up_key[head], followed
+// by the rotated part; its value is latent . up_value[head].
 Expanded Expand(const Latent& latent);
 
 // The same attention with the matrices applied to the queries and to the
 // result:
+//
 //   q . (c up_key) = (q up_key') . c,   w . (c up_value) = (w . c) up_value
-// One row per token is then used by all heads, which takes far fewer operations
-// for few queries. `value_up` of attention.h's Inputs is then up_value.
+//
+// All heads then read the same row of a token, which takes far fewer operations
+// for few queries. The caller sets `value_up` of attention.h's Inputs to
+// up_value.
 struct Absorbed {
   Array query;  // [B, T, H, r + p]
   Array key;    // [B, S, 1, r + p]
@@ -37,8 +40,8 @@ Absorbed Absorb(const Latent& latent, const Array& query);  // [B, T, H, D]
 
 // Returns the number of multiplications of Expand.
 double ExpandingTakes(const Latent& latent);
-// Returns whether to absorb: expanding would take seconds, and absorbing takes
-// fewer operations including attention. `queries` is the number of queries of a
+// Returns whether to use Absorb: Expand would take seconds, and Absorb takes
+// fewer operations, attention included. `queries` is the number of queries of a
 // head over all rows.
 bool WorthAbsorbing(const Latent& latent, int64_t queries);
 

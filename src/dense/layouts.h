@@ -11,7 +11,8 @@
 
 namespace shardc::dense {
 
-// Returns the array as [B, T, N, D]; from kThd, as [1, all tokens, N, D].
+// Converts an array from `layout` to [B, T, N, D]. The packed tokens of kThd
+// become one row: [1, all tokens, N, D].
 Array ToBthd(Array x, Layout layout);
 
 // Positions of packed tokens, which segment ids divide into sequences. A key's

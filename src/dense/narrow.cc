@@ -1,10 +1,12 @@
 // Rounds attention weights as narrow arithmetic requires. The dense reference
-// gives every weight and the log of its denominator, and so every logit. From
-// these a row is rounded as the settings require, three times: its exact value,
-// and both ends of the interval within which float32 may compute it.
+// gives every weight and the log of its denominator, and so every logit. A row
+// of logits is then rounded as the settings require, three times: its exact
+// values, and the lower and upper ends of the intervals in which float32 may
+// compute them.
 //
 //   4 bits, weights 0.5 and 0.31: the step is 0.5 / 7.5, 0.31 is 4.65 steps,
-//   so 5, with 4.6499 and 4.6501 as well: no slack. 4.5000001 has one step.
+//   which rounds to 5. 4.6499 and 4.6501 round to 5 as well: no slack. The ends
+//   of 4.5000001 may round to 4 and to 5: the slack is one step.
 #include "dense/narrow.h"
 
 #include <algorithm>
@@ -27,8 +29,8 @@ double RoundTo(double x, double step, int bits) {
   return step > 0 ? std::clamp(std::nearbyint(x / step), -top, top) : 0;
 }
 
-// Rounds `count` numbers from index `at`, `stride` apart, to the steps of their
-// row.
+// Rounds `count` numbers from index `at`, `stride` apart, to multiples of one
+// step, which depends on the largest of them.
 void QuantizeRow(Array& x, int64_t at, int64_t count, int64_t stride,
                  int bits) {
   const auto number = [&](int64_t i) -> double& {
@@ -59,7 +61,7 @@ struct Range {
   double Reach() const { return std::max(high - is, is - low); }
 };
 
-// Both are 0 or more.
+// Divides two ranges of numbers that are not negative.
 Range Quotient(const Range& a, const Range& b) {
   return {b.is > 0 ? a.is / b.is : 0, b.high > 0 ? a.low / b.high : 0,
           b.low > 0 ? a.high / b.low : 0};
@@ -119,7 +121,8 @@ class NarrowRows {
     return kUnit * (products + 8 * (3 * std::abs(dot) + 2 * std::abs(logit)));
   }
 
-  // Returns the logits of a row; -inf for keys that are not seen.
+  // Returns the logits of a row, -inf for keys that are not seen, as the log of
+  // weight times denominator.
   std::vector<Range> Logits(int64_t b, int64_t t, int64_t h) const {
     const double lse = exact_.lse.At(b, t, h, 0);
     std::vector<Range> out;
@@ -190,8 +193,7 @@ class NarrowRows {
     double off = 0;
     for (const Range& x : logits) {
       if (x.is == -kInfinity) continue;
-      // Adds the errors of the logit, of its distance from the maximum, and of
-      // exp.
+      // Float32 rounds the logit, its distance from the maximum, and exp.
       off = std::max(off, x.Reach() + kUnit * std::abs(x.is - lse));
     }
     off = 2 * off + 16 * kUnit;

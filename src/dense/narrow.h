@@ -5,10 +5,11 @@
 // reference therefore repeats the same roundings, from their definition, in
 // double.
 //
-// Quantised products. A row of query, of key, and for each dim the values of a
-// block of keys are integers times step, step = max |x| / (2^(bits-1) - 0.5),
-// at most 2^(bits-1) - 1 of them; so are a query's weights over the keys of a
-// block. Operands are stored numbers, so their integers are exact.
+// Quantised products. The numbers of a group are integers times a common step =
+// max |x| / (2^(bits-1) - 0.5); the integers are at most 2^(bits-1) - 1. The
+// groups are: a row of the query, a row of the key, one dim of the values of a
+// block of keys, and a query's weights over the keys of a block. Operands are
+// stored numbers, so their integers are exact.
 //
 // Softmax in a dtype. Logits and sinks are rounded to it (a masked one to no
 // less than its lowest number), and so are distances from the maximum,
@@ -41,8 +42,9 @@ struct Narrow {
   bool IsNarrow() const { return bits != 0 || softmax != Dtype::kF32; }
 };
 
-// Returns query, key and value as integers of `bits` times their steps. Values
-// have a step for each block of keys; if `block` is 0, all keys are one block.
+// Returns the inputs with query, key and value rounded to integers of `bits`
+// bits times their steps. Values have a step for each block of `block` keys; if
+// `block` is 0, all keys are one block.
 Inputs QuantizeOperands(const Inputs& in, int bits, int64_t block);
 
 struct NarrowResult {

@@ -5,9 +5,10 @@
 //
 //   dim 4, base 100, position 3  ->  pair 0 by 3 radians, pair 1 by 0.3
 //
-// A model whose context was extended divides low frequencies by `factor`: those
-// that make few turns over the lengths on which the model was trained. High
-// frequencies, which make many turns, are unchanged.
+// The frequencies of a model whose context was extended are smaller. kLinear
+// divides all of them by `factor`, and kDynamic increases the base. kYarn and
+// kLlama3 divide those that make few turns over the original length by
+// `factor`, and do not change those that make many.
 #include "dense/rotary.h"
 
 #include <algorithm>
@@ -27,7 +28,8 @@ double Between(double f, double factor, double keep) {
   return keep * f + (1 - keep) * f / factor;
 }
 
-// Returns the i for which base^(-2i/dim) makes `turns` turns over `length`.
+// Returns the number i of the frequency base^(-2i/dim) that makes `turns` turns
+// over `length` positions.
 double NumberOf(double turns, double length, double base, double dim) {
   return dim / 2 * std::log(length / (kFullCircle * turns)) / std::log(base);
 }

@@ -26,15 +26,16 @@ struct Rope {
   double factor = 1;
   double original_length = 0;
   // kYarn: a frequency is kept if it makes more than `fast_turns` turns over
-  // the original length, and divided if it makes fewer than `slow_turns`.
-  // `rounds_outwards` rounds the frequency numbers at these limits outwards.
+  // the original length, and divided by `factor` if it makes fewer than
+  // `slow_turns`. With `rounds_outwards`, the number of the first frequency
+  // between these limits is rounded down and that of the last one up.
   double fast_turns = 32, slow_turns = 1;
   bool rounds_outwards = true;
-  // kLlama3: the fractions of the original length with which wavelengths are
-  // compared.
+  // kLlama3: wavelengths above original length / low_part are divided, and
+  // those below original length / high_part are kept.
   double low_part = 1, high_part = 4;
-  // The factor of rotated elements. If absent: 0.1 ln(factor) + 1 for kYarn,
-  // else 1.
+  // The number by which rotated elements are multiplied. If absent: 0.1
+  // ln(factor) + 1 for kYarn with a factor above 1, else 1.
   std::optional<double> amplitude;
 };
 
@@ -47,12 +48,13 @@ class Rotary {
  public:
   Rotary(int64_t dim, int64_t length, const Rope& rope, Pairs pairs);
 
-  // The angles per position in radians, [dim/2].
+  // The rotation of each pair per position in radians, [dim/2].
   const std::vector<double>& frequencies() const { return frequencies_; }
   double amplitude() const { return amplitude_; }
 
-  // Rotates a row of heads in place: pair i by position * frequencies()[i], in
-  // float32 arithmetic, with sin and cos rounded to float32.
+  // Rotates a row of heads in place, pair i by position * frequencies()[i], and
+  // multiplies by the amplitude, in float32 arithmetic, with sin and cos times
+  // the amplitude rounded to float32.
   void Rotate(int64_t position, std::span<float> heads) const;
   // Element d of a rotated head, `at`, and the largest error of float32
   // arithmetic.

@@ -1,10 +1,10 @@
 // Rounds to nearest, ties to even. Half a unit of the last kept bit is added to
 // a double's bits, less one if that bit is 0; the low bits are then dropped:
 //
-//   BF16 keeps 7 of 52 bits after the point: 1 + 2^-8 is a tie, and 1; what
-//   is a little more is 1 + 2^-7
+//   BF16 keeps 7 of 52 bits after the point. 1 + 2^-8 is a tie and becomes 1;
+//   numbers between that and 1 + 3 * 2^-8 become 1 + 2^-7
 //
-// Below its normal numbers a dtype has steps of one size.
+// The subnormal numbers of a dtype have steps of one size.
 #include "dense/rounding.h"
 
 #include <algorithm>

@@ -15,12 +15,12 @@ namespace shardc::dense {
 double Nearest(Dtype dtype, double x);
 void NearestOf(Dtype dtype, std::span<float> x);
 
-// Converts a row to 8-bit integers. Its scale is the largest |x|, which is
-// 127.5 steps; each number becomes the nearest integer of steps, from -128 to
-// 127. The arithmetic is float32's; a row of zeros has scale 0.
+// Converts a row to 8-bit integers and returns its scale, the largest |x|,
+// which is 127.5 steps. Each number becomes the nearest integer of steps, from
+// -128 to 127. The arithmetic is float32's; a row of zeros has scale 0.
 float ToInt8(std::span<const float> x, std::span<int8_t> integers);
 float FromInt8(int8_t integer, float scale);
-// Rounds a row to the values that it has after it is stored by ToInt8.
+// Replaces each number of a row by the number that is read back after ToInt8.
 void StoreInt8(std::span<float> x);
 
 }  // namespace shardc::dense

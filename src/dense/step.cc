@@ -1,7 +1,7 @@
-// The dense reference: one row for each op, run in the order of the graph over
-// unsharded tensors. It shares no code with exec/step, which it judges.
-// Comparisons (maxima, choices, kinks of functions) are of real parts, so that
-// a run over complex numbers follows the same branches:
+// The dense reference: runs a graph's ops in order over unsharded tensors. A
+// table names the function of each op. It shares no code with exec/step, which
+// it judges. Comparisons (maxima, choices, kinks of functions) are of real
+// parts, so that a run over complex numbers follows the same branches:
 //
 //   loss(p + ihv) / h has the imaginary part d loss / d p along v
 #include "dense/step.h"

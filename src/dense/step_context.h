@@ -93,7 +93,8 @@ class Odometer {
   std::vector<int64_t> at_, offset_;
 };
 
-// The values of one run. T is float, double or std::complex<double>.
+// The graph, sizes and values of one run. T is float, double or
+// std::complex<double>.
 template <typename T>
 struct StepContext {
   const step::Graph& graph;
@@ -111,7 +112,8 @@ struct StepContext {
     return out;
   }
 
-  // Returns the strides of a value's array by `labels`; 0 for labels it lacks.
+  // Returns the stride of a value's array along each of `labels`, and 0 for a
+  // label that the value lacks.
   Strides By(step::ValueId value, const Labels& labels) {
     const Labels& own = LabelsOf(value);
     const Strides strides = RowMajor(Of(value).shape);
@@ -123,7 +125,8 @@ struct StepContext {
     return out;
   }
 
-  // Calls `apply(result, operand)` for each element of the op's result.
+  // Calls `apply(result, operand)` for each element of the op's result, with
+  // the element of `in` at the same labels.
   template <typename Apply>
   void Each(const step::Op& op, step::ValueId in, Apply apply) {
     const Labels& labels = LabelsOf(op.out);
@@ -136,7 +139,8 @@ struct StepContext {
     }
   }
 
-  // Returns a number that depends on sizes, at these.
+  // Returns the factor of a scale: its constant times powers of label sizes,
+  // such as 1/sqrt(head_dim).
   double Factor(const step::Scale& scale) const {
     double factor = scale.constant;
     for (const auto& [label, power] : scale.powers) {
@@ -145,7 +149,7 @@ struct StepContext {
     return factor;
   }
 
-  // Returns an element of an integral value.
+  // Returns an element of a value that holds integers.
   int64_t Integer(step::ValueId value, int64_t offset) {
     return std::llround(
         static_cast<double>(Real(Of(value).data[AsIndex(offset)])));

@@ -43,7 +43,7 @@ T Sigmoid(const T& x) {
   return T(1) / (T(1) + Exp(-x));
 }
 
-// A row of the table of functions; `c` is the op's constant.
+// Computes the smooth function `fn` of x; `c` is the op's constant.
 template <typename T>
 T SmoothFunction(std::string_view fn, const T& x, const T& c) {
   if (fn == "recip") return T(1) / x;
@@ -87,7 +87,8 @@ T Gelu(std::string_view fn, const T& x) {
          x / T(2) * (T(1) - u * u) * k * (T(1) + T(3) * a * x * x);
 }
 
-// Those with a kink.
+// Computes the function `fn` of x, which has a kink or a step; `c` is the op's
+// constant.
 template <typename T>
 T PiecewiseFunction(std::string_view fn, const T& x, const T& c) {
   const auto at = Real(x), limit = Real(c);

@@ -7,11 +7,12 @@
 
 namespace shardc::dense {
 
-// A function of the operand and the op's constant.
+// Computes the function `fn` of x; `constant` is the op's constant.
 template <typename T>
 using StepFunction = T (*)(std::string_view fn, const T& x, const T& constant);
 
-// Returns the function with this name (step/functions.h).
+// Returns the function that computes `fn`, one of the names in
+// step/functions.h.
 template <typename T>
 StepFunction<T> FindStepFunction(std::string_view fn);
 

@@ -44,8 +44,9 @@ std::vector<double> GroupScores(const std::vector<double>& scores,
 
 }  // namespace
 
-// Marks the experts of the best groups; without groups, each expert is a group
-// of its own.
+// Marks the experts that a token may choose: those of the best groups
+// (kTopGroups), or the best experts (kTopK), each of which is a group of its
+// own.
 template <typename T>
 void RunChoice(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
   const auto* const grouped =
@@ -82,7 +83,8 @@ void RunChoice(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
   }
 }
 
-// The tokens of a row enter an expert's queue in their order.
+// Gives each token that chose an expert a slot in the expert's queue until the
+// slots are used up. The tokens of a row enter the queue in their order.
 template <typename T>
 void RunSlots(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
   const StepTensor<T>& chosen = c.Of(op.in[0]);

@@ -1,7 +1,7 @@
 // Ops that find rows by ids or positions: tables, picked logits, caches, and
 // position biases by distance. Ids without a row are skipped.
 //
-//   cache write at position 3: row 3 of the cache is the new one
+//   cache write at position 3: row 3 of the cache is replaced
 #include "dense/step_ops.h"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
-// Ops that move elements without arithmetic: dimensions are split, merged,
-// divided into parts, indexed, renamed, repeated for heads and rolled.
+// Ops that move elements: dimensions are split, merged, divided into parts,
+// indexed, renamed, repeated for groups of heads and rolled. The sum over
+// groups of heads is here too.
 //
 //   split (n h), n 2, h 4: element 5 of (n h) is n 1, h 1
 #include "dense/step_ops.h"
@@ -21,8 +22,8 @@ void RunRename(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
   out.data = c.Of(op.in[0]).data;
 }
 
-// Splits or merges a dimension. The factors, in their order, are equal to the
-// label, whatever their places among the dimensions.
+// Splits a dimension into its factors, or merges the factors into it. The
+// factors may be anywhere among the other dimensions.
 template <typename T>
 void RunReshape(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
   const bool split = op.kind == OpKind::kSplit;
@@ -56,7 +57,8 @@ void RunReshape(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
   }
 }
 
-// Copies a part or a row of a dimension from the wide value, or into it.
+// Copies a part or a row of a dimension out of the wide value (kPart, kIndex),
+// or back into it (kUnpart, kUnindex).
 template <typename T>
 void RunSlice(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
   const bool into = op.kind == OpKind::kUnpart || op.kind == OpKind::kUnindex;

@@ -1,4 +1,5 @@
-// A figure that depends on a size, as straight lines between measured points.
+// A figure that depends on a size, such as a rate by the bytes of a message, as
+// straight lines between measured points.
 #ifndef SHARDC_DEVICES_CURVE_H_
 #define SHARDC_DEVICES_CURVE_H_
 

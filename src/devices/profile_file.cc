@@ -23,7 +23,8 @@ namespace shardc {
 namespace {
 
 constexpr std::string_view kSchema = "shardc.profile/v1";
-// The valid range of bytes and operations per second, and of seconds.
+// The valid ranges of rates (bytes or operations per second), of fractions, and
+// of times.
 constexpr RealRange kRate = {1, 1e18};
 constexpr RealRange kShare = {0.001, 1};
 constexpr RealRange kSeconds = {0, 1};
@@ -86,8 +87,8 @@ class ProfileReader {
   }
 
  private:
-  // Returns a member of a mapping. Reports that it is missing if there is no
-  // base that has it.
+  // Returns a member of a mapping; null if it is missing. A missing member is
+  // an error unless the file has a base, whose value is then kept.
   const YamlNode* Wanted(const Fields& fields, const YamlNode& node,
                          std::string_view key) const {
     return complete_ ? fields.Require(context_, node, key) : fields.Find(key);
@@ -153,8 +154,8 @@ class ProfileReader {
     return true;
   }
 
-  // Sets the device's name. A file without a name gives the device its file
-  // name.
+  // Sets the device's name. A file with a base may omit it: the name is then
+  // `h100-sxm of FILE` (ReadBase).
   void Name(const Fields& fields, const YamlNode& root) {
     const YamlNode* name = Wanted(fields, root, "name");
     if (name != nullptr) {
@@ -244,8 +245,8 @@ class ProfileReader {
     out.runs = static_cast<int>(runs);
   }
 
-  // Reads a fraction, or a curve of fractions, whose last point is that of the
-  // largest products.
+  // Reads a fraction, or a curve of fractions by size. The fraction of a curve
+  // is its last point, that of the largest products.
   void Share(const Fields& fields, std::string_view key, double& share,
              Curve& curve) {
     const YamlNode* const node = fields.Find(key);
@@ -332,7 +333,7 @@ class ProfileReader {
 
   const YamlContext& context_;
   bool builtin_;
-  bool complete_ = false;  // no base has what the file lacks
+  bool complete_ = false;  // no base has the missing members
   OwnProfile& out_;
   DeviceProfile& profile_;
 };

@@ -24,9 +24,9 @@ struct OwnProfile {
   std::array<std::vector<std::string>, kFigureGroups.size()> sources;
 };
 
-// Reads a user's profile. Figures that the file does not have are those of its
-// `base`; without a base, the file must have those that have no default.
-// Returns null after a finding.
+// Reads a user's profile. Figures that are missing in the file are taken from
+// its `base`. Without a base they get their defaults, and a missing figure
+// without a default is an error. Returns null after a finding.
 std::shared_ptr<const OwnProfile> ParseProfile(SourceRef source,
                                                Findings& findings);
 // Reads a file of profiles/, which has no base.

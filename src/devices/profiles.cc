@@ -1,7 +1,7 @@
-// Reads the built-in profiles. Each profile is a file of profiles/, and its
-// sources get letters in the order in which the files name them:
+// Reads the built-in profiles, the files of profiles/. Each source that they
+// cite gets a letter, in the order of its first occurrence over all files:
 //
-//   sources: {peaks: ["glennklockwood.com on A100"]}  ->  B, if one came before
+//   sources: {peaks: ["glennklockwood.com on A100"]}  ->  B if it is the second
 #include "devices/profiles.h"
 
 #include <algorithm>

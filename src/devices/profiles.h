@@ -33,9 +33,9 @@ inline constexpr std::array<std::string_view, 5> kCurveCollectives = {
 struct Efficiency {
   double matmul = 0.75;     // of bf16_rate
   double matmul_fp8 = 0.5;  // of fp8_rate
-  // The fraction by the smallest dimension of a product on a device. If there
-  // is a curve, `matmul` and `matmul_fp8` are the fractions of the largest
-  // products.
+  // The fraction as a function of the smallest dimension of a matrix product on
+  // a device; empty: constant. If there is a curve, `matmul` and `matmul_fp8`
+  // are the fractions of the largest products.
   Curve matmul_curve = {}, matmul_fp8_curve = {};
   // The fraction of bf16_rate that attention reaches, forward and backward pass
   // together, by kernel. A kernel without a measured figure is assumed to reach
@@ -69,7 +69,8 @@ inline constexpr std::array<std::string_view, 6> kFigureGroups = {
     "memory.bytes", "memory.bandwidth", "peaks",
     "links.near",   "links.far",        "efficiency"};
 
-// The sources of each group, as letters of ProfileSources().
+// The sources of each group's figures: the letters of ProfileSources, such as
+// "SN" for two sources.
 using FigureSources = std::array<std::string, kFigureGroups.size()>;
 struct ProfileSource {
   char letter;

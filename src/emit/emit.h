@@ -33,8 +33,8 @@ std::string PlanSummaryText(const Compiled& compiled);
 struct TextStyle {
   bool color = false;
 };
-// One finding as text: level, code, message, place, source line with a caret,
-// labels, help.
+// Returns one finding as text: level, code, message, place, source line with a
+// caret, labels, help.
 std::string FindingText(const Finding& finding, const TextStyle& style);
 
 }  // namespace shardc

@@ -1,6 +1,8 @@
-// Functions of arrays: rotary embedding, repeated heads, int8 rows, the cache's
-// update and attention, by the kernels that `verify` runs.
-// rotate_half {"x": [1, 2, 3, 4]}  ->  {"y": [-3, -4, 1, 2]}
+// Functions of arrays: rotary embedding, repeated heads, int8 rows, updates of
+// the KV cache, and attention. Attention is that of the dense reference, and
+// the others run the kernels that `verify` runs.
+//
+//   rotate_half {"x": [1, 2, 3, 4]}  ->  {"y": [-3, -4, 1, 2]}
 #include <algorithm>
 
 #include "dense/attention.h"
@@ -21,8 +23,8 @@ std::vector<double> Doubles(std::span<const float> x) {
   return {x.begin(), x.end()};
 }
 
-// Returns the length of the last dimension. An array without elements has no
-// rows and is valid.
+// Returns the number of elements in a row, the last dimension's size. It is at
+// least 1, so that an array without elements is valid and has no rows.
 size_t RowOf(const dense::Array& x) {
   return x.shape.empty() ? 1 : std::max<size_t>(1, AsIndex(x.shape.back()));
 }
@@ -88,7 +90,7 @@ bool Frequencies(Call& call, Reply& reply) {
   return true;
 }
 
-// tensor [b, h, s, d]; sin and cos [b or 1, 1, s or longer, d].
+// Shapes: tensor [b, h, s, d]; sin and cos [b or 1, 1, at least s, d].
 bool ApplyRotary(Call& call, Reply& reply) {
   const dense::Array x = call.Array("tensor", 4);
   const dense::Array sine = call.Array("sin", 4);
@@ -117,7 +119,7 @@ bool ApplyRotary(Call& call, Reply& reply) {
   return true;
 }
 
-// Heads are dimension 1 (bnsh) or 2 (bsnh).
+// Repeats each KV head `n_rep` times. Heads are dimension 1 (bnsh) or 2 (bsnh).
 bool RepeatKv(Call& call, Reply& reply) {
   const dense::Array x = call.Array("x", 4);
   const int64_t times = call.Integer("n_rep");
@@ -166,7 +168,8 @@ exec::Buffer BufferOf(const dense::Array& x) {
   return out;
 }
 
-// Runs steps on a cache whose length is split over `sp` devices.
+// Runs the steps of a call on a KV cache whose length is sharded over an axis
+// `sp` of `parts` devices.
 class CacheRun {
  public:
   static std::optional<CacheRun> Make(const exec::CacheConfig& config,
@@ -225,8 +228,8 @@ class CacheRun {
     reply.Array(name, all->shape, data, all->dtype);
   }
 
-  // Returns a mask that is 1 if a slot is written and the caller's mask, if
-  // given, is not 0 there.
+  // Writes a mask [batch, 1, rows, slots]: 1 where the slot has been written
+  // and the caller's mask, if given, is not 0.
   void PutMask(int64_t rows, const dense::Array& mask, Reply& reply) const {
     const Shape shape = {cache_.config.batch, 1, rows,
                          cache_.config.max_length};
@@ -248,7 +251,7 @@ class CacheRun {
   exec::KvCache cache_;
 };
 
-// One step's tokens, checked against the cache.
+// The tokens of one step. StepOf checks their shapes against the cache.
 struct CacheStep {
   dense::Array key, value, mask;
 };

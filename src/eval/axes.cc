@@ -1,7 +1,9 @@
-// Functions of PartitionAxis and PartitionManager: semantic axes in a mode,
-// registrations, bundles and the specs of attention's tensors.
-// resolve {"axes": ["BATCH", "HEAD"], "mode": "decode"}
-//   ->  {"mode": "decode", "spec": [["fsdp", "dp"], "tp"]}
+// The functions of eformer's PartitionAxis and PartitionManager: logical axes
+// in a mode, registrations, bundles, the specs of attention's tensors and the
+// fields of a PartitionAxis.
+//
+//   resolve {"axes": ["BATCH", "HEAD"], "mode": "decode"}
+//     ->  {"mode": "decode", "spec": [["fsdp", "dp"], "tp"]}
 #include <algorithm>
 
 #include "eval/inputs.h"
@@ -12,7 +14,7 @@
 namespace shardc::eval {
 namespace {
 
-// Writes an axis group in the form of the reference: null, a name, or a list.
+// Writes an axis group as eformer does: null, a name, or a list of names.
 void WriteGroupValue(JsonWriter& json, bool is_null, const AxisGroup& axes) {
   if (is_null) {
     json.Null();
@@ -23,8 +25,9 @@ void WriteGroupValue(JsonWriter& json, bool is_null, const AxisGroup& axes) {
   }
 }
 
-// Returns the mode of a call. The member `mode` is the mode's name, or the
-// number of the dimension of `shape` from which the mode is inferred.
+// Returns the mode of a call, or nullopt after a finding. The member `mode` is
+// the mode's name, or the number of the dimension of `shape` from which the
+// mode is inferred.
 std::optional<Mode> EffectiveMode(Call& call, const Bundle* bundle) {
   const auto by_shape = [&](int64_t dim) {
     const Shape shape = call.Has("shape") ? call.Integers("shape") : Shape();
@@ -38,7 +41,7 @@ std::optional<Mode> EffectiveMode(Call& call, const Bundle* bundle) {
   call.Find("shape");
   const auto given = call.Find("mode");
   if (bundle != nullptr) {
-    // A bundle has its own mode, which wins as in the reference.
+    // A bundle's own mode takes precedence over the call's, as in eformer.
     const auto* mode = std::get_if<Mode>(&bundle->mode);
     return mode ? std::optional(*mode) : by_shape(std::get<int>(bundle->mode));
   }
@@ -165,8 +168,8 @@ bool AttentionShardings(Call& call, Reply& reply) {
   return true;
 }
 
-// Writes the effective axis rules of a PartitionAxis's JSON, which may be part
-// of a manager's JSON.
+// Writes the axis rules that a PartitionAxis in JSON results in. The JSON may
+// be part of a PartitionManager's.
 bool PartitionAxisFields(Call& call, Reply& reply) {
   const SourceRef source = call.Source("partition_axis", "partition_axis");
   if (source == nullptr) call.Fail("member `partition_axis` is missing");

@@ -1,10 +1,12 @@
-// Reads a call's members and runs it. A list is a batch: every element is
-// evaluated separately, and an invalid element does not stop the others:
+// Reads the members of a call's input and runs the function. A list is a batch:
+// every element is evaluated separately, and an invalid element does not stop
+// the others:
 //
 //   [{"text": "a"}, {}]  ->  [{"result": {...}}, {"error": {...}}]
 //
-// A safetensors file is eight bytes of length, a JSON header of that length
-// with each tensor's dtype, shape and byte range, and the tensors' bytes.
+// A safetensors file has three parts: eight bytes with the header's length, a
+// JSON header with each tensor's dtype, shape and byte range, and the tensors'
+// bytes.
 #include "eval/call.h"
 
 #include <algorithm>
@@ -54,8 +56,8 @@ bool IsNumber(JsonValue value) {
          kind == JsonKind::kReal;
 }
 
-// Reads one tensor of a header. Returns nullopt if its byte range is not within
-// the data.
+// Reads one tensor from its entry in a safetensors header. Returns nullopt if
+// its byte range is not within the data.
 std::optional<dense::Array> ReadArray(JsonValue entry, std::string_view data) {
   const auto dtype = entry.Find("dtype");
   const auto shape = entry.Find("shape");
@@ -87,8 +89,8 @@ std::optional<dense::Array> ReadArray(JsonValue entry, std::string_view data) {
   return out;
 }
 
-// Appends the shape and the numbers of nested lists. Returns false if the lists
-// are ragged.
+// Appends the numbers of nested lists. Returns false if the lists do not have
+// the shape of `out`, as ragged lists do not, or if an element is not a number.
 bool AppendNested(JsonValue value, size_t depth, dense::Array& out) {
   if (!value.IsArray()) {
     if (!IsNumber(value) || depth != out.shape.size()) return false;

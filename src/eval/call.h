@@ -1,7 +1,8 @@
-// Room: eval. Evaluates one function of the reference on given inputs, with the
-// code that the commands run: JSON in, JSON out. `shardc eval NAME` calls the
-// functions that have no command of their own, and tests use it to compare them
-// with recorded and live results, many in one process.
+// Room: eval. Evaluates a function of the reference libraries (eformer,
+// fjformer) on given inputs, with the code that shardc's commands run. Input
+// and output are JSON. `shardc eval NAME` calls functions that have no command
+// of their own. Tests compare its results with recorded and live results of the
+// libraries, many in one process.
 // Includes: source, model, parse, importers, resolve, legalize, plan, dense,
 // exec/kernels, exec/machine, exec/attention, exec/cache.
 #ifndef SHARDC_EVAL_CALL_H_
@@ -30,11 +31,11 @@ namespace shardc::eval {
 
 // Arrays of a safetensors file, by name.
 using Arrays = std::map<std::string, dense::Array, std::less<>>;
-// Reads F32, F64, I8, I32 and I64 tensors. Returns nullopt after a finding: the
-// file is no safetensors file, or it has another dtype.
+// Reads F32, F64, I8, I32 and I64 tensors. Returns nullopt after a finding if
+// the file is no safetensors file or has a tensor of another dtype.
 std::optional<Arrays> ReadArrays(const SourceRef& source, Findings& findings);
 
-// Arrays that a call returns, for a safetensors file.
+// The arrays that a call returns outside of the JSON, for a safetensors file.
 using Returned = std::vector<std::pair<std::string, exec::Buffer>>;
 
 // The members of one call's input, read by name. A member that is missing or
@@ -45,7 +46,8 @@ class Call {
   Call(JsonValue input, const Arrays* arrays, Findings& findings)
       : input_(input), arrays_(arrays), findings_(findings) {}
 
-  // Returns nullopt if the member is absent; null is a value.
+  // Returns nullopt if the input has no such member; a null is returned as a
+  // value.
   std::optional<JsonValue> Find(std::string_view key);
   bool Has(std::string_view key);  // present and not null
   std::string Text(std::string_view key);
@@ -57,17 +59,17 @@ class Call {
   bool Flag(std::string_view key, bool otherwise);
   Shape Integers(std::string_view key);
   std::vector<std::string> Names(std::string_view key);
-  // Reads a mesh, {"dp": 2, "tp": 4}, with the axes in this order; {} is no
-  // mesh.
+  // Reads a mesh such as {"dp": 2, "tp": 4}; its axes have the order of the
+  // members. {} is a mesh without axes.
   Mesh MeshOf(std::string_view key);
   // Reads nested lists of numbers, or {"tensor": NAME} of the safetensors file.
   // Adds a finding if the rank is not `rank` (0: any). Values are rounded to
   // float32, unless `wide`.
   dense::Array Array(std::string_view key, size_t rank = 0, bool wide = false);
-  // The members of a list of objects.
+  // Reads a list of objects, each as a Call of its own.
   std::vector<Call> Calls(std::string_view key);
-  // Returns the text of a member as a source, for the readers of files; null if
-  // the member is absent.
+  // Returns the text of a member as if it were a file named `name`, for the
+  // readers of files. Returns null if the member is absent.
   SourceRef Source(std::string_view key, const std::string& name);
 
   // Returns whether all members were valid and none is unknown. Call it after
@@ -88,12 +90,12 @@ class Call {
   bool fine_ = true;
 };
 
-// The result of a call: an object's members. Arrays are written into it, or
-// returned separately.
+// Writes the result of a call, an object, member by member. Arrays are written
+// as nested lists, or returned separately.
 class Reply {
  public:
   // If `aside` is not null, arrays are appended to it under `prefix` and their
-  // name, and the JSON has {"tensor": NAME} instead.
+  // name, and the JSON has {"tensor": NAME} in their place.
   Reply(JsonWriter& json, Returned* aside, std::string prefix)
       : json_(json), aside_(aside), prefix_(std::move(prefix)) {}
 
@@ -116,23 +118,24 @@ class Reply {
   std::string prefix_;
 };
 
-// Writes its members into `reply`. Returns false after a finding if the input
-// is invalid; the members that it wrote are then discarded.
+// A function that `shardc eval` calls by name. `run` writes the members of the
+// result into `reply`. It returns false after a finding if the input is
+// invalid; what it has written is then discarded.
 struct Function {
   std::string_view name;
   std::string_view what;  // for lists: input members, and what comes out
   bool (*run)(Call& call, Reply& reply);
 };
 
-// The functions by subject in the reference: axes, rules, meshes, arrays,
-// texts.
+// The functions, grouped by their subject: axes, rules, meshes, arrays, texts.
 std::span<const Function> AxisFunctions();
 std::span<const Function> RuleFunctions();
 std::span<const Function> MeshFunctions();
 std::span<const Function> ArrayFunctions();
 std::span<const Function> TextFunctions();
 
-// All of them, by name.
+// Return the functions of all groups in the order of their names, and the one
+// with this name, or null.
 std::vector<const Function*> Functions();
 const Function* FindFunction(std::string_view name);
 

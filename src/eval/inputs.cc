@@ -1,7 +1,7 @@
-// Reads rules and specs from a call's input. The text that they have there is
-// parsed by the reader of rules files, so that they have the same meaning as in
-// a file.
-// {"rules": {"axes": {"head": "ep"}}}  ->  the rules of `axes: {head: ep}`
+// Reads rules and specs from a call's input. The reader of rules files parses
+// their JSON text, so that they mean the same as in a file.
+//
+//   {"rules": {"axes": {"head": "ep"}}}  ->  the rules of `axes: {head: ep}`
 #include "eval/inputs.h"
 
 #include "parse/rules.h"

@@ -1,4 +1,4 @@
-// Reads rules and specs that a call's input has in the form of rules files.
+// Reads rules and specs from a call's input. They have the form of rules files.
 #ifndef SHARDC_EVAL_INPUTS_H_
 #define SHARDC_EVAL_INPUTS_H_
 
@@ -12,8 +12,8 @@
 
 namespace shardc::eval {
 
-// Reads the member `rules`: a rules file's mapping; if it is absent, the
-// defaults. Packs are not available here.
+// Reads the member `rules`, which has the form of a rules file. If it is
+// absent, returns the default rules. Packs are not available here.
 std::optional<RuleSet> RulesOf(Call& call);
 // Reads a member that has the form of a rule's `spec`.
 std::optional<SpecSource> SpecOf(Call& call, std::string_view key);

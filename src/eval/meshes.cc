@@ -1,8 +1,10 @@
-// Functions of meshes: making a mesh of sizes or of a string, the part of one
-// host, and ranks.
-// create_mesh {"axis_dims": [2, -1], "axis_names": ["dp", "tp"],
-//              "device_count": 8}
-//   ->  {"axis_names": ["dp", "tp"], "shape": [2, 4]}
+// Functions of meshes: creating a mesh from sizes or from a string, the devices
+// of one host, ranks, and whether a mesh has given axes.
+//
+//   create_mesh {"axis_dims": [2, -1], "axis_names": ["dp", "tp"],
+//                "device_count": 8}
+//     ->  {"axis_names": ["dp", "tp"], "shape": [2, 4],
+//          "device_ids": [0, 1, 2, 3, 4, 5, 6, 7]}
 #include <algorithm>
 
 #include "eval/call.h"
@@ -51,8 +53,8 @@ std::string Named(const Names& names, const std::vector<std::string>& sizes) {
   return text;
 }
 
-// Makes a mesh of axis_dims and axis_names, which have the defaults of the
-// system.
+// Creates a mesh from axis_dims and axis_names. The defaults of absent members
+// are those of the system that `implementation` names.
 bool CreateMesh(Call& call, Reply& reply) {
   const std::string system = call.TextOr("implementation", "eformer");
   const bool old = system == "fjformer";
@@ -73,8 +75,8 @@ bool CreateMesh(Call& call, Reply& reply) {
   return PutMesh(call, reply, Named(names, texts), devices);
 }
 
-// Makes a mesh of `dp:2,tp:4`, in which every name must occur, or of `2,4` in
-// the order of the names.
+// Creates a mesh from `dp:2,tp:4`, in which every name must occur, or from
+// `2,4`, whose sizes are in the order of the names.
 bool MeshFromString(Call& call, Reply& reply) {
   std::string text = call.Text("text");
   const Names names = call.Names("names");

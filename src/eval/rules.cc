@@ -1,9 +1,12 @@
-// Functions of complete trees: matching rules, masks, and correcting specs. A
-// tree has the form of a manifest, and rules have the form of a rules file;
-// matching and correcting are those of a plan under `compat`.
-// match_partition_rules {"rules": {"rules": [{"match": "w$", "spec": [tp]}]},
-//                        "tree": {"a": {"w": {"shape": [8], "dtype": "F32"}}}}
-//   ->  {"specs": {"a/w": ["tp"]}}
+// Functions of complete trees of parameters: matching rules, masks, and
+// correcting specs. A tree has the form of a manifest, and rules have the form
+// of a rules file. Rules are matched and specs corrected as for a plan with the
+// policy `compat`.
+//
+//   match_partition_rules
+//       {"rules": {"rules": [{"match": "w$", "spec": [tp]}]},
+//        "tree": {"a": {"w": {"shape": [8], "dtype": "F32"}}}}
+//     ->  {"specs": {"a/w": ["tp"]}}
 #include <algorithm>
 
 #include "eval/inputs.h"
@@ -25,13 +28,13 @@ std::optional<Manifest> TreeOf(Call& call) {
   const auto document = JsonDocument::Parse(source, call.findings());
   if (document == nullptr) return std::nullopt;
   auto manifest = ParseManifest(*document, call.findings());
-  // The reference joins keys by a slash, even if names contain slashes.
+  // eformer joins keys by a slash, even if names contain slashes.
   if (manifest) manifest->separator = '/';
   return manifest;
 }
 
-// Adds every axis that the specs of rules name, with size 1, so that no spec is
-// corrected for the mesh.
+// Adds every axis that the rule's spec names to the mesh, with size 1, so that
+// no spec is corrected because the mesh lacks an axis.
 void AddAxes(const SpecSource& source, Mesh& mesh) {
   const auto* list = std::get_if<SpecList>(&source);
   if (list == nullptr) return;
@@ -44,8 +47,9 @@ void AddAxes(const SpecSource& source, Mesh& mesh) {
   }
 }
 
-// Returns the spec that a system's own matching makes of a resolved spec,
-// before any mesh is known.
+// Returns the spec that eformer's or fjformer's own matching returns, which
+// knows no mesh: empty for a parameter that is a scalar or too small, else the
+// resolved spec. eformer also removes entries beyond the rank.
 Spec MatchedSpec(const ModeLayout& layout, const std::optional<Shape>& shape,
                  Compat compat) {
   const bool by_size = std::any_of(layout.edits.begin(), layout.edits.end(),
@@ -61,7 +65,7 @@ Spec MatchedSpec(const ModeLayout& layout, const std::optional<Shape>& shape,
   return spec;
 }
 
-// Compiles the tree under one of the systems; returns null after a finding.
+// Compiles the tree as eformer or fjformer would; returns null after a finding.
 std::unique_ptr<const Compiled> CompileTree(Call& call, bool strict,
                                             Compat compat) {
   auto rules = RulesOf(call);
@@ -144,7 +148,7 @@ bool WeightDecayMask(Call& call, Reply& reply) {
   return true;
 }
 
-// The names of a tree's leaves, in the manifest's order.
+// Writes the names of a tree's leaves, in the manifest's order.
 bool NamedTree(Call& call, Reply& reply) {
   const auto tree = TreeOf(call);
   if (!tree || !call.Finish()) return false;
@@ -188,9 +192,9 @@ bool CorrectedSharding(Call& call, Reply& reply) {
   return true;
 }
 
-// Applies a sharding constraint. eformer corrects the spec and leaves an array
-// unchanged without a mesh; fjformer applies the spec if the mesh has all its
-// axes.
+// Applies a sharding constraint. eformer corrects the spec, and leaves an array
+// unchanged without a mesh or with an empty spec; fjformer applies the spec if
+// the mesh has all its axes.
 bool ShardingConstraint(Call& call, Reply& reply) {
   const std::string system = call.TextOr("implementation", "eformer");
   const Shape shape = call.Integers("shape");

@@ -1,6 +1,7 @@
 // Functions of texts: hashes, dtypes, paths in trees and names in specs.
-// safe_hash_int {"text": "hello world"}
-//   ->  {"decimal": "125893641179230474042701625388361764291"}
+//
+//   get_safe_hash_int {"text": "hello world"}
+//     ->  {"decimal": "125893641179230474042701625388361764291"}
 #include <algorithm>
 
 #include "eval/call.h"
@@ -54,8 +55,8 @@ bool CanonicalDtype(Call& call, Reply& reply) {
   return true;
 }
 
-// Returns the text of a path's key as Python's str() prints it: a dictionary's
-// key, a list's index or an attribute's name.
+// Returns one key of a tree's path as Python's str() prints it. A key is a
+// dictionary's key, a list's index or an attribute's name.
 std::string PathPart(JsonValue key) {
   if (key.IsString()) return std::string(key.string());
   if (key.IsNull()) return "None";

@@ -1,6 +1,6 @@
-// Reads a family's file. If its key `like` names another family, that one is
-// read first and supplies the `let` entries, blocks and tree that the file does
-// not define itself.
+// Reads a family's file. If its key `like` names another family, the other file
+// is read first, and supplies the `let` entries, blocks and tree that this file
+// does not define. The families that the key `uses` names supply only blocks.
 //
 // Example: `layers[i < num_layers] if deep:` is a node `layers` with counter
 // `i`, the count `num_layers` and the condition `deep`.
@@ -38,7 +38,7 @@ std::vector<std::string_view> Words(std::string_view text) {
   return words;
 }
 
-// Merges two lists by name; entries of the second replace those of the first.
+// Adds an item to a list, or replaces the item of the same name.
 template <typename List, typename Item>
 void Put(List& list, Item item, std::string_view name,
          std::string_view (*name_of)(const typename List::value_type&)) {
@@ -61,8 +61,9 @@ class FamilyReader {
   FamilyReader(const YamlDocument& document, Findings& findings)
       : context_{document, findings} {}
 
-  // Reads the file into `out`, which already has the content of the family that
-  // this one is `like`; what the file defines replaces it.
+  // Reads the file into `out`. If the family has a key `like`, `out` already
+  // has the content of that other family, and definitions in this file replace
+  // it.
   void Read(const Fields& fields, Description& out) {
     if (const YamlNode* models = fields.Find("models")) {
       out.models = ReadTexts(context_, *models, "`models`")
@@ -189,8 +190,8 @@ const EmbeddedFile* FindFile(std::string_view name) {
 bool ReadInto(Description& out, std::string_view name, int line,
               Findings& findings);
 
-// Reads the family that this one is like, and the families whose blocks it
-// uses.
+// Reads the family that the key `like` names, and the families whose blocks
+// this one uses.
 bool ReadOthers(const Fields& fields, const YamlContext& context,
                 Description& out, int line) {
   if (const YamlNode* like = fields.Find("like")) {

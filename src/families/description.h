@@ -38,7 +38,8 @@ struct Description {
   std::string name;                 // the model type
   std::vector<std::string> models;  // classes that have this tree
   std::vector<std::pair<std::string, Expression>> let;
-  // Flax naming schemes: the name and what it calls a norm's weight.
+  // Naming schemes of Flax models: the scheme's name, and the name that it
+  // gives the weight of a norm.
   std::vector<std::pair<std::string, std::string>> namings;
   std::vector<Block> blocks;
   std::vector<Node> tree;
@@ -47,8 +48,9 @@ struct Description {
   const Block* FindBlock(std::string_view word) const;
 };
 
-// Reads the family of a model type, including the family that it is `like`.
-// Returns null without a finding if there is no such family.
+// Reads the family of a model type, including the families that its keys `like`
+// and `uses` name. Returns null after findings, or without one if one of these
+// families does not exist.
 std::unique_ptr<const Description> LoadDescription(std::string_view name,
                                                    Findings& findings);
 

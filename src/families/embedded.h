@@ -8,7 +8,8 @@
 
 namespace shardc::families {
 
-// All files of families/, sorted by name. The build generates the table.
+// Returns all files of families/, sorted by name. The build generates the
+// table.
 std::span<const EmbeddedFile> EmbeddedFamilies();
 
 }  // namespace shardc::families

@@ -27,7 +27,7 @@ struct Value {
 
 class Evaluator {
  public:
-  // `config` is an object. All three arguments must outlive this object.
+  // `config` must be an object. All three arguments must outlive the evaluator.
   Evaluator(const Description& family, JsonValue config,
             std::string_view naming, Findings& findings)
       : family_(family),
@@ -35,12 +35,13 @@ class Evaluator {
         naming_(naming),
         findings_(findings) {}
 
-  // Returns nullopt after a finding.
+  // These functions return nullopt after a finding if the value is missing or
+  // of another type.
   std::optional<Value> Evaluate(const Expression& expression);
   std::optional<int64_t> Integer(const Expression& expression);
   std::optional<bool> Condition(const Expression& expression);
 
-  // Defines a name for later evaluations, until Unbind.
+  // Defines a name for later evaluations; Unbind removes the last one.
   void Bind(const std::string& name, Value value);
   void Unbind() { bound_.pop_back(); }
 

@@ -1,4 +1,5 @@
-// A recursive descent parser with one function per precedence level:
+// Parses expressions by recursive descent, with one function for each level of
+// precedence, from the lowest to the highest:
 //
 //   choice    a if c else b
 //   or, and, not
@@ -29,7 +30,8 @@ constexpr std::array<std::string_view, 7> kCompare = {
 constexpr std::array<std::string_view, 1> kDefault = {"??"};
 constexpr std::array<std::string_view, 2> kSum = {"+", "-"};
 constexpr std::array<std::string_view, 3> kProduct = {"*", "//", "%"};
-// Lowest precedence first; `not` is between the second and the third.
+// Binary operators, lowest precedence first. `not` has its precedence between
+// those of `and` and of comparisons.
 constexpr std::array<WordList, 6> kLevels = {kOr,      kAnd, kCompare,
                                              kDefault, kSum, kProduct};
 constexpr size_t kNotLevel = 2;
@@ -47,8 +49,8 @@ class ExpressionParser {
  public:
   explicit ExpressionParser(std::string_view text) : text_(text) {}
 
-  // Returns nullopt if the text is no expression; `at()` is then the offset of
-  // the error.
+  // Returns nullopt if the text is not an expression; `at()` is then the offset
+  // of the error.
   std::optional<Expression> ParseAll() {
     auto whole = Choice();
     Skip();
@@ -63,7 +65,8 @@ class ExpressionParser {
     while (at_ < text_.size() && text_[at_] == ' ') ++at_;
   }
 
-  // Takes a sign or word unless it is the prefix of a longer one.
+  // Takes an operator or word. A word is not taken if it is only the beginning
+  // of a longer one, such as `in` of `index`.
   bool Take(std::string_view word) {
     Skip();
     if (text_.substr(at_, word.size()) != word) return false;
@@ -86,7 +89,8 @@ class ExpressionParser {
     return text_.substr(begin, at_ - begin);
   }
 
-  // Returns nullopt if the expression would be nested too deeply.
+  // Returns nullopt if the expression would be nested too deeply or would have
+  // too many parts.
   template <typename... Parts>
   std::optional<Expression> Make(Kind kind, std::string_view text,
                                  Parts... parts) {

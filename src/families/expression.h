@@ -34,8 +34,8 @@ struct Expression {
   std::vector<Expression> parts;
 };
 
-// Returns nullopt after a finding at `place` if the text is no expression, or
-// is nested too deeply (limit).
+// Returns nullopt after a finding at `place` if the text is not an expression,
+// or if it is nested too deeply (limit).
 std::optional<Expression> ParseExpression(std::string_view text,
                                           const Place& place,
                                           Findings& findings);

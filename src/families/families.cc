@@ -6,8 +6,8 @@
 //       mlp: linear(8, 4)   ->  model.layers.0.mlp.weight [4, 8]
 //                               model.layers.1.mlp.weight [4, 8]
 //
-// A module is one of those below, a block of the description, or a part of
-// another family built from a config inside this one.
+// A module is a built-in one, such as `linear`, a block of the description, or
+// `part`, which is the tree of another family for a config inside this one.
 #include "families/families.h"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ namespace {
 
 constexpr int kDeepestBlock = 32;  // nesting of blocks
 
-// Names of a module's parameters in a naming scheme.
+// How a naming scheme names a module's parameters.
 struct Spelling {
   bool flax = false;
   std::string norm = "weight";  // name of a norm's weight if it has no bias
@@ -73,7 +73,7 @@ class TreeBuilder {
     return good;
   }
 
-  // Dots in a description's names become the separator.
+  // Appends a name to the path, with its dots replaced by the separator.
   void Append(std::string_view name) {
     if (!path_.empty()) path_ += separator_;
     for (const char c : name) path_ += c == '.' ? separator_ : c;
@@ -143,7 +143,8 @@ class TreeBuilder {
     return good;
   }
 
-  // part(FAMILY, CONFIG, KEY): adds the subtree of that family at the key.
+  // Adds the tree of a module `part(FAMILY, CONFIG, KEY)`: the subtree at the
+  // key KEY of that family's tree.
   bool WalkPart(const Expression& call, const Node& node, Evaluator& values) {
     if (call.parts.size() != 3 || depth_ > kDeepestBlock) {
       return Wrong(node, "`part` is called wrongly");
@@ -177,8 +178,8 @@ class TreeBuilder {
   bool Module(const Expression& call, const Node& node, Evaluator& values) {
     const std::string& kind = call.text;
     std::span<const Expression> rest = call.parts;
-    // The sizes of a linear or norm module may be followed by a condition that
-    // states whether it has a bias.
+    // After the sizes of a linear or norm module, a condition may state whether
+    // the module has a bias.
     const auto flag = [&](size_t sizes, bool otherwise) -> std::optional<bool> {
       if (rest.size() <= sizes) return otherwise;
       return values.Condition(rest[sizes]);
@@ -230,8 +231,8 @@ class TreeBuilder {
     return dims;
   }
 
-  // A torch weight is [out, in], a Flax kernel [in, out]; GPT-2's layers are
-  // transposed in both.
+  // A PyTorch weight is [out, in] and a Flax kernel [in, out]. The layers of
+  // GPT-2 are transposed in both frameworks.
   bool Linear(const Sizes& dims, bool bias, bool transposed,
               Evaluator& values) {
     Sizes weight = dims;
@@ -246,7 +247,8 @@ class TreeBuilder {
     return Leaf(weight, dims, values) && (!bias || Leaf("bias", dims, values));
   }
 
-  // out, in, kernel...: in Flax the kernel's own sizes come first.
+  // The sizes are [out, in, kernel...]. A Flax kernel has the shape [kernel...,
+  // in, out].
   bool Convolution(const Sizes& dims, bool bias, Evaluator& values) {
     Sizes weight = dims;
     if (spelling_.flax && dims.size() > 2) {
@@ -289,7 +291,7 @@ class TreeBuilder {
   ManifestBuilder builder_;
 };
 
-// Returns the description of the config's model type.
+// Returns the description for the config's `model_type`; null after a finding.
 std::unique_ptr<const Description> FindFamily(const JsonValue& config,
                                               Findings& findings) {
   const auto type = config.Find("model_type");
@@ -315,7 +317,8 @@ std::unique_ptr<const Description> FindFamily(const JsonValue& config,
   return nullptr;
 }
 
-// Returns whether the config's class has the described tree.
+// Returns whether the description is of the class that the config's
+// `architectures` names. If not, the model has another tree.
 bool IsClassOf(const Description& family, const JsonValue& config,
                Findings& findings) {
   const auto classes = config.Find("architectures");
@@ -362,7 +365,7 @@ std::optional<Spelling> SpellingOf(const Description& family,
   return std::nullopt;
 }
 
-// Returns the dtype that the config requests, or transformers' default.
+// Returns the dtype that the config names, or else the default of transformers.
 Dtype DtypeOf(const JsonValue& config) {
   for (const std::string_view key : {"dtype", "torch_dtype"}) {
     const auto value = config.Find(key);

@@ -17,20 +17,21 @@
 
 namespace shardc::families {
 
-// Naming schemes of parameters: of transformers' modules, of its checkpoint
-// files, of its Flax classes, and of EasyDeL.
+// Naming schemes of parameters: of the modules of transformers, of its
+// checkpoint files, of its Flax classes, and of EasyDeL.
 inline constexpr std::array<std::string_view, 4> kNamings = {"hf", "hf-files",
                                                              "flax", "easydel"};
 
 // The maximum number of tensors in a tree.
 inline constexpr int64_t kMostTensors = 1000000;
 
-// Builds the tree. Returns nullopt after a finding at its place in the config:
-// no model type or an unknown one, a class that is not described, missing or
-// absurd sizes, a naming that the family lacks.
+// Builds the tree. Returns nullopt after a finding at a place in the config:
+// the model type is absent or unknown, its class is not described, sizes are
+// missing or absurd, or the family has no such naming.
 std::optional<Manifest> BuildTree(const std::string& config_path,
                                   std::string_view naming, Findings& findings);
-// Builds the tree for a document that is read already; its root is an object.
+// Builds the tree from a config that has already been read. Its root must be an
+// object.
 std::optional<Manifest> BuildTree(const JsonDocument& document,
                                   std::string_view naming, Findings& findings);
 

@@ -1,6 +1,6 @@
 // Converts arrays of floats. convert_simd.cc chooses the instruction set; this
 // file chooses the pair of types. float64 inputs are rounded one at a time,
-// since no instruction rounds a double to 16 bits in one step.
+// since common processors cannot round a double to 16 bits in one step.
 #include "floats/convert.h"
 
 #include <algorithm>
@@ -14,7 +14,6 @@
 namespace shardc {
 namespace {
 
-// No instruction rounds a double to 16 bits in one step.
 template <class To, class Round>
 void FromDoubles(const void* in, void* out, size_t count, Round round) {
   const auto* from = static_cast<const char*>(in);

@@ -12,10 +12,12 @@
 
 namespace shardc {
 
-// Returns true from F64, F32, F16 or BF16 to F32, F16 or BF16.
+// Returns whether `from` is F64, F32, F16 or BF16, and `to` is F32, F16 or
+// BF16.
 bool CanConvert(Dtype from, Dtype to);
 
-// `in` and `out` must not overlap and need no alignment; CanConvert must hold.
+// Converts `count` elements. CanConvert must hold. `in` and `out` must not
+// overlap, and may have any alignment.
 void ConvertFloats(Dtype from, Dtype to, const void* in, void* out,
                    size_t count);
 
@@ -24,7 +26,7 @@ void Bf16ToF32(std::span<const uint16_t> x, std::span<float> out);
 void F32ToF16(std::span<const float> x, std::span<uint16_t> out);
 void F16ToF32(std::span<const uint16_t> x, std::span<float> out);
 
-// Rounds each element to a value of F16 or BF16; other dtypes change nothing.
+// Rounds each element to a value of F16 or BF16; does nothing for other dtypes.
 void RoundAll(Dtype dtype, std::span<float> x);
 
 }  // namespace shardc

@@ -1,5 +1,5 @@
-// Loads a full vector, converts it to float32, and stores it as the target
-// type; the elements after the last full vector go through a padded copy.
+// Loads full vectors, converts them to float32, and stores them as the target
+// type. The elements after the last full vector are copied to a padded one.
 // Example: 10 float16 on AVX2 are one vector of 8 and a padded copy of 2.
 #include "floats/convert_simd.h"
 

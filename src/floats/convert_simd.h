@@ -1,5 +1,5 @@
 // The loops of convert.h, compiled for each instruction set; the program
-// chooses one when it runs. Needs no alignment.
+// chooses one when it runs. Arrays may have any alignment.
 #ifndef SHARDC_FLOATS_CONVERT_SIMD_H_
 #define SHARDC_FLOATS_CONVERT_SIMD_H_
 

@@ -1,9 +1,9 @@
-// Conversions to and from float16 and bfloat16. From float they use the classic
-// integer forms, which every path that stores a result uses too; from double a
-// plain form that scales to the format's quantum and rounds there. Example:
-// 65520 is halfway between float16's largest number 65504 and 65536, and
-// becomes infinity. tests/floats/half_test.cc compares the forms around every
-// midpoint between neighbours.
+// Conversions to and from float16 and bfloat16. Conversions from float use
+// integer arithmetic on the bits. Conversions from double first round to the
+// format (RoundToFormat), so that they round only once. Example: 65520 is
+// halfway between float16's largest number 65504 and 65536, and becomes
+// infinity. tests/floats/half_test.cc compares both around every midpoint
+// between neighbours.
 #include "floats/half.h"
 
 #include <bit>
@@ -12,8 +12,9 @@
 namespace shardc {
 namespace {
 
-// Precision in bits (with the hidden one), least normal exponent, and the first
-// magnitude that becomes infinity.
+// A format: its precision in bits (with the hidden one), its least normal
+// number and the exponent of it, and the smallest magnitude that becomes
+// infinity.
 struct Format {
   int precision;
   int min_exponent;
@@ -32,7 +33,8 @@ double RoundToFormat(double x, const Format& format) {
     const int quantum = format.min_exponent - (format.precision - 1);
     return std::ldexp(std::nearbyint(std::ldexp(x, -quantum)), quantum);
   }
-  // Add half a step less one, plus one if odd; a carry raises the exponent.
+  // To round to even, add half a step less one, plus one if the last kept bit
+  // is set; then drop the lower bits. A carry raises the exponent.
   const int drop = 53 - format.precision;
   auto bits = std::bit_cast<uint64_t>(x);
   bits += (uint64_t{1} << (drop - 1)) - 1 + ((bits >> drop) & 1);
@@ -52,13 +54,14 @@ uint16_t Float16Bits(float x) {
     return static_cast<uint16_t>(sign | 0x7c00);
   }
   if (magnitude < 0x38800000) {
-    // Below 2^-14: near 0.5 the steps of a float are float16's subnormal steps.
+    // The result is subnormal. Floats near 0.5 have the steps of float16's
+    // subnormal numbers, so the addition rounds.
     const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
     return static_cast<uint16_t>(
         sign | (std::bit_cast<uint32_t>(shifted) - 0x3f000000));
   }
-  // Change the exponent bias from 127 to 15; add half a step less one, plus one
-  // if odd.
+  // Change the exponent bias from 127 to 15. To round to even, add half a step
+  // less one, plus one if the last kept bit is set.
   magnitude -= (112u << 23) - 0xfff - ((magnitude >> 13) & 1);
   return static_cast<uint16_t>(sign | (magnitude >> 13));
 }

@@ -23,12 +23,12 @@ uint16_t BFloat16Bits(float x);
 uint16_t BFloat16Bits(double x);
 float FromBFloat16(uint16_t bits);
 
-// Returns the value of F32, F16 or BF16 nearest to x, rounded once; for other
-// dtypes x as float.
+// Returns the value of F32, F16 or BF16 nearest to x, rounded once. For other
+// dtypes returns x as a float.
 float RoundTo(Dtype dtype, double x);
 float RoundTo(Dtype dtype, float x);
 
-// Returns the unit roundoff: 2^-24, 2^-11, 2^-8.
+// Returns the unit roundoff of F32, F16 or BF16: 2^-24, 2^-11 or 2^-8.
 double UnitRoundoff(Dtype dtype);
 
 }  // namespace shardc

@@ -1,7 +1,8 @@
-// float16 and bfloat16 to float32 and back, a vector at a time, compiled once
-// per target: included inside HWY_NAMESPACE files after hwy/highway.h, hence
-// the toggled guard. Uses integer arithmetic, or instructions with the same
-// result, so that every target gives the bits of half.h.
+// Converts float16 and bfloat16 to float32 and back, a vector at a time,
+// compiled once per target. Files with HWY_NAMESPACE include this header after
+// hwy/highway.h, once for each target, so the include guard toggles. Uses
+// integer arithmetic, or instructions with the same result, so that every
+// target gives the bits of half.h.
 #if defined(SHARDC_FLOATS_HALF_SIMD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef SHARDC_FLOATS_HALF_SIMD_INL_H_
 #undef SHARDC_FLOATS_HALF_SIMD_INL_H_
@@ -25,7 +26,7 @@ HWY_INLINE VU LoadHalves(const uint16_t* p) {
   return hn::PromoteTo(DU(), hn::LoadU(DH(), p));
 }
 HWY_INLINE void StoreHalves(VU wide, uint16_t* p) {
-  // At most 16 bits are set: nothing saturates.
+  // At most 16 bits of a lane are set, so the conversion does not saturate.
   hn::StoreU(hn::DemoteTo(DH(), hn::BitCast(DI(), wide)), DH(), p);
 }
 
@@ -33,8 +34,8 @@ HWY_INLINE VF LoadBFloat16(const uint16_t* p) {
   return hn::BitCast(DF(), hn::ShiftLeft<16>(LoadHalves(p)));
 }
 
-// Uses the processor's instructions where it has them; they round and treat
-// NaNs as half.h does.
+// Uses the processor's conversion instructions if it has them. Their rounding
+// and their NaNs are those of half.h.
 #undef SHARDC_FLOAT16_INSTRUCTIONS
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
 #define SHARDC_FLOAT16_INSTRUCTIONS 1
@@ -65,7 +66,7 @@ HWY_INLINE VF LoadFloat16(const uint16_t* p) {
 #endif
 }
 
-// LoadFloat16 with quiet NaNs.
+// Loads float16 as LoadFloat16 does, and makes signalling NaNs quiet.
 HWY_INLINE VF LoadQuietFloat16(const uint16_t* p) {
   const VF x = LoadFloat16(p);
 #if SHARDC_FLOAT16_INSTRUCTIONS
@@ -95,9 +96,9 @@ HWY_INLINE void StoreFloat16(VF x, uint16_t* p) {
   const hn::Rebind<hwy::float16_t, DF> d16;
   hn::StoreU(hn::BitCast(DH(), hn::DemoteTo(d16, x)), DH(), p);
 #else
-  // Normal results: drop 13 bits with integer rounding. Subnormal ones: an
-  // addition rounds, at a power of two whose last bit is float16's smallest
-  // step.
+  // Normal results: integer rounding drops 13 bits. Subnormal results: a power
+  // of two is added whose last bit is float16's smallest step, so that the
+  // addition rounds.
   const DF df;
   const DI di;
   const DU du;
@@ -112,7 +113,8 @@ HWY_INLINE void StoreFloat16(VF x, uint16_t* p) {
                            hn::BitCast(du, half));
   const auto at = hn::BitCast(di, a);
   const auto is = [&](auto mask) HWY_ATTR { return hn::RebindMask(du, mask); };
-  // From 65520 on the nearest value is infinity; below 2^-14 it is subnormal.
+  // Numbers from 65520 on become infinity, and numbers below 2^-14 are
+  // subnormal.
   VU y = hn::IfThenElse(is(hn::Lt(at, hn::Set(di, 0x38800000))), small, normal);
   y = hn::IfThenElse(is(hn::Gt(at, hn::Set(di, 0x477fefff))),
                      hn::Set(du, 0x7c00), y);

@@ -1,10 +1,12 @@
-// AMD's family 19h (Zen 3 and 4) fills the second-level cache ahead of one
-// sequential stream by itself; prefetch instructions far ahead take buffers for
-// misses from it. On Zen 4, a cache of bfloat16 was decoded at 0.84 of the
-// speed of a plain read in one stream of keys, and at 0.65 in two streams with
-// prefetching; of float32, whose runs vary with the pages that the process
-// gets, at 0.50 to 0.79 and at 0.53 to 0.67. On Zen 5 (family 1Ah) two streams
-// reach 0.9, because its prefetcher stops at the end of a page.
+// Whether one stream is faster depends on the processor. The hardware
+// prefetcher of AMD's family 19h (Zen 3 and 4) fills the second-level cache
+// ahead of one sequential stream; prefetch instructions far ahead take miss
+// buffers from it. Measured speeds of decoding, relative to a plain read of the
+// memory: on Zen 4 with a bfloat16 cache 0.84 with one stream of keys, and 0.65
+// with two streams and prefetching; with a float32 cache, where runs vary with
+// the pages that the process gets, 0.50 to 0.79 and 0.53 to 0.67. On Zen 5
+// (family 1Ah) two streams reach 0.9, because its prefetcher stops at the end
+// of a page.
 #include "floats/streams.h"
 
 #if defined(__x86_64__) || defined(__i386__)
@@ -16,8 +18,8 @@ namespace {
 
 #if defined(__x86_64__) || defined(__i386__)
 
-// The family as AMD and Intel number it: the base family, and the extended one
-// added where the base is 15.
+// Returns the processor's family as AMD and Intel number it: the base family,
+// plus the extended family if the base is 15.
 unsigned Family(unsigned signature) {
   const unsigned base = signature >> 8 & 0xF;
   return base == 0xF ? base + (signature >> 20 & 0xFF) : base;

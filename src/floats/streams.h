@@ -1,12 +1,12 @@
-// In how many streams this processor reads memory fastest.
+// Whether this processor reads memory fastest in one or in two streams.
 #ifndef SHARDC_FLOATS_STREAMS_H_
 #define SHARDC_FLOATS_STREAMS_H_
 
 namespace shardc {
 
 // Returns whether decoding should read keys in one sequential stream without
-// prefetch instructions, and not in two streams with them. The processor is
-// queried at the first call; results never depend on it.
+// prefetch instructions. Otherwise two streams with prefetching are faster. The
+// processor is queried at the first call; results never depend on it.
 bool OneStreamIsFaster();
 
 }  // namespace shardc

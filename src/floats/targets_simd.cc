@@ -25,9 +25,9 @@ namespace {
 
 #if HWY_ARCH_X86
 
-// What the instruction CPUID returns. Virtual machines take about 20 us for
-// each, so it runs only when a kernel does; `__builtin_cpu_supports` would run
-// it at the start of every command.
+// The result of the instruction CPUID. Virtual machines take about 20 us for
+// each CPUID, so it runs only before the first kernel; `__builtin_cpu_supports`
+// would run it at the start of every command.
 struct Registers {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
 };
@@ -38,8 +38,8 @@ Registers Query(unsigned leaf) {
   return out;
 }
 
-// Which registers the operating system saves: bit 1 the xmm, 2 the ymm, 5 to 7
-// the zmm registers and the masks.
+// Returns the registers that the operating system saves: bit 1 is the xmm
+// registers, bit 2 the ymm registers, bits 5 to 7 the zmm and mask registers.
 unsigned SavedRegisters() {
   unsigned low = 0, high = 0;
   asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
@@ -51,7 +51,7 @@ bool HasBits(unsigned value, std::initializer_list<int> bits) {
                      [&](int bit) { return (value >> bit & 1) != 0; });
 }
 
-// Bits as the manuals of Intel and AMD number them, here in ECX of leaf 1.
+// The numbers of bits in the manuals of Intel and AMD, here for ECX of leaf 1.
 constexpr int kPclmul = 1, kSsse3 = 9, kFma = 12, kSse41 = 19, kSse42 = 20;
 constexpr int kAes = 25, kOsXsave = 27, kAvx = 28, kHalfFloats = 29;
 
@@ -94,14 +94,14 @@ int64_t DetectTargets() {
 
 bool Has(uint64_t type, uint64_t bit) { return (getauxval(type) & bit) != 0; }
 
-// Returns the bytes of an SVE vector, or 0 without SVE.
+// Returns the size of an SVE vector in bytes, or 0 without SVE.
 int VectorBytes() {
   const int length = prctl(PR_SVE_GET_VL);
   return length < 0 ? 0 : length & PR_SVE_VL_LEN_MASK;
 }
 
-// Highway compiles its NEON target for processors with the AES instructions,
-// and two more targets for the sizes of vectors that are usual.
+// Highway compiles its NEON target for processors with AES instructions, and
+// two more targets for the usual sizes of SVE vectors.
 int64_t DetectTargets() {
   int64_t targets = 0;
   if (Has(AT_HWCAP, HWCAP_AES)) targets |= HWY_NEON;
@@ -118,7 +118,7 @@ int64_t DetectTargets() {
 
 #else
 
-// Highway compiles several targets only for the systems above.
+// On other systems Highway compiles one target only.
 int64_t DetectTargets() { return HWY_STATIC_TARGET; }
 
 #endif

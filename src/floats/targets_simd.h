@@ -1,4 +1,4 @@
-// Chooses which of the targets that Highway compiled runs. The processor is
+// Chooses one of the targets that Highway has compiled. The processor is
 // queried here, at the first call: Highway's own detection is in a library that
 // measures clocks when it is loaded, which costs 3 ms in every run of every
 // command.
@@ -13,17 +13,19 @@
 
 namespace shardc {
 
-// Sets of targets are Highway's, a bit each; the lowest bit is the best target.
+// Returns the targets that this processor can run. As in Highway, each target
+// is a bit, and the lowest bit is the best target.
 int64_t DetectedTargets();
-// Runs only these targets from now on, for tests; 0 restores those detected.
+// Allows only these targets from now on, for tests; 0 allows all detected ones
+// again.
 void UseTargets(int64_t targets);
 
 // Returns whether the processor is an x86 with SSE 4.2, which has an
 // instruction for CRC-32C.
 bool HasSse42();
 
-// Returns the index in the tables below, which have the `compiled` targets in
-// order; the last index is the portable target.
+// Returns the index of the chosen target in the tables below, which list the
+// `compiled` targets from best to worst. The last index is the portable target.
 size_t TargetIndex(int64_t compiled);
 
 }  // namespace shardc

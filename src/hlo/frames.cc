@@ -5,9 +5,9 @@
 //   FunctionNames    StackFrames
 //   1 "layer"        1 {file_location_id=1 parent_frame_id=1}
 //
-// The text writes the number of the parent plus one, so `parent_frame_id=1`
-// means that there is no parent, and a frame whose parent has the frame's own
-// number is called by the frame before it.
+// `parent_frame_id` is the number of the parent frame plus one: 1 means that a
+// frame has no parent, and in frame n a `parent_frame_id` of n means frame n -
+// 1.
 #include "hlo/frames.h"
 
 #include <algorithm>

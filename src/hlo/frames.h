@@ -8,8 +8,8 @@
 
 namespace shardc::hlo {
 
-// A line of the user's program; views of the text. `file` is empty if it is
-// not known.
+// A line of the user's program. Its members are views of the text; `file` is
+// empty if it is not known.
 struct SourceLine {
   std::string_view file, function;
   int64_t line = 0;
@@ -18,17 +18,17 @@ struct SourceLine {
 
 class Frames {
  public:
-  // Starts the table with this heading; returns false if it is none.
+  // Starts the table with this heading; returns false if no table has it.
   bool Begin(std::string_view heading);
-  // Adds a line of the current table. Lines of another form are left out.
+  // Adds a line of the current table. A line that has another form is ignored.
   void Add(std::string_view line);
   void End() { table_ = Table::kNone; }
   bool reading() const { return table_ != Table::kNone; }
 
   // Returns the source lines of the calls that lead to an instruction with this
-  // `metadata={...}`, innermost first: those of its stack frame or, in the text
-  // of older versions, its one line. An inlined loop body repeats its callers,
-  // so each line is returned once.
+  // `metadata={...}`, innermost first: the lines of its stack frames or, in the
+  // text of older versions, its only line. An inlined loop body repeats its
+  // callers, so each line is returned once.
   std::vector<SourceLine> StackOf(std::string_view metadata) const;
 
  private:
@@ -44,7 +44,7 @@ class Frames {
   SourceLine LineOf(const Frame& frame) const;
 
   Table table_ = Table::kNone;
-  // Numbers count from 1.
+  // The tables, whose entries are numbered from 1.
   std::vector<std::string_view> files_, functions_;
   std::vector<Location> locations_;
   std::vector<Frame> frames_;

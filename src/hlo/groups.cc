@@ -1,12 +1,12 @@
-// The iota form counts 0, 1, 2 ... over the sizes after `<=`, transposes them
-// and splits the result into rows; the mesh form fixes the position along all
-// axes that it does not name:
+// Reads replica groups in XLA's forms. The iota form transposes an array of 0,
+// 1, 2 ... with the sizes after `<=`, and splits the result into rows. In the
+// mesh form, the members of a group differ only along the named axes:
 //
 //   [2,3]<=[3,2]T(1,0)            0 2 4 | 1 3 5
 //   mesh['a'=2,'b'=3] {'a'}       0 3 | 1 4 | 2 5
 //
-// A part of an axis is named by the product of the factors before it and its
-// own size: 'd':(2)2 of an axis of size 8 is the middle one of 2 x 2 x 2.
+// A part of an axis is written as the product of the factors before it and its
+// own size: 'd':(2)2 of an axis of size 8 is the middle factor of 2 x 2 x 2.
 #include "hlo/groups.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace {
 
 using Numbers = std::vector<int64_t>;
 
-// Reads a text from the front; every method returns whether the text had the
+// Reads a text from the front. Each method returns whether the text had the
 // expected form.
 class GroupsReader {
  public:
@@ -123,7 +123,7 @@ class GroupsReader {
     return true;
   }
 
-  // `[2,4]T(1,0)`: the device numbers in the order of the transposed sizes.
+  // Reads device numbers in a transposed order, such as `[2,4]T(1,0)`.
   bool Ids(Numbers& out) {
     Numbers sizes, order;
     if (!Take("[") || !List(']', sizes)) return false;
@@ -171,7 +171,7 @@ class GroupsReader {
       std::iota(ids.begin(), ids.end(), int64_t{0});
     }
     if (std::ssize(ids) != *count || !AreDevices(ids)) return false;
-    // All members of a group have the same first member: the position with the
+    // A group is found by its first member: the position of a device with the
     // indices along all named parts set to 0.
     std::vector<int64_t> group_at(ids.size(), -1);
     for (size_t place = 0; place < ids.size(); ++place) {

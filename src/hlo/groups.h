@@ -13,12 +13,12 @@ namespace shardc::hlo {
 
 inline constexpr int64_t kMostDevices = 1 << 20;
 
-// Device numbers; a group's devices are in the text's order.
+// The device numbers of each group, in the order of the text.
 using Groups = std::vector<std::vector<int64_t>>;
 
-// Returns the numbers 0, 1, 2 ... of an array with these sizes in the order of
-// its transpose: `[2,3]T(1,0)` gives 0 3 1 4 2 5. `order` is a permutation of
-// the dimensions, and `count` the product of the sizes.
+// Returns the numbers 0, 1, 2 ... of an array with these sizes, in the order of
+// its transpose: `[2,3]T(1,0)` gives 0 3 1 4 2 5. `order` must be a permutation
+// of the dimensions, and `count` the product of the sizes.
 std::vector<int64_t> IotaNumbers(std::span<const int64_t> sizes,
                                  std::span<const int64_t> order, int64_t count);
 
@@ -31,8 +31,8 @@ std::vector<int64_t> IotaNumbers(std::span<const int64_t> sizes,
 //   @mesh<a=2,b=2> {a}                an older spelling
 //   {} or no text                     all `devices` in one group
 //
-// Text after it is not read. Returns nullopt if the text is none of these, or
-// has device numbers outside of `devices`.
+// Text after the groups is not read. Returns nullopt if the text is none of
+// these, or has device numbers outside of `devices`.
 std::optional<Groups> ReadGroups(std::string_view text, int64_t devices);
 
 // Reads `{{0,1},{1,0}}`, the value of `source_target_pairs`. Returns nullopt if

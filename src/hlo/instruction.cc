@@ -1,11 +1,12 @@
-// Types and operands nest brackets, and strings hold brackets that count for
-// nothing, so the parts are found by matching brackets outside strings:
+// Splits an instruction into its parts. Types and operands have nested
+// brackets, and brackets in strings must be ignored, so the parts are found by
+// matching brackets outside strings:
 //
 //   %s = ((f32[2]{0}), f32[4]{0}) all-gather-start(%x), channel_id=1
 //
-// The type ends where the depth is 0 again, the operands at the parenthesis
-// that closes the one after the opcode. The attributes, which are the longest
-// part of most lines, are not read here.
+// The type ends where all its brackets are closed, and the operands end at the
+// parenthesis that matches the one after the opcode. The attributes, which are
+// the longest part of most lines, are not read here.
 #include "hlo/instruction.h"
 
 #include <algorithm>
@@ -17,8 +18,8 @@ namespace {
 
 enum class Class : uint8_t { kOther, kOpens, kCloses, kQuote, kComma };
 
-// A table of the classes of characters: it makes scanning long lines of
-// constants fast.
+// The class of each character. A table makes scanning long lines of constants
+// fast.
 constexpr auto kClasses = [] {
   std::array<Class, 256> out = {};
   for (const char c : {'(', '[', '{'}) out[size_t(c)] = Class::kOpens;
@@ -44,7 +45,7 @@ size_t EndOfString(std::string_view text, size_t at) {
   return text.size();
 }
 
-// Returns the position after the bracket that closes the one at `at`, or npos.
+// Returns the position after the bracket that matches the one at `at`, or npos.
 size_t EndOfBrackets(std::string_view text, size_t at) {
   size_t depth = 0;
   for (size_t i = at; i < text.size(); ++i) {

@@ -38,29 +38,28 @@ bool NextItem(std::string_view& list, std::string_view& item);
 // Returns the name that an operand (`%x`, `x` or `f32[2]{0} %x`) refers to.
 std::string_view NameOfOperand(std::string_view operand);
 
-// Returns the value of an attribute, nullopt if there is none. The value of
-// `replica_groups` may continue after a comma: read it to the end of the
-// attributes.
+// Returns the value of an attribute up to the next comma, or nullopt if the
+// attributes lack it. The value of `replica_groups` may continue after the
+// comma, so its callers read on to the end of the attributes.
 std::optional<std::string_view> AttributeOf(std::string_view attributes,
                                             std::string_view key);
 // Returns the value of a member of `{op_name="..." source_line=3}`, whose
-// members are separated by blanks; nullopt if there is none. Quotes around the
-// value are removed, escapes are kept.
+// members are separated by blanks; or nullopt if the member is missing. Quotes
+// around the value are removed, escapes are kept.
 std::optional<std::string_view> MemberOf(std::string_view braces,
                                          std::string_view key);
 
-// Returns the value of an instruction's attribute `metadata`, empty if there is
-// none.
+// Returns the value of an instruction's attribute `metadata`; empty without it.
 std::string_view MetadataOf(const Instruction& instruction);
-// Returns its member `op_name` without escapes: the path of an argument, or the
-// name of an operation.
+// Returns the member `op_name` of an instruction's metadata, without escapes:
+// the path of an argument, or the name of an operation.
 std::optional<std::string> OpNameOf(const Instruction& instruction);
 
 // Returns the decimal number at the beginning of the text; nullopt if there is
 // none or it does not fit.
 std::optional<int64_t> LeadingNumber(std::string_view text);
 
-// Replaces `\'`, `\"` and `\\` by the character.
+// Replaces `\'`, `\"` and `\\` by the second character.
 std::string Unescaped(std::string_view text);
 
 }  // namespace shardc::hlo

@@ -1,5 +1,5 @@
-// A row has the place of the name and the lengths of the parts; what separates
-// them is read from the text again:
+// A row has the position of an instruction's name and the lengths of its parts.
+// The characters between the parts are read from the text again:
 //
 //   ROOT %a.1 = f32[8]{0} add(%x, %y), metadata={...}
 //         ^    ^ 3 characters, then blanks   ^ `)` and perhaps a comma
@@ -30,7 +30,7 @@ Instruction Instructions::operator[](size_t index) const {
   at += out.opcode.size() + 1;
   out.operands = {at, row.operands};
   at += row.operands + 1;
-  // At the end of the text there is no character to look at.
+  // Without attributes the text may end here, so no character is read.
   if (row.attributes > 0) {
     if (*at == ',') ++at;
     out.attributes = {at, row.attributes};

@@ -1,4 +1,4 @@
-// The instructions of a program in 24 bytes each.
+// The instructions of a program, in 24 bytes each.
 #ifndef SHARDC_HLO_INSTRUCTIONS_H_
 #define SHARDC_HLO_INSTRUCTIONS_H_
 
@@ -14,16 +14,17 @@
 
 namespace shardc::hlo {
 
-// Holds where in the text each instruction is and how long its parts are. Text
-// that is longer than 4 GiB cannot be addressed; ReadSource refuses it.
+// The position of each instruction in the text, and the lengths of its parts.
+// Positions have 32 bits; ReadSource refuses texts longer than 4 GiB.
 class Instructions {
  public:
   Instructions() = default;
-  // The instructions that are added are views of this text.
+  // Creates an empty list. Only instructions that are views of `text` may be
+  // added.
   explicit Instructions(std::string_view text) : text_(text.data()) {}
 
   size_t size() const { return size_; }
-  // Returns the parts as views of the text. `root` is that of the line.
+  // Returns an instruction whose parts are views of the text.
   Instruction operator[](size_t index) const;
   std::string_view NameOf(size_t index) const;
 
@@ -36,15 +37,15 @@ class Instructions {
  private:
   static_assert(kTextLimitBytes <= UINT32_MAX);
   // The parts follow each other in the text as SplitInstruction found them, so
-  // that their places follow from their lengths.
+  // their positions follow from their lengths.
   struct Row {
     uint32_t begin = 0;                                         // of the name
     uint32_t name = 0, type = 0, operands = 0, attributes = 0;  // lengths
     uint32_t opcode : 31 = 0;
     uint32_t root : 1 = 0;
   };
-  // Rows are allocated in chunks: a vector would hold all of them twice while
-  // it grows.
+  // Rows are allocated in chunks: a vector would need memory for twice as many
+  // rows while it grows.
   static constexpr size_t kChunkBits = 14;
   static constexpr size_t kChunk = size_t{1} << kChunkBits;
 

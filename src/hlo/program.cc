@@ -8,8 +8,8 @@
 //     ROOT %p = f32[2]{0} parameter(0)
 //   }
 //
-// A line that ends in `{` begins a computation and a line that begins with `}`
-// ends it; between them each line is one instruction. Large constants and
+// A line that ends with `{` begins a computation, and a line that begins with
+// `}` ends it. Each line between them is one instruction. Large constants and
 // layouts never span lines.
 #include "hlo/program.h"
 
@@ -178,7 +178,7 @@ class ProgramReader {
   bool inside_ = false, marked_ = false, has_entry_ = false;
 };
 
-// The line of settings.
+// Returns the first line of the text, which has the module's settings.
 std::string_view HeadOf(const Source& source) {
   const std::string_view text = source.text();
   return text.substr(0, text.find('\n'));

@@ -36,7 +36,7 @@ struct Program {
   std::unordered_map<std::string_view, uint32_t> by_name;  // computations
 
   Place PlaceOf(std::string_view part) const;
-  // Whether the back end has optimised and scheduled the program; others are
+  // Whether XLA has optimised and scheduled the program. Other programs are
   // from an earlier stage, such as right after partitioning.
   bool IsScheduled() const;
   // Whether arrays have tiled layouts, as on TPUs.

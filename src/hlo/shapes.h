@@ -22,8 +22,8 @@ struct Array {
   bool operator==(const Array&) const = default;
 };
 
-// Returns the arrays of a type, those of nested tuples in order. Layouts are
-// left out, and a dynamic size `<=8` counts 8.
+// Returns the arrays of a type; those of nested tuples are listed in order.
+// Layouts are ignored, and a dynamic size such as `<=8` counts as 8.
 std::vector<Array> ArraysOf(std::string_view type);
 
 }  // namespace shardc::hlo

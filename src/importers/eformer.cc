@@ -1,8 +1,8 @@
-// Imports an eformer PartitionAxis from JSON: an object of its fields, alone or
-// anywhere inside a record that contains one (a PartitionManager, an
+// Imports an eformer PartitionAxis from JSON. It is an object of fields such as
+// `head_axis`, and may be nested in another record (a PartitionManager, an
 // OperationMetadata). The outermost object with such a field is read. A field's
-// name is that of an axis rule with the suffix `_axis`. "" means no axis, since
-// eformer drops it:
+// name is that of an axis rule with the suffix `_axis`. "" means no axis,
+// because eformer ignores it:
 //
 //   {"paxis": {"head_axis": "tp", "batch_axis": ["fsdp", ""]}}
 //     ->  head: tp, batch: [fsdp]
@@ -44,7 +44,8 @@ bool HasField(JsonValue value) {
   return false;
 }
 
-// Returns all objects with such fields at the smallest depth.
+// Returns all objects with fields of a PartitionAxis at the smallest depth that
+// has any.
 std::vector<JsonValue> FindAxes(JsonValue root) {
   std::vector<JsonValue> level = {root}, found;
   while (!level.empty()) {
@@ -71,7 +72,8 @@ std::string_view TextOf(JsonValue value) {
   return place.source->text().substr(place.begin, place.end - place.begin);
 }
 
-// Returns the file's PartitionAxis. Several equal ones count as one.
+// Returns the file's PartitionAxis. Several equal ones count as one. Returns
+// nullopt after a finding if there is none, or if two differ.
 std::optional<JsonValue> OnlyAxes(JsonValue root, Findings& findings) {
   const std::vector<JsonValue> found = FindAxes(root);
   if (found.empty()) {
@@ -93,7 +95,7 @@ std::optional<JsonValue> OnlyAxes(JsonValue root, Findings& findings) {
   return found[0];
 }
 
-// eformer drops "" when it builds the spec.
+// Adds the axis that a value names. eformer ignores "" when it builds a spec.
 bool AddAxis(JsonValue value, AxisGroup& axes) {
   if (!value.IsString()) return false;
   if (!value.string().empty()) axes.emplace_back(value.string());

@@ -12,13 +12,14 @@
 
 namespace shardc {
 
-// Returns the fields that the object gives; all others keep their defaults.
-// Findings: unknown-key (a warning: eformer ignores such keys); schema if there
-// is no known field, or two records that differ.
+// Returns axis rules with the fields that the object has; all others keep their
+// defaults. Findings: unknown-key (a warning, because eformer ignores such
+// keys); schema if there is no known field, or if two records differ.
 std::optional<AxisRules> ImportEformerAxes(const JsonDocument& document,
                                            Findings& findings);
 
-// Returns whether the document contains such an object.
+// Returns whether the document contains an object with fields of a
+// PartitionAxis.
 bool IsEformerAxes(const JsonDocument& document);
 
 }  // namespace shardc

@@ -1,8 +1,8 @@
 // Reads the header of GGUF files, versions 2 and 3: magic, version, counts,
 // key-value pairs, tensor descriptions, padding to the alignment, data. The
-// length of the header is not stored, so a prefix of the file is parsed and, if
-// it ends too early, a prefix of twice the size is parsed from the start: at
-// most twice the work.
+// length of the header is not stored. A prefix of the file is parsed and, if it
+// ends too early, a prefix of twice the size is parsed from the start, so the
+// work is at most doubled.
 //
 // Example: `GGUF`, 3, 1 tensor, 0 pairs, `w`, 2 dimensions [4, 8], type 0,
 // offset 0 is one tensor `w` of shape [8, 4] in F32.
@@ -51,7 +51,7 @@ enum class Need { kNothing, kMore };
 
 class GgufHeaderReader {
  public:
-  // `text` is the beginning of a file of `size` bytes.
+  // `text` holds the first bytes of a file of `size` bytes.
   GgufHeaderReader(std::string_view text, int64_t size, Place place,
                    Findings& findings)
       : text_(text),
@@ -60,7 +60,7 @@ class GgufHeaderReader {
         findings_(findings) {}
 
   bool Read() { return ReadStart() && ReadKeys() && ReadTensors(); }
-  // After a failed Read: whether a longer prefix of the file is needed.
+  // Returns why Read failed: whether a longer prefix of the file is needed.
   Need need() const { return need_; }
   const GgufSplit& split() const { return split_; }
 
@@ -73,8 +73,8 @@ class GgufHeaderReader {
     return false;
   }
 
-  // Returns whether `count` more bytes are in the prefix. If not, sets need()
-  // or reports a truncated file.
+  // Returns whether the prefix has `count` more bytes. If not, sets need() or
+  // reports a truncated file.
   bool Has(uint64_t count) {
     if (count <= text_.size() - at_) return true;
     if (count <= size_ - at_) {
@@ -100,8 +100,8 @@ class GgufHeaderReader {
     return true;
   }
 
-  // Reads a number of items. Each item takes at least one byte, so a number
-  // above the bytes left in the file is refused.
+  // Reads the number of items of a list. Each item takes at least one byte, so
+  // a number larger than the rest of the file is refused.
   bool Count(std::string_view what, uint64_t* out) {
     if (!Integer(out)) return false;
     const uint64_t left = size_ - at_;
@@ -124,7 +124,7 @@ class GgufHeaderReader {
     if (!IsUtf8(*out)) {
       return Refuse(code::kEncoding, std::string(what) + " is not UTF-8");
     }
-    // C code would truncate the name at the NUL.
+    // A name with a NUL is refused, because programs in C would end it there.
     if (out->find('\0') == std::string::npos) return true;
     return Refuse(code::kName, std::string(what) + " holds a NUL");
   }
@@ -224,7 +224,8 @@ bool GgufHeaderReader::ReadAlignment(uint32_t type) {
   return true;
 }
 
-// llama.cpp writes the numbers as UINT16 and INT32; any integer is read.
+// Reads a metadata value `split.*`. llama.cpp writes UINT16 and INT32; values
+// of any integer type are accepted.
 bool GgufHeaderReader::ReadSplit(const std::string& key, uint32_t type) {
   std::optional<int64_t>* out = key == "split.no"              ? &split_.number
                                 : key == "split.count"         ? &split_.count
@@ -352,7 +353,7 @@ bool GgufHeaderReader::ReadShape(Stored& tensor) {
     }
     tensor.shape.push_back(static_cast<int64_t>(size));
   }
-  // The file stores the innermost dimension first.
+  // GGUF stores the innermost dimension first, manifests the outermost.
   std::reverse(tensor.shape.begin(), tensor.shape.end());
   return true;
 }

@@ -13,11 +13,11 @@
 
 namespace shardc {
 
-// Recognises the magic, in either byte order.
+// Returns whether the bytes begin with GGUF's magic, in either byte order.
 bool IsGguf(std::string_view first_bytes);
 
-// What a file states about the set that it belongs to: the metadata
-// `split.no`, `split.count` and `split.tensors.count`.
+// The metadata of a file about the set that it belongs to: `split.no`,
+// `split.count` and `split.tensors.count`; nullopt for absent members.
 struct GgufSplit {
   std::optional<int64_t> number;   // of this file, from 0
   std::optional<int64_t> count;    // of files
@@ -26,15 +26,16 @@ struct GgufSplit {
 
 // Reads only the headers of the file and, if it is one of several
 // (`NAME-00001-of-00005.gguf`), of all files of its set; a set with missing or
-// foreign files is refused. `header_only`: the data is absent and the files'
-// sizes are not checked.
+// foreign files is refused. With `header_only` the files have no data, and
+// their sizes are not checked. Returns nullopt after a finding.
 std::optional<Manifest> ReadGguf(const std::string& path, bool header_only,
                                  Findings& findings);
-// Reads the header of this file alone, and sets `split`.
+// Reads the header of this file alone, even if it is one of several, and sets
+// `split`. Returns nullopt after a finding.
 std::optional<Manifest> ReadGgufFile(const std::string& path, bool header_only,
                                      GgufSplit* split, Findings& findings);
-// Reads the header of a complete file in memory. A file that is one of several
-// of a set is refused.
+// Reads the header of a complete file in memory. Returns nullopt after a
+// finding; a file that is one of several of a set is refused.
 std::optional<Manifest> ParseGguf(const SourceRef& source, bool header_only,
                                   Findings& findings);
 

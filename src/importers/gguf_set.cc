@@ -1,7 +1,8 @@
-// llama.cpp divides a model into files `NAME-00001-of-00003.gguf`; each states
-// its number and the count, and is loaded by the name of any of them. A file
-// that belongs to a set therefore stands for the set, and the others are read
-// from the same folder:
+// Reads a set of GGUF files. llama.cpp splits a model into files
+// `NAME-00001-of-00003.gguf`. Each file states its number and the number of
+// files, and any of them can be named to load the model. A file that belongs to
+// a set therefore stands for the set, and the others are read from the same
+// folder:
 //
 //   llama-00001-of-00003.gguf, and 00002 is absent  ->  1 file is missing
 #include <string_view>
@@ -21,7 +22,7 @@ namespace {
 
 class GgufSetReader {
  public:
-  // `name` is the file's name in `folder`, with its slash, or empty.
+  // `name` is the file's name in `folder`, which ends in a slash or is empty.
   GgufSetReader(std::string folder, const NumberedName& name, bool header_only,
                 Findings& findings)
       : folder_(std::move(folder)),

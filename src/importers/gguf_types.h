@@ -11,8 +11,8 @@
 
 namespace shardc::gguf {
 
-// ggml's types. The numbers of removed types (4, 5, 31 to 33, 36 to 38) are
-// missing.
+// The numbers of ggml's types. Those of removed types (4, 5, 31 to 33, 36 to
+// 38) are absent.
 struct GgmlType {
   uint32_t id;
   Dtype dtype;
@@ -32,7 +32,7 @@ inline constexpr GgmlType kTypes[] = {
     {35, block::kTq2_0}, {39, block::kMxfp4},
 };
 
-// Types of metadata values.
+// The types of metadata values that are read.
 enum ValueType : uint32_t {
   kUint32 = 4,
   kInt32 = 5,  // the integers of at most 32 bits have the types 0 to 5
@@ -43,7 +43,7 @@ enum ValueType : uint32_t {
   kInt64 = 11,
   kValueTypes = 13,
 };
-// Bytes of a value by type; 0 for strings and arrays.
+// The bytes of a metadata value by its type; 0 for strings and arrays.
 inline constexpr std::array<size_t, kValueTypes> kValueBytes = {
     1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
 

@@ -21,7 +21,8 @@ namespace {
 
 constexpr size_t kLongestName = 255;
 
-// Ignores case: whether the file exists is for the file system to decide.
+// Returns whether the name ends in `.safetensors`. Case is ignored, because
+// some file systems ignore it.
 bool HasSuffix(std::string_view name) {
   constexpr std::string_view kSuffix = ".safetensors";
   if (name.size() < kSuffix.size()) return false;

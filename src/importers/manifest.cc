@@ -1,6 +1,6 @@
 // Determines a manifest's format from its first bytes; the file name only
-// decides if they are ambiguous. Of binary formats only the header is read, so
-// reading a checkpoint costs as much as its names:
+// decides if they are ambiguous. Only the headers of binary formats are read,
+// so the time depends on the number of tensors and not on their bytes:
 //
 //   "GGUF"                        gguf
 //   4 bytes, 4 zeros, `{`         safetensors: JSON has no NUL
@@ -27,7 +27,7 @@ namespace {
 
 enum class Kind { kSafetensors, kGguf, kText };
 
-// The file's name without `.gz`.
+// A file name without `.gz`, and the format that its ending suggests.
 struct Name {
   std::string_view base;
   bool safetensors = false;
@@ -44,8 +44,9 @@ struct Name {
   }
 };
 
-// A safetensors header is shorter than 2^32 bytes, so its length has four zero
-// bytes where JSON cannot have any.
+// Returns the format. The first 8 bytes of a safetensors file are the length of
+// its header, which is less than 2^32, so bytes 4 to 7 are zero. JSON has no
+// zero bytes.
 Kind KindOf(std::string_view first, const Name& name) {
   if (IsGguf(first)) return Kind::kGguf;
   constexpr std::string_view kZeros("\0\0\0\0", 4);
@@ -93,7 +94,8 @@ std::optional<Manifest> FromSet(std::optional<SafetensorsSet> set,
   return manifest;
 }
 
-// Some formats join the keys of a path by `/`, others by dots.
+// Returns whether an array's name is its path joined by `/`. Other formats join
+// the parts by dots.
 bool IsJoinedBySlashes(const stored::Array& array) {
   return array.path.size() > 1 && array.name.starts_with(array.path[0] + "/");
 }

@@ -2,10 +2,10 @@
 // model, one file per format.
 // Includes: source, model, stored.
 //
-// This header reads a manifest of any kind, recognised by content: shardc's
-// JSON and nested trees (through the callback `json`, as parse is a sibling
-// room), safetensors files, directories of them, Hugging Face indices, and the
-// checkpoints of other systems that `stored` reads.
+// This file reads a manifest of any format, recognised by its content: shardc's
+// JSON and nested trees (by the callback `json`, because a room may not include
+// its sibling `parse`), safetensors files, directories of them, Hugging Face
+// indices, and the checkpoints of other systems that `stored` reads.
 #ifndef SHARDC_IMPORTERS_MANIFEST_H_
 #define SHARDC_IMPORTERS_MANIFEST_H_
 
@@ -22,7 +22,8 @@ namespace shardc {
 
 using JsonManifestParser =
     std::function<std::optional<Manifest>(const JsonDocument&, Findings&)>;
-// Reads common manifests without a JsonDocument; returns nullopt for others.
+// Reads a manifest in shardc's JSON as the program writes it, without a
+// JsonDocument; returns nullopt for any other text.
 using PlainManifestReader =
     std::function<std::optional<Manifest>(const SourceRef&)>;
 // The same without the whole text in memory.
@@ -36,8 +37,8 @@ struct ManifestOptions {
   std::string stdin_name = "<stdin>";
 };
 
-// "-" is standard input. Of safetensors files only headers are read. Returns
-// nullopt after a finding.
+// Reads a manifest. The path "-" is standard input. Only the headers of
+// safetensors files are read. Returns nullopt after a finding.
 std::optional<Manifest> ReadManifest(const std::string& path,
                                      const JsonManifestParser& json,
                                      const ManifestOptions& options,

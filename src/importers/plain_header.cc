@@ -1,11 +1,12 @@
-// Reads common headers in one pass. Anything uncommon or wrong ends the pass,
-// so that this reader needs no error messages:
+// Reads common headers of safetensors files in one pass. Anything uncommon or
+// wrong ends the pass, and the full reader, which has the error messages, reads
+// the text again:
 //
 //   {"a.w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}   one tensor
 //   ... "data_offsets":[0,9] ...           the full reader refuses it
 //
-// Ranges that follow each other in the order of the file, as the format's own
-// library writes them, need no sorting.
+// The format's own library writes tensors in the order of their data, so their
+// ranges usually need no sorting.
 #include "importers/plain_header.h"
 
 #include <algorithm>
@@ -20,15 +21,15 @@
 namespace shardc {
 namespace {
 
-// The shortest entry: `"a":{"dtype":"F8","shape":[],"data_offsets":[0,1]},`.
+// The shortest entry: `"a":{"dtype":"U8","shape":[],"data_offsets":[0,1]},`.
 constexpr size_t kLeastBytes = 50;
 
 class PlainHeaderReader {
  public:
   PlainHeaderReader(std::string_view text, PlainHeader& header)
       : json_(text), header_(header) {
-    // A reserve that is too large costs no memory: the operating system
-    // provides only pages that are written.
+    // Reserving too much costs no memory, because the operating system provides
+    // only pages that are written.
     header_.entries.reserve(text.size() / kLeastBytes);
   }
 
@@ -57,8 +58,8 @@ class PlainHeaderReader {
     return Fields(entry);
   }
 
-  // Reads `__metadata__`. A second member of this name is refused, since names
-  // must be distinct.
+  // Reads `__metadata__`. A second member of this name ends the pass, because
+  // names must be distinct.
   bool Metadata() {
     if (has_metadata_) return false;
     has_metadata_ = true;
@@ -113,7 +114,8 @@ class PlainHeaderReader {
     return dtype_ && text == DtypeName(*dtype_);
   }
 
-  // Checks that the type's size is that of the entry's range.
+  // Checks that the bytes of the type and shape equal the length of the entry's
+  // range of data.
   bool HasType(const FlatType& flat, PlainHeader::Entry& entry) {
     const auto number = numbers_.Of(flat);
     if (!number) return false;
@@ -136,7 +138,8 @@ class PlainHeaderReader {
   bool has_metadata_ = false;
 };
 
-// Returns the end of the data if the ranges follow each other without gaps.
+// Returns the end of the data if the ranges follow each other without gaps;
+// nullopt otherwise.
 template <typename At>
 std::optional<int64_t> EndOf(size_t count, const At& at) {
   int64_t end = 0;

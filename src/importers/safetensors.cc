@@ -1,7 +1,8 @@
-// Reads safetensors headers: u64 little-endian N, N bytes of a JSON object
-// padded with spaces, then the data, which the tensors' ranges cover without
-// gaps or overlaps. Each tensor is checked alone first (types, numbers, dtype,
-// size), then the ranges together.
+// Reads the headers of safetensors files. A file begins with the header's
+// length N, an unsigned 64-bit little-endian integer, and N bytes of a JSON
+// object padded with spaces. The data follows, and the tensors' ranges cover it
+// without gaps or overlaps. Each tensor is checked on its own first (types,
+// numbers, dtype, size), then all ranges together.
 //
 // Example: `{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}` with 8
 // bytes of data is one tensor; with 9 it is a finding.
@@ -37,7 +38,8 @@ std::string Quoted(std::string_view name) {
          (name.size() > kShown ? "...`" : "`");
 }
 
-// Guesses which other file was saved under this name by mistake.
+// Returns help for a file that is not safetensors but was probably saved under
+// this name by mistake, such as a Git LFS pointer.
 std::string Guess(std::string_view text) {
   if (text.starts_with("version https://git-lfs")) {
     return "this is a Git LFS pointer: run `git lfs pull` to fetch the weights";
@@ -53,8 +55,8 @@ std::string Guess(std::string_view text) {
   return {};
 }
 
-// Checks the header's length before memory is allocated for it. `file_size` is
-// nullopt if only the header's bytes are present.
+// Checks the header's length before memory is allocated for it. Returns nullopt
+// after a finding. `available` is the number of bytes that the header may have.
 std::optional<int64_t> HeaderLength(const SourceRef& source,
                                     std::string_view first, int64_t available,
                                     Findings& findings) {
@@ -256,8 +258,9 @@ class HeaderReader {
     return false;
   }
 
-  // In the order of their begin, each range must begin where the one before it
-  // ended. An empty tensor may be at a boundary but not inside another.
+  // Checks the ranges in the order of their begin: each must begin where the
+  // previous one ended. An empty tensor may be between two ranges, but not
+  // inside one.
   void CheckRanges(const Place& whole) {
     std::vector<size_t> order(header_.entries.size());
     std::iota(order.begin(), order.end(), size_t{0});

@@ -1,8 +1,10 @@
-// Reads safetensors headers: u64 little-endian N, N bytes of JSON, data.
+// Reads the headers of safetensors files: the length N as an unsigned 64-bit
+// little-endian integer, N bytes of JSON, data.
 //
-// All rules of the format are checked: header size (at most 100 MB, inside the
-// file), JSON, dtype against offsets, overlaps, gaps, duplicate names, only
-// spaces as padding, end of the data equal to the file's.
+// All rules of the format are checked: the header's size (at most 100 MB, and
+// inside the file), its JSON, each dtype and shape against the offsets,
+// overlaps, gaps, duplicate names, padding by white space only, and that the
+// data ends where the file does.
 #ifndef SHARDC_IMPORTERS_SAFETENSORS_H_
 #define SHARDC_IMPORTERS_SAFETENSORS_H_
 
@@ -32,32 +34,33 @@ struct SafetensorsHeader {
   std::vector<SafetensorsEntry> entries;  // in the header's order
   std::vector<std::pair<std::string, std::string>> metadata;
   int64_t data_offset = 0;  // 8 + header length
-  // Indices of the entries in the byte order of their names; empty if not
-  // sorted yet.
+  // Indices of the entries in the byte order of their names; empty until they
+  // are sorted.
   std::vector<uint32_t> by_name;
 };
 
-// Reads and checks a file's header. `header_only`: the data is absent and the
-// file's size is not checked (also for `*.safetensors.header` names). Returns
-// nullopt after a finding.
+// Reads and checks a file's header. With `header_only`, and for names that end
+// in `.safetensors.header`, the file has no data and its size is not checked.
+// Returns nullopt after a finding.
 std::optional<SafetensorsHeader> ReadSafetensorsHeader(const std::string& path,
                                                        bool header_only,
                                                        Findings& findings);
 
-// Reads and checks a header in memory, which the caller has inflated. `plain`:
-// read common headers without a JsonDocument, with the same result.
+// Reads and checks a header in memory, which the caller has already
+// decompressed. If `plain`, common headers are read without a JsonDocument,
+// which gives the same result.
 std::optional<SafetensorsHeader> ParseSafetensorsHeader(
     SourceRef source, std::optional<int64_t> file_size, Findings& findings,
     bool plain = true);
 
-// A Hugging Face index: tensor name -> name of a file in the index's folder. In
-// the file's order.
+// A Hugging Face index: for each tensor's name, the name of a file in the
+// index's folder, in the order of the index.
 struct HfIndex {
   std::vector<std::pair<std::string, std::string>> weight_map;
   std::string directory;  // of the index, without a trailing slash
 };
 std::optional<HfIndex> ReadHfIndex(const std::string& path, Findings& findings);
-// Returns what ParseHfIndex returns for a common index, without a JsonDocument;
+// Returns the same as ParseHfIndex for a common index, without a JsonDocument;
 // nullopt for any other text, valid or not.
 std::optional<HfIndex> ReadPlainIndex(std::string_view text,
                                       const std::string& path);

@@ -1,10 +1,10 @@
 // Reads the headers of all files of a checkpoint and compares them with the
 // index in both directions: each listed tensor must be in its file, and each
-// tensor of a file must be listed. If none of the files is present, the index
-// alone gives the names:
+// tensor of a file must be listed. If none of the files is present, only the
+// names in the index are used. Example:
 //
 //   {a: f1, b: f1}, and f1 holds a and c
-//     ->  b is not in f1, where the index has it
+//     ->  b is not in f1, although the index lists it there
 #include "importers/safetensors_set.h"
 
 #include <algorithm>
@@ -49,7 +49,7 @@ std::optional<std::vector<std::string>> AllNames(const std::string& directory,
   return names;
 }
 
-// Returns the visible names with that suffix.
+// Returns the names that end in this suffix, without hidden files.
 std::vector<std::string> WithSuffix(std::vector<std::string> names,
                                     std::string_view suffix) {
   std::erase_if(names, [&](const std::string& name) {
@@ -74,9 +74,9 @@ class IndexedReader {
 
   std::optional<SafetensorsSet> Read(bool header_only) {
     const size_t before = findings_.errors();
-    // The files of a set are replaced only while its index is marked as
-    // unfinished. If the same index is without the mark at two times, the files
-    // have not changed in between.
+    // Files of a set are replaced only while its index is marked as unfinished.
+    // So if the index is the same and unmarked both before and after reading,
+    // the files have not changed in between.
     const SetWatch watch({path_});
     if (IsUnfinishedIndex(path_)) return RefuseReplaced();
     ListFiles();
@@ -84,8 +84,8 @@ class IndexedReader {
     if (findings_.errors() > before) return std::nullopt;
     for (const std::string& name : names_) {
       const std::string path = Join(index_.directory, name);
-      // Check the path before the header is read: a message about a header may
-      // quote the file.
+      // The path is checked before the header is read, because a message about
+      // a header may quote the file's content.
       if (!IsInFolder(index_.directory, path, findings_)) return std::nullopt;
       Findings found;
       auto header = ReadSafetensorsHeader(path, header_only, found);
@@ -111,7 +111,7 @@ class IndexedReader {
   }
 
  private:
-  // The index was replaced after its text had been read.
+  // Reports that the index was replaced after its text had been read.
   std::optional<SafetensorsSet> RefuseReplaced() {
     findings_.Add(code::kUnreadable, place_,
                   "`" + path_ + "` has changed while its set was read",
@@ -127,7 +127,8 @@ class IndexedReader {
     }
   }
 
-  // Returns whether any file is present; if so, the absent ones are findings.
+  // Returns whether any of the files is present. If so, each absent file is
+  // reported.
   bool Present() {
     std::vector<std::string> missing;
     for (const std::string& name : names_) {
@@ -161,7 +162,7 @@ class IndexedReader {
     return std::move(set_);
   }
 
-  // Adds the findings of a file, with a label at the index that lists it.
+  // Adds the findings about a file, each with a label that points at the index.
   void ReportIndex(const Findings& found) {
     for (Finding finding : found.all()) {
       finding.labels.push_back({place_, "the index that names it"});
@@ -219,7 +220,8 @@ class IndexedReader {
     }
   }
 
-  // Reports files of the same `-of-` series that the index does not list.
+  // Reports files whose numbered names belong to the same series as those of
+  // the index (`-00001-of-00003`), but which the index does not list.
   void CheckUnlistedFiles() {
     std::set<std::tuple<std::string_view, int64_t, std::string_view>> series;
     for (const std::string& name : names_) {
@@ -249,7 +251,7 @@ class IndexedReader {
   SafetensorsSet set_;
   std::vector<std::string> names_;  // files, in the index's order
   std::unordered_map<std::string, size_t> file_ids_;
-  // By tensor name: every (file, entry) that has it.
+  // By the name of a tensor: every file and entry that has it.
   std::unordered_map<std::string_view, std::vector<std::pair<size_t, size_t>>>
       held_;
 };
@@ -326,8 +328,8 @@ void AddNoCheckpoint(const std::string& folder,
                "give the folder in which the checkpoint's files are");
 }
 
-// Reads all safetensors files of a folder that has no index, if their names and
-// the absence of an unfinished run show that none is missing.
+// Reads all safetensors files of a folder that has no index. Their names, and
+// the absence of an unfinished run, must show that no file is missing.
 std::optional<SafetensorsSet> ReadUnindexed(
     const std::string& folder, const std::vector<std::string>& names,
     bool header_only, Findings& findings) {
@@ -350,8 +352,8 @@ std::optional<SafetensorsSet> ReadUnindexed(
   const SetWatch watch(paths);
   auto set = ReadFiles(paths, header_only, findings);
   if (!set || watch.RefuseChanged(findings)) return std::nullopt;
-  // A run that began in the meantime may have replaced some of the files
-  // before the watch recorded them.
+  // A run that began after the first check may have replaced some of the files
+  // before `watch` recorded them, so unfinished runs are searched for again.
   const auto now = AllNames(folder, findings);
   if (!now || RefuseUnfinishedRun(folder, *now, findings)) return std::nullopt;
   return set;
@@ -392,7 +394,8 @@ bool IsInFolder(const std::string& folder, const std::string& path,
   if (!fs::is_symlink(path, error)) return true;
   const fs::path root = fs::canonical(folder, error);
   const fs::path file = error ? fs::path() : fs::canonical(path, error);
-  // A dangling link, and a link to a device, are refused when they are opened.
+  // Broken links and links to devices are not reported here, because opening
+  // them is refused.
   if (error || IsUnder(root, file) || !fs::is_regular_file(file, error)) {
     return true;
   }

@@ -1,5 +1,6 @@
-// A checkpoint of one or several safetensors files as one list of tensors: a
-// file, a Hugging Face index with its files, or a directory of either.
+// Reads a checkpoint of one or several safetensors files as one list of
+// tensors. The path is that of a file, of a Hugging Face index, or of a folder
+// that has either.
 #ifndef SHARDC_IMPORTERS_SAFETENSORS_SET_H_
 #define SHARDC_IMPORTERS_SAFETENSORS_SET_H_
 
@@ -21,7 +22,7 @@ struct SafetensorsFile {
 struct SafetensorsSet {
   struct Tensor {
     std::string name;
-    // Indices into `files` and its entries; -1 if no file is present.
+    // Indices into `files` and its entries; -1 if only the index is present.
     int32_t file = -1;
     int32_t entry = -1;
   };
@@ -38,8 +39,8 @@ struct SafetensorsSet {
 };
 
 // Returns whether the file at `path` is inside the checkpoint's `folder` after
-// resolving links, or adds a finding (path). In Hugging Face's cache a
-// snapshot's files are links to the `blobs` folder next to it, which is
+// links are resolved; if not, adds a finding (path). In Hugging Face's cache
+// the files of a snapshot are links to the folder `blobs` next to it, which are
 // accepted.
 bool IsInFolder(const std::string& folder, const std::string& path,
                 Findings& findings);
@@ -47,9 +48,9 @@ bool IsInFolder(const std::string& folder, const std::string& path,
 // Reads a `.safetensors` file, a directory or an index (`*.json`). The files of
 // an index must hold exactly the tensors that it lists; if none of the files is
 // present, only names are known, which a note reports. A set with missing files
-// is refused, and so is one file of several of a set (set_folder.h). Findings:
-// those of the files, missing, usage, path, tensor-missing, tensor-extra,
-// duplicate-key.
+// is refused, and so is a path to one of several files of a set (set_folder.h).
+// Returns nullopt after a finding: those of the files, missing, usage, path,
+// tensor-missing, tensor-extra, duplicate-key.
 std::optional<SafetensorsSet> ReadSafetensorsSet(const std::string& path,
                                                  bool header_only,
                                                  Findings& findings);

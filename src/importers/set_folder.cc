@@ -1,6 +1,9 @@
-// A set without an index is complete if, for each series of numbered names, all
-// numbers up to the count are present, and no run that writes it is unfinished.
-// Numbers start at 1; series that have a file 0 and no file `count` start at 0.
+// Decides by file names whether a set without an index is complete. It is if
+// all numbers up to the count are present in each series of numbered names, and
+// if no run that writes the set is unfinished. Numbers start at 1, or at 0 in a
+// series that has a file 0 and no file `count`. Also refuses sets of another
+// kind (the shards of a split), single files of a set, and sets that change
+// while they are read.
 //
 //   model-00001-of-00003, model-00003-of-00003
 //     ->  `model-00002-of-00003` is missing
@@ -38,7 +41,7 @@ int64_t NumberOf(std::string_view digits) {
   return digits.size() > kMostDigits ? 1'000'000'000'000'000'000 : number;
 }
 
-// "`a`, `b` and 3 more"
+// Returns a list of at most kNamesShown names: "`a`, `b` and 3 more".
 std::string NameList(const std::vector<std::string>& names, int64_t count) {
   std::string out;
   for (size_t i = 0; i < names.size() && i < kNamesShown; ++i) {

@@ -1,6 +1,6 @@
-// The names in a checkpoint's folder show whether a set of files is complete:
-// numbered files state how many there are, and a run that writes a set keeps a
-// journal and hidden part files until it has finished.
+// Finds out whether a set of files is complete, from the names in a
+// checkpoint's folder. Numbered files state how many there are, and a run that
+// writes a set keeps a journal and hidden part files until it has finished.
 #ifndef SHARDC_IMPORTERS_SET_FOLDER_H_
 #define SHARDC_IMPORTERS_SET_FOLDER_H_
 
@@ -17,12 +17,13 @@ namespace shardc {
 
 inline constexpr std::string_view kTensorsSuffix = ".safetensors";
 inline constexpr std::string_view kShardsName = "shards.json";
-// The schema of the file that replaces a set's index while the set's files are
-// being replaced.
+// The schema of the file that stands in place of a set's index while the files
+// of the set are being replaced.
 inline constexpr std::string_view kUnfinishedSchema = "shardc.unfinished/v1";
 
-// "model-00002-of-00003.safetensors": prefix "model-", number 2, middle "-of-",
-// count 3, suffix ".safetensors". The views point into the parsed name.
+// The parts of a numbered file name, as views into the parsed name.
+// "model-00002-of-00003.safetensors" has the prefix "model-", number 2, middle
+// "-of-", count 3 and suffix ".safetensors".
 struct NumberedName {
   std::string_view prefix;
   std::string_view number_text;
@@ -34,28 +35,30 @@ struct NumberedName {
 };
 std::optional<NumberedName> ParseNumberedName(std::string_view name);
 
-// The files of a set without an index: the names with the same prefix, count
-// and suffix as `name`, by number.
+// Returns the files of the series that `name` belongs to: those of `names` with
+// the same prefix, count and suffix, sorted by number.
 std::vector<std::string> FilesOfSeries(const NumberedName& name,
                                        const std::vector<std::string>& names);
 
-// Returns whether `name` is one that `shardc split` gives to a file of shards:
+// Returns whether `shardc split` gives this name to a file of shards:
 // "device-00003.safetensors".
 bool IsShardFileName(std::string_view name);
 
-// Returns whether `name` is one that torch.distributed.checkpoint gives to a
-// rank's safetensors file: "shard-00002-model-00001-of-00001.safetensors".
+// Returns whether torch.distributed.checkpoint gives this name to a rank's
+// safetensors file: "shard-00002-model-00001-of-00001.safetensors".
 bool IsRankFileName(std::string_view name);
 
-// A journal's name: ".merge-00000-of-00001.journal" is process 0 of 1 of the
-// run "merge".
+// The parts of a journal's name. ".merge-00000-of-00001.journal" is the journal
+// of process 0 of 1 in the run "merge".
 struct JournalParts {
   std::string_view tag;
   int64_t index = 0;
   int64_t count = 0;
 };
 std::optional<JournalParts> ParseJournalName(std::string_view name);
-// ".a.safetensors.part" -> "a.safetensors"; empty for other names.
+// Returns the name that a part file will get when it is complete:
+// "a.safetensors" for ".a.safetensors.part". Returns an empty view for other
+// names.
 std::string_view NameOfPart(std::string_view name);
 
 // Each of the next functions adds a finding and returns true if the files are
@@ -74,8 +77,8 @@ bool RefuseGaps(const Place& place, const std::vector<std::string>& names,
 // tensors.
 bool RefuseShards(const std::string& folder,
                   const std::vector<std::string>& names, Findings& findings);
-// Finding `usage`: the file at `path` is one of several of a set, read by
-// itself.
+// Finding `usage`: the file at `path` is one of several files of a set, but was
+// given as if it were complete.
 bool RefuseMember(const std::string& path, Findings& findings);
 // Finding `missing`: this JSON is the index of a set whose files are being
 // replaced.
@@ -85,9 +88,11 @@ bool RefuseUnfinishedIndex(const JsonValue& root, Findings& findings);
 // tensors could be of two sets.
 class SetWatch {
  public:
-  // Records inode, size and time of each path. Absent files are compared, too.
+  // Records inode, size and time of each path. A file that is absent counts as
+  // changed if it appears later.
   explicit SetWatch(std::vector<std::string> paths);
-  // Adds the finding `unreadable` and returns true if a file differs by now.
+  // If a file differs from its recorded state, adds the finding `unreadable`
+  // and returns true.
   bool RefuseChanged(Findings& findings) const;
 
  private:
@@ -95,7 +100,7 @@ class SetWatch {
   std::vector<std::vector<int64_t>> states_;
 };
 
-// Returns whether the file begins as the index of an unfinished set does.
+// Returns whether the file begins like the index of an unfinished set.
 bool IsUnfinishedIndex(const std::string& path);
 
 }  // namespace shardc

@@ -1,4 +1,4 @@
-// Legality of tensors that are stored in blocks of a quantized dtype.
+// Legalizes specs of tensors that are stored in blocks of a quantized dtype.
 #ifndef SHARDC_LEGALIZE_BLOCKS_H_
 #define SHARDC_LEGALIZE_BLOCKS_H_
 

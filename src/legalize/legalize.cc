@@ -1,8 +1,9 @@
-// Dimension by dimension, with the axes that earlier dimensions use: an axis
-// must be in the mesh, be used once, and the product of a dimension's axes must
-// divide its size. A violation is a problem, or an edit if the policy is to
-// drop the axes of the dimension or to shrink them to their longest legal
-// prefix.
+// Checks a spec dimension by dimension: each axis must be in the mesh, no
+// earlier dimension may use it, and the product of a dimension's axes must
+// divide its size. By policy, a violation is either returned as a problem, or
+// corrected and returned as an edit: the policy is to drop all axes of the
+// dimension, or to shrink them to their longest legal prefix. Dropping does not
+// correct a repeated axis, which remains a problem.
 //
 // The last dimension of a tensor that is stored in blocks is counted in blocks.
 //
@@ -24,14 +25,16 @@ namespace {
 
 using Axes = std::set<std::string_view>;
 
-// First axis of a group that the mesh lacks, as an index; size() if none.
+// Returns the index of the first axis in a group that the mesh lacks;
+// group.size() if there is none.
 size_t FirstMissing(const AxisGroup& group, const Mesh& mesh) {
   size_t i = 0;
   while (i < group.size() && mesh.Find(group[i])) ++i;
   return i;
 }
 
-// First axis that an earlier dimension or this group already uses.
+// Returns the index of the first axis in a group that an earlier dimension or
+// this group already uses; group.size() if there is none.
 size_t FirstRepeated(const AxisGroup& group, const Axes& used) {
   Axes seen = used;
   size_t i = 0;
@@ -39,7 +42,8 @@ size_t FirstRepeated(const AxisGroup& group, const Axes& used) {
   return i;
 }
 
-// Everything divides a dimension of size 0, even a product that overflows.
+// Returns whether `parts`, the product of the axes (nullopt: it overflows),
+// divides the number of blocks of a dimension. It always divides size 0.
 bool Divides(int64_t size, std::optional<int64_t> parts, int64_t block) {
   if (size == 0 || parts == 1) return true;
   return parts && size % block == 0 && size / block % *parts == 0;
@@ -93,8 +97,9 @@ std::optional<Edit> Judge(const AxisGroup& group, const Dimension& dim,
   return std::nullopt;
 }
 
-// The longest leading run of axes that is legal and divides the size; of a
-// repeated axis only the later occurrence is removed. One edit for each reason.
+// Returns the longest prefix of the group that is legal and divides the size.
+// Of a repeated axis, only the later occurrence is removed. Adds at most one
+// edit for each reason.
 AxisGroup Shrink(AxisGroup group, const Dimension& dim, const Axes& used,
                  const Mesh& mesh, std::vector<Edit>& edits) {
   if (size_t i = FirstMissing(group, mesh); i < group.size()) {
@@ -145,8 +150,9 @@ std::optional<Legal> BySize(const Spec& spec, const Shape& shape,
   return legal;
 }
 
-// Reports entries beyond the rank as problems, null or not, since JAX refuses
-// both. With `cut`, removes them and records edits.
+// Adds a problem for each entry beyond the rank, also for null, because JAX
+// refuses it too. With `cut`, adds edits instead, since the entries are
+// removed.
 void JudgeSurplus(const Spec& spec, size_t rank, const Mesh& mesh, bool cut,
                   Legal& legal) {
   for (size_t i = rank; i < spec.size(); ++i) {

@@ -33,7 +33,7 @@ std::string_view ReasonName(Reason reason);  // "missing_axis"
 // One change of a spec; under the error policy, one problem of it.
 struct Edit {
   Reason reason = Reason::kIndivisible;
-  std::optional<int> dim;  // nothing: the spec of all dimensions
+  std::optional<int> dim;  // nullopt: the edit is of the complete spec
   AxisGroup from;
   AxisGroup to;
   // The axis that is missing or repeated. For indivisible, `size` and `parts`
@@ -56,11 +56,13 @@ struct LegalizeOptions {
   int64_t min_size = 0;  // in elements; applied before legality
 };
 
-// Without `shape` only the axes are judged.
+// Returns the spec with the edits and problems. If the shape is not known, only
+// the axes are checked, not divisibility and rank.
 Legal Legalize(const Spec& spec, const std::optional<Shape>& shape,
                const Mesh& mesh, const LegalizeOptions& options);
 
-// Shape of one device's shard. Requires a spec that is legal for the shape.
+// Returns the shape of one device's shard. The spec must be legal for the
+// shape.
 Shape ShardShape(const Spec& spec, const Shape& shape, const Mesh& mesh);
 
 }  // namespace shardc

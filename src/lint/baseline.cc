@@ -1,7 +1,8 @@
-// A baseline lists names by code: the parameters of a finding, or the first
-// text that its message quotes. Layer and expert numbers in names are folded to
-// `*`, so that a model takes a few lines rather than one for each tensor. Known
-// names are removed from findings, and a finding without names is dropped:
+// A baseline lists names by code. The names are the parameters of a finding or,
+// if it has none, the first text that its message quotes. Layer and expert
+// numbers in names are folded to `*`, so that a model takes a few lines rather
+// than one for each tensor. Known names are removed from findings, and a
+// finding that has no other names is dropped:
 //
 //   SHD207 of layers.0.a and layers.1.b, the baseline has SHD207: [layers.*.a]
 //     ->  SHD207 of layers.1.b
@@ -22,7 +23,8 @@ namespace {
 
 constexpr std::string_view kBaselineSchema = "shardc.baseline/v1";
 
-// The name of a finding without parameters: the first text that it quotes.
+// Returns the name of a finding without parameters: the first text that it
+// quotes; empty if it quotes none.
 std::string Subject(const Finding& finding) {
   const size_t open = finding.message.find('`');
   if (open == std::string::npos) return {};
@@ -31,7 +33,8 @@ std::string Subject(const Finding& finding) {
   return finding.message.substr(open + 1, close - open - 1);
 }
 
-// Folds `layers.3.up` to `layers.*.up`, with the separator of the name.
+// Returns `layers.*.up` for `layers.3.up`. The separator is inferred from the
+// name.
 std::string Folded(const std::string& name) {
   return NameTemplate(name, SeparatorOf(name));
 }
@@ -43,7 +46,8 @@ std::vector<std::string> KeysOf(const Finding& finding) {
   return out;
 }
 
-// Older files list names that are not folded.
+// Returns whether the baseline has a name. Files of older versions list full
+// names instead of templates.
 bool Knows(const std::set<std::string>& keys, const std::string& name) {
   return keys.contains(name) || keys.contains(Folded(name));
 }

@@ -1,5 +1,5 @@
-// Known findings that are accepted for now, by code and parameter, so that
-// moved lines change nothing.
+// Known findings that are accepted for now. They are identified by code and
+// parameter, so a baseline stays valid when lines move.
 #ifndef SHARDC_LINT_BASELINE_H_
 #define SHARDC_LINT_BASELINE_H_
 
@@ -14,13 +14,14 @@
 
 namespace shardc {
 
-// {"schema": "shardc.baseline/v1", "findings": {"SHD202": ["layers.*.up"]}}
+// The content of a baseline file:
+//   {"schema": "shardc.baseline/v1", "findings": {"SHD202": ["layers.*.up"]}}
 struct Baseline {
   std::map<std::string, std::set<std::string>, std::less<>> known;  // by code
 
   void Add(const Finding& finding);
-  // Removes known parameters from findings, and findings without others.
-  // Returns the number of findings removed.
+  // Removes known parameters from findings, and removes findings that have no
+  // others. Returns the number of findings removed.
   int64_t Apply(std::vector<Finding>& findings) const;
   void Write(Sink& out) const;
 };

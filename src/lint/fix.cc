@@ -1,8 +1,8 @@
-// Fixes are edits of byte ranges of the file as it was read, so that comments
-// and formatting stay: rules are removed and moved as complete lines together
-// with their comments, and characters are inserted into patterns within their
-// quotes. If the text is not as expected (a rule in flow style, an escape),
-// nothing is changed.
+// Makes fixes as edits of byte ranges of the file, so that comments and
+// formatting stay. Rules are removed and moved as complete lines with their
+// comments, and characters are inserted into patterns inside their quotes. If
+// the text is not as expected (a rule in flow style, an escape), no edit is
+// made.
 //
 //   'mlp.up.weight' with unescaped dots and no `$`
 //     ->  'mlp\.up\.weight$', in two fixes
@@ -21,7 +21,7 @@
 namespace shardc {
 namespace {
 
-// The lines of a rule in block style, dash and comments included.
+// The lines of a rule in block style, including its dash and comments.
 struct Block {
   size_t begin = 0;
   size_t end = 0;
@@ -52,20 +52,21 @@ bool IsComment(std::string_view line) {
   return at != std::string_view::npos && line[at] == '#';
 }
 
-// The line that begins at `at`, with its break.
+// Returns the line that begins at `at`, including its line break.
 std::string_view LineAt(std::string_view text, size_t at) {
   return text.substr(at, LineEnd(text, at) - at);
 }
 
-// Whether a comment continues the lines before it; an ignore comment belongs to
-// the line after it.
+// Returns whether a line is a comment that belongs to the lines above it
+// because it is indented deeper than the dash. A comment that ignores a code
+// belongs to the line below it.
 bool IsDeeperComment(std::string_view line, size_t indent) {
   return IsComment(line) && Indent(line) > indent && !IsIgnoreMark(line);
 }
 
-// The beginning of the comments of a rule: those directly above it, and ignore
-// comments above blank lines. A comment that is indented deeper than the dash
-// and directly below other lines belongs to those.
+// Returns where the comments of a rule begin: those directly above the rule,
+// and ignore comments even above blank lines. A comment that is indented deeper
+// than the dash and is directly below another rule belongs to that rule.
 size_t CommentsBegin(std::string_view text, size_t begin, size_t indent) {
   size_t own = begin;
   bool touches = true;
@@ -73,7 +74,7 @@ size_t CommentsBegin(std::string_view text, size_t begin, size_t indent) {
     at = LineBegin(text, at - 1);
     const std::string_view line = LineAt(text, at);
     if (!IsBlank(line) && !IsComment(line)) {
-      // A deeper comment below a rule's body belongs to that body.
+      // A deeper comment below another rule's body belongs to that body.
       size_t next = LineEnd(text, at);
       while (next < begin && IsDeeperComment(LineAt(text, next), indent)) {
         next = LineEnd(text, next);
@@ -89,7 +90,8 @@ size_t CommentsBegin(std::string_view text, size_t begin, size_t indent) {
   return own;
 }
 
-// Empty if the rule is not on lines of its own.
+// Returns nullopt if the rule is in flow style or shares its lines with other
+// YAML.
 std::optional<Block> BlockOf(const Rule& rule) {
   if (!rule.place.HasPosition()) return std::nullopt;
   const std::string_view text = rule.place.source->text();
@@ -100,7 +102,7 @@ std::optional<Block> BlockOf(const Rule& rule) {
   if (indent >= first.size() || first[indent] != '-') return std::nullopt;
   const size_t key = first.find_first_not_of(' ', indent + 1);
   if (key == std::string_view::npos || first[key] == '{') return std::nullopt;
-  // Up to the last line that is indented deeper than the dash.
+  // The block ends with the last line that is indented deeper than the dash.
   block.end = block.begin + first.size();
   bool touches = true;
   for (size_t at = block.end; at < text.size();) {
@@ -120,7 +122,8 @@ std::optional<Block> BlockOf(const Rule& rule) {
   return block;
 }
 
-// The pattern as the file writes it, in the same style of quotes.
+// Returns the pattern as the file writes it with this quote; nullopt if that
+// needs escapes.
 std::optional<std::string> Written(std::string_view pattern, char quote) {
   std::string out;
   if (quote == '\'') {
@@ -138,14 +141,14 @@ std::optional<std::string> Written(std::string_view pattern, char quote) {
   return std::string(pattern);
 }
 
-// The insertions that change the rule's pattern to `fixed`, which contains all
-// of its characters in order. Insertions do not overlap, so that two fixes of
-// one pattern can be applied.
+// Returns the insertions that change the rule's pattern to `fixed`, which must
+// contain all characters of the pattern in their order. Only new characters are
+// inserted, so that two fixes of one pattern can both be applied.
 std::vector<TextEdit> Insertions(const Rule& rule, std::string_view fixed) {
   if (!rule.match_place.HasPosition()) return {};
   const std::string_view text = rule.match_place.source->text();
   size_t at = rule.match_place.begin;
-  // The place of a pattern may begin after its quote.
+  // The place of a quoted pattern may begin after the quote.
   if (at > 0 && (text[at - 1] == '\'' || text[at - 1] == '"')) --at;
   const char quote = text[at];
   const size_t open = quote == '\'' || quote == '"' ? 1 : 0;
@@ -193,7 +196,8 @@ std::vector<TextEdit> WithoutStart(const Rule& rule, std::string_view start) {
   return {{at, end, ""}};
 }
 
-// Removes one code from an ignore comment, or the comment if it has no other.
+// Removes one code from an ignore comment, or the comment if it has no other
+// code.
 std::optional<RuleFix> WithoutIgnore(const Finding& finding) {
   if (!finding.place.HasPosition()) return std::nullopt;
   const std::string_view text = finding.place.source->text();
@@ -224,8 +228,8 @@ std::optional<RuleFix> WithoutIgnore(const Finding& finding) {
   return fix;
 }
 
-// The position of the pattern's first character, if the file has the pattern
-// without escapes.
+// Returns the position of the pattern's first character; nullopt if the file
+// writes the pattern with escapes.
 std::optional<size_t> PatternBegin(const Rule& rule) {
   if (!rule.match_place.HasPosition()) return std::nullopt;
   const std::string_view text = rule.match_place.source->text();
@@ -246,8 +250,8 @@ std::string Lower(std::string_view text) {
 }
 
 // Writes the words of the pattern in the case of the name: `attn/WQKV$` for
-// `layers/0/attn/Wqkv` becomes `attn/Wqkv$`. A word that the name lacks in any
-// case stays.
+// `layers/0/attn/Wqkv` becomes `attn/Wqkv$`. A word that does not occur in the
+// name, in any case, stays.
 std::vector<TextEdit> InCaseOf(const Rule& rule, std::string_view name) {
   const auto begin = PatternBegin(rule);
   if (!begin) return {};
@@ -277,8 +281,8 @@ std::vector<TextEdit> InCaseOf(const Rule& rule, std::string_view name) {
   return out;
 }
 
-// Removes a definition in block style, with the key above it if that has no
-// other. A definition in flow style is not changed.
+// Removes a definition in block style, and the key above it if that has no
+// other definition. Returns nullopt for a definition in flow style.
 std::optional<RuleFix> WithoutDefinition(const Finding& finding) {
   if (!finding.place.HasPosition()) return std::nullopt;
   const std::string_view text = finding.place.source->text();
@@ -316,7 +320,7 @@ std::optional<RuleFix> WithoutDefinition(const Finding& finding) {
   return fix;
 }
 
-// The fix of a finding, applied to its rule.
+// Makes the fixes of findings, each as edits of the finding's rule.
 class RulesEditor {
  public:
   explicit RulesEditor(const Facts& facts) : facts_(facts) {}
@@ -388,7 +392,8 @@ class RulesEditor {
     for (size_t r = rule + 1; r < facts_.rules().size(); ++r) {
       if (facts_.rules()[r].place.source != source) continue;
       last = r;
-      // Only the author knows which of two catch-alls should win.
+      // If there are two catch-alls, only the author knows which of them should
+      // win.
       if (facts_.rule_facts()[r].sketch.catch_all) return {};
     }
     if (!last) return {};
@@ -406,7 +411,7 @@ class RulesEditor {
   }
 
   static std::vector<TextEdit> Anchor(const Rule& rule) {
-    // In `a|b$` the `$` would belong to the last alternative only.
+    // In `a|b$` the `$` would apply to the last alternative only.
     const bool bare = rule.match.find('|') != std::string::npos;
     return Insertions(rule,
                       bare ? "(?:" + rule.match + ")$" : rule.match + "$");

@@ -1,5 +1,5 @@
-// Mechanical fixes of rules files, as edits of their text, so that comments and
-// formatting stay.
+// Makes mechanical fixes of rules files, as edits of their text, so that
+// comments and formatting stay.
 #ifndef SHARDC_LINT_FIX_H_
 #define SHARDC_LINT_FIX_H_
 
@@ -12,7 +12,7 @@
 
 namespace shardc {
 
-// Bytes [begin, end) become `text`.
+// Replaces the bytes [begin, end) by `text`.
 struct TextEdit {
   size_t begin = 0;
   size_t end = 0;
@@ -21,30 +21,32 @@ struct TextEdit {
   bool operator==(const TextEdit&) const = default;
 };
 
-// The edits that fix one finding, applied together.
+// The edits that fix one finding. They must be applied together.
 struct RuleFix {
   const Code* code = nullptr;
   SourceRef source;
   FileId file;
   std::vector<TextEdit> edits;
   Place place = {};  // of the finding
-  // Offered only in an editor, since it removes text that a person may want to
-  // correct instead, or that another target may use.
+  // Whether the fix is offered only in an editor, because it removes text that
+  // a person may want to correct instead, or that another target may use.
   bool by_hand = false;
 };
 
-// Moves catch-alls to the end, removes duplicates and ignores, escapes dots,
-// appends `$` to patterns, removes a leading `.*` or `^`, writes patterns in
-// the case of the names and removes unused definitions, for the findings that
-// have such a fix. Rules in flow style, and catch-alls above another one, are
-// not changed. The caller checks whether a spec changes.
+// Returns fixes for the findings that have one. Fixes move catch-alls to the
+// end, remove duplicates and ignores, escape dots, append `$` to patterns,
+// remove a leading `.*` or `^`, write patterns in the case of the names, and
+// remove unused definitions. Rules in flow style, and catch-alls above another
+// catch-all, are not changed. The caller must check whether a fix changes a
+// spec.
 std::vector<RuleFix> FixesOf(const Facts& facts,
                              std::span<const Finding> findings);
 
-// Whether two fixes edit the same bytes, so that only one can be made.
+// Returns whether two fixes edit the same bytes, so that only one of them can
+// be made.
 bool Meet(const RuleFix& a, const RuleFix& b);
 
-// The text with all of these fixes, which must not conflict.
+// Returns the text after all of these fixes, which must not conflict.
 std::string Fixed(std::string_view text, std::span<const RuleFix> fixes);
 
 }  // namespace shardc

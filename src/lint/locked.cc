@@ -1,6 +1,7 @@
-// A plan that is up to date has the same bytes: they are compared as they are
-// written, and only if one differs is the plan written to memory, parsed and
-// compared member by member. Many findings end in one that counts:
+// Compares a committed plan with the current one. An up-to-date plan has the
+// same bytes, so the bytes are compared while the plan is written. Only if a
+// byte differs is the plan written to memory, parsed and compared member by
+// member. After a limit, the remaining differences are only counted:
 //
 //   23 differences, limit 20  ->  20 findings and `3 more differences`
 #include "lint/locked.h"
@@ -20,7 +21,8 @@ Finding Make(Place place, std::string message, Level level, std::string help) {
   Finding out;
   out.code = &kPlanOutOfDate.code;
   out.level = level;
-  // Only the first character is marked: a place may be that of a large object.
+  // Only the first character is marked, because a place may be that of a large
+  // object.
   if (place.HasPosition()) place.end = place.begin + 1;
   out.place = std::move(place);
   out.message = std::move(message);
@@ -42,7 +44,7 @@ std::optional<PlanDifference> Compare(const WritePlan& give,
                                   : ComparePlans(committed, now, errors);
 }
 
-// The finding for more than `limit` differences.
+// Returns the finding that counts the differences beyond the limit.
 Finding MoreDifferences(Place whole, size_t more, const std::string& help) {
   return Make(std::move(whole),
               Counted(static_cast<int64_t>(more), "more difference"),
@@ -74,7 +76,8 @@ FindingSink CompareLocked(const WritePlan& give, const SourceRef& committed,
   }
   const std::string help =
       "look at the change, then run `shardc plan --write-locked`";
-  // The layers that move are reported once for all of their parameters.
+  // Layers that move to another stage are reported once, so the same change in
+  // each of their parameters is not reported again.
   std::erase_if(difference->fields, [&](const FieldChange& one) {
     return one.detailed && !difference->layers.empty() &&
            (one.field == "stages" || one.field == "slices");

@@ -1,4 +1,5 @@
-// A committed plan or step program, compared with what the inputs give now.
+// Compares a committed plan or step program with the one that the current
+// inputs give.
 #ifndef SHARDC_LINT_LOCKED_H_
 #define SHARDC_LINT_LOCKED_H_
 
@@ -17,20 +18,20 @@ namespace shardc {
 
 using WritePlan = std::function<void(Sink& out)>;
 
-// The kind of the committed file.
+// The kind of a committed file: a plan or a step program.
 enum class Committed : uint8_t { kPlan, kStep };
 
-// Compares the `committed` file with the plan that the inputs `give`. Nothing,
-// and a finding in `errors`, if the file cannot be read.
+// Compares the `committed` file with the plan that `give` writes. Returns
+// nullopt and a finding in `errors` if the file cannot be read.
 std::optional<PlanDifference> DifferenceFrom(const WritePlan& give,
                                              const SourceRef& committed,
                                              Findings& errors,
                                              Committed kind = Committed::kPlan);
 
-// Compares as DifferenceFrom does, and returns findings: one for each
-// difference, folded over layers, at its place in the committed file; one note
-// if the file has the same meaning in another spelling; none if the bytes are
-// equal. At most `limit` findings, and a last one that counts the rest.
+// Compares as DifferenceFrom does. Returns one finding for each difference,
+// with layers folded, at its place in the committed file; one note if the bytes
+// differ but the meaning does not; and none if the bytes are equal. There are
+// at most `limit` findings, and one more that counts the rest.
 FindingSink CompareLocked(const WritePlan& give, const SourceRef& committed,
                           Findings& errors, Committed kind = Committed::kPlan,
                           size_t limit = 20);

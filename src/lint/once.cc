@@ -1,14 +1,14 @@
-// Each finding lists the facts that it reports and the facts that make it
-// redundant. A finding that nothing makes redundant stays. The others are
-// visited in order of level, those that report most facts first, and a finding
-// is removed if the findings kept so far report all facts that make it
-// redundant:
+// Each finding lists the facts that it reports, and the facts that make it
+// redundant. A finding without facts of the second kind stays. The others are
+// visited by level, and within a level those that report the most facts first.
+// A finding is removed if the findings kept so far report all facts that make
+// it redundant:
 //
 //   SHD101 reports "dead rule 4", so that SHD105 is redundant.
 //   If SHD101 is ignored, no finding reports it, and SHD105 stays.
 //
-// Then findings are joined whose messages differ in their parameters only, or
-// that state the same cause; the other places become labels:
+// Then findings that state the same cause, or whose messages differ only in
+// their parameters, are joined. The places of all but the first become labels:
 //
 //   "`a` is split", "`b` is split" at one rule  ->  "`a` and `b` are split"
 #include "lint/once.h"
@@ -26,7 +26,7 @@
 namespace shardc {
 namespace {
 
-// Returns for each finding whether it stays.
+// Returns, for each finding, whether it stays because it is not redundant.
 std::vector<bool> Untold(const FindingSink& findings) {
   std::vector<size_t> order(findings.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -52,8 +52,8 @@ std::vector<bool> Untold(const FindingSink& findings) {
   return stays;
 }
 
-// Findings with the same key are joined: the same cause, or the same words but
-// for the parameters.
+// Findings with equal keys are joined. The key has the cause or, without one,
+// the words of the message around the parameters.
 using Key = std::tuple<int, int, const Source*, size_t, std::string,
                        std::string, std::string>;
 
@@ -78,7 +78,7 @@ Key KeyOf(const LintFinding& one, const Joined& fresh) {
           one.help};
 }
 
-// A message, divided at its subject.
+// Divides a message at its subject; returns nullopt if it has none.
 std::optional<Joined> Cut(const LintFinding& one) {
   const size_t at =
       one.subject.empty() ? std::string::npos : one.message.find(one.subject);
@@ -89,13 +89,15 @@ std::optional<Joined> Cut(const LintFinding& one) {
                 one.message.substr(at + one.subject.size())};
 }
 
-// Changes the words for one parameter into those for several.
+// Changes the words for one parameter to those for several, such as " is " to "
+// are ".
 void MakeSeveral(const LintFinding& one, Joined& joined) {
   if (!one.several.cause.empty()) {
     joined.before = one.several.before;
     joined.after = one.several.after;
   } else if (joined.before.empty() && joined.after.starts_with(" is ")) {
-    // "`a` is split", "`a` and `b` are split"; but "the size of `a` is 4".
+    // The verb after the subject becomes plural, as in "`a` is split" and "`a`
+    // and `b` are split", but not in "the size of `a` is 4".
     joined.after.replace(0, 4, " are ");
   }
 }

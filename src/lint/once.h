@@ -1,5 +1,5 @@
-// Joins findings with one cause, of several lints or of one lint about many
-// parameters.
+// Joins findings that have one cause: findings of several lints, or of one lint
+// about many parameters.
 #ifndef SHARDC_LINT_ONCE_H_
 #define SHARDC_LINT_ONCE_H_
 
@@ -12,7 +12,7 @@ namespace shardc {
 // Removes redundant findings and joins findings about several parameters at one
 // place, whose messages otherwise agree, into the first of them. Findings keep
 // their order. The argument must not contain findings that are deselected or
-// ignored, since they would make others redundant without being shown.
+// ignored, because they would make others redundant without being shown.
 std::vector<Finding> OnceEach(FindingSink findings);
 
 }  // namespace shardc

@@ -1,8 +1,7 @@
 // Lints whose inputs are given run in the order of the table, independently of
-// each other. Ignore comments then suppress findings, and the comments that
-// suppressed nothing are reported, so that this lint comes last. Redundant
-// findings are removed from the remaining ones only, so that a suppressed
-// finding makes no other redundant:
+// each other. Ignore comments then suppress findings. Comments that suppressed
+// nothing are reported last. Redundant findings are removed after that, so that
+// a suppressed finding does not make another one redundant:
 //
 //   no config.json  ->  SHD220 is skipped, and an ignore[SHD220] is no finding
 //   SHD101 names the dead rule of SHD105  ->  SHD105 is redundant, unless
@@ -20,8 +19,8 @@ namespace shardc {
 namespace {
 
 std::string MissingText(unsigned missing, unsigned has) {
-  // Head counts come from the configuration: without a configuration, report
-  // only that the configuration is missing.
+  // The number of heads comes from the configuration, so without a
+  // configuration only its absence is reported.
   if ((missing & kNeedsHeads) != 0 && (has & kNeedsModel) == 0) {
     missing = (missing & ~unsigned{kNeedsHeads}) | kNeedsModel;
   }

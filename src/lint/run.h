@@ -1,7 +1,7 @@
 // Room: lint. Runs the lints and selects, suppresses and fixes their findings.
 // Includes: source, model, plan/difference, lint/analysis, lint/rules.
 //
-// Runs the selected lints whose inputs are given.
+// This file runs the selected lints whose inputs are given.
 #ifndef SHARDC_LINT_RUN_H_
 #define SHARDC_LINT_RUN_H_
 
@@ -25,8 +25,9 @@ struct LintResult {
   int64_t ignored = 0;  // suppressed by comments
 };
 
-// `extra` are findings of other parts, such as those about the committed plan;
-// ignores and severities apply to them as well.
+// Runs the selected lints. `extra` are findings of other parts, such as those
+// about the committed plan; ignore comments and changed levels apply to them as
+// well.
 LintResult RunLints(const Facts& facts, const Selection& selection,
                     FindingSink extra = {});
 

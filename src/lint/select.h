@@ -1,4 +1,4 @@
-// The selected diagnostics and their levels.
+// Selects which diagnostics are reported, and their levels.
 #ifndef SHARDC_LINT_SELECT_H_
 #define SHARDC_LINT_SELECT_H_
 
@@ -14,21 +14,22 @@
 
 namespace shardc {
 
-// The project's `lint` and the command line's flags, checked.
+// The selection by the project's key `lint` and by flags, after their names
+// have been checked.
 class Selection {
  public:
-  // Takes codes, names, or families (`SHD2`). An unknown name is a usage
-  // finding with the nearest name.
+  // Reads codes, names of lints, and families (`SHD2`). Returns nullopt after a
+  // usage finding, which suggests the nearest name, if a name is unknown.
   static std::optional<Selection> Make(const LintSettings& settings,
                                        bool preview, Findings& findings);
 
-  // Whether the lint runs. A preview lint needs --preview or its own code in
-  // `select`.
+  // Returns whether the lint runs. A lint in preview runs only with --preview
+  // or with its own code in `select`.
   bool Selects(const Lint& lint) const;
-  // Whether findings of a code that is no lint are reported.
+  // Returns whether findings of this code, which is not a lint's, are reported.
   bool Selects(const Code& code) const;
   Level LevelOf(const Finding& finding) const;
-  // Whether a finding of this level fails the check.
+  // Returns whether a finding of this level makes the check fail.
   bool Fails(Level level) const;
 
  private:

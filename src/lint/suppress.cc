@@ -1,6 +1,8 @@
-// A comment covers its own line; a comment on a line of its own covers the next
-// line that is neither blank nor a comment. Both are found in the text, since
-// the YAML tree has no comments.
+// Finds the comments that ignore findings, removes these findings, and reports
+// comments that are unused or misspelled. A comment covers its own line. If
+// nothing else is on that line, it also covers the next line that is neither
+// blank nor a comment. Comments are searched in the text, because the YAML tree
+// does not have them.
 //
 //   # shardc: ignore[SHD105, dead-rule]   two ignores,
 //   - match: 'w_qkv'                      both for this line
@@ -28,8 +30,8 @@ std::string_view Trim(std::string_view text) {
   return text;
 }
 
-// An ignore inside a quoted scalar is text rather than a comment: the number of
-// quotes before it is odd.
+// Returns whether the text before a comment opens a quoted scalar, so that the
+// comment is a part of the scalar.
 bool InQuotes(std::string_view before) {
   char open = 0;
   for (char c : before) {
@@ -42,7 +44,8 @@ bool InQuotes(std::string_view before) {
   return open != 0;
 }
 
-// Matches `# shardc: ignore[SHD105]` exactly, with at least one name.
+// Returns whether a comment is an ignore: `# shardc: ignore[SHD105]`, spelled
+// exactly so and with at least one name.
 bool IsMark(std::string_view comment) {
   if (!comment.starts_with(kMark)) return false;
   const size_t close = comment.find(']');
@@ -56,8 +59,10 @@ bool IsMark(std::string_view comment) {
   }
 }
 
-// Matches misspellings such as `#shardc ignore SHD105`: the program's name,
-// then a word that tools use for this purpose, or a code.
+// Returns whether a comment is a misspelled ignore, such as `#shardc ignore
+// SHD105`: its letters begin with the program's name and a word that tools use
+// to ignore findings, or it begins with `# shardc:` and has a bracket or a
+// code.
 bool IsMeantAsMark(std::string_view comment) {
   std::string words;
   for (const char c : FoldCase(std::string(comment))) {
@@ -138,7 +143,7 @@ std::vector<Place> MalformedIgnoresIn(const SourceRef& source) {
     const size_t start = source->LineStart(line);
     const std::string_view whole = source->Line(line);
     const std::string_view before = whole.substr(0, at - start);
-    // In YAML a comment is on a line of its own or follows a space.
+    // In YAML a comment is on a line of its own or follows white space.
     if (!before.empty() && before.back() != ' ' && before.back() != '\t') {
       continue;
     }
@@ -191,7 +196,8 @@ void ApplyIgnores(std::vector<Ignore>& ignores, FindingSink& findings) {
 void ReportUnused(std::span<const Ignore> ignores, const std::set<int>& ran,
                   FindingSink& sink) {
   for (const Ignore& ignore : ignores) {
-    // An ignore in a built-in pack may be needed for other meshes or models.
+    // An ignore in a built-in pack may be needed on other meshes or for other
+    // models.
     if (ignore.used || IsPackName(ignore.place.source->name())) {
       continue;
     }

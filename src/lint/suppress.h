@@ -1,4 +1,4 @@
-// `# shardc: ignore[SHD203] reason` in rules files.
+// Reads comments `# shardc: ignore[SHD203] reason` in rules files.
 #ifndef SHARDC_LINT_SUPPRESS_H_
 #define SHARDC_LINT_SUPPRESS_H_
 
@@ -14,18 +14,19 @@
 
 namespace shardc {
 
-// One code named by one comment.
+// A code that an ignore comment names.
 struct Ignore {
   const Code* code = nullptr;  // null: no diagnostic has this name
   std::string text;            // as written
   Place place;                 // of `text`
   int line = 0;                // the comment's
   int covers =
-      0;  // the next line that is no comment, if it is on a line of its own
+      0;  // the comment's line, or the next with content if it is alone
   bool used = false;
 };
 
-// Whether a line has only a comment that ignores findings of the next line.
+// Returns whether a line has only a comment that ignores findings of the next
+// line.
 bool IsIgnoreMark(std::string_view line);
 
 std::vector<Ignore> IgnoresIn(const SourceRef& source);
@@ -36,10 +37,11 @@ std::vector<Place> MalformedIgnoresIn(const SourceRef& source);
 // Removes suppressed findings and marks the ignores that matched them.
 void ApplyIgnores(std::vector<Ignore>& ignores, FindingSink& findings);
 
-// A finding for each misspelled ignore.
+// Reports one finding for each misspelled ignore.
 void ReportMalformed(std::span<const Place> marks, FindingSink& sink);
 
-// A finding for each ignore that matched nothing although its lint ran.
+// Reports one finding for each ignore that suppressed nothing although its lint
+// ran.
 void ReportUnused(std::span<const Ignore> ignores, const std::set<int>& ran,
                   FindingSink& sink);
 

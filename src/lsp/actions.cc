@@ -1,9 +1,10 @@
-// Fixes are those of lint/fix.h, each checked on its own against every target.
-// A misspelt name, or a pattern that matches nothing, is replaced by what the
-// finding's help suggests. Findings other than reading errors may be ignored by
-// a comment on the line above:
+// Computes the code actions of an editor. A fix of lint/fix.h is offered; it is
+// checked alone against every target. A misspelt name, or a pattern that
+// matches nothing, can be replaced by the text that the finding's help
+// suggests. In a rules file, a finding of a lint can be ignored by a comment on
+// the line above:
 //
-//   SHD105 at line 7  ->  `# shardc: ignore[SHD105]` before line 7, as indented
+//   SHD105 at line 7  ->  `# shardc: ignore[SHD105]` before line 7, same indent
 #include "lsp/actions.h"
 
 #include <algorithm>
@@ -17,9 +18,9 @@
 namespace shardc::lsp {
 namespace {
 
-// Checking a fix compiles every target again. Of a wide selection only the
-// first few fixes are checked; the others are offered when the cursor is on
-// them.
+// The limit on the number of fixes that are checked for one request, because
+// each check compiles every target. If a wide selection has more, the others
+// are offered when the cursor is on them.
 constexpr int kMostProven = 16;
 
 bool Touches(const Place& place, const Lines& lines, size_t begin, size_t end) {
@@ -49,7 +50,7 @@ std::string TitleOf(const Code& code) {
   return "Fix " + std::string(code.name);
 }
 
-// The line break that the document uses.
+// Returns the kind of line break in the document: that of its first line.
 std::string BreakOf(const std::string& text) {
   const size_t at = text.find('\n');
   return at != std::string::npos && at > 0 && text[at - 1] == '\r' ? "\r\n"
@@ -118,7 +119,8 @@ void AddPatterns(const Document& document, const Finding& finding,
   const std::string_view text =
       std::string_view(document.text)
           .substr(finding.place.begin, finding.place.end - finding.place.begin);
-  // In single quotes a pattern is written as it is.
+  // Only a pattern in single quotes is replaced, because its text is the
+  // pattern without escapes.
   if (text.size() < 2 || text.front() != '\'' || text.back() != '\'') return;
   for (const std::string& pattern : WrittenIn(finding.help)) {
     if (pattern.find('\'') != pattern.npos) continue;

@@ -20,19 +20,23 @@ struct Action {
   std::vector<TextEdit> edits;       // in the document
 };
 
-// The actions for findings that overlap [begin, end) of a checked document.
+// Returns the actions for findings that overlap [begin, end) of a checked
+// document.
 std::vector<Action> ActionsAt(const Workspace& workspace,
                               const Document& document, size_t begin,
                               size_t end);
 
-// The fixes that change no spec, over all files of the document's projects.
+// Returns the files of the document's projects after all fixes that change no
+// spec.
 std::vector<NewText> FixAll(const Workspace& workspace,
                             const Document& document);
 
-// `x` of "did you mean `x`?" (source/wording.h).
+// Returns `x` of the help "did you mean `x`?" (source/wording.h); nullopt for
+// other texts.
 std::optional<std::string> MeantIn(std::string_view help);
 
-// `x` and `y` of "write `x` or `y`"; empty if there is no such text.
+// Returns `x` and `y` of the help "write `x` or `y`"; empty if there is no such
+// text.
 std::vector<std::string> WrittenIn(std::string_view help);
 
 }  // namespace shardc::lsp

@@ -43,15 +43,16 @@ class Checker {
  public:
   virtual ~Checker() = default;
 
-  // Whether paths may lead out of the repository.
+  // Returns whether paths may lead out of the repository.
   virtual bool AllowsOutside() const = 0;
 
-  // `texts` override the contents of files.
+  // Checks a project. `texts` override the contents of files.
   virtual CheckedProject Check(const std::string& project,
                                const FileTexts& texts) = 0;
-  // Whether the fix changes no spec of the project's targets.
+  // Returns whether the fix changes no spec of the project's targets.
   virtual bool IsSafe(const RuleFix& fix, const CheckedProject& project) = 0;
-  // The fixes that together change no spec; none if entries could not be read.
+  // Returns the files after all fixes that together change no spec; none if
+  // entries could not be read.
   virtual std::vector<NewText> SafeFixes(const CheckedProject& project) = 0;
 };
 

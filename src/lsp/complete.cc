@@ -1,8 +1,9 @@
-// The keys around the cursor decide what may be entered. Names come from the
-// last version of the file that compiled, so that they are available on a
-// half-written line:
+// Computes the completions at a cursor. The keys above the cursor's position in
+// the YAML tree decide which values and keys are valid there. The names of
+// axes, bundles and so on are those of the last version of the file that
+// compiled, so that they are available while a line is incomplete:
 //
-//   spec: [FS|  ->  tokens, axis rules and the mesh's axes
+//   spec: [FS|  ->  logical axes, axis rules and mesh axes
 #include "lsp/complete.h"
 
 #include <algorithm>
@@ -108,7 +109,7 @@ class Collector {
     }
   }
 
-  // The mesh axes of the rule in train mode.
+  // Returns the name of an axis rule with its mesh axes in train mode.
   std::string Meaning(AxisRule rule) const {
     const AxisValue value = scopes_.empty()
                                 ? AxisRules{}.Value(rule)
@@ -192,7 +193,8 @@ class Collector {
     Values({"policy", "compat"}, kCompat, Kind::kValue, "policy");
   }
 
-  // Adds the keys of a mesh, at the top of a file or `depth` keys down.
+  // Adds the keys that a mesh may have. The mesh is the top of a mesh file
+  // (`depth` 0), or a member `depth` keys below the top of a project.
   void MeshKeys(size_t depth) {
     if (context_.keys.size() < depth) return;
     const std::vector<std::string> below(

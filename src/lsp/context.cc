@@ -1,6 +1,7 @@
-// Scans the cursor's line up to the cursor, including quotes and brackets. The
-// lines above it give the keys under which it is indented. A sequence may have
-// the same indentation as its key:
+// Finds the position of a cursor in the YAML tree. The cursor's line is scanned
+// up to the cursor for quotes, brackets and keys. The lines above it that have
+// less indentation give the outer keys. A sequence may have the same
+// indentation as its key:
 //
 //   rules:
 //   - match: 'x'
@@ -26,7 +27,8 @@ bool IsNameByte(char c) {
          (c >= '0' && c <= '9') || c == '_';
 }
 
-// Bytes of words such as `fsdp`, `builtin:llama/hf`, `unanchored-pattern`.
+// Returns whether the byte can be in a word such as `fsdp`, `builtin:llama/hf`
+// or `unanchored-pattern`.
 bool IsWordByte(char c) {
   return IsNameByte(c) || c == ':' || c == '/' || c == '.' || c == '-';
 }
@@ -80,7 +82,7 @@ struct Scan {
 
 class Scanner {
  public:
-  // `whole`: the text is a complete line, not one that ends at the cursor.
+  // `whole`: `line` is a complete line; otherwise it ends at the cursor.
   Scanner(string_view line, size_t from, bool whole)
       : line_(line), at_(from), whole_(whole) {
     out_.piece = from;
@@ -100,7 +102,7 @@ class Scanner {
 
  private:
   struct Level {
-    bool list = false;  // in [], where a colon makes no key
+    bool list = false;  // inside [], where a colon does not end a key
     std::string key;    // key whose value is being typed
   };
 
@@ -146,7 +148,7 @@ class Scanner {
   std::vector<Level> levels_;
 };
 
-// The key that a line in block style opens; nullopt if it opens none.
+// Returns the key that a line in block style opens; nullopt if it opens none.
 std::optional<std::string> KeyOf(string_view line, size_t content) {
   const Scan scan = Scanner(line, content, true).Run();
   if (scan.keys.empty()) return std::nullopt;
@@ -191,8 +193,8 @@ class Climb {
 
   const Lines& lines_;
   size_t line_;
-  size_t limit_;  // parents have less indentation
-  bool equal_;    // or the same: the parent of a dash
+  size_t limit_;  // a parent has less indentation than this
+  bool equal_;    // or the same, if the line begins with a dash
   std::vector<std::string> keys_;
 };
 
@@ -274,7 +276,8 @@ Context ContextAt(string_view text, size_t offset) {
   }
   out.behind_colon = scan.behind_colon;
   out.keys = Climb(lines, line, start).Run();
-  // Text after a dash, or alone under a key, may be a key or a value.
+  // Text after a dash, or on its own line under a key, may become a key or a
+  // value, so both are completed.
   std::move(scan.keys.begin(), scan.keys.end(), std::back_inserter(out.keys));
   return out;
 }

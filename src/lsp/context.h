@@ -12,7 +12,8 @@
 namespace shardc::lsp {
 
 enum class FileKind : uint8_t { kOther, kRules, kMesh, kProject };
-// Determined by the file's name and keys; kOther is not a file of shardc.
+// Returns the kind of a file, by its name and its keys; kOther if it is not a
+// file of shardc.
 FileKind KindOf(std::string_view path, std::string_view text);
 
 struct Context {
@@ -27,7 +28,8 @@ struct Context {
   bool In(std::initializer_list<std::string_view> path) const;
 };
 
-// In a path of In(), `*` matches any key.
+// Returns the context at an offset. In a path of Context::In, `*` matches any
+// key.
 Context ContextAt(std::string_view text, size_t offset);
 
 // The name around an offset, of letters, digits and `_`; empty if there is

@@ -1,5 +1,6 @@
-// Parameters are counted by layout and by set of matching rules first, of which
-// there are few, so that 90,000 parameters cost one pass of additions:
+// Counts the parameters and bytes of each rule. Parameters are first counted by
+// layout and by the set of rules that match them. There are few of these, so
+// the rest of the work does not depend on the number of parameters:
 //
 //   61 parameters with one layout of 16 KiB  ->  61 x 16 KiB, added once
 #include "lsp/counts.h"
@@ -27,8 +28,8 @@ std::vector<RuleCount> CountsOf(const Compiled& compiled) {
   const Matches& matches = compiled.matches;
   std::vector<RuleCount> out(compiled.rules.rules.size());
   std::vector<int64_t> of_set(matches.begin.size());
-  // Counts by first matching rule and layout. The layout alone does not give
-  // the rule: that of scalars has none.
+  // Counts by first matching rule and layout. The rule is a part of the key,
+  // because the layout of scalars does not record a rule.
   std::map<std::pair<int32_t, uint32_t>, int64_t> of_layout;
   int64_t* last = nullptr;
   std::pair<int32_t, uint32_t> last_key;

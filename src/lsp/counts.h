@@ -20,7 +20,7 @@ struct RuleCount {
   std::optional<int64_t> bytes_per_device = 0;
 };
 
-// One entry per rule.
+// Returns the counts, with one entry per rule.
 std::vector<RuleCount> CountsOf(const Compiled& compiled);
 
 // Returns "4 of 6 parameters, 128 KiB".

@@ -1,6 +1,6 @@
-// Files are named by scalars of the YAML tree. Names in specs are looked up in
-// the rules that the targets read. Symbols are the keys of the tree, two levels
-// deep:
+// Finds definitions and symbols. If the scalar at the cursor names a file, the
+// definition is that file. A name in a spec is looked up in the rules that the
+// targets read. The symbols of a document are its keys, two levels deep:
 //
 //   `./base.yaml` in `extends` of /p/rules.yaml  ->  /p/base.yaml, its top
 #include "lsp/define.h"
@@ -61,8 +61,8 @@ bool NamesFile(const std::vector<std::string>& keys) {
          std::find(kFiles.begin(), kFiles.end(), keys.back()) != kFiles.end();
 }
 
-// The pack that `auto`, or a pack name without a naming, resolves to in this
-// target.
+// Returns the pack to which the name at the cursor, `auto` or a pack's name
+// without a naming, resolves in the target; null for other names.
 SourceRef PackRead(const Workspace& workspace, const Document& document,
                    const Found& found) {
   const std::string& name = found.node->text;
@@ -103,7 +103,7 @@ std::optional<Place> FileNamedAt(const Workspace& workspace,
   return Place{MakeSource(path, {}), 0, 0};
 }
 
-// The places in a target's files that define the name.
+// Returns the places in a target's files that define the name.
 std::vector<Place> NamedLines(const NameScope& scope, const NameAt& at) {
   std::vector<Place> out;
   for (const Bundle& bundle : scope.rules->bundles) {
@@ -127,7 +127,7 @@ Symbol SymbolOf(const YamlNode& name, const YamlNode& whole,
                 Symbol::Kind kind) {
   Symbol out;
   const bool named = name.IsScalar() && !name.text.empty();
-  // The protocol requires a name.
+  // The protocol does not allow an empty name.
   out.name = named ? Printable(name.text) : std::string(1, '-');
   out.kind = kind;
   out.begin = std::min(name.begin, whole.begin);
@@ -192,8 +192,8 @@ std::vector<Symbol> SymbolsOf(const Document& document) {
   for (const YamlMember& member : parsed->root().members) {
     out.push_back(SymbolOf(member.key, member.value, Symbol::Kind::kProperty));
     out.back().children = Below(member.key.text, member.value);
-    // An alias is defined elsewhere; a symbol's range must contain its
-    // children.
+    // Extend the symbol's range, which must contain its children, to those of
+    // an alias, which are defined elsewhere.
     for (const Symbol& child : out.back().children) {
       out.back().begin = std::min(out.back().begin, child.begin);
       out.back().end = std::max(out.back().end, child.end);

@@ -11,14 +11,15 @@
 
 namespace shardc::lsp {
 
-// The files that an entry names, or the lines that define a bundle, a
-// registered name or an axis rule, also in packs (lsp/pack_file.h). Built-in
-// names and bundles have no definition.
+// Returns the file that the text at the offset names, or the lines that define
+// the bundle, registered name or axis rule there. Lines of packs are in files
+// of lsp/pack_file.h. A built-in name is defined by the line of its axis rule,
+// a built-in bundle by none.
 std::vector<Place> DefinitionsAt(const Workspace& workspace,
                                  const Document& document, size_t offset);
 
 struct Symbol {
-  // The numbers of the protocol.
+  // The numbers that the protocol (LSP) defines for kinds of symbols.
   enum class Kind : uint8_t {
     kModule = 2,
     kProperty = 7,
@@ -34,8 +35,9 @@ struct Symbol {
   std::vector<Symbol> children;
 };
 
-// The keys and their children: rules by their patterns, targets, bundles and
-// registered names. Empty if the text is not valid YAML.
+// Returns the keys of a document and their children: rules, named by their
+// patterns, targets, bundles and registered names. Empty if the text is not
+// valid YAML.
 std::vector<Symbol> SymbolsOf(const Document& document);
 
 }  // namespace shardc::lsp

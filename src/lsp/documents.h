@@ -18,9 +18,9 @@ struct Document {
   std::string path;  // empty: not a file
   std::string text;
   std::optional<int64_t> version;
-  FileId file;  // of the name, when the document was opened or all were checked
+  FileId file;  // as of the opening, or of the last RefreshFiles()
 
-  // The name of the document in findings.
+  // Returns the name of the document in findings.
   const std::string& name() const { return path.empty() ? uri : path; }
 };
 
@@ -28,19 +28,22 @@ class Documents {
  public:
   void Open(std::string uri, std::string text, std::optional<int64_t> version);
   void Close(const std::string& uri);
-  // Looks up the files of all documents again.
+  // Sets Document::file of all documents again, because files may have been
+  // replaced on disk.
   void RefreshFiles();
 
   Document* Find(const std::string& uri);
   const Document* Find(const std::string& uri) const;
-  // The document with this file, however the path is spelt; null if not open.
+  // Returns the document that shows the file at this path, however it is spelt;
+  // null if it is not open.
   const Document* Showing(const std::string& path) const;
   const std::map<std::string, Document>& all() const { return open_; }
 
-  // The number of documents that show this file.
+  // Returns the number of documents that show this file.
   int64_t CountOf(const FileId& file) const;
 
-  // The texts of all open documents, which override the contents of files.
+  // Returns the texts of all open documents, which override the contents of
+  // files.
   FileTexts Texts() const;
 
  private:

@@ -1,7 +1,8 @@
-// An editor sends thousands of changes in one message, for example when it
-// replaces a word everywhere. The text is divided once into blocks of about
-// 2 KiB that end at line breaks. A change finds its block by the numbers of
-// line breaks, searches that block for its line, and rebuilds the block:
+// Applies changes to a text. An editor may send thousands of them in one
+// message, for example when it replaces a word everywhere. The text is divided
+// once into blocks of about 2 KiB that end at line breaks. For a change, the
+// block is found by adding up the numbers of line breaks, only that block is
+// searched for the line, and only it is rebuilt:
 //
 //   blocks of 40, 38 and 41 lines; a change in line 50
 //     ->  line 10 of the second block; the other two are not read
@@ -84,7 +85,9 @@ EditBuffer::Spot EditBuffer::SpotOf(const Position& position,
 }
 
 void EditBuffer::Replace(Spot start, const Spot& end, std::string_view text) {
-  // A \r at the end of the block before and a \n become one line break.
+  // If the change begins a block and the previous block ends with \r, rebuild
+  // both: with a \n that the change inserts, it would be one line break, which
+  // must not be divided.
   const bool joins = start.block > 0 && start.offset == 0 &&
                      blocks_[start.block - 1].text.ends_with('\r');
   if (joins) start = {start.block - 1, blocks_[start.block - 1].text.size()};
@@ -96,7 +99,8 @@ void EditBuffer::Replace(Spot start, const Spot& end, std::string_view text) {
   const auto at = [&](size_t block) {
     return blocks_.begin() + static_cast<std::ptrdiff_t>(block);
   };
-  // Usually one block replaces another; the others then do not move.
+  // The usual case is that one block replaces one block. Then nothing is erased
+  // or inserted, and no other block is moved in memory.
   blocks_[start.block] = std::move(blocks.front());
   blocks_.erase(at(start.block + 1), at(end.block + 1));
   blocks_.insert(at(start.block + 1),

@@ -24,15 +24,15 @@ class EditBuffer {
  public:
   explicit EditBuffer(std::string text) : text_(std::move(text)) {}
 
-  // Positions refer to the text after the earlier changes. They are limited to
-  // the text as by Lines::OffsetOf; an end before the start counts as the
-  // start.
+  // Applies one change. Its positions refer to the text after all earlier
+  // changes. A position outside of the text is moved into it, as by
+  // Lines::OffsetOf, and an end before the start counts as the start.
   void Apply(Change change, Encoding encoding);
   // Returns the text and leaves the buffer empty.
   std::string Take();
 
-  // The bytes that have been copied or searched so far, for tests of the
-  // effort.
+  // The number of bytes that have been copied or searched so far. Tests use it
+  // to check that a change does not read the complete text.
   int64_t work() const { return work_; }
 
  private:

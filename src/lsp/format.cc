@@ -1,6 +1,7 @@
-// The tree of the file gives the column at which each key and each dash of a
-// list belongs. Other lines (continued lists, texts over several lines,
-// comments) move with the key or dash that they belong to:
+// Formats a YAML file. The column of each key and of each dash of a list
+// follows from its depth in the tree. Other lines (continued lists, texts over
+// several lines, comments) are moved by as much as the key or dash that they
+// belong to:
 //
 //   rules:                        rules:
 //   -   match: 'q_proj$'            - match: 'q_proj$'
@@ -81,7 +82,8 @@ class Formatter {
     return std::min(own.find_first_not_of(" \t"), own.size());
   }
 
-  // Moves what begins at `at` to this column, if it is the first on its line.
+  // Moves the key or dash at offset `at` to this column, if it is the first on
+  // its line.
   void Place(size_t at, size_t column) {
     const size_t line = lines_.LineOf(at);
     if (at - lines_.Begin(line) == FirstOf(line)) columns_[line] = column;
@@ -91,7 +93,8 @@ class Formatter {
     if (begin <= end) edits_[begin] = {begin, end, std::move(to)};
   }
 
-  // Replaces what separates two parts of a line, if it is blanks and `mark`.
+  // Replaces the text between two parts of a line by `to`, if it consists of
+  // blanks and `mark`, such as " ," or ":  ".
   void Separate(size_t begin, size_t end, string_view mark, string_view to) {
     if (begin > end || end > text_.size()) return;
     std::string plain;
@@ -101,8 +104,8 @@ class Formatter {
     if (plain == mark) Edit(begin, end, std::string(to));
   }
 
-  // A mapping or list without brackets whose keys or dashes belong into this
-  // column.
+  // Places a mapping or list in block style: its keys or dashes are moved to
+  // this column.
   void Block(const YamlNode& node, size_t column) {
     for (const YamlMember& member : node.members) {
       Place(member.key.begin, column);
@@ -183,13 +186,16 @@ class Formatter {
 
   void MoveLines() {
     std::ptrdiff_t shift = 0;
-    size_t empty = 1;  // empty lines before this one; the file's start is one
+    // The number of empty lines before this one. It begins with 1, so that
+    // empty lines at the start of the file are removed.
+    size_t empty = 1;
     for (size_t line = 0; line < lines_.count(); ++line) {
       const size_t first = FirstOf(line);
       const size_t begin = lines_.Begin(line);
       const string_view own = lines_.Text(line);
       if (kept_.contains(line)) {
-        // The text of a quoted or block scalar moves as one.
+        // All lines of a quoted or block scalar are moved by the same amount,
+        // so that its indentation keeps its meaning.
         if (first < own.size()) Shift(line, shift);
         empty = 0;
         continue;
@@ -251,12 +257,12 @@ std::string With(const SourceRef& source, std::vector<TextEdit> edits) {
   return Fixed(source->text(), {&all, 1});
 }
 
-// The edits of one pass.
+// Returns the edits of one pass.
 std::vector<TextEdit> EditsOf(const SourceRef& source) {
   Findings ignored;
   const auto before = YamlDocument::Parse(source, ignored);
-  // After findings, such as a key that is given twice, trees cannot be
-  // compared.
+  // A file with findings, such as a key that is given twice, is not formatted,
+  // because the trees before and after could not be compared.
   if (!before || !ignored.empty()) return {};
   auto edits = Formatter(*before, source->text()).Edits();
   const auto after = YamlDocument::Parse(

@@ -1,6 +1,7 @@
-// A header ends with an empty line and gives the number of bytes that follow.
-// Text that is not a header is dropped up to the next possible header, so that
-// one faulty message does not affect the next:
+// Divides a stream into messages. Each has a header, which ends with an empty
+// line and gives the number of bytes of the body. Text that is not a header is
+// dropped up to the next possible header, so that one faulty message does not
+// affect the next:
 //
 //   "Content-Length: 2\r\n\r\n{}x\r\n\r\n"  ->  `{}`, then a broken frame
 #include "lsp/frame.h"
@@ -39,7 +40,8 @@ std::optional<uint64_t> ParseLength(std::string_view text) {
   return out;
 }
 
-// The length in a header whose lines are all fields; nullopt if there is none.
+// Returns the length that a header gives; nullopt if it gives none, several or
+// no number, or if one of its lines is not a field.
 std::optional<uint64_t> LengthIn(std::string_view header) {
   std::optional<uint64_t> length;
   while (!header.empty()) {
@@ -76,7 +78,8 @@ std::optional<Frame> FrameReader::Next() {
 }
 
 Frame FrameReader::Broken(size_t drop) {
-  // The next length field may start a valid header.
+  // Do not drop more than up to the next length field, which may start a valid
+  // header.
   const size_t next =
       FoldCase(buffer_.substr(0, drop)).find(kLength, drop > 0 ? 1 : 0);
   buffer_.erase(0, std::min(next, drop));

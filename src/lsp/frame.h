@@ -33,7 +33,7 @@ class FrameReader {
   static constexpr size_t kHeaderLimit = size_t{8} << 10;
 
   void Feed(std::string_view bytes);
-  // The next complete frame; nullopt if more bytes are needed.
+  // Returns the next complete frame; nullopt if more bytes are needed.
   std::optional<Frame> Next();
   // True if no part of a message is buffered.
   bool empty() const { return buffer_.empty() && skip_ == 0 && !body_; }
@@ -47,7 +47,7 @@ class FrameReader {
   std::optional<size_t> body_;  // the length in the current header
 };
 
-// The message with its header.
+// Returns the message with a header in front.
 std::string Framed(std::string_view body);
 
 }  // namespace shardc::lsp

@@ -1,6 +1,7 @@
-// The hover of a pattern shows its counts in each target that reads the file,
-// from the facts that lints use; the hover of a name shows its axes in each
-// mode:
+// Computes the text that an editor shows at a position. For a pattern, it has
+// the counts of parameters in each target that reads the file, from the facts
+// that lints use. For a target's name, it has the size of the model and of a
+// device's share. For a name in a spec, it has the axes in each mode:
 //
 //   on `KV_HEAD`  ->  train, prefill: "tp"; decode, insert: null
 #include "lsp/hover.h"
@@ -137,7 +138,9 @@ std::optional<Hover> PatternAt(const std::vector<NameScope>& scopes,
   return out;
 }
 
-// `whole`: the name is the complete value of `spec:`.
+// Returns the spec of a name in a mode; nullopt if the name has no meaning. The
+// name is resolved as a bundle if it is the complete value of `spec:`
+// (`at.whole`), else as one dimension of a list.
 std::optional<Resolved> Resolve(const Resolver& resolver, const NameAt& at,
                                 Mode mode) {
   Findings none;
@@ -158,7 +161,8 @@ std::string KindText(const Resolved& resolved) {
   return std::string(resolved.traces[0][0].kind);
 }
 
-// Modes with the same result share a row.
+// Returns a list of the specs of a name. Modes with the same spec share an
+// item.
 std::string NameText(const NameScope& scope, const NameAt& at) {
   std::vector<std::pair<std::string, std::string>> rows;  // spec, modes
   std::string kind;

@@ -1,5 +1,5 @@
-// Counts come from the last check. A rules file that several targets read has
-// one hint per rule:
+// Computes the hints at the patterns of a rules file, from the result of the
+// last check. If several targets read the file, a rule still has one hint:
 //
 //   equal in all targets  ->  4 parameters, 128 KiB
 //   different             ->  cpu: 4 parameters, 128 KiB; v5e: 0 parameters

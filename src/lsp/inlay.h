@@ -16,10 +16,10 @@ struct InlayHint {
   std::string tooltip;  // the same for each target, with bytes per device
 };
 
-// The hints between two offsets of a document: of each rule, the parameters it
-// wins of those that it matches, and their bytes. Rules whose counts differ
-// between targets show those of each target. Empty if no target that reads the
-// document compiles.
+// Returns a hint for each rule between two offsets of a document: the number of
+// parameters that the rule wins, out of those that it matches, and their bytes.
+// If these differ between targets, the hint lists them by target. Empty if no
+// target that reads the document compiles.
 std::vector<InlayHint> InlayHintsIn(const Workspace& workspace,
                                     const Document& document, size_t begin,
                                     size_t end);

@@ -1,5 +1,6 @@
-// An id is kept as it was written, so that the response repeats it exactly.
-// Invalid messages get an error response if the client may be waiting for one:
+// Reads and writes JSON-RPC messages. The id of a request is kept as it was
+// written, so that the response repeats it exactly. An invalid message gets an
+// error response if the client may be waiting for one:
 //
 //   {"id": 1, "method": 2}  ->  error -32600 with id 1
 #include "lsp/message.h"

@@ -40,7 +40,7 @@ struct Message {
 std::optional<Message> ParseMessage(const std::string& text,
                                     std::string* fault);
 
-// The value under these keys, if it exists.
+// Return the value under these nested keys, if it exists and has the type.
 std::optional<JsonValue> Below(std::optional<JsonValue> value,
                                std::initializer_list<std::string_view> keys);
 std::optional<std::string> TextBelow(
@@ -60,13 +60,15 @@ std::optional<Range> RangeBelow(const std::optional<JsonValue>& value,
 void WritePosition(JsonWriter& json, const Position& position);
 void WriteRange(JsonWriter& json, const Range& range);
 
-// `result` is JSON.
+// Return the text of a message to the client. `id`, `result` and `params` are
+// JSON.
 std::string Response(std::string_view id, std::string_view result);
 std::string ErrorResponse(std::string_view id, ErrorCode code,
                           std::string_view message);
 std::string Notification(std::string_view method, std::string_view params);
 
-// The protocol's JSON of what `write(JsonWriter&)` writes.
+// Returns the JSON text that `write(JsonWriter&)` writes, without spaces and
+// line breaks.
 template <class Write>
 std::string Json(const Write& write) {
   return TextOf([&](Sink& out) {

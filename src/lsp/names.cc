@@ -1,6 +1,7 @@
-// Walks the tree of a file by its keys. A name in a spec is looked up in the
-// order of the resolver (resolve/resolve.cc): registered names, built-in
-// logical axes, axis rules, and else mesh axes:
+// Finds the uses of names in a file. The keys of the YAML tree show where names
+// may be. A name in a spec can have several meanings, which are tried in the
+// order of the resolver (resolve/resolve.cc): registered name, built-in logical
+// axis, axis rule, mesh axis:
 //
 //   {match: 'q$', spec: [BATCH, tp]}, BATCH built in
 //     ->  a pattern, a logical axis, a mesh axis
@@ -87,7 +88,8 @@ class NameReader {
       ++begin;
       --end;
     }
-    // A name that is written with escapes has no place of its own.
+    // A name that is written with escapes ("\x74p") is skipped: its range in
+    // the text does not contain the name, so it could not be replaced.
     const bool written = text_.substr(begin, end - begin) == node.text;
     if (!written && kind != NameKind::kPattern) return;
     const bool token =
@@ -107,7 +109,7 @@ class NameReader {
     return registered_.contains(CanonicalToken(name));
   }
 
-  // A name, or lists of names, in a spec.
+  // Reads a part of a spec: a name, or a list of names or lists.
   void ReadSpec(const YamlNode& node) {
     for (const YamlNode& item : node.items) ReadSpec(item);
     if (!node.IsScalar() || node.text == "_") return;
@@ -166,7 +168,7 @@ class NameReader {
     }
   }
 
-  // The complete spec of a rule or of a mode: a bundle or a list.
+  // Reads the complete spec of a rule or of a mode: a bundle or a list.
   void ReadSource(const YamlNode& node) {
     if (node.IsScalar()) return Add(NameKind::kBundle, node);
     ReadSpec(node);
@@ -199,7 +201,8 @@ class NameReader {
     }
   }
 
-  // Settings of operations at any depth.
+  // Reads settings of attention operations, in which `sequence_axis` may be at
+  // any depth.
   void ReadSettings(const YamlNode& node) {
     for (const YamlMember& member : node.members) {
       if (member.key.text == "sequence_axis") {
@@ -262,7 +265,7 @@ RegisteredNames RegisteredIn(std::span<const NameScope> scopes) {
 }
 
 std::optional<size_t> DashOf(const YamlNode& item, std::string_view text) {
-  // A missing value has the place of its dash.
+  // The range of an item without a value is that of its dash.
   if (item.begin < text.size() && text[item.begin] == '-' && item.IsNull()) {
     return item.begin;
   }

@@ -1,4 +1,4 @@
-// The names in rules, mesh and project files, and what each one refers to.
+// Finds the names in rules, mesh and project files, and the meaning of each.
 #ifndef SHARDC_LSP_NAMES_H_
 #define SHARDC_LSP_NAMES_H_
 
@@ -34,7 +34,7 @@ struct NameUse {
   size_t end = 0;
   bool definition = false;
 
-  // Whether both refer to the same thing.
+  // Returns whether both refer to the same thing.
   bool Refers(const NameUse& other) const {
     return kind == other.kind && name == other.name;
   }
@@ -43,19 +43,19 @@ struct NameUse {
 // Names that `register` defines, in the form of CanonicalToken (parse).
 using RegisteredNames = std::set<std::string, std::less<>>;
 
-// The names that the rules files of these scopes register.
+// Returns the names that the rules files of these scopes register.
 RegisteredNames RegisteredIn(std::span<const NameScope> scopes);
 
 // Returns the uses of names in a file, in the order of the text. `registered`
-// are names that other files, read together with this one, register. In a
-// project file, only meshes of these `targets` are read; of all targets if
-// null.
+// are the names that are registered by the files which are read together with
+// this one. In a project file, only the meshes of `targets` are searched, or
+// those of all targets if it is null.
 std::vector<NameUse> NamesIn(const YamlDocument& document, FileKind kind,
                              const RegisteredNames& registered,
                              const std::set<std::string>* targets = nullptr);
 
-// Returns the tree of a file. If the file is not valid YAML, the entries that
-// are not are left out (lsp/recover.h); nullopt if the rest is not valid
+// Returns the tree of a file. If the file is not valid YAML, the tree lacks the
+// invalid entries (lsp/recover.h). Returns nullopt if the rest is not valid
 // either.
 std::optional<YamlDocument> TreeOf(const SourceRef& source);
 
@@ -63,11 +63,11 @@ std::optional<YamlDocument> TreeOf(const SourceRef& source);
 // offset, or an empty string if no target does.
 std::string TargetNameAt(const YamlDocument& project, size_t offset);
 
-// The offset of the dash before an item of a list in block style, or nullopt if
-// the list is written in brackets.
+// Returns the offset of the dash before an item of a list in block style;
+// nullopt if the list is written in brackets.
 std::optional<size_t> DashOf(const YamlNode& item, std::string_view text);
 
-// The value of a key of a mapping; null if there is none.
+// Returns the value of a key in a mapping; null if there is none.
 const YamlNode* Member(const YamlNode& map, std::string_view key);
 
 }  // namespace shardc::lsp

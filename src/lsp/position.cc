@@ -1,5 +1,6 @@
-// Texts are UTF-8. The protocol counts columns in UTF-16 code units unless
-// client and server agree on another unit:
+// Converts between offsets in a text, which is UTF-8, and positions of the
+// protocol, whose columns are counted in UTF-16 code units unless client and
+// server agree on another unit:
 //
 //   "a\n\U0001F600b", offset of `b`  ->  line 1, character 2 (utf-8: 4)
 #include "lsp/position.h"
@@ -24,7 +25,8 @@ struct Units {
   int64_t units = 1;
 };
 
-// The size of the character at `at`; an invalid byte counts as one character.
+// Returns the size of the character at `at`, in bytes and in units of the
+// encoding. An invalid byte counts as one character.
 Units UnitsAt(std::string_view text, size_t at, Encoding encoding) {
   const CodePoint point = DecodeUtf8(text, at);
   if (point.length == 0) return {};
@@ -103,7 +105,8 @@ size_t Lines::OffsetOf(Position position, Encoding encoding) const {
 Position Lines::PositionOf(size_t offset, Encoding encoding) const {
   offset = std::min(offset, text_.size());
   const size_t line = LineOf(offset);
-  // No position is between \r and \n.
+  // An offset inside a line break counts as the end of the line, because no
+  // position is between \r and \n.
   const size_t to = std::min(offset, End(line));
   Position out{static_cast<int64_t>(line), 0};
   for (size_t at = starts_[line]; at < to;) {

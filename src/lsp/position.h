@@ -41,9 +41,9 @@ class Lines {
  public:
   explicit Lines(std::string_view text);  // must outlive this object
 
-  // A position past the end of a line is the line's end; past the last line,
-  // the end of the text. A position inside a character is the start of the
-  // character.
+  // Returns the offset of a position. One past the end of a line counts as the
+  // line's end, one past the last line as the end of the text, and one inside a
+  // character as the start of the character.
   size_t OffsetOf(Position position, Encoding encoding) const;
   Position PositionOf(size_t offset, Encoding encoding) const;
   Range RangeOf(size_t begin, size_t end, Encoding encoding) const {

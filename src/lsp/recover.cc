@@ -1,8 +1,9 @@
-// An entry is an item of `rules` or `extends`, a member of `bundles`,
-// `register`, `axes` or `policy`, or else a key at the top of the file. In a
-// file that is YAML the tree shows which entry contains an error. In one that
-// is not, lines and their indentation divide the file, and every entry that is
-// not YAML by itself is left out:
+// Finds and removes the entries of a rules file that have errors. An entry is
+// an item of `rules` or `extends`, a member of `bundles`, `register`, `axes` or
+// `policy`, or any other key at the top of the file. If the file is valid YAML,
+// its tree shows which entry contains an error. Otherwise the file is divided
+// into entries by its lines and their indentation, and each entry that is not
+// valid YAML by itself is removed:
 //
 //   rules:
 //     - match: 'q_proj       the quote is not closed: blanked
@@ -43,7 +44,8 @@ void Blank(std::string& text, size_t begin, size_t end) {
   }
 }
 
-// Returns the end of the comma after an item of a list in brackets.
+// Returns the end of the comma that follows an item or member in brackets or
+// braces; `at` if none follows.
 size_t CommaAfter(string_view text, size_t at) {
   const size_t next = text.find_first_not_of(" \t\r\n", at);
   return next != text.npos && text[next] == ',' ? next + 1 : at;
@@ -95,7 +97,7 @@ Span EntryAt(const YamlNode& root, string_view text, size_t offset) {
   return {};
 }
 
-// Entries of a text that is not YAML.
+// The entries of a text that is not valid YAML, found by indentation.
 class LineEntries {
  public:
   explicit LineEntries(string_view text) : text_(text), lines_(text) {
@@ -130,8 +132,8 @@ class LineEntries {
     return end != line.npos && end > 0 && line[end] == ':';
   }
 
-  // Ends the entry, and at a top-level key the block, that is open before a
-  // line.
+  // Ends the open entry before a line, and if the line is a key at the top of
+  // the file, the open block too.
   void Close(size_t line) {
     const size_t end = lines_.Begin(line);
     if (!entries_.empty())
@@ -155,7 +157,8 @@ SourceRef Only(const Source& source, const Span& part) {
   return MakeSource(source.name(), std::move(text));
 }
 
-// Whether an error is at an alias (`*name`) that refers to nothing before it.
+// Returns whether an error is at an alias (`*name`) that refers to nothing
+// before it.
 bool IsAtAlias(const Finding& error) {
   return error.place.HasPosition() &&
          error.place.source->text().substr(error.place.begin).starts_with('*');
@@ -174,9 +177,9 @@ bool IsYamlAlone(const Source& source, const Span& part) {
          std::all_of(findings.all().begin(), findings.all().end(), IsAtAlias);
 }
 
-// Blanks the entries that are not YAML. The error that the parser reports for
-// the full text stands for the first of these entries; the errors of the other
-// entries are added to `errors`.
+// Replaces the entries that are not valid YAML by blanks. The parser has
+// reported an error for the full text, which is that of the first such entry,
+// so only the errors of the other entries are added to `errors`.
 std::optional<Blanked> BlankLines(const SourceRef& source) {
   Blanked out;
   out.text = source->text();
@@ -192,7 +195,8 @@ std::optional<Blanked> BlankLines(const SourceRef& source) {
   if (IsYaml(left)) return out;
   for (const Span& block : lines.blocks()) {
     if (IsYaml(Only(*left, block))) continue;
-    // Without rules, no findings about other entries could be reported.
+    // Give up if the block of rules itself would have to be removed: without
+    // rules, nothing could be checked.
     if (left->text().substr(block.begin).starts_with("rules:")) {
       return std::nullopt;
     }

@@ -42,16 +42,17 @@ class Recovery {
 
   // The texts for the next reading.
   const FileTexts& texts() const { return texts_; }
-  // Whether an entry is left out.
+  // Returns whether an entry is left out.
   bool any() const { return !originals_.empty(); }
 
   // Leaves out the entries of rules files that contain the errors among these
-  // findings, which are kept. Returns false, and keeps nothing, if there is no
-  // such entry. `others` are files that are no rules files.
+  // findings, and stores these errors for Finish(). Returns false, and changes
+  // nothing, if there is no such entry. `others` are the files that are no
+  // rules files.
   bool LeaveOut(const Findings& findings, const std::set<std::string>& others);
 
-  // Adds the errors of the earlier readings, and moves all places to the files
-  // as they are.
+  // Adds the errors of the earlier readings. Sets all places to the original
+  // sources in place of the blanked ones.
   void Finish(Findings& findings) const;
 
  private:

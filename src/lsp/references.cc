@@ -1,6 +1,7 @@
-// Starts from the targets that read the document, and adds the targets that
-// read one of their rules or mesh files, until there are no more: what they
-// share has one meaning for all of them.
+// Finds all uses of a name. Targets that share a file of rules, mesh or
+// settings give the names in it the same meaning. The search therefore starts
+// from the targets that read the document and adds the targets that share such
+// a file with one of them, until there are no more.
 //
 //   rename `tp` in mesh.yaml, which targets a and b read
 //     ->  edits of mesh.yaml and of the rules files of a and b
@@ -50,7 +51,8 @@ class NameSearch {
       });
     }
     AddFilesOfScopes();
-    // Stops when the targets that read the files add no file.
+    // Add the targets that read the files found so far, and their files, until
+    // no file is added.
     for (size_t before = 0; before < files_.size();) {
       before = files_.size();
       std::set<FileId> shared;
@@ -72,11 +74,11 @@ class NameSearch {
   }
 
   const std::optional<NameUse>& wanted() const { return wanted_; }
-  // The document is the first.
+  // The names in each file. The first entry is the document.
   const std::vector<FileNames>& names() const { return names_; }
   const std::vector<FileNames>& packs() const { return packs_; }
   const std::vector<NameScope>& scopes() const { return scopes_; }
-  // A file that is not YAML, if there is one.
+  // The name of a file that could not be read as YAML; empty if there is none.
   const std::string& unread() const { return unread_; }
 
   // Returns whether shardc, a rules file or a mesh among the files read gives
@@ -170,7 +172,8 @@ class NameSearch {
   std::optional<NameUse> wanted_;
 };
 
-// The axis rules with `to` in place of the axis `from`, where they are given.
+// Returns the axis rules with the mesh axis `from` replaced by `to`. Rules that
+// have their default value do not change.
 AxisRules Renamed(const AxisRules& axes, const std::string& from,
                   const std::string& to) {
   AxisRules out = axes;
@@ -200,7 +203,8 @@ std::string Code(std::string_view text) {
   return "`" + std::string(text) + "`";
 }
 
-// Why the name at the cursor cannot be renamed; empty if it can.
+// Returns the reason why the name at the cursor cannot be renamed; empty if it
+// can.
 std::string Refusal(const NameSearch& search) {
   const NameUse& name = *search.wanted();
   if (name.kind == NameKind::kLogicalAxis || name.kind == NameKind::kAxisRule) {
@@ -240,7 +244,7 @@ std::string Refusal(const NameSearch& search) {
   return {};
 }
 
-// Why a text cannot be the new name; empty if it can.
+// Returns the reason why a text cannot be the new name; empty if it can.
 std::string Fault(const NameSearch& search, const std::string& to) {
   std::string fault = AxisNameFault(to);
   if (!fault.empty()) return "the new name " + Code(to) + " " + fault;
@@ -254,7 +258,8 @@ std::string Fault(const NameSearch& search, const std::string& to) {
   return {};
 }
 
-// A registered name may be written with underscores around it.
+// Returns the new name in the form of the old one: a registered name may be
+// written with underscores around it, `__NAME__`.
 std::string Written(std::string_view old, const std::string& to) {
   const bool long_form =
       old.size() > 4 && old.starts_with("__") && old.ends_with("__");

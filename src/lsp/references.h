@@ -20,10 +20,10 @@ struct Reference {
 };
 
 // Returns the uses of the name at an offset of the document. They are searched
-// in the rules files, the meshes and the settings of every target that reads
-// the document, and of every target that shares one of these files. Uses in
-// packs are not returned. The result is empty if there is no name at the
-// offset.
+// in the rules files, the mesh, the settings and the project file of every
+// target that reads the document, and of every target that shares one of these
+// files other than a project file. Uses in packs are not returned. The result
+// is empty if there is no name at the offset.
 std::vector<Reference> ReferencesAt(const Workspace& workspace,
                                     const Document& document, size_t offset);
 
@@ -32,7 +32,7 @@ struct RenamedFile {
   std::vector<TextEdit> edits;
 };
 
-// What renaming would change, or why it is refused.
+// The changes of a renaming, or the reason why it is refused.
 struct Renaming {
   std::string refusal;             // empty: it can be renamed
   Place name;                      // at the offset
@@ -40,10 +40,11 @@ struct Renaming {
 };
 
 // Renames a bundle, a registered logical axis or a mesh axis. With an empty
-// `to`, only checks whether the name can be renamed. Refused: names that shardc
-// or a pack defines, a new name that is not valid or already has a meaning, and
-// mesh axes that an axis rule has by default, as the rule would keep the old
-// one.
+// `to`, only checks whether the name can be renamed. Renaming is refused if the
+// name is shardc's own, if a pack uses it or no file defines it, if one of the
+// files is not valid YAML, if the new name is not valid or already has a
+// meaning, and if the name is a mesh axis that is the default of an axis rule,
+// because the rule would keep the old name.
 Renaming RenameAt(const Workspace& workspace, const Document& document,
                   size_t offset, const std::string& to);
 

@@ -1,5 +1,5 @@
-// Each function writes one result, from values that the requests computed; the
-// server decides when to send it:
+// Writes the results of requests as JSON. The values are computed elsewhere,
+// and the server sends the text:
 //
 //   hover of bytes 8 to 12 of line 3
 //     ->  {"contents": {"kind": "markdown", ...}, "range": {"start": ...}}
@@ -18,7 +18,7 @@
 namespace shardc::lsp {
 namespace {
 
-// The severity numbers of the protocol.
+// Returns the number of the protocol for a level.
 int SeverityOf(Level level) {
   switch (level) {
     case Level::kError:
@@ -162,8 +162,8 @@ class DiagnosticWriter {
   }
 
   Range RangeIn(const Place& place) {
-    // Without a position the lines are not needed: the file may be a manifest
-    // of megabytes.
+    // Do not index the lines of a file if the place has no position: the file
+    // may be a manifest of megabytes.
     if (!place.HasPosition()) return {};
     const auto at =
         lines_.try_emplace(place.source.get(), place.source->text()).first;

@@ -42,11 +42,13 @@ std::string DiagnosticsParams(const ResultForm& form, const std::string& name,
 // findings, which remove the findings that the editor shows.
 std::string NoDiagnosticsParams(const std::string& uri);
 
-// `lines` are those of the document of the request.
+// The result of `textDocument/hover`. `lines` are those of the request's
+// document.
 std::string HoverResult(const ResultForm& form, const Lines& lines,
                         const Hover& hover);
 
-// `offset` is that of the cursor, in bytes.
+// The result of `textDocument/completion`. `offset` is that of the cursor, in
+// bytes.
 std::string CompletionResult(const ResultForm& form, const Lines& lines,
                              const Completions& found, size_t offset);
 
@@ -66,10 +68,10 @@ struct FileEdits {
   std::vector<TextEdit> edits;
 };
 
-// A workspace edit.
+// The edits of several files, as the protocol's WorkspaceEdit.
 std::string WorkspaceEditResult(const ResultForm& form,
                                 const std::vector<FileEdits>& files);
-// Edits of the document of the request.
+// The edits of the request's document, as a list of TextEdit.
 std::string EditsResult(const ResultForm& form, const Lines& lines,
                         const std::vector<TextEdit>& edits);
 std::string RangeResult(const ResultForm& form, const Lines& lines,

@@ -1,6 +1,6 @@
-// Messages are handled one after the other, in order, so that a response uses
-// the texts at the time of its request. Edits only mark the texts as changed;
-// they are checked after a pause, or when a request needs the result:
+// Handles the messages of an editor one after the other, so that a response
+// uses the texts at the time of its request. An edit only marks its document as
+// changed. The check runs after a pause, or when a request needs its result:
 //
 //   didChange, didChange, hover  ->  one check, then the hover
 #include "lsp/server.h"
@@ -25,7 +25,8 @@ namespace {
 
 constexpr std::string_view kNull = "null";
 
-// Whether the requested kinds of code action include this one.
+// Returns whether the requested kinds of code action (`only`) include `kind`.
+// `unasked` is the result if the request names no kinds.
 bool Includes(const std::optional<JsonValue>& only, std::string_view kind,
               bool unasked) {
   if (!only || !only->IsArray()) return unasked;

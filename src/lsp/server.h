@@ -28,13 +28,13 @@ class Server {
   void Receive(std::string_view bytes);
   // Handles one message; returns false if none is complete.
   bool Step();
-  // Whether texts have changed since the last check.
+  // Returns whether texts have changed since the last check.
   bool HasEdits() const { return check_all_ || !changed_.empty(); }
   // Checks all open documents and publishes the findings.
   void CheckNow();
-  // The bytes to send; empty at the next call.
+  // Returns the bytes to send to the client and removes them from the server.
   std::string TakeOutput();
-  // Set when the client has sent `exit`.
+  // The exit status; nullopt until the client has sent `exit`.
   std::optional<int> exit_status() const { return exit_; }
   // The exit status if the client closed the stream: 0 after a `shutdown`
   // request, else 1.
@@ -72,7 +72,8 @@ class Server {
   ResultForm Form() const;
 
   const Document* DocumentOf(const Message& message);
-  // The request's position as an offset, or sets the error.
+  // Returns the request's position as an offset. If it has none, returns
+  // nullopt and sets `error_`.
   std::optional<size_t> OffsetOf(const Lines& lines, const Message& message);
   struct Offsets {
     size_t begin = 0, end = 0;
@@ -89,7 +90,8 @@ class Server {
   Encoding encoding_ = Encoding::kUtf16;
   bool initialized_ = false;
   bool shutdown_ = false;
-  // What the next check covers: everything, or what reads these documents.
+  // The next check covers everything if `check_all_`, else the projects that
+  // read the `changed_` documents.
   bool check_all_ = false;
   std::set<std::string> changed_;  // uris
   bool can_watch_ = false;

@@ -1,5 +1,5 @@
-// A token is a use of a name (lsp/names.h) or a pattern. Its numbers are
-// relative to the token before it:
+// Computes semantic tokens. A token is a use of a name (lsp/names.h) or a
+// pattern. Its line and column are relative to the token before it:
 //
 //   line 2: `spec: [BATCH, tp]` after a token on line 1
 //     ->  1 7 5 (enum member, built in)  0 7 2 (variable)
@@ -60,7 +60,7 @@ std::vector<int64_t> SemanticTokensOf(const Workspace& workspace,
   Position last;
   for (const NameUse& use : NamesIn(*tree, kind, registered)) {
     const Range range = lines.RangeOf(use.begin, use.end, encoding);
-    // The protocol's tokens are within a line.
+    // Skip a pattern over several lines: a token must be within one line.
     if (range.start.line != range.end.line) continue;
     const int64_t line = range.start.line - last.line;
     out.insert(out.end(), {line,

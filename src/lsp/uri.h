@@ -8,9 +8,10 @@
 
 namespace shardc::lsp {
 
-// "/a b" for "file:///a%20b"; nullopt if it is not a file on this machine.
+// Returns "/a b" for "file:///a%20b"; nullopt if the URI is not that of a file
+// on this machine.
 std::optional<std::string> PathOfUri(std::string_view uri);
-// The path is made absolute.
+// Returns the URI of a path. A relative path is made absolute first.
 std::string UriOfPath(const std::string& path);
 
 }  // namespace shardc::lsp

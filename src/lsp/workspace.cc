@@ -1,9 +1,9 @@
-// A check covers everything that is open: the project of each document (the
-// nearest upwards), and each document that no project reads. After an edit only
-// the projects and documents that read the edited one are checked; opening,
-// closing, saving and changes on the disk check everything. The last plan that
-// a target compiled to is kept for names and completions while its files have
-// errors:
+// A full check covers the project of each open document (in its folder or the
+// nearest one above), and each open document that no project reads. It runs
+// when a document is opened, closed or saved, or a file changes on disk. After
+// an edit, only the projects and documents that read the edited one are
+// checked. The last plan to which a target compiled is kept, so that names and
+// completions work while its files have errors. Examples of full checks:
 //
 //   base.yaml is open and shardc.yaml in its folder reads it  ->  that project
 //   notes/rules.yaml, which no target names                   ->  on its own
@@ -59,7 +59,8 @@ FileKind Workspace::KindOf(const Document& document) const {
                             : at->second;
 }
 
-// Half-written rules may look like a mesh file, or like no file of shardc.
+// Returns the kind of a changed document. A rules file stays one, because half
+// of a rule may look like a mesh file or like no file of shardc.
 FileKind Workspace::NewKindOf(const Document& document) const {
   const FileKind kind = lsp::KindOf(document.name(), document.text);
   const FileKind before = KindOf(document);
@@ -161,8 +162,8 @@ void Workspace::ReportAll() {
   }
 }
 
-// Whether a document of shardc in this project is open. The targets define the
-// kind of documents whose text does not show it.
+// Returns whether a document of this project is open. Also sets the kinds of
+// documents whose text does not show their kind: the targets that name them do.
 bool Workspace::IsOpen(const CheckedProject& project) {
   bool open = false;
   for (const auto& [uri, document] : documents_.all()) {
@@ -183,7 +184,8 @@ bool Workspace::IsOpen(const CheckedProject& project) {
 
 void Workspace::Keep(const CheckedProject& project) {
   auto& kept = kept_[project.path];
-  // Without targets, the project itself could not be read.
+  // Forget the last plans of targets that the project no longer has. If it has
+  // no targets, it could not be read, and all plans are kept.
   if (!project.targets.empty()) {
     std::erase_if(kept, [&](const auto& one) {
       return std::none_of(project.targets.begin(), project.targets.end(),

@@ -21,8 +21,9 @@
 
 namespace shardc::lsp {
 
-// What the names in a document mean: in a target that reads the document, or in
-// the document alone, as of the last version that compiled.
+// The rules and the resolver that give the names in a document their meaning:
+// those of a target that reads the document, or of the document alone. They are
+// of the last version that compiled.
 struct NameScope {
   std::string target;                        // empty: no target
   std::shared_ptr<const Compiled> compiled;  // null: no target
@@ -51,11 +52,11 @@ class Workspace {
   // Findings by file (by the document's name if it is not a file).
   using FileFindings = std::map<std::string, std::vector<Finding>>;
   const FileFindings& found() const { return found_; }
-  // the texts of the last check
+  // The texts of the open documents, as of the last check.
   const FileTexts& texts() const { return texts_; }
 
-  // The number of documents and projects checked so far, for tests of the
-  // effort.
+  // The number of documents and projects checked so far. Tests use it to check
+  // that an edit does not check everything.
   int64_t checks() const { return checks_; }
 
   FileKind KindOf(const Document& document) const;
@@ -95,12 +96,12 @@ class Workspace {
   FileFindings found_;
   std::map<std::string, CheckedProject> projects_;  // by path
   std::map<std::string, LoneDocument> alone_;       // by uri
-  // Of each open document, by uri: the nearest project upwards, if there is
-  // one, and the projects that read the document.
+  // For each open document, by uri: the nearest project in its folder or above,
+  // if there is one, and the projects that read the document.
   std::map<std::string, std::optional<std::string>> nearest_;
   std::map<std::string, std::set<std::string>> readers_;
   int64_t checks_ = 0;
-  // By project and target: the last plan that the target compiled to.
+  // The last plan to which a target compiled, by project and target.
   std::map<std::string, std::map<std::string, LastPlan>> kept_;
   // Kinds of documents; a rules file keeps its kind while it is being typed.
   std::map<std::string, FileKind> kinds_;  // by uri

@@ -1,6 +1,7 @@
-// The automaton of Aho and Corasick (Efficient string matching, 1975): a tree
-// of all literals, in which each node knows the longest suffix of its text that
-// is a node as well. With `attn` and `tn/k`, after `attn` comes `/`:
+// The automaton of Aho and Corasick (Efficient string matching, 1975) is a tree
+// of all literals. Each node stands for a text and has a link to the longest
+// suffix of its text that is a node as well. With the literals `attn` and
+// `tn/k`, the text `attn/` is read so:
 //
 //   attn  --/-->  no edge; its suffix `tn`  --/-->  tn/
 //
@@ -34,7 +35,8 @@ LiteralFinder::LiteralFinder(std::span<const std::string> literals)
     }
     nodes_[at].literal = static_cast<uint32_t>(i);
   }
-  // A node's suffixes are shorter, so they are completed before it.
+  // A node's link depends on the links of shorter nodes, so nodes are completed
+  // in the order of their length.
   std::stable_sort(
       steps.begin(), steps.end(),
       [](const Step& a, const Step& b) { return a.depth < b.depth; });

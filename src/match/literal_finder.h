@@ -13,7 +13,7 @@ namespace shardc {
 
 class LiteralFinder {
  public:
-  // `literals` are distinct and not empty.
+  // `literals` must be distinct and not empty.
   explicit LiteralFinder(std::span<const std::string> literals);
 
   // Appends to `out` the indices of the literals that occur in `text`. A
@@ -24,7 +24,7 @@ class LiteralFinder {
   static constexpr uint32_t kRoot = 0;
   static constexpr uint32_t kNoLiteral = UINT32_MAX;
   struct Node {
-    uint32_t literal = kNoLiteral;  // that ends here
+    uint32_t literal = kNoLiteral;  // the literal that ends here
     uint32_t shorter = kRoot;       // the longest suffix that is a node
     uint32_t ending = kRoot;  // the longest suffix at which a literal ends
   };

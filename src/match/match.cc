@@ -1,6 +1,6 @@
-// Patterns are checked and compiled one by one. RE2 limits the memory of a
-// single expression, so the total of a long list is limited here. name_scan.cc
-// matches names against all of them at once.
+// Checks and compiles the patterns of a list one by one. RE2 limits the memory
+// of a single expression, so the total of a long list is limited here. Matching
+// names against all patterns at once is in name_scan.cc.
 #include "match/match.h"
 
 #include <re2/re2.h>
@@ -17,12 +17,14 @@
 namespace shardc {
 namespace {
 
-// 8 MiB is RE2's own default for one expression. The total allows a few
-// thousand ordinary patterns (about 100 instructions each).
+// The limits on patterns: bytes of memory for one expression (8 MiB is RE2's
+// default), RE2 instructions of all together (ordinary patterns have about 100
+// each), and their number.
 constexpr int64_t kPatternBytes = int64_t{8} << 20;
 constexpr int64_t kTotalInstructions = 2'000'000;
 constexpr size_t kMaxPatterns = 100'000;
-// RE2's compile time is quadratic in the length if parts are optional.
+// The limit on the length of a pattern: RE2's compile time is quadratic in it
+// if parts are optional.
 constexpr size_t kMaxPatternBytes = 32'768;
 
 RE2::Options PatternOptions() {
@@ -32,7 +34,7 @@ RE2::Options PatternOptions() {
   return options;
 }
 
-// Whether the pattern may have a `|` outside all groups.
+// Returns whether the pattern may have a `|` outside all groups.
 bool MayBeAlternatives(std::string_view pattern) {
   if (pattern.find('|') == pattern.npos) return false;
   // A class may contain parentheses, which are literal there.
@@ -52,7 +54,7 @@ bool IsWordCharacter(char c) {
          (c >= '0' && c <= '9') || c == '_';
 }
 
-// The literal text that every match begins with, or a prefix of it.
+// Returns a literal text with which every match begins; empty if none is known.
 //   mlp\.experts\.(\d+)  ->  mlp.experts.     ab*(c)  ->  a     (a)b  ->  none
 std::string LiteralBegin(std::string_view pattern) {
   std::string out;
@@ -234,8 +236,9 @@ std::optional<std::string_view> Regex::Group1(std::string_view text) const {
   };
   const std::string_view begin = state_->begin;
   bool any = begin.empty() && matches(0, RE2::UNANCHORED);
-  // The leftmost match begins at the first occurrence of the literal text at
-  // which the pattern matches. RE2 alone would search three times.
+  // Try only the positions at which every match must begin (LiteralBegin). That
+  // is faster than RE2's own search, which reads the text up to three times to
+  // find the position of a group.
   for (size_t at = begin.empty() ? text.npos : text.find(begin);
        !any && at != text.npos; at = text.find(begin, at + 1)) {
     any = matches(at, RE2::ANCHOR_START);

@@ -48,7 +48,8 @@ struct Matches {
   }
 };
 
-// The implementation of matching; both give the same result.
+// The implementation of matching. Both give the same result; tests compare
+// them.
 enum class Engine : uint8_t { kAutomaton, kRe2 };
 
 struct MatchOptions {
@@ -58,18 +59,19 @@ struct MatchOptions {
 
 class Matcher {
  public:
-  // Findings: regex-syntax (RE2's reason, the position in the pattern, a
-  // rewrite for look-around and back-references), regex-limit (one pattern
-  // or all together too large), regex-semantic.
+  // Returns nullopt after findings: regex-syntax (with RE2's reason, the
+  // position in the pattern and a rewrite for look-around and back-references),
+  // regex-limit (one pattern or all together are too large), regex-semantic.
   static std::optional<Matcher> Compile(std::span<const Pattern> patterns,
                                         Findings& findings);
   ~Matcher();
   Matcher(Matcher&&) noexcept;
   Matcher& operator=(Matcher&&) noexcept;
 
-  // `separator` is the separator of the names (0: none). For a pattern that is
-  // written with the other separator, it is replaced in the names before
-  // matching. The result does not depend on the number of threads.
+  // Matches all names. `separator` is that of the names (0: none). A pattern
+  // that is written with another separator is matched against names in which
+  // the separator is replaced. The result does not depend on the number of
+  // threads.
   Matches Match(std::span<const std::string_view> names, char separator,
                 const MatchOptions& options = {}) const;
 
@@ -77,12 +79,13 @@ class Matcher {
   std::string_view text(size_t index) const;
   char separator(size_t index) const;
 
-  // The range of `name` that pattern `index` matches, or nothing.
+  // Returns the range [begin, end) of `name` that pattern `index` matches, or
+  // nullopt.
   std::optional<std::pair<size_t, size_t>> Find(size_t index,
                                                 std::string_view name,
                                                 char separator) const;
-  // Returns the full name that `rewrite` (with \0..\9 for groups) makes of the
-  // match of pattern `index`, in `name`'s own separator. Returns nullopt if the
+  // Returns `rewrite` with \0 to \9 replaced by the groups of pattern `index`
+  // in its match of `name`, in the separator of `name`. Returns nullopt if the
   // pattern does not match or lacks a group.
   std::optional<std::string> Rewrite(size_t index, std::string_view name,
                                      char separator,
@@ -104,7 +107,7 @@ class Regex {
   Regex(Regex&&) noexcept;
   Regex& operator=(Regex&&) noexcept;
   bool Found(std::string_view text) const;
-  // First capturing group of the first match.
+  // Returns the first capturing group of the leftmost match.
   std::optional<std::string_view> Group1(std::string_view text) const;
   int groups() const;
 

@@ -1,20 +1,23 @@
-// Names are split into one run for each thread. Each thread numbers the sets of
-// matching patterns in its own order; then the sets are renumbered in the order
-// of the first name that has each, so that the result does not depend on
+// Matches many names by several threads. The names are divided into one run for
+// each thread. A thread numbers the sets of matching patterns as it finds them.
+// Afterwards the sets of all threads are renumbered in the order of the first
+// name that has each, so that the result does not depend on the number of
 // threads:
 //
 //   thread 0:  0 0 1   {0: attn; 1: attn, .*}
 //   thread 1:  0 1 1   {0: .*;   1: attn}
 //   together:  0 0 1 2 0 0
 //
-// Patterns that the automaton does not support are matched by RE2 as well, and
-// names that it does not support by RE2 alone. If the automaton is given up,
-// because nearly every name needs new and large states, a set of all patterns
-// would be as slow: the names left are matched by RE2 pattern by pattern, after
-// a filter. The automaton is faster for any
-// number of names: one name of a model with 12, 100 and 1,000 rules takes 0.05,
-// 0.26 and 2.6 ms (RE2::Set: 0.07, 0.8 and 6.9 ms, with building), and many
-// names take a third to an eighth of RE2::Set's time.
+// A pattern that the automaton does not support is matched by RE2, and a name
+// that it does not support is matched by RE2 against all patterns. The
+// automaton is given up if nearly every name needs new and large states.
+// RE2::Set would be slow for the same reason, so RE2 then matches the remaining
+// names pattern by pattern, after a filter (pattern_filter.h).
+//
+// The automaton is faster than RE2::Set for any number of names: one name of a
+// model with 12, 100 and 1,000 rules takes 0.05, 0.26 and 2.6 ms (RE2::Set:
+// 0.07, 0.8 and 6.9 ms, with building), and many names take a third to an
+// eighth of RE2::Set's time.
 #include "match/name_scan.h"
 
 #include <re2/re2.h>
@@ -30,7 +33,8 @@
 namespace shardc {
 namespace {
 
-// Fewer names than this for a thread cost less than starting it.
+// The number of names for which a thread is started: matching fewer takes less
+// time than starting one.
 constexpr size_t kNamesPerThread = 4096;
 // Bytes for the states of all threads together, and the least for one thread.
 constexpr size_t kStateBytes = size_t{64} << 20;
@@ -40,7 +44,7 @@ struct Tables {
   std::optional<Nfa> nfa;  // nothing: RE2 matches all patterns
   std::optional<Re2Finder>
       outside;  // patterns that the automaton does not support
-  // All patterns, for names that are left when the automaton is given up.
+  // All patterns, for the names that remain when the automaton is given up.
   std::optional<Re2Finder> filtered;
 };
 
@@ -65,7 +69,7 @@ Tables MakeTables(std::span<const CompiledPattern> patterns, char separator,
   return tables;
 }
 
-// The matching of one thread's names.
+// Matches the names of one thread.
 class Worker {
  public:
   Worker(const Tables& tables, const Re2Finder& all,
@@ -99,7 +103,8 @@ class Worker {
     return sets_.Number(found_);
   }
 
-  // For what the automaton has left of a name.
+  // Returns the finder for the patterns that remain to be matched: those that
+  // the automaton does not support, or all if it did not match the name.
   const Re2Finder& FinderFor(bool by_automaton) const {
     if (by_automaton) return *tables_.outside;
     const bool given_up = automaton_ && automaton_->given_up();

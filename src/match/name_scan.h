@@ -10,7 +10,8 @@
 
 namespace shardc {
 
-// `all` must be made of all `patterns`.
+// Returns the patterns that match each name. `all` must be made of all
+// `patterns`.
 Matches ScanNames(std::span<const CompiledPattern> patterns,
                   const Re2Finder& all, std::span<const std::string_view> names,
                   char separator, const MatchOptions& options);

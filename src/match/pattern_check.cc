@@ -1,11 +1,13 @@
-// RE2 reports the error and the text where it occurs, but no rewrite. The
-// spelling is looked up in a table of what Python's `re` supports and RE2 does
-// not, longest first, and the finding points at it:
+// Explains why RE2 refuses a pattern. RE2 reports the error and the text where
+// it occurs, but no rewrite. If RE2 does not know a group or an escape, the
+// pattern is searched for features that Python's `re` or other engines have and
+// RE2 lacks, a spelling before its own prefixes, and the finding points at the
+// feature:
 //
 //   `a(?=/b)`  ->  look-ahead is not part of RE2 at position 2 (`(?=`),
 //                  help: `a(?=/b)` becomes `a/b`
 //
-// Other errors keep RE2's own message.
+// Other errors keep RE2's own message, some with help.
 #include "match/pattern_check.h"
 
 #include <re2/re2.h>
@@ -26,7 +28,7 @@ struct Lacking {
   std::string_view help;
 };
 
-// What Python's `re` supports and RE2 does not, longest spelling first.
+// The features that Python's `re` has and RE2 lacks, longest spelling first.
 constexpr std::array kLacking = {
     Lacking{"(?<=", "look-behind is not part of RE2",
             "write the text before as part of the pattern: `(?<=a/)b` becomes "
@@ -54,7 +56,8 @@ constexpr std::array kLacking = {
             "spell the alternatives out, one rule each"},
 };
 
-// A back-reference is an escaped digit other than 0.
+// Returns the position of the first back-reference: an escaped digit other than
+// 0.
 size_t FindBackReference(std::string_view pattern) {
   for (size_t i = 0; i + 1 < pattern.size(); ++i) {
     if (pattern[i] != '\\') continue;
@@ -94,8 +97,9 @@ Place Inside(const Place& place, std::string_view pattern, size_t begin,
   return place;
 }
 
-// RE2 reports `{1001}` and the `{1000}` of `(.{1000}){1000}` in the same way:
-// the first is no valid repetition, the second is valid but too large in total.
+// Returns whether a repetition is invalid in itself, such as `{1001}`. RE2
+// reports the same error for `(.{1000}){1000}`, in which each repetition is
+// valid but the total is too large.
 bool IsBadRepetition(std::string_view argument) {
   std::vector<int> numbers;
   for (size_t at = 0; at < argument.size();) {

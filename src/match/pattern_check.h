@@ -1,5 +1,6 @@
-// Why RE2 refuses a pattern: RE2's reason, the position in the pattern, and a
-// rewrite for what Python's `re` supports and RE2 does not.
+// Explains why RE2 refuses a pattern: RE2's reason, the position in the
+// pattern, and a rewrite if it uses a feature that Python's `re` has and RE2
+// lacks.
 #ifndef SHARDC_MATCH_PATTERN_CHECK_H_
 #define SHARDC_MATCH_PATTERN_CHECK_H_
 
@@ -23,13 +24,13 @@ struct PatternFault {
   size_t end = 0;
 };
 
-// Explains the refusal of a pattern by RE2 with `error` about the text
-// `argument`.
+// Returns the explanation. RE2 has reported the text `error` about `argument`,
+// a part of the pattern.
 PatternFault ExplainFault(std::string_view pattern, std::string_view error,
                           std::string_view argument);
 
-// Whether `re`, compiled from `pattern`, can be used; if not, a finding at the
-// position inside the pattern.
+// Returns whether `re`, which was compiled from `pattern`, can be used. If not,
+// adds a finding at the position inside the pattern.
 bool CheckPattern(const re2::RE2& re, const Pattern& pattern,
                   Findings& findings);
 

@@ -1,16 +1,17 @@
-// One automaton for all patterns is no gain where many of them are under way at
-// once: after `block`, each of a thousand patterns `(block|blick_N).*N$` waits
-// for an N of its own, and every byte of a name makes a state of a thousand
-// nodes that no other name needs. Here a pattern is matched by itself, but only
-// against names that have the texts without which it cannot match:
+// Matches patterns one by one, but only against names that contain the texts
+// without which a pattern cannot match. This is for lists for which one
+// automaton of all patterns is slow: after `block`, each of a thousand patterns
+// `(block|blick_N).*N$` has active nodes that wait for its own N, so every byte
+// of a name makes a state of a thousand nodes, which no other name needs.
 //
 //   pattern                 required                      name block_17/kernel
 //   (block|blick_17).*17$   (block or blick_17) and 17    matched by RE2
 //   (block|blick_23).*23$   (block or blick_23) and 23    left out
 //
-// All texts are found in one pass over a name. A pattern is looked at if the
-// name has the rarest of its texts, the one that the fewest patterns require:
-// `block` is in every name, and would lead to every pattern.
+// All texts are found in one pass over a name. Each pattern is listed under one
+// of its texts only, the one that the fewest patterns require, and is looked at
+// if the name has that text. `block` is in every name, so a pattern that is
+// listed under it would be looked at for every name.
 #include "match/pattern_filter.h"
 
 #include <re2/re2.h>
@@ -27,13 +28,13 @@
 namespace shardc {
 namespace {
 
-// RE2 keeps the states of each pattern's automaton. The total is divided among
-// the patterns; with less than the minimum many would not compile.
+// RE2 stores states for each pattern. The total limit on their bytes is divided
+// among the patterns; with less than the minimum many would not compile.
 constexpr int64_t kAllBytes = int64_t{256} << 20;
 constexpr int64_t kLeastBytes = int64_t{128} << 10;
 
-// `pattern` with its share of the memory, or `pattern` itself if that is too
-// little for it.
+// Returns `pattern`, compiled again with its share of the memory, or `pattern`
+// itself if it does not compile with that.
 std::shared_ptr<const RE2> WithShare(const std::shared_ptr<const RE2>& pattern,
                                      size_t patterns) {
   RE2::Options options = pattern->options();
@@ -47,7 +48,7 @@ std::shared_ptr<const RE2> WithShare(const std::shared_ptr<const RE2>& pattern,
 }  // namespace
 
 struct PatternFilter::State {
-  // Texts by their number, one of which a name must have.
+  // Numbers of texts; a name must contain at least one of these texts.
   using AnyOf = std::vector<uint32_t>;
 
   void AddTexts(std::span<const std::shared_ptr<const RE2>> patterns);
@@ -59,8 +60,8 @@ struct PatternFilter::State {
   std::vector<std::shared_ptr<const RE2>> patterns;
   std::vector<std::vector<AnyOf>> required;  // by pattern
   std::vector<std::string> texts;
-  std::vector<std::vector<uint32_t>> by_text;  // the patterns that it leads to
-  std::vector<uint32_t> always;  // patterns of which nothing is required
+  std::vector<std::vector<uint32_t>> by_text;  // the patterns listed under it
+  std::vector<uint32_t> always;  // patterns without a required text
   std::optional<LiteralFinder> finder;
 };
 
@@ -91,8 +92,9 @@ void PatternFilter::State::FindKeys() {
       for (const uint32_t text : any) ++used[text];
     }
   }
-  // The patterns that the most common of the texts leads to, and then the
-  // shortest length: short texts are in many names.
+  // The cost of listing a pattern under these texts: the number of patterns
+  // that require the most common of them. Among equal costs, longer texts are
+  // better, because short ones are in many names.
   const auto cost = [&](const AnyOf& any) {
     std::pair<size_t, size_t> out{0, 0};
     size_t least = SIZE_MAX;
@@ -163,7 +165,7 @@ void PatternFilter::Find(std::string_view text, Scratch& scratch,
       if (state.MayMatch(pattern, has)) state.AddIfFound(pattern, text, out);
     }
   }
-  // A pattern with alternatives may be reached by several texts.
+  // A pattern with alternatives may have been found by several texts.
   const auto own = out.begin() + static_cast<std::ptrdiff_t>(begin);
   std::sort(own, out.end());
   out.erase(std::unique(own, out.end()), out.end());

@@ -1,11 +1,11 @@
-// One RE2::Set per separator holds all patterns written for it. A set scan
-// reports every pattern found in the name in one pass over its bytes, in no
-// order.
-// Two properties of RE2::Set are handled here: with too little memory Match()
-// returns false as if nothing matched (only ErrorInfo shows the difference),
-// and Compile() may fail. In both cases patterns are matched one by one.
-// A set is slow where it needs new states for every name; pattern_filter.h is
-// for such patterns.
+// Matches names by RE2. There is one RE2::Set per separator, with all patterns
+// that are written for it. It finds all patterns that match a name in one pass
+// over the bytes, in no order.
+//
+// RE2::Set can fail in two ways: Compile() may fail, and with too little memory
+// Match() returns false as if nothing matched (only ErrorInfo shows the
+// difference). In both cases the patterns are matched one by one. A set is slow
+// if it needs new states for every name; pattern_filter.h is for such patterns.
 #include "match/re2_finder.h"
 
 #include <re2/re2.h>
@@ -126,7 +126,8 @@ void Re2Finder::Find(std::string_view name, char separator, Scratch& scratch,
   for (const Groups::Group& group : groups_->all) {
     const std::string_view text =
         Convert(name, separator, group.separator(), scratch.text);
-    // The text may be in scratch.text, which Find() does not use.
+    // `text` may be a view into scratch.text, which Group::Find does not
+    // change.
     group.Find({text.data(), text.size()}, scratch, out);
   }
 }

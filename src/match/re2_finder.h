@@ -23,20 +23,21 @@ struct CompiledPattern {
   char separator = 0;
 };
 
-// `name` with its own `separator` (0: none) replaced by `wanted`. A copy, if
-// one is needed, goes to `scratch`.
+// Returns `name` with its `separator` (0: none) replaced by `wanted`. If it has
+// to be changed, the result is a view into `scratch`.
 std::string_view Convert(std::string_view name, char separator, char wanted,
                          std::string& scratch);
 
 class Re2Finder {
  public:
   enum class Method : uint8_t {
-    kTogether,  // by one RE2::Set; those that do not compile so, one by one
+    kTogether,  // by one RE2::Set for each separator; one by one if it fails
     kFiltered,  // one by one, if the name has the texts that a pattern requires
   };
 
-  // Finds those of `patterns` that are in `numbers`. Cheap to make: the
-  // patterns are compiled when the first name is matched. Never fails.
+  // Makes a finder for those of `patterns` whose indices are in `numbers`. The
+  // constructor is cheap: the sets are compiled when the first name is matched.
+  // It never fails.
   Re2Finder(std::span<const CompiledPattern> patterns,
             std::span<const uint32_t> numbers,
             Method method = Method::kTogether);

@@ -1,6 +1,7 @@
-// Walks the sequence that the pattern is, and gathers the literal characters
-// that follow each other. Anything else ends the text; a choice of literal
-// texts requires one of them, and a repeated part what one repetition requires:
+// Finds the texts that a pattern requires. Consecutive literal characters of
+// the pattern are one required text. A choice of literal texts requires one of
+// them, and a part that is repeated at least once requires the texts of one
+// repetition. Any other part ends a text:
 //
 //   (block|blick_17).*17$   ->  (block or blick_17) and 17
 //   layers/\d+/(q|k)/(a)+   ->  `layers/`, `/`, (`q` or `k`), `/`, `a`
@@ -22,7 +23,7 @@ bool IsLiteral(const PatternTree& tree) {
   return tree.kind == TreeKind::kPoint && tree.point < kAsciiEnd;
 }
 
-// The one text that the tree matches, or nothing.
+// Returns the text if the tree matches exactly one text, else nullopt.
 std::optional<std::string> TextOf(const PatternTree& tree) {
   if (IsLiteral(tree)) return std::string(1, static_cast<char>(tree.point));
   if (tree.kind != TreeKind::kSequence) return std::nullopt;

@@ -8,12 +8,13 @@
 
 namespace shardc {
 
-// Every name that the pattern matches contains at least one of these texts.
-// They are not empty, and ASCII.
+// Alternatives: every name that the pattern matches contains at least one of
+// these texts, which are ASCII and not empty.
 using AnyOfTexts = std::vector<std::string>;
 
-// Returns what a pattern requires, all of it together: `(up|down)_.*kernel$`
-// requires `up` or `down`, and `kernel`. Empty if nothing is known.
+// Returns the requirements of a pattern, all of which a matching name fulfils:
+// `(up|down)_.*kernel$` requires (`up` or `down`) and `kernel`. Empty if
+// nothing is known.
 std::vector<AnyOfTexts> RequiredTexts(std::string_view pattern);
 
 }  // namespace shardc

@@ -1,6 +1,7 @@
-// `layers\.\d+\.(up|gate)` stands for the two texts `layers.?.up` and
-// `layers.?.gate`, where ? is the wild mark: groups multiply the texts, up to a
-// limit.
+// Expands a pattern to the texts that it stands for. `layers\.\d+\.(up|gate)`
+// stands for the two texts `layers.?.up` and `layers.?.gate`, where ? is the
+// mark for any text (kWild). Each group multiplies the number of texts by that
+// of its alternatives, up to a limit.
 #include "match/sketch.h"
 
 #include <algorithm>
@@ -11,8 +12,9 @@ namespace {
 
 using Texts = std::vector<std::string>;
 
-// Parses the part of RE2's syntax that sharding rules use by recursive descent.
-// Anything else becomes wild, so a sketch never excludes a name that matches.
+// Parses the part of RE2's syntax that sharding rules use, by recursive
+// descent. Any other syntax becomes kWild, so that the sketch still fits every
+// name that the pattern matches.
 class SketchParser {
  public:
   explicit SketchParser(std::string_view pattern) : text_(pattern) {}
@@ -188,8 +190,8 @@ Sketch SketchOf(std::string_view pattern) {
   return SketchParser(pattern).Run();
 }
 
-// Matches wildcards by two pointers: linear for one wild mark, quadratic in the
-// worst case, over parts of a few dozen bytes.
+// SketchFits matches wildcards by two pointers. The time is linear for one wild
+// mark and quadratic in the worst case, for texts of a few dozen bytes.
 bool IsLiteral(std::string_view text) {
   return text.find(Sketch::kWild) == std::string_view::npos &&
          text.find(Sketch::kAnyChar) == std::string_view::npos;

@@ -15,9 +15,10 @@ struct Sketch {
   static constexpr char kAnyChar = '\x02';  // an unescaped dot
   static constexpr size_t kLimit = 64;      // alternatives kept
 
-  // With kWild or kAnyChar in place of what is not literal.
+  // The texts, in which kWild or kAnyChar stands for each part that is not
+  // literal.
   std::vector<std::string> texts;
-  bool complete = true;       // false: more alternatives than the limit
+  bool complete = true;       // false: some are left out, by a limit
   bool begin_anchor = false;  // `^` at the start of the pattern
   bool end_anchor = false;    // `$` at its end
   bool catch_all = false;     // every alternative is wild
@@ -28,11 +29,11 @@ Sketch SketchOf(std::string_view pattern);
 // Returns whether a text of a sketch has no wild marks.
 bool IsLiteral(std::string_view text);
 
-// Whether `text` (with wild marks) matches all of `word`.
+// Returns whether `text` (with wild marks) matches all of `word`.
 bool SketchFits(std::string_view text, std::string_view word);
 
-// A sketch text split at a separator. Unescaped dots count as the separator if
-// it is a dot.
+// Returns a text of a sketch, divided at a separator. If the separator is a
+// dot, unescaped dots (kAnyChar) are separators too.
 std::vector<std::string> SketchSegments(std::string_view text, char separator);
 
 }  // namespace shardc

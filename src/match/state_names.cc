@@ -1,11 +1,11 @@
+// Finds optimizer states that a rule misses because its pattern is anchored.
 // The paths of the parameters that anchored patterns win are stored in a table,
-// without a leading `params/`. A name is a state if the table has the text
-// after one of its separators, with or without the last part:
+// without a leading `params/`. A name is a state if the text after one of its
+// separators is in the table, with or without its last part:
 //
 //   `^params/dense` wins params/dense/kernel, whose path is dense/kernel
-//   opt_state/0/mu/dense/kernel      ends in it; the pattern misses it
-//   opt_state/0/mu/dense/kernel/row  ends in it without the last part: a state
-//   too
+//   opt_state/0/mu/dense/kernel      ends in dense/kernel: a missed state
+//   opt_state/0/mu/dense/kernel/row  does without the last part: another one
 #include "match/state_names.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::string_view kParams = "params";
 
-// A parameter's path inside the collection that contains it.
+// Returns a parameter's path without a leading `params`.
 std::string_view Core(std::string_view name, char separator) {
   while (name.size() > kParams.size() && name.starts_with(kParams) &&
          name[kParams.size()] == separator) {
@@ -30,7 +30,8 @@ std::string_view Core(std::string_view name, char separator) {
 
 using Cores = std::unordered_map<std::string_view, uint32_t>;
 
-// The parameter whose path is a suffix of `text` after at least one other part.
+// Returns the parameter whose path is a suffix of `text`, after at least one
+// other part.
 std::optional<uint32_t> Embedded(const Cores& cores, std::string_view text,
                                  char separator) {
   for (size_t at = text.find(separator); at != std::string_view::npos;
@@ -41,7 +42,7 @@ std::optional<uint32_t> Embedded(const Cores& cores, std::string_view text,
   return std::nullopt;
 }
 
-// The pattern without a leading `(`, `(?:`, `(?P<n>` or `(?i)`.
+// Returns the pattern without a leading `(`, `(?:`, `(?P<n>` or `(?i)`.
 std::string_view PastOpening(std::string_view pattern) {
   while (pattern.starts_with('(')) {
     size_t length = 1;
@@ -55,7 +56,7 @@ std::string_view PastOpening(std::string_view pattern) {
   return pattern;
 }
 
-// A `|` outside every group and class.
+// Returns whether the pattern has a `|` outside of all groups and classes.
 bool HasTopLevelAlternation(std::string_view pattern) {
   int depth = 0;
   bool in_class = false;

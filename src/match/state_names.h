@@ -1,7 +1,7 @@
-// Training states: trees that hold the parameters and copies of their paths
-// under other prefixes (optax moments: `opt_state/0/mu/PATH`). A pattern that
-// is searched anywhere in a name matches the copies too; one anchored at the
-// start does not.
+// Training states are trees that contain the parameters, and further arrays
+// with the same paths under other prefixes (optax moments:
+// `opt_state/0/mu/PATH`). A pattern that is not anchored matches these too; one
+// that is anchored at the start does not.
 #ifndef SHARDC_MATCH_STATE_NAMES_H_
 #define SHARDC_MATCH_STATE_NAMES_H_
 
@@ -14,9 +14,9 @@
 
 namespace shardc {
 
-// Whether the pattern can match only at the start of a name: `^` or `\A`, also
-// inside a leading group. Judged by the text; an alternation at the top level
-// counts as not anchored.
+// Returns whether the pattern can match only at the start of a name: `^` or
+// `\A`, also inside a leading group. Judged by the text; an alternation at the
+// top level counts as not anchored.
 bool IsAnchoredAtStart(std::string_view pattern);
 
 // A state that the rule of its parameter does not match. The members are

@@ -1,4 +1,5 @@
-// The compiled program of a target, with its budget.
+// The compiled program of a target, its committed summary, and its budget: the
+// bytes that the program may send at most.
 #ifndef SHARDC_MODEL_AUDIT_INPUT_H_
 #define SHARDC_MODEL_AUDIT_INPUT_H_
 
@@ -10,7 +11,7 @@
 
 namespace shardc {
 
-// What a compiled program may send at most.
+// One limit of the budget: the bytes that a compiled program may send at most.
 struct AuditLimit {
   // "total", "activations_gathered", or a kind of collective: "all_gather".
   std::string of;

@@ -59,10 +59,11 @@ inline constexpr size_t kAxisRuleCount = 27;
 
 std::string_view AxisRuleName(AxisRule rule);  // "kv_head"
 std::optional<AxisRule> ParseAxisRule(std::string_view name);
-// Returns the rule whose value an absent rule takes, the same as in the
-// reference. `batch`, which joins two rules, is handled apart.
+// Returns the rule whose value an absent rule takes, as in eformer; nullopt if
+// there is none. `batch` has none, because its default joins two rules.
 std::optional<AxisRule> DerivedFrom(AxisRule rule);
-// Returns the rule that replaces `rule` in a generation mode, if any.
+// Returns the rule that replaces `rule` in generation modes (kv_head:
+// decode_kv_head), if any.
 std::optional<AxisRule> DecodeTwin(AxisRule rule);
 std::span<const AxisRule> ParallelismRules();  // the five parallelism axes
 
@@ -84,9 +85,9 @@ struct AxisRules {
   void Set(AxisRule rule, AxisValue value) {
     given[static_cast<size_t>(rule)] = std::move(value);
   }
-  // Returns the effective value: the given one, else the derived one
-  // (SEMANTICS: batch is [fsdp, dp], head is tensor_parallel's, decode_head is
-  // head's ...).
+  // Returns the effective value: the given one, else the derived one, such as
+  // [fsdp, dp] for batch, the value of tensor_parallel for head, and the value
+  // of head for decode_head.
   AxisValue Value(AxisRule rule) const;
   bool operator==(const AxisRules&) const = default;
 };

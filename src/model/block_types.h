@@ -44,8 +44,8 @@ inline constexpr Dtype kMxfp4{45};
 }  // namespace block
 
 std::span<const Dtype> BlockDtypes();
-// Accepts what ParseDtype accepts, and block types by ggml's name such as
-// "Q4_K". Manifests use this set.
+// Parses the dtypes that a manifest may have: those of ParseDtype, and block
+// types by ggml's name such as "Q4_K". Returns nullopt for others.
 std::optional<Dtype> ParseStoredDtype(std::string_view text);
 
 // Returns the elements of a block; 1 for types without blocks.

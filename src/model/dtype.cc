@@ -28,7 +28,7 @@ struct Row {
   std::string_view code;
 };
 
-// In the enumeration's order.
+// The dtypes in the order of the enumeration.
 constexpr std::array<Row, 22> kRows = {{
     {Dtype::kBool, "BOOL", 8, "bool", "b1"},
     {Dtype::kU8, "U8", 8, "uint8", "u1"},
@@ -102,7 +102,7 @@ constexpr auto kBlocks = TypesOf(kBlockRows);
 
 const Row& RowOf(Dtype dtype) { return kRows[static_cast<size_t>(dtype)]; }
 
-// Returns null for types without blocks.
+// Returns the row of a type with blocks; null for any other type.
 const BlockRow* BlockRowOf(Dtype dtype) {
   const auto place = static_cast<size_t>(dtype);
   return place < kRows.size() ? nullptr : &kBlockRows[place - kRows.size()];

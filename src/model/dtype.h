@@ -35,15 +35,16 @@ enum class Dtype : uint8_t {
 };
 
 std::string_view DtypeName(Dtype dtype);  // "BF16", "F8_E4M3"
-// Returns the bits of one element: 4 for packed types, 8 for BOOL.
+// Returns the bits of one element: 8 for BOOL, 4 or 6 for packed types, and the
+// rounded-up mean of a block for ggml's block types.
 int DtypeBits(Dtype dtype);
 // Parses safetensors' ("BF16") and numpy's ("bfloat16", "<f4", "float32")
 // spellings; nullopt for others.
 std::optional<Dtype> ParseDtype(std::string_view text);
 std::span<const Dtype> AllDtypes();
 
-// Returns the bytes of `elements` elements, rounded up to whole bytes; nullopt
-// on overflow of int64_t.
+// Returns the bytes of `elements` elements, rounded up to whole bytes or
+// blocks; nullopt on overflow of int64_t.
 std::optional<int64_t> BytesOf(int64_t elements, Dtype dtype);
 
 }  // namespace shardc

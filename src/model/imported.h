@@ -18,9 +18,9 @@ namespace shardc {
 struct ImportedRule {
   Rule rule;
   std::vector<std::string> comments;  // without `#`
-  // Whether the spec was resolved for a generation mode whatever the plan's
-  // mode is. Names of decode rules in it are then rules, not mesh axes of that
-  // name.
+  // Whether the system resolves this spec in a generation mode, whatever the
+  // mode of the plan. A name such as `decode_head` in the spec is then the axis
+  // rule, not a mesh axis of that name.
   bool names_decode_rules = false;
 };
 
@@ -31,9 +31,9 @@ struct Imported {
   std::vector<ImportedRule> rules;
   char separator = 0;  // of the patterns; 0: unknown
   Policy policy;
-  // For systems that match names otherwise than by patterns: returns the index
-  // of the rule that the system itself chooses for a name, or -1. The imported
-  // patterns are checked against it.
+  // Set for systems that do not match names by patterns. Returns the index of
+  // the rule that the system itself chooses for a name, or -1. The patterns
+  // that were made for the rules are checked against it.
   std::function<int32_t(std::string_view name)> winner;
 };
 

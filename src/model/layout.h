@@ -20,7 +20,7 @@ enum class Layout : uint8_t {
 
 inline constexpr std::array<Layout, 3> kAllLayouts = {
     Layout::kBthd, Layout::kBhtd, Layout::kThd};
-// In the enumeration's order.
+// The names in the order of the enumeration.
 inline constexpr std::array<std::string_view, 3> kLayoutNames = {"bthd", "bhtd",
                                                                  "thd"};
 

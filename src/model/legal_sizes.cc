@@ -1,8 +1,12 @@
-// Each rule compares two sizes and explains a violation in one sentence:
+// Checks the sizes of a model. Each check compares two sizes, and its message
+// explains the mistake in one sentence:
 //
-//   6 heads, 4 KV heads   ->  4 does not divide 6: head 5 would have no KV head
-//   6 of 4 experts        ->  a token cannot go to more experts than there are
-//   a rotary part of 63   ->  pairs of elements are rotated, and 63 is odd
+//   6 heads, 4 KV heads   ->  4 KV heads cannot serve 6 attention heads: 4 does
+//                             not divide 6
+//   6 of 4 experts        ->  each token goes to 6 experts, and the model has 4
+//                             experts
+//   a rotary part of 63   ->  the rotary dimension is 63, which is not even and
+//                             above 0
 #include "model/legal_sizes.h"
 
 #include <algorithm>
@@ -69,7 +73,8 @@ std::vector<IllegalSize> IllegalSizes(const ModelSizes& sizes) {
 }
 
 int64_t RotaryDim(int64_t head_dim, double fraction) {
-  // A product such as 0.29 * 100 may be just below the integer it stands for.
+  // Rounding down needs a margin: a product such as 0.29 * 100 may be just
+  // below the intended integer.
   constexpr double kRounding = 1e-9;
   constexpr double kMost = 1e18;  // is refused, and fits an integer
   const double count = static_cast<double>(head_dim) * fraction + kRounding;

@@ -12,15 +12,15 @@
 namespace shardc {
 
 enum class LossKind : uint8_t {
-  kStack,  // as the training software does by default
+  kStack,  // the default of the training software stack
   kEager,
   kCompiled,
   kFused
 };
-// The names of all but the first.
+// The names of all kinds except kStack.
 inline constexpr std::string_view kLossNames[] = {"eager", "compiled", "fused"};
 
-// Returns nullopt if no kind has the name.
+// Returns the kind with this name; nullopt if there is none.
 inline std::optional<LossKind> LossNamed(std::string_view name) {
   for (size_t i = 0; i < std::size(kLossNames); ++i) {
     if (kLossNames[i] == name) return static_cast<LossKind>(i + 1);

@@ -1,5 +1,5 @@
-// A model has few distinct types for many names, so each type is stored once
-// and a tensor stores its index:
+// Builds manifests. A model has many tensors but few distinct types (shape and
+// dtype), so each type is stored once and a tensor stores its index:
 //
 //   q [8, 8] F32, k [8, 8] F32, b [8] F32  ->  2 types, 0 0 1
 #include "model/manifest.h"

@@ -60,9 +60,10 @@ struct Mesh {
 // Returns `dp=2 fsdp=8 tp=4`.
 std::string MeshText(const Mesh& mesh);
 
-// Writes {"axes": [{"name", "size", "type"}], "devices": 64}, with processes,
-// slices and dcn if there is more than one. kSizes writes only what locates a
-// device in the grid: names and sizes of axes, devices and processes.
+// Writes {"axes": [{"name", "size", "type"}], "devices": 64}. The members
+// `processes`, `slices` and `dcn` are added if there are several. kSizes writes
+// only the members that locate a device in the grid: names and sizes of axes,
+// devices and processes.
 enum class MeshDetail : uint8_t { kAll, kSizes };
 void WriteMesh(JsonWriter& json, const Mesh& mesh,
                MeshDetail detail = MeshDetail::kAll);

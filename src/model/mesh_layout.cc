@@ -1,13 +1,14 @@
-// Converts between positions and device numbers. Each coordinate is divided
-// into a slice coordinate (by the axis's DCN factor) and a coordinate inside
-// the slice. Both are numbered in row-major order, and the slice is more
-// significant. Processes own consecutive device numbers.
+// Converts between positions and device numbers (mesh_layout.h). Each
+// coordinate is divided into a coordinate of the slice and one inside the
+// slice; the number of slices along an axis is its DCN factor. Slices, and the
+// devices in a slice, are numbered in row-major order, all devices of one slice
+// before the next. Processes have consecutive device numbers.
 //
 //   dp 2, tp 4, 2 slices over tp, 4 processes
 //   position 2 = (0, 2): slice 2 / 2 = 1, inside (0, 0): device 4, process 2
 //
-// The mesh of one host is what remains after dividing the axes, first to last,
-// by the number of processes:
+// The mesh of one host results from dividing the axes, first to last, by the
+// number of processes:
 //
 //   [2, 8, 4] by 16 processes of 4  ->  [1, 1, 4]
 #include "model/mesh_layout.h"
@@ -113,10 +114,12 @@ std::vector<int64_t> DeviceOrder(const Mesh& mesh) {
   return out;
 }
 
-// Inside a slice, a step along the last axis adds 1 to the device number, a
-// step along the axis before it adds the last axis's size within a slice, and
-// so on. From the last axis to the first, the part of an axis that follows this
-// pattern is its size within a slice; the rest of the axis is over slices.
+// Infers the slices from the list of device numbers. Inside a slice, a step
+// along the last axis adds 1 to the device number, a step along the axis before
+// it adds the last axis's size within a slice, and so on. Going from the last
+// axis to the first, the number of steps along an axis that follow this pattern
+// gives its size within a slice, and its size divided by that is its number of
+// slices.
 bool SetDeviceOrder(std::span<const int64_t> devices, Mesh& mesh) {
   if (std::ssize(devices) != mesh.devices) return false;
   Mesh made = mesh;

@@ -47,10 +47,10 @@ bool SetDeviceOrder(std::span<const int64_t> devices, Mesh& mesh);
 // Returns the positions of a process's devices, ascending by device number.
 std::vector<int64_t> PositionsOfProcess(const Mesh& mesh, int64_t process);
 
-// Returns the part of the mesh that one process holds: the number of processes
-// is divided out of the axis sizes from the first axis on. Returns nullopt if
-// that leaves a remainder, or if the mesh has another number of devices than
-// the processes together.
+// Returns the axis sizes of the part of the mesh that one process has: the axis
+// sizes are divided by the number of processes, from the first axis on. Returns
+// nullopt if that leaves a remainder, or if the mesh and the processes differ
+// in the number of devices.
 std::optional<std::vector<int64_t>> HostShape(std::span<const int64_t> global,
                                               int64_t local_devices,
                                               int64_t processes);
@@ -67,7 +67,8 @@ struct NodeRanks {
 };
 NodeRanks RanksOf(int64_t tensor_parallel, int64_t sequence_parallel,
                   int64_t local_devices, int64_t processes, int64_t process);
-// The axis rules name the axes of tensor and sequence parallelism.
+// Returns the node ranks of a process. The axis rules name the axes of tensor
+// and sequence parallelism.
 NodeRanks RanksOf(const Mesh& mesh, const AxisRules& axes, int64_t process);
 
 }  // namespace shardc

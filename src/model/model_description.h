@@ -1,6 +1,7 @@
-// The `model:` section of a rules file: the role of each parameter, its
-// dimensions, and the ops in order. Plain text with places; sizes are
-// expressions over a config.json (docs/guides/model-section.md).
+// The `model:` section of a rules file: the roles of parameters, their
+// dimensions, and the ops in order. Expressions are stored as text, with their
+// places, because sizes depend on a config.json
+// (docs/guides/model-section.md).
 #ifndef SHARDC_MODEL_MODEL_DESCRIPTION_H_
 #define SHARDC_MODEL_MODEL_DESCRIPTION_H_
 
@@ -36,7 +37,8 @@ struct DescribedDim {
 struct DescribedRole {
   std::string name = {};  // `q.bias`
   bool optional = false;
-  // RE2 over names; `$i` stands for the layer's number, `$e` for an expert's.
+  // An RE2 pattern for names, in which `$i` stands for the number of the layer
+  // and `$e` for that of the expert.
   DescribedText pattern = {};
   std::vector<DescribedDim> dims =
       {};  // as stored; with `$e` the experts' dimension comes first
@@ -54,7 +56,8 @@ struct DescribedArgument {
   bool optional = false;  // `m?`
 };
 
-// `q, k = part(z, p+r) @role if condition`.
+// One op: `q, k = part(z, p+r) @role if condition`, where `@role` is the
+// sharding constraint.
 struct DescribedLine {
   std::vector<std::string> results = {};
   std::string op = {};
@@ -75,12 +78,12 @@ struct ModelDescription {
   std::vector<std::pair<std::string, DescribedText>> dims = {};
   std::map<std::string, std::string, std::less<>> axes =
       {};  // by dimension, d: EMBED
-  // The model's own stack, then its encoder's if it has one.
+  // The stack of the model, then that of its encoder if it has one.
   std::vector<DescribedStack> stacks = std::vector<DescribedStack>(1);
   std::vector<DescribedRole> roles = {};
   std::vector<DescribedText> skip =
       {};  // patterns of parameters that the step does not use
-  // `window`, `router.score` ...: expressions by key.
+  // The settings, such as `window` and `router.score`: expressions by key.
   std::map<std::string, DescribedText, std::less<>> settings = {};
   char separator = '.';
   SourceRef source = {};
@@ -90,7 +93,8 @@ struct ModelDescription {
     const auto found = settings.find(key);
     return found == settings.end() ? nullptr : &found->second;
   }
-  // Whether a device has its share of each part of a fused weight.
+  // Returns whether each part of a fused weight is sharded separately, so that
+  // a device has a share of query, key and value.
   bool IsFusedByPart() const {
     const DescribedText* const fused = Setting("fused");
     return fused != nullptr && fused->text == kFusedByPart;

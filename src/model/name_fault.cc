@@ -1,5 +1,5 @@
-// The names that every reader of manifests refuses: "a\x7f" holds a control
-// character, while "a b" and "größe" are names.
+// Finds characters that no reader of manifests accepts in a name. "a\x7f" is
+// refused for its control character; "a b" and "größe" are accepted.
 #include "model/name_fault.h"
 
 #include "source/wording.h"

@@ -1,4 +1,4 @@
-// Which texts cannot be the name of a parameter, in a manifest of any format.
+// Checks names of parameters, for manifests of all formats.
 #ifndef SHARDC_MODEL_NAME_FAULT_H_
 #define SHARDC_MODEL_NAME_FAULT_H_
 

@@ -1,5 +1,5 @@
-// Settings are optional members of a struct. One function visits all of them
-// with their names, so that merging two records cannot omit one:
+// Settings are optional members of a struct. Merging and other functions on all
+// settings use one list of the members, ForEach, so that none can be forgotten:
 //
 //   {page_size 16, soft_cap 30} merged with {page_size 8}
 //     ->  {page_size 8, soft_cap 30}

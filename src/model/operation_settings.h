@@ -34,7 +34,7 @@ enum class DecodeMerge : uint8_t {
 
 enum class BlockMask : uint8_t { kCausal, kSliding, kGlobal, kCustom };
 
-// In the enumerations' order, as files and flags spell them.
+// The names in files and flags, in the order of the enumerations.
 inline constexpr std::array<std::string_view, 3> kSequenceOrderNames = {
     "contiguous", "zig_zag", "striped"};
 inline constexpr std::array<std::string_view, 2> kDecodeMergeNames = {
@@ -81,7 +81,8 @@ inline constexpr SettingSet kCommonSettings = {
     Setting::kRuntimeDtype, Setting::kSoftmaxDtype, Setting::kSoftmaxScale,
     Setting::kSoftCap};
 
-// What a reader of settings knows of an operation.
+// The name of an operation and the settings that apply to it, for the readers
+// of settings, which do not know the operations themselves.
 struct KnownOperation {
   std::string_view name;
   SettingSet settings;  // settings that apply to it
@@ -114,7 +115,7 @@ struct SettingsRecord {
 
   bool Has(Setting setting) const;
   void Drop(Setting setting);
-  // Replaces those members that `over` gives.
+  // Replaces the settings that `over` has.
   void Override(const SettingsRecord& over);
 };
 

@@ -17,8 +17,8 @@
 
 namespace shardc {
 
-// A mesh. One given inside the project file is kept as the place of its YAML
-// mapping.
+// A mesh as a target names it, before it is read. A mesh inside the project
+// file is stored as the place of its YAML mapping.
 struct MeshInput {
   std::string file;                   // or
   std::string text;                   // `dp:2,tp:4`, or
@@ -41,7 +41,8 @@ struct VerifyInput {
   std::optional<Place> inline_settings;  // a mapping inside the project file
 };
 
-// Paths are relative to the working directory.
+// A target of a project, or the inputs that options name. Paths are relative to
+// the working directory.
 struct Target {
   std::string name;
   Place place;
@@ -97,8 +98,8 @@ struct ModelConfig {
       layers, vocab, experts, experts_per_token, moe_intermediate,
       sliding_window, max_positions;
   bool tied_embeddings = false;
-  // The number of layers with attention, if not all have it; and how many of
-  // those attend only to the last `sliding_window` tokens.
+  // The number of layers with attention, absent if all layers have it, and the
+  // number of layers that attend only to the last `sliding_window` tokens.
   std::optional<int64_t> attention_layers, windowed_layers;
   bool has_encoder = false;              // `layers` counts the decoder's only
   std::optional<double> hidden_dropout;  // dropout of a layer's two outputs

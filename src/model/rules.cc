@@ -1,6 +1,6 @@
-// The built-in bundles: a list of dimensions, where `{"_"}` is an unsharded
-// one, and the mode of the bundle, or the dimension whose length of 1 selects
-// decode:
+// The built-in bundles. A bundle has a list of dimensions, where `{"_"}` is an
+// unsharded one, and either a mode, or the number of a dimension whose size
+// decides the mode: size 1 means decode.
 //
 //   ColumnWise  ->  [[FSDP, SP], TP] in train
 #include "model/rules.h"
@@ -14,7 +14,8 @@ namespace {
 
 using Entry = std::initializer_list<std::string_view>;
 
-// `{"_"}` is an unsharded dimension; an entry with several names is a group.
+// Makes a bundle. The entry `{"_"}` is an unsharded dimension, and an entry
+// with several names is a group.
 Bundle Make(std::string name, std::initializer_list<Entry> axes,
             std::variant<Mode, int> mode) {
   Bundle bundle;

@@ -70,8 +70,8 @@ struct Placement {
   Place place;
 };
 
-// How a file's separator was determined. All but kFile are settled by
-// SettleSeparators once the names are known.
+// The origin of a file's separator. All but kFile are determined by
+// SettleSeparators, when the names of parameters are known.
 enum class SeparatorFrom : uint8_t {
   kFile,      // its key `separator`
   kPatterns,  // the patterns contain a slash or an escaped dot
@@ -104,8 +104,9 @@ struct RegisteredRule {
     bool operator==(const Name&) const = default;
   };
   bool is_null = true;
-  // Written as a list. A generation rule is inferred from a bare name only:
-  // `kv_head` has one, `[kv_head]` has none, as in the reference.
+  // Whether the rule is written as a list. As in eformer, only a name that is
+  // not in a list implies a rule for generation modes: `kv_head` implies
+  // `decode_kv_head`, and `[kv_head]` implies nothing.
   bool is_list = false;
   std::vector<Name> names;
   bool operator==(const RegisteredRule&) const = default;
@@ -123,8 +124,7 @@ struct Registration {
   Place place;
 };
 
-// A named list of semantic axes. The mode only matters to the command
-// `resolve`.
+// A named list of semantic axes. Only the command `resolve` uses the mode.
 struct Bundle {
   std::string name;
   SpecList axes;

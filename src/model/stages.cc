@@ -1,5 +1,5 @@
-// A key and its place are taken together, so that a finding about a value
-// points to the file that gives it.
+// Merges the stages of two files. Each value is taken together with its place,
+// so that a finding about it points to the file that has it.
 #include "model/stages.h"
 
 namespace shardc {
@@ -9,7 +9,8 @@ void CompleteStages(StageDeclaration& nearer, const StageDeclaration& farther) {
     nearer.axis = farther.axis;
     nearer.axis_place = farther.axis_place;
   }
-  // A file that states how layers are named replaces both ways of naming them.
+  // `layers` and `stacked` are two ways to identify the layers, so a file that
+  // has either replaces both.
   if (!nearer.layers && !nearer.stacked) {
     nearer.layers = farther.layers;
     nearer.stacked = farther.stacked;

@@ -15,7 +15,7 @@
 
 namespace shardc {
 
-// How many layers each stage has.
+// The way in which the numbers of layers of the stages are chosen.
 enum class StageAssignment : uint8_t {
   kCost,    // so that the longest stage is shortest
   kEven,    // the same number, as far as the stages divide the layers
@@ -31,9 +31,10 @@ struct StackedLayers {
 // A key that a file leaves out stays empty. A place is that of the key's value.
 struct StageDeclaration {
   std::string axis;  // of the mesh; its size is the number of ranks
-  // Its first group is the number of the layer.
+  // A pattern for the names of layers' parameters, whose first group is the
+  // number of the layer.
   std::optional<NamePattern> layers;
-  // What the ends of the model have besides layers.
+  // Patterns for the parameters before the first and after the last layer.
   std::optional<std::vector<NamePattern>> first, last;
   std::optional<int32_t> virtual_stages;  // on each rank
   std::optional<StageAssignment> assign;
@@ -50,7 +51,8 @@ struct StageDeclaration {
   Place axis_place, virtual_place, assign_place, tied_place, schedule_place;
 };
 
-// Fills the keys that `nearer` leaves out from `farther`.
+// Sets the keys that `nearer` lacks to those of `farther`. A file is nearer
+// than the files that it extends.
 void CompleteStages(StageDeclaration& nearer, const StageDeclaration& farther);
 
 }  // namespace shardc

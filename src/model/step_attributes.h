@@ -1,6 +1,7 @@
-// What an op of a step has in addition to its operands and its result: one type
-// for each kind of op that has such attributes. The record of the op's kind
-// (step/op_def.h) states which type it is.
+// The attributes that an op of a step has in addition to operands and result,
+// such as the label over which it sums. Kinds of ops with the same attributes
+// share a type. The record of the op's kind (step/op_def.h) states its type.
+// The fields are explained in step_graph.h at the kinds.
 #ifndef SHARDC_MODEL_STEP_ATTRIBUTES_H_
 #define SHARDC_MODEL_STEP_ATTRIBUTES_H_
 
@@ -15,8 +16,8 @@ namespace shardc::step {
 using LabelId = int16_t;  // index into Graph::labels
 inline constexpr LabelId kNoLabel = -1;
 
-// A number that depends on sizes: constant times the product of (size of
-// label)^power, with global sizes.
+// A number that depends on global sizes: the constant times the product of
+// (size of the label)^power, such as 1 / sqrt(head dimension).
 struct Scale {
   double constant = 1;
   std::vector<std::pair<LabelId, double>> powers = {};
@@ -24,50 +25,50 @@ struct Scale {
 
 struct NoAttributes {};
 
-// kScale.
+// Attributes of kScale.
 struct ScaleAttributes {
   Scale factor = {};
 };
 
-// kFn.
+// Attributes of kFn.
 struct FnAttributes {
   // A row of the table of functions (step/functions.h).
   std::string fn = {};
   double constant = 0;
 };
 
-// Of ops that only name a dimension: the one that kSum, kMax and kBroadcast
-// remove or add, the one that kPick and kPlace find an element of, the one with
-// factors that kSplit and kMerge split and merge, the rows of kCacheWrite.
+// One dimension label: the one that kSum and kMax remove and kBroadcast adds,
+// the one in which kPick and kPlace find an element, the one with factors that
+// kSplit splits and kMerge merges, or the rows of the cache for kCacheWrite.
 struct LabelAttributes {
   LabelId label = kNoLabel;
 };
 
-// kLookup, kScatter.
+// Attributes of kLookup, kScatter.
 struct LookupAttributes {
   LabelId rows = kNoLabel;
   int64_t offset = 0;  // is added to the ids
 };
 
-// kPart, kUnpart.
+// Attributes of kPart, kUnpart.
 struct PartAttributes {
   LabelId whole = kNoLabel;  // a label with parts
   LabelId part = kNoLabel;
   int64_t number = 0;  // the part's index among the parts of `whole`
 };
 
-// kIndex, kUnindex.
+// Attributes of kIndex, kUnindex.
 struct IndexAttributes {
   LabelId label = kNoLabel;
   int64_t row = 0;
 };
 
-// kRename.
+// Attributes of kRename.
 struct RenameAttributes {
   LabelId from = kNoLabel, to = kNoLabel;
 };
 
-// kRope.
+// Attributes of kRope.
 struct RopeAttributes {
   LabelId label = kNoLabel;
   int64_t rope = 0;  // index into Graph::ropes
@@ -80,44 +81,44 @@ enum class MaskRule : uint8_t {
   kChunked,  // the same, and keys of another window than the query's
 };
 
-// kMask.
+// Attributes of kMask.
 struct MaskAttributes {
   MaskRule rule = MaskRule::kCausal;
   LabelId window = kNoLabel;  // kNoLabel: no window
-  // The heads with slopes (ALiBi), and the factor of the slopes. kNoLabel: no
-  // slopes.
+  // The heads that have slopes (ALiBi), kNoLabel without slopes, and a factor
+  // of the slopes.
   LabelId heads = kNoLabel;
   Scale slope_scale = {};
 };
 
-// kRepeat, kGroupSum.
+// Attributes of kRepeat, kGroupSum.
 struct HeadGroupAttributes {
   LabelId kv_heads = kNoLabel, query_heads = kNoLabel;
-  // Each device counts the heads of its own shard.
+  // Whether each device numbers the heads of its shard from 0.
   bool in_slices = false;
 };
 
 enum class GroupScore : uint8_t { kMax, kTop2 };
 
-// kTopGroups.
+// Attributes of kTopGroups.
 struct TopGroupsAttributes {
   LabelId experts = kNoLabel;
-  LabelId groups = kNoLabel, chosen = kNoLabel;  // numbers of groups
+  LabelId groups = kNoLabel, chosen = kNoLabel;  // their sizes are the numbers
   // A group's score: its largest, or the sum of its two largest.
   GroupScore score = GroupScore::kMax;
 };
 
-// kTopK.
+// Attributes of kTopK.
 struct TopKAttributes {
   LabelId experts = kNoLabel, chosen = kNoLabel;
 };
 
-// kSlots.
+// Attributes of kSlots.
 struct SlotsAttributes {
   LabelId experts = kNoLabel, slots = kNoLabel;
 };
 
-// kDropout.
+// Attributes of kDropout.
 struct DropoutAttributes {
   double rate = 0;
   int64_t key = 0;  // of the random bits
@@ -125,20 +126,20 @@ struct DropoutAttributes {
 
 enum class AdamWResult : uint8_t { kParameter, kFirstMoment, kSecondMoment };
 
-// kAdamW.
+// Attributes of kAdamW.
 struct AdamWAttributes {
   AdamWResult result = AdamWResult::kParameter;
   double decay = 0;
 };
 
-// kRoll.
+// Attributes of kRoll.
 struct RollAttributes {
   LabelId label = kNoLabel;
   int8_t sign = 1;    // 1: to the next place, -1: to the one before
-  bool open = false;  // zeros come first, in place of the last row
+  bool open = false;  // zeros enter at the end that becomes free
 };
 
-// kDistance.
+// Attributes of kDistance.
 struct DistanceAttributes {
   LabelId rows = kNoLabel;
   LabelId longest = kNoLabel;  // from this distance on keys have the last row

@@ -20,10 +20,10 @@ using ValueId = int32_t;  // index into Graph::values
 inline constexpr ValueId kNoValue = -1;
 
 // A dimension label. The size of a label with factors, (n h), is their product,
-// the first factor outermost; of a label with parts, (c+r), their sum, one part
-// after the other. Numbers that are reduced together with dimensions, such as
-// an attention window or the number of experts of a token, are labels that no
-// value has.
+// and the first factor is the outermost. The size of a label with parts, (c+r),
+// is their sum, and the parts follow each other. Some labels are in no value:
+// they stand for numbers that must shrink with the dimensions when sizes are
+// reduced, such as an attention window or the number of experts per token.
 struct DimLabel {
   std::string name = {};
   std::vector<LabelId> factors = {};
@@ -34,9 +34,10 @@ struct DimLabel {
 // By LabelId: the sizes with which a graph is lowered or run.
 using Sizes = std::vector<int64_t>;
 
-// What an op computes. The labels of its result are those of the value; names
-// in quotes are fields of its attributes (model/step_attributes.h). The records
-// in step/op_def.h state how an op is sharded.
+// The kinds of ops, written as (operands) -> result. The labels of a result are
+// those of its Value. Names in quotes are fields of the op's attributes
+// (model/step_attributes.h). The records in step/op_def.h state how an op is
+// sharded.
 enum class OpKind : uint8_t {
   // A value that no op computes: a parameter, a moment of the optimizer, data,
   // or a cache.
@@ -81,7 +82,7 @@ enum class OpKind : uint8_t {
   // (a) -> part number `number` of `whole`, a label with parts; the part's
   // label in the result is `part`.
   kPart,
-  // (a) -> zeros along `whole` except at its part number `number`, which is a.
+  // (a) -> zeros along `whole`, except that part number `number` of it is a.
   // The label of a is `part`. The derivative of kPart.
   kUnpart,
   // (a) -> row `row` of `label`, which the result lacks.
@@ -91,7 +92,7 @@ enum class OpKind : uint8_t {
   kUnindex,
   // (a) -> a, whose label `from` is called `to` in the result.
   kRename,
-  // (a) -> a, under another sharding constraint.
+  // (a) -> a, with a sharding constraint of its own.
   kIdentity,
 
   // (x, positions) -> x with pairs of elements of `label` rotated by the angles
@@ -99,28 +100,29 @@ enum class OpKind : uint8_t {
   kRope,
   // (scores, positions of queries, positions of keys) -> the scores, with minus
   // infinity for keys that `rule` hides. kCausal hides keys after the query and
-  // those that are a `window` or more before it, kChunked keys after the query
-  // and those of another window than the query's. If `heads` have slopes, each
-  // head's slope times `slope_scale` times the key's position is added (ALiBi).
+  // keys that are `window` or more positions before it. kChunked divides the
+  // positions into windows and hides keys after the query and keys in another
+  // window. With `heads`, each head's slope times `slope_scale` times the key's
+  // position is added (ALiBi).
   kMask,
-  // (kv) -> kv with `query_heads` for its `kv_heads`: query head n takes KV
-  // head n / (|n| / |k|). With `in_slices`, each device counts the heads of its
-  // own shard.
+  // (kv) -> kv repeated from `kv_heads` to `query_heads`: query head n of N
+  // gets KV head n / (N / K), where K is the number of KV heads. With
+  // `in_slices`, each device numbers the heads of its shard from 0.
   kRepeat,
   // (a) -> `query_heads` summed in groups to `kv_heads`. The derivative of
   // kRepeat.
   kGroupSum,
 
-  // (scores [b, t, e]) -> 1 along `experts` for those of the `chosen` best of
-  // the `groups`, else 0. A group's score is its largest or the sum of its two
-  // largest, by `score`.
+  // (scores [b, t, e]) -> 1 for each of the `experts` that is in one of the
+  // `chosen` best `groups`, else 0. By `score`, the score of a group is its
+  // largest score or the sum of its two largest ones.
   kTopGroups,
   // (scores [b, t, e]) -> 1 along `experts` for the `chosen` ones with the
   // highest scores, else 0.
   kTopK,
-  // (choice [b, t, e]) -> [b, t, e, c]: 1 along `slots` at the token's place in
-  // the queue of the expert, a row of `experts`; zeros for a token without
-  // place.
+  // (choice [b, t, e]) -> [b, t, e, c]: for each of the `experts` that a token
+  // has chosen, 1 along `slots` at the token's place in the expert's queue;
+  // zeros if the queue has no place left.
   kSlots,
 
   // (a) -> a with elements dropped at the rate `rate`. The random bits depend
@@ -133,13 +135,14 @@ enum class OpKind : uint8_t {
   // `result`. The weight decay is `decay`.
   kAdamW,
 
-  // (a) -> each row of `label` moved to the next place, or with `sign` -1 to
-  // the one before. The last row comes first; if the roll is `open`, zeros do.
+  // (a) -> a with each row of `label` moved by one place: with `sign` 1 to the
+  // next place, with -1 to the previous one. The row that is moved out enters
+  // at the other end; if the roll is `open`, zeros enter there.
   kRoll,
-  // (positions of queries, positions of keys) -> row numbers of a table of
-  // position biases, whose rows are `rows`. Keys at the distance `longest` and
-  // beyond have the last row. `both_sides`: of keys before the query and after
-  // it, else of those before it only.
+  // (positions of queries, positions of keys) -> row numbers in a table of
+  // position biases, whose rows are `rows`. Keys at the distance `longest` or
+  // more have the last row. With `both_sides` the table has rows for keys
+  // before and after the query, else only for those before it.
   kDistance,
 };
 
@@ -158,7 +161,7 @@ struct Rope {
   bool truncate = true;                                        // yarn
   double low_frequency_factor = 1, high_frequency_factor = 4;  // llama3
   double amplitude = 0;        // 0: the scaling's own
-  double rotary_fraction = 1;  // of a head, its first so much
+  double rotary_fraction = 1;  // the rotated fraction of a head, at its start
   bool interleaved = false;    // pairs 2i, 2i + 1, not i, i + d/2
 };
 
@@ -166,7 +169,7 @@ struct Value {
   std::vector<LabelId> labels = {};
   bool integral = false;            // ids, positions, choices: compared bitwise
   ValueId cotangent_of = kNoValue;  // the forward value whose gradient it is
-  // Bytes of an element at the dtypes of a real run; 0: those of activations.
+  // The bytes of an element in a real run; 0: those of the activations' dtype.
   uint8_t bytes = 0;
 };
 
@@ -186,7 +189,7 @@ struct Op {
   int32_t micro = -1;  // the micro-batch, where there are several
 };
 
-// Returns the attributes of an op, which must have this type of them.
+// Returns the attributes of an op. They must have the type T.
 template <class T>
 const T& As(const Op& op) {
   return std::get<T>(op.attributes);
@@ -215,7 +218,7 @@ enum class DataKind : uint8_t {
   kIds,
   // [b, t]: the ids to predict; [b] in models with one label a row.
   kLabels,
-  // Of the labels' shape: the weight of each label's loss.
+  // In the shape of kLabels: the weight of each label's loss.
   kWeights,
   // [b, t]: the tokens' positions in the sequence.
   kPositions,
@@ -256,12 +259,13 @@ struct CommonLabels {
   // An encoder's tokens, where there is one.
   LabelId encoder_query = kNoLabel, encoder_key = kNoLabel;
   LabelId slot = kNoLabel;     // place of a token in an expert's queue
-  LabelId top_k = kNoLabel;    // counts
+  LabelId top_k = kNoLabel;    // its size: the experts of a token
   LabelId window = kNoLabel;   // of layers that have one
   LabelId experts = kNoLabel;  // that the router chooses from
 };
 
-// The labels of ring attention: `query` and `key` in blocks, one a device.
+// The labels of ring attention, in which `query` and `key` are divided into
+// blocks, one per device: a label with factors (blocks, rows of a block).
 struct RingLabels {
   LabelId turns = kNoLabel;                           // blocks
   LabelId queries = kNoLabel, query_rows = kNoLabel;  // (turns query_rows)
@@ -281,7 +285,7 @@ struct Graph {
   int32_t encoder_layer = -1;
   RingLabels ring = {};
   Adam adam = {};
-  // Experts' queues have no limit, so that no token is dropped.
+  // Whether the queues of experts have no limit, so that no token is dropped.
   bool dropless = false;
   ValueId loss = kNoValue;    // [] in training
   ValueId logits = kNoValue;  // [b, t, v]

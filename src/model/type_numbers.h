@@ -25,7 +25,8 @@ struct FlatType {
   bool operator==(const FlatType&) const = default;
   size_t Hash() const;
   TensorType Type() const;
-  // Takes `[8, 4]`; false for any other text.
+  // Parses `[8, 4]`. Returns false for any other text and for more than
+  // kMostDimensions dimensions.
   bool TakeShape(PlainJson& json) {
     has_shape = true;
     if (!json.Take('[')) return false;

@@ -1,5 +1,6 @@
-// Target (model/project.h) lacks what only checks of compiled programs need, so
-// the project's text is read again for it:
+// Reads the budget of a target's compiled program. Only checks of compiled
+// programs need it, so it is not a member of Target (model/project.h), and the
+// text of the project is parsed again for it:
 //
 //   budget: {total: 12GiB, all_gather: {tp: 0}}
 //   ->  {"total", "", 12 GiB}, {"all_gather", "tp", 0}
@@ -155,7 +156,8 @@ std::optional<AuditInput> ReadTargetAudit(const Target& target,
       source->text().find("audit") == std::string_view::npos) {
     return std::nullopt;
   }
-  Findings read;  // of the rest of the project, which has been reported
+  // Dropped: errors in the rest of the project have been reported already.
+  Findings read;
   const auto document = YamlDocument::Parse(source, read);
   if (!document) return std::nullopt;
   const YamlNode* targets = MemberOf(document->root(), "targets");

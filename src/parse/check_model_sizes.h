@@ -1,4 +1,4 @@
-// Refuses a config.json whose sizes no program can have.
+// Refuses a config.json with sizes that do not fit each other.
 #ifndef SHARDC_PARSE_CHECK_MODEL_SIZES_H_
 #define SHARDC_PARSE_CHECK_MODEL_SIZES_H_
 
@@ -8,15 +8,17 @@
 
 namespace shardc {
 
-// The fields that sizes of a ModelConfig were read from; empty where the size
-// comes from elsewhere.
+// The fields from which sizes of a ModelConfig were read; empty for a size that
+// is not read from a field.
 struct SizeFields {
   ConfigField heads, kv_heads, head_dim, hidden, experts_per_token;
 };
 
-// Adds a finding at its field for each size that does not fit the others
-// (model/legal_sizes.h), and for a hidden size that heads do not divide.
-// `rotates`: the family applies rotary embeddings, even if no field has it.
+// Adds a finding, placed at the field, for each size that does not fit the
+// others (model/legal_sizes.h), for a hidden size that the number of heads does
+// not divide, and for latent attention without the unrotated part of a head.
+// `rotates`: the model's family applies rotary embeddings, even if no field
+// mentions them.
 void CheckModelSizes(const ModelConfig& config, const SizeFields& read,
                      bool rotates, ConfigFields& fields, Findings& findings);
 

@@ -1,5 +1,5 @@
-// Numbers are checked against bounds when they are read, so that the product of
-// two sizes that are returned here cannot overflow:
+// Reads fields of a config.json. Numbers are checked against bounds when they
+// are read, so that the product of any two sizes cannot overflow:
 //
 //   {"num_attention_heads": 9007199254740992}  ->  a finding, no value
 //   {"sliding_window": -1}                     ->  no value: there is no window
@@ -18,7 +18,8 @@ namespace {
 constexpr std::array<std::string_view, 3> kNested = {
     "text_config", "llm_config", "language_config"};
 
-// Returns a member by its key, or one of a member by `outer.inner`.
+// Returns the member with this key; `outer.inner` is the member `inner` of the
+// member `outer`.
 std::optional<JsonValue> MemberOf(const JsonValue& object,
                                   std::string_view key) {
   const size_t dot = key.find('.');

@@ -21,11 +21,12 @@ struct ConfigField {
   bool nested = false;  // it is the nested language model's
 };
 
-// Every integer that is returned is at most kLargestModelSize, every real at
-// most kLargestModelNumber. A field is reported once, however often it is read.
+// Reads fields. All integers that it returns are at most kLargestModelSize, and
+// all reals at most kLargestModelNumber. A wrong field is reported once,
+// however often it is read.
 class ConfigFields {
  public:
-  // `root` is an object; `findings` must outlive this object.
+  // `root` must be a JSON object; `findings` must outlive the new object.
   ConfigFields(JsonValue root, Findings& findings);
 
   const JsonValue& root() const { return root_; }
@@ -37,15 +38,17 @@ class ConfigFields {
   std::optional<JsonValue> Find(std::string_view key) const;
   std::optional<bool> IsTrue(std::string_view key) const;
 
-  // The next three functions return the first of the names that has a value.
-  // They refuse strings, fractions, numbers that are too large and, for Size,
-  // numbers below 1. A list with a value for each layer counts as absent.
+  // Size, Count and Number return the value of the first of the names that has
+  // a valid one. They report strings, fractions, numbers that are too large
+  // and, for Size, numbers below 1. A list with a value for each layer counts
+  // as absent.
   ConfigField Size(std::span<const std::string_view> names);
   ConfigField Size(std::string_view name) { return Size({&name, 1}); }
-  // Values that mean "none" (0, negative numbers and false) count as absent.
+  // As Size, but values that mean "none" (0, negative numbers and false) count
+  // as absent.
   ConfigField Count(std::span<const std::string_view> names);
   ConfigField Count(std::string_view name) { return Count({&name, 1}); }
-  // Negative numbers are refused.
+  // As Size, but 0 is accepted; negative numbers are reported.
   ConfigField Number(std::span<const std::string_view> names);
   // Reads one value as a count.
   std::optional<int64_t> CountOf(const JsonValue& value, std::string_view key);

@@ -1,5 +1,6 @@
-// Reads both forms of manifests in one pass. Ours is a list of records with
-// names. In a tree, the path to a record with `shape` or `dtype` is the name:
+// Reads manifests, which have two forms. shardc's own form is a list of records
+// with names. The other is a tree, in which the path to a record with `shape`
+// or `dtype` is the name of a parameter:
 //
 //   {"a": {"b": {"shape": [2], "dtype": "F32"}}}  ->  `a/b`, separator `/`
 //
@@ -75,7 +76,8 @@ class ManifestReader {
     findings_.Add(code, std::move(place), std::move(message), std::move(help));
   }
 
-  // A key that Hugging Face configs have and trees of parameters lack.
+  // Returns whether the file is a config.json of Hugging Face, given in place
+  // of a manifest by mistake: it has keys that trees of parameters lack.
   static bool IsModelConfig(const JsonValue& root) {
     const auto type = root.Find("model_type");
     const auto classes = root.Find("architectures");
@@ -176,7 +178,7 @@ class ManifestReader {
                : "a parameter has no `name`");
       return;
     }
-    // The document's strings outlive the set.
+    // The set may hold views, because the document's strings outlive it.
     if (!seen_.insert(name->string()).second) {
       AddRepeated(name->string(), *name);
       return;
@@ -190,7 +192,8 @@ class ManifestReader {
         "remove one of the two");
   }
 
-  // `at` is the place of the name or of its last part.
+  // Reads a parameter. `at` is the place of its name or of the last part of its
+  // name.
   void ReadParameter(std::string_view name, const JsonValue& at,
                      const JsonValue& leaf) {
     if (!CheckParameterName(name, at, findings_)) return;
@@ -204,8 +207,9 @@ class ManifestReader {
     if (type) builder_.Add(name, std::move(*type));
   }
 
-  // A leaf contains its type; `shape` and `dtype` may also be names of
-  // branches.
+  // Returns whether the value is a parameter. An object with the key `shape` or
+  // `dtype` may also be a branch with a child of that name, so the values of
+  // the keys are checked too.
   static bool IsLeaf(const JsonValue& value) {
     if (!value.IsObject()) return false;
     const auto dtype = value.Find("dtype");
@@ -235,7 +239,7 @@ class ManifestReader {
     std::string name = prefix.empty() ? part : prefix + "/" + part;
     if (IsLeaf(value)) {
       joined_ |= !prefix.empty();
-      // `a/b` may be one key or the path through `a`.
+      // A name may occur twice: `a/b` may be one key, or the path through `a`.
       if (joined_names_.insert(name).second) {
         ReadParameter(name, at, value);
       } else {

@@ -14,8 +14,9 @@ namespace shardc {
 std::optional<Manifest> ParseManifest(const JsonDocument& document,
                                       Findings& findings);
 
-// Sets the separator of names: the manifest's own, else the one that occurs in
-// more names. Adds a finding (`separator`) if both occur in equally many.
+// Sets the separator of names, unless the manifest states it, to the one that
+// occurs in more names. Adds a finding (`separator`) if both occur in equally
+// many names.
 void SettleSeparator(Manifest& manifest, Findings& findings);
 
 }  // namespace shardc

@@ -63,7 +63,8 @@ std::optional<Shape> ReadShape(const JsonValue& value, std::string_view name,
   return shape;
 }
 
-// Checks that the numbers of elements and bytes fit int64_t.
+// Checks that the numbers of elements and bytes fit int64_t, and that the last
+// dimension consists of complete blocks of the dtype.
 bool Fits(const TensorType& type, std::string_view name, const JsonValue& shape,
           Findings& findings) {
   if (!type.shape) return true;

@@ -22,7 +22,7 @@ bool CheckParameterName(std::string_view name, const JsonValue& at,
 
 // Reads `shape` and `dtype` of the object `leaf`; other keys are ignored. `at`
 // is the parameter's name, for messages. Findings: schema, number, dtype,
-// overflow.
+// overflow, size.
 std::optional<TensorType> ReadTensorType(const JsonValue& leaf,
                                          std::string_view name,
                                          const JsonValue& at,

@@ -1,4 +1,5 @@
-// Keys are options of `cost` with `_` for `-`:
+// Reads a measured run. Its keys are the options of `cost`, with `_` in place
+// of `-`:
 //
 //   {schema: shardc.run/v1, mesh: 'fsdp:8', rules: auto, manifest: m.json,
 //    model: config.json, batch: 16, seq: 8192, step_s: 2.46}
@@ -86,7 +87,8 @@ class RunReader {
     if (Text(key, to)) to = Beside(to);
   }
 
-  // Axes such as `dp:2,tp:4`, and names of packs, are no paths.
+  // Resolves a path against the folder of the file. Axes such as `dp:2,tp:4`
+  // and names of packs are no paths and are returned unchanged.
   std::string Beside(const std::string& text) const {
     const bool path = text != "auto" && text.find(':') == std::string::npos;
     return path ? PathNextTo(context_.document.source()->name(), text) : text;

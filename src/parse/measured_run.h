@@ -26,8 +26,8 @@ struct MeasuredRun {
   Place place;  // of the time
 };
 
-// Paths are relative to the file, and returned relative to the working
-// directory. Returns nullopt after a finding.
+// Reads the file. Paths in it are relative to its folder; they are returned
+// relative to the working directory. Returns nullopt after a finding.
 std::optional<MeasuredRun> ParseMeasuredRun(SourceRef source,
                                             Findings& findings);
 

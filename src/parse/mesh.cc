@@ -39,7 +39,7 @@ std::string WithColons(std::string_view text) {
 }
 
 // Returns `fsdp:2,tp:4` for `2x4` and `fsdp:8` for `8`, and an empty string for
-// texts that are not sizes joined by `x`.
+// texts that are not one to three sizes joined by `x` or `*`.
 std::string WithNames(std::string_view text) {
   constexpr std::array<std::string_view, 3> kNames = {"dp", "fsdp", "tp"};
   std::vector<std::string_view> sizes;
@@ -232,7 +232,8 @@ std::optional<Mesh> ParseMeshString(SourceRef source,
                  "sp");
     return std::nullopt;
   }
-  // In eformer a leading `!` requests plain row-major order, our only order.
+  // Skip a leading `!`. In eformer it requests row-major order, which is the
+  // only order here.
   size_t begin = text.starts_with('!') ? 1 : 0;
   for (size_t i = 0; begin <= text.size() && !findings.Full(); ++i) {
     const size_t end = std::min(text.find(',', begin), text.size());

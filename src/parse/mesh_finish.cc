@@ -55,7 +55,7 @@ std::optional<Sizes> Multiply(const MeshDraft& draft, Findings& findings) {
   return sizes;
 }
 
-// Returns "2 * 4 = 8", or a single size.
+// Returns the sizes and their product, "2 * 4 = 8", or a single size.
 std::string SizesText(const MeshDraft& draft, int64_t product) {
   std::string out;
   size_t count = 0;

@@ -39,7 +39,8 @@ struct MeshDraft {
   Place place;  // of the list of axes
 };
 
-// Returns nullopt after a finding: number (two -1), overflow, device-count.
+// Completes a mesh. Returns nullopt after a finding: number (two -1), overflow,
+// device-count.
 std::optional<Mesh> FinishMesh(const MeshDraft& draft, Findings& findings);
 
 }  // namespace shardc

@@ -72,14 +72,15 @@ constexpr std::array<Key, 4> kAttentionDropout = {
 constexpr std::array<Key, 3> kHiddenDropout = {"resid_pdrop", "hidden_dropout",
                                                "hidden_dropout_prob"};
 
-// Families whose code decides which layers attend to all tokens; the other
-// layers attend within a window.
+// Families in whose code it is fixed which layers attend to all tokens (every
+// second or every sixth); the other layers attend within a window.
 constexpr std::array<Key, 1> kEverySecondSeesAll = {"gemma2"};
 constexpr std::array<Key, 2> kEverySixthSeesAll = {"gemma3", "gemma3_text"};
 constexpr std::array<Key, 7> kEncoderDecoders = {
     "t5", "mt5", "umt5", "longt5", "whisper", "bart", "clip"};
 
-// Families that rotate queries and keys, whether or not a config has a base.
+// Families that rotate queries and keys (RoPE), even if config.json has no
+// base.
 constexpr std::array<Key, 25> kRotating = {
     "llama",     "mistral",     "mixtral",   "qwen",    "qwen2",
     "qwen2_moe", "qwen3",       "qwen3_moe", "gemma",   "gemma2",
@@ -90,7 +91,8 @@ constexpr std::array<Key, 25> kRotating = {
 constexpr std::array<Key, 3> kRopeBase = {"rope_theta", "rotary_emb_base",
                                           "attn_config.rope_theta"};
 
-// Families without a scale of attention scores, and with attention sinks.
+// Families that do not scale attention scores, and families with attention
+// sinks.
 constexpr std::array<Key, 4> kUnscaled = {"t5", "mt5", "umt5", "longt5"};
 constexpr std::array<Key, 1> kSinks = {"gpt_oss"};
 // The same range as for the scales of a settings file.
@@ -216,8 +218,9 @@ class ModelConfigReader {
     }
   }
 
-  // Lists by layer have priority over patterns, and patterns over a family's
-  // defaults.
+  // Determines the kinds of layers: with or without attention, and with or
+  // without a window. A list of kinds by layer has priority over a pattern, and
+  // a pattern over the default of the family.
   void ReadLayerKinds() {
     config_.has_encoder =
         fields_.IsTrue("is_encoder_decoder").value_or(false) ||
@@ -250,8 +253,9 @@ class ModelConfigReader {
     if (config_.sliding_window) config_.windowed_layers = windowed;
   }
 
-  // Returns the number of layers that attend within a window, if every P-th
-  // layer attends to all tokens.
+  // Returns the number of layers that attend within a window. Every P-th layer
+  // attends to all tokens, by the configuration or the family, or the first
+  // `max_window_layers` do, or none.
   int64_t WindowedByPattern(int64_t layers) {
     if (const Number pattern = Count("sliding_window_pattern")) {
       return *pattern > 1 ? layers - layers / *pattern : layers;
@@ -297,8 +301,9 @@ class ModelConfigReader {
     }
   }
 
-  // Latent attention under yarn (DeepSeek): 1/sqrt(head_dim) times the square
-  // of 0.1 mscale_all_dim ln(factor) + 1.
+  // Sets the softmax scale of latent attention with yarn, as in DeepSeek's
+  // code: 1/sqrt(head_dim) times the square of 0.1 mscale_all_dim ln(factor) +
+  // 1.
   void ReadYarnScale() {
     const auto scaling = fields_.Find("rope_scaling");
     if (!fields_.Find("qk_nope_head_dim") || !scaling || !scaling->IsObject() ||
@@ -316,8 +321,8 @@ class ModelConfigReader {
              "mscale_all_dim", *all);
   }
 
-  // Reads the number `key` of the object `from`. Returns nothing if there is no
-  // such object or number.
+  // Returns the number `key` of the object `from`; nullopt if there is no such
+  // object or number.
   std::optional<double> RealIn(const std::optional<JsonValue>& from, Key key) {
     const auto value = from ? from->Find(key) : std::nullopt;
     return value ? fields_.RealOf(*value, key) : std::nullopt;
@@ -373,7 +378,8 @@ class ModelConfigReader {
         truncate && truncate->kind() == JsonKind::kBool) {
       rope.truncate = truncate->boolean();
     }
-    // DeepSeek scales the rotated part by the quotient of its two factors.
+    // DeepSeek multiplies the rotated part by the quotient of the scales for
+    // `mscale` and `mscale_all_dim`.
     const auto one = RealIn(scaling, "mscale");
     const auto every = RealIn(scaling, "mscale_all_dim");
     if (one && every && !rope.attention_factor) {
@@ -406,7 +412,8 @@ class ModelConfigReader {
     config_.tied_embeddings = said ? *said : IsA(kTiedByDefault);
   }
 
-  // In a block [128, 128] the second size is along the input dimension.
+  // Reads the quantisation group size. Of the sizes of a block, [128, 128], the
+  // second one is along the input dimension.
   void ReadQuantisation() {
     const auto quantisation = fields_.root().Find("quantization_config");
     if (!quantisation || !quantisation->IsObject()) return;

@@ -1,5 +1,5 @@
-// Reads a config.json that Python may have written with numbers that JSON
-// lacks:
+// Reads a config.json. Python writes values that JSON lacks: NaN is read as
+// 0.0, Infinity and -Infinity as null:
 //
 //   {"rope_theta": 1e4, "eos_token_id": NaN}  ->  "eos_token_id": 0.0
 #include "parse/model_document.h"
@@ -16,7 +16,7 @@
 namespace shardc {
 namespace {
 
-// Replaces words that Python writes and JSON lacks (`NaN`) by numbers of the
+// Replaces the words that Python writes and JSON lacks by JSON values of the
 // same length, so that the places of all other values stay the same.
 SourceRef ReplacePythonNumbers(const SourceRef& source) {
   struct Word {

@@ -10,8 +10,8 @@
 
 namespace shardc {
 
-// The root of the document is an object. `NaN` and `Infinity`, which Python
-// writes and JSON lacks, are accepted. Returns null after findings.
+// Returns a document whose root is an object; null after findings. `NaN` and
+// `Infinity`, which Python writes and JSON lacks, are accepted.
 std::unique_ptr<const JsonDocument> ReadModelDocument(const std::string& path,
                                                       Findings& findings);
 

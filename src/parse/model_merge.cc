@@ -1,13 +1,13 @@
-// Inheritance of `model:` sections is a merge of ordered lists of entries, name
-// by name:
+// Merges a `model:` section with the one that it extends. Each mapping is an
+// ordered list of entries, and entries of the same name are merged:
 //
 //   base: {q: a, k: b, o: c}   own: {q: d, qnorm: e, o: null}
 //     ->  {q: d, qnorm: e, k: b}
 //
-// The order of roles and dimensions is the order of a step's parameters and
-// labels, so it has to follow from the two sections alone. Blocks are inserted
-// after merging: a section that replaces the block `mlp` changes each inherited
-// list that names it.
+// The order of entries matters: roles and dimensions become the parameters and
+// labels of a step in this order. Blocks (named lists of ops) are inserted
+// after merging, so that a section which replaces the block `mlp` changes each
+// inherited list that uses it.
 #include "parse/model_merge.h"
 
 #include <algorithm>
@@ -23,8 +23,8 @@
 namespace shardc {
 namespace {
 
-// Limits of a list after its blocks are inserted: the number of ops, the number
-// of insertions (empty blocks included), and how deep blocks are nested.
+// The limits of a list after its blocks are inserted: the number of ops, the
+// number of insertions (of empty blocks too), and the depth of nested blocks.
 constexpr size_t kMostOps = 1000, kMostBlocks = 10000, kMostNested = 32;
 // The most entries of a mapping. The limit is low because names are found by a
 // linear search.
@@ -82,8 +82,9 @@ void Merge(SectionEntries<T>& base, SectionEntries<T> own, Findings& findings) {
   }
 }
 
-// A null setting without an inherited one means that it is not given. A null
-// group (`rope`) removes all of its members.
+// Merges settings. A null setting removes the inherited one, and a null group
+// (`rope`) removes all members of the group. If nothing is inherited, null
+// means that the setting is not given.
 void MergeSettings(SectionEntries<DescribedText>& base,
                    SectionEntries<DescribedText> own, Findings& findings) {
   if (!HasFewEntries(base, own, findings)) return;
@@ -207,8 +208,8 @@ class Describer {
     }
   }
 
-  // Appends the ops of one entry. Returns false after a finding (a limit) that
-  // makes it pointless to read the rest of the list.
+  // Appends the ops of one entry. Returns false after a finding that makes it
+  // pointless to read the rest of the list, such as a limit or a cycle.
   bool Insert(const SectionOp& use, std::vector<DescribedLine>& to) {
     const auto found = blocks_.find(use.block);
     if (found == blocks_.end()) {

@@ -11,10 +11,11 @@
 
 namespace shardc {
 
-// Returns `base` with the entries of `own` over it. An entry of `own` replaces
-// the inherited one of its name in place, or removes it if it is null. A new
-// entry follows the entry above it in `own`, or comes last if it is the first.
-// A null entry without an inherited one is a finding (unknown-name).
+// Returns `base` with the entries of `own` merged into it. An entry of `own`
+// replaces the entry of the same name at its position, or removes it if it is
+// null. An entry with a new name is inserted after the entry that precedes it
+// in `own`, or at the end if it is the first. A null entry that removes nothing
+// is a finding (unknown-name).
 ModelSection MergeSections(ModelSection base, ModelSection own,
                            Findings& findings);
 

@@ -93,7 +93,7 @@ class SectionReader {
     return false;
   }
 
-  // Numbers and truth values are expressions too.
+  // Reads the text of an expression; a number or a truth value is one too.
   void Expression(const YamlNode& node, std::string_view what,
                   DescribedText& out) {
     if (!node.IsScalar() || node.text.empty()) {
@@ -180,7 +180,7 @@ class SectionReader {
     }
   }
 
-  // Numbers that ops refer to by name.
+  // Reads `constants`: numbers to which ops refer by name.
   void ReadConstants(const YamlNode& node) {
     if (node.IsNull()) return Setting("constants", node);
     if (!IsMap(node, "constants")) return;
@@ -348,8 +348,9 @@ class SectionReader {
     return true;
   }
 
-  // A role `q` with the pattern `q\.weight$` has its bias in the role `q.bias`
-  // with the pattern `q\.bias$`, under the same condition.
+  // Reads the option `bias` of a role. For a role `q` with the pattern
+  // `q\.weight$`, it adds the role `q.bias` with the pattern `q\.bias$` and the
+  // same condition.
   bool ReadBias(const YamlNode& node, bool optional, SectionRole& out) {
     const DescribedRole& of = out.role;
     if (out.bias) {
@@ -381,8 +382,9 @@ class SectionReader {
     return true;
   }
 
-  // Replaces `weight`, or a group such as `(kernel|scale)`, before the final
-  // `$` by `bias`. Returns nullopt for other patterns.
+  // Replaces the word before the final `$`, such as `weight`, or a group such
+  // as `(kernel|scale)`, by `bias`. Returns nullopt if there is neither, or if
+  // `_` precedes it.
   static std::optional<std::string> BiasPattern(std::string_view pattern) {
     if (!pattern.ends_with('$')) return std::nullopt;
     pattern.remove_suffix(1);

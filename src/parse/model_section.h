@@ -61,7 +61,7 @@ struct ModelSection {
   SourceRef source;
 };
 
-// Returns null after findings.
+// Reads a model section. Returns null after findings.
 std::shared_ptr<ModelSection> ReadModelSection(const YamlContext& context,
                                                const YamlNode& node);
 

@@ -1,6 +1,6 @@
-// Parses the two small languages of a `model:` section, ops and dimensions,
-// with one scanner of words and signs. Names are not resolved here: which roles
-// a model has is known only when its step is built.
+// Parses the two small languages of a `model:` section: ops and dimensions.
+// Both use one scanner of words and signs. Names are not resolved here, because
+// the roles of a model are known only when its step is built.
 //
 //   kn, w = part(kv, p+w) @q   ->  results kn, w; op part; arguments kv and
 //                                  (p, w); role of the sharding constraint q

@@ -19,11 +19,11 @@
 namespace shardc {
 namespace {
 
-// Larger blocks and pages would only reserve memory.
+// The ranges of sizes. Larger blocks and pages would only reserve memory.
 constexpr IntegerRange kBlocks = {1, int64_t{1} << 20};
 constexpr IntegerRange kPages = {1, 4096};
 constexpr IntegerRange kGlobals = {0, int64_t{1} << 20};
-// The range in which float32 holds both values and their squares.
+// The ranges of factors: float32 can represent the values and their squares.
 constexpr RealRange kScales = {1e-6, 1e6};
 constexpr RealRange kCaps = {0, 1e6};
 constexpr RealRange kProbabilities = {0, 1, true};
@@ -146,7 +146,8 @@ class SettingsReader {
     }
   }
 
-  // `operation` is null for the defaults, which may contain every setting.
+  // Reads a record of settings. `operation` is null for the defaults, which may
+  // contain all settings.
   void ReadRecord(const YamlNode& node, const KnownOperation* operation,
                   SettingsRecord& out) {
     const auto fields = Fields::Read(context_, node, keys::kSettings);
@@ -165,7 +166,7 @@ class SettingsReader {
             "it is a setting of " + Listed(TakenBy(setting, operations_)));
         continue;
       }
-      // A duplicate key already has a finding; the first value counts.
+      // Skip the second value of a duplicate key, which has been reported.
       if (fields->Find(member.key.text) != &member.value) continue;
       ReadValue(setting, member.value, out);
     }

@@ -1,8 +1,9 @@
-// Reads the members of a leaf in either order, each at most once, and numbers
-// the type:
+// Reads one parameter of a manifest: an object with the members `dtype` and
+// `shape` and, in the form of a list, `name`, in any order and each exactly
+// once. Each distinct pair of dtype and shape (type) gets a number:
 //
 //   "dtype": "F32", "shape": [8, 4]}  ->  type 0 at its first occurrence, and
-//                                         for every leaf with the same members
+//                                         for every parameter with this pair
 #include "parse/plain_leaf.h"
 
 #include <optional>
@@ -22,7 +23,7 @@ bool TakeShape(PlainJson& json, FlatType& type) {
 }  // namespace
 
 void PlainLeaves::ReserveFor(size_t text_bytes) {
-  // The shortest leaf: `"a":{"shape":[],"dtype":null}`.
+  // The length of the shortest leaf, `"a":{"shape":[],"dtype":null},`.
   constexpr size_t kLeastBytes = 30;
   tensors.reserve(text_bytes / kLeastBytes);
 }

@@ -1,6 +1,6 @@
-// Reads common manifests in one pass from the text to the manifest. Anything
-// uncommon ends the pass and is left to the full parser, so that this reader
-// never has to report an error:
+// A fast reader of common manifests, which makes the manifest in one pass over
+// the text. It stops at any uncommon syntax, and the full parser reads the file
+// instead, so that this reader never has to report an error:
 //
 //   {"schema": "shardc.manifest/v1", "params": [
 //     {"name": "a/b", "shape": [8, 4], "dtype": "F32"}]}   one tensor

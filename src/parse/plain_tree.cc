@@ -1,7 +1,8 @@
-// Reads common trees in one pass. An object is a leaf if its first member gives
-// a type. Any other value that is not an object, and any duplicate key, ends
-// the pass. A name that is not contiguous in the text is joined from its parts
-// and stored.
+// A fast reader of common trees, in one pass. An object is a leaf if its first
+// member is `shape` or `dtype`. The reader stops at any other value that is not
+// an object and at a duplicate key, and the full parser reads the file instead.
+// A name that is not contiguous in the text is joined from its parts and
+// stored.
 //
 //   {"a": {"b": {"shape": [2], "dtype": "F32"}}}  ->  `a/b`, joined and stored
 //   {"a.b": {"shape": [2], "dtype": "F32"}}       ->  `a.b`, a view into the
@@ -71,23 +72,23 @@ class TreeReader {
       if (branches) keys_.push_back(key);
       path_.resize(above);
     } while (json_.Take(','));
-    // If all members are leaves, a duplicate key is a duplicate name, which
-    // TakeTensors detects.
+    // Keys are compared only in an object with branches. If all members are
+    // leaves, a duplicate key is a duplicate name, which TakeTensors detects.
     if (!AreDistinct(std::span(keys_).subspan(first_key))) return false;
     keys_.resize(first_key);
     return json_.Take('}');
   }
 
-  // Stores the keys read so far at an object's first branch; until then all its
-  // members were leaves.
+  // Stores the keys of an object up to its first branch. They are those of
+  // leaves, so they are taken from the names.
   void KeepKeys(size_t first_name, size_t prefix) {
     for (size_t i = first_name; i < leaves.tensors.size(); ++i) {
       keys_.push_back(leaves.tensors[i].name.substr(prefix));
     }
   }
 
-  // Returns whether the first member is an array, string or null, which
-  // branches cannot contain.
+  // Returns whether the object is a leaf: its first member is `shape` or
+  // `dtype` and is not an object, since that could be a branch of this name.
   bool AtLeaf() const {
     PlainJson ahead = json_;
     if (!ahead.Take('"')) return false;

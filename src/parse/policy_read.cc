@@ -1,5 +1,6 @@
-// Reads choices by their index in a table, which lists the words of the file in
-// the order of the model's enumerators. An absent key stays empty, so that the
+// Reads the policies of a rules file, and the parameters that it excludes from
+// weight decay. Each choice is looked up in a table of words, whose order is
+// that of the enumerators. The value of an absent key stays empty, so that the
 // next file can give it:
 //
 //   policy: {illegal: shrink}  ->  illegal shrink, unmatched not given

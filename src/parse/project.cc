@@ -1,6 +1,6 @@
-// Reads a project file. Paths in it are relative to it and are made relative to
-// the working directory here. The file is searched from the working directory
-// upwards to the root of the git repository:
+// Reads a project file. Paths in it are relative to its folder, to which they
+// are joined here. The file is searched from the working directory upwards to
+// the root of the git repository:
 //
 //   in repo/a/b: repo/a/b/shardc.yaml, repo/a/shardc.yaml, repo/shardc.yaml
 #include "parse/project.h"
@@ -124,7 +124,8 @@ class ProjectReader {
     if (const YamlNode* node = fields.Find("stages")) CheckStages(*node);
   }
 
-  // Reports errors; DeclaredStages reads the section again.
+  // Reports errors in the section `stages`. It is not stored: DeclaredStages
+  // reads it again.
   void CheckStages(const YamlNode& node) {
     const auto stages = ReadStages(context_, node);
     if (stages) ScheduleIsInside(*stages, boundary_, context_.findings);
@@ -272,8 +273,8 @@ class ProjectReader {
     }
   }
 
-  // Whether a path of the project leads to a place inside its repository; a
-  // finding if not. The file is neither opened nor looked for.
+  // Returns whether a path of the project is inside its repository; adds a
+  // finding if not. The file itself need not exist.
   bool IsInside(const YamlNode& node, std::string_view key,
                 const std::string& path) {
     if (boundary_.Holds(PathNextTo(path_, path))) return true;

@@ -15,15 +15,15 @@ namespace shardc {
 // Returns the nearest shardc.yaml from `directory` upwards to the repository's
 // root (the folder that holds .git), or nullopt.
 std::optional<std::string> FindProject(const std::string& directory);
-// A path of the project that leads out of its repository is a finding unless
-// `allow_outside`. `texts` replaces the content of files; may be null. Returns
-// nullopt after a finding.
+// Reads a project file. A path in it that leads out of its repository is a
+// finding unless `allow_outside`. `texts`, unless null, replaces the contents
+// of files. Returns nullopt after a finding.
 std::optional<Project> ReadProject(const std::string& path, Findings& findings,
                                    const FileTexts* texts = nullptr,
                                    bool allow_outside = false);
-// Reads a config.json. Every number is bounded, and sizes that no model can
-// have are refused: this is the one place that does so, for every command.
-// Returns nullopt after a finding.
+// Reads a config.json. All numbers are checked against bounds, and sizes that
+// no model can have are refused. Every command reads a config.json by this
+// function, so no other code has to check. Returns nullopt after a finding.
 std::optional<ModelConfig> ReadModelConfig(const std::string& path,
                                            Findings& findings);
 // Reads a config.json as the function above does, from a document whose root is

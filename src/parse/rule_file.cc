@@ -1,6 +1,6 @@
-// Reads one file section by section. The names of the files that it extends are
-// recorded, and those files are not read. Each rule gets the separator, which
-// is derived from the patterns if the file does not give it:
+// Reads one rules file section by section. The files that it extends are not
+// read; their names are recorded. Each rule gets the separator of the file,
+// which is inferred from the patterns if the file does not state it:
 //
 //   {rules: [{match: 'attn\.wq', spec: [tp]}]}
 //     ->  one rule [tp] for names with `.` between their parts
@@ -26,8 +26,8 @@
 namespace shardc {
 namespace {
 
-// Separators that occur in patterns: a slash outside of a character class, or
-// an escaped dot.
+// The separators that occur in patterns: a slash outside of a character class,
+// or an escaped dot.
 struct PatternSeparators {
   bool slash = false;
   bool dot = false;
@@ -89,7 +89,7 @@ class RuleFileReader {
     if (const YamlNode* node = fields->Find("rules")) {
       ReadRules(*node);
     }
-    // DeclaredStages reads the section again.
+    // Report errors in the section; DeclaredStages reads it again.
     if (const YamlNode* node = fields->Find("stages")) {
       ReadRulesStages(context_, *node);
     }
@@ -104,7 +104,8 @@ class RuleFileReader {
     return context_.document.PlaceOf(node);
   }
 
-  // Checks for a mapping by name; null counts as an empty one.
+  // Returns whether the node is a mapping. Null is accepted as an empty
+  // mapping; other values are reported.
   bool IsMap(const YamlNode& node, std::string_view what,
              std::string_view example) {
     if (node.IsMapping()) return true;
@@ -171,7 +172,7 @@ class RuleFileReader {
     for (size_t i = 0; i < kAxisRuleCount; ++i) {
       names.push_back(AxisRuleName(static_cast<AxisRule>(i)));
     }
-    // eformer's field names end in `_axis`.
+    // In eformer, the names of axis rules end in `_axis`.
     if (name.ends_with("_axis")) {
       const std::string_view stem =
           std::string_view(name).substr(0, name.size() - 5);
@@ -182,8 +183,9 @@ class RuleFileReader {
     return DidYouMean(name, names, "the axis rules are " + Listed(names));
   }
 
-  // A mapping by name, or a list of such mappings, which are steps: a later one
-  // may replace or unregister what an earlier one registered.
+  // Reads `register`: a mapping by name, or a list of such mappings. They are
+  // applied one after the other, so a later mapping of the list may replace or
+  // unregister a name that an earlier one registered.
   void ReadRegistrations(const YamlNode& node) {
     if (node.IsSequence()) {
       for (const YamlNode& step : node.items) ReadRegistrationMap(step, true);
@@ -280,8 +282,8 @@ class RuleFileReader {
       context_.findings.Add(std::move(finding));
       return;
     }
-    // This step may unregister a name that an earlier step of this file
-    // registered. The name then exists, so that its removal is no error.
+    // If an earlier mapping of this file registered the name, it exists, so
+    // unregistering it here is no error, even with `missing_ok: false`.
     if (step.unregister) step.missing_ok = step.missing_ok || !at->unregister;
     *at = std::move(step);
   }
@@ -353,7 +355,8 @@ class RuleFileReader {
     return nullptr;
   }
 
-  // Sets the separator to the given one or to that of the patterns.
+  // Sets the separator of all rules: the one that the file states, else the one
+  // that is inferred from the patterns.
   void GiveSeparator(std::optional<char> written) {
     PatternSeparators found;
     for (const Rule& rule : file_.rules) {
@@ -369,7 +372,8 @@ class RuleFileReader {
   const YamlContext& context_;
   const ModelBase& base_;
   RuleFile file_;
-  // By canonical name: the name as written, and the index of its registration.
+  // Maps from canonical names to names as written, and to the indices of their
+  // registrations.
   std::map<std::string, std::string> tokens_;
   std::map<std::string, size_t> steps_;
 };

@@ -42,9 +42,9 @@ struct RuleFile {
 using ModelBase = std::function<std::shared_ptr<const ModelSection>(
     const std::string& name, const Place& place)>;
 
-// Returns nullopt if the file is no YAML mapping. After other findings, returns
-// the parts that could be read. Without `base` a `model:` section that extends
-// another is a finding (missing).
+// Reads a rules file. Returns nullopt if it is not a YAML mapping; after other
+// findings, returns the parts that could be read. Without `base`, a `model:`
+// section that extends another one is a finding (missing).
 std::optional<RuleFile> ParseRuleFile(SourceRef source, Findings& findings,
                                       const ModelBase& base = {});
 

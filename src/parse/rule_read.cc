@@ -1,7 +1,7 @@
-// Reads one rule. All its parts are read even after an error, so that one run
-// finds all of them. A pattern is also compared with its written form, to find
-// characters that YAML folded or that are invisible, with which it would never
-// match.
+// Reads one rule or one bundle. All parts of a rule are read even after an
+// error, so that all errors are reported in one run. A pattern is also compared
+// with its text in the file: it would never match if YAML folded its lines, or
+// if it has invisible characters.
 //
 //   {match: wte, spec: [tp, _], modes: {decode: [_, tp]}}
 //     ->  [tp, null], and [null, tp] for decode
@@ -40,7 +40,8 @@ constexpr std::array<Invisible, 12> kInvisible = {{
     {"\xef\xbb\xbf", "a byte order mark"},
 }};
 
-// Reports a pattern that differs from what its author sees.
+// Reports a pattern that has other characters than its text in an editor shows:
+// folded line breaks or invisible characters. Returns false if there are any.
 bool CheckPattern(const YamlContext& context, const YamlNode& node,
                   std::string_view what) {
   const std::string subject(what);
@@ -85,7 +86,7 @@ std::optional<Placement> ReadPlacement(const YamlContext& context,
   if (!fields) return std::nullopt;
   const YamlNode* axis = fields->Require(context, node, "axis");
   const YamlNode* index = fields->Require(context, node, "index");
-  // If absent, the number of matching names.
+  // Without `count`, the number is the largest index in the names plus one.
   const YamlNode* count = fields->Find("count");
   if (axis == nullptr || index == nullptr) return std::nullopt;
   Placement placement;

@@ -1,12 +1,14 @@
-// Reads rules files depth first: a file's own rules, then those of the files it
-// extends, each file once. Since the first match wins, files read earlier are
-// nearer. For axes, tokens and bundles the nearest file wins key by key:
+// Reads rules files depth first: the rules of a file, then those of the files
+// that it extends. Each file is read once. A file that is read earlier is
+// called nearer. Its rules come first, so they win; of axes, tokens and
+// bundles, each key is taken from the nearest file that has it:
 //
 //   a: extends [b], batch: dp     b: batch: fsdp, head: tp
 //   rules of a, then of b; batch dp, head tp
 //
-// The stack of open files distinguishes a cycle from a file that is reached
-// twice.
+// A file that extends itself, directly or through others, is an error; a file
+// that is reached in two ways is not. The stack of open files distinguishes
+// these cases.
 #include "parse/rules.h"
 
 #include <algorithm>
@@ -40,7 +42,8 @@ class Collector {
         boundary_(boundary),
         findings_(findings) {}
 
-  // `place` is the entry that extends, or empty for the command line.
+  // Reads a file and the files that it extends. `place` is that of the entry
+  // which extends this file; empty for a file of the command line.
   void Visit(const std::string& name, const Place& place) {
     if (findings_.Full()) return;
     const FileId identity = IdentityOf(name);
@@ -103,8 +106,8 @@ class Collector {
     return out + "`" + names[AsIndex(from)] + "`";
   }
 
-  // Parses each file once, since its rules and its `model:` section may be
-  // extended by different files. Returns null after a finding.
+  // Returns the parsed file; null after a finding. It is parsed once, even if
+  // one file extends its rules and another one its `model:` section.
   const RuleFile* Parse(const std::string& name, const FileId& identity,
                         const Place& place) {
     if (const auto found = parsed_.find(identity); found != parsed_.end()) {
@@ -195,7 +198,8 @@ class Collector {
     return source;
   }
 
-  // Files read earlier are nearer and win, key by key.
+  // Adds a file to the merged set. Files that were merged before are nearer, so
+  // their keys are kept.
   void Merge(const RuleFile& file) {
     set_.sources.push_back(file.source);
     set_.rules.insert(set_.rules.end(), file.rules.begin(), file.rules.end());
@@ -249,8 +253,8 @@ class Collector {
   // Files being parsed, whose `model:` sections extend each other.
   std::vector<FileId> models_;
   std::vector<std::string> model_names_;
-  TokenSet tokens_;  // registered
-  TokenSet named_;   // and those that a nearer file unregisters
+  TokenSet tokens_;  // registered names
+  TokenSet named_;   // the same, and names that a nearer file unregisters
   // Names that a file unregisters with `missing_ok: false` and that no file
   // read so far registers.
   std::map<std::string, Registration, std::less<>> missing_;

@@ -25,11 +25,13 @@ inline constexpr std::string_view kOutsideHelp =
 // knows the naming of the manifest.
 using PackLookup = std::function<SourceRef(std::string_view name)>;
 
-// Reads each file followed by the files it extends, depth first; a file reached
-// twice is read once. Earlier files are nearer: settings are merged key by key
-// and the nearest wins. Cycles are findings. Returns nullopt after an error;
-// `despite_errors` then receives what could be read, so that its patterns can
-// be checked too. A file that others extend must be inside `boundary`.
+// Reads each file and then the files that it extends, depth first; a file that
+// is reached twice is read once. Earlier files are nearer: of each setting, the
+// value in the nearest file is taken. Cycles are findings. Returns nullopt
+// after an error; `despite_errors`, unless null, then receives the parts that
+// could be read, so that their patterns can be checked too. A file that another
+// one extends must be inside `boundary`. `texts`, unless null, replaces the
+// contents of files.
 std::optional<RuleSet> ReadRules(std::span<const std::string> files,
                                  const PackLookup& packs, Findings& findings,
                                  RuleSet* despite_errors = nullptr,

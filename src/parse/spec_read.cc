@@ -1,6 +1,8 @@
-// Reads a list with one entry per dimension: a name, null or `_` for none, or a
-// group of names. Names are not resolved here, since their meaning depends on
-// the mode and on other files.
+// Reads specs, and the values of `axes` and `register`. A spec is the name of a
+// bundle, a rule's `{like: ...}`, or a list with one entry per dimension: a
+// name, a group of names, or null or `_` for an unsharded dimension. Names are
+// not resolved here, since their meaning depends on the mode and on other
+// files.
 //
 //   [BATCH, [FSDP, SP], _]  ->  {BATCH} {FSDP, SP} {}
 #include "parse/spec_read.h"
@@ -50,7 +52,8 @@ std::string NameHelp(const YamlNode& node) {
   return "write a token such as `BATCH`, an axis rule or a mesh axis";
 }
 
-// A name in a spec; absent for null and `_`, which are valid too.
+// The result of reading an entry of a spec. `name` is empty for null and `_`,
+// which are valid; `good` is false after a finding.
 struct NameResult {
   bool good = false;
   std::optional<SpecName> name;

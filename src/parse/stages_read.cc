@@ -1,5 +1,6 @@
-// RuleSet and Target (model) lack what only pipelines need, so the texts of
-// their files are read again for it:
+// Reads the sections `stages`. Only commands for pipelines need them, so
+// RuleSet and Target (model) do not contain them, and the texts of their files
+// are parsed again:
 //
 //   rules    stages: {axis: pp, schedule: 1f1b, microbatches: 16}
 //   target   stages: {schedule: zbv}
@@ -22,8 +23,8 @@
 namespace shardc {
 namespace {
 
-// More layers, stages or micro-batches are a mistake, and their products would
-// not fit a table.
+// The limit on the numbers of layers, stages and micro-batches. Larger numbers
+// are a mistake, and the table of such a schedule would not fit in memory.
 constexpr int64_t kMostSize = 1 << 20;
 constexpr int64_t kMostDims = 64;
 
@@ -88,7 +89,7 @@ class StagesReader {
     if (place != nullptr) *place = PlaceOf(*node);
   }
 
-  // Reads how names say where a parameter belongs.
+  // Reads the keys by which the stage of a parameter follows from its name.
   void ReadNames(const Fields& fields) {
     const YamlNode* layers = fields.Find("layers");
     const YamlNode* stacked = fields.Find("stacked");
@@ -227,7 +228,7 @@ class StagesReader {
 // Reads the section at a path of keys in a file that was read before.
 std::optional<StageDeclaration> ReadAgain(
     const SourceRef& source, const std::vector<std::string_view>& path) {
-  // Most files have none, and need not be read again.
+  // Most files have no section, and are not parsed again.
   if (source == nullptr ||
       source->text().find("stages") == std::string_view::npos) {
     return std::nullopt;

@@ -23,15 +23,15 @@ std::optional<StageDeclaration> ReadStages(const YamlContext& context,
 bool ScheduleIsInside(const StageDeclaration& stages, const Boundary& boundary,
                       Findings& findings);
 
-// Reads the section of a rules file, which names the axis.
+// Reads the section of a rules file, which must have the key `axis`.
 std::optional<StageDeclaration> ReadRulesStages(const YamlContext& context,
                                                 const YamlNode& node);
 
-// Returns the stages of a target: the keys of its own section, and where it
-// leaves one out those of the nearest rules file with a section. Both files
-// were read before, so that only what follows from both is reported: a section
-// without an axis, and a schedule's file outside of `boundary`. Returns nullopt
-// if neither has a section, and after a finding.
+// Returns the stages of a target: the keys of its section in the project, and
+// for keys that it lacks those of the nearest rules file with a section.
+// Returns nullopt if neither has a section, and after a finding. Errors in
+// single sections have been reported before, so the findings are only a missing
+// axis, and a schedule's file outside of `boundary`.
 std::optional<StageDeclaration> DeclaredStages(const Target& target,
                                                const RuleSet& rules,
                                                const Boundary& boundary,

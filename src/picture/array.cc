@@ -1,8 +1,8 @@
-// A shard's index along a dimension is a mixed-radix number over the
-// dimension's axes. A cell of the drawing has one index per dimension, and the
-// number of its first device is the sum of one offset per index. The other
-// devices of the cell differ from the first along the axes that shard no
-// dimension:
+// Computes the devices that hold each shard, which is a cell of the drawing. A
+// cell has one shard index per dimension, a mixed-radix number whose digits are
+// the coordinates on the dimension's axes. Each index adds an offset to the
+// number of the cell's first device. The other devices of the cell differ from
+// the first along the axes that shard no dimension:
 //
 //   dp 2, fsdp 8, tp 4, spec [tp, fsdp]: the cell in row 1 and column 2 is on
 //   the devices 1 * 1 + 2 * 4 = 9 and, along dp, 9 + 32 = 41

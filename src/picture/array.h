@@ -1,5 +1,6 @@
-// How an array is sharded over a mesh, as a drawing: two dimensions are the
-// rows and columns, and each shard of the other sharded dimensions is a panel.
+// The drawing of an array that is sharded over a mesh, as values: two
+// dimensions are its rows and columns, and there is a panel for each shard of
+// the other sharded dimensions.
 #ifndef SHARDC_PICTURE_ARRAY_H_
 #define SHARDC_PICTURE_ARRAY_H_
 
@@ -20,13 +21,14 @@ namespace shardc::picture {
 
 struct ArrayDim {
   std::string name;             // "dim 0", "batch"
-  std::optional<int64_t> size;  // nothing: unknown
+  std::optional<int64_t> size;  // nullopt: unknown
   AxisGroup axes;               // only those of more than one device
   int64_t parts = 1;
 
-  // Length of the largest shard.
+  // Returns the length of the largest shard; nullopt if the size is unknown.
   std::optional<int64_t> Piece() const;
-  // The first index and the end (exclusive) of the shard number `piece`.
+  // Returns the first index and the end (exclusive) of the shard number
+  // `piece`; nullopt if the size is unknown.
   std::optional<std::pair<int64_t, int64_t>> Range(int64_t piece) const;
 };
 
@@ -35,7 +37,8 @@ struct ArrayInput {
   Spec spec;
   std::vector<ArrayDim> dims;  // name and size are given, the rest is computed
   std::optional<ReadPlacement> placement;
-  // Dimensions drawn as rows and columns; nothing: the last two sharded ones.
+  // The dimensions drawn as rows and columns; nullopt: the last two that are
+  // sharded.
   std::optional<std::pair<size_t, size_t>> drawn;
 };
 
@@ -80,8 +83,9 @@ class ArrayPicture {
   bool whole_ = true;
 };
 
-// `dim 0`, `dim 1` and so on, for each dimension of the shape or entry of the
-// spec.
+// Returns a dimension with the name `dim 0`, `dim 1` and so on for each
+// dimension of the shape, or for each entry of the spec if the shape is
+// unknown.
 std::vector<ArrayDim> DimsOf(const std::optional<std::vector<int64_t>>& shape,
                              const Spec& spec);
 

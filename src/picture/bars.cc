@@ -16,7 +16,7 @@ int64_t CellsOf(int64_t bytes, int64_t scale, int64_t width) {
 std::vector<int64_t> CellsOf(std::span<const int64_t> parts, int64_t scale,
                              int64_t width) {
   std::vector<int64_t> out;
-  std::vector<size_t> some;  // that have bytes, the largest first
+  std::vector<size_t> some;  // the parts that have bytes, the largest first
   int64_t sum = 0, end = 0;
   for (size_t i = 0; i < parts.size(); ++i) {
     sum = CheckedAdd(sum, parts[i]).value_or(INT64_MAX);

@@ -1,4 +1,4 @@
-// Bars made of character cells: where each part ends, and where the budget is.
+// Computes the lengths of bars that are drawn with characters.
 #ifndef SHARDC_PICTURE_BARS_H_
 #define SHARDC_PICTURE_BARS_H_
 
@@ -8,12 +8,13 @@
 
 namespace shardc::picture {
 
-// `bytes` of `scale` in cells of `width`, rounded to the nearest; scale is at
-// least 1.
+// Returns the length of `bytes` in cells, rounded to the nearest, if `scale`
+// bytes (at least 1) are `width` cells long.
 int64_t CellsOf(int64_t bytes, int64_t scale, int64_t width);
 
-// Cells of each part of a bar; they add up to the cells of the sum. A part that
-// has bytes gets at least one cell if no other part loses its only one.
+// Returns the number of cells of each part of a bar. They add up to the cells
+// of the sum. Each part that has bytes gets at least one cell, unless there are
+// more such parts than cells.
 std::vector<int64_t> CellsOf(std::span<const int64_t> parts, int64_t scale,
                              int64_t width);
 

@@ -15,7 +15,7 @@ struct RuleLine {
   std::string match, source;
   int64_t won = 0;    // number of parameters
   int64_t bytes = 0;  // in the model; parameters of unknown size count 0
-  // `found` is the number of parameters that the pattern matches; nothing if
+  // `found` is the number of parameters that the pattern matches; nullopt if
   // names were not searched. `shadowed_by` is set for a rule that matches
   // parameters and wins none: the index of the rule that wins most of them.
   std::optional<int64_t> found;

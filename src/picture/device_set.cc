@@ -1,6 +1,7 @@
-// A device's number is made of digits: from the last axis on, the coordinates
-// inside a slice, and then those of the slices. The stride of a digit is the
-// product of the sizes before it:
+// Device numbers as mixed-radix numbers. The digits, from the least significant
+// on, are the coordinates inside a slice, from the last axis to the first, and
+// then the coordinates of the slice in the same order. The stride of a digit is
+// the product of the sizes of the less significant ones:
 //
 //   dp 2, tp 4                  ->  tp stride 1, dp stride 4
 //   dp 2, tp 4 over 2 slices    ->  tp inside a slice: size 2, stride 1; dp:

@@ -32,7 +32,8 @@ struct DeviceSet {
   int64_t count() const;
   int64_t At(int64_t index) const;  // in ascending order
   int64_t last() const { return At(count() - 1); }
-  // The step between neighbours, if it is constant; 1 for a single device.
+  // Returns the step between neighbours, which is 1 for a single device;
+  // nullopt if it is not constant.
   std::optional<int64_t> Step() const;
 };
 
@@ -42,7 +43,8 @@ class MeshDigits {
 
   // Returns the offset that a coordinate of an axis adds to a device's number.
   int64_t Offset(size_t axis, int64_t coordinate) const;
-  // The devices from `first` on along the axes that are `free`, by axis.
+  // Returns the devices that differ from `first` only along `free` axes. `free`
+  // has an entry for each axis of the mesh.
   DeviceSet Along(const std::vector<bool>& free, int64_t first) const;
 
  private:
@@ -53,8 +55,8 @@ class MeshDigits {
   std::vector<Axis> axes_;
 };
 
-// Coordinates of a shard index along a list of axes, the first axis most
-// significant.
+// Returns the coordinates of a shard index along a list of axes, the first axis
+// most significant.
 std::vector<int64_t> CoordinatesAlong(const Mesh& mesh, const AxisGroup& axes,
                                       int64_t piece);
 

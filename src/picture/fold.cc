@@ -1,7 +1,7 @@
-// Parameters form a group if their names have the same template (numbers
-// replaced by `*`) and their entries in the plan are equal except for bytes and
-// coordinates. The numbers in the names are gathered by position and printed as
-// ranges:
+// Folds parameters into groups. The parameters of a group have the same name
+// except for numbers, and their entries in the plan are equal except for bytes
+// and coordinates of placement. The numbers at each position of the names are
+// printed as ranges:
 //
 //   h.0.up, h.1.up, h.2.up, one spec  ->  `h.{0..2}.up`, 3
 #include "picture/fold.h"
@@ -45,8 +45,8 @@ std::string WithBraces(std::string_view text) {
 // The numbers at one position of the names, sorted by value, as written.
 class Numbers {
  public:
-  // A group of a million names has few numbers: duplicates are removed as soon
-  // as they are half of what is kept.
+  // Adds a number. A group of a million names has few distinct numbers, so
+  // duplicates are removed whenever the list has doubled.
   void Add(std::string_view digits) {
     if (!texts_.empty() && texts_.back() == digits) return;
     texts_.push_back(digits);
@@ -110,7 +110,8 @@ class Numbers {
   size_t most_ = kFewest;
 };
 
-// A class's entry without its coordinate and its bytes.
+// Returns the entry of a class of parameters as text, without coordinate and
+// bytes. Parameters with equal keys may be in one group.
 std::string KeyOf(const PlanView& view, size_t of_class) {
   const ReadParam& param = view.plan.params[of_class];
   std::string out =
@@ -196,7 +197,8 @@ class Folder {
     Gather(name, numbers_[at->second]);
   }
 
-  // A rank of the pipeline is a coordinate of the axis of the stages.
+  // Adds the pipeline ranks that hold the parameter to the group. They are
+  // stored as a placement: a rank is a coordinate on the stage axis.
   static void AddRanks(const PlanStages& stages, const ParamStages& param,
                        ParamGroup& group) {
     group.placed_along = stages.axis;

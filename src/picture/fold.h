@@ -35,9 +35,9 @@ inline constexpr std::string_view kKindNames[] = {
 
 struct ParamGroup {
   // The name with its numbers as ranges: `layers.{0..31}.up`, or `{0..60..6}`
-  // for a constant step above 1. Numbers without a constant step are listed, at
-  // most six; more are shortened to `{0,1,...,31}`. A brace that is part of the
-  // name is printed as `\{`.
+  // for a constant step above 1. Two numbers, and numbers without a constant
+  // step, are listed, at most six; more are shortened to `{0,1,...,31}`. A
+  // brace that is part of the name is printed as `\{`.
   std::string shown;
   std::string folded;  // numbers as `*`
   Kind kind = Kind::kOther;
@@ -47,11 +47,11 @@ struct ParamGroup {
   int64_t possible = 0;
   uint32_t first = 0;     // number of its first parameter
   uint32_t of_class = 0;  // class of that parameter
-  // The axis of `placed`, which may be that of a pipeline's stages; empty: not
-  // placed.
+  // The axis of the coordinates in `placed`, which may be the stage axis; empty
+  // if the parameters are not placed.
   std::string placed_along;
-  // The number of parameters by coordinate, or of layers if the group's tensors
-  // hold layers that stages divide.
+  // By coordinate, the number of parameters, or the number of layers if the
+  // group's tensors are stacks of layers that are divided over stages.
   std::map<int64_t, int64_t> placed;
   int64_t layers = 1;  // of each tensor that stages divide
 };
@@ -66,8 +66,8 @@ class FoldedPlan {
   const ReadParam& ParamOf(const ParamGroup& group) const {
     return table_.classes.plan.params[group.of_class];
   }
-  // The parameter of a plan with stages as one of a plan without
-  // (plan/without_stages.h); any other parameter as it is.
+  // Returns the first parameter of the group. In a plan with stages, the stages
+  // are converted to a placement or a sharding (plan/without_stages.h).
   ReadParam WithoutStages(const ParamGroup& group) const;
   int32_t RuleOf(const ParamGroup& group) const {
     return table_.classes.rule_of[group.of_class];
@@ -75,32 +75,35 @@ class FoldedPlan {
   bool IsCorrected(const ParamGroup& group) const {
     return !table_.classes.corrections[group.of_class].empty();
   }
-  // Has an entry for each dimension if the rank is known.
+  // Returns the spec, with an entry for each dimension if the rank is known.
   Spec SpecOf(const ParamGroup& group, Mode mode) const;
 
-  // Bytes of one parameter on a device that holds it; nothing if unknown.
-  std::optional<int64_t> Each(const ParamGroup& group, Mode mode) const;
-  // Bytes of all parameters of the group on the fullest device; nothing if
+  // Returns the bytes of one parameter on a device that holds it; nullopt if
   // unknown.
+  std::optional<int64_t> Each(const ParamGroup& group, Mode mode) const;
+  // Returns the bytes of all parameters of the group on the fullest device;
+  // nullopt if unknown.
   std::optional<int64_t> OnFullest(const ParamGroup& group, Mode mode) const;
-  // Bytes of all parameters of the plan. Parameters of unknown size are left
-  // out and counted by UnknownSizes().
+  // Returns the bytes of all parameters of the plan that devices hold, also by
+  // coordinate of placement. Parameters of unknown size are left out and
+  // counted by UnknownSizes().
   HeldBytes Held(Mode mode) const;
   int64_t UnknownSizes() const;
-  // Bytes of the group in the model: each parameter counts once.
+  // Returns the bytes of the group in the model, where each parameter counts
+  // once; nullopt if they are unknown.
   std::optional<int64_t> Total(const ParamGroup& group) const;
   std::optional<int64_t> TotalBytes() const;
   std::optional<int64_t> TotalElements() const;
 
-  // The number of devices that hold the same shard of a parameter. If it is the
-  // number of all devices, the parameter is replicated.
+  // Returns the number of devices that hold the same shard of a parameter. If
+  // it is the number of all devices, the parameter is replicated.
   int64_t Copies(const ParamGroup& group, Mode mode) const;
   bool IsReplicated(const ParamGroup& group, Mode mode) const {
     return mesh().devices > 1 && Copies(group, mode) == mesh().devices;
   }
 
  private:
-  // For each axis the coordinate at which most bytes are placed.
+  // Returns, for each axis of placements, the coordinate with the most bytes.
   const std::map<std::string, int64_t>& Fullest(Mode mode) const;
 
   const PlanTable& table_;
@@ -108,8 +111,8 @@ class FoldedPlan {
   std::map<Mode, std::map<std::string, int64_t>> fullest_;
 };
 
-// Modes with the same specs for every parameter, in the order of their first
-// mode.
+// Groups the modes that have the same specs for every parameter. The groups are
+// in the order of their first mode.
 std::vector<std::vector<Mode>> ModeGroups(const PlanView& classes);
 
 }  // namespace shardc::picture

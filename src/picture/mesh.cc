@@ -1,7 +1,8 @@
-// Device numbers fill one host after the other. With one slice, the devices of
-// a host are therefore either some full rows of a panel or a part of one row.
-// The hosts of the first panel's cells decide which of these forms is drawn, or
-// none, also with several slices:
+// Arranges a mesh as panels and finds the form in which hosts are drawn. Hosts
+// have consecutive device numbers. With one slice, the devices of a host are
+// therefore some full rows of a panel or a part of one row. With several slices
+// they may be neither. The cells of the first panel are compared with both
+// forms:
 //
 //   fsdp 8, tp 4 on hosts of 8  ->  two rows a host
 #include "picture/mesh.h"
@@ -78,7 +79,7 @@ void MeshPicture::FindHosts() {
   }
   for (int64_t r = 0; r < rows && form != HostForm::kNone; ++r) {
     for (int64_t c = 0; c < columns; ++c) {
-      // The first cell of the host that would contain this cell in that form.
+      // If hosts have that form, this is the first cell of the cell's host.
       const int64_t first = form == HostForm::kRows
                                 ? At(0, r / cells * cells, 0)
                                 : At(0, r, c / cells * cells);
@@ -100,7 +101,7 @@ AxisLine MeshPicture::LineOf(size_t axis) const {
       size > kMostCells) {
     return out;
   }
-  // Lengths of the runs of devices on one host, in the order of device numbers.
+  // The lengths of runs of devices on one host, in the order of device numbers.
   int64_t hosts = 0, run = 0, longest = 0, shortest = size, before = -1;
   const auto end = [&] {
     if (before >= 0) shortest = std::min(shortest, run);

@@ -1,5 +1,6 @@
-// The mesh as a grid: the last axis is the columns, the one before it the rows,
-// and each coordinate of the others is a panel; and which axes cross hosts.
+// The drawing of a mesh, as values: the last axis is the columns, the axis
+// before it the rows, and there is a panel for each coordinate of the other
+// axes. Also finds the axes whose devices are on several hosts.
 #ifndef SHARDC_PICTURE_MESH_H_
 #define SHARDC_PICTURE_MESH_H_
 
@@ -23,8 +24,8 @@ enum class HostForm : uint8_t {
 struct AxisLine {
   size_t axis = 0;  // of the mesh
   DeviceSet group;  // the devices of the first group along the axis
-  // How many devices of a group share a host, and how many hosts a group has;
-  // nothing if the numbers differ between hosts or the hosts are unknown.
+  // The number of a group's devices on one host, and the number of hosts of a
+  // group; nullopt if these differ between hosts or the hosts are unknown.
   std::optional<int64_t> per_host, hosts;
 };
 

@@ -1,5 +1,6 @@
-// Rectangles are stacked along the shorter side of the free area. A rectangle
-// joins the row as long as that makes the row's longest rectangle no longer:
+// Places rectangles in rows along the shorter side of the free area. A
+// rectangle is added to the current row as long as that does not increase the
+// largest ratio of sides in the row; otherwise it begins a new row:
 //
 //   6, 6 of 24 in a box 6 x 4  ->  one above the other, each 3 x 2
 #include "picture/treemap.h"
@@ -10,7 +11,8 @@
 namespace shardc::picture {
 namespace {
 
-// The largest ratio of long side to short side in a row.
+// Returns the largest ratio of long side to short side in a row, from the
+// smallest, the largest and the sum of its areas, and the length of the row.
 double Worst(double least, double most, double sum, double side) {
   const double square = side * side, total = sum * sum;
   return std::max(square * most / total, total / (square * least));

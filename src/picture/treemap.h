@@ -1,5 +1,5 @@
 // A squarified treemap (Bruls, Huizing, van Wijk 2000): rectangles whose areas
-// are proportional to bytes, and whose sides are as equal as rows allow.
+// are proportional to bytes, in rows that make them as square as possible.
 #ifndef SHARDC_PICTURE_TREEMAP_H_
 #define SHARDC_PICTURE_TREEMAP_H_
 
@@ -14,9 +14,9 @@ struct Box {
   double x = 0, y = 0, width = 0, height = 0;
 };
 
-// A box for each weight, in the order of the weights, which are sorted from the
-// largest to the smallest; the boxes fill `all`. A weight of 0 gets an empty
-// box.
+// Returns a box for each weight, in the order of the weights, which must be
+// sorted from the largest to the smallest. The boxes fill `all`. A weight of 0
+// gets an empty box.
 std::vector<Box> Squarify(std::span<const int64_t> weights, const Box& all);
 
 }  // namespace shardc::picture

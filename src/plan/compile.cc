@@ -1,12 +1,12 @@
-// The pipeline, in the order in which data flows:
+// The stages of compiling a target, in the order in which data flows:
 //
 //   names --match--> winner --spec of each mode--> resolved spec
 //         --legalize by shape--> layout --> parameter
 //
-// Parameters with the same winning rule, type and source of the spec share one
-// layout, so resolving and legalizing cost per layout: a model of 90,000
-// tensors has some hundreds of them. `like` is followed for each parameter, as
-// its target depends on the name.
+// Parameters with the same winning rule, type and origin of the spec share one
+// layout. Specs are resolved and legalised once for each layout, and a model of
+// 90,000 tensors has some hundreds of layouts. `like` is followed for each
+// parameter, because its target depends on the name.
 #include "plan/compile.h"
 
 #include <algorithm>
@@ -29,7 +29,7 @@ namespace {
 
 constexpr uint32_t kNoLayout = UINT32_MAX;
 
-// Train first, then the requested modes in canonical order.
+// Returns train, then the other requested modes in canonical order.
 std::vector<Mode> ComputedModes(const std::vector<Mode>& asked) {
   std::vector<Mode> modes = {Mode::kTrain};
   for (Mode mode : kAllModes) {
@@ -43,8 +43,8 @@ std::vector<Mode> ComputedModes(const std::vector<Mode>& asked) {
 
 class Compiler {
  public:
-  // `matched` is an earlier result with the same patterns and names, whose
-  // matches are used again; null: names are matched.
+  // `matched` is an earlier result for the same patterns and names, whose
+  // matches are reused. If it is null, the names are matched.
   Compiler(Compiled& compiled, const Compiled* matched, Findings& findings)
       : c_(compiled), matched_(matched), findings_(findings) {}
 
@@ -73,7 +73,7 @@ class Compiler {
   const Compiled* const matched_;
   Findings& findings_;
   std::vector<Mode> modes_;  // train first, then those requested
-  // resolved_[rule][mode]; empty for `like` sources.
+  // The resolved spec of each rule and mode; a rule with `like` has none.
   std::vector<std::map<Mode, Resolved>> resolved_;
   using LayoutKey = std::tuple<int32_t, uint32_t, std::vector<SpecOrigin>>;
   std::map<LayoutKey, uint32_t> layouts_;
@@ -124,7 +124,7 @@ void Compiler::ResolveRules() {
   resolved_.resize(rules.size());
   has_like_.resize(rules.size());
   for (size_t i = 0; i < rules.size(); ++i) {
-    // An unknown name is reported once, not for each mode.
+    // An unknown name in a spec is reported once and not for each mode.
     const SpecSource* reported = nullptr;
     for (Mode mode : kAllModes) {
       const SpecSource& source = SourceOf(rules[i], mode);
@@ -173,8 +173,8 @@ ModeLayout Compiler::MakeMode(Mode mode, int32_t rule, const SpecOrigin& origin,
     out.resolved = out.why.spec;
     out.spec_rule = origin.rule;
   }
-  // A spec that is taken from another parameter by `like` gets this parameter's
-  // rank. This is not counted as a correction.
+  // A spec that `like` takes from another parameter gets as many entries as
+  // this parameter has dimensions. This does not count as a correction.
   if (is_like && type.shape) out.resolved.resize(type.shape->size());
 
   LegalizeOptions options;
@@ -186,7 +186,7 @@ ModeLayout Compiler::MakeMode(Mode mode, int32_t rule, const SpecOrigin& origin,
   out.edits = std::move(legal.edits);
   out.problems = std::move(legal.problems);
   if (!out.problems.empty()) {
-    // An illegal spec is kept as it was resolved, without sizes.
+    // An illegal spec is kept as it was resolved; its shard has no sizes.
     out.spec = out.resolved;
     out.edits.clear();
     return out;
@@ -265,7 +265,8 @@ void Compiler::PlanParams() {
   }
   for (uint32_t i = 0; i < tensors.size(); ++i) {
     if (findings_.Full()) return;
-    // A scalar cannot be sharded: no rule is tried, and it is never unmatched.
+    // A scalar cannot be sharded, so no rule is tried for it, and it does not
+    // count as unmatched.
     const bool scalar = scalar_[tensors[i].type];
     const int32_t rule = scalar ? kNoRule : c_.matches.first[i];
     PlannedParam param;
@@ -280,8 +281,8 @@ void Compiler::PlanParams() {
   }
 }
 
-// The coordinate of a placed tensor, by its own rule's `place` or by that of
-// the rule whose spec it takes by `like`.
+// Returns the coordinate at which a tensor is placed, by the `place` of its own
+// rule or of the rule whose spec it takes by `like`.
 std::optional<int64_t> Compiler::CoordinateOf(uint32_t tensor, int32_t rule) {
   auto at = AsIndex(rule);
   if (!c_.rules.rules[at].placement && has_like_[at] &&
@@ -347,14 +348,16 @@ void Compiler::MarkWeightDecay() {
 }
 
 bool Compiler::Run() {
-  // Resolving depends on the compat mode, so the mode in force is set first.
+  // Resolving depends on the compat mode, so the mode that applies is set
+  // first.
   c_.rules.policy.compat = c_.CompatMode();
   auto resolver = Resolver::Make(c_.rules, c_.mesh, findings_);
   CompilePatterns();
   if (!resolver) return false;
   c_.resolver = std::move(resolver);
   modes_ = ComputedModes(c_.options.modes);
-  // Bad patterns and unknown names are reported together.
+  // Rules are resolved even if a pattern is bad, so that bad patterns and
+  // unknown names are reported together.
   ResolveRules();
   if (findings_.HasErrors()) return false;
   MatchNames();

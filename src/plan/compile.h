@@ -19,7 +19,7 @@ namespace shardc {
 
 struct PlannedStages;
 
-// Options of the command line, which win over files.
+// Options of the command line. They take precedence over files.
 struct CompileOptions {
   std::vector<Mode> modes = {kAllModes.begin(), kAllModes.end()};
   Policy policy;    // wins over files' and rules' own
@@ -27,8 +27,8 @@ struct CompileOptions {
   WeightDecayExclusions weight_decay_exclude;  // wins over the rules files'
 };
 
-// Everything the pipeline found, owned by this value: the facts that plan,
-// explain, check and diff read. It contains no messages.
+// The complete result of compiling a target, which owns its inputs. plan,
+// explain, check and diff read it. It has no messages.
 struct Compiled {
   Mesh mesh;
   RuleSet rules;
@@ -38,13 +38,15 @@ struct Compiled {
   std::shared_ptr<const Matcher> matcher;  // shared by CompileOn
   Matches matches;                         // by tensor
   Plan plan;
-  // The stages of a pipeline that the inputs declare; null without (divide.h).
+  // The stages of the pipeline that the inputs declare; null if they declare
+  // none (divide.h).
   std::shared_ptr<const PlannedStages> stages;
   std::string stage_axis;  // as declared; empty: no stages are declared
-  // Why declared stages are refused, if they are.
+  // The reasons why declared stages are refused; empty if they are not.
   std::vector<Finding> stage_findings;
 
-  // The policy for a rule (-1: none) after command line and files.
+  // Return the policy for a rule (-1 for no rule), by the command line and the
+  // files.
   IllegalPolicy IllegalFor(int32_t rule) const;
   int64_t MinSizeFor(int32_t rule) const;
   UnmatchedPolicy Unmatched() const;
@@ -55,17 +57,18 @@ struct Compiled {
   bool HasUnmatched() const { return plan.summary.unmatched > 0; }
 };
 
-// Compiles a target. Findings report input that cannot be compiled: a bad
-// regex, an unknown name, a missing `like` target, a cycle of `like`; then
-// there is no result. Unmatched and illegal parameters are no findings but part
-// of the result.
+// Compiles a target. Returns null after a finding if an input cannot be
+// compiled: a bad regex, an unknown name, a missing `like` target, or a cycle
+// of `like`. Unmatched and illegal parameters are part of the result and not
+// findings.
 std::unique_ptr<Compiled> Compile(Mesh mesh, RuleSet rules, Manifest manifest,
                                   const CompileOptions& options,
                                   Findings& findings);
 
-// Compiles for another mesh a target that was compiled before, whose names are
-// not matched again. `rules` differ from the earlier ones in axis rules only.
-// Findings and result are those of Compile; it is not divided into stages.
+// Compiles an already compiled target for another mesh, without matching its
+// names again. `rules` may differ from the earlier ones only in axis rules.
+// Result and findings are those of Compile, but the model is not divided into
+// stages.
 std::unique_ptr<const Compiled> CompileOn(const Compiled& earlier, Mesh mesh,
                                           RuleSet rules, Findings& findings);
 

@@ -1,6 +1,7 @@
-// Takes the longest run of digits. RE2 would try fewer digits only if the text
-// after them did not match. Since that text does not begin with a digit, it
-// cannot match before the run ends either:
+// Finds a number between two literal texts by taking the longest run of digits,
+// which gives the same result as RE2. RE2 would try fewer digits only if the
+// text after them did not match. That text does not begin with a digit, so it
+// cannot match inside the run either:
 //
 //   `experts\.(\d+)\.` in `layers.3.experts.12.w1`  ->  `12`
 #include "plan/digits_between.h"
@@ -12,8 +13,8 @@
 namespace shardc {
 namespace {
 
-// The text that a part of a pattern stands for, if it consists of letters,
-// digits, `_`, `/` and escaped dots.
+// Returns the text that a part of a pattern matches literally; nullopt if the
+// part has anything but letters, digits, `_`, `/` and escaped dots.
 std::optional<std::string> Literal(std::string_view part) {
   std::string out;
   for (size_t i = 0; i < part.size(); ++i) {

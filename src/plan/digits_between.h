@@ -12,11 +12,11 @@ namespace shardc {
 struct DigitsBetween {
   std::string before, after;
 
-  // Nullopt if the pattern has another form.
+  // Returns nullopt if the pattern has another form.
   static std::optional<DigitsBetween> Of(std::string_view pattern);
 
-  // What the pattern's group captures in its first match, as RE2 finds it;
-  // nullopt if the name does not match.
+  // Returns the digits that the pattern's group captures in its first match, as
+  // RE2 does; nullopt if the name does not match.
   std::optional<std::string_view> In(std::string_view name) const;
 };
 

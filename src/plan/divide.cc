@@ -1,5 +1,5 @@
-// Parameters of one layer share their set of stages with all others of the
-// stage, so that a plan has about as many sets as stages:
+// Divides a compiled model into stages. All parameters of a stage's layers
+// share one set of stages, so a plan has about as many sets as stages:
 //
 //   layers 0-7 and the embedding  ->  {0}
 //   an embedding that is the head ->  {0, 3}
@@ -20,7 +20,7 @@
 namespace shardc {
 namespace {
 
-// What decides the stages of a parameter: its unit, or its stack.
+// The key of a set of stages: a parameter's unit, or its layer stack.
 using SetKey = std::tuple<int64_t, uint32_t, bool>;
 
 PlanStages StagesOf(const PlannedStages& from) {

@@ -1,7 +1,8 @@
-// The plan's meaning as canonical JSON (RFC 8785), and its SHA-256. RFC 8785
-// sorts members by UTF-16 code units and uses the shortest escapes of strings
-// and ECMAScript's text of doubles; the JSON writer's canonical style has the
-// latter two, so this file orders the members:
+// Writes the meaning of a plan as canonical JSON (RFC 8785) and computes its
+// SHA-256; also sums up a plan. RFC 8785 sorts members by UTF-16 code units,
+// and uses the shortest escapes of strings and ECMAScript's text of doubles.
+// The canonical style of the JSON writer does the latter two, and this file
+// sorts the members:
 //
 //   {"dtype": "BF16", "modes": {..}, "placement": {..}, "shape": [8],
 //    "spec": []}
@@ -24,7 +25,7 @@
 namespace shardc {
 namespace {
 
-// Sort key of a member name: its UTF-16 code units.
+// Returns the sort key of a member name: its UTF-16 code units.
 std::u16string Utf16(std::string_view text) {
   std::u16string out;
   for (size_t i = 0; i < text.size();) {
@@ -42,13 +43,14 @@ std::u16string Utf16(std::string_view text) {
   return out;
 }
 
-// A parameter's members but its placement, stages and weight decay, which
-// parameters of one layout do not share. Members are sorted: dtype, modes,
-// placement, shape, slices, spec, stages, weight_decay.
+// The members that all parameters of a layout share. Placement, slices, stages
+// and weight decay are not shared and are inserted between them, because
+// members are sorted: dtype, modes, placement, shape, slices, spec, stages,
+// weight_decay.
 struct LayoutText {
   std::string before_placement;
   std::string shape, spec;
-  std::string whole;  // of a parameter with none of them
+  std::string whole;  // of a parameter that has only shared members
 };
 
 template <class Write>
@@ -94,8 +96,8 @@ LayoutText TextsOf(const Plan& plan, const ParamLayout& layout) {
   return out;
 }
 
-// Left out if the plan has no attention specs; modes and tensors sorted by
-// name.
+// Writes the attention specs, with modes and tensors sorted by name. Writes
+// nothing if the plan has none.
 void WriteAttention(JsonWriter& json, const Plan& plan) {
   if (plan.attention.empty()) return;
   std::map<std::string_view, std::map<std::string_view, const Spec*>> modes;
@@ -119,22 +121,22 @@ void WriteAttention(JsonWriter& json, const Plan& plan) {
   json.EndObject();
 }
 
-// Parameters by name, as UTF-16 code units.
+// Returns the parameters sorted by the UTF-16 code units of their names.
 std::vector<uint32_t> SortedParams(const Plan& plan) {
   const bool known = plan.plain_names && !plan.by_name.empty();
   return known ? plan.by_name : CanonicalOrder(plan.names);
 }
 
-// Adds `times` times `term` to `sum`, which becomes nothing if a term is
-// unknown or the sum overflows.
+// Adds `times * term` to `sum`. The sum becomes nullopt if a term is unknown or
+// if the sum overflows.
 void AddTimes(std::optional<int64_t>& sum, std::optional<int64_t> term,
               int64_t times) {
   if (term) term = CheckedMul(*term, times);
   sum = sum && term ? CheckedAdd(*sum, *term) : std::nullopt;
 }
 
-// In the order of names, parameters are at random places in memory, so they are
-// prefetched while earlier ones are written.
+// Prefetches parameters that are written soon. Sorted by name, they are at
+// random places in memory.
 void FetchAhead(const Plan& plan, std::span<const uint32_t> order, size_t at) {
   constexpr size_t kNear = 48;
   constexpr size_t kFar = 96;
@@ -169,7 +171,7 @@ ParamCounts CountParams(const Plan& plan) {
   return out;
 }
 
-// Returns the bytes of the fullest device, or nothing if a parameter's bytes
+// Returns the bytes of the fullest device, or nullopt if a parameter's bytes
 // are unknown.
 std::optional<int64_t> FullestDevice(const Plan& plan,
                                      const ParamCounts& counts) {
@@ -188,7 +190,8 @@ std::optional<int64_t> FullestDevice(const Plan& plan,
 
 }  // namespace
 
-// Byte order is UTF-16 order unless a name leaves the basic plane.
+// Sorting by bytes gives the order of UTF-16 code units unless a name has
+// characters outside of the basic plane.
 std::vector<uint32_t> CanonicalOrder(std::span<const std::string_view> names) {
   const bool plain =
       std::all_of(names.begin(), names.end(), [](std::string_view name) {

@@ -1,4 +1,4 @@
-// A plan's totals and the digest of its meaning.
+// Computes a plan's totals and the digest of its meaning.
 #ifndef SHARDC_PLAN_FINGERPRINT_H_
 #define SHARDC_PLAN_FINGERPRINT_H_
 
@@ -15,26 +15,29 @@ namespace shardc {
 
 class JsonWriter;
 
-// Totals are nothing if a size is unknown or the sum overflows.
+// Returns the totals of a plan. A total is nullopt if a size is unknown or if
+// the sum overflows.
 PlanSummary Summarize(const Plan& plan);
 
-// The plan's meaning as canonical JSON (RFC 8785): attention specs, mesh,
-// modes, stages with their schedule's table, and, by name, each parameter's
-// dtype, shape, spec, other modes' specs, placement, stages and weight decay.
+// Writes the plan's meaning as canonical JSON (RFC 8785): attention specs,
+// mesh, modes, stages with their schedule's table, and, sorted by name, each
+// parameter's dtype, shape, spec, other modes' specs, placement, stages and
+// weight decay.
 void WriteCanonicalPlan(const Plan& plan, Sink& out);
 
-// The order of names in canonical JSON, by their UTF-16 code units: indices
-// into `names`.
+// Returns the order of names in canonical JSON, by their UTF-16 code units, as
+// indices into `names`.
 std::vector<uint32_t> CanonicalOrder(std::span<const std::string_view> names);
 
-// "sha256:" and the hex digest of the canonical plan.
+// Returns "sha256:" and the hexadecimal digest of the canonical plan.
 std::string Fingerprint(const Plan& plan);
 
-// The member "placement" of a parameter that has one.
+// Writes the member "placement" of a parameter that has a placement.
 void WritePlacement(JsonWriter& json, const Plan& plan,
                     const PlannedParam& param);
 
-// The modes whose spec differs from train's, in canonical order.
+// Returns the planned modes whose spec differs from that of train, in the
+// layout's order.
 std::vector<const ModeLayout*> DifferingModes(const Plan& plan,
                                               const ParamLayout& layout);
 

@@ -1,4 +1,5 @@
-// Unit 0 is the embedding, unit 1 + l layer l, and the last unit the head:
+// Converts units to layers. Unit 0 is the embedding, unit 1 + l is layer l, and
+// the last unit is the head:
 //
 //   units 0 to 8 (before 9) of a model of 32 layers  ->  layers 0-7
 #include "plan/layer_range.h"

@@ -7,19 +7,19 @@
 
 namespace shardc {
 
-// Layers from `first` on, before `end`.
+// The layers from `first` to before `end`.
 struct LayerRange {
   int64_t first = 0, end = 0;
   int64_t count() const { return end - first; }
   bool operator==(const LayerRange&) const = default;
 };
 
-// Returns the layers among the units from `begin` on, before `end`, of a model
-// with so many layers (plan/stage_units.h). The first unit and the last one are
-// no layers.
+// Returns the layers among the units from `begin` to before `end`, in a model
+// of `layers` layers (plan/stage_units.h). The first and the last unit are not
+// layers.
 LayerRange LayersIn(int64_t begin, int64_t end, int64_t layers);
 
-// "layer 5", "layers 0-7", "no layers".
+// Returns for example "layer 5", "layers 0-7" or "no layers".
 std::string LayersText(const LayerRange& range);
 
 }  // namespace shardc

@@ -1,6 +1,6 @@
-// A rule with `like` gives a parameter the spec of another parameter, whose own
-// rule may have a `like` as well, so the chain is followed to a rule with a
-// spec:
+// A rule with `like` gives a parameter the spec of another parameter. The rule
+// of that parameter may have a `like` as well, so the chain is followed to a
+// rule with a spec:
 //
 //   rule `(.*)\.scale$` like `\1.weight`, rule `weight$` spec [tp]
 //   up.scale -> up.weight: the origin is the rule `weight$`
@@ -67,7 +67,7 @@ std::optional<SpecOrigin> LikeChains::Follow(uint32_t tensor, Mode mode) {
     const auto* like = std::get_if<SpecLike>(&source);
     if (like == nullptr) return SpecOrigin{rule, at};
     if (std::find(seen.begin(), seen.end(), at) != seen.end()) {
-      // One finding for each cycle, whichever parameter leads to it.
+      // Each cycle is reported once, whichever parameter leads to it.
       for (uint32_t i : seen) {
         if (!on_cycles_.insert(i).second) return std::nullopt;
       }

@@ -1,4 +1,4 @@
-// Specs that rules take from other parameters: `spec: {like: REWRITE}`.
+// Follows specs that rules take from other parameters: `spec: {like: REWRITE}`.
 #ifndef SHARDC_PLAN_LIKE_H_
 #define SHARDC_PLAN_LIKE_H_
 
@@ -17,27 +17,29 @@ namespace shardc {
 
 inline constexpr int32_t kNoRule = -1;
 
-// The rule that a parameter's spec of one mode comes from, after every `like`.
+// The rule that a parameter's spec of one mode comes from, after all `like`
+// have been followed.
 struct SpecOrigin {
   int32_t rule = kNoRule;  // kNoRule: the target is a scalar or unmatched
   uint32_t tensor = 0;     // the parameter with that rule
   bool operator<(const SpecOrigin& o) const { return rule < o.rule; }
 };
 
-// The rule's spec in that mode.
+// Returns the rule's spec in a mode.
 const SpecSource& SourceOf(const Rule& rule, Mode mode);
-// Whether no rule applies to a tensor of that type: it has one element.
+// Returns whether no rule applies to a tensor of this type because it has only
+// one element.
 bool IsScalar(const TensorType& type, Compat compat);
 
 class LikeChains {
  public:
-  // The matches of `compiled` are known when Follow is called; both outlive
-  // this.
+  // The matches in `compiled` must be known when Follow is called. Both
+  // arguments must outlive this object.
   LikeChains(const Compiled& compiled, Findings& findings)
       : c_(compiled), findings_(findings) {}
 
-  // Follows `like` from parameter to parameter. Nothing, and a finding, if a
-  // target does not exist or the chain is a cycle.
+  // Follows `like` from parameter to parameter. Returns nullopt after a finding
+  // if a target does not exist, or if the chain is a cycle.
   std::optional<SpecOrigin> Follow(uint32_t tensor, Mode mode);
 
  private:

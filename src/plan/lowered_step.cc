@@ -1,7 +1,8 @@
-// Builds the forward graph from the rules' model description. Training adds the
-// backward ops, the ops that are recomputed there and the optimizer's. Then
-// each parameter of the graph gets its spec from the plan: `q: [n h, d]` of
-// layer 3 gets the spec that the plan has for its name in that mode.
+// Builds the program of a step. The forward graph comes from the rules' model
+// description. Training adds the backward ops, the rematerialised ops and the
+// optimizer's ops. Then each parameter of the graph gets its spec from the
+// plan: `q: [n h, d]` of layer 3 gets the spec that the plan has for its name
+// in that mode.
 #include "plan/lowered_step.h"
 
 #include <algorithm>
@@ -24,7 +25,8 @@ namespace {
 
 constexpr int64_t kUsualLength = 4096;
 
-// The bytes of an element of a parameter as stored; 0: unknown.
+// Returns the bytes of an element of a parameter as it is stored; 0 if they are
+// unknown.
 int64_t StoredBytes(const Manifest& manifest, const step::Parameter& of) {
   if (of.manifest_rows.empty() || of.manifest_rows.front() < 0) return 0;
   const Tensor& tensor = manifest.tensors[AsIndex(of.manifest_rows.front())];
@@ -145,7 +147,8 @@ std::optional<step::Program> LowerStep(const StepInputs& inputs,
                            .sums = {},
                            .constraints = step::ShardingConstraintsOf(
                                *inputs.compiled->resolver, inputs.mode)};
-  // The first constraint with a role and a logical axis is taken.
+  // Among constraints with the same role and logical axis the first counts, so
+  // these overrides are inserted at the front.
   lower.constraints.overrides.insert(lower.constraints.overrides.begin(),
                                      inputs.constraints.begin(),
                                      inputs.constraints.end());

@@ -1,4 +1,4 @@
-// The program of a target's step, from its compiled rules.
+// Builds the program of a target's step from its compiled rules.
 #ifndef SHARDC_PLAN_LOWERED_STEP_H_
 #define SHARDC_PLAN_LOWERED_STEP_H_
 
@@ -31,38 +31,40 @@ struct StepInputs {
   int64_t batch = 0, length = 0;
   int64_t element_bytes = 2;  // of activations
   int64_t cache_bytes = 2;
-  // Bytes of an element of a gradient; nullopt: those of its parameter.
+  // The bytes of an element of a gradient; nullopt for those of its parameter.
   std::optional<int64_t> gradient_bytes = {};
   int zero = 0;                             // the ZeRO stage, in training only
   std::optional<step::Policy> policy = {};  // default: the mode's own
   bool keep_gathered = false;
   bool records_conflicts = true;  // LowerRequest's
   step::Remat remat = {};         // in training only
-  // In training only: the number of parts that the batch is split into.
+  // The number of micro-batches into which the batch is split, in training
+  // only.
   int64_t microbatches = 1;
   step::Reduction reduction = step::Reduction::kSharded;
-  // Writes the micro-batches and the optimizer in place of
-  // step::Accumulate and step::AppendOptimizer, as for a pipeline. Returns
-  // false if the loss is no mean over tokens.
+  // If set, adds the micro-batches and the optimizer to the graph, in place of
+  // step::Accumulate and step::AppendOptimizer. Pipelines need this. Returns
+  // false if the loss is not a mean over tokens.
   std::function<bool(step::Graph&)> accumulate = {};
-  // The number of micro-batches that the graph contains; 0: all. If it is
+  // The number of micro-batches that the graph contains; 0 for all. If it is
   // smaller than `microbatches`, the second micro-batch stands for all that are
   // left out.
   int64_t built_microbatches = 0;
   const step::Roles* roles = nullptr;  // if known already
-  // Override the axis rules of activations.
+  // Sharding constraints that override the axis rules of activations.
   std::vector<step::ShardingConstraintOverride> constraints = {};
 };
 step::Policy StepPolicyOf(const StepInputs& inputs);
 std::string_view ReductionName(step::Reduction reduction);  // "sharded"
 std::string_view StepPolicyName(step::Policy policy);       // "cost"
-// Returns the inputs of a step at the model's real sizes. Without a batch, the
-// batch has two rows per device; without a length, a row has 4,096 tokens.
+// Returns the inputs of a step at the model's real sizes. If no batch is given,
+// it has two rows for each device; if no length is given, a row has 4,096
+// tokens.
 StepInputs UsualStepInputs(const Compiled& compiled, const ModelConfig* config,
                            std::optional<int64_t> batch,
                            std::optional<int64_t> length = {});
 
-// A step's graph, its sizes and the program it is lowered to.
+// The graph of a step, its sizes, and the program to which it is lowered.
 struct LoweredStep {
   step::StepModel model = {};
   step::Sizes sizes = {};
@@ -71,8 +73,8 @@ struct LoweredStep {
   std::string why_not = {};  // why these specs have no program
 };
 
-// Builds the graph without a program: only of `layers`, or of all if empty.
-// Nothing after findings.
+// Builds the graph without a program, with only the given `layers` or, if that
+// is empty, with all. Returns nullopt after a finding.
 std::optional<LoweredStep> BuildStep(const StepInputs& inputs,
                                      const std::vector<int32_t>& layers,
                                      Findings& findings,
@@ -81,15 +83,16 @@ std::optional<step::Program> LowerStep(const StepInputs& inputs,
                                        const LoweredStep& of, const Mesh& mesh,
                                        std::string& why);
 
-// Whether a layer belongs to the encoder, whose layers begin at `encoder`; -1:
-// the model has no encoder.
+// Returns whether a layer belongs to the encoder, whose layers begin at index
+// `encoder`, which is -1 if the model has no encoder.
 inline bool IsEncoderLayer(int32_t layer, int32_t encoder) {
   return encoder >= 0 && layer >= encoder;
 }
-// "layer 3", "encoder 3" of an encoder's layer, "model" or "optimizer".
+// Returns "layer 3", "encoder 3" for a layer of the encoder, "model" or
+// "optimizer".
 std::string StepPartName(const step::Graph& graph, const step::Op& op);
 std::string StepOpName(const step::Op& op);
-// "[b,t,d]"
+// Returns the dimension labels of a value: "[b,t,d]".
 std::string StepLabelsText(const step::Graph& graph, step::ValueId value);
 
 }  // namespace shardc

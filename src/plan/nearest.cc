@@ -1,9 +1,11 @@
-// Names and patterns are split at their separators and compared part by part
-// from the end, where a parameter's own name is. One part may differ and at
-// least two must be equal, or fewer where the part that differs is a typing
-// error; what is left of the longer one does not count, and the name may have
-// one more part at its end. A rule with a typing error is the nearest, by the
-// number of its edits, then the one with the most equal parts. Of the rules
+// Finds the rule that is nearest to a name. Names and patterns are split at
+// their separators and compared part by part from the end, because the last
+// parts name the parameter. One part may differ. At least two must be equal, or
+// fewer if the part that differs is a typing error. The remaining parts of the
+// longer one do not count, and the name may have one additional part at its
+// end. Rules that match no parameter come first; then rules with a typing
+// error, those with fewer edits before others; then the rules with the most
+// equal parts. Of the rules
 //
 //   [0] mlp/up/kernel   [1] moe/(up|down)/kernel   [2] moe/up/bias
 //
@@ -35,8 +37,8 @@ bool IsNumber(std::string_view part) {
   });
 }
 
-// Compares from the end and leaves out the last `skip` parts of the name.
-// Nothing if a second part differs.
+// Compares a pattern with a name from the end, without the last `skip` parts of
+// the name. Returns nullopt if more than one part differs.
 std::optional<Fit> FitAt(const PatternText& text,
                          std::span<const std::string_view> name, size_t skip) {
   const std::vector<std::string>& pattern = text.parts;
@@ -54,7 +56,8 @@ std::optional<Fit> FitAt(const PatternText& text,
       return c == Sketch::kWild || c == Sketch::kAnyChar;
     });
     if (plain == "*" || (word == "*" && IsNumber(plain))) {
-      // Any two numbers are equal, and are no sign that the rule was intended.
+      // A number equals any other number, but this does not suggest that the
+      // rule was intended for the name.
       if (word != "*") return std::nullopt;
       continue;
     }
@@ -70,8 +73,8 @@ std::optional<Fit> FitAt(const PatternText& text,
   return fit;
 }
 
-// Returns whether the text may replace another one in a pattern. `*` may not:
-// it stands for the numbers of a template.
+// Returns whether the text may replace another one in a pattern. `*` may not,
+// because it stands for the numbers in a template.
 bool IsPlain(std::string_view text) { return IsLiteral(text) && text != "*"; }
 
 std::string Rewrite(const std::string& pattern, const Fit& fit) {
@@ -85,9 +88,9 @@ std::string Rewrite(const std::string& pattern, const Fit& fit) {
   return out.replace(at, fit.written.size(), fit.found);
 }
 
-// Replaces each part of the pattern that is a number by `*`, as in the names
-// that are compared with it. The first and the last part are replaced only if
-// the pattern matches them in full.
+// Replaces each part of the pattern that is a number by `*`, as in the
+// templates with which it is compared. The first and the last part are replaced
+// only if the pattern is anchored there, so that it matches the complete part.
 PatternText WithoutNumbers(PatternText text) {
   for (size_t i = 0; i < text.parts.size(); ++i) {
     const bool whole = (i > 0 || text.begin_anchor) &&

@@ -1,4 +1,4 @@
-// The rule that was probably intended for a name that no rule matched.
+// Finds the rule that was probably intended for a name that no rule matched.
 #ifndef SHARDC_PLAN_NEAREST_H_
 #define SHARDC_PLAN_NEAREST_H_
 
@@ -23,7 +23,8 @@ struct NearRule {
   int run = 0;          // equal parts at the end
   std::string written;  // the part of the pattern that differs
   std::string found;    // the name's part there
-  // The pattern with `found` in place of `written`, if that is a plain edit.
+  // The pattern with `found` in place of `written`; empty if the pattern cannot
+  // be changed by replacing that text.
   std::string rewrite;
 };
 
@@ -32,17 +33,17 @@ class NearestRules {
  public:
   enum class Among : uint8_t { kAll, kDead };
 
-  // `rules` outlive this; `matches` gives the dead rules: those that match no
-  // parameter.
+  // `rules` must outlive this object. `matches` shows which rules are dead
+  // because they match no parameter.
   NearestRules(std::span<const Rule> rules, const Matches& matches,
                char separator);
 
-  // Returns the rule whose path has the most parts in common with the name: all
-  // but one, and at least two unless the other part is a typing error. Any two
-  // numbers are equal. Preferred are, in this order: dead rules; typing errors
-  // with few edits; many equal parts, also counted from the end; few edits;
-  // rules that no other name has `taken`; earlier rules. Never returns a
-  // catch-all.
+  // Returns the rule whose path has the most parts in common with the name;
+  // nullopt if none is near. All parts but one must be equal, and at least two,
+  // unless the other part is a typing error. Any two numbers count as equal.
+  // The order of preference is: dead rules; typing errors with few edits; many
+  // equal parts, then many at the end; few edits; rules that are not in
+  // `taken`; earlier rules. A catch-all is never returned.
   std::optional<NearRule> Of(std::string_view name, Among among = Among::kAll,
                              const std::set<int32_t>& taken = {}) const;
 

@@ -1,15 +1,15 @@
-// A text is near to a name if all parts that are compared fit but one, and at
-// least two fit unless the one that differs is a typing error. At least one of
-// any two parts therefore fits, and it is enough to list each text under its
-// two rarest parts:
+// Finds candidates for near texts quickly. A text is near to a name if at most
+// one of the compared parts differs, and if at least two parts fit or the one
+// that differs is a typing error. So of any two parts at least one fits, and it
+// is enough to list each text under its two rarest parts:
 //
 //   layers/attn/q_proj/kernel   [0] under `attn` and `q_proj`
 //   layers/mlp/up_proj/kernel   [1] under `mlp` and `up_proj`
 //
-// The candidates for layers/attn/k_proj/kernel are those under `attn` and
-// `k_proj`: [0]. A text of two parts is near only if its rarer part fits or is
-// a typing error, so that words are compared by edits too. Texts with wild
-// marks in these parts are always candidates.
+// The candidates for layers/attn/k_proj/kernel are the texts under `attn` and
+// `k_proj`: [0]. If a text has only two parts, the rarer one may be a typing
+// error, so words are compared by edits too. A text with too few literal parts
+// for these lists is always a candidate.
 #include "plan/nearest_index.h"
 
 #include <algorithm>
@@ -81,7 +81,7 @@ void NearestIndex::Build(std::span<const PatternText> texts, size_t level) {
       ++counts[KeyOf(part.depth, part.fit, *part.text)];
     }
   }
-  // places[depth][word]: the word's index in out.words[depth][length].
+  // places[depth][word] is the index of the word in out.words[depth][length].
   std::array<std::unordered_map<std::string, size_t>, kDepth> places;
   for (size_t t = 0; t < texts.size(); ++t) {
     const PatternText& text = texts[t];
@@ -92,8 +92,7 @@ void NearestIndex::Build(std::span<const PatternText> texts, size_t level) {
                        return counts[KeyOf(a.depth, a.fit, *a.text)] <
                               counts[KeyOf(b.depth, b.fit, *b.text)];
                      });
-    // Whether some part that is compared is not a literal, and so is in no
-    // list.
+    // Whether a compared part is not literal, and is therefore in no list.
     const size_t last = std::min(text.parts.size(), compared);
     bool others = compared == kDepth && text.parts.size() > kDepth;
     for (size_t depth = 0; depth < last; ++depth) {
@@ -162,7 +161,7 @@ void NearestIndex::AddMisspelt(const Level& level, size_t depth,
 std::vector<uint32_t> NearestIndex::Candidates(
     std::span<const std::string_view> parts) const {
   std::vector<uint32_t> out;
-  // The name may have one more part at its end.
+  // The name may have one additional part at its end.
   for (size_t skip = 0; skip < std::min<size_t>(parts.size(), 2); ++skip) {
     const size_t compared = std::min(parts.size() - skip, kDepth);
     const Level& level = levels_[compared - 1];

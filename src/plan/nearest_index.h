@@ -1,5 +1,5 @@
-// Finds the rules that a name can be near to (plan/nearest.h) without a
-// comparison of the name with every rule.
+// Finds the rules to which a name can be near (plan/nearest.h), without
+// comparing the name with every rule.
 #ifndef SHARDC_PLAN_NEAREST_INDEX_H_
 #define SHARDC_PLAN_NEAREST_INDEX_H_
 
@@ -16,7 +16,8 @@
 
 namespace shardc {
 
-// One of the texts that a rule's pattern stands for.
+// One of the texts that a rule's pattern can match, split into the parts of a
+// path.
 struct PatternText {
   uint32_t rule = 0;
   std::vector<std::string> parts;  // from the first to the last
@@ -29,8 +30,9 @@ class NearestIndex {
   // Takes time linear in the sizes of the texts.
   explicit NearestIndex(std::span<const PatternText> texts);
 
-  // Returns, ascending, the texts that may differ from the name in one part.
-  // All texts that do are among them. `parts` are the parts of the name.
+  // Returns the indices of texts that may differ from the name in at most one
+  // part, in ascending order. The result has all such texts, and may have
+  // others. `parts` are the parts of the name.
   std::vector<uint32_t> Candidates(
       std::span<const std::string_view> parts) const;
 
@@ -38,26 +40,27 @@ class NearestIndex {
   // Only the last three parts are indexed.
   static constexpr size_t kDepth = 3;
 
-  // How a part of a text is compared with a part of a name.
+  // How a part of a text, which may be anchored at either end, must fit a part
+  // of a name.
   enum class Fit : uint8_t { kEqual, kEnds, kBegins, kContained };
 
-  // A part of a text without wild marks, the `depth`-th from the end.
+  // A part of a text without wildcards, `depth` parts before the last.
   struct LiteralPart {
     size_t depth = 0;
     Fit fit = Fit::kEqual;
     const std::string* text = nullptr;
   };
 
-  // The texts that have a word, for comparison by edits.
+  // A word, and the texts that contain it, for the search for typing errors.
   struct Word {
     std::string text;
     uint64_t letters = 0;  // a bit for each letter, or several
     std::vector<uint32_t> texts;
   };
 
-  // The texts as they are compared with names of a certain number of parts.
+  // The lists for names of which a certain number of parts is compared.
   struct Level {
-    // Numbers of texts, by a key of depth, fit and literal part.
+    // The texts by depth, fit and literal part, which together are the key.
     std::unordered_map<std::string, std::vector<uint32_t>> fitting;
     // The lengths of the literal parts, by depth and fit.
     std::array<std::array<std::set<size_t>, 4>, kDepth> lengths;
@@ -75,13 +78,13 @@ class NearestIndex {
   static void AddMisspelt(const Level& level, size_t depth,
                           std::string_view word, std::vector<uint32_t>& out);
 
-  // levels_[i] is for names of which i + 1 parts are compared; the last one is
+  // levels_[i] is for names of which i + 1 parts are compared. The last one is
   // also for names with more parts.
   std::array<Level, kDepth> levels_;
 };
 
-// Returns whether two different words are one but for a typing error: at most
-// two edits, and one in three letters.
+// Returns whether two different words differ by a typing error: by at most two
+// edits, and at most one in three letters.
 bool IsTypingError(std::string_view a, std::string_view b);
 
 }  // namespace shardc

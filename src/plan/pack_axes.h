@@ -1,4 +1,4 @@
-// Axis rules of packs that depend on the model and the mesh.
+// Changes axis rules of packs that depend on the model and the mesh.
 #ifndef SHARDC_PLAN_PACK_AXES_H_
 #define SHARDC_PLAN_PACK_AXES_H_
 
@@ -8,10 +8,10 @@
 
 namespace shardc {
 
-// If a pack replicates KV heads (`kv_head: null`, for models that have one),
-// and the model has several that the axes of its heads divide on this mesh,
-// removes that axis rule, so that KV heads are sharded as heads are. A rule of
-// the user's own files stays. `model` may be null.
+// Packs for models with one KV head replicate it (`kv_head: null`). If this
+// model has several, and the axes of its heads divide their number on this
+// mesh, removes that axis rule, so that KV heads are sharded as heads are. A
+// rule in the user's own files stays. `model` may be null.
 void ChoosePackAxes(RuleSet& rules, const ModelConfig* model, const Mesh& mesh);
 
 }  // namespace shardc

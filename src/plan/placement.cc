@@ -1,12 +1,13 @@
-// A tensor that is one of many (an expert) is held unsharded by the devices at
-// one coordinate of an axis. The number in its name selects the coordinate:
-// each coordinate gets equally many tensors, and neighbours stay together:
+// Places tensors of which there are many, such as one per expert. Such a tensor
+// is unsharded, and is held by the devices at one coordinate of an axis. The
+// number in its name selects the coordinate. Each coordinate gets equally many
+// tensors, and consecutive numbers stay together:
 //
 //   index `experts\.(\d+)\.`, count 8, axis ep of 4
 //   experts.5.w  ->  5 * 4 / 8 = coordinate 2
 //
-// A count that a rule leaves out is one more than the largest number in the
-// names: experts 0 to 7 make 8.
+// If a rule gives no count, it is the largest number in the names plus one:
+// experts 0 to 7 make 8.
 #include "plan/placement.h"
 
 #include <algorithm>
@@ -25,7 +26,7 @@ namespace {
 int64_t CountOf(std::span<const int64_t> indices) {
   int64_t largest = -1;
   for (const int64_t index : indices) largest = std::max(largest, index);
-  // No tensor can have a number above the largest index.
+  // If the largest number is INT64_MAX, adding one would overflow.
   return largest == std::numeric_limits<int64_t>::max() ? largest : largest + 1;
 }
 
@@ -107,7 +108,7 @@ std::optional<int64_t> Placements::Coordinate(const Rule& rule, size_t at,
   const int64_t count = counts_[at];
   const int64_t index = Index(rule, at, manifest, number);
   if (index >= 0 && index < count) {
-    // index < count, so the quotient is below the axis's size.
+    // The index is below the count, so the coordinate is below the axis's size.
     const auto product = CheckedMul(index, mesh.SizeOf(placement.axis));
     if (product) return *product / count;
   }

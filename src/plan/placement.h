@@ -1,5 +1,6 @@
-// Placement of unsharded tensors, one per expert: the coordinate of an axis
-// that a rule's `place` selects by the index in the tensor's name.
+// Places unsharded tensors, such as one per expert, at a coordinate of an axis.
+// The `place` of a rule selects the coordinate by the index in the tensor's
+// name.
 #ifndef SHARDC_PLAN_PLACEMENT_H_
 #define SHARDC_PLAN_PLACEMENT_H_
 
@@ -27,56 +28,60 @@ class JsonWriter;
 
 class Placements {
  public:
-  // Compiles the `index` patterns of the rules. Findings: patterns that do not
-  // compile or capture nothing. A count that a rule leaves out is one more than
-  // the largest index that its pattern finds in the manifest's names.
+  // Compiles the `index` patterns of the rules. Adds findings for patterns that
+  // do not compile or that have no group. If a rule gives no count, it is one
+  // more than the largest index that its pattern finds in the manifest's names.
   static Placements Compile(std::span<const Rule> rules,
                             const Manifest& manifest, Findings& findings);
 
   // Returns the coordinate, index * size / count, of tensor `number` of the
-  // manifest under `rule`, which is rule number `at`. Returns nothing if the
-  // rule places nothing or the mesh lacks its axis, and after a finding if the
-  // name has no index or one that is not below `count`.
+  // manifest under `rule`, whose index is `at`. Returns nullopt if the rule
+  // places nothing, if the mesh lacks its axis, or, after a finding, if the
+  // name has no index or an index that is not below the count.
   std::optional<int64_t> Coordinate(const Rule& rule, size_t at,
                                     const Manifest& manifest, uint32_t number,
                                     const Mesh& mesh, Findings& findings) const;
-  // The number in the tensor's name by which the rule, which has a `place`,
-  // places it; -1 if the name has none.
+  // Returns the number in the tensor's name by which the rule, which must have
+  // a `place`, places it; -1 if the name has none.
   int64_t Index(const Rule& rule, size_t at, const Manifest& manifest,
                 uint32_t number) const;
-  // The number of tensors that rule number `at` places one after the other; 0
-  // if it places none.
+  // Returns the count of the rule with index `at`: how many tensors are
+  // distributed over its axis; 0 if the rule has no `place`.
   int64_t Count(size_t at) const { return counts_[at]; }
 
  private:
-  // An `index` pattern, and a faster way to search for one of the usual form.
+  // An `index` pattern. Patterns of the usual form have a faster search,
+  // `digits`.
   struct IndexPattern {
     Regex regex;
     std::optional<DigitsBetween> digits;
 
-    // Returns the number that the pattern captures in the name, whose
-    // `separator` is replaced by that of the rule; -1 if there is none.
+    // Returns the number that the pattern captures in the name; -1 if there is
+    // none. `separator` is that of the name, and is replaced by the rule's
+    // before matching.
     int64_t In(const Rule& rule, std::string_view tensor, char separator) const;
   };
 
   std::vector<std::optional<IndexPattern>> index_patterns_;  // by rule
   std::vector<int64_t> counts_;
-  // indices_[k][tensor] is the index in the tensor's name, for each rule whose
-  // count was taken from the names; indices_of_[rule] is the rule's k.
+  // indices_[k][tensor] is the index in the tensor's name. There is a k for
+  // each pattern of rules whose count is taken from the names;
+  // indices_of_[rule] is the rule's k.
   std::vector<std::vector<int64_t>> indices_;
   std::vector<std::optional<size_t>> indices_of_;
 };
 
-// The axis along which a parameter of this layout is placed: that of its rule's
-// `place`, or, if the spec is another parameter's (`like`), of the rule that
-// gave that parameter its spec. Empty if neither places anything.
+// Returns the axis along which a parameter of this layout is placed. It is the
+// axis of its rule's `place` or, if the spec is another parameter's (`like`),
+// of the rule that gave that parameter its spec. Returns an empty text if
+// neither rule has a `place`.
 const std::string& PlacementAxis(const Plan& plan, const ParamLayout& layout);
 
-// The member "placement": {"axis", "coordinate"}.
+// Writes the member "placement": {"axis", "coordinate"}.
 void WritePlacement(JsonWriter& json, std::string_view axis,
                     int64_t coordinate);
 
-// Reports a placement axis that the spec shards over as well.
+// Reports a rule whose spec shards over its own placement axis.
 void CheckPlacedSpecs(const Placement& placement,
                       const std::map<Mode, Resolved>& by_mode,
                       Findings& findings);

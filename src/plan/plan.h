@@ -1,10 +1,12 @@
-// Room: plan. The compiled plan: for every parameter its spec, and the shard
-// and bytes that each device holds.
+// Room: plan. Compiles and reads plans. A plan has, for every parameter, its
+// spec and the shard and bytes that each device holds. Includes: source, model,
+// match, resolve, legalize, roles, comm, schedule, step.
 // Includes: source, model, match, resolve, legalize, roles, comm, schedule,
 // step.
 //
-// A compiled plan is immutable. Parameters that share rule, type and outcome
-// share one layout: a plan of 90,000 parameters has some hundred layouts.
+// A compiled plan is immutable. Parameters with the same rule, type and
+// resulting spec share one layout: a plan of 90,000 parameters has some hundred
+// layouts.
 #ifndef SHARDC_PLAN_PLAN_H_
 #define SHARDC_PLAN_PLAN_H_
 
@@ -26,7 +28,7 @@
 
 namespace shardc {
 
-// One mode's spec of a layout, with the reason for it.
+// The spec of a layout in one mode, and how it was found.
 struct ModeLayout {
   Mode mode = Mode::kTrain;
   Resolved why;  // how the names of the spec were resolved
@@ -38,7 +40,7 @@ struct ModeLayout {
   std::vector<Edit> problems;        // not empty: illegal in this mode
   std::optional<Shape> shard_shape;  // nothing when unknown or illegal
   std::optional<int64_t> bytes_per_device;
-  // Bytes of the uncorrected spec, for `bytes_per_device_added`.
+  // The bytes of the spec before corrections, for `bytes_per_device_added`.
   std::optional<int64_t> uncorrected_bytes_per_device;
 };
 
@@ -63,7 +65,8 @@ struct PlannedRule {
   int64_t params = 0;  // number of parameters that the rule won
 };
 
-// A tensor of attention. Only its axes are judged: its sizes are unknown here.
+// The spec of a tensor of attention. Only its axes are checked, because its
+// sizes are not known here.
 struct AttentionLayout {
   std::string tensor;  // "query", "key", ...
   Resolved why;
@@ -85,7 +88,7 @@ struct PlanSummary {
   int64_t unmatched = 0;
   int64_t illegal = 0;
   int64_t corrected = 0;
-  // With stages: of the fullest device of each rank in train.
+  // With stages: the bytes of the fullest device of each rank, in train.
   std::vector<std::optional<int64_t>> bytes_by_rank;
 };
 
@@ -94,10 +97,11 @@ struct Plan {
   std::vector<Mode> modes;  // those asked for, in canonical order
   std::vector<PlannedRule> rules;
   std::vector<TensorType> types;
-  // Parameters in the manifest's order; the text belongs to the manifest.
+  // The names of parameters in the manifest's order, as views into the
+  // manifest.
   std::vector<std::string_view> names;
-  // Numbers of the parameters in the byte order of names; empty: not sorted
-  // yet.
+  // Indices of the parameters in the byte order of their names; empty if they
+  // are not sorted yet.
   std::vector<uint32_t> by_name;
   // Whether all names are known to be plain text (source/plain_text.h).
   bool plain_names = false;
@@ -106,9 +110,9 @@ struct Plan {
   std::vector<std::string> placement_axes;  // by rule; empty: no placement
   std::vector<ModeAttention> attention;
   bool has_weight_decay = false;
-  // Of a pipeline. The specs are those on the mesh without the axis of the
-  // stages, and what a layout holds is what a device of a stage holds that has
-  // all of the parameter.
+  // The stages of a pipeline. With stages, no spec has the axis of the stages,
+  // and the bytes of a layout are those of a device whose stage has the
+  // complete parameter.
   std::optional<PlanStages> stages;
   std::vector<ParamStages> stage_sets;  // distinct ones
   std::vector<uint32_t> stage_set;      // by parameter: index into stage_sets

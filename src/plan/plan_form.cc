@@ -1,6 +1,7 @@
-// Implements the rules of schemas/plan.schema.json, which the Python package
-// reads, by a table of members for each kind of object. A test changes plans at
-// random and compares the verdicts of both implementations.
+// Checks the form of a plan by a table of members for each kind of object. It
+// implements the rules of schemas/plan.schema.json, which the Python package
+// uses. A test changes plans at random and checks that both implementations
+// agree.
 //
 //   {"shape": [8], "dtype": "F32", "spec": ["tp"], "shard": [4]}
 //     ->  `shard` is not a member of a parameter
@@ -73,7 +74,8 @@ bool IsOneOf(const JsonValue& value, std::span<const std::string_view> known) {
          std::find(known.begin(), known.end(), value.string()) != known.end();
 }
 
-// The long names of modes are for the command line only.
+// Returns whether the value is the short name of a mode. Long names are
+// accepted only on the command line.
 bool IsMode(const JsonValue& value) {
   return value.IsString() &&
          std::any_of(kAllModes.begin(), kAllModes.end(), [&](Mode mode) {
@@ -314,7 +316,8 @@ class FormChecker {
     return false;
   }
 
-  // What a plan with stages has besides the stages of parameters.
+  // Checks the members that only a plan with stages has, except for the stages
+  // of parameters.
   bool Stages(const JsonValue& root) {
     const auto by_rank = root.Find("summary")->Find("bytes_by_rank");
     if (by_rank && !Object(*by_rank, "`bytes_by_rank`", kByRankFields)) {

@@ -1,4 +1,4 @@
-// The form of a plan's JSON: which members it has, and their types.
+// Checks the form of a plan's JSON: which members it has, and their types.
 #ifndef SHARDC_PLAN_PLAN_FORM_H_
 #define SHARDC_PLAN_PLAN_FORM_H_
 
@@ -8,8 +8,8 @@
 namespace shardc {
 
 // Returns whether the plan has the form that schemas/plan.schema.json
-// describes: all members that it requires, no other ones, each of its type.
-// Findings: schema and unknown-key, at the member.
+// describes: all required members, no unknown ones, and each of its type. If
+// not, adds a finding (schema or unknown-key) at the member.
 bool HasPlanForm(const JsonValue& root, Findings& findings);
 
 }  // namespace shardc

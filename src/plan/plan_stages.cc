@@ -1,5 +1,6 @@
-// Bytes by rank: a rank holds a parameter of its stages once, also if two of
-// them share it, and of a stack the layers of its stages:
+// Computes the bytes that each rank holds, and writes stages as JSON. If two
+// stages of a rank share a parameter, the rank holds it once. Of a layer stack,
+// a rank holds the layers of its stages:
 //
 //   8 layers of 4 bytes, stages [0, 4) on rank 0 and [4, 8) on rank 1
 //     ->  16 bytes on each rank
@@ -27,8 +28,7 @@ void WriteRange(JsonWriter& json, int64_t begin, int64_t end) {
   json.Array(std::array{begin, end});
 }
 
-// Members of canonical JSON are in the order of their names, so this order is
-// used for both.
+// Canonical JSON sorts members by name, so this order is used for all JSON.
 void WriteStage(JsonWriter& json, const PlanStage& stage) {
   json.BeginObject();
   json.Key("layers");
@@ -121,7 +121,7 @@ void WriteBytesByRank(JsonWriter& json,
     if (least && one) least = std::min(*least, *one);
   }
   json.BeginObject();
-  // Sorted, as the text that an edited plan is compared by.
+  // The members are sorted, because an edited plan is compared with this text.
   json.Member("least", least);
   json.Member("most", most);
   json.Key("of");

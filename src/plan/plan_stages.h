@@ -1,5 +1,5 @@
-// The stages of a pipeline as a plan states them: which ranks hold a parameter,
-// or which layers of a stack. Plans with stages are `shardc.plan/v2`.
+// The stages of a pipeline in a plan: which ranks hold a parameter, or which
+// layers of a stack. Plans with stages have the schema `shardc.plan/v2`.
 //
 //   "stages": {"axis": "pp", "virtual": 1, "placement": "loop",
 //              "schedule": "1f1b", "table": "sha256:..", "microbatches": 8,
@@ -24,7 +24,8 @@ namespace shardc {
 
 class JsonWriter;
 
-// What a stage has of a parameter: all of it, or layers of a stack.
+// The part of a parameter that a stage has: all of it, or some layers of a
+// stack.
 struct StageShare {
   int32_t stage = 0;
   int64_t begin = 0, end = 0;  // along the dimension of the stack; 0, 0: all
@@ -33,8 +34,8 @@ struct StageShare {
 
 // The stages that have a parameter, in ascending order.
 struct ParamStages {
-  // Of a tensor that holds layers: the dimension that counts them, or the first
-  // of three (virtual stages, ranks, layers of a stage) that do.
+  // For a tensor that holds layers: the dimension that counts them, or the
+  // first of three such dimensions (virtual stages, ranks, layers of a stage).
   std::optional<int64_t> dim;
   int64_t dims = 1;
   int64_t layers = 0;  // in all stages
@@ -45,12 +46,13 @@ struct ParamStages {
 struct PlanStage {
   std::vector<int32_t> ranks;  // that hold its parameters, ascending
   LayerRange layers;           // of the model
-  // Whether it has what is before the layers (embeddings), and after them.
+  // Whether the stage has the parameters before the layers (embeddings), and
+  // those after the layers.
   bool first = false, last = false;
 };
 
-// A parameter that stages on different ranks have whole: the embedding that the
-// head shares. Its gradients are added up over the ranks.
+// A parameter that stages on different ranks each have in full: the embedding
+// that the head shares. Its gradients are summed over these ranks.
 struct StageCopy {
   std::string param;
   std::vector<int32_t> stages, ranks;  // ascending
@@ -67,16 +69,17 @@ struct PlanStages {
   std::vector<PlanStage> of;  // by stage
   std::vector<StageCopy> copies;
 
-  // Whether a device at this coordinate of the axis holds any of the parameter.
+  // Returns whether a device at this coordinate of the axis holds any part of
+  // the parameter.
   bool Holds(const ParamStages& param, int64_t rank) const;
 };
 
-// The ranks that hold any of the parameter, ascending.
+// Returns the ranks that hold any part of the parameter, ascending.
 std::vector<int32_t> RanksOf(const PlanStages& stages,
                              const ParamStages& param);
 
-// The number of layers that a rank holds of a stack, or 1 of another parameter;
-// 0 if it holds nothing.
+// Returns how many layers of a stack a rank holds. For a parameter that is not
+// a stack, returns 1 if the rank holds it, else 0.
 int64_t LayersOnRank(const PlanStages& stages, const ParamStages& param,
                      int64_t rank);
 
@@ -86,14 +89,14 @@ class BytesByRank {
   explicit BytesByRank(const PlanStages& stages)
       : stages_(&stages), held_(static_cast<size_t>(stages.ranks)) {}
 
-  // Adds `count` equal parameters of which a device that has all of one holds
-  // `bytes`. A parameter that is placed at a coordinate of another axis has
-  // `axis` and `coordinate`.
+  // Adds `count` equal parameters. `bytes` are those of a device that has all
+  // of one such parameter. If the parameter is placed at a coordinate of
+  // another axis, `axis` and `coordinate` give them.
   void Add(const ParamStages& param, std::optional<int64_t> bytes,
            int64_t count, const std::string* axis = nullptr,
            int64_t coordinate = 0);
-  // The bytes of the fullest device of each rank; nullopt if a parameter's
-  // bytes are unknown or the sum overflows.
+  // Returns the bytes of the fullest device of each rank; nullopt if a
+  // parameter's bytes are unknown or if the sum overflows.
   std::vector<std::optional<int64_t>> Fullest() const;
 
  private:
@@ -102,28 +105,28 @@ class BytesByRank {
   bool known_ = true;
 };
 
-// The bytes of the fullest rank; nullopt if a number is unknown.
+// Returns the largest of the numbers; nullopt if one of them is unknown.
 std::optional<int64_t> MostOf(const std::vector<std::optional<int64_t>>& bytes);
 
-// {"most": 8, "least": 4, "of": [8, 4]}, the bytes by rank; null in place of an
-// unknown number.
+// Writes bytes by rank as {"least": 4, "most": 8, "of": [8, 4]}, with null for
+// an unknown number.
 void WriteBytesByRank(JsonWriter& json,
                       const std::vector<std::optional<int64_t>>& bytes);
 
-// The value of a plan's member `stages`. The schedule's name is no part of the
-// plan's meaning, its table is: canonical JSON leaves the name out.
+// Writes the value of a plan's member `stages`. The plan's meaning includes the
+// schedule's table but not its name, so canonical JSON leaves the name out.
 enum class ScheduleName : uint8_t { kWritten, kLeftOut };
 void WritePlanStages(JsonWriter& json, const PlanStages& stages,
                      ScheduleName name);
-// The member `slices` or `stages` of a parameter.
+// Write the member `slices` or the member `stages` of a parameter.
 void WriteSlices(JsonWriter& json, const PlanStages& stages,
                  const ParamStages& param);
 void WriteStageNumbers(JsonWriter& json, const ParamStages& param);
 
-// "rank 0", "ranks 0 and 3".
+// Returns for example "rank 0" or "ranks 0 and 3".
 std::string RanksText(const std::vector<int32_t>& ranks);
 
-// "sha256:" and the digest of the schedule's table as CSV.
+// Returns "sha256:" and the digest of the schedule's table as CSV.
 std::string TableDigest(const schedule::Table& table);
 
 }  // namespace shardc

@@ -1,7 +1,7 @@
-// The division by weights counts the elements of the matrices that a token is
-// multiplied with: an embedding is only looked up, and of the experts a token
-// uses a few. With units of 0 (embedding), 32 x 1 and 2.4 (head) elements and
-// four stages:
+// Divides a model into stages. A division by weights counts the elements of the
+// matrices by which a token is multiplied. An embedding does not count, because
+// it is only looked up, and only those experts count that a token uses. With
+// units of 0 (embedding), 32 x 1 and 2.4 (head) elements and four stages:
 //
 //   0 + 8 | 9 | 9 | 6 + 2.4   the longest stage takes 9
 #include "plan/planned_stages.h"
@@ -23,7 +23,7 @@
 namespace shardc {
 namespace {
 
-// The search for a division takes stages * units^2 steps.
+// The limit on the steps of a search for a division, stages * units^2.
 constexpr int64_t kMostSteps = int64_t{1} << 32;
 
 bool Has(const AxisGroup& axes, const std::string& axis) {
@@ -178,7 +178,8 @@ class Planner {
     return true;
   }
 
-  // Of the elements of a parameter, the part that a token is multiplied with.
+  // Returns the fraction of a parameter's elements by which a token is
+  // multiplied.
   double UsedPart(const ParameterRole& role) const {
     if (!role.expert || role.shared_expert || config_ == nullptr ||
         !config_->experts || !config_->experts_per_token) {
@@ -224,8 +225,9 @@ class Planner {
     return out;
   }
 
-  // Whether a spec can state which layers of a stack a rank has: stage s is on
-  // rank s mod p, with the same number of layers in each stage.
+  // Returns whether a spec can express which layers of a stack a rank has:
+  // stage s must be on rank s mod p, and all stages must have the same number
+  // of layers.
   bool IsStridedAs(const Shape& shape, int dim) const {
     const schedule::Table& table = request_.table;
     const int64_t stages = table.stages / table.ranks();
@@ -337,7 +339,8 @@ std::vector<StageShare> PlannedStages::SharesOf(size_t param) const {
     }
     return out;
   }
-  // The last cut at or before the unit that is not that of an empty stage.
+  // Finds the stage that has the unit. Of stages that begin at the same unit,
+  // all but the last are empty, so the last one is taken.
   const auto after =
       std::upper_bound(bounds.begin(), bounds.end() - 1, units.of[param]);
   out.push_back({static_cast<int32_t>(after - bounds.begin()) - 1});
@@ -370,7 +373,8 @@ std::optional<PlannedStages> DivideIntoStages(const Compiled& compiled,
 
 std::vector<std::optional<int64_t>> ParameterBytesByRank(const Plan& plan,
                                                          size_t mode) {
-  // A plan has many parameters, and few layouts and sets of stages.
+  // Parameters are counted by layout and set of stages, because there are few
+  // of these.
   std::map<std::tuple<uint32_t, uint32_t, std::optional<int64_t>>, int64_t>
       counts;
   for (size_t i = 0; i < plan.params.size(); ++i) {

@@ -1,5 +1,5 @@
-// A model divided into the stages of a pipeline: what each rank holds. Every
-// command has its division from here.
+// A model that is divided into the stages of a pipeline, and what each rank
+// holds. All commands use this division.
 //
 //   Llama 3 8B on pp:4  ->  layers 0-7 with the embedding, 8-16, 17-25, and
 //                           26-31 with the final norm and the head
@@ -27,36 +27,37 @@ struct PlannedStages {
   StageUnits units;
   schedule::Table table;
   schedule::StageBounds bounds;  // the first unit of each stage, and the end
-  // Whether the cost model may take other bounds; those above are even then.
+  // Whether the cost model may search for other bounds; if so, `bounds` divide
+  // the layers evenly.
   StageBalance balance = StageBalance::kEven;
   bool listed = false;  // the layers of each stage were given
   bool sized = false;   // the number of micro-batches was given
   Place place;          // of the declaration, or of the flag
-  // What each unit takes of the multiplications of a token, and its bytes.
+  // The multiplications for a token and the bytes of each unit.
   std::vector<schedule::Unit> weights;
   bool copies = true;
 
   int32_t stages() const { return table.stages; }
   LayerRange LayersOf(int32_t stage) const;
-  // The stages that have a parameter, in ascending order. Both ends have a tied
-  // embedding.
+  // Returns the stages that have a parameter, in ascending order. With
+  // `copies`, a tied embedding is in the first and in the last stage.
   std::vector<StageShare> SharesOf(size_t param) const;
-  // The ranks that hold the parameters of a stage.
+  // Returns the ranks that hold the parameters of a stage, ascending.
   std::vector<int32_t> RanksOf(int32_t stage) const;
 };
 
-// Divides the model. `config`, if known, gives the part of the experts that a
-// token uses. Findings: stage-axis-in-spec, layer-without-stage,
-// parameter-outside-stages, stacked-virtual, tied-over-stages,
-// schedule-refuses, and those of StageUnitsOf.
+// Divides the model. `config`, if known, gives the fraction of the experts that
+// a token uses. Returns nullopt after a finding: stage-axis-in-spec,
+// layer-without-stage, parameter-outside-stages, stacked-virtual,
+// tied-over-stages, schedule-refuses, limit, or one of StageUnitsOf.
 std::optional<PlannedStages> DivideIntoStages(const Compiled& compiled,
                                               const ModelConfig* config,
                                               const StageRequest& request,
                                               Findings& findings);
 
-// The bytes of parameters that the fullest device of each rank holds in a mode
-// of a plan with stages, by rank; nullopt if a shape is unknown. A parameter
-// that two stages of a rank share counts once.
+// Returns, for each rank, the bytes of parameters on its fullest device in a
+// mode; nullopt for a rank if a shape is unknown. The plan must have stages. A
+// parameter that two stages of a rank share counts once.
 std::vector<std::optional<int64_t>> ParameterBytesByRank(const Plan& plan,
                                                          size_t mode);
 

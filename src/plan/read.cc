@@ -1,7 +1,8 @@
-// Reads of a plan only what the readers of plans need: shapes, dtypes, specs
-// and placements. Shard shapes and bytes follow from these, so the file's
-// numbers are not used. A mode that a parameter does not name has its common
-// spec:
+// Reads only those members of a plan that other commands need: the mesh, the
+// modes and the stages, and of each parameter the shape, dtype, specs and
+// placement. Shard shapes and bytes follow from these, so the numbers in the
+// file are not used. A parameter has its common spec in all modes that it does
+// not list:
 //
 //   "w": {"shape": [8, 4], "spec": [["fsdp", "dp"], null]}
 //     ->  groups {fsdp, dp} and {}, in every mode
@@ -247,7 +248,8 @@ bool ReadAxes(const JsonValue& axes, Mesh& mesh, Findings& findings) {
   return true;
 }
 
-// The number of slices, and how many of them each axis is spread over (`dcn`).
+// Reads the number of slices, and over how many of them each axis is spread
+// (`dcn`).
 bool ReadSlices(const JsonValue& value, Mesh& mesh, Findings& findings) {
   const auto slices = value.Find("slices");
   const auto dcn = value.Find("dcn");

@@ -1,5 +1,5 @@
-// A plan read from its JSON (`shardc.plan/v1` or `/v2`): the members that other
-// commands need. Rules, sizes and attention specs are not read.
+// Reads a plan from its JSON (`shardc.plan/v1` or `/v2`), as far as other
+// commands need it. Rules, sizes and attention specs are not read.
 #ifndef SHARDC_PLAN_READ_H_
 #define SHARDC_PLAN_READ_H_
 
@@ -46,25 +46,26 @@ struct ReadPlan {
   std::vector<ReadParam> params;  // in the file's order, with distinct names
 };
 
-// Whether a plan that was changed since it was written is an error
+// Whether a plan that was edited after it was written is an error
 // (plan/seal.h). If it is allowed (`--allow-edited`), only the members that are
 // read must be well-formed.
 enum class EditedPlan : uint8_t { kRefused, kAllowed };
 
-// Findings: those of reading a file and its JSON, schema, number, dtype,
-// unknown-name (an axis that the mesh lacks), and those of plan/seal.h.
+// Return nullopt after a finding: those of reading a file and its JSON, schema,
+// number, dtype, unknown-name (an axis that the mesh lacks), or one of
+// plan/seal.h.
 std::optional<ReadPlan> ReadPlanFile(const std::string& path, EditedPlan edited,
                                      Findings& findings);
 std::optional<ReadPlan> ParsePlan(const JsonDocument& document,
                                   EditedPlan edited, Findings& findings);
 
-// A required member of a plan or shard index. Nothing, and a finding (schema),
-// if it is missing or has another type.
+// Returns a required member of a plan or shard index. Returns nullopt after a
+// finding (schema) if it is absent or has another type.
 std::optional<JsonValue> RequiredMember(const JsonValue& object,
                                         std::string_view key, JsonKind kind,
                                         Findings& findings);
-// {"axes": [{"name", "size", "type"}], "devices": 64, "processes": 8}, which
-// plans and shard indices share.
+// Reads a mesh as plans and shard indices have it: {"axes": [{"name", "size",
+// "type"}], "devices": 64, "processes": 8}. Returns nullopt after a finding.
 std::optional<Mesh> ParsePlanMesh(const JsonValue& value, Findings& findings);
 
 }  // namespace shardc

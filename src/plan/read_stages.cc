@@ -1,7 +1,9 @@
-// Every number is checked against those that it refers to, so that what is read
-// can be used as indices:
+// Reads the stages of a plan. The numbers of ranks, stages and dimensions are
+// checked against the sizes that bound them, so that they can be used as
+// indices afterwards. The layers of stages must follow each other without gaps:
 //
-//   "of": [{"ranks": [0, 4], ..}] on an axis of 4 ranks  ->  there is no rank 4
+//   "of": [{"ranks": [0, 4], ..}] on an axis of 4 ranks
+//     ->  a rank is an integer from 0 to 3
 #include "plan/read_stages.h"
 
 #include <algorithm>
@@ -21,7 +23,7 @@ bool Refuse(const JsonValue& at, std::string message, Findings& findings) {
   return false;
 }
 
-// An integer from 0 on, below `end`.
+// Reads an integer from 0 to before `end`; returns nullopt for other values.
 std::optional<int64_t> NumberBelow(const JsonValue& value, int64_t end) {
   if (value.kind() != JsonKind::kInteger || value.integer() < 0 ||
       value.integer() >= end) {
@@ -30,7 +32,8 @@ std::optional<int64_t> NumberBelow(const JsonValue& value, int64_t end) {
   return value.integer();
 }
 
-// [begin, end], with 0 <= begin <= end <= most.
+// Reads [begin, end] with 0 <= begin <= end <= most; returns nullopt for other
+// values.
 std::optional<LayerRange> RangeOf(const JsonValue& value, int64_t most) {
   if (!value.IsArray() || value.size() != 2) return std::nullopt;
   std::vector<int64_t> ends;

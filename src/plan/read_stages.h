@@ -12,8 +12,9 @@
 
 namespace shardc {
 
-// Reads the member `stages` of a plan. Findings: schema, and unknown-name for
-// an axis that the mesh lacks.
+// Reads the member `stages` of a plan. Returns nullopt after a finding: schema,
+// unknown-name for an axis that the mesh lacks, or limit for an axis of too
+// many ranks.
 std::optional<PlanStages> ReadPlanStages(const JsonValue& value,
                                          const Mesh& mesh, Findings& findings);
 
@@ -22,9 +23,9 @@ std::optional<PlanStages> ReadPlanStages(const JsonValue& value,
 bool ReadParamStages(const JsonValue& value, const PlanStages& stages,
                      ParamStages& out, Findings& findings);
 
-// Whether a parameter has a stage, layers that its shape has, and a spec that
-// does not use the axis of the stages. Returns false after a finding (schema)
-// at `name`.
+// Checks that a parameter has a stage, that its shape has the layers of the
+// stage, and that its spec does not use the axis of the stages. Returns false
+// after a finding (schema) at `name`.
 bool CheckParamStages(const JsonValue& name, const PlanStages& stages,
                       const ReadParam& param, Findings& findings);
 

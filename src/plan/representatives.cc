@@ -1,5 +1,6 @@
-// The first parameter of each group stands for it. A representative whose rule
-// has `like` needs the parameter that the rule names, which is added:
+// Chooses the first parameter of each group as its representative. If the rule
+// of a representative has `like`, the parameter that the rule names is needed
+// as well, and is added:
 //
 //   layers.0.experts.0.up.weight to layers.57.experts.255.up.weight
 //     -> layers.0.experts.0.up.weight, 14,848 parameters, 58 of each index
@@ -55,8 +56,8 @@ class Grouping {
     }
   }
 
-  // Adds the parameters that representatives take their specs from, and those
-  // that these take theirs from.
+  // Adds the parameters from which representatives take their specs (`like`),
+  // and so on along chains of `like`.
   void AddLikeTargets() {
     std::set<uint32_t> open = kept_;
     while (!open.empty()) {
@@ -110,8 +111,8 @@ class Grouping {
     }
   }
 
-  // Counts the indices of placed parameters. What cannot be placed was reported
-  // when the tree was compiled.
+  // Counts the indices of placed parameters. A parameter that cannot be placed
+  // is skipped, because it was reported when the tree was compiled.
   void TakePlaces(Representatives& out) const {
     out.placed.resize(out.manifest.tensors.size());
     const auto& rules = c_.rules.rules;

@@ -1,4 +1,4 @@
-// The patterns of a list of rules, as a matcher takes them.
+// Converts a list of rules to the patterns that a matcher takes.
 #ifndef SHARDC_PLAN_RULE_PATTERNS_H_
 #define SHARDC_PLAN_RULE_PATTERNS_H_
 
@@ -10,7 +10,7 @@
 
 namespace shardc {
 
-// One for each rule; the texts are views into the rules.
+// Returns one pattern for each rule, as views into the rules.
 inline std::vector<Pattern> PatternsOf(std::span<const Rule> rules) {
   std::vector<Pattern> out;
   out.reserve(rules.size());

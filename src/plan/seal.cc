@@ -1,13 +1,13 @@
-// The fingerprint covers a plan's meaning: mesh, modes, attention specs,
-// stages, and the shape, dtype, specs, placement, stages and weight decay of
-// each parameter. The members that it does not cover, such as shard shapes,
-// follow from those and are computed again:
+// Checks that a plan was not edited. The fingerprint covers the plan's meaning:
+// mesh, modes, attention specs, stages, and the shape, dtype, specs, placement,
+// stages and weight decay of each parameter. Other members, such as shard
+// shapes, follow from these and are recomputed:
 //
 //   "shape": [8], "spec": ["tp"] with tp 4, "shard_shape": [4]
-//     ->  `shard_shape` is [4], and shape, spec and mesh give [2]
+//     ->  `shard_shape` is [4], and the rest of the plan gives [2]
 //
-// The fingerprint is computed from the JSON itself, so that no part of the
-// meaning is lost by reading it.
+// The fingerprint is computed from the JSON itself, and not from the structs
+// into which it is read, so it also covers members that are not read.
 #include "plan/seal.h"
 
 #include <algorithm>
@@ -37,7 +37,8 @@ constexpr std::string_view kHelp =
 
 void WriteCanonical(JsonWriter& json, const JsonValue& value);
 
-// Writes an object with sorted members, as RFC 8785 does, but for one member.
+// Writes an object with its members sorted, as RFC 8785 requires, without the
+// member `left_out`.
 void WriteSorted(JsonWriter& json, const JsonValue& object,
                  std::string_view left_out = {}) {
   std::vector<std::string_view> names;
@@ -77,8 +78,8 @@ void WriteCanonical(JsonWriter& json, const JsonValue& value) {
   }
 }
 
-// The members of a parameter that the fingerprint covers, sorted; of each mode
-// only the spec.
+// Returns the members of a parameter that the fingerprint covers, sorted. For
+// each mode, only the spec is covered.
 std::string CanonicalEntry(const JsonValue& param) {
   return TextOf([&](Sink& out) {
     JsonWriter json(out, JsonStyle::kCanonical);
@@ -135,21 +136,22 @@ std::string FingerprintOf(const JsonValue& root, const PlanClasses& classes) {
   json.EndObject();
   if (const auto stages = root.Find("stages")) {
     json.Key("stages");
-    // The schedule's table is covered, and not its name.
+    // The fingerprint covers the schedule's table but not its name.
     WriteSorted(json, *stages, "schedule");
   }
   json.EndObject();
   return "sha256:" + digest.Hex();
 }
 
-// What one device holds of a parameter in one mode; members are nothing if they
-// are unknown.
+// The shard of a parameter on one device in one mode; nullopt for what is
+// unknown.
 struct Held {
   std::optional<Shape> shape;
   std::optional<int64_t> bytes;
 };
 
-// An illegal spec, which a plan has under --keep-going only, has no sizes.
+// Returns the shard that a spec gives. An illegal spec, which only a plan that
+// was written with --keep-going has, gives no sizes.
 Held HeldOf(const TensorType& type, const Spec& spec, const Mesh& mesh) {
   Held out;
   if (!type.shape) return out;
@@ -180,7 +182,9 @@ class Checker {
   bool Run() { return CheckSizes() && CheckTotals() && CheckFingerprint(); }
 
  private:
-  // `name` is a member's, `written` its value and `given` what it should be.
+  // Compares a member with the value that it should have. `name` is the
+  // member's name, `written` its value in the file and `given` the expected
+  // value. Adds a finding and returns false if they differ.
   bool Equal(const JsonValue& written, std::string_view name,
              const std::string& given) {
     if (NormalText(written) == given) return true;
@@ -195,7 +199,8 @@ class Checker {
   bool Equal(const JsonValue& object, std::string_view name,
              std::optional<int64_t> number) {
     const JsonValue written = *object.Find(name);
-    // Compare as numbers first: most are equal, and then no text is built.
+    // Numbers are compared first. Most are equal, so that no text has to be
+    // built.
     if (number ? written.kind() == JsonKind::kInteger &&
                      written.integer() == *number
                : written.IsNull()) {
@@ -305,8 +310,8 @@ class Checker {
         !Equal(summary, "unmatched", unmatched_)) {
       return false;
     }
-    // `corrected` also counts parameters that were corrected only in modes that
-    // the plan does not list, so it may exceed the number found here.
+    // The compiler also counts corrections in modes that the plan does not
+    // list, so `corrected` may exceed the number that is found here.
     const int64_t corrected = summary.Find("corrected")->integer();
     return (corrected >= corrected_ && corrected <= params) ||
            Equal(summary, "corrected", corrected_);

@@ -12,19 +12,20 @@
 
 namespace shardc {
 
-// The parameters of a plan's file by class: parameters with the same entry are
-// one class. `names` has all parameters in the file's order, `class_of` the
-// class of each: an index into the members of `params` of the JSON.
+// The parameters of a plan's file by class; parameters with the same entry are
+// one class. `names` has all parameters in the file's order. `class_of` has,
+// for each parameter, its class as an index into the members of `params` in the
+// JSON.
 struct PlanClasses {
   std::span<const std::string_view> names;
   std::span<const uint32_t> class_of;
 };
 
-// Returns whether the plan has the form of a plan (plan/plan_form.h), its
-// fingerprint is that of its content, and its shard shapes, bytes and totals
-// are those that its shapes, specs and mesh give. `plan` is what was read from
-// `root`, with one parameter per class. Findings: schema, at the first member
-// that differs.
+// Returns whether a plan is unedited: it has the form of a plan
+// (plan/plan_form.h), its fingerprint is that of its content, and its shard
+// shapes, bytes and totals follow from its shapes, specs and mesh. `plan` was
+// read from `root`, with one parameter per class. If the plan was edited, adds
+// a finding (schema) at the first member that differs.
 bool IsUnedited(const JsonValue& root, const ReadPlan& plan,
                 const PlanClasses& classes, Findings& findings);
 

@@ -1,5 +1,5 @@
-// The patterns of a `stages:` section, compiled: which layer, stack or end of
-// the model a name belongs to.
+// The compiled patterns of a `stages:` section, which decide to which layer,
+// stack or end of the model a name belongs.
 #ifndef SHARDC_PLAN_STAGE_PATTERNS_H_
 #define SHARDC_PLAN_STAGE_PATTERNS_H_
 
@@ -18,26 +18,28 @@ namespace shardc {
 class StagePatterns {
  public:
   // Compiles the patterns of a declaration, which may be null. `separator` is
-  // that of the names. Findings: patterns that do not compile, and `layers`
-  // without a group.
+  // that of the names. Returns nullopt after a finding if a pattern does not
+  // compile, or if `layers` has no group.
   static std::optional<StagePatterns> Compile(const StageDeclaration* declared,
                                               char separator,
                                               Findings& findings);
 
   bool has_layers() const { return !layers_.empty(); }
   bool stacked() const { return !stacks_.empty(); }
-  // What the first group of `layers` matches.
+  // Returns the text that the first group of `layers` matches; nullopt if there
+  // is none.
   std::optional<std::string> LayerText(std::string_view name) const;
-  // The first entry of `stacked` whose pattern is found in the name.
+  // Returns the index of the first entry of `stacked` whose pattern is found in
+  // the name; nullopt if there is none.
   std::optional<size_t> StackOf(std::string_view name) const;
-  // Whether `first` or `last` takes the name; nullopt if the declaration does
-  // not give it.
+  // Return whether a pattern of `first` or of `last` is found in the name;
+  // nullopt if the declaration has no such key.
   std::optional<bool> IsFirst(std::string_view name) const;
   std::optional<bool> IsLast(std::string_view name) const;
 
  private:
-  // A pattern that is written with the other separator than the names is
-  // matched with names written with its own.
+  // A pattern. If it is written with another separator than the names, the
+  // names are converted to its separator before matching.
   struct Pattern {
     Regex regex;
     char separator = 0;  // 0: that of the names

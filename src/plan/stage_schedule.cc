@@ -1,5 +1,6 @@
-// Sizes that a schedule refuses are reported with the nearest one that it
-// accepts, as a flag or as a key of the section:
+// Makes the table of a schedule. If the schedule does not allow the given
+// sizes, the finding names the nearest size that it allows, as a flag or as a
+// key of the section:
 //
 //   interleaved on 4 ranks, 13 micro-batches  ->  write `microbatches: 12`
 #include "plan/stage_schedule.h"
@@ -31,7 +32,7 @@ class TableMaker {
   }
 
  private:
-  // "--virtual 2", or "virtual: 2".
+  // Returns a setting as the user writes it: "--virtual 2", or "virtual: 2".
   std::string Written(std::string_view name, int64_t value) const {
     return request_.declared
                ? "`" + std::string(name) + ": " + std::to_string(value) + "`"
@@ -56,7 +57,8 @@ class TableMaker {
     const SourceRef source = ReadSource(request_.name, own);
     findings_.NoteReadsOf(own);
     for (Finding finding : own.all()) {
-      // Points to where the path was written instead of repeating it.
+      // The place of the finding is where the path is written, so the message
+      // need not repeat the path.
       if (source == nullptr && request_.declared) {
         finding.place = request_.place;
         finding.help = "paths are relative to the file that holds them";
@@ -110,7 +112,7 @@ class TableMaker {
                   request_.virtual_stages.value_or(schedule->virtual_stages),
                   request_.microbatches.value_or(1)};
     if (!request_.microbatches) {
-      // The ranks are limited, so that twice their number is no overflow.
+      // The number of ranks is limited, so doubling it does not overflow.
       extent.microbatches = 2 * ranks;
       if (!TooLarge(extent) && Refusal(*schedule, extent)) {
         extent.microbatches = NearestMicrobatches(*schedule, extent)

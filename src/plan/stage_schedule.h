@@ -1,4 +1,4 @@
-// The table of the schedule that a flag or a `stages:` section names.
+// Makes the table of the schedule that a flag or a `stages:` section names.
 #ifndef SHARDC_PLAN_STAGE_SCHEDULE_H_
 #define SHARDC_PLAN_STAGE_SCHEDULE_H_
 
@@ -17,13 +17,14 @@ struct ScheduleRequest {
   std::optional<int32_t> ranks, virtual_stages, microbatches;
   Place place;          // of the name
   Place virtual_place;  // of `virtual_stages`
-  // Whether messages name the keys of a file in place of flags.
+  // Whether messages name the keys of a file instead of flags.
   bool declared = false;
 };
 
-// Makes the table, or reads it from the file. A schedule by name needs ranks;
-// without micro-batches it gets about two for each rank. Findings: usage,
-// unknown-name, limit, schedule-refuses, and those of reading a file.
+// Makes the table, or reads it from a file. A schedule by name needs the number
+// of ranks; without a number of micro-batches, it gets about two for each rank.
+// Returns nullopt after a finding: usage, unknown-name, limit,
+// schedule-refuses, or one of reading a file.
 std::optional<schedule::Table> MakeScheduleTable(const ScheduleRequest& request,
                                                  Findings& findings);
 

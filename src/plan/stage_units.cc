@@ -1,13 +1,13 @@
-// The layer is the first part of a name that is a number, or that ends in one
-// after a word for layers:
+// Finds the unit of each parameter. The number of a layer is the first part of
+// a name that is a number, or that ends in a number after a word for layers:
 //
 //   model.layers.5.mlp.up_proj.weight  ->  layer 5 of the chain `model.layers`
 //   decoder/layers_5/mlp/wi/kernel     ->  layer 5 of `decoder/layers`
 //   model.embed_tokens.weight          ->  the first unit, by its role
 //   lm_head.weight, model.norm.weight  ->  the last unit
 //
-// A declaration may give patterns in place of each of these, and the tensors
-// that hold all layers in one dimension.
+// A declaration may replace each of these rules by patterns, and may list the
+// tensors that hold all layers in one dimension.
 #include "plan/stage_units.h"
 
 #include <algorithm>
@@ -29,7 +29,8 @@
 namespace shardc {
 namespace {
 
-// A tensor of all layers would be read as one layer each.
+// The limit on the number of layers. More of them are a mistake, such as a
+// number in a name that does not count layers.
 constexpr int64_t kMostLayers = 100'000;
 
 class UnitReader {
@@ -85,7 +86,8 @@ class UnitReader {
     return CheckChains(chains) && CheckCount();
   }
 
-  // Reads the layer by the declared pattern.
+  // Reads the number of the layer by the declared pattern. Returns false after
+  // a finding.
   bool ReadNumber(size_t param) {
     const auto text = patterns_.LayerText(Name(param));
     if (!text) return true;
@@ -146,8 +148,8 @@ class UnitReader {
     return true;
   }
 
-  // Reads the layers that tensors hold in one dimension: the stacks follow each
-  // other in the order of the declaration.
+  // Reads the layers of tensors that hold several in one dimension. The stacks
+  // follow each other in the order of the declaration.
   bool ReadStacks() {
     const auto& declared = *declared_->stacked;
     std::vector<std::optional<size_t>> examples(declared.size());
@@ -223,8 +225,9 @@ class UnitReader {
     return layers.value();
   }
 
-  // With several stages on a rank the layers may fill three dimensions,
-  // [virtual stages, ranks, layers of a stage].
+  // Returns the number of dimensions that count layers. With several stages on
+  // a rank, three dimensions may do so: [virtual stages, ranks, layers of a
+  // stage].
   int DimsOfLayers(const Shape& shape, int dim) const {
     const int64_t ranks = request_.table.ranks();
     const int64_t stages = request_.table.stages / ranks;
@@ -260,7 +263,7 @@ class UnitReader {
     }
   }
 
-  // Reports parameters that are in no unit, all together.
+  // Reports all parameters that are in no unit, as one finding.
   void CheckOutside() {
     if (outside_.empty()) return;
     std::string subject = ShortQuote(outside_[0]);
@@ -285,7 +288,7 @@ class UnitReader {
     finding.params = std::move(outside_);
   }
 
-  // Names of layers count from 0 without gaps.
+  // Reports a gap in the numbers of layers, which must count from 0.
   void CheckGaps() {
     if (!out_.stacks.empty()) return;
     std::vector<bool> present(AsIndex(out_.layers));
@@ -330,7 +333,8 @@ Mesh StageMesh(const Mesh& mesh, const std::string& axis) {
   const int64_t size = mesh.axes[*at].size;
   out.axes[*at].size = 1;
   out.devices = mesh.devices / size;
-  // Hosts that only one stage has; a host may have devices of several.
+  // The stage keeps its share of the hosts. The gcd keeps the number integral
+  // if a host has devices of several stages.
   out.processes = mesh.processes / std::gcd(mesh.processes, size);
   if (!out.dcn.empty()) {
     out.slices /= out.dcn[*at];

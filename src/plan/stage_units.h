@@ -1,5 +1,5 @@
-// The units that stages of a pipeline are made of: the first unit (embeddings),
-// each layer, and the last unit (the final norm and the head).
+// The units of which the stages of a pipeline are made: the first unit
+// (embeddings), each layer, and the last unit (the final norm and the head).
 #ifndef SHARDC_PLAN_STAGE_UNITS_H_
 #define SHARDC_PLAN_STAGE_UNITS_H_
 
@@ -16,12 +16,12 @@
 
 namespace shardc {
 
-// Layers that some tensors hold in one dimension.
+// The layers that some tensors hold in one dimension.
 struct LayerStackRange {
   int dim = 0;
   int64_t first = 0;  // its first layer in the model
   int64_t layers = 0;
-  // Dimensions that count the layers together: 1, or 3 from `dim` on.
+  // How many dimensions, from `dim` on, count the layers together: 1 or 3.
   int dims = 1;
 };
 
@@ -29,32 +29,33 @@ struct StageUnits {
   static constexpr int64_t kStacked = -1;
 
   int64_t layers = 0;
-  // By parameter of the plan: 0 the first unit, 1 + l layer l, layers + 1 the
-  // last unit; kStacked: the layers of a stack.
+  // The unit of each parameter of the plan: 0 for the first unit, 1 + l for
+  // layer l, layers + 1 for the last unit. kStacked marks a tensor that holds
+  // several layers.
   std::vector<int64_t> of;
-  // Parameters of the first unit that the last one needs as well, because the
-  // head is the embedding.
+  // Whether a parameter of the first unit is needed by the last unit too,
+  // because the head is the embedding.
   std::vector<bool> tied;
   std::vector<LayerStackRange> stacks;
   std::vector<uint32_t> stack_of;  // by parameter; empty without stacks
 
   int64_t count() const { return layers + 2; }
-  // Null if the parameter is in no stack.
+  // Returns the stack of a parameter; null if it is in none.
   const LayerStackRange* StackOf(size_t param) const {
     return of[param] == kStacked ? &stacks[stack_of[param]] : nullptr;
   }
 };
 
-// Reads the layer of each parameter as the request's file states, or without
-// one from the number in its name. Findings: parameter-outside-stages,
-// layer-without-stage, those of patterns, and usage if the names have no layers
-// or two chains of them.
+// Finds the unit of each parameter, by the patterns of the request's file or,
+// without a file, by the number in the name. Returns nullopt after a finding:
+// parameter-outside-stages, layer-without-stage, those of patterns, or usage if
+// the names have no layers or two chains of them.
 std::optional<StageUnits> StageUnitsOf(const Compiled& compiled,
                                        const StageRequest& request,
                                        Findings& findings);
 
-// The mesh of one stage: without the axis of the stages, with the hosts of a
-// stage's devices.
+// Returns the mesh of one stage: the mesh without the axis of the stages, with
+// the hosts of one stage's devices.
 Mesh StageMesh(const Mesh& mesh, const std::string& axis);
 
 }  // namespace shardc

@@ -1,5 +1,6 @@
-// A plan states the stages of each parameter, and the layers of each stage. The
-// layer of a parameter is the number in its name:
+// Finds the unit of each parameter of a plan that was read. The plan states the
+// stages of each parameter, and the layers of each stage; the layer of a
+// parameter is the number in its name:
 //
 //   "model.layers.9.up.weight": {"stages": [1]}, stage 1 with layers [8, 16]
 //     ->  layer 9, unit 10
@@ -80,7 +81,8 @@ class PlanStager {
     }
   }
 
-  // Parameters with the same key share a layout.
+  // Returns the key of a parameter's layout; parameters with equal keys share
+  // one.
   static std::string LayoutKey(const ReadParam& param, int32_t rule) {
     std::string out = std::to_string(rule) + "\n";
     if (param.type.shape) out += ShapeText(*param.type.shape);
@@ -108,8 +110,8 @@ class PlanStager {
     return false;
   }
 
-  // Makes the table of the plan's schedule, or takes that of the schedule's
-  // file, whose digest the plan has.
+  // Makes the table of the plan's schedule, or reads it from the schedule's
+  // file. The plan has its digest. Returns false after a finding.
   bool ReadTable(const PlanSchedule& given) {
     PlannedStages& to = out_.stages;
     const auto own = static_cast<int32_t>(
@@ -174,8 +176,8 @@ class PlanStager {
     PlaceStacks();
   }
 
-  // The unit of a parameter that is in no stack. A layer that its name does not
-  // state is taken to be the first one of its stage.
+  // Returns the unit of a parameter that is in no stack. If its name does not
+  // state the layer, the first layer of its stage is assumed.
   int64_t UnitOf(const ReadParam& param, const ParameterRole& role) {
     const PlanStage& own = stages_.of[AsIndex(param.stages.of.front().stage)];
     const auto layer = LayerOf(param.name, out_.separator);
@@ -208,8 +210,9 @@ class PlanStager {
     if (at == units.stacks.end()) units.stacks.push_back(stack);
   }
 
-  // The first layer of a stack in the model, from a stage that has only a part
-  // of the stack. A stack that stage s has alone has -1 - s until PlaceStacks.
+  // Returns the first layer of a stack. It is known if some stage has only a
+  // part of the stack. Otherwise one stage s has all of it, and -1 - s is
+  // returned until PlaceStacks finds the layer.
   int64_t FirstLayer(const ParamStages& own) const {
     for (const StageShare& share : own.of) {
       const LayerRange& layers = stages_.of[AsIndex(share.stage)].layers;
@@ -219,8 +222,8 @@ class PlanStager {
     return -1 - own.of.front().stage;
   }
 
-  // Places the stacks that one stage has alone, of which the plan does not
-  // state the layers: they are those of the stage that no other stack has.
+  // Finds the layers of stacks that one stage has alone, because the plan does
+  // not state them: they are the layers of that stage which no other stack has.
   void PlaceStacks() {
     auto& stacks = out_.stages.units.stacks;
     const std::vector<LayerStackRange> found = stacks;
@@ -236,7 +239,8 @@ class PlanStager {
             });
         if (!taken) free.push_back(layer);
       }
-      // A stage with several such stacks has more layers than one of them.
+      // If a stage has several such stacks, their layers cannot be
+      // distinguished.
       const bool known = std::ssize(free) == stack.layers;
       out_.layers_known = out_.layers_known && known;
       stack.first = known ? free.front() : own.first;

@@ -1,5 +1,6 @@
-// The stages of a plan that was read from its file, in the form in which those
-// of a compiled target are: the cost of a pipeline is computed from either.
+// Converts the stages of a plan that was read from its file to the form that
+// compiled targets have, so that the cost of a pipeline is computed in the same
+// way from both.
 #ifndef SHARDC_PLAN_STAGED_PLAN_H_
 #define SHARDC_PLAN_STAGED_PLAN_H_
 
@@ -15,23 +16,23 @@
 namespace shardc {
 
 struct StagedPlan {
-  // Names, types, placements and the specs of train; the names are views into
+  // Names, types, placements and the specs of train. The names are views into
   // the PlanView.
   Plan plan;
   char separator = '.';  // of names
   PlannedStages stages;
-  // Whether the layer of each parameter is known, not its stage alone.
+  // Whether the layer of each parameter is known, and not only its stage.
   bool layers_known = true;
 };
 
-// What replaces or completes the schedule of a plan's file.
+// Settings that replace or complete the schedule in a plan's file.
 struct PlanSchedule {
   std::string file;  // of the plan's schedule, if that is one
   std::optional<int32_t> microbatches = {};
 };
 
-// `view` has stages. Findings: usage if the schedule's table is not the plan's,
-// and those of making a schedule.
+// `view` must have stages. Returns nullopt after a finding: usage if the
+// schedule's table differs from the plan's, or one of making a schedule.
 std::optional<StagedPlan> StagedPlanOf(const PlanView& view,
                                        const PlanSchedule& given,
                                        Findings& findings);

@@ -1,6 +1,6 @@
-// A section that leaves out the schedule has 1f1b; one that leaves out `assign`
-// divides layers by the sizes of their weights, or evenly if tensors hold all
-// layers:
+// Makes the request for a pipeline that a `stages:` section declares. The
+// schedule is 1f1b if none is given. Without `assign`, layers are divided by
+// the sizes of their weights, or evenly if tensors hold all layers:
 //
 //   stages: {axis: pp}  on pp:4  ->  1f1b on 4 ranks with 8 micro-batches
 #include "plan/stages.h"

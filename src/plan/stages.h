@@ -1,5 +1,6 @@
-// What divides a model into stages: the axis, the schedule's table and the
-// number of layers, from a `stages:` section and the flags that win over it.
+// The request to divide a model into stages: the axis, the schedule's table and
+// the number of layers of each stage, from a `stages:` section and from flags,
+// which take precedence.
 #ifndef SHARDC_PLAN_STAGES_H_
 #define SHARDC_PLAN_STAGES_H_
 
@@ -16,10 +17,11 @@
 namespace shardc {
 
 // The largest number of ranks that a pipeline may have. A plan with stages sums
-// the bytes of each rank, so the memory to read one grows with their number.
+// the bytes of each rank, so the memory for reading one grows with the number
+// of ranks.
 inline constexpr int64_t kMostStageRanks = int64_t{1} << 20;
 
-// How layers are divided if their numbers are not given.
+// How layers are divided if their number in each stage is not given.
 enum class StageBalance : uint8_t {
   kEven,
   kWeights,   // by the sizes of the weights that a token is multiplied with
@@ -32,11 +34,11 @@ struct StageRequest {
   std::vector<int64_t> layers;  // of each stage; empty: by `balance`
   StageBalance balance = StageBalance::kEven;
   bool copies = true;  // of the embedding that the head shares
-  // The `stages:` section, whose patterns state which stage a parameter belongs
-  // to by its name; nullopt if no file has such a section.
+  // The `stages:` section, whose patterns assign names to stages; nullopt if no
+  // file has one.
   std::optional<StageDeclaration> declared;
   Place axis_place, layers_place, tied_place;
-  std::string layers_name = "`--assign`";  // what gives `layers`
+  std::string layers_name = "`--assign`";  // the source of `layers`
 };
 
 // Returns the number of ranks of the pipeline. Returns nullopt and adds a
@@ -45,8 +47,9 @@ struct StageRequest {
 std::optional<int32_t> StageRanks(const Mesh& mesh, const std::string& axis,
                                   const Place& place, Findings& findings);
 
-// The stages that a file declares. `microbatches` win over the section's.
-// Findings: those of StageRanks and of the schedule.
+// Returns the request of a file's section. `microbatches`, if given, takes
+// precedence over the section's. Returns nullopt after a finding: those of
+// StageRanks and of the schedule.
 std::optional<StageRequest> DeclaredRequest(const StageDeclaration& declared,
                                             const Mesh& mesh,
                                             std::optional<int32_t> microbatches,

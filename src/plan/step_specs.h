@@ -1,4 +1,4 @@
-// The plan's specs for the parameters of a step's graph.
+// Finds the plan's specs for the parameters of a step's graph.
 #ifndef SHARDC_PLAN_STEP_SPECS_H_
 #define SHARDC_PLAN_STEP_SPECS_H_
 
@@ -17,9 +17,9 @@ namespace shardc {
 // `place` in its first dimension. A parameter of scanned layers has its
 // tensor's spec without the dimension that counts the layers. If a mesh axis
 // shards that dimension, a device holds all of some layers and nothing of
-// others, which a step cannot have, and `why` is set. `representatives` maps
-// each tensor of the graph's manifest to its parameter of `plan`, for a plan
-// that contains representatives only; empty: both have the same numbers.
+// others, which a step cannot express, and `why` is set. If `plan` has only
+// representatives, `representatives` maps each tensor of the graph's manifest
+// to its parameter in the plan; if it is empty, the indices are equal.
 std::vector<Spec> StepSpecs(const Plan& plan, const step::Graph& graph,
                             Mode mode,
                             std::span<const uint32_t> representatives = {},

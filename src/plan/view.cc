@@ -1,12 +1,13 @@
-// A plan that shardc wrote has one parameter a line. Lines that are equal but
-// for the name are one class, and the plan with only the first line of each
-// class is a plan as well, which the ordinary reader reads and checks:
+// Reads a plan quickly. A plan that shardc wrote has one parameter on each
+// line. Lines that are equal except for the name are one class. The plan with
+// only the first line of each class is also a plan, which the ordinary reader
+// reads and checks:
 //
 //   "a.0": {..1..},                     "a.0": {..1..},
 //   "a.1": {..1..},   two classes  ->   "b": {..2..}
 //   "b": {..2..}
 //
-// Any other text, and a text with a mistake, is read parameter by parameter.
+// A text of another form, or with a mistake, is read parameter by parameter.
 #include "plan/view.h"
 
 #include <memory>
@@ -37,7 +38,8 @@ AxisGroup GroupOf(const JsonValue& entry) {
   return group;
 }
 
-// Members of unexpected form are left out: only pictures read corrections.
+// Reads the corrections of a parameter. Malformed members are ignored, because
+// only pictures use them.
 std::vector<PlanView::Correction> CorrectionsOf(const JsonValue& param) {
   std::vector<PlanView::Correction> out;
   const auto list = param.Find("corrections");
@@ -118,8 +120,8 @@ constexpr std::string_view kParamsLine = "\n  \"params\": {\n";
 constexpr std::string_view kNameIndent = "    \"";
 constexpr std::string_view kColon = "\": ";
 
-// Reads the lines of `params` and sorts them into classes by the text after the
-// name.
+// Reads the lines of `params`, and divides them into classes by the text after
+// the name.
 class PlainLines {
  public:
   PlainLines(const SourceRef& source, EditedPlan edited)
@@ -156,7 +158,8 @@ class PlainLines {
   }
 
  private:
-  // Returns where the next line begins. `more`: the line ends with a comma.
+  // Reads a line and returns where the next one begins. Sets `more` to whether
+  // the line ends in a comma. Returns nullopt for a line of another form.
   std::optional<size_t> ReadLine(size_t at, bool& more) {
     if (!text_.substr(at).starts_with(kNameIndent)) return std::nullopt;
     const size_t name = at + kNameIndent.size();
@@ -186,7 +189,7 @@ class PlainLines {
     table_.class_of.push_back(own);
   }
 
-  // The text with one line for each class.
+  // Returns the text with only the first line of each class.
   std::string OfClasses(size_t begin, size_t end) const {
     std::string out(text_.substr(0, begin));
     for (size_t i = 0; i < first_.size(); ++i) {
@@ -201,7 +204,7 @@ class PlainLines {
     return out;
   }
 
-  // Returns whether `plan` has the first parameter of each class and no others.
+  // Returns whether `plan` has exactly the first parameter of each class.
   bool IsOfClasses(const ReadPlan& plan) const {
     if (plan.params.size() != first_.size()) return false;
     for (size_t i = 0; i < first_.size(); ++i) {

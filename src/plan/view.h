@@ -1,6 +1,7 @@
-// A plan read with its rules and attention specs, by parameter (PlanView) or by
-// class (PlanTable): parameters with the same entry in the JSON are one class,
-// which makes a plan of many layers as fast to compare as to read.
+// A plan with its rules and attention specs, by parameter (PlanView) or by
+// class (PlanTable). Parameters with the same entry in the JSON are one class.
+// Comparing classes takes no longer than reading the plan, even with many
+// layers.
 #ifndef SHARDC_PLAN_VIEW_H_
 #define SHARDC_PLAN_VIEW_H_
 
@@ -26,7 +27,7 @@ struct PlanView {
   };
   struct Correction {
     Mode mode = Mode::kTrain;
-    std::optional<int64_t> dim;  // nothing: the spec of all dimensions
+    std::optional<int64_t> dim;  // nullopt: the spec of all dimensions
     AxisGroup from;
     std::string reason;
     bool operator==(const Correction&) const = default;
@@ -39,11 +40,12 @@ struct PlanView {
   std::vector<Attention> attention;
 };
 
-// Findings: those of ParsePlan, and schema.
+// Returns nullopt after a finding: those of ParsePlan, or schema.
 std::optional<PlanView> ViewPlan(const JsonDocument& document,
                                  EditedPlan edited, Findings& findings);
 
-// `classes` has one parameter of each class, the first one in the file.
+// A plan by class. `classes` has one parameter for each class, the first one in
+// the file.
 struct PlanTable {
   PlanView classes;
   std::vector<std::string_view>
@@ -52,14 +54,15 @@ struct PlanTable {
   SourceRef source;  // the plan's text, into which names may be views
 
   PlanTable() = default;
-  // Not copied: names may be views into strings of `classes`.
+  // A table is not copied, because names may be views into strings of
+  // `classes`.
   PlanTable(const PlanTable&) = delete;
   PlanTable& operator=(const PlanTable&) = delete;
   PlanTable(PlanTable&&) = default;
   PlanTable& operator=(PlanTable&&) = default;
 };
 
-// Findings as of ViewPlan, and those of parsing JSON.
+// Returns nullopt after a finding: those of ViewPlan and of parsing JSON.
 std::optional<PlanTable> ReadPlanTable(const SourceRef& source,
                                        EditedPlan edited, Findings& findings);
 

@@ -1,4 +1,4 @@
-// On a mesh of pp 2 and tp 4:
+// Expresses stages by placement and specs. On a mesh of pp 2 and tp 4:
 //
 //   layers.0.up ["tp"] of stage 0  ->  ["tp"], placed at pp 0
 //   layers/up [32, 8] of two stages with 16 layers each  ->  ["pp"]
@@ -13,7 +13,8 @@
 namespace shardc {
 namespace {
 
-// Whether rank r has the r-th of equally many layers.
+// Returns whether the layers are divided evenly over the ranks in ascending
+// order, as a spec would shard them.
 bool IsEven(const PlanStages& stages, const ParamStages& param) {
   if (param.dims > 1) return true;
   if (std::ssize(param.of) != stages.ranks) return false;

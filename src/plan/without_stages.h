@@ -1,4 +1,4 @@
-// A parameter of a plan with stages as one of a plan without.
+// Converts a parameter of a plan with stages to one of a plan without stages.
 #ifndef SHARDC_PLAN_WITHOUT_STAGES_H_
 #define SHARDC_PLAN_WITHOUT_STAGES_H_
 
@@ -7,12 +7,12 @@
 
 namespace shardc {
 
-// Takes the parameter's stages away and puts it on the same devices by other
-// means: a parameter of one rank is placed at that coordinate of the stages'
-// axis, and a tensor that holds layers is sharded over it. Returns false if
-// these do not say it: the parameter is on some ranks and not on one or all, it
-// is placed along another axis, or stages have different numbers of layers. It
-// is then left on all devices.
+// Removes the parameter's stages and keeps it on the same devices by other
+// means. A parameter of one rank is placed at that coordinate of the stages'
+// axis, and a tensor that holds layers is sharded over the axis. Returns false
+// if this is not possible: the parameter is on some ranks but not on one or
+// all, it is placed along another axis, or the stages have different numbers of
+// layers. The parameter is then on all devices.
 bool TakeStagesAway(const PlanStages& stages, ReadParam& param);
 
 }  // namespace shardc

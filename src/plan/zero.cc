@@ -1,7 +1,7 @@
-// Appends the axes over which a parameter is replicated to the spec of its
-// optimizer states. For example, q [4096, 4096] with the spec [tp, fsdp] on dp
-// 4, fsdp 8, tp 2: a device holds [2048, 512] of q, and the states of stage 1
-// have the spec [[tp, dp], fsdp].
+// Shards optimizer states over replicas, by appending the axes over which a
+// parameter is replicated to the spec of its states. For example, q [4096,
+// 4096] has the spec [tp, fsdp] on dp 4, fsdp 8, tp 2. A device holds [2048,
+// 512] of q, and in ZeRO stage 1 the states have the spec [[tp, dp], fsdp].
 #include "plan/zero.h"
 
 #include <algorithm>

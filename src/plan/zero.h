@@ -1,4 +1,5 @@
-// ZeRO: what replicas shard in addition to the plan's specs.
+// Computes the specs of ZeRO, which shards states over replicas in addition to
+// the plan's specs.
 #ifndef SHARDC_PLAN_ZERO_H_
 #define SHARDC_PLAN_ZERO_H_
 
@@ -10,20 +11,21 @@
 
 namespace shardc {
 
-// Specs by parameter of a graph.
+// Specs by the index of the graph's parameter.
 struct ZeroSpecs {
   std::vector<Spec> parameters = {};
-  // Specs of the moments, and of gradients at the end of a step.
+  // Specs of the optimizer's moments, and of gradients at the end of a step.
   std::vector<Spec> states = {};
-  // Specs of gradients while micro-batches add them up.
+  // Specs of gradients while they are accumulated over micro-batches.
   std::vector<Spec> sums = {};
 };
 
-// Appends axes of `tokens`, the axes of batch and sequence, that a spec does
-// not use yet: from stage 1 on to the specs of states, from stage 2 on to those
-// of sums of gradients, in stage 3 to those of parameters. The axes are
-// appended to the dimension of which a device holds most among those that they
-// divide. If they divide none, the last axis is left out until the others do.
+// Appends those axes of `tokens` (the axes of batch and sequence) that a spec
+// does not use yet: from stage 1 on to the specs of states, from stage 2 on to
+// those of accumulated gradients, in stage 3 to those of parameters. Among the
+// dimensions that the axes divide, the one with the largest shard gets them. If
+// they divide none, the last axis is dropped, and then the next, until the
+// others divide one.
 ZeroSpecs ShardOverReplicas(const step::Graph& graph, const step::Sizes& sizes,
                             const Mesh& mesh, const AxisGroup& tokens,
                             const std::vector<Spec>& specs, int stage);

@@ -1,5 +1,6 @@
-// Each tensor of attention is a list of tokens in the order of the layout,
-// which is resolved like the spec of a rule. This file has only these lists.
+// Resolves the specs of attention's tensors. Each tensor has a list of semantic
+// axes (tokens) in the dimension order of the layout, which is resolved like
+// the spec of a rule:
 //
 //   query in bhtd  ->  BATCH, HEAD, QUERY_LENGTH, HEAD_DIM
 //   decoding       ->  [["fsdp", "dp"], "tp", "sp", null]
@@ -12,9 +13,9 @@ namespace {
 
 using Tokens = std::vector<std::string_view>;
 
-// A tensor [batch, length, heads, dim] in the layout's order. Packed tokens
-// are one dimension that holds batch and length together: it is split as the
-// batch is.
+// Returns the tokens of a tensor [batch, length, heads, dim] in the layout's
+// order. In the layout thd, batch and length are one dimension of packed
+// tokens, which is sharded as the batch is.
 Tokens InLayout(Layout layout, std::string_view length, std::string_view heads,
                 std::string_view dim) {
   switch (layout) {

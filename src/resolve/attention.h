@@ -24,9 +24,9 @@ struct AttentionTensor {
   Resolved resolved;
 };
 
-// The specs are in the order query3d, query, key, value, bias, mask, output,
-// q_segment_ids, kv_segment_ids, softmax_aux (if requested); the layout thd
-// adds cu_seqlens, which is unsharded.
+// Returns the tensors in the order query3d, query, key, value, bias, mask,
+// output, q_segment_ids, kv_segment_ids, softmax_aux (if requested). The layout
+// thd adds cu_seqlens, which is replicated.
 std::vector<AttentionTensor> AttentionSpecs(const Resolver& resolver, Mode mode,
                                             const AttentionOptions& options);
 

@@ -1,21 +1,22 @@
-// A name is looked up as a registered token, a built-in token, an axis rule
-// and a mesh axis, in this order. An axis rule with a twin for decoding gives
-// that one's axes while tokens are generated. Axes of parallelism that the
-// mesh lacks are left out, any other unknown name is a finding:
+// Resolves the names in specs. A name is looked up as a registered token, a
+// built-in token, an axis rule and a mesh axis, in this order. Some axis rules
+// have a twin for decoding (head: decode_head), which replaces them in the
+// modes decode and insert. Parallelism axes that the mesh lacks are left out,
+// unless the policy has `compat: eformer`; any other unknown name is a finding:
 //
 //   [BATCH, [FSDP, SP], _] decoding  ->  batch, fsdp and sp, none
 //     on a mesh of dp and fsdp       ->  [["fsdp", "dp"], "fsdp", null]
 //
-// A registration's rule is looked up without its decode twins: only a rule that
-// is the bare name of an axis rule infers the twin as its generation rule. With
-// `decode_head: ep`,
+// Names in the rule of a registration mean the standard rules in every mode.
+// Only if the rule is a single axis rule by its name, its decode twin is used
+// in decode and insert. With `decode_head: ep`:
 //
-//   X: {rule: head}    ->  tp, and ep while tokens are generated
-//   X: {rule: HEAD}    ->  tp in every mode, as do [head] and a name that
-//                          stands for `head`
+//   X: {rule: head}    ->  tp, and ep in decode and insert
+//   X: {rule: HEAD}    ->  tp in every mode, as for [head] and for a registered
+//                          name whose rule is `head`
 //
-// Registrations may refer to each other; circles are found once, when the
-// resolver is made, so that resolving ends.
+// Registrations may refer to each other. Cycles are reported when the resolver
+// is made, so that resolving always ends.
 #include "resolve/resolve.h"
 
 #include <algorithm>
@@ -48,8 +49,8 @@ bool IsBlank(std::string_view text) {
   return text.find_first_not_of(" \t\r\n") == std::string_view::npos;
 }
 
-// Reports a mesh axis that a spec names twice. If a repetition only arises by
-// resolution, legalize reports it.
+// Reports a mesh axis that is written twice in a spec. If an axis is repeated
+// only after names are resolved, legalize reports it.
 void CheckWrittenTwice(const SpecList& list, const Resolved& resolved,
                        Findings& findings) {
   std::set<std::string_view> seen;
@@ -132,7 +133,8 @@ void Resolver::Register(const Registration& registration, Findings& findings) {
     return;
   }
   auto [it, added] = registered_.try_emplace(LongForm(name), registration);
-  // Registrations of two files: the nearer file, which is read first, wins.
+  // The same name in two files is no error: that of the nearer file, which is
+  // registered first, wins.
   if (!added && it->second.place.source == registration.place.source) {
     findings.Add(code::kDuplicateKey, registration.place,
                  "token `" + name + "` is registered twice",
@@ -146,9 +148,9 @@ const Registration* Resolver::FindRegistered(std::string_view name) const {
   return it == registered_.end() ? nullptr : &it->second;
 }
 
-// Depth first over the registrations that each rule refers to. Generation rules
-// refer to other registrations' rules and are never referred to themselves, so
-// no circle passes through one.
+// Finds cycles of registrations, depth first over the registrations to which
+// each rule refers. Generation rules are not followed: no rule refers to a
+// generation rule, so none is part of a cycle.
 bool Resolver::CheckCircles(Findings& findings) const {
   std::set<const Registration*> done;
   bool ok = true;
@@ -222,7 +224,7 @@ AxisGroup Resolver::OfRegistration(const Registration& registration,
   if (registration.generation) {
     return OfRegisteredRule(*registration.generation);
   }
-  // The inferred decode rule replaces the rule even if it is null.
+  // Unlike for axis rules, a decode twin that is null replaces the rule too.
   if (auto twin = InferredGeneration(rule)) return axes_.Value(*twin).axes;
   return OfRegisteredRule(rule);
 }
@@ -366,8 +368,8 @@ std::optional<Resolved> Resolver::Resolve(const SpecSource& source, Mode mode,
 
 const Bundle* Resolver::FindBundle(std::string_view name) const {
   auto it = bundles_.find(name);
-  // FindBuiltinBundle also knows names of classes, which BundleNames does not
-  // list.
+  // FindBuiltinBundle is called even though bundles_ has the built-in ones: it
+  // also finds them by their class names, which BundleNames does not list.
   return it == bundles_.end() ? FindBuiltinBundle(name) : &it->second;
 }
 

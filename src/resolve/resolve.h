@@ -1,16 +1,16 @@
 // Room: resolve. Resolves semantic axes to mesh axes in each mode.
 // Includes: source, model.
 //
-// These are shardc's own semantics; tests/reference/resolve.h has those of the
-// reference systems to the letter. A name is looked up as registered or
-// built-in token, then axis-rule name, then bundle (only where the name is the
-// entire spec), then mesh axis. Resolution does not look at shapes; legalize
-// checks the result against them.
+// These are shardc's own semantics; tests/reference/resolve.h implements those
+// of eformer exactly. A name that is an entire spec is that of a bundle. A name
+// in a list is looked up as a registered or built-in token, then as an axis
+// rule, then as a mesh axis. Resolution does not use shapes; legalize checks
+// the result against them.
 //
-// Registered names and tokens are compared in their long form, so `X` serves
-// for `__X__`. In a registration, rule names come first, then registered
-// names and tokens, then mesh axes; a name inside a registration means its
-// standard rule in every mode.
+// Registered names and tokens are compared in their long form, so `X` means
+// `__X__`. In a registration, a name is looked up as an axis rule first, then
+// as a registered name or token, then as a mesh axis, and it means the standard
+// rule in every mode.
 #ifndef SHARDC_RESOLVE_RESOLVE_H_
 #define SHARDC_RESOLVE_RESOLVE_H_
 
@@ -31,26 +31,26 @@
 
 namespace shardc {
 
-// How one written name became axes, for `explain`.
+// The steps by which one name in a spec was resolved to axes, for `explain`.
 struct NameTrace {
   std::string name;  // as written
-  // "token", "registered", "axis rule", "mesh axis"
+  // The kind of name: "token", "registered", "axis rule" or "mesh axis".
   std::string_view kind;
   std::string rule;  // the rule used, such as "decode_kv_head"; may be empty
-  AxisGroup axes;    // what it became, before absent parallelism axes go
-  // The decode rule was null, so the standard rule stayed (SEMANTICS 2.4).
+  AxisGroup axes;    // the result, including absent parallelism axes
+  // Whether the decode rule is null, so that the standard rule was used.
   bool decode_fallback = false;
 };
 
 // Returns the axis rule by which a registration without a generation rule is
-// resolved in decode and insert: the decode twin of the axis rule that its rule
-// names, if the rule is that name alone. Returns nothing if its own rule holds
-// in every mode.
+// resolved in decode and insert: if its rule is a single axis rule by its name,
+// the decode twin of that. Returns nullopt if its own rule is used in all
+// modes.
 std::optional<AxisRule> InferredGeneration(const RegisteredRule& rule);
 
 // Returns decode if dimension `dim` of the shape is 1, else train. A negative
-// dimension counts from the end. Returns nothing if the shape has no such
-// dimension.
+// number counts dimensions from the end. Returns nullopt if the shape has no
+// such dimension.
 std::optional<Mode> ModeFromShape(int64_t dim, std::span<const int64_t> shape);
 
 struct Resolved {
@@ -61,25 +61,28 @@ struct Resolved {
 
 class Resolver {
  public:
-  // Checks registrations (existing token without override, empty name,
-  // circles: findings `cycle`, `duplicate-key`) and bundles' names. Under
-  // `rules.policy.compat` eformer, parallelism axes that the mesh lacks stay
-  // in the specs, so that legalize drops their whole group as eformer does.
+  // Makes a resolver. Returns nullopt if a registration is wrong (it redefines
+  // a token without `override`, its name is empty, `_` or registered twice in
+  // one file, or it is in a cycle) or the name of a bundle is empty: findings
+  // `schema`, `duplicate-key`, `cycle`. Under `rules.policy.compat` eformer,
+  // parallelism axes that the mesh lacks stay in the specs, so that legalize
+  // drops their whole group as eformer does.
   static std::optional<Resolver> Make(const RuleSet& rules, const Mesh& mesh,
                                       Findings& findings);
 
-  // Unknown names are findings (`unknown-name`, with suggestions) whatever
-  // the policy. An axis of an axis rule or registration that the
-  // mesh lacks stays in the spec for legalize to judge, unless it is a
-  // parallelism axis, which counts as size 1 and is left out. A mesh axis
-  // written twice is a finding (`spec`); repetition that arises by resolution
-  // stays. A `like` is the compiler's to follow and is refused here.
+  // Resolves a spec; nullopt after a finding. An unknown name is a finding
+  // (`unknown-name`, with suggestions) under every policy. If the mesh lacks an
+  // axis of an axis rule or registration, the axis stays in the spec, and
+  // legalize decides; only a parallelism axis is left out, since it counts as
+  // size 1. A mesh axis that is written twice is a finding (`spec`); one that
+  // is repeated only after resolution stays for legalize. A `like` is refused,
+  // because the compiler replaces it before.
   std::optional<Resolved> Resolve(const SpecSource& source, Mode mode,
                                   Findings& findings) const;
   std::optional<Resolved> Resolve(const SpecList& list, Mode mode,
                                   Findings& findings) const;
 
-  // Built in or from files; nothing if unknown.
+  // Returns a bundle, built in or from files; null if there is none.
   const Bundle* FindBundle(std::string_view name) const;
   std::vector<std::string> BundleNames() const;
   // Returns whether the axis is one of the parallelism axes that `axes` names

@@ -1,13 +1,14 @@
-// The last part of a name is its leaf, and one of the three parts before it
-// names the role of its module. Parts are searched from the leaf upwards, for
-// sure words first and for likely ones afterwards; a norm ends the search:
+// Reads the role of a parameter from its name. The last part of a name is its
+// leaf, and one of the three parts before it names the role of its module.
+// Parts are searched from the leaf upwards, first for words that are sure and
+// then for likely ones; a norm ends the search:
 //
 //   layers/*/self_attn/o_proj/kernel  ->  kernel, output of attention
 //   h.*.attn.c_proj.weight            ->  weight, output of attention, Conv1D
 //   h.*.mlp.c_proj.weight             ->  weight, down
 //   experts.gate_up_proj_bias         ->  bias of experts.gate_up_proj, likely
 //
-// Some words decide wherever they stand, since they change what the parameter
+// Some words decide in any position, because they change what the parameter
 // does: `self_attn.q_proj.lora_A.weight` is an adapter, `q_norm.weight` a norm
 // of queries.
 #include "roles/classify.h"
@@ -23,7 +24,8 @@ namespace {
 
 using Parts = std::vector<std::string_view>;
 
-// A router has fewer outputs than this, and at most a quarter of its inputs.
+// A router has at most this many outputs, and at most a quarter as many outputs
+// as inputs.
 constexpr int64_t kMostRouted = 1024;
 
 std::string Join(const Parts& parts, size_t count, char separator) {
@@ -41,8 +43,8 @@ bool Any(const Parts& parts, size_t count, const Predicate& predicate) {
                      predicate);
 }
 
-// Finds the role of the module among the last three parts before the leaf, and
-// returns the part's index, or nothing if no part names it.
+// Finds the role of the module among the last three parts before the leaf.
+// Returns the index of the part that names it, or nullopt if none does.
 std::optional<size_t> FindModule(const Parts& parts, size_t last,
                                  Confidence confidence, ParameterRole& out) {
   for (size_t left = last; left > 0; --left) {
@@ -77,8 +79,8 @@ void FindExperts(const Parts& parts, Confidence least, ParameterRole& out) {
   }
 }
 
-// Returns the role of the parts that decide wherever they stand. If there are
-// several, positions have priority over adapters, and adapters over norms and
+// Returns the role of a part that decides in any position. If there are
+// several, positions take precedence over adapters, and adapters over norms and
 // sinks.
 Role RoleBelowAny(const Parts& parts) {
   Role best = Role::kOther;
@@ -139,7 +141,8 @@ ParameterRole Classify(std::string_view name, char separator, Confidence least,
   if (out.module_role == Role::kOther) out.confidence = Confidence::kNone;
   out.conv1d = at && (parts[*at] == "c_attn" || parts[*at] == "c_fc" ||
                       parts[*at] == "c_proj");
-  // Kernels are [in, out] and torch weights [out, in], but for a Conv1D's.
+  // Kernels are [in, out]. PyTorch weights are [out, in], except for those of a
+  // Conv1D.
   if (out.leaf == Leaf::kKernel) out.in_first = true;
   if (out.leaf == Leaf::kWeight) out.in_first = out.conv1d;
   out.module_path = Join(parts, last, separator);

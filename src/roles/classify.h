@@ -1,4 +1,4 @@
-// The role of a parameter, read from its name and refined by its sizes.
+// Finds the role of a parameter, by its name and then by its sizes.
 #ifndef SHARDC_ROLES_CLASSIFY_H_
 #define SHARDC_ROLES_CLASSIFY_H_
 
@@ -12,10 +12,10 @@
 namespace shardc {
 
 struct ParameterRole {
-  // What the parameter itself does: kBias for `q_proj.bias`, kAdapterDown for
-  // `q_proj.lora_A.weight`.
+  // What the parameter itself does, such as kBias for `q_proj.bias` and
+  // kAdapterDown for `q_proj.lora_A.weight`.
   Role role = Role::kOther;
-  // What its module does: kQuery for both.
+  // What the parameter's module does: kQuery for both of these examples.
   Role module_role = Role::kOther;
   Leaf leaf = Leaf::kOther;
   Confidence confidence = Confidence::kNone;  // of `module_role`
@@ -25,26 +25,29 @@ struct ParameterRole {
   bool attention = false;      // below a part that names attention
   bool conv1d = false;         // GPT-2's Conv1D, whose `weight` is [in, out]
   bool packed_blocks = false;  // the last dimension holds one block's values
-  // Whether the last two dimensions are [in, out]: first by the leaf's name,
-  // later by sizes if they decide (roles/orientation.h). Empty if neither does.
+  // Whether the last two dimensions are [in, out]. It is first decided by the
+  // leaf's name, and later by sizes if they are clear (roles/orientation.h);
+  // nullopt if it is unknown.
   std::optional<bool> in_first;
-  // The path with the part that names the role replaced by `?`: the projections
-  // of one module share it.
+  // The path with `?` for the part that names the role. The projections of one
+  // module have the same sibling path.
   std::string sibling_path;
-  // The path without the leaf: a weight and its bias or scale share it.
+  // The path without the leaf, which a weight shares with its bias and scale.
   std::string module_path;
-  // The path of the attention or feed-forward block: up to the first part that
-  // names attention, otherwise up to the part that names the role.
+  // The path of the attention or feed-forward block. It ends with the first
+  // part that names attention or, if there is none, with the part that names
+  // the role.
   std::string block_path;
 };
 
-// Reads a role from a name whose digit parts are `*`. Words of less confidence
-// than `least` are ignored. `rank` is that of the parameter's shape, -1 if the
-// shape is unknown.
+// Finds the role by the name, in which digit parts are `*`. Words with less
+// confidence than `least` are ignored. `rank` is the rank of the parameter's
+// shape, or -1 if the shape is unknown.
 ParameterRole Classify(std::string_view name, char separator,
                        Confidence least = Confidence::kSure, int rank = -1);
 
-// Sizes of a matrix and of the model around it, in elements.
+// The sizes of a matrix, in elements, and what is known about the model around
+// it.
 struct MatrixSizes {
   int64_t first = 0;
   int64_t last = 0;
@@ -53,13 +56,14 @@ struct MatrixSizes {
   bool in_layers = false;   // or in a tree whose names have no known word
 };
 
-// The role after a look at sizes: a router that is too large is a projection, a
-// square is no table, and a matrix of unknown name that has the model's width
-// on one side is an embedding or a projection.
+// Corrects a role by sizes. A router that is too large is a projection, a
+// square matrix is not an embedding table, and a matrix of unknown role that
+// has the model's width on one side is an embedding or a projection.
 Role RefineBySizes(Role role, const MatrixSizes& sizes);
 
-// The dimension that leaves (enters) a module, of a parameter of this rank.
-// Leading dimensions are experts or layers. -1 if the orientation is unknown.
+// Return the output dimension and the input dimension of a module's parameter
+// of this rank; -1 if the orientation is unknown. Leading dimensions count
+// experts or layers.
 int OutDim(const ParameterRole& role, int rank);
 int InDim(const ParameterRole& role, int rank);
 

@@ -1,24 +1,24 @@
-// A scan over layers stacks the parameters of one layer, so that all parameters
-// of a subtree have the number of layers at one position, whatever the subtree
-// is called:
+// Finds layer stacks by sizes. A scan over layers stacks the parameters of all
+// layers, so that all parameters of a subtree have the number of layers as the
+// size of the same dimension:
 //
 //   verses/query [12, 1024, 16, 64]  verses/up [12, 1024, 4096]
 //   verses/down  [12, 4096, 1024]    verses/norm/scale [12, 1024]
 //     ->  dimension 0 counts 12 layers
 //
-// The width of a layer cannot be mistaken for the number of layers: it is the
-// first dimension of `up` and the last one of `down`. A size that is shared is
-// still no proof, since stacked experts share their number as well. A stack is
-// sure if a norm, which has one dimension in a layer, has two, or if the
-// subtree is called `layers` or the like; it is likely if the subtree holds
-// attention and a feed-forward block, or many matrices with vectors. It is not
-// one if a norm or a bias of the subtree has one dimension only. Otherwise it
-// is undecided.
+// The width of a layer cannot be mistaken for the number of layers, because it
+// is the first dimension of `up` and the last one of `down`. A common size is
+// still no proof, because stacked experts have one too. A stack is sure if a
+// norm, which has one dimension in a layer, has two, if the configuration has
+// as many layers, or if the subtree is called `layers` or the like; it is
+// likely if the subtree holds attention and a feed-forward block, or many
+// matrices with vectors. It is not a stack if a norm or a bias of the subtree
+// has only one dimension. Otherwise it is undecided.
 //
 // The search goes from the root downwards and takes the largest subtrees. Then
-// it looks at the parameters that are left at each level: a tree may keep its
-// stacked parameters next to others. Inside a stack the search is repeated
-// without the stack's dimension, since scans nest.
+// it searches the remaining parameters at each level, because stacked
+// parameters may be next to others in one subtree. Inside a stack the search is
+// repeated without the stack's dimension, because scans may be nested.
 #include "roles/layer_stacks.h"
 
 #include <algorithm>
@@ -36,14 +36,15 @@ namespace shardc {
 namespace {
 
 constexpr int64_t kMostLayers = 1024;
-// An undecided stack has no more layers than this.
+// The largest number of layers in a stack that is found by a common size alone,
+// so that it is undecided whether the dimension counts layers.
 constexpr int64_t kMostUndecided = 256;
 constexpr size_t kMostDepth = 64;
 constexpr int kMostNested = 3;
-// The least number of parameter groups in a stack whose parameters are not a
-// subtree of their own.
+// The smallest number of parameter groups in a stack whose parameters are next
+// to others in one subtree.
 constexpr size_t kLeastFlat = 5;
-// Feed-forward blocks have at most three matrices, so that more of them with
+// A feed-forward block has at most three matrices, so this many matrices with
 // vectors are a layer.
 constexpr int kLayerMatrices = 4;
 
@@ -89,7 +90,7 @@ class StackFinder {
   }
 
  private:
-  // The stacks around a subtree.
+  // The stacks that contain a subtree.
   struct Outer {
     int stacks = 0;
     size_t members = 0;  // of the innermost
@@ -106,7 +107,8 @@ class StackFinder {
     return out;
   }
 
-  // Finds the decided stacks among these members, which share `depth` parts.
+  // Finds the stacks that are sure or likely among these members, whose names
+  // share the first `depth` parts.
   void Visit(const Indices& members, size_t depth, const Outer& outer) {
     if (members.size() < 2 || depth > kMostDepth) return;
     if (Take(members, depth, outer)) {
@@ -125,8 +127,8 @@ class StackFinder {
     TakeMost(left, depth);
   }
 
-  // Adds the largest subtrees that share a size and that nothing shows to be
-  // layers or something else.
+  // Adds undecided stacks: the largest subtrees that have a common size, if
+  // nothing shows whether it counts layers.
   void VisitUndecided(const Indices& members, size_t depth) {
     Indices left;
     for (const uint32_t i : members) {
@@ -158,7 +160,8 @@ class StackFinder {
     });
   }
 
-  // Positions that have one size in all members, the smallest size first.
+  // Returns the dimensions that have the same size in all members, smallest
+  // size first.
   std::vector<Candidate> CandidatesOf(const Indices& members) const {
     std::vector<Candidate> out;
     const Shape& first = members_[members.front()].shape;
@@ -179,7 +182,8 @@ class StackFinder {
     return out;
   }
 
-  // Programs scan over the first, the second or the last dimension.
+  // Returns whether programs scan over this dimension: the first, the second or
+  // the last.
   static bool IsUsual(const Candidate& one) {
     return one.dim == 0 || one.dim == 1 || one.dim == -1;
   }
@@ -213,8 +217,8 @@ class StackFinder {
     }
     const bool whole = signs.vectors > 0 || members.size() == outer.members;
     if (nested && (!signs.Block() || !whole)) return {};
-    // A size that is the last dimension of all parameters may also be a width,
-    // or the columns of a head.
+    // A common size of the last dimension may also be a width, or the columns
+    // of a head, so it needs more evidence.
     const bool front = one.dim == 0 || one.dim == 1;
     if (!nested && configured && (front || signs.narrow || named)) {
       return {StackConfidence::kSure, "the configuration has as many layers"};
@@ -242,9 +246,9 @@ class StackFinder {
     return {};
   }
 
-  // Returns whether matrices of unknown role share a size that counts layers or
-  // experts. The last dimension of kernels may be their taps, so vectors have
-  // to share it as well.
+  // Returns whether the members, matrices of unknown role, have a common size
+  // that may count layers or experts. The last dimension of kernels may count
+  // taps, so vectors must have the size as well.
   bool MayBeStack(const Indices& members, size_t depth,
                   const Candidate& one) const {
     const StackSigns signs = SignsOf(members_, members, one);
@@ -287,8 +291,9 @@ class StackFinder {
     return true;
   }
 
-  // Whether a subtree has a stack of fewer layers in another dimension: then
-  // the size that all share is the width of its square matrices.
+  // Returns whether a part of the subtree has a stack of fewer layers in
+  // another dimension. The size that all members have in common is then the
+  // width of square matrices.
   bool ChildHasFewer(const Indices& members, size_t depth,
                      const Candidate& best, const Outer& outer) const {
     for (const auto& [part, child] : ChildrenOf(members, depth)) {
@@ -303,9 +308,9 @@ class StackFinder {
     return false;
   }
 
-  // Finds stacks among parameters that are next to others in one subtree: at
-  // least half of the parameters share a size at one position, and among them
-  // is a norm, or are the matrices and vectors of a layer.
+  // Finds stacks whose parameters are next to others in one subtree: at least
+  // half of the parameters must have a common size in one dimension, and they
+  // must include a norm, or the matrices and vectors of a layer.
   void TakeMost(const Indices& left, size_t depth) {
     std::map<std::pair<int64_t, int>, Indices> by_size;
     for (const uint32_t i : left) {

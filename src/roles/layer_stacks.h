@@ -1,5 +1,5 @@
-// Layer stacks: layers that a scan or a vmap stacks in one tensor, so that one
-// dimension of each parameter counts layers.
+// Finds layer stacks: layers whose parameters a scan or a vmap stacks in one
+// tensor each, so that one dimension of each tensor counts layers.
 #ifndef SHARDC_ROLES_LAYER_STACKS_H_
 #define SHARDC_ROLES_LAYER_STACKS_H_
 
@@ -15,7 +15,7 @@
 
 namespace shardc {
 
-// The dimension that counts scanned layers, as the user gives it.
+// The dimension that counts scanned layers, if the user names it.
 struct ScanAxis {
   bool none = false;       // no dimension does
   std::optional<int> dim;  // below 0: counted from the last; empty: by sizes
@@ -40,24 +40,26 @@ struct ScannedDim {
 
 struct LayerStacks {
   std::vector<LayerStack> stacks;
-  // The scanned dimensions of each parameter, ascending; empty for one that is
-  // in no stack.
+  // The scanned dimensions of each parameter, ascending; empty if the parameter
+  // is in no stack.
   std::vector<std::vector<ScannedDim>> dims;
 };
 
-// One parameter or several that differ in counters only.
+// One parameter, or several whose names differ only in numbers.
 struct StackCandidate {
   std::string_view name;         // digit parts as `*`
   const Shape* shape = nullptr;  // null: unknown
 };
 
-// `layers` is the number of layers that the configuration gives, if any.
+// Finds the stacks. `layers` is the number of layers in the configuration, if
+// it is known.
 LayerStacks FindLayerStacks(std::span<const StackCandidate> parameters,
                             char separator,
                             std::optional<int64_t> layers = std::nullopt,
                             const ScanAxis& axis = {});
 
-// "dimension 0 of the 9 parameters below `verses/` counts 12 layers"
+// Returns for example "dimension 0 of the 9 parameters below `verses/` counts
+// 12 layers".
 std::string StackText(const LayerStack& stack);
 
 }  // namespace shardc

@@ -1,5 +1,5 @@
-// Whether a parameter belongs to a layer (and to which), or comes before or
-// after the layers.
+// Finds whether a parameter belongs to a layer, and to which one, or comes
+// before or after the layers.
 #ifndef SHARDC_ROLES_LAYER_UNITS_H_
 #define SHARDC_ROLES_LAYER_UNITS_H_
 
@@ -17,13 +17,13 @@ struct LayerName {
   int64_t layer = 0;
 };
 
-// The layer is the first part of a name that is a number, or that ends in one
-// after a word for layers: `decoder/layers_5/mlp/wi/kernel`. Returns nullopt if
-// the name has none.
+// Finds the layer in a name: the first part that is a number, or that ends in a
+// number after a word for layers, as in `decoder/layers_5/mlp/wi/kernel`.
+// Returns nullopt if the name has no layer.
 std::optional<LayerName> LayerOf(std::string_view name, char separator);
 
-// Whether a parameter outside of layers is an embedding, which comes before
-// them, or a norm or a head, which comes after them.
+// Return whether a parameter outside of layers is an embedding, which comes
+// before the layers, or a norm or a head, which comes after them.
 bool IsBeforeLayers(const ParameterRole& role, std::string_view name);
 bool IsAfterLayers(const ParameterRole& role, std::string_view name);
 

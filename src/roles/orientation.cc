@@ -1,15 +1,16 @@
-// Each layer stack has a width, the size that most dimensions of its matrices
-// have. It is the input size of queries, keys, values, gates and ups, and the
-// output size of attention outputs and downs. So a rectangular matrix of known
-// role votes for the orientation of all matrices with the same kind of leaf
-// (stacked matrices apart), and square matrices take the majority. A bias,
-// whose length is the output size, decides for its own weight:
+// Decides by sizes whether matrices are [in, out] or [out, in]. Each layer
+// stack has a width, the size that most dimensions of its matrices have. It is
+// the input size of queries, keys, values, gates and ups, and the output size
+// of attention outputs and downs. So a rectangular matrix of known role votes
+// for the orientation of all matrices with the same leaf (stacked matrices vote
+// separately), and square matrices take the majority. A bias, whose length is
+// the output size, decides for its own weight:
 //
 //   q_proj/kernel [1024, 512] of width 512: [out, in], and so is every kernel
 //   c_attn/weight [768, 2304], bias [2304]: [in, out]
 //
-// Where nothing votes, the name decides. For an embedding only its own sizes
-// count: the width is its output size.
+// If there are no votes, the name decides. For an embedding only its own sizes
+// count, because its output size is the width.
 #include "roles/orientation.h"
 
 #include <algorithm>
@@ -20,10 +21,11 @@
 namespace shardc {
 namespace {
 
-// More tensors of one name add no votes; otherwise experts would outvote
-// layers.
+// The largest number of votes of tensors with one name template, so that
+// experts do not outvote layers.
 constexpr int64_t kMostVotes = 64;
-// Votes of a norm's vector; each side of a matrix has two.
+// The votes of a norm's vector for the width. Each side of a matrix has two
+// votes.
 constexpr int64_t kNormVotes = 4;
 
 using Votes = std::map<int64_t, int64_t>;  // by size
@@ -48,7 +50,7 @@ Sides SidesOf(const ShapedParameter& entry) {
   return {shape[shape.size() - 2], shape[shape.size() - 1]};
 }
 
-// The path up to the first counter; empty for a name without one.
+// Returns the path up to the first counter; empty if the name has none.
 std::string_view CountedStack(std::string_view name) {
   const size_t at = name.find('*');
   return at == std::string_view::npos ? std::string_view() : name.substr(0, at);
@@ -66,8 +68,9 @@ size_t CommonPrefix(std::string_view a, std::string_view b) {
   return static_cast<size_t>(ends.first - a.begin());
 }
 
-// Returns the orientation by the side that has the width. Routers do not vote,
-// since a projection of unknown kind may have the same name.
+// Returns the orientation by the side that has the width; nullopt if the sizes
+// do not decide. Routers do not vote, because a projection of another role may
+// have the same name.
 std::optional<bool> ByWidth(const ShapedParameter& entry, int64_t width) {
   const Sides sides = SidesOf(entry);
   const Role role = entry.role->module_role;
@@ -79,8 +82,9 @@ std::optional<bool> ByWidth(const ShapedParameter& entry, int64_t width) {
   return std::nullopt;
 }
 
-// For weights packed along the input dimension: their scales belong to groups
-// of inputs, so that the scale's other dimension is the output.
+// Returns the orientation of weights that are packed along the input dimension.
+// Each scale belongs to a group of inputs, so the scale's other dimension is
+// the output.
 std::optional<bool> ByScales(
     const ShapedParameter& entry,
     const std::map<std::string_view, const Shape*>& scales) {
@@ -106,7 +110,8 @@ std::optional<bool> ByBias(const ShapedParameter& entry,
   return std::nullopt;
 }
 
-// Matrices with one orientation: by leaf, Conv1D or not, stacked or not.
+// Matrices of one class have the same orientation. The class is the leaf,
+// whether it is a Conv1D, and whether it is stacked.
 using LayoutClass = std::tuple<Leaf, bool, bool>;
 
 LayoutClass LayoutClassOf(const ShapedParameter& entry) {
@@ -128,8 +133,8 @@ Widths::Widths(std::span<const ShapedParameter> entries,
       votes[stack][sides.first] += 2 * count;
       votes[stack][sides.last] += 2 * count;
     } else if (entry.shape->size() == 1) {
-      // A norm between blocks has the width; one inside attention may have the
-      // size of a head.
+      // A norm between blocks has the model's width, but a norm inside
+      // attention may have the size of a head, so the former has more votes.
       const bool norm =
           entry.role->module_role == Role::kNorm && !entry.role->attention;
       votes[stack][entry.shape->front()] += (norm ? kNormVotes : 1) * count;
@@ -204,8 +209,9 @@ std::vector<std::optional<bool>> OrientationsOf(
   for (size_t i = 0; i < entries.size(); ++i) {
     if (!IsMatrix(entries[i]) || out[i]) continue;
     LayoutClass layout = LayoutClassOf(entries[i]);
-    // Leaves without a usual orientation: matrices of experts use the votes of
-    // other matrices if they have none of their own, and the reverse.
+    // For leaves without a usual orientation, such as experts' matrices, votes
+    // of stacked and of other matrices replace each other if one of the two has
+    // none.
     if (!votes.contains(layout) && std::get<Leaf>(layout) == Leaf::kOther) {
       std::get<2>(layout) = !std::get<2>(layout);
     }

@@ -1,4 +1,4 @@
-// Whether matrices are stored [in, out] or [out, in], decided by sizes:
+// Decides by sizes whether matrices are stored [in, out] or [out, in], because
 // conversions between frameworks transpose matrices and keep their names.
 #ifndef SHARDC_ROLES_ORIENTATION_H_
 #define SHARDC_ROLES_ORIENTATION_H_
@@ -15,31 +15,32 @@
 
 namespace shardc {
 
-// Parameters of one name (digit parts as `*`) and shape.
+// Parameters with the same name, in which digit parts are `*`, and the same
+// shape.
 struct ShapedParameter {
   std::string_view name;
   const ParameterRole* role = nullptr;
   const Shape* shape = nullptr;  // null: unknown
   int64_t count = 1;
   bool packed = false;  // one number holds several weights: sizes mislead
-  // The path of scanned layers; empty: the name up to its first counter.
+  // The path of the layer stack; if empty, the name up to its first counter.
   std::string_view stack = {};
 };
 
-// The width of every layer stack: the size of the activations that its blocks
-// read and write.
+// The width of every layer stack, which is the size of the activations that its
+// blocks read and write.
 class Widths {
  public:
   Widths() = default;
-  // `hidden` is the width that the model's configuration gives, if any. It is
-  // used for each stack in which some dimension has that size.
+  // `hidden` is the width in the model's configuration, if it is known. It is
+  // used for each stack in which a dimension has that size.
   Widths(std::span<const ShapedParameter> parameters,
          std::optional<int64_t> hidden);
 
-  // The width that a matrix of these sides reads or writes: that of its stack,
-  // or for a matrix in no stack that of the stack whose path has the longest
-  // common prefix with its name. 0 if neither side has that size.
-  // `stack` is as in ShapedParameter.
+  // Returns the width that a matrix with these two sizes reads or writes; 0 if
+  // neither size is the width. The width is known by stack. A matrix in no
+  // stack has the width of the stack whose path has the longest common prefix
+  // with the name. `stack` is as in ShapedParameter.
   int64_t Of(std::string_view name, int64_t first, int64_t last,
              std::string_view stack = {}) const;
   const std::map<std::string_view, int64_t>& by_stack() const {
@@ -50,8 +51,8 @@ class Widths {
   std::map<std::string_view, int64_t> by_stack_;
 };
 
-// For each parameter whether its last two dimensions are [in, out]; empty where
-// sizes do not decide and the name has to.
+// Returns, for each parameter, whether its last two dimensions are [in, out];
+// nullopt if sizes do not decide, so that the name has to.
 std::vector<std::optional<bool>> OrientationsOf(
     std::span<const ShapedParameter> parameters, const Widths& widths);
 

@@ -1,4 +1,4 @@
-// Sizes and data types of quantised weights.
+// Sizes and dtypes of quantised weights.
 #ifndef SHARDC_ROLES_QUANTISATION_H_
 #define SHARDC_ROLES_QUANTISATION_H_
 
@@ -8,13 +8,13 @@
 
 namespace shardc {
 
-// Whether one number of this type may hold several weights, so that the sizes
-// of its tensor are not those of the weight.
+// Returns whether one number of this type may hold several weights, so that a
+// tensor has other sizes than the weight.
 bool MayPack(Dtype dtype);
 
-// The number of elements along a dimension of `size` that share one scale, if
-// there are `scales` of them: the smallest power of two that makes this many
-// blocks, otherwise the quotient if it is exact. 1 if each element has its own
+// Returns how many elements along a dimension of `size` share one of `scales`
+// scales: the smallest power of two that gives this many blocks or, if there is
+// none, the quotient if it is exact. Returns 1 if each element has its own
 // scale, or if the scales do not divide the dimension.
 int64_t BlockOf(int64_t size, int64_t scales);
 

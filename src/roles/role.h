@@ -1,10 +1,10 @@
-// Room: roles. What each parameter of a model does (query projection, output
-// head, scale of a norm), and which of its dimensions enters and leaves its
-// module. One vocabulary for everything above: linting, suggesting rules, cost,
-// pictures, exports.
+// Room: roles. Finds what each parameter of a model does (query projection,
+// output head, scale of a norm), and which of its dimensions are the input and
+// the output. Linting, suggested rules, cost, pictures and exports use the same
+// roles. Includes: source, model.
 // Includes: source, model.
 //
-// The roles themselves, and what follows from a role alone.
+// This file holds the roles, and the properties that follow from a role alone.
 #ifndef SHARDC_ROLES_ROLE_H_
 #define SHARDC_ROLES_ROLE_H_
 
@@ -45,26 +45,30 @@ enum class Role : uint8_t {
   kVector,  // rank below 2, of no known role
 };
 
-// Projections between the model's width and attention heads.
+// Returns whether the role is a projection between the model's width and
+// attention heads.
 bool IsAttention(Role role);
-// Attention projections that hold KV heads only.
+// Returns whether the role is an attention projection that has only KV heads.
 bool IsKeyOrValue(Role role);
-// Projections of a feed-forward block, a gate included.
+// Returns whether the role is a projection of a feed-forward block, including
+// its gate.
 bool IsMlp(Role role);
 bool IsAdapter(Role role);
-// Scales of norms, those inside attention included.
+// Returns whether the role is the scale of a norm, including norms inside
+// attention.
 bool IsNorm(Role role);
-// Vectors that hold a number for each head or for each column of the heads.
+// Returns whether the role is a vector with a number for each head, or for each
+// column of the heads.
 bool IsHeadVector(Role role);
 
-// Projections that read activations of the model's width, and those that write
-// them. Latent and fused key-value projections, whose other side is no
-// activation that is comparable, are neither.
+// Return whether a projection of this role reads, or writes, activations of the
+// model's width. Latent and fused key-value projections do neither, because
+// their other side is not a comparable activation.
 bool TakesWidth(Role role);
 bool GivesWidth(Role role);
 
-// How well a role is known. A finding or a byte count reads sure roles only; a
-// suggestion, whose file states its assumptions, reads likely ones too.
+// How well a role is known. Findings and byte counts use only sure roles.
+// Suggested rules, which state their assumptions, use likely roles too.
 enum class Confidence : uint8_t {
   kNone,
   kSizes,   // sizes agree with the role; the name does not contain one

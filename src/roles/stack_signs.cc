@@ -1,11 +1,11 @@
-// In a tree whose layers are stacked, the parameters of one layer have one
-// dimension less, and a layer has a known form:
+// Counts the signs that a dimension counts layers. Without that dimension, the
+// parameters must be those of one layer, which has a known form:
 //
 //   calm/scale [12, 1024]      ->  a vector in one layer
 //   query [12, 1024, 16, 64]   ->  a matrix: width, and heads of 64 columns
 //   bias [12]                  ->  a number in one layer, which a bias is not
 //
-// An adapter is a matrix that does what its module does: `query/lora_a`.
+// An adapter's matrix counts as a matrix of its module: `query/lora_a`.
 #include "roles/stack_signs.h"
 
 #include <algorithm>
@@ -18,7 +18,8 @@
 namespace shardc {
 namespace {
 
-// Smaller dimensions are a kernel's taps rather than a side of a matrix.
+// A dimension that is smaller than this counts a kernel's taps, and is not a
+// side of a matrix.
 constexpr int64_t kLeastSide = 16;
 
 constexpr std::array<std::string_view, 3> kWeakWords = {"block", "layer", "h"};
@@ -29,7 +30,7 @@ bool IsStackWord(std::string_view part) {
          part.starts_with("Scan");
 }
 
-// Adds the signs of a parameter that is a matrix in one layer.
+// Adds the signs of a parameter that would be a matrix in one layer.
 void AddMatrix(const StackMember& member, const StackDim& one,
                StackSigns& out) {
   const int at = FromFront(member.shape, one.dim);
@@ -48,7 +49,7 @@ void AddMatrix(const StackMember& member, const StackDim& one,
   out.output = out.output || role == Role::kOutput;
   out.query = out.query || role == Role::kQuery || role == Role::kFusedQkv ||
               role == Role::kLatentUp;
-  // `wo` may be the output of attention as well as a second matrix.
+  // kDown does not count, because `wo` may be the output of attention too.
   out.feed_forward = out.feed_forward || (IsMlp(role) && role != Role::kDown);
 }
 

@@ -1,5 +1,5 @@
-// Evidence from the names and sizes of a subtree's parameters on whether a
-// dimension counts layers. layer_stacks.h draws the conclusion.
+// Collects evidence, from the names and sizes of a subtree's parameters, on
+// whether a dimension counts layers. layer_stacks.h draws the conclusion.
 #ifndef SHARDC_ROLES_STACK_SIGNS_H_
 #define SHARDC_ROLES_STACK_SIGNS_H_
 
@@ -24,46 +24,47 @@ struct StackMember {
 
 using Indices = std::vector<uint32_t>;  // of members
 
-// A position in shapes, counted from the last dimension if below 0, and its
-// size.
+// A dimension of shapes, counted from the last if it is below 0, and its size.
 struct StackDim {
   int dim = 0;
   int64_t size = 0;
 };
 
-// The position counted from the first dimension.
+// Returns the dimension counted from the first one.
 int FromFront(const Shape& shape, int dim);
 
-// The size at a position; 0 if the shape has no such position.
+// Returns the size of a dimension; 0 if the shape has no such dimension.
 int64_t SizeAt(const Shape& shape, int dim);
 
-// The signs that a dimension of the members of a subtree counts layers, or does
-// not.
+// Signs for and against the assumption that a dimension of a subtree's members
+// counts layers.
 struct StackSigns {
-  bool contradiction = false;  // a norm or bias would be a number a layer
-  bool numbers = false;        // some parameter would be
-  bool norm = false;           // a norm with one more dimension than it has
+  // Each layer would have a single number of a norm or bias, or less than a
+  // matrix of an adapter.
+  bool contradiction = false;
+  bool numbers = false;  // each layer would have one number of a parameter
+  bool norm = false;     // a norm has one dimension more than in one layer
   bool query = false, output = false, feed_forward = false;
   bool experts = true;           // all are below a part that names experts
   bool spatial = true;           // all have the rank of a convolution
   bool stored_matrices = false;  // some parameter has a matrix for each layer
-  bool narrow = true;            // each matrix has a larger dimension
+  bool narrow = true;            // a side of each matrix exceeds the size
   int matrices = 0, vectors = 0;
 
-  // Whether the matrices are those of a block: a query and a feed-forward
-  // weight.
+  // Returns whether the matrices are those of a block: a query and a
+  // feed-forward weight.
   bool Block() const { return query && feed_forward; }
 };
 StackSigns SignsOf(std::span<const StackMember> all, const Indices& members,
                    const StackDim& one);
 
-// What the words in the common part of all members' paths name: experts, or
-// layers (surely or weakly). Words in front of a counter are left out, since
-// the layers that they name have tensors of their own; `counted` is then set.
+// Whether the common part of all members' paths names experts, or layers by a
+// sure or a weak word. Words before a counter are not used, because the layers
+// that they name have tensors of their own; `counted` is then set.
 struct StackPath {
   bool counted = false, experts = false, word = false, weak_word = false;
 };
-// The members share the first `depth` parts.
+// The members must share the first `depth` parts.
 StackPath PathOf(std::span<const StackMember> all, const Indices& members,
                  size_t depth);
 

@@ -1,13 +1,13 @@
-// One row for each word, with its role, the place in which it has this meaning
-// and how sure that is:
+// The tables of words that occur in names. The largest has rows with a word,
+// its role, the place in a name where it has this role, and how sure that is:
 //
 //   o_proj  kOutput    anywhere           sure
 //   dense   kOutput    in attention       sure    (BERT's, GPT-NeoX's)
 //   proj    kOutput    in attention       likely
 //   embed   kEmbedding before the leaf    likely
 //
-// A word is sure if no framework that we read uses it for anything else in that
-// place; tests/roles holds examples of real trees.
+// A word is sure if no known framework uses it for anything else in that place.
+// tests/roles has examples of real trees.
 #include "roles/words.h"
 #include "source/wording.h"
 
@@ -276,7 +276,7 @@ constexpr std::array<std::string_view, 7> kMixerWeights = {
     "in_proj", "x_proj",       "dt_proj",   "conv1d",
     "A_log",   "in_proj_qkvz", "in_proj_ba"};
 
-// Endings of a last part that joins a module's name and a leaf.
+// The endings of a last part that consists of a module's name and a leaf.
 struct Ending {
   std::string_view text;
   std::string_view leaf;

@@ -1,5 +1,5 @@
-// The words of parameter names and the roles that they stand for. All rooms
-// that read a role from a name read this table.
+// The words in parameter names, and the roles that they stand for. All code
+// that reads a role from a name uses this table.
 #ifndef SHARDC_ROLES_WORDS_H_
 #define SHARDC_ROLES_WORDS_H_
 
@@ -10,7 +10,8 @@
 
 namespace shardc {
 
-// The leaf that the last part of a name is; kOther for any other word.
+// Returns the leaf that the last part of a name denotes, such as kBias for
+// `bias`; kOther for an unknown word.
 Leaf LeafOfWord(std::string_view part);
 
 // The place of a word in a name.
@@ -19,13 +20,13 @@ struct WordPlace {
   bool before_leaf = false;   // the part is the last before the leaf
 };
 
-// The role that a part of a path stands for; kOther if no row of this
-// confidence has the word for that place.
+// Returns the role that a part of a path denotes, such as kQuery for `q_proj`;
+// kOther if no word of this confidence denotes a role in that place.
 Role RoleOfWord(std::string_view part, WordPlace place, Confidence confidence);
 
-// The role that a word gives to every parameter below it, whatever module it
-// belongs to: positions, adapters, norms of queries and keys, attention sinks.
-// kOther for any other word.
+// Returns the role that a word gives to every parameter below it, whatever
+// their module: positions, adapters, norms of queries and keys, attention
+// sinks. Returns kOther for any other word.
 Role RoleBelow(std::string_view part);
 
 bool Contains(std::string_view part, std::string_view text);
@@ -38,8 +39,8 @@ bool NamesSharedExpert(std::string_view part);
 bool NamesMixer(std::string_view part);
 bool NamesMixerWeight(std::string_view part);
 
-// A last part that joins a module's name and a leaf, such as
-// `gate_up_proj_bias`.
+// The two pieces of a last part that consists of a module's name and a leaf,
+// such as `gate_up_proj_bias`.
 struct JoinedLeaf {
   std::string_view module;  // `gate_up_proj`
   std::string_view leaf;    // `bias`

@@ -1,8 +1,8 @@
 // best[s][b] is the shortest possible time of the longest stage, if the first s
-// stages hold the units before b. It is found from best[s - 1][a] and a stage
-// from a to b, for every a. Sums over the units before each unit give the time
-// and bytes of a stage. With units of times 1 2 2 2 4 and two stages:
-// and two stages:
+// stages hold the units before b. It is the minimum, over every a, of the
+// longer of best[s - 1][a] and the time of a stage with the units from a to
+// before b. Prefix sums give the time and bytes of a stage. With units of times
+// 1 2 2 2 4 and two stages:
 //
 //   best[1] = 1 3 5 7 11, best[2][5] = min over a of max(best[1][a], rest)
 //           = max(5, 6) = 6: stages 1 2 2 | 2 4
@@ -19,7 +19,8 @@ namespace {
 
 constexpr double kImpossible = std::numeric_limits<double>::infinity();
 
-// The time of the longest stage, then the bytes of the fullest one.
+// A division's rank: the time of its longest stage, then the bytes of its
+// fullest one.
 using Score = std::pair<double, int64_t>;
 
 }  // namespace

@@ -15,23 +15,25 @@ struct Unit {
   int64_t kept = 0;   // activations of a micro-batch
 };
 
-// The first unit of each stage, and the number of units at the end: {0, 9, 18,
-// 26, 34} are four stages. A stage may be empty, but the first one has the
-// first unit and the last one the last.
+// The first unit of each stage, followed by the number of units: {0, 9, 18, 26,
+// 34} are four stages. A stage may be empty, but the first unit is in the first
+// stage and the last unit in the last stage.
 using StageBounds = std::vector<int64_t>;
 
 // Returns the division whose longest stage is shortest, among the divisions
 // whose stages all have at most `capacity` bytes, counting `in_flight[s]`
 // micro-batches of activations for stage s. Among divisions with equally long
-// stages it prefers the one whose fullest stage has the fewest bytes; that
-// choice is made prefix by prefix, so a better one may exist. Returns nullopt
-// if no division fits. Takes stages * units^2 steps.
+// stages it prefers the one whose fullest stage has the fewest bytes; this
+// choice is made for each prefix of the units separately, so a division with
+// fewer bytes may exist. Returns nullopt if no division fits. Takes stages *
+// units^2 steps.
 std::optional<StageBounds> AssignUnits(std::span<const Unit> units,
                                        std::span<const int64_t> in_flight,
                                        std::optional<int64_t> capacity);
 
 // Divides layers evenly: stage s of S begins at layer s * layers / S. The first
-// stage has the first unit as well and the last stage the last.
+// stage has the first unit (the embedding) as well, and the last stage the last
+// unit (the head).
 StageBounds EvenStages(int64_t layers, int64_t stages);
 
 }  // namespace shardc::schedule

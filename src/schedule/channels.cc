@@ -1,7 +1,8 @@
-// A run: each rank posts the sends and receives of its next batch, and goes on
-// when all of them are complete. A posted receive takes the oldest send of its
-// channel. A send is complete when it is taken or when the channel has room for
-// it. For a channel of capacity 1 and the programs
+// Simulates the sends and receives of all ranks. Each rank posts the sends and
+// receives of its next batch and continues when all of them are complete. A
+// posted receive takes the oldest message of its channel. A send is complete
+// when its message is taken or when the channel has room for it. For a channel
+// of capacity 1 and the programs
 //
 //   rank 0   send a, send b        rank 1   receive b, receive a
 //
@@ -71,7 +72,7 @@ class Runner {
                          scope_ == ChannelScope::kPairAndKind && forward}];
   }
 
-  // Posts batches until one is not complete at once.
+  // Posts batches of a rank until one of them is not complete at once.
   void Advance(int32_t rank) {
     const auto r = static_cast<size_t>(rank);
     const auto& program = programs_[r];
@@ -152,7 +153,8 @@ class Runner {
         std::to_string(operation.peer);
   }
 
-  // Whether every message was received.
+  // Returns true if every message was received. Otherwise reports one that was
+  // not, and returns false.
   bool LeftOver() {
     for (const auto& [key, channel] : channels_) {
       if (channel.sends.empty()) continue;
@@ -187,7 +189,7 @@ std::optional<int64_t> LeastCapacity(const Programs& programs,
                                      ChannelScope scope) {
   const ChannelRun unbounded = RunChannels(programs, kUnbounded, scope);
   if (!unbounded.passes) return std::nullopt;
-  // A rank that runs with some capacity runs with every larger one, so
+  // Programs that run with some capacity run with every larger one, so
   // bisection finds the least capacity.
   int64_t low = 0, high = unbounded.most_waiting;
   while (low < high) {

@@ -1,10 +1,10 @@
-// Sends and receives of a table, and the proof that they neither block for ever
-// nor deliver the wrong message.
+// The sends and receives of a pipeline schedule, and the proof that no rank
+// blocks for ever or receives the wrong message.
 //
-// A rank sends blocking, over channels that hold `capacity` messages; with 0 a
+// Sends block while the channel holds `capacity` messages; with capacity 0 a
 // send waits for its receive. Programs without branches over such channels are
-// confluent: whatever the order in which ranks go on, the same messages match
-// and the same ranks block. One run therefore decides, and no search of
+// confluent: in whatever order the ranks continue, the same messages match and
+// the same ranks block. One run therefore proves it, and no search of
 // interleavings is needed.
 #ifndef SHARDC_SCHEDULE_CHANNELS_H_
 #define SHARDC_SCHEDULE_CHANNELS_H_
@@ -20,9 +20,9 @@ namespace shardc::schedule {
 
 // The order of the receives in a rank's program.
 enum class Receives : uint8_t {
-  // In the order of the sends: ranks take turns of one task, and a task that
-  // sends appends the receive to the other rank's program. PyTorch's pipelines
-  // do so.
+  // In the order of the sends, as in PyTorch's pipelines: ranks take turns of
+  // one task, and a task that sends a message appends its receive to the other
+  // rank's program.
   kInSendOrder,
   kAtUse,         // before the task that reads the message
   kAtUseBatched,  // the same, posted together with the sends before them
@@ -50,15 +50,15 @@ struct Operation {
   Message message = {};  // of a send or a receive
   int32_t peer = 0;      // the other rank
   int32_t position = 0;  // of a task: its cell in the row
-  // Whether it is posted together with the operation before it.
+  // Whether the operation is posted together with the operation before it.
   bool batched = false;
 };
 
-// By rank.
+// The operations of each rank, in order.
 using Programs = std::vector<std::vector<Operation>>;
 
-// Returns the programs of a table whose order is proven. Messages between
-// stages of one rank are not sent.
+// Returns the programs of a table, whose order CheckOrder must have proven.
+// There are no messages between stages of one rank.
 Programs Lower(const Table& table, Receives receives);
 
 inline constexpr int64_t kUnbounded = INT64_MAX;
@@ -68,18 +68,19 @@ struct ChannelRun {
   bool mismatch = false;  // a receive got another message
   int32_t rank = 0;       // where it failed
   std::string text;       // what failed
-  // Most messages that waited in one channel.
+  // The largest number of messages that waited in one channel.
   int64_t most_waiting = 0;
 };
 ChannelRun RunChannels(const Programs& programs, int64_t capacity,
                        ChannelScope scope);
 
-// Returns the least capacity with which the programs run, or nullopt if none
-// is enough.
+// Returns the least capacity with which no rank blocks for ever, or nullopt if
+// no capacity suffices.
 std::optional<int64_t> LeastCapacity(const Programs& programs,
                                      ChannelScope scope);
 
-// "3SEND_F1", "4RECV_F1": as PyTorch names them; tasks by CellText.
+// Returns an operation as PyTorch prints it, such as "3SEND_F1" or "4RECV_F1";
+// tasks are printed by CellText.
 std::string OperationText(const Table& table, int32_t rank,
                           const Operation& operation);
 

@@ -1,7 +1,7 @@
-// Cells are read to a list with their places first, and checked for what a
-// table needs: every stage and micro-batch up to the largest. Only then the
-// table is made, so that a cell such as `999999999F0` costs no memory. A cell
-// that the proof of the order rejects is reported with its place:
+// Cells are first read to a list with their places in the file, and checked:
+// every stage and micro-batch up to the largest must occur. Only then is the
+// table allocated, so that a cell such as `999999999F0` costs no memory. A cell
+// that breaks the order of tasks is reported with its place:
 //
 //   0F0,0B0,0W0   ->  line 1, column 9: `0W0` computes the gradients of the
 //                     weights that `0B0` computed before
@@ -29,7 +29,8 @@ std::string_view Trim(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
 }
 
-// Reads digits; a number beyond int32_t is refused.
+// Reads digits from the front; returns nullopt for a number that is negative or
+// beyond int32_t.
 std::optional<int32_t> TakeNumber(std::string_view& text) {
   int32_t out = 0;
   const auto [end, error] =
@@ -114,7 +115,7 @@ class CsvReader {
                        : lines_[static_cast<size_t>(fault.rank)]);
   }
 
-  // Whether reading stops: too many findings, or too many cells.
+  // Returns whether to stop reading, because of too many findings or cells.
   bool IsFull() const { return findings_.Full() || cells_ > kMostTasks; }
 
   void ReadLines() {
@@ -150,7 +151,7 @@ class CsvReader {
     if (text.empty()) return;
     begin += static_cast<size_t>(text.data() - raw.data());
     const Range range{begin, begin + text.size()};
-    // Quotes as a CSV writer may put them around any cell.
+    // CSV writers may put quotes around any cell.
     if (text.size() >= 2 && text.front() == '"' && text.back() == '"') {
       text = Trim(text.substr(1, text.size() - 2));
       if (text.empty()) return;
@@ -174,7 +175,8 @@ class CsvReader {
     ranges_.back().push_back(range);
   }
 
-  // Sets the numbers of stages and micro-batches; false after a finding.
+  // Sets the numbers of stages and micro-batches. Returns false after a
+  // finding.
   bool CheckSizes() {
     std::set<int32_t> stages;
     int32_t micros = 0;
@@ -236,8 +238,8 @@ class CsvReader {
       return false;
     }
     micros = std::max(micros, expected_.microbatches);
-    // Limit the table before it is made: a file of few tasks may name a large
-    // stage or a large micro-batch.
+    // Check the size of the table before it is allocated: a file of few tasks
+    // may name a large stage or micro-batch.
     if (int64_t{table_.stages} * micros > kMostTasks) {
       Add(PlaceOf(last),
           "the file has " + CountText(tasks_) + " tasks, fewer than the " +
@@ -251,8 +253,8 @@ class CsvReader {
     return true;
   }
 
-  // Finds the rank of each stage and micro-batch: that of its first forward
-  // task, or, if it has none, a rank that has a task of the stage.
+  // Finds the rank that owns each stage and micro-batch: the rank of its first
+  // forward task or, without one, a rank that has a task of the stage.
   void Place() {
     table_.owners.assign(table_.At(table_.stages, 0), -1);
     std::vector<int32_t> any(static_cast<size_t>(table_.stages), 0);

@@ -1,6 +1,7 @@
-// Schedules as files: the compute-only CSV of torch.distributed.pipelining. A
-// line is a rank; a cell is `[stage][F|B|I|W][micro-batch]`, empty (a tick
-// without a task), or an overlapped pair:
+// Schedules as files: the compute-only CSV of torch.distributed.pipelining.
+// Each line has the tasks of one rank. A cell is a task,
+// `[stage][F|B|I|W][micro-batch]`, or empty (a tick without a task), or a pair
+// of overlapped tasks:
 //
 //   0F0,0F1,,(2F0;3B0)OVERLAP_F_B
 #ifndef SHARDC_SCHEDULE_CSV_H_
@@ -16,19 +17,19 @@
 
 namespace shardc::schedule {
 
-// Returns the table as CSV. Ticks without a task are left out: a line has the
-// rank's tasks only.
+// Returns the table as CSV, without empty cells.
 std::string CsvText(const Table& table);
 
-// The numbers that a file must have; 0: any number.
+// The numbers of ranks and micro-batches that a file must have; 0 means any
+// number.
 struct Expected {
   int32_t ranks = 0;
   int32_t microbatches = 0;
 };
 
-// Reads a table and proves its order. Findings: foreign-syntax and
-// schedule-unsafe with the cell, limit. The placement of the stages follows
-// from the rows.
+// Reads a table and proves its order. Returns nullopt after findings:
+// foreign-syntax or schedule-unsafe with the place of a cell, or limit. The
+// rank of each stage follows from the rows.
 std::optional<Table> ReadCsv(const SourceRef& source, const Expected& expected,
                              Findings& findings);
 

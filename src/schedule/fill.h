@@ -1,4 +1,4 @@
-// The generators of rows, one for each family of schedules.
+// The functions that generate a rank's row, one for each family of schedules.
 #ifndef SHARDC_SCHEDULE_FILL_H_
 #define SHARDC_SCHEDULE_FILL_H_
 
@@ -9,8 +9,8 @@
 
 namespace shardc::schedule {
 
-// What distinguishes the schedules that alternate a forward task with a
-// backward one (turns.cc).
+// The parameters of schedules that alternate a forward task with a backward one
+// (turns.cc).
 struct Turns {
   int64_t warm = 0;    // forward tasks before the first backward one
   bool split = false;  // I and W instead of B
@@ -18,8 +18,8 @@ struct Turns {
 };
 void FillTurns(const Extent& extent, int32_t rank, const Turns& turns,
                std::vector<Cell>& row);
-// Returns the micro-batches in a round, in which a rank runs all of them
-// through one stage before the next: m / max(1, m / p).
+// Returns the number of micro-batches in a round, m / max(1, m / p). In a round
+// a rank runs all its micro-batches through one stage before the next stage.
 int32_t RoundSize(const Extent& extent);
 
 void FillZeroBubbleH2(const Extent& extent, int32_t rank,

@@ -1,5 +1,5 @@
-// Sends and receives of a table. A send follows its task. For the first rank of
-// 2 with 1 micro-batch:
+// Computes the sends and receives of a table. A send follows the task that
+// computes the message. With 2 ranks and 1 micro-batch:
 //
 //   rank 0   0F0 0SEND_F0 0RECV_B0 0B0
 //   rank 1   1RECV_F0 1F0 1B0 1SEND_B0
@@ -12,7 +12,8 @@
 namespace shardc::schedule {
 namespace {
 
-// The message that a task sends to another rank.
+// A message that is sent to, or received from, another rank. SentBy returns the
+// message that a task sends, or nullopt if it sends none.
 struct Sent {
   Message message;
   int32_t to = 0;
@@ -28,7 +29,8 @@ std::optional<Sent> SentBy(const Table& table, const Task& task) {
   return Sent{{forward, task.stage, task.micro}, to};
 }
 
-// The message from another rank that a task reads, and that rank.
+// Returns the message from another rank that a task reads, and that rank;
+// nullopt if it reads none.
 std::optional<Sent> ReadBy(const Table& table, const Task& task) {
   const auto needed = NeededFromNeighbour(task, table.stages);
   if (!needed) return std::nullopt;
@@ -64,8 +66,9 @@ Programs LowerAtUse(const Table& table, bool batched) {
   return out;
 }
 
-// Ranks take turns. A task runs if what it reads was computed on its rank or
-// its receive is in the rank's program.
+// Builds programs in the order of PyTorch's pipelines. Ranks take turns of one
+// task. A rank's next task is added if its operands were computed on this rank
+// or if their receives are already in the rank's program.
 class SendOrderLowering {
  public:
   explicit SendOrderLowering(const Table& table)

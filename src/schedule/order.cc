@@ -1,14 +1,14 @@
-// First each task is looked up in a list by stage and micro-batch, which finds
-// tasks that are missing, doubled, on the wrong rank or in the wrong order
-// within a row. Then the rows are run without times: each rank goes on while
-// what its next cell needs is done. If all ranks stop before their ends, they
-// wait for each other. For 2 ranks and the rows
+// First all tasks are entered in a list by stage and micro-batch, which finds
+// tasks that are missing, repeated, on the wrong rank or in the wrong order
+// within a row. Then the rows are simulated without times: each rank continues
+// while the tasks that its next cell needs are done. If all ranks stop before
+// the ends of their rows, they wait for each other. For 2 ranks and the rows
 //
 //   rank 0   0F0 0B0 0F1 0B1
 //   rank 1   1F0 1F1 1B0 1B1
 //
-// rank 0 waits in `0B0` for `1B0`, before which rank 1 waits in `1F1` for
-// `0F1`, which comes after `0B0`.
+// rank 0 waits at `0B0` for `1B0`. Rank 1 cannot reach `1B0`, because it waits
+// at `1F1` for `0F1`, which comes after `0B0`.
 #include "schedule/order.h"
 
 #include <algorithm>
@@ -146,7 +146,7 @@ class OrderCheck {
     }
   }
 
-  // Runs the rows until no rank can go on.
+  // Simulates the rows until no rank can continue.
   void CheckCycles() {
     const auto ranks = static_cast<size_t>(table_.ranks());
     std::vector<size_t> next(ranks, 0);
@@ -187,7 +187,8 @@ class OrderCheck {
     return ready;
   }
 
-  // Notes that a task is done; returns the rank that may wait for it.
+  // Marks a task as done. Returns the rank that may wait for it, if there is
+  // one.
   std::optional<int32_t> Finish(const Task& task) {
     const size_t at = table_.At(task.stage, task.micro);
     if (task.kind == TaskKind::kForward) {
@@ -201,7 +202,8 @@ class OrderCheck {
     return table_.RankOf(task.stage - 1, task.micro);
   }
 
-  // Follows who waits for whom until a rank repeats, and reports that cycle.
+  // Follows the ranks that wait for each other until a rank repeats, and
+  // reports this cycle.
   void AddCycle(int32_t rank, const std::vector<size_t>& next) {
     std::vector<int32_t> met;
     std::vector<std::string> words;

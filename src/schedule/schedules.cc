@@ -1,4 +1,5 @@
-// The table of schedules. The message for a refused size has the numbers:
+// The table of schedules. The error for a size that a schedule does not accept
+// names the numbers:
 //
 //   dualpipev, 4 ranks, 7 micro-batches
 //     ->  dualpipev needs at least 8 micro-batches on 4 ranks, not 7
@@ -51,7 +52,7 @@ void FillOneForwardOneBackward(const Extent& extent, int32_t rank,
   FillTurns(extent, rank, {.warm = extent.ranks - 1 - rank}, row);
 }
 
-// The forward tasks that come before the last chunk's first round.
+// Returns the number of forward tasks before the last chunk's first round.
 int64_t EarlierChunks(const Extent& extent) {
   return int64_t{extent.virtual_stages - 1} * RoundSize(extent);
 }

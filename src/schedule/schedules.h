@@ -1,4 +1,4 @@
-// The schedules by name, and the sizes that each accepts.
+// The pipeline schedules by name, and the sizes that each accepts.
 #ifndef SHARDC_SCHEDULE_SCHEDULES_H_
 #define SHARDC_SCHEDULE_SCHEDULES_H_
 
@@ -17,31 +17,33 @@ struct Schedule {
   int32_t virtual_stages = 1;  // the default
   bool fixed_virtual = true;   // whether no other number is accepted
   Placement placement = Placement::kLoop;
-  // Returns why the sizes are refused, or an empty text; the number of virtual
-  // stages is checked elsewhere. Null if all sizes are accepted.
+  // Returns why the schedule does not accept the sizes, or an empty text if it
+  // does. The number of virtual stages is checked elsewhere. Null if all sizes
+  // are accepted.
   std::string (*refuses)(std::string_view name, const Extent&) = nullptr;
   // Fills the row of one rank.
   void (*fill)(const Extent&, int32_t rank, std::vector<Cell>& row) = nullptr;
 };
 
-// In the order of the documentation.
+// Returns all schedules, in the order of the documentation.
 std::span<const Schedule> Schedules();
-// Null if there is none.
+// Returns the schedule with this name, or null.
 const Schedule* FindSchedule(std::string_view name);
 
-// Returns why a schedule refuses sizes, or nullopt if it accepts them: "zbv
-// places exactly 2 virtual stages on a rank, not 3".
+// Returns why a schedule does not accept sizes, such as "zbv places exactly 2
+// stages on a rank, not 3", or nullopt if it accepts them.
 std::optional<std::string> Refusal(const Schedule& schedule,
                                    const Extent& extent);
-// Returns the nearest number of micro-batches above 0 that is accepted, the
-// lower one of two; nullopt if no number is.
+// Returns the accepted number of micro-batches that is nearest to the given one
+// and above 0; of two, the lower one. Returns nullopt if no number that differs
+// by at most twice the ranks is accepted.
 std::optional<int32_t> NearestMicrobatches(const Schedule& schedule,
                                            const Extent& extent);
 
-// `extent` must be one that the schedule accepts (see Refusal), with at most
-// kMostTasks tasks.
+// Returns the table of a schedule. The schedule must accept `extent` (see
+// Refusal), and the table may have at most kMostTasks tasks.
 Table MakeTable(const Schedule& schedule, const Extent& extent);
-// Returns the number of tasks, F, I and W counted apart.
+// Returns the number of tasks, with I and W counted separately.
 int64_t TaskCount(const Extent& extent);
 
 }  // namespace shardc::schedule

@@ -1,8 +1,9 @@
-// A cell begins when its rank is free and all messages that its tasks read have
-// arrived. For 1f1b on 2 ranks with 2 micro-batches and F = I = W = 1:
+// Simulates a table: a cell begins when its rank is free and all messages that
+// its tasks read have arrived. For 1f1b on 2 ranks with 2 micro-batches and F =
+// I = W = 1:
 //
-//   rank 0   0F0 0F1  .   0B0----  .   0B1----     9 ticks
-//   rank 1    .  1F0 1B0---- 1F1 1B1----
+//   rank 0   0F0 0F1  .   .  0B0----  .  0B1----    9 ticks
+//   rank 1    .  1F0 1B0---- 1F1 1B1----  .   .
 #include "schedule/simulate.h"
 
 #include <algorithm>
@@ -45,8 +46,8 @@ class Simulation {
   }
 
  private:
-  // When the message of `needed` has arrived where `task` runs; kUnknown if it
-  // was not sent yet.
+  // Returns the time at which the message of `needed` arrives at the rank of
+  // `task`, or kUnknown if it has not been sent yet.
   double Arrival(const Task& task, const Task& needed) const {
     const size_t at = table_.At(needed.stage, needed.micro);
     const bool forward = needed.kind == TaskKind::kForward;
@@ -55,7 +56,7 @@ class Simulation {
     return end + Hop(needed.stage, task.stage, task.micro);
   }
 
-  // The time of a message between neighbouring stages.
+  // Returns the time that a message between two neighbouring stages takes.
   double Hop(int32_t from, int32_t to, int32_t micro) const {
     const auto& hops = from < to ? times_.hop_forward : times_.hop_back;
     if (hops.empty() ||

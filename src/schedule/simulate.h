@@ -1,4 +1,5 @@
-// The time of a step, and what each rank holds, by running a table.
+// Simulates a table: the time of a step, and how many micro-batches each rank
+// holds.
 #ifndef SHARDC_SCHEDULE_SIMULATE_H_
 #define SHARDC_SCHEDULE_SIMULATE_H_
 
@@ -10,17 +11,18 @@
 
 namespace shardc::schedule {
 
-// Times of the tasks of a stage, in any unit. B takes the time of I and W.
+// The times of a stage's tasks, in any unit. A task B takes the sum of input
+// and weight.
 struct StageTimes {
   double forward = 1, input = 1, weight = 1;
 };
 
 struct Times {
   std::vector<StageTimes> stages;  // by stage
-  // hop_forward[s]: the time from the end of a task of stage s to the arrival
-  // of its message at stage s + 1. hop_back[s]: the same for a gradient from
-  // stage s + 1 to stage s. Empty: messages take no time. Stages on one rank
-  // send nothing.
+  // hop_forward[s] is the time from the end of a task of stage s to the arrival
+  // of its message at stage s + 1, and hop_back[s] the same for a gradient from
+  // stage s + 1 to stage s. If empty, messages take no time. Stages on one rank
+  // send no messages.
   std::vector<double> hop_forward = {}, hop_back = {};
   // Whether a rank computes nothing while it sends.
   bool exposed = false;
@@ -46,19 +48,20 @@ struct Timeline {
 
   // The longest time from a rank's own first task to its last.
   double LongestRank() const;
-  // The fraction of a step, and of the longest rank's time, in which ranks do
-  // not compute, averaged over the ranks: 0.25 is a quarter.
+  // Return the fraction of a step, and of LongestRank(), in which ranks do not
+  // compute, averaged over the ranks. 0.25 means a quarter.
   double StepBubble() const;
   double RankBubble() const;
 };
 
-// The table's order must be proven, and `times` have all of its stages.
-// Time is linear in the number of tasks.
+// Simulates a table. Its order must be proven (CheckOrder), and `times` must
+// have all of its stages. Takes time linear in the number of tasks.
 Timeline Simulate(const Table& table, const Times& times);
 
-// The most micro-batches of stages whose activations a rank holds at once, each
-// from its forward task until its B or W, weighted by stage. Empty weights are
-// all 1.
+// Returns for each rank the largest number of micro-batches whose activations
+// it holds at the same time, each from its forward task until its B or W. A
+// micro-batch counts as much as the weight of its stage, or one without
+// weights.
 std::vector<int64_t> HeldByRank(const Table& table,
                                 std::span<const int64_t> weights = {});
 

@@ -1,5 +1,5 @@
-// Room: schedule. Pipeline schedules as tables: their generators, their files,
-// and the proofs of their order, channels, memory and length.
+// Room: schedule. Pipeline schedules as tables: generators, files, proofs of
+// the order of tasks and of the messages, and simulated times and memory.
 // Includes: source.
 //
 // A table has a row for each rank of the pipeline: its tasks in order, without
@@ -36,13 +36,13 @@ struct Task {
   int32_t micro = 0;  // micro-batch
 
   bool operator==(const Task&) const = default;
-  // Whether later tasks of lower stages wait for this one: B and I.
+  // Returns whether the task sends a gradient to the stage before: B and I.
   bool SendsBack() const {
     return kind == TaskKind::kBackward || kind == TaskKind::kInput;
   }
 };
 
-// One task, or a forward and a backward task that run overlapped.
+// One task, or a forward task and a backward task that run overlapped.
 struct Cell {
   Task task;
   std::optional<Task> overlapped = {};
@@ -50,7 +50,7 @@ struct Cell {
   bool operator==(const Cell&) const = default;
 };
 
-// The rank of stage s of S, on p ranks.
+// Which rank runs stage s, on p ranks.
 enum class Placement : uint8_t {
   kLoop,    // rank s mod p
   kV,       // rank s, or 2p - 1 - s from the middle on
@@ -93,18 +93,18 @@ struct Table {
   bool Holds(int32_t rank, int32_t stage) const;
 };
 
-// Returns the rank of a stage and micro-batch in a placement that is not
+// Returns the rank that runs a stage and micro-batch. The placement must not be
 // kListed.
 int32_t PlacedRank(Placement placement, int32_t ranks, int32_t stage,
                    int32_t micro, int32_t microbatches);
 
-// Fills `owners` by the placement.
+// Sets `owners` according to the placement.
 void PlaceStages(Table& table);
 
-// "0F3", or "(0F3;3B1)OVERLAP_F_B".
+// Returns a cell as CSV files have it: "0F3", or "(0F3;3B1)OVERLAP_F_B".
 std::string CellText(const Cell& cell);
 std::string TaskText(const Task& task);
-// "F", "B", "I", "W"
+// Returns "F", "B", "I" or "W".
 char KindLetter(TaskKind kind);
 
 // Calls `visit(task)` for the one or two tasks of a cell, in order.

@@ -1,12 +1,13 @@
-// Schedules on which every rank first runs some forward tasks and then takes
-// turns of one forward and one backward task. On 4 ranks with 8 micro-batches,
-// rank 2 of 1f1b has one forward task before the turns:
+// Schedules in which every rank first runs some forward tasks and then
+// alternates between one forward and one backward task. On 4 ranks with 8
+// micro-batches, rank 2 of 1f1b has one forward task before the turns:
 //
 //   2F0 | 2F1 2B0 | 2F2 2B1 | ... | 2F7 2B6 | 2B7
 //
-// With several virtual stages on a rank, the tasks of a kind follow one order:
-// a round of micro-batches through each of the rank's stages in turn, then the
-// next round; backward from the last stage to the first.
+// With several virtual stages on a rank, a round of micro-batches runs through
+// each of the rank's stages in turn, then the next round does. Backward tasks
+// run from the last stage to the first. Breadth-first schedules do not
+// alternate: all micro-batches run through a stage before the next.
 #include <algorithm>
 
 #include "schedule/fill.h"
@@ -14,7 +15,7 @@
 namespace shardc::schedule {
 namespace {
 
-// The k-th forward or backward task of a rank.
+// The order of a rank's forward tasks and of its backward tasks.
 class TaskOrder {
  public:
   TaskOrder(const Extent& extent, int32_t rank)

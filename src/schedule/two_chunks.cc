@@ -1,14 +1,15 @@
-// Schedules on which a rank has two chunks of the model, whose tasks are
-// counted separately: F0 is the next forward task of chunk 0, I1 the next input
-// gradient of chunk 1.
+// Schedules in which each rank has two chunks of the model. The tasks of a
+// chunk are numbered separately: F(0) appends the next forward task of chunk 0,
+// I(1) the next input gradient of chunk 1.
 //
-// zbv (zero bubble, placed as a V): rank r of p has stages r and 2p - 1 - r.
+// zbv (zero bubble, with the stages placed as a V): rank r of p has stages r
+// and 2p - 1 - r.
 //
 // dualpipev has the same chunks, and runs most forward tasks of one chunk
 // overlapped with a backward task of the other. dualpipe sends the lower half
 // of the micro-batches through the ranks from the first to the last and the
-// upper half from the last to the first, so that each rank has stages r and
-// p - 1 - r, and the parameters are held twice. Both follow the eight phases of
+// upper half from the last to the first, so that each rank has stages r and p -
+// 1 - r, and the parameters are held twice. Both follow the eight phases of
 // DeepSeek's DualPipe.
 #include <algorithm>
 #include <array>
@@ -22,8 +23,8 @@ namespace {
 // Appends the next task of a chunk to a row.
 class ChunkRow {
  public:
-  // The stage of each chunk and its first micro-batch. Tasks of micro-batches
-  // from `limit` on are counted and not appended.
+  // `stages` has the stage of each chunk, and `first` its first micro-batch.
+  // Tasks of micro-batches from `limit` on are counted but not appended.
   ChunkRow(std::array<int32_t, 2> stages, std::array<int32_t, 2> first,
            int32_t limit, std::vector<Cell>& row)
       : stages_(stages), first_(first), limit_(limit), row_(row) {}
@@ -35,13 +36,14 @@ class ChunkRow {
     weights_.push_back({TaskKind::kWeight, task.stage, task.micro});
     Put(task);
   }
-  // Appends the oldest weight gradient whose input gradient was computed.
+  // Appends the oldest weight gradient that is still missing although its input
+  // gradient has been computed.
   void W() {
     if (weights_.empty()) return;
     Put(weights_.front());
     weights_.pop_front();
   }
-  // Appends the oldest such weight gradient of a chunk.
+  // Does the same for one chunk.
   void W(size_t chunk) {
     const auto found = std::find_if(
         weights_.begin(), weights_.end(),

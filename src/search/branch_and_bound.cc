@@ -1,13 +1,15 @@
 // Candidates are evaluated in ascending order of their lower bounds of time. A
-// candidate is skipped if some point that was found is better than its bounds
-// of both time and memory; if its bound of time is low enough for a tie with
-// the fastest point, that point must be of the same group (front.h). It is also
-// skipped if its bound of time is above the window of the front:
+// candidate is skipped if a point that was already found is better than the
+// candidate's bounds of both time and memory. If the bound of time is so low
+// that the candidate may tie with the fastest point, the better point must be
+// of the same group (front.h). A candidate is also skipped if its bound of time
+// is above the window of the front:
 //
 //   bound 2.4 s and 30 GiB, found 1.7 s and 28 GiB  ->  skipped
 //
-// Candidates are evaluated in blocks. Within a block only points of earlier
-// blocks count, so that the result does not depend on the number of threads.
+// Candidates are evaluated in blocks. Candidates of a block are compared only
+// with points of earlier blocks, so the result does not depend on the number of
+// threads.
 #include "search/branch_and_bound.h"
 
 #include <algorithm>
@@ -55,7 +57,8 @@ Searched BranchAndBound(const Request& request, const Pricer& pricer,
   });
   const std::vector<int>& zeros = pricer.grid().zeros();
   Incumbents found;
-  // A candidate has points of as many groups as there are ZeRO stages.
+  // Each ZeRO stage is a group of its own, so a candidate is excluded if it is
+  // for every stage.
   const auto excluded = [&](uint32_t candidate) {
     const Bound& bound = out.bounds[candidate];
     return std::all_of(zeros.begin(), zeros.end(), [&](int zero) {

@@ -1,5 +1,5 @@
-// Finds the points of a space that may be on the front or may be the winner,
-// without evaluating all of it.
+// Finds the points of a search space that may be on the Pareto front of time
+// and memory (front.h) or may be the winner, without evaluating all candidates.
 #ifndef SHARDC_SEARCH_BRANCH_AND_BOUND_H_
 #define SHARDC_SEARCH_BRANCH_AND_BOUND_H_
 
@@ -17,24 +17,24 @@ namespace shardc::search {
 
 struct Searched {
   std::vector<Bound> bounds;  // by candidate
-  // The points of the evaluated candidates, without those that can neither be
-  // on the front (front.h) nor win.
+  // The points of the evaluated candidates, except for points that can neither
+  // be on the front (front.h) nor win.
   std::vector<Point> points;
   int64_t evaluated = 0;     // candidates whose points were computed
   int64_t out_of_reach = 0;  // left out by their bounds
   int64_t illegal = 0, too_large = 0;
-  // Candidates that are left because time was over.
+  // The candidates that were not evaluated because the deadline had passed.
   int64_t left = 0;
 };
 
-// Computes the bound of each candidate, and then the points of those that may
-// be on the front or tie with the fastest. The result is the same for any
-// number of threads, unless time is over.
+// Computes the bound of each candidate, and then the points of those candidates
+// that may be on the front or tie with the fastest point. The result is the
+// same for any number of threads, unless the deadline passes.
 Searched BranchAndBound(const Request& request, const Pricer& pricer,
                         const std::vector<Candidate>& candidates,
                         const Deadline& deadline, ThreadPool& threads);
 
-// Evaluates all points of all legal candidates, without bounds; for tests.
+// Evaluates all points of all legal candidates without bounds, for tests.
 std::vector<Point> AllPoints(const Pricer& pricer,
                              const std::vector<Candidate>& candidates);
 

@@ -1,8 +1,10 @@
-// Every factorisation of the devices over the axes is a mesh. Two orders of its
-// axes differ only if some axis has another number of members in a host:
+// Enumerates the candidates. Every factorisation of the number of devices over
+// the axes is a mesh. Two orders of a mesh's axes are different candidates only
+// if the groups of an axis, or of two axes, have another place in the network,
+// such as another number of members in a host:
 //
-//   dp 2, fsdp 32 on hosts of 8: fsdp has 8 members in a host, dp 1
-//   fsdp 32, dp 2:               fsdp has 4, dp 2
+//   dp=2 fsdp=32 on hosts of 8: fsdp has 8 members in a host, dp has 1
+//   fsdp=32 dp=2:               fsdp has 4, dp has 2
 #include "search/candidates.h"
 
 #include <algorithm>
@@ -18,8 +20,8 @@ namespace {
 
 constexpr size_t kMostMeshes = 100'000;
 
-// Returns where the groups of every axis, and of every pair of axes, are on the
-// network. Orders of the axes with equal results are one candidate.
+// Returns the place in the network of the groups of every axis, and of every
+// pair of axes. Orders of the axes with equal results are one candidate.
 std::vector<int64_t> PlacementOf(const Mesh& mesh,
                                  const std::vector<std::string>& axes,
                                  const DeviceProfile& profile) {

@@ -1,4 +1,4 @@
-// The time after which a search evaluates no further sharding.
+// The time at which a search stops evaluating shardings.
 #ifndef SHARDC_SEARCH_DEADLINE_H_
 #define SHARDC_SEARCH_DEADLINE_H_
 
@@ -9,7 +9,7 @@ namespace shardc::search {
 
 class Deadline {
  public:
-  // Counts the seconds from now on; nullopt: the deadline never passes.
+  // Starts the time. If `seconds` is nullopt, the deadline never passes.
   explicit Deadline(std::optional<double> seconds)
       : start_(Clock::now()), seconds_(seconds) {}
 

@@ -1,5 +1,5 @@
-// Both times have the same parts in the same order, so that the differences of
-// the parts add up to the difference of the times:
+// Compares the times of two shardings. Both have the same parts in the same
+// order, so the differences of the parts add up to the difference of the times:
 //
 //   products 1.00 s and 1.02 s, optimizer 30 ms and 20 ms
 //     ->  products +20 ms, optimizer -10 ms
@@ -13,7 +13,8 @@
 namespace shardc::search {
 namespace {
 
-// Parts below this share of the largest are left out of the text.
+// Parts whose difference is below this share of the largest one are not
+// printed.
 constexpr double kSmallPart = 0.25;
 constexpr size_t kMostParts = 3;
 

@@ -10,13 +10,13 @@
 
 namespace shardc::search {
 
-// The seconds of each part of the step's time that `other` takes more than
-// `best`; their sum is the difference of the two times.
+// Returns for each part of the step's time the seconds that `other` takes more
+// than `best`. Their sum is the difference of the two times.
 std::vector<cost::TimePart> PartsOfDifference(const Sharding& best,
                                               const Sharding& other);
 
-// "tensor collectives +52 ms, recomputation -10 ms": the largest part, and
-// those that are at least a quarter of it.
+// Returns the largest difference, and the others that are at least a quarter of
+// it, such as "tensor collectives +52 ms, recomputation -10 ms".
 std::string DifferenceText(const std::vector<cost::TimePart>& parts);
 
 }  // namespace shardc::search

@@ -1,6 +1,6 @@
-// Names are matched and parameters are grouped once for each rules file; then a
-// mesh is compiled with one parameter of each group, and evaluated under any
-// number of settings:
+// Names are matched and parameters are grouped once for each rules file. For a
+// mesh only one parameter of each group is compiled, and the result is
+// evaluated with any number of settings:
 //
 //   builtin:llama/hf on dp:2,fsdp:32, everything kept, 1 micro-batch
 //     ->  1.70 s and 61 GiB
@@ -18,11 +18,12 @@
 namespace shardc::search {
 namespace {
 
-// The least share of a device's parameters that must be replicated for a ZeRO
-// stage to be tried. Routers and the weights of norms are less.
+// The share of a device's parameters that must be replicated for ZeRO stages to
+// be tried. Routers and the weights of norms alone are less.
 constexpr double kFewReplicas = 0.01;
 constexpr double kForever = std::numeric_limits<double>::infinity();
-// The share of the communication of one setting that every other has.
+// The share of the reference setting's communication, in hundredths, that every
+// other setting has at least.
 constexpr int64_t kLeastParts = 97, kParts = 100;
 
 // What the communication by formulas depends on besides the mesh.
@@ -111,7 +112,7 @@ cost::Memory Evaluator::MemoryOf(const Prepared& on, size_t setting) const {
 }
 
 Room Evaluator::RoomOf(const cost::Memory& memory) {
-  // Bytes or seconds that do not fit in 64 bits exceed those of any device.
+  // Bytes that do not fit in 64 bits exceed the memory of every device.
   return {memory.Expected().value_or(INT64_MAX),
           memory.taken ? memory.Verdict().value_or(cost::Fit::kExceeds)
                        : cost::Fit::kExceeds};
@@ -149,10 +150,12 @@ double Evaluator::SecondsOf(Prepared& on, size_t setting,
   return SecondsWith(on, setting, memory, MovesOf(on, setting, worker));
 }
 
-// Gradients are left out: the stage and the number of micro-batches decide how
-// they are reduced. Of activations the bytes are the same in any number of
-// micro-batches, and what is computed again is also sent again; but a value
-// that is kept in another sharding may save a few of them.
+// Returns communication that all settings have. Gradients and updates are not
+// included: the stage and the number of micro-batches decide how they are
+// reduced. Empty if a larger message may have a lower rate. Activations have
+// the same bytes for any number of micro-batches, and collectives of recomputed
+// values are repeated; but if a value is kept in another sharding, a few bytes
+// may be saved.
 cost::Communication Evaluator::LeastMovesOf(Prepared& on, size_t zero,
                                             int worker) {
   if (!RatesAscend()) return {};
@@ -167,7 +170,7 @@ cost::Communication Evaluator::LeastMovesOf(Prepared& on, size_t zero,
   return out;
 }
 
-// Whether larger messages are sent at no lower rate.
+// Returns whether larger messages never have a lower rate.
 bool Evaluator::RatesAscend() const {
   const auto& curves = request_.settings.profile->efficiency.rate_curves;
   return std::all_of(curves.begin(), curves.end(), Ascends);

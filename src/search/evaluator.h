@@ -1,5 +1,5 @@
-// Computes time and memory of shardings under one rules file by the cost model
-// (cost/).
+// Computes the time and the memory of shardings with one rules file, by the
+// cost model (cost/).
 #ifndef SHARDC_SEARCH_EVALUATOR_H_
 #define SHARDC_SEARCH_EVALUATOR_H_
 
@@ -25,47 +25,47 @@
 
 namespace shardc::search {
 
-// A target that is compiled for a mesh.
+// The compiled plan of a mesh, and what the cost model needs for it.
 struct Prepared {
   std::unique_ptr<const Compiled> compiled;
   cost::CostInputs work;
-  // Communication by formulas. The key is the ZeRO stage, whether the output of
-  // attention is rematerialised (the policy matters in no other way), and the
-  // number of micro-batches.
+  // Communication by formulas. The key has the ZeRO stage, whether the output
+  // of attention is rematerialised (nothing else of the policy matters), and
+  // the number of micro-batches.
   std::map<std::tuple<int, bool, int64_t>, cost::Communication> formulas = {};
   // The same without what attention sends.
   std::map<std::tuple<int, bool, int64_t>, cost::Communication> staged = {};
 };
 
-// The bytes that a step is expected to take of a device, and whether they fit.
+// The bytes that a step is expected to take on a device, and whether they fit.
 struct Room {
   int64_t bytes = 0;
   cost::Fit fit = cost::Fit::kFits;
 };
 
-// Evaluates meshes and settings under one rules file. Work that does not depend
-// on the mesh is done once. Threads may use one evaluator at the same time if
-// each passes a number of its own, `worker`.
+// Evaluates meshes and settings with one rules file. Work that does not depend
+// on the mesh is done once. Several threads may use one evaluator at the same
+// time if each has its own number, `worker`.
 class Evaluator {
  public:
   // Returns null if the rules do not compile or leave parameters without a
-  // rule. The request and the grid outlive the evaluator.
+  // rule. The request and the grid must outlive the evaluator.
   static std::unique_ptr<Evaluator> Make(RuleSet rules,
                                          const std::vector<std::string>& axes,
                                          const Request& request,
                                          const SettingsGrid& grid);
 
-  // Returns nullopt if the rules do not compile for the mesh.
+  // Compiles the rules for a mesh. Returns nullopt if that fails.
   std::optional<Prepared> On(const Mesh& mesh) const;
-  // Why the mesh is illegal, whatever the settings are; empty if it is legal.
+  // Returns why the mesh is illegal for all settings; empty if it is legal.
   std::vector<std::string> ReasonsAgainst(const Prepared& on) const;
-  // Whether the micro-batches divide the rows of a device.
+  // Returns whether the micro-batches divide the rows of a device.
   bool Divides(const Prepared& on, int64_t micro) const;
   bool DividesAt(const Prepared& on, size_t setting) const {
     return Divides(on, grid_[setting].microbatches);
   }
-  // Whether more than a few of a device's parameters are replicated over axes
-  // that shard tokens, so that ZeRO has something to divide.
+  // Returns whether a noticeable share of a device's parameters is replicated
+  // over axes that shard tokens, so that ZeRO can shard it.
   bool HasReplicas(const Prepared& on) const;
 
   cost::Memory MemoryOf(const Prepared& on, size_t setting) const;
@@ -73,14 +73,17 @@ class Evaluator {
     return RoomOf(MemoryOf(on, setting));
   }
   static Room RoomOf(const cost::Memory& memory);
-  // The expected seconds of a step. Infinite if it has none.
+  // Returns the expected seconds of a step, or infinity if the cost model gives
+  // none.
   double SecondsOf(Prepared& on, size_t setting, const cost::Memory& memory,
                    int worker);
-  // Communication that each setting of a ZeRO stage has on this mesh: most of
-  // what the setting of the reference stage that keeps most in the fewest
-  // micro-batches sends for activations and parameters.
+  // Returns communication that each setting of a ZeRO stage has at least on
+  // this mesh: most of what one setting sends for activations and parameters,
+  // namely the one of the reference stage that keeps the most values and has
+  // the fewest micro-batches. Returns none if larger messages may have a lower
+  // rate.
   cost::Communication LeastMovesOf(Prepared& on, size_t zero, int worker);
-  // The seconds of a step with no other communication than this.
+  // Returns the seconds of a step whose only communication is `moves`.
   double SecondsWith(const Prepared& on, size_t setting,
                      const cost::Memory& memory,
                      const cost::Communication& moves) const;
@@ -102,16 +105,18 @@ class Evaluator {
   cost::StepTraffic& TrafficOf(size_t setting, int worker);
   std::optional<cost::Communication> ProgramOf(const Prepared& on,
                                                size_t setting, int worker);
-  // By the program, or by formulas if there is none.
+  // Returns the communication of a setting, by the step's program or, without
+  // one, by formulas.
   cost::Communication MovesOf(Prepared& on, size_t setting, int worker);
 
   const Request& request_;
   const SettingsGrid& grid_;
   const std::unique_ptr<const Compiled> all_;
   const Representatives representatives_;
-  // The representatives; null if they cannot be compiled.
+  // The plan of the representatives; null if they do not compile.
   std::unique_ptr<const Compiled> few_;
-  // By worker, then by SettingsGrid::GraphOf; each is made when first needed.
+  // By worker, then by SettingsGrid::GraphOf. Each entry is created when it is
+  // first needed.
   std::vector<std::vector<std::unique_ptr<cost::StepTraffic>>> traffic_;
 };
 

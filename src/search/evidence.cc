@@ -1,10 +1,12 @@
-// The guards follow from the 364 published runs that the model of the step was
-// fitted to: GPUs never had more than the eight devices of a host in a tensor
-// group, and a sequence was divided at 32,768 tokens or more, or in two at
-// 8,192 with cuDNN's attention; TPUs took one micro-batch a step and at most 16
-// devices in a tensor group:
+// Decides whether measured runs support a choice, by the 364 published runs to
+// which the cost model was fitted. On GPUs a tensor group never had more than
+// the eight devices of a host. A sequence was divided only with a fused
+// attention kernel, at 32,768 tokens or more, or in two at 8,192 with cuDNN's
+// attention. On TPUs a step had one micro-batch and a tensor group at most 16
+// devices:
 //
-//   tp 16 on hosts of 8 H100s  ->  "tp 16 spans hosts of 8 devices"
+//   tp=16 on hosts of 8 H100s
+//     ->  "no measured run has a tensor group of 16 over hosts of 8 devices"
 #include "search/evidence.h"
 
 #include "cost/stack.h"

@@ -1,8 +1,8 @@
-// Times of published runs are predicted with a median error of 4 %, and those
-// of shardings of one kind relative to one another with 1 %, so that smaller
-// differences decide nothing:
+// The times of published runs are predicted with a median error of 4 %, and the
+// ratio of the times of two shardings of one kind with 1 %. Smaller differences
+// are therefore ties:
 //
-//   fsdp 64: 1.703 s, dp 2 fsdp 32: 1.702 s  ->  a tie; fsdp 64 has fewer axes
+//   fsdp=64: 1.703 s, dp=2 fsdp=32: 1.702 s  ->  a tie; fsdp=64 has fewer axes
 #include "search/front.h"
 
 #include <algorithm>
@@ -12,7 +12,8 @@
 namespace shardc::search {
 namespace {
 
-// A printed front has one point for each of these equal shares of memory.
+// A device's memory is divided into this many equal shares, and the printed
+// front has at most one point in each.
 constexpr int64_t kMemoryShares = 12;
 
 struct Ties {

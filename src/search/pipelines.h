@@ -1,4 +1,5 @@
-// The fastest pipeline that fits, for comparison with the meshes of a search.
+// Finds the fastest pipeline that fits, for comparison with the meshes of a
+// search.
 #ifndef SHARDC_SEARCH_PIPELINES_H_
 #define SHARDC_SEARCH_PIPELINES_H_
 
@@ -19,7 +20,8 @@
 
 namespace shardc::search {
 
-// A mesh with an axis of stages, and the figures that `cost --stages` prints.
+// A mesh with an axis of stages, and the numbers that `cost --stages` prints
+// for it.
 struct Pipeline {
   Mesh mesh;
   AxisSizes sizes;  // of the mesh without the axis of stages
@@ -36,23 +38,23 @@ struct Pipeline {
   double bubble = 0;   // the fraction of the step
   double after = 0;    // seconds after the tasks: gradients and the update
   int64_t bytes = 0;   // of tensors on the fullest rank
-  // The bytes that a step is expected to take of the fullest rank's device, and
-  // the most that it may take.
+  // The bytes that a step is expected to take on the device of the fullest
+  // rank, and the bytes that it may take at most.
   int64_t taken = 0, most_taken = 0;
 
   int64_t Ranks() const { return mesh.SizeOf(axis); }
 };
 
-// Whether published runs have the schedule.
+// Returns whether published runs have used the schedule.
 bool IsMeasuredSchedule(std::string_view schedule);
 
-// Returns the `stages:` of a pipeline. Without `layers` the division into
-// stages is left to the plan.
+// Returns the `stages:` of a rules file for a pipeline. Without `layers` the
+// plan divides the layers into stages.
 StageDeclaration DeclarationOf(const Pipeline& one);
 
 struct Pipelines {
   std::optional<Pipeline> fastest;
-  // Those that were evaluated and fit, the fastest first.
+  // The evaluated pipelines that fit, the fastest first.
   std::vector<Pipeline> fitting;
   int64_t bounded = 0;    // pipelines with a bound that may fit
   int64_t evaluated = 0;  // in the order of their bounds
@@ -60,15 +62,15 @@ struct Pipelines {
   bool finished = true;   // false: the deadline passed before
 };
 
-// Evaluates pipelines in the order of a lower bound of their time: data, fully
-// sharded data, expert and tensor parallelism on each rank, 1f1b or
-// interleaved, ZeRO stages 0, 1 and 3; with Request::unmeasured also
-// zero-bubble schedules and DualPipe. Stops where the bound of
-// the next one is above the fastest, at the deadline, or after a fixed number
-// of pipelines. Of each other number of ranks and rematerialisation
-// policy the first one is evaluated as well, for the front. The layers are
-// divided by the sizes of the weights, and those of the fastest by the times of
-// its stages, if that is faster.
+// Evaluates pipelines in the order of a lower bound of their time: with data
+// and tensor parallelism on each rank, 1f1b or interleaved, ZeRO stages 0 and
+// 1; with Request::unmeasured also zb-h1 and interleaved-zb. Stops when the
+// bound of the next pipeline is above the fastest time, at the deadline, or
+// after a fixed number of pipelines. For each other number of ranks whose
+// lowest bound is close to the fastest time, the pipeline with that bound is
+// evaluated too, for comparison, up to a fixed number. The layers are divided
+// by the sizes of the weights; those of the fastest pipeline are divided by the
+// times of its stages if that is faster.
 Pipelines FindPipelines(const Request& request, const SettingsGrid& grid,
                         RuleOptions& options, const Deadline& deadline);
 

@@ -1,6 +1,6 @@
-// The time of a pipeline has other parts than that of a mesh. It is divided
-// into the bubble, the gradients and the update after the last task, and what a
-// rank computes and sends for its stages:
+// The time of a pipeline has other parts than the time of a mesh: the bubble,
+// the gradients and the update after the last task, and the time that a rank
+// computes and sends for its stages:
 //
 //   pp 1 -> 8: bubble +624 ms, stage updates -50 ms, stages -2.1 s
 #include "search/placed_pipelines.h"
@@ -32,8 +32,8 @@ std::vector<cost::TimePart> PartsOf(const Pipeline& one) {
           {"stages", one.seconds - bubble - one.after}};
 }
 
-// Returns the seconds of each part that a pipeline takes more than the winner;
-// their sum is the difference of the two times.
+// Returns for each part of the time the seconds that a pipeline takes more than
+// the winner. Their sum is the difference of the two times.
 std::vector<cost::TimePart> PartsBeyond(const Sharding& winner,
                                         const Pipeline& one) {
   std::vector<cost::TimePart> out = PartsOf(one);

@@ -1,5 +1,5 @@
-// Places pipelines in the front, the ties and the alternatives of a search,
-// which were made without them.
+// Adds pipelines to the front, the ties and the alternatives of a search, which
+// were computed without them.
 #ifndef SHARDC_SEARCH_PLACED_PIPELINES_H_
 #define SHARDC_SEARCH_PLACED_PIPELINES_H_
 
@@ -10,17 +10,17 @@
 
 namespace shardc::search {
 
-// Why a pipeline is not the winner.
+// The reason why a pipeline cannot be the winner.
 inline constexpr std::string_view kUncalibratedPipeline =
     "no time of a pipeline is calibrated";
 
-// Adds `found.pipelines` to the rest of a search that has a winner: to the
-// front those that nothing beats, to the ties those whose time ties with the
+// Adds `found.pipelines` to the result of a search that has a winner: to the
+// front those that no sharding beats, to the ties those that tie with the
 // fastest, and to the alternatives the fastest one of each number of ranks.
 void PlacePipelines(Found& found);
 
-// Returns the pipeline that would be the winner if its time were calibrated,
-// because it is faster by more than a tie; null if there is none.
+// Returns the pipeline that would win if its time were calibrated, because it
+// is faster by more than a tie; null if there is none.
 const Pipeline* FasterPipeline(const Found& found);
 
 }  // namespace shardc::search

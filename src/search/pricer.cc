@@ -1,15 +1,17 @@
-// Less communication never takes longer, so a bound of a setting's time is that
-// with the communication that all settings of the mesh have; those of ZeRO 3
-// have their own, because it gathers parameters over other axes. With the same
-// communication more micro-batches take no less time: each product has fewer
-// rows, and the weights are read once for each. So the bound of a candidate is
-// that of the fewest micro-batches that fit, over all ZeRO stages and policies:
+// Less communication never takes longer, so the time with only the
+// communication that all settings of the mesh have is a lower bound of each
+// setting's time. ZeRO 3 has its own bound, because it gathers parameters over
+// other axes. With the same communication more micro-batches take no less time:
+// each product has fewer rows, and every micro-batch reads the weights. The
+// bound of a candidate is therefore that of the fewest micro-batches that fit,
+// over all ZeRO stages and policies:
 //
-//   fsdp 64, dots kept, 2 micro-batches fit, 1 does not
+//   fsdp=64, dots kept, 2 micro-batches fit, 1 does not
 //     ->  no point of these settings takes less than 1.69 s; with 2 it is 1.70
 //
-// More micro-batches need less memory, so that the bound of memory is that of
-// the most; one micro-batch has gradients of another size, and is computed too.
+// More micro-batches need less memory, so the bound of memory is that of the
+// most micro-batches. With a single micro-batch gradients have another size, so
+// its memory is computed too.
 #include "search/pricer.h"
 
 #include <algorithm>
@@ -25,7 +27,7 @@ namespace {
 // The relative error of a sum of seconds that the order of its terms can cause.
 constexpr double kRounding = 1e-9;
 
-// Whether products of more rows run at no lower rate.
+// Returns whether products with more rows never run at a lower rate.
 bool RatesAscend(const cost::Settings& settings) {
   if (settings.profile == nullptr) return true;
   const Efficiency& of = settings.profile->efficiency;
@@ -41,9 +43,9 @@ void AddTo(std::vector<Point>& front, const Point& point) {
   front.insert(front.erase(at, last), point);
 }
 
-// Whether a point of the front is faster and has no more bytes.
+// Returns whether a point of the front is faster and has no more bytes.
 bool IsBeaten(const std::vector<Point>& front, double seconds, int64_t bytes) {
-  // Of the points that are faster the last one has the fewest bytes.
+  // Of the faster points, the last one has the fewest bytes.
   const auto at = std::lower_bound(
       front.begin(), front.end(), seconds,
       [](const Point& one, double value) { return one.seconds < value; });
@@ -56,9 +58,9 @@ struct Pricer::Entry {
   Evaluator* evaluator = nullptr;
   std::mutex mutex;
   std::optional<Prepared> on;  // nullopt: the rules do not compile
-  // By reference stage: the communication that its settings have.
+  // For each reference stage: the communication that all its settings have.
   std::vector<std::optional<cost::Communication>> moves;
-  // By setting, made when they are first needed.
+  // By setting. Each value is computed when it is first needed.
   std::vector<std::optional<Room>> rooms;
   std::vector<std::optional<double>> least, seconds;
 };
@@ -259,8 +261,8 @@ std::vector<Point> Pricer::PointsOf(const Candidate& candidate, uint32_t index,
   return out;
 }
 
-// Settings are priced in the order of their seconds without communication,
-// until these are more than the seconds of the best one.
+// Evaluates settings in the order of their seconds without communication, until
+// these are more than the seconds of the best point.
 std::optional<Point> Pricer::BestOf(const Candidate& candidate, uint32_t index,
                                     const Filter& filter, int worker) const {
   std::optional<Point> out;

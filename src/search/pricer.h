@@ -1,5 +1,5 @@
-// Computes the lower bound of one candidate, and its points: time and memory
-// under each setting.
+// Computes the lower bounds of a candidate, and its points: time and memory
+// with each setting.
 #ifndef SHARDC_SEARCH_PRICER_H_
 #define SHARDC_SEARCH_PRICER_H_
 
@@ -22,7 +22,7 @@
 
 namespace shardc::search {
 
-// A candidate under a setting that fits.
+// A candidate with a setting that fits.
 struct Point {
   uint32_t candidate = 0, setting = 0;
   double seconds = 0;
@@ -39,14 +39,14 @@ struct Bound {
   bool Usable() const { return reasons.empty() && fits; }
 };
 
-// The points that were found, and which times and memory they exclude. Ties
-// make no difference between points of a group (GroupOf).
+// The points that were found so far, and the times and memory sizes that they
+// exclude. A tie makes no difference between points of one group (GroupOf).
 class Incumbents {
  public:
   double fastest() const { return fastest_; }
   void Add(const Point& point, const std::string& group);
-  // Returns whether a point with at least this time and memory can neither be
-  // on the front nor tie with the fastest nor win.
+  // Returns whether a point that has at least this time and memory can neither
+  // be on the front, nor tie with the fastest point, nor win.
   bool Exclude(double seconds, int64_t bytes, const std::string& group) const;
 
  private:
@@ -55,19 +55,19 @@ class Incumbents {
   std::map<std::string, std::vector<Point>> groups_;  // the front of each
 };
 
-// The settings that are evaluated; an absent index means all.
+// The settings that are evaluated. An absent index means all.
 struct Filter {
   std::optional<size_t> zero = {}, remat = {}, micro = {};
-  // Points that take longer than this are left out.
+  // Points that take longer than this are not returned.
   double most_seconds = std::numeric_limits<double>::infinity();
   const Incumbents* incumbents = nullptr;  // null: nothing is excluded
 };
 
-// Several threads may use one pricer if each gives its own number, `worker`.
-// What was computed of a candidate is kept.
+// Computes bounds and points, and keeps intermediate results of each candidate.
+// Several threads may use one pricer if each has its own number, `worker`.
 class Pricer {
  public:
-  // `may`: steps that may fit (Fit::kMayFit) are treated as fitting.
+  // If `may`, steps that may fit (Fit::kMayFit) are treated as fitting.
   Pricer(const Request& request, const SettingsGrid& grid,
          const RuleOptions& options, bool may);
   ~Pricer();
@@ -77,31 +77,32 @@ class Pricer {
   const SettingsGrid& grid() const { return grid_; }
 
   Bound BoundOf(const Candidate& candidate, int worker) const;
-  // Returns the points of a legal candidate in the order of the grid, but for
-  // those that the filter excludes; `index` becomes Point::candidate. No point
-  // takes less than `least_seconds`.
+  // Returns the points of a legal candidate in the order of the grid, without
+  // those that the filter excludes. `index` becomes Point::candidate. No point
+  // may take less than `least_seconds`.
   std::vector<Point> PointsOf(const Candidate& candidate, uint32_t index,
                               double least_seconds, const Filter& filter,
                               int worker) const;
-  // Returns the first of these points by Before; nullopt if there is none.
+  // Returns the first of these points in the order of Before, or nullopt if
+  // there is none.
   std::optional<Point> BestOf(const Candidate& candidate, uint32_t index,
                               const Filter& filter, int worker) const;
 
  private:
-  // What was computed of one candidate, and the lock for it.
+  // The intermediate results of one candidate, and the lock for them.
   struct Entry;
   struct Axes {
     std::vector<size_t> zeros, remats, micros;
   };
-  // Compiles the candidate if it is new. Candidates whose rules give the same
-  // shardings share an entry.
+  // Returns the entry of a candidate, and compiles a new candidate first.
+  // Candidates whose rules result in the same shardings share an entry.
   Entry& EntryOf(const Candidate& candidate) const;
-  // The indices of the settings that a candidate can have.
+  // Returns the indices of the settings that a candidate can have.
   Axes AxesOf(const Entry& entry, const Filter& filter) const;
   const Room& RoomAt(Entry& entry, size_t setting) const;
   double LeastAt(Entry& entry, size_t setting, int worker) const;
   double SecondsAt(Entry& entry, size_t setting, int worker) const;
-  // Lowers the bound to that of a ZeRO stage and a policy.
+  // Lowers the bound to that of a ZeRO stage and a policy, if that is lower.
   void BoundAt(Entry& entry, const Axes& axes, size_t zero, size_t remat,
                int worker, Bound& out) const;
   bool Fits(const Room& room) const {
@@ -113,7 +114,7 @@ class Pricer {
   const SettingsGrid& grid_;
   const RuleOptions& options_;
   const bool may_;
-  // Whether a step without communication takes no less time in more
+  // Whether a step without communication never takes less time with more
   // micro-batches.
   const bool ascends_;
   mutable std::mutex mutex_;  // of the following three

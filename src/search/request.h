@@ -1,11 +1,11 @@
 // Room: search. The cheapest sharding of a model on a number of devices: its
-// mesh, its rules, what is rematerialised, the number of micro-batches and the
-// ZeRO stage. Every figure is that of the room cost, so that `cost` prints the
-// same for what is found.
+// mesh, its rules, its rematerialisation policy, the number of micro-batches
+// and the ZeRO stage. All numbers are computed by the room cost, so `cost`
+// prints the same numbers for the result.
 // Includes: source, model, roles, comm, schedule, plan, cost, suggest.
 //
-// This file holds what is searched: the model, the devices, and what the user
-// has fixed.
+// This file has the input of a search: the model, the devices, and the choices
+// that the user has fixed.
 #ifndef SHARDC_SEARCH_REQUEST_H_
 #define SHARDC_SEARCH_REQUEST_H_
 
@@ -26,13 +26,14 @@
 
 namespace shardc::search {
 
-// A rules file: what it extends, and its own rules and axes.
+// A rules file: the files and packs that it extends, and its own rules and
+// axes.
 struct RulesFile {
   std::vector<std::string> extends;  // files and packs
   Imported own;
 };
 
-// How far a search has come, for a line on a terminal.
+// The progress of a search, for a line on a terminal.
 struct Progress {
   int64_t done = 0, all = 0;  // shardings of the parameters
   double best_seconds = 0;    // 0: nothing fits yet
@@ -43,14 +44,14 @@ struct Request {
   std::optional<ModelConfig> model;
   CompileOptions options;  // of the plans; training only
   int64_t devices = 1;
-  // The settings have a profile, a batch and a length. `remat`, `microbatches`
-  // and `zero` are those of the cheapest meshes of `fit`; a flag that sets one
-  // makes it fixed.
+  // The settings must have a profile, a batch and a length. `remat`,
+  // `microbatches` and `zero` are searched unless a flag has fixed them; their
+  // values here are then those of the cheapest meshes of `fit`.
   cost::Settings settings;
   bool remat_fixed = false, microbatches_fixed = false, zero_fixed = false;
 
-  // Rules to begin with: those that are given, else the pack that knows the
-  // names. Empty: suggested ones only.
+  // The rules to begin with: the given ones, or else the pack that knows the
+  // names of the parameters. If empty, only suggested rules are searched.
   std::vector<std::string> rules;
   bool keep_rules = false;   // search no others, and change nothing in them
   std::optional<Mesh> mesh;  // search no other
@@ -62,11 +63,11 @@ struct Request {
   // Whether choices that no measured run supports may win.
   bool unmeasured = false;
   int threads = 1;
-  // After which nothing further is evaluated: no mesh, no runner-up and no
-  // alternative. Found::unfinished lists what is incomplete.
+  // The seconds after which nothing more is evaluated: no mesh, no runner-up
+  // and no alternative. Found::unfinished lists what is incomplete.
   std::optional<double> seconds;
 
-  // Reads a file as the commands read it; nullopt if it is invalid.
+  // Reads a file as the commands read it; returns nullopt if it is invalid.
   std::function<std::optional<RuleSet>(const RulesFile&)> read;
   std::function<void(const Progress&)> progress;  // may be empty
 };

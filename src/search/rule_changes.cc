@@ -1,6 +1,7 @@
-// Axis rules are changed in the file's section `axes`. Rules whose weights all
-// have one purpose are copied without the data axes; a copy comes before the
-// rules of the files that are extended:
+// Axis rules are changed in the file's section `axes`. To replicate weights of
+// one purpose over the data axes, the rules that win only such weights are
+// copied without these axes, or changed in place. A copy comes before the rules
+// of the extended files:
 //
 //   - match: 'self_attn\.q_proj\.weight$'     - match: 'self_attn\.q_proj...'
 //     spec: [HEAD, [FSDP, SP]]           ->     spec: [HEAD, null]
@@ -27,7 +28,8 @@ Family FamilyOf(Role role) {
   return end ? Family::kEnds : Family::kOther;
 }
 
-// The purpose of the weights that each rule wins; kNone if it wins none.
+// Returns for each rule the purpose of the weights that it wins; kNone if it
+// wins none, kOther if they have several.
 std::vector<Family> FamiliesOf(const Compiled& all) {
   std::vector<Family> out(all.rules.rules.size(), Family::kNone);
   const char separator = all.manifest.separator;
@@ -64,7 +66,7 @@ bool NamesData(const std::string& name, const AxisRules& axes) {
   });
 }
 
-// Returns the spec without data axes; nullopt if it has none.
+// Returns the spec without data axes, or nullopt if it has none.
 std::optional<SpecSource> WithoutData(const SpecSource& spec,
                                       const AxisRules& axes) {
   const auto* const list = std::get_if<SpecList>(&spec);
@@ -82,7 +84,8 @@ std::optional<SpecSource> WithoutData(const SpecSource& spec,
   return changed ? std::optional<SpecSource>(std::move(out)) : std::nullopt;
 }
 
-// Whether copies of the rules would win names that earlier rules win now.
+// Returns whether copies of the rules would match names that other rules win
+// now.
 bool WouldWinOthers(const Compiled& all, const std::vector<size_t>& copied) {
   const auto is_copied = [&](uint32_t rule) {
     return std::find(copied.begin(), copied.end(), rule) != copied.end();

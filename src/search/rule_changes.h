@@ -1,5 +1,6 @@
-// Changes of a rules file that a search tries: which axes shard KV heads,
-// hidden states and the batch, and which weights data axes do not shard.
+// The changes of a rules file that a search tries: which axes shard KV heads,
+// hidden states and the batch, and which weights are not sharded over data
+// axes.
 #ifndef SHARDC_SEARCH_RULE_CHANGES_H_
 #define SHARDC_SEARCH_RULE_CHANGES_H_
 
@@ -14,25 +15,28 @@ namespace shardc::search {
 
 struct RuleChanges {
   bool replicates_keys = false;     // KV heads are replicated over tp
-  bool turns_hidden = false;        // hidden states sharded over tp, or not
+  bool turns_hidden = false;        // toggles sharding of hidden states over tp
   bool batch_over_experts = false;  // tokens are sharded over experts' axis
-  // Attention's weights, or the embedding and the head, are not sharded over
-  // data axes: no gather before use, more memory.
+  // Whether the weights of attention, or the embedding and the head, are not
+  // sharded over data axes. They then need no gather before use, but more
+  // memory.
   bool holds_attention = false, holds_ends = false;
 
   auto operator<=>(const RuleChanges&) const = default;
-  // Whether published runs have rules like these.
+  // Returns whether published runs have used rules like these.
   bool Measured() const {
     return !replicates_keys && !holds_attention && !holds_ends;
   }
 };
 
-// Returns the file with the changes, which was compiled as `all`; nullopt if a
-// change does not apply to it. `in_place`: all rules are the file's own.
+// Returns the file with the changes, or nullopt if a change does not apply to
+// it. `all` is the result of compiling the file; with `in_place` all rules are
+// the file's own.
 std::optional<RulesFile> Changed(const RulesFile& file, const Compiled& all,
                                  const RuleChanges& changes, bool in_place);
 
-// "hidden states over tp, KV heads replicated"; empty without changes.
+// Returns the changes as text, such as "hidden states over tp, KV heads
+// replicated"; empty without changes.
 std::string ChangesText(const RuleChanges& changes, bool hidden_sharded);
 
 }  // namespace shardc::search

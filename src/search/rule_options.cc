@@ -1,8 +1,9 @@
-// Suggested rules name logical axes, so many meshes get the same file: it is
-// made, read and matched once. The key of a file is what `suggest` chose:
+// Suggested rules name logical axes, so many meshes have the same file, which
+// is written, read and matched only once. The key of a file is the choice that
+// `suggest` made:
 //
-//   fsdp 64, and dp 2 with fsdp 32  ->  one file
-//   tp 16 with 8 KV heads           ->  another, with `kv_head: null`
+//   fsdp=64, and dp=2 fsdp=32  ->  one file
+//   tp=16 with 8 KV heads      ->  another, with `kv_head: null`
 #include "search/rule_options.h"
 
 #include <utility>

@@ -1,5 +1,5 @@
-// The rules that a search tries: those that are given or the model's pack,
-// those that are suggested for a mesh, and changes of both.
+// The rules that a search tries: the given ones or the model's pack, the rules
+// that are suggested for a mesh, and changes of both.
 #ifndef SHARDC_SEARCH_RULE_OPTIONS_H_
 #define SHARDC_SEARCH_RULE_OPTIONS_H_
 
@@ -36,14 +36,15 @@ class RuleOptions {
  public:
   RuleOptions(const Request& request, const SettingsGrid& grid);
 
-  // The bases that can be searched.
+  // Returns which rules the search starts from: the given ones, the suggested
+  // ones, or both.
   const std::vector<Base>& bases() const { return bases_; }
-  // The axes of meshes under a base, outermost first.
+  // Returns the axes of the meshes of a base, the outermost first.
   const std::vector<std::string>& axes(Base base) const;
 
-  // Returns the option for a mesh, which has no axes of size 1, or nullopt if
-  // the rules do not suit it or a change does not apply. Equal rules for
-  // several meshes are one option.
+  // Returns the option for a mesh, or nullopt if the rules do not suit the mesh
+  // or a change does not apply. The mesh must have no axes of size 1. Equal
+  // rules for several meshes are one option.
   std::optional<uint32_t> For(Base base, const Mesh& mesh,
                               const RuleChanges& changes);
 
@@ -56,7 +57,7 @@ class RuleOptions {
   size_t size() const { return options_.size(); }
 
  private:
-  // A file without changes. `all` is null if it does not compile.
+  // A file without changes. `option` is nullopt if it does not compile.
   struct BaseFile {
     std::string name;
     RulesFile file;
@@ -64,7 +65,8 @@ class RuleOptions {
   };
   std::optional<uint32_t> Add(Base base, const RuleChanges& changes,
                               std::string name, RulesFile file);
-  // The file that is suggested for a mesh, by a key of its contents.
+  // Returns the file that is suggested for a mesh, and sets `key` to the key of
+  // its contents. Returns null if the suggestion does not fit the mesh.
   BaseFile* SuggestedFor(const Mesh& mesh, std::string& key);
   BaseFile* GivenFile(std::string& key);
 

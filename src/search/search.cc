@@ -3,9 +3,9 @@
 //
 //   Llama 3 8B on 64 H100s  ->  fsdp:64, 1 micro-batch, dots kept: 1.7 s
 //
-// The winner is never slower than what `fit` or `suggest` would choose for the
-// same settings, because their shardings are candidates, and a tie is taken
-// only if it is not slower than the fastest of them.
+// The winner is never slower than the sharding that `fit` or `suggest` would
+// choose for the same settings, because their shardings are candidates, and of
+// tied points only those can win that are not slower than the fastest of them.
 #include "search/search.h"
 
 #include <algorithm>
@@ -27,8 +27,8 @@ namespace {
 
 constexpr double kNoTime = std::numeric_limits<double>::infinity();
 
-// The indices of a setting among those of `fit`, or of `suggest`, which keeps
-// nothing; empty if the grid lacks it.
+// Returns filters for the usual settings: those of `fit`, and those of
+// `suggest`, which keeps no activations. Empty if the grid lacks them.
 std::vector<Filter> UsualFilters(const SettingsGrid& grid,
                                  const cost::Settings& usual) {
   std::vector<Filter> out;
@@ -50,7 +50,8 @@ std::vector<Filter> UsualFilters(const SettingsGrid& grid,
   return out;
 }
 
-// Which candidates are compared, the fastest bound first.
+// Returns the candidates that are compared, those with the lowest bound of time
+// first.
 std::vector<uint32_t> OrderOf(const std::vector<Candidate>& candidates,
                               const std::vector<Bound>& bounds,
                               const std::function<bool(uint32_t)>& wanted) {
@@ -66,9 +67,9 @@ std::vector<uint32_t> OrderOf(const std::vector<Candidate>& candidates,
   return out;
 }
 
-// The time of the fastest sharding that needs no search: rules as they are,
-// with the settings of `fit` or those of `suggest`. Infinite if it takes longer
-// than `most_seconds`. Nullopt if the deadline passes before.
+// Returns the time of the fastest sharding that needs no search: unchanged
+// rules, with the settings of `fit` or of `suggest`. Infinite if it takes
+// longer than `most_seconds`. Returns nullopt if the deadline passes first.
 std::optional<double> UsualSeconds(const Pricer& pricer,
                                    const std::vector<Candidate>& candidates,
                                    const std::vector<Bound>& bounds,
@@ -94,8 +95,8 @@ std::optional<double> UsualSeconds(const Pricer& pricer,
   return out;
 }
 
-// The fastest point on another mesh than the winner's. Sets `finished` to false
-// if the deadline passes before it is known to be the fastest.
+// Returns the fastest point on another mesh than the winner's. Sets `finished`
+// to false if the deadline passes before that is certain.
 std::optional<Point> RunnerUp(const Pricer& pricer,
                               const std::vector<Candidate>& candidates,
                               const std::vector<Bound>& bounds,
@@ -120,8 +121,8 @@ std::optional<Point> RunnerUp(const Pricer& pricer,
   return out;
 }
 
-// Describes why nothing fits: the candidate that needs the least memory, or the
-// reason why a mesh is illegal.
+// Describes why nothing fits: the candidate that needs the least memory, and
+// the reasons why the first illegal mesh is refused.
 void DescribeMisfit(const SettingsGrid& grid, const RuleOptions& options,
                     const std::vector<Candidate>& candidates,
                     const Searched& searched, Found& out) {

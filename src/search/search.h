@@ -1,5 +1,5 @@
-// Runs a search: the winner, the front of time and memory, and why each
-// alternative loses.
+// Runs a search and returns the winner, the front of time and memory, and why
+// each alternative loses.
 #ifndef SHARDC_SEARCH_SEARCH_H_
 #define SHARDC_SEARCH_SEARCH_H_
 
@@ -19,7 +19,7 @@
 
 namespace shardc::search {
 
-// A sharding that was found, with the figures of `cost`.
+// A sharding, with the numbers that `cost` prints for it.
 struct Sharding {
   Base base = Base::kGiven;
   Mesh mesh;
@@ -28,10 +28,11 @@ struct Sharding {
   RulesFile file;
   std::string unmeasured;  // why no measured run is like it; empty: one is
   int64_t stages = 1;      // of a pipeline, over all ranks
-  // "1f1b", "interleaved with 2 stages a rank"; empty: it is no pipeline.
+  // The schedule of a pipeline, such as "1f1b" or "interleaved with 2 stages a
+  // rank"; empty if the sharding is not a pipeline.
   std::string schedule;
-  // With the settings. That of a pipeline has no communication, and its time
-  // has no range.
+  // The report of `cost`, with the settings. For a pipeline it has no
+  // communication, and its time has no range.
   cost::Report report;
 
   bool IsPipeline() const { return !schedule.empty(); }
@@ -46,8 +47,8 @@ struct WhyNot {
   std::vector<std::string> changes;  // with the same outcome: "tp 4 -> 8"
   Verdict verdict = Verdict::kSlower;
   std::optional<Sharding> best;  // absent if nothing fits or is legal
-  // The seconds that each part of the step takes longer in `best` than in the
-  // winner; their sum is the difference.
+  // For each part of the step, the seconds that `best` takes more than the
+  // winner. Their sum is the difference of the two times.
   std::vector<cost::TimePart> parts;
   std::string because;
 };
@@ -71,20 +72,21 @@ struct Found {
       false;  // the winner fits only if a step takes less than it may
   std::optional<Sharding> fastest;    // if it is not the winner
   std::optional<Sharding> runner_up;  // the fastest on another mesh
-  // The fastest first. A pipeline is on it if no other sharding beats it; a
-  // sharding that only a pipeline beats is on it too.
+  // The Pareto front of time and memory, the fastest first. It has pipelines
+  // that no other sharding beats, and shardings that only a pipeline beats.
   std::vector<Sharding> front;
   std::vector<size_t> shown;  // indices of the front, for people
   size_t knee = 0;            // index of the front; its size: none
   std::vector<Tie> ties;
   std::vector<WhyNot> why_not;
   Counts counts;
-  // What is incomplete because Request::seconds were over: "3 of 20
-  // alternatives".
+  // The parts of the result that are incomplete because Request::seconds had
+  // passed, such as "3 of 20 alternatives".
   std::vector<std::string> unfinished;
   Pipelines pipelines;       // none of which can be the winner
   std::vector<Known> known;  // about the choices of the search
-  // If nothing fits: the least memory, and why the first mesh is illegal.
+  // If nothing fits: the sharding that needs the least memory, and why the
+  // first mesh is illegal.
   std::optional<Sharding> least;
   std::vector<std::string> reasons;
 };

@@ -1,6 +1,7 @@
-// The policies are points between keeping everything and keeping the input of
-// each layer. Policy i keeps all that policy i + 2 keeps. Micro-batches divide
-// the rows of a replica, so each divisor of the batch is a candidate:
+// Builds the settings. The rematerialisation policies range from keeping
+// everything to keeping only the input of each layer. Policy i keeps all that
+// policy i + 2 keeps. The number of micro-batches must divide the rows of a
+// replica, so each divisor of the batch is a candidate:
 //
 //   --batch 128  ->  1, 2, 4, 8, 16, 32, 64 and 128 micro-batches
 #include "search/settings_grid.h"

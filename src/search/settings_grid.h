@@ -1,4 +1,4 @@
-// The settings of a training step that are searched for each mesh.
+// The settings of a training step that are evaluated for each mesh.
 #ifndef SHARDC_SEARCH_SETTINGS_GRID_H_
 #define SHARDC_SEARCH_SETTINGS_GRID_H_
 
@@ -12,7 +12,7 @@
 namespace shardc::search {
 
 // All combinations of a ZeRO stage, a rematerialisation policy and a number of
-// micro-batches. A setting is named by its index.
+// micro-batches. A setting is identified by its index.
 class SettingsGrid {
  public:
   explicit SettingsGrid(const Request& request);
@@ -20,7 +20,7 @@ class SettingsGrid {
   size_t At(size_t zero, size_t remat, size_t micro) const {
     return (zero * remats_.size() + remat) * micros_.size() + micro;
   }
-  // The index of a setting's stage.
+  // Returns the index of a setting's ZeRO stage in zeros().
   size_t ZeroOf(size_t index) const {
     return index / (remats_.size() * micros_.size());
   }
@@ -31,21 +31,22 @@ class SettingsGrid {
   const cost::Settings& operator[](size_t index) const { return all_[index]; }
   size_t size() const { return all_.size(); }
 
-  // The stage, as an index of zeros(), whose communication of activations and
-  // parameters the settings of a stage have as well. Up to stage 2 it is the
-  // lowest one: their programs gather parameters along the same axes, and the
-  // higher stages also gather what they updated. Stage 3 gathers parameters
-  // along other axes, which may be faster, so that it has a reference of its
-  // own.
+  // Returns the reference stage of a ZeRO stage, as an index into zeros(). The
+  // settings of the stage send at least the reference's communication of
+  // activations and parameters. Up to stage 2 the reference is the lowest
+  // stage: the programs gather parameters along the same axes, and the higher
+  // stages also gather what they have updated. Stage 3 gathers parameters along
+  // other axes, which may be faster, so it is its own reference.
   size_t ReferenceOf(size_t zero) const { return zeros_[zero] < 3 ? 0 : zero; }
 
-  // The settings of one number, below graphs(), have steps of the same graph
-  // (cost::StepTraffic::Use).
+  // Settings with the same number, below graphs(), have steps with the same
+  // graph (cost::StepTraffic::Use).
   size_t GraphOf(size_t index) const { return graph_of_[index]; }
   size_t graphs() const { return graphs_; }
 
-  // ZeRO stages; rematerialisation policies, of which number i keeps all that
-  // number i + 2 keeps; numbers of micro-batches, ascending.
+  // Return the ZeRO stages; the rematerialisation policies, where policy i
+  // keeps everything that policy i + 2 keeps; and the numbers of micro-batches,
+  // ascending.
   const std::vector<int>& zeros() const { return zeros_; }
   const std::vector<step::Remat>& remats() const { return remats_; }
   const std::vector<int64_t>& micros() const { return micros_; }

@@ -1,11 +1,11 @@
-// Each alternative fixes one choice, and the best of all shardings with it is
-// compared with the winner, part by part of the step's time:
+// For each alternative one choice is fixed, and the best of all shardings with
+// this choice is compared with the winner, for each part of the step's time:
 //
 //   tp 1 -> 2   +3.1 %  tensor collectives +52 ms; dp:2,fsdp:16,tp:2
-//   keep all    does not fit: 96 GiB of 79.6 GiB on the winner's mesh
+//   remat everything_saveable  no mesh that it divides has room
 //
-// Alternatives with the same best sharding share a line. If memory is what
-// rules out the winner's own settings, the line has the bytes.
+// Alternatives with the same best sharding share a line. If the winner's own
+// settings do not fit with an alternative, the line has the bytes.
 #include "search/why_not.h"
 
 #include <algorithm>
@@ -26,12 +26,12 @@ struct Pin {
   std::string change;
   std::vector<Candidate> candidates;
   Filter filter;
-  // Whether the settings, and not the mesh or the rules, are changed.
+  // Whether the settings are changed, and not the mesh or the rules.
   bool of_settings = false;
   std::string excluded = {};  // why it is not evaluated; empty: it is
 };
 
-// Looks up the bounds that the search has computed.
+// Finds the bounds that the search has already computed.
 class KnownBounds {
  public:
   KnownBounds(const std::vector<Candidate>& candidates,
@@ -53,7 +53,7 @@ class KnownBounds {
 };
 
 struct Outcome {
-  std::vector<std::string> reasons;  // of the first candidate
+  std::vector<std::string> reasons;  // of the first illegal candidate
   bool legal = false;
   int64_t least_bytes = INT64_MAX;  // of the legal ones
   std::optional<Point> best;
@@ -61,7 +61,8 @@ struct Outcome {
   bool unfinished = false;  // the deadline left no time
 };
 
-// Finds the best point of `pin`'s candidates and lowers `out` to it.
+// Finds the best point of `pin`'s candidates, and stores it in `out` if it is
+// better than the one there.
 void TakeBest(const Pricer& pricer, const KnownBounds& known, const Pin& pin,
               bool measured, const Deadline& deadline, int worker,
               Outcome& out) {
@@ -99,7 +100,8 @@ void TakeBest(const Pricer& pricer, const KnownBounds& known, const Pin& pin,
   }
 }
 
-// An alternative that a measured run supports comes before one that none does.
+// Returns the best point of an alternative. Candidates that a measured run
+// supports come first; others count only if none of those fits.
 Outcome Best(const Pricer& pricer, const KnownBounds& known, const Pin& pin,
              const Deadline& deadline, int worker) {
   Outcome out;
@@ -139,7 +141,8 @@ class Pins {
         {std::move(change), std::move(candidates), filter, of_settings});
   }
 
-  // The candidates with the winner's rules, as far as they suit the mesh.
+  // Returns the candidates that have the winner's rules, on the meshes that
+  // these suit.
   std::vector<Candidate> OnMeshes(
       const std::function<bool(const AxisSizes&)>& wanted) {
     std::vector<Candidate> out;
@@ -306,8 +309,10 @@ WhyNot Impossible(const Pin& pin, const Outcome& outcome) {
   return out;
 }
 
-// Returns that an alternative would not fit with the winner's settings; empty
-// if it has them, or if this is not why it has others.
+// Returns the memory that an alternative would need with the winner's settings,
+// as a text, if it does not surely fit with them. Returns an empty text if it
+// has the winner's settings, if their micro-batches do not divide a device's
+// rows, or if it fits.
 std::string NeedText(const RuleOptions& options, const Candidate& candidate,
                      uint32_t of_winner, uint32_t setting) {
   if (setting == of_winner) return "";
@@ -375,10 +380,10 @@ Alternatives WhyNotOf(const Request& request, const SettingsGrid& grid,
   Alternatives found;
   found.tried = pins.size();
   std::vector<WhyNot>& out = found.all;
-  std::map<std::string, size_t> same;  // by the completion
+  std::map<std::string, size_t> same;  // by mesh, rules and settings
   for (size_t i = 0; i < pins.size(); ++i) {
     const Outcome& outcome = outcomes[i];
-    // The best of some candidates could look worse than the alternative is.
+    // The best of only some candidates could be slower than the best of all.
     if (outcome.unfinished) {
       ++found.unfinished;
       continue;

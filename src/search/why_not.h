@@ -14,19 +14,20 @@
 
 namespace shardc::search {
 
-// A candidate under a setting, with the figures of `cost`.
+// Returns a candidate with a setting as a sharding, with the numbers of `cost`.
 Sharding Described(const Candidate& candidate, uint32_t setting,
                    const RuleOptions& options, int worker);
 
-// A legal candidate under the setting that needs the least memory.
+// Returns a legal candidate with the setting that needs the least memory.
 Sharding LeastOf(const SettingsGrid& grid, const RuleOptions& options,
                  const Candidate& candidate);
 
 // Changes one choice of the winner `point` at a time and optimises the others
 // again: the size of an axis, the policy, the number of micro-batches, the ZeRO
 // stage, the rules, the order of the axes. Alternatives that no measured run
-// supports are among them. `bounds` are those of the candidates. Alternatives
-// for which the deadline leaves no time are not in the result.
+// supports are included. `bounds` has the bounds of the candidates.
+// Alternatives that could not be evaluated before the deadline are not in the
+// result.
 struct Alternatives {
   std::vector<WhyNot> all;
   size_t tried = 0, unfinished = 0;  // choices that were to be changed

@@ -14,16 +14,18 @@
 
 namespace shardc::SHARDC_V1 {
 
-// Lints whose inputs are not given are skipped.
+// Options of Check. A lint that needs an input which is not given is skipped.
 struct CheckOptions {
   std::string model = {};  // path of the model's config.json
   std::optional<int64_t> batch = std::nullopt;
   std::optional<int64_t> kv_len = std::nullopt;  // positions of the cache
   std::optional<int64_t> bytes_of_device = std::nullopt;  // memory of a device
-  // Codes (`SHD101`), names or families (`SHD2`); empty: all lints.
+  // Codes (`SHD101`), names or families (`SHD2`) of lints. An empty `select`
+  // means all lints.
   std::vector<std::string> select = {};
   std::vector<std::string> ignore = {};
-  // Levels by code or name; other lints keep their default level.
+  // The level of findings by code or name. Other lints keep their default
+  // level.
   std::vector<std::pair<std::string, Level>> severity = {};
 };
 
@@ -37,13 +39,13 @@ struct CheckResult {
   std::vector<SkippedCheck> skipped;
 };
 
-// Returns nullopt if the check cannot run: `select` or `ignore` has an unknown
-// name, or `model` cannot be read.
+// Runs the lints on a plan. Returns nullopt if it cannot: `select`, `ignore` or
+// `severity` has an unknown name, or `model` cannot be read.
 std::optional<CheckResult> Check(const Plan& plan, const CheckOptions& options,
                                  Findings& findings);
 
-// Explains a code and its remedy: "SHD101" or "catch-all-replicates". Returns
-// nullopt for an unknown code.
+// Returns the explanation of a code and its remedy; `code` is "SHD101" or
+// "catch-all-replicates". Returns nullopt for an unknown code.
 std::optional<std::string> Explain(std::string_view code);
 
 }  // namespace shardc::SHARDC_V1

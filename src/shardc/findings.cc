@@ -1,5 +1,5 @@
-// Findings are stored as the library has them, with their sources, so that they
-// can be written in every format; `at` copies one into the public type.
+// Findings are stored in the library's own type, with their sources, so that
+// they can be written in every format. `at` copies one into the public type.
 #include "shardc/inside.h"
 // Included after inside.h, whose first comment explains the order.
 #include "emit/findings/formats.h"

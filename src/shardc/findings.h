@@ -1,5 +1,5 @@
-// Errors in an input, or the results of a check: a code, a level, a place, a
-// message with numbers, and a remedy.
+// A finding: an error in an input or the result of a lint, with a code, a
+// level, a place, a message with numbers, and a remedy.
 #ifndef SHARDC_SHARDC_FINDINGS_H_
 #define SHARDC_SHARDC_FINDINGS_H_
 
@@ -18,7 +18,8 @@ enum class Level { kError, kWarning, kNote };
 
 struct FoundAt {
   std::string file;  // as it was named; an option's name, or empty
-  // Counted from 1; the column counts Unicode code points. 0: the entire file.
+  // Line and column count from 1; the column counts Unicode code points. 0
+  // means the entire file.
   int line = 0;
   int column = 0;
 };
@@ -33,7 +34,8 @@ struct Finding {
   std::vector<std::string> params;  // parameters concerned
 };
 
-// Functions append their findings to it, and return nullopt if they add errors.
+// A list of findings. Functions append to it, and return nullopt if they append
+// errors.
 class Findings {
  public:
   Findings();
@@ -48,8 +50,9 @@ class Findings {
   bool HasErrors() const;
   Finding at(size_t index) const;  // 0 <= index < size()
 
-  // The text that `shardc check --format` prints: text, concise, json, sarif,
-  // github, junit or markdown. Returns nullopt for another format.
+  // Returns the text that `shardc check --format` prints. `format` is text,
+  // concise, json, sarif, github, junit or markdown; returns nullopt for
+  // another one.
   std::optional<std::string> Text(std::string_view format = "text") const;
 
   struct Inside;  // private to the library

@@ -1,6 +1,7 @@
-// The members of the public objects. This header is not installed. Library
-// sources include it before every other header, because it defines SHARDC_V1,
-// by which v1 is a namespace apart from the library's own names (version.h).
+// The private members of the public objects. This header is not installed. The
+// sources of the public library include it before every other header, because
+// it defines SHARDC_V1, which keeps the public names in namespace v1 apart from
+// the other rooms' names (version.h).
 #ifndef SHARDC_SHARDC_INSIDE_H_
 #define SHARDC_SHARDC_INSIDE_H_
 
@@ -44,7 +45,7 @@ struct Rules::Inside {
 };
 struct Plan::Inside {
   std::unique_ptr<const Compiled> compiled;
-  // Indices of parameters by name, built at the first look-up.
+  // The index of each parameter by its name, built at the first look-up.
   mutable std::once_flag indexed;
   mutable std::unordered_map<std::string_view, size_t> index;
   SourceRef mesh_source;

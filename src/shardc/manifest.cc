@@ -1,9 +1,9 @@
-// Wraps the library's manifest. A manifest made by a program is checked like
-// one that is read: each tensor, then the manifest.
+// Wraps the library's manifest. A manifest that a program makes is checked as
+// one that is read from a file: first each tensor, then the manifest.
 //
 //   {"a/b", {-1}, "F32"}  ->  SHD023, a dimension of size -1
 #include "shardc/inside.h"
-// Included after inside.h, whose first comment explains the order.
+// All other headers follow inside.h, whose first comment explains why.
 #include <set>
 #include <string_view>
 
@@ -18,7 +18,8 @@
 namespace shardc::v1 {
 namespace {
 
-// The dtype of one tensor, or a finding if it is invalid.
+// Returns the shape and dtype of one tensor, or nullopt after a finding: an
+// unknown dtype, a negative size, or a size that overflows.
 std::optional<TensorType> TypeOf(const Tensor& tensor,
                                  shardc::Findings& findings) {
   TensorType type;

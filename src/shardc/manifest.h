@@ -23,7 +23,8 @@ class Manifest {
  public:
   size_t size() const;            // number of parameters
   Tensor at(size_t index) const;  // 0 <= index < size()
-  // The separator of the parts of names, `/` or `.`; 0 if no name has either.
+  // Returns the character that separates the parts of names, `/` or `.`; 0 if
+  // no name has either.
   char separator() const;
 
   struct Inside;  // private to the library
@@ -34,13 +35,14 @@ class Manifest {
   std::shared_ptr<const Inside> inside_;
 };
 
-// Reads JSON (shardc-manifest(5)), a safetensors file, an index of several, or
-// a directory of them; only headers are read. "-" is standard input. Errors:
-// the file cannot be read, a name occurs twice, sizes do not fit 64 bits.
+// Reads a JSON manifest (shardc-manifest(5)), a safetensors file, an index of
+// several, or a directory of them. Only the headers of safetensors files are
+// read. "-" is standard input. Errors: the file cannot be read, a name occurs
+// twice, sizes do not fit 64 bits.
 std::optional<Manifest> ReadManifest(const std::string& path,
                                      Findings& findings);
-// Makes a manifest of the given tensors, in this order. Errors as above, and an
-// unknown dtype.
+// Returns a manifest of the given tensors, in this order. Errors: those of
+// ReadManifest for names and sizes, and an unknown dtype.
 std::optional<Manifest> MakeManifest(std::span<const Tensor> tensors,
                                      Findings& findings);
 

@@ -1,4 +1,5 @@
-// A device mesh: named axes in order, devices in row-major order over them.
+// A device mesh: named axes, the major axis first. Devices are numbered in
+// row-major order over the axes.
 #ifndef SHARDC_SHARDC_MESH_H_
 #define SHARDC_SHARDC_MESH_H_
 
@@ -31,8 +32,8 @@ class Mesh {
 };
 
 // Reads a mesh file (shardc-mesh(5)), or axes such as `dp:2,fsdp:-1,tp:4`. One
-// size may be -1: it becomes `devices` divided by the others. Errors: the file
-// cannot be read, or sizes and devices disagree.
+// size may be -1: it becomes `devices` divided by the product of the others.
+// Errors: the file cannot be read, or sizes and devices disagree.
 std::optional<Mesh> ReadMesh(const std::string& file_or_axes,
                              Findings& findings,
                              std::optional<int64_t> devices = std::nullopt);

@@ -1,5 +1,5 @@
-// Wraps the result of Compile and copies only what is requested. A parameter's
-// placement is looked up in its layout, which many parameters share.
+// Wraps the result of the compiler and copies only what is requested. A
+// parameter has the index of its layout, which many parameters share.
 //
 //   placement(7, kDecode): params[7].layout -> layouts[2] -> its decode entry
 #include "shardc/inside.h"

@@ -25,25 +25,27 @@ enum class IfIllegal {
   kDrop,    // leave the dimension unsharded
   kShrink,  // keep the longest legal prefix of the dimension's axes
 };
-// Whether to follow a reference system exactly where it differs from shardc.
+// The reference system whose behaviour is followed exactly, where it differs
+// from shardc's.
 enum class Compat { kNone, kEformer, kFjformer };
 
-// Each option, if given, overrides that of the rules.
+// Options of Compile. An option that is given overrides the rules' own.
 struct PlanOptions {
   std::vector<Mode> modes = {};  // empty: all
   std::optional<IfIllegal> illegal = std::nullopt;
-  // In elements; smaller parameters are not sharded.
+  // Parameters with fewer elements are not sharded.
   std::optional<int64_t> min_size = std::nullopt;
   std::optional<Compat> compat = std::nullopt;
   int threads = 1;  // never changes the result
 };
 
-// One parameter in one mode.
+// The sharding of one parameter in one mode.
 struct Placement {
   Spec spec;
-  // Per device; nullopt if the shape is unknown or the spec illegal.
+  // The shape of one device's shard; nullopt if the shape is unknown or the
+  // spec illegal.
   std::optional<Shape> shard_shape;
-  // nullopt also if the dtype is unknown
+  // The bytes of one device's shard; nullopt also if the dtype is unknown.
   std::optional<int64_t> bytes_per_device;
   bool illegal = false;    // the spec is kept though it is illegal
   bool corrected = false;  // the policy changed the rule's spec
@@ -65,8 +67,8 @@ class Plan {
   // Parameters are in the order of the manifest.
   size_t size() const;
   std::string_view name(size_t param) const;  // 0 <= param < size()
-  // The index of the rule that won it; nullopt for a scalar or an unmatched
-  // one.
+  // Returns the index of the first rule that matches a parameter; nullopt for a
+  // scalar, or if no rule matches.
   std::optional<size_t> rule(size_t param) const;
   // Returns nullopt for a mode that was not compiled.
   std::optional<Placement> placement(size_t param, Mode mode) const;
@@ -86,8 +88,9 @@ class Plan {
   std::shared_ptr<const Inside> inside_;
 };
 
-// Errors: an invalid pattern, an unknown name in a spec, circular definitions.
-// Unmatched parameters and illegal specs are part of the plan, not errors.
+// Compiles a plan. Errors: an invalid pattern, an unknown name in a spec,
+// circular definitions. Unmatched parameters and illegal specs are no errors;
+// the plan lists them.
 std::optional<Plan> Compile(const Mesh& mesh, const Rules& rules,
                             const Manifest& manifest,
                             const PlanOptions& options, Findings& findings);

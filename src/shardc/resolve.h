@@ -1,5 +1,5 @@
-// Resolves semantic axes to mesh axes, for activations and other unnamed
-// tensors.
+// Resolves logical axes to mesh axes, for activations and other tensors that no
+// rule matches by name.
 #ifndef SHARDC_SHARDC_RESOLVE_H_
 #define SHARDC_SHARDC_RESOLVE_H_
 
@@ -14,16 +14,18 @@
 
 namespace shardc::SHARDC_V1 {
 
-// `axes` has the form of a rule's `spec:`: `[BATCH, [FSDP, SP], _]`, or the
-// name of a bundle such as `ColumnWise`. Axis rules, registered names and
-// bundles are those of `rules`. The spec is not checked against a shape.
-// Errors: an unknown name.
+// Returns the spec of a list of logical axes in a mode. `axes` has the form of
+// a rule's `spec:`, such as `[BATCH, [FSDP, SP], _]`, or is the name of a
+// bundle such as `ColumnWise`. Axis rules, registered names and bundles are
+// those of `rules`. The spec is not checked against a shape. Error: an unknown
+// name.
 std::optional<Spec> Resolve(const std::string& axes, Mode mode,
                             const Mesh& mesh, const Rules& rules,
                             Findings& findings);
 
-// The spec of one attention tensor: "query", "key", "value", "bias", "mask",
-// "output" and others, for layout [batch, length, heads, dim].
+// The spec of one tensor of attention in the layout [batch, length, heads,
+// dim]. `tensor` is "query", "key", "value", "bias", "mask", "output" or
+// another one.
 struct AttentionSpec {
   std::string tensor;
   Spec spec;

@@ -1,5 +1,5 @@
-// Partition rules: patterns of parameter names with the specs of the parameters
-// they match first.
+// Partition rules. A rule has a pattern and a spec, and applies to the
+// parameters whose names it is the first to match.
 #ifndef SHARDC_SHARDC_RULES_H_
 #define SHARDC_SHARDC_RULES_H_
 
@@ -29,10 +29,10 @@ class Rules {
 
 // Reads rules files (shardc-rules(5)), packs (`builtin:llama`) and the files
 // that they extend, in the order of precedence: the first rule that matches a
-// parameter wins. `auto` is the pack that matches the manifest's names; a pack
-// without /hf or /flax uses the naming of the manifest's separator. Errors: a
-// file cannot be read, an unknown pack, an invalid pattern, a name that is
-// defined twice.
+// parameter wins. `auto` means the pack that matches the manifest's names. For
+// a pack named without /hf or /flax, the manifest's separator decides which of
+// the two is read. Errors: a file cannot be read, an unknown pack, an invalid
+// pattern, a name that is defined twice.
 std::optional<Rules> ReadRules(const std::vector<std::string>& files,
                                Findings& findings,
                                const Manifest* manifest = nullptr);

@@ -1,5 +1,6 @@
-// Includes all of the public library: read a mesh, rules and a manifest,
-// compile them to a plan, check it, and verify the attention that it implies.
+// Includes all headers of the public library: read a mesh, rules and a
+// manifest, compile them to a plan, check the plan, and verify the attention
+// that the mesh implies.
 #ifndef SHARDC_SHARDC_SHARDC_H_
 #define SHARDC_SHARDC_SHARDC_H_
 

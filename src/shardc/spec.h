@@ -11,17 +11,19 @@
 
 namespace shardc::SHARDC_V1 {
 
-// Sizes in elements, major dimension first; empty for a scalar.
+// The size of each dimension, major dimension first; empty for a scalar.
 using Shape = std::vector<int64_t>;
-// The axes of one dimension, most significant first; empty: unsharded.
+// The axes that shard one dimension, most significant first; empty if the
+// dimension is unsharded.
 using AxisGroup = std::vector<std::string>;
-// May be shorter than a tensor's rank: the remaining dimensions are unsharded.
+// The axes of each dimension. A spec may be shorter than the tensor's rank; the
+// remaining dimensions are unsharded.
 using Spec = std::vector<AxisGroup>;
 
-// The kind of program that runs; rules may give each mode other specs.
+// The phase in which the model runs. Rules may have other specs for each mode.
 enum class Mode { kTrain, kPrefill, kDecode, kInsert };
 
-// In the form of a plan's JSON: `[["fsdp", "sp"], "tp", null]`.
+// Returns a spec as in a plan's JSON: `[["fsdp", "sp"], "tp", null]`.
 std::string SpecText(const Spec& spec);
 
 }  // namespace shardc::SHARDC_V1

@@ -1,6 +1,6 @@
-// The room target finds and reads the files; this file converts its result to
-// public objects. The target's weight-decay exclusions are stored in its rules,
-// because they override the rules' own.
+// The room target finds and reads the files of a target. This file converts its
+// result to public objects. The target's weight-decay exclusions are stored in
+// its rules, because they override the rules' own.
 //
 //   {.project = "shardc.yaml", .target = "v5e-64"}  ->  mesh v5e-64.yaml, the
 //   pack builtin:llama/hf, the manifest, modes [train, decode], batch 16

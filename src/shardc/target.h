@@ -17,8 +17,9 @@
 
 namespace shardc::SHARDC_V1 {
 
-// Members that are given override the target's. A project is searched for, here
-// and upwards, only if neither `project`, `target` nor any input is given.
+// Which target to open. Members that are given override the target's. If
+// `project` is not given, a project file is searched for in the working
+// directory and its parents, but only if `target` or no input is given.
 struct TargetRequest {
   std::string project = {};             // path of the project file
   std::string target = {};              // may be empty if there is only one
@@ -27,11 +28,12 @@ struct TargetRequest {
   std::string manifest = {};
   std::string model = {};  // path of the model's config.json
   std::optional<int64_t> devices = std::nullopt;  // needed if an axis is -1
-  // Let the project file name files outside its repository.
+  // Whether the project file may name files outside its repository.
   bool allow_outside = false;
 };
 
-// The arguments for Compile(mesh, rules, manifest, plan) and Check(..., check).
+// The opened target: the arguments for Compile(mesh, rules, manifest, plan) and
+// Check(..., check).
 struct Target {
   std::string name;  // empty outside a project
   Mesh mesh;
@@ -42,16 +44,18 @@ struct Target {
   std::string plan_file;  // the committed plan; empty: none
 };
 
-// The targets of a project file, in its order.
+// Returns the names of the targets in a project file, in its order.
 std::optional<std::vector<std::string>> TargetNames(const std::string& project,
                                                     Findings& findings);
 
-// Errors: an unknown target, an input that is missing or cannot be read. All
-// files are read before it returns, so that all errors are reported.
+// Opens a target. Errors: an unknown target, or an input that is missing or
+// cannot be read. All files are read before the function returns, so all errors
+// are reported.
 std::optional<Target> OpenTarget(const TargetRequest& request,
                                  Findings& findings);
 
-// `builtin:llama/hf` and others: the packs that `rules` takes besides files.
+// Returns the names of the packs that `rules` may have besides files, such as
+// `builtin:llama/hf`.
 std::vector<std::string> PackNames();
 
 }  // namespace shardc::SHARDC_V1

@@ -1,5 +1,5 @@
-// Names and sizes are checked before a case is made. The request is then that
-// of `shardc verify` with the same flags, and the report is the same.
+// Checks names and sizes, and then runs what `shardc verify` runs with the same
+// flags. The report is the same.
 //
 //   operations {"sdpa"}, layouts {}: sdpa in bthd, bhtd and thd
 #include "shardc/inside.h"
@@ -25,8 +25,8 @@ namespace {
 constexpr std::array<std::string_view, 3> kDtypes = {"float32", "bfloat16",
                                                      "float16"};
 
-// Returns `names`, or all known names if there are none; adds a finding for
-// each unknown name.
+// Returns `names`, or all known names if there are none; returns nullopt after
+// a finding for the first unknown name.
 template <class Known>
 std::optional<std::vector<std::string>> Chosen(
     std::string_view what, const std::vector<std::string>& names,
@@ -52,7 +52,8 @@ std::vector<std::string> OperationNames() {
   return names;
 }
 
-// Also rejects sizes of 0, which would be divisors.
+// Converts the sizes; adds a finding for a size below 1, which could be a
+// divisor.
 std::optional<verify::Sizes> SizesOf(const AttentionSizes& sizes,
                                      shardc::Findings& findings) {
   verify::Sizes out;

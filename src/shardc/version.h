@@ -1,5 +1,5 @@
 // Room: shardc. The public library; only its headers are installed. Its sources
-// include every room but cli, its headers only one another.
+// may include every room but cli; its headers include only each other.
 // Includes: source, model, parse, importers, resolve, plan, lint, target,
 // exec/operations, verify/cases, verify, emit, emit/findings, emit/verify.
 //
@@ -8,8 +8,8 @@
 //   version gets another namespace, so that a program can link both.
 // - Objects are immutable values with shared contents: a copy is cheap, and
 //   several threads may read one. No global state is changed.
-// - Sizes are in elements, bytes or devices, as named, in 64 bits; a
-//   shape is major dimension first.
+// - Sizes are 64-bit numbers of elements, bytes or devices, as their names say.
+//   A shape has its major dimension first.
 // - An error in an input is a Finding with its place, and the function returns
 //   nullopt. The only exception thrown is std::bad_alloc.
 #ifndef SHARDC_SHARDC_VERSION_H_
@@ -19,16 +19,16 @@
 
 #define SHARDC_VERSION "0.1.0"
 
-// The library's own sources use other names in namespace shardc; they define
-// SHARDC_V1 as v1, so that v1 is a separate namespace for them.
+// The library's own sources have other names in namespace shardc. They define
+// SHARDC_V1 as v1, so that v1 is not an inline namespace for them.
 #ifndef SHARDC_V1
 #define SHARDC_V1 inline v1
 #endif
 
 namespace shardc::SHARDC_V1 {
 
-// The version of the linked library: "0.1.0". It equals SHARDC_VERSION if the
-// headers are of the same version.
+// Returns the version of the linked library, such as "0.1.0". It equals
+// SHARDC_VERSION if the headers are those of this library.
 std::string_view Version();
 
 }  // namespace shardc::SHARDC_V1

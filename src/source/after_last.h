@@ -6,7 +6,7 @@
 
 namespace shardc {
 
-// Returns what follows the last `c` in `text`, or all of `text` if it has no
+// Returns the part of `text` after the last `c`, or all of `text` if it has no
 // `c`.
 inline std::string_view AfterLast(std::string_view text, char c) {
   const size_t at = text.rfind(c);

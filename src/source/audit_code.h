@@ -1,4 +1,5 @@
-// The codes of family 6: what `shardc audit` finds in compiled programs.
+// The codes of family 6 (SHD6xx): findings of `shardc audit` in compiled
+// programs.
 #ifndef SHARDC_SOURCE_AUDIT_CODE_H_
 #define SHARDC_SOURCE_AUDIT_CODE_H_
 

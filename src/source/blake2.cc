@@ -1,7 +1,8 @@
-// RFC 7693: a state of 8 words is mixed with blocks of 16 words. BLAKE2b has
-// words of 64 bits and 12 rounds, BLAKE2s words of 32 bits and 10 rounds; the
-// rotations and the initial values differ too. The last block is filled with
-// zeros, also where there is no input at all, and mixed with a mark.
+// Computes BLAKE2 digests (RFC 7693). A state of 8 words is mixed with blocks
+// of 16 words. BLAKE2b has words of 64 bits and 12 rounds, BLAKE2s words of 32
+// bits and 10 rounds; the rotations and the initial values differ too. The last
+// block is filled with zeros (it is all zeros for an empty input) and mixed
+// with a flag.
 #include "source/blake2.h"
 
 #include <algorithm>
@@ -17,8 +18,8 @@
 namespace shardc {
 namespace {
 
-// In which order round `r` takes the words of a block; the rounds 10 and 11 of
-// BLAKE2b take the orders of 0 and 1.
+// The order in which round `r` takes the words of a block. Rounds 10 and 11 of
+// BLAKE2b have the orders of rounds 0 and 1.
 constexpr std::array<std::array<uint8_t, 16>, 10> kOrders = {{
     {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15},
     {14, 10, 4, 8, 9, 15, 13, 6, 1, 12, 0, 2, 11, 7, 5, 3},
@@ -53,7 +54,8 @@ struct Narrow {
       0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
 };
 
-// Mixes a block into the state. `count`: the bytes of input up to its end.
+// Mixes a block into the state. `count` is the number of bytes of input up to
+// the end of the block.
 template <class Kind>
 void DigestBlock(std::array<typename Kind::Word, 8>& state,
                  std::string_view block, uint64_t count, bool last) {
@@ -93,7 +95,7 @@ std::string Digest(std::string_view bytes) {
   using Word = typename Kind::Word;
   constexpr size_t kBlock = 16 * sizeof(Word);
   std::array<Word, 8> state = Kind::kInitial;
-  // The parameters: no key, one leaf, and the digest's length.
+  // Mix in the parameters: no key, sequential mode, and the digest's length.
   state[0] ^= Word{0x01010000} ^ Word { 8 * sizeof(Word) };
   uint64_t count = 0;
   while (bytes.size() > kBlock) {

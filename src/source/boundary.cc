@@ -1,5 +1,6 @@
-// Follows paths as the kernel does, one component after the other, so that `..`
-// after a link leaves the folder that the link leads to. A path whose last
+// Checks whether a path is inside a folder. Symbolic links are followed as the
+// kernel does it, one component after the other, so that `..` after a link is
+// the parent of the folder to which the link leads. A path whose last
 // components do not exist is followed as far as it exists, because a command
 // may create the file later:
 //
@@ -20,7 +21,8 @@ namespace fs = std::filesystem;
 
 constexpr int kLinkLimit = 40;  // of one path, as in Linux
 
-// Returns the path without links, or an empty path if it has too many of them.
+// Returns the path without links, or an empty path after an error, such as too
+// many links.
 fs::path Followed(const fs::path& path) {
   std::error_code error;
   const fs::path full = fs::absolute(path.empty() ? "." : path, error);
@@ -69,14 +71,15 @@ fs::path GitRoot(fs::path folder) {
 Boundary Boundary::Of(const std::string& project_file) {
   std::error_code error;
   const fs::path folder = fs::absolute(project_file, error).parent_path();
-  // First as written: a folder of the repository that is a link to another
-  // place does not move the boundary there.
+  // Search upwards along the path as written first. If the folder is a link
+  // that leads out of the repository, the boundary is still the repository.
   fs::path root = GitRoot(folder.lexically_normal());
   if (root.empty()) root = GitRoot(Followed(folder));
   if (root.empty()) root = folder;
   Boundary out;
   out.root_ = Followed(root).string();
-  // A root that cannot be followed holds nothing but itself.
+  // If the root cannot be followed, use it as written. No path is then inside
+  // of it, rather than all.
   if (out.root_.empty()) out.root_ = root.string();
   return out;
 }
@@ -85,7 +88,7 @@ std::string RepositoryRoot(const std::string& folder) {
   std::error_code error;
   const fs::path full =
       fs::absolute(folder.empty() ? "." : folder, error).lexically_normal();
-  // A slash at the end leaves an empty last component.
+  // A path that ends with a slash has an empty last component.
   return GitRoot(full.has_filename() ? full : full.parent_path()).string();
 }
 

@@ -59,7 +59,8 @@ std::string_view TakeDigits(std::string_view& text) {
   return digits;
 }
 
-// Returns nullopt if there are no digits or the value overflows.
+// Returns the value of decimal digits; nullopt if there are no digits or the
+// value overflows.
 std::optional<int64_t> ValueOf(std::string_view digits) {
   int64_t value = 0;
   const auto [end, error] =

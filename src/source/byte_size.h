@@ -10,16 +10,16 @@
 namespace shardc {
 
 // Parses a size such as `80GiB`, `80G`, `1.5 GB`, `512B` or `1048576`: a
-// decimal number with at most six decimal places, at most one space, and a
-// unit. Units are powers of 1024 (`G`, `Gi`, `GiB`), powers of 1000 (`GB`), or
-// `B`. A number without a unit counts bytes and must be at least 1 MiB: a
-// smaller one is more likely a forgotten unit. Fractions of a byte are rounded
-// down. Returns nullopt for any other text, for sizes below one byte, and for
-// sizes that int64_t cannot hold.
+// decimal number with at most six decimal places (none for bytes), spaces or
+// none, and a unit. Units are powers of 1024 (`G`, `Gi`, `GiB`), powers of 1000
+// (`GB`), or `B`. A number without a unit counts bytes and must be at least 1
+// MiB: a smaller one is more likely a forgotten unit. Fractions of a byte are
+// rounded down. Returns nullopt for any other text, for sizes below one byte,
+// and for sizes that int64_t cannot hold.
 std::optional<int64_t> ParseByteSize(std::string_view text);
 
-// Returns the message for `seen`, found where the value of `what` should be a
-// size in bytes. The message ends in what to write instead.
+// Returns the message for the text `seen`, which is not a size in bytes, as the
+// value of `what`. The message also states what to write instead.
 std::string NotByteSize(std::string_view what, std::string_view seen);
 inline constexpr std::string_view kByteSizeHelp =
     "write a number and a unit, such as `80GiB`";

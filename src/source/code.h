@@ -1,6 +1,7 @@
-// The codes of diagnostics: `SHD` and three digits, grouped in families by the
-// first digit. A number is never reused. The codes of family 0 (reading) are
-// listed here; each lint defines its code in its own file.
+// The codes of diagnostics: `SHD` and three digits, the first of which is the
+// family. A number is never reused. The codes of family 0 (errors of reading
+// input) are listed here. Each lint defines its code in its own file, and the
+// other families have headers like this one.
 #ifndef SHARDC_SOURCE_CODE_H_
 #define SHARDC_SOURCE_CODE_H_
 

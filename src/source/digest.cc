@@ -1,10 +1,11 @@
-// Digests by the names that every Python's hashlib has. OpenSSL's functions
-// that find a digest by its name would link all of its algorithms into the
-// program, and the tables of these are two thirds of what the loader relocates
-// at each start. MD5, SHA-1 and SHA-2 are therefore called by functions of
-// their own, which OpenSSL marks as deprecated; it has none for SHA-3 and
-// BLAKE2, which are in this room. Example: `abc` by sha256 ->
-// ba7816bf8f01cfea...
+// Computes digests by the names that Python's hashlib always has, except for
+// the SHAKE functions. OpenSSL's functions that find a digest by its name would
+// link all of its algorithms into the program, whose tables would be two thirds
+// of the data that the loader relocates at each start. MD5, SHA-1 and SHA-2 are
+// therefore computed by OpenSSL's separate functions for each, which it marks
+// as deprecated. It has none for SHA-3 and BLAKE2, so these are in sha3.cc and
+// blake2.cc.
+// Example: `abc` by sha256 -> ba7816bf8f01cfea...
 #define OPENSSL_SUPPRESS_DEPRECATED
 
 #include "source/digest.h"
@@ -20,7 +21,7 @@
 namespace shardc {
 namespace {
 
-// Runs three of OpenSSL's functions with the context that they share.
+// Computes a digest by three functions of OpenSSL: start, update and finish.
 template <size_t kLength, class Context>
 std::string DigestBy(int (*start)(Context*),
                      int (*update)(Context*, const void*, size_t),
@@ -74,8 +75,8 @@ constexpr auto kAlgorithms = std::to_array<Algorithm>({
     {"blake2s", Blake2s},
 });
 
-// Python's hashlib also takes a name in capitals and with a dash, as OpenSSL
-// writes it.
+// Returns the name in lower case and without dashes and underscores: like
+// hashlib, HexDigest accepts OpenSSL's spelling, `SHA-256`.
 std::string Normal(std::string_view name) {
   std::string out;
   for (const char c : name) {

@@ -15,8 +15,8 @@ namespace shardc {
 std::optional<std::vector<std::string>> NamesIn(const std::string& directory,
                                                 std::error_code& error);
 
-// Returns the path of a name in a directory: `ckpt/a` of `ckpt` or `ckpt/`, and
-// the name itself if the directory is empty.
+// Returns the path of a name in a directory: `ckpt/a` for `a` in `ckpt` or
+// `ckpt/`. If the text `directory` is empty, it is the name itself.
 std::string PathIn(std::string_view directory, std::string_view name);
 
 }  // namespace shardc

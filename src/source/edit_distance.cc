@@ -1,5 +1,6 @@
-// The table of distances between the beginnings of both words is filled row by
-// row; a swap of neighbours needs the row before the last.
+// Computes the edit distance of two words. The table of distances between all
+// prefixes of both is filled row by row. For swaps of neighbouring letters the
+// last two rows are kept.
 //
 //   atn -> attn: 1     kernle -> kernel: 1     mlp -> moe: 2
 #include "source/edit_distance.h"

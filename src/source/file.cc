@@ -1,6 +1,6 @@
-// Opens files with O_NONBLOCK and checks the type of the open descriptor, so
-// that a FIFO without a writer cannot hang the program and a device such as
-// /dev/zero cannot fill the memory.
+// Reads a file or standard input completely, up to a limit, and inflates gzip.
+// Files are opened by InputFile, so that a FIFO without a writer cannot hang
+// the program and a device such as /dev/zero cannot fill the memory.
 #include "source/file.h"
 
 #include <errno.h>
@@ -53,7 +53,7 @@ Outcome ReadAll(int fd, int64_t expected, int64_t limit, RawText& out,
 Outcome InflateInto(std::string_view gzip, int64_t limit, std::string& out,
                     std::string* why) {
   z_stream stream = {};
-  // 16: accept gzip only, and verify its checksum.
+  // With 16, zlib accepts gzip only, and verifies its checksum.
   if (::inflateInit2(&stream, 16 + MAX_WBITS) != Z_OK) throw std::bad_alloc();
   const auto finish = [&](Outcome outcome, std::string text) {
     ::inflateEnd(&stream);
@@ -111,7 +111,8 @@ Outcome InflateInto(std::string_view gzip, int64_t limit, std::string& out,
   }
 }
 
-// macOS names the times of a file otherwise than POSIX does.
+// Returns the time of the last modification. On macOS the members of `stat`
+// have other names than in POSIX.
 template <class Status>
 timespec Modified(const Status& status) {
   if constexpr (requires { status.st_mtim; }) {

@@ -1,7 +1,9 @@
-// A reader of `path` sees either the old bytes or the complete new ones: the
-// new file is synced to disk first, then rename() replaces the name in one
-// step. An error while writing is stored and reported by Commit, since the code
-// that writes pieces has no Findings.
+// Writes files such that a reader of `path` sees either the old bytes or the
+// complete new ones: the new file is synced to disk first, then rename()
+// replaces the name in one step. Only standard output and files that are not
+// regular, such as pipes, are written in place. An error while writing is
+// stored and reported by Commit, since the code that writes to a sink has no
+// Findings.
 #include "source/file_sink.h"
 
 #include <errno.h>
@@ -115,8 +117,9 @@ void FileSink::OpenNew(unsigned mode) {
   if (mode != 0 && ::fchmod(fd_, mode) != 0) Fail(errno);
 }
 
-// Opens an unnamed file, which disappears with the process. Fails on file
-// systems without O_TMPFILE, or without /proc, through which Publish names it.
+// Opens an unnamed file, which disappears with the process. Returns false if
+// the file system lacks O_TMPFILE, or if there is no /proc, by which Publish
+// gives the file its name.
 bool FileSink::OpenNameless() {
 #ifdef O_TMPFILE  // only Linux has it
   fd_ = Open(DirectoryOf(target_), O_RDWR | O_TMPFILE, 0666);
@@ -176,10 +179,11 @@ void FileSink::Amend(int64_t offset, std::string_view bytes) {
   if (error_ == 0 && !WriteAt(fd_, bytes, offset)) Fail(errno);
 }
 
-// linkat() names an unnamed file only if no file has that name, so an existing
-// target is replaced by linking to the name `next` and renaming that. Every
-// file ever called `next` is complete, so concurrent writers may replace each
-// other's, and the next run removes one that a killed run left.
+// Gives the unnamed file its name. linkat() fails if the name exists, so an
+// existing target is replaced in two steps: the file is linked to the name
+// `next`, and that is renamed. A file with the name `next` is always complete,
+// so concurrent writers may replace each other's. If a run is killed between
+// the steps, the next run removes the file.
 int FileSink::Name() {
   const std::string from = NameOf(fd_);
   const auto link = [&](const std::string& to) {
@@ -203,7 +207,8 @@ int FileSink::Name() {
   return CopyToTemporary();
 }
 
-// Some systems allow unnamed files but not naming them.
+// Copies the unnamed file to a temporary file with a name, for systems that
+// have unnamed files but cannot give them a name.
 int FileSink::CopyToTemporary() {
   const int nameless = std::exchange(fd_, -1);
   int error = OpenTemporary();

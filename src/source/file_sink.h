@@ -18,20 +18,20 @@ namespace shardc {
 // Writes a file as its bytes are produced. The bytes go to an unnamed file in
 // the directory of `path` (or to a temporary file if the system has no unnamed
 // files), which Commit syncs and renames to `path`. Until Commit the old file
-// is untouched, and without Commit nothing remains, even if the process is
-// killed. If `path` is a symbolic link, the file it points to is replaced and
-// keeps its permissions; in a folder that the command owns, the link itself is
-// replaced. Anything but a regular file (a terminal, a pipe) is written in
-// place. "-" is standard output.
+// is untouched, and without Commit nothing remains, with an unnamed file even
+// if the process is killed. If `path` is a symbolic link, the file it points to
+// is replaced and keeps its permissions; in a folder that the command owns, the
+// link itself is replaced. Anything but a regular file (a terminal, a pipe) is
+// written in place. "-" is standard output.
 class FileSink final : public Sink {
  public:
   enum class Links { kFollow, kReplace };
   explicit FileSink(std::string path, Links links = Links::kFollow);
   ~FileSink() override;
 
-  // For formats whose head is known only after the rest: Leave keeps `size`
-  // bytes free and returns their offset, and Amend fills them later. Not
-  // available for files written in place.
+  // For formats whose header is known only after the data: Leave reserves
+  // `size` bytes and returns their offset, and Amend fills them later. Not
+  // available for files that are written in place.
   bool amendable() const { return !in_place_; }
   int64_t Leave(size_t size);
   void Amend(int64_t offset, std::string_view bytes);

@@ -88,8 +88,8 @@ size_t SkipContainer(std::string_view text, size_t at) {
   return at;
 }
 
-// Returns whether the number fits T. Reals that underflow count as zero; those
-// that overflow are refused.
+// Returns the value of a number, whose range the parser has checked. A real
+// that underflows is 0.
 template <class T>
 T NumberOf(std::string_view text) {
   T value{};
@@ -97,8 +97,9 @@ T NumberOf(std::string_view text) {
   return value;
 }
 
-// Returns an upper bound of the number of values: each follows the start or one
-// of these characters. Memory that is reserved and not used is never touched.
+// Returns an upper bound on the number of values, for reserving memory: each
+// value is at the start or after one of the characters below. Reserved memory
+// that is not used costs nothing.
 size_t MostValues(std::string_view text) {
   size_t count = 1;
   for (const char c : text) {
@@ -278,8 +279,9 @@ class JsonReader : public nlohmann::json_sax<Json> {
     return true;
   }
 
-  // Sorts by (hash, text) instead of using a hash table, so that colliding
-  // names cannot make it slow.
+  // Reports duplicate keys of an object. The keys are sorted by (hash, text)
+  // instead of inserted into a hash table, so that an input with colliding keys
+  // cannot make the check slow.
   void CheckKeys(uint32_t object) {
     const auto& nodes = document_.nodes_;
     keys_.clear();
@@ -296,7 +298,8 @@ class JsonReader : public nlohmann::json_sax<Json> {
       return order != 0 ? order < 0 : a.second < b.second;
     };
     std::sort(keys_.begin(), keys_.end(), less);
-    std::vector<std::pair<uint32_t, uint32_t>> twice;  // second, first
+    // Pairs of equal keys: the later node, then the earlier one.
+    std::vector<std::pair<uint32_t, uint32_t>> twice;
     for (size_t i = 1; i < keys_.size(); ++i) {
       const auto [hash, node] = keys_[i];
       const auto [last_hash, last] = keys_[i - 1];

@@ -29,8 +29,9 @@ enum class JsonKind : uint8_t {
   kArray,
   kObject
 };
-// kInteger: fits int64_t. kUnsigned: above that, fits uint64_t. kReal: all
-// others, that is a fraction, an exponent, "-0", or more than 64 bits.
+// Numbers are kInteger if they fit int64_t, kUnsigned if they are larger and
+// fit uint64_t, and kReal otherwise: with a fraction or an exponent, "-0", or
+// with more than 64 bits.
 
 class JsonDocument;
 
@@ -53,12 +54,12 @@ class JsonValue {
   size_t size() const;  // number of members or elements
   Place place() const;  // of the value's complete text
 
-  // `for (JsonValue v : array.items())`. The items of an object are key, value,
-  // key, value ...; use members() for objects.
+  // For loops over arrays: `for (JsonValue v : array.items())`. The items of an
+  // object are its keys and values in turn; use members() for objects.
   class Iterator;
   class ItemRange;
   ItemRange items() const;
-  // `for (JsonMember m : object.members())`
+  // For loops over objects: `for (JsonMember m : object.members())`.
   class MemberIterator;
   class MemberRange;
   MemberRange members() const;
@@ -141,10 +142,10 @@ struct JsonLimits {
   bool scan = true;
 };
 
-// Findings: encoding, json-syntax (with the position; also for an empty text),
-// json-depth, duplicate-key, number (a real too large for a double), limit, and
-// schema for a null root unless allowed. `place()` of a value covers its text,
-// so that messages can quote a number as written.
+// A parsed text. Findings of parsing: encoding, json-syntax (with the position;
+// also for an empty text), json-depth, duplicate-key, number (a real too large
+// for a double), limit, and schema for a null root unless allowed. `place()` of
+// a value covers its text, so that messages can quote a number as written.
 class JsonDocument {
  public:
   // Parses `source->text()` from `begin` to `end`, by default all of it.

@@ -1,5 +1,5 @@
-// Sorts an object's members by name and writes them with uniform spacing;
-// numbers keep their text:
+// Renders a JSON value as a text for comparisons: members are sorted by name
+// and spacing is uniform. Numbers keep their text:
 //
 //   {"b":1, "a":[ 2 ]}  ->  {"a": [2], "b": 1}
 #include "source/json_members.h"

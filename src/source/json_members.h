@@ -14,7 +14,7 @@
 namespace shardc {
 
 // Returns the value's text with uniform spacing and sorted members: two values
-// are equal if and only if their texts are.
+// are equal if and only if their texts are, with numbers as written.
 std::string NormalText(const JsonValue& value);
 
 using JsonMembers = std::unordered_map<std::string_view, JsonValue>;

@@ -1,6 +1,6 @@
-// Scans the text once. A node is added where its value begins; when a container
-// ends, its node gets the number of children and the index after its last
-// descendant:
+// Scans a JSON text once and builds the nodes of its values. A node is added at
+// the beginning of its value. At the end of a container, its node gets the
+// number of children and the index after its last descendant (`next`):
 //
 //   [8, {"a": "x"}]   array of 2, next 5; 8; object of 1, next 5; "a"; "x"
 #include "source/json_scanner.h"
@@ -18,7 +18,7 @@ namespace {
 
 bool IsSpace(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 
-// Up to this many keys are compared pairwise.
+// The keys of an object are compared pairwise if there are at most this many.
 constexpr size_t kFewKeys = 8;
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
@@ -147,11 +147,12 @@ bool JsonScanner::Number() {
   const std::string_view text = text_.substr(begin, at_ - begin);
   const JsonKind kind = integer ? KindOf(text) : JsonKind::kReal;
   document_.nodes_.back().kind = kind;
-  // Out of range: JsonReader decides whether it overflows or rounds to zero.
+  // Reject reals that from_chars cannot represent: JsonReader decides whether
+  // such a number overflows or rounds to zero.
   return kind != JsonKind::kReal || Fits<double>(text);
 }
 
-// The opening quote is already taken.
+// Scans a string, whose opening quote is already taken.
 bool JsonScanner::String() {
   --at_;
   Push(JsonKind::kString);

@@ -18,7 +18,7 @@
 namespace shardc {
 namespace {
 
-// Writes `\uXXXX`.
+// Writes the escape of a code point: `\n` and the like, or `\uXXXX`.
 void PutEscape(Sink& out, uint32_t point) {
   static constexpr std::string_view kShort = "\"\\\b\f\n\r\t";
   static constexpr std::string_view kLetters = "\"\\bfnrt";

@@ -48,8 +48,8 @@ class JsonWriter {
  public:
   explicit JsonWriter(Sink& out, JsonStyle style = JsonStyle::kSpaced)
       : out_(out), style_(style) {}
-  // Returns a writer of members without the braces. What it writes can be
-  // passed to Members() any number of times.
+  // Returns a writer of members without the braces of the object. Its output
+  // can be passed to Members() any number of times.
   static JsonWriter OfMembers(Sink& out, JsonStyle style = JsonStyle::kSpaced);
 
   void BeginObject(JsonLayout layout = JsonLayout::kInline) {
@@ -62,7 +62,7 @@ class JsonWriter {
   void EndArray() { End(); }
 
   void Key(std::string_view key);
-  // `plain`: the key needs no escapes (source/plain_text.h).
+  // Writes a key. `plain`: it needs no escapes (source/plain_text.h).
   void Key(std::string_view key, bool plain);
 
   void Null();
@@ -72,7 +72,7 @@ class JsonWriter {
   // Writes the shortest digits that parse to the same double, or null for
   // infinities and NaN, which JSON lacks.
   void Real(double value);
-  // Invalid UTF-8 is replaced by U+FFFD.
+  // Writes a string. Invalid UTF-8 is replaced by U+FFFD.
   void String(std::string_view value);
 
   // Writes a value of any of the types above, or an array of numbers. An empty
@@ -86,8 +86,8 @@ class JsonWriter {
   }
   // Writes a member with the text, or null if the text is empty.
   void TextOrNull(std::string_view key, std::string_view text);
-  // Writes an array on one line, of the elements or of what `project` returns
-  // for each.
+  // Writes an array on one line. `project` maps each element to the value that
+  // is written.
   template <class Range, class Project = std::identity>
   void Array(const Range& values, Project project = {}) {
     BeginArray();
@@ -100,8 +100,8 @@ class JsonWriter {
   // Writes a value that was written in this style before, unchanged.
   void Written(std::string_view value);
 
-  // Starts a new line, indented by `indent` spaces, before the next member,
-  // element or end of container.
+  // Makes the next member, element or end of a container start on a new line,
+  // indented by `indent` spaces.
   void Break(int indent) { break_ = indent; }
 
   JsonStyle style() const { return style_; }
@@ -151,7 +151,7 @@ void JsonWriter::Value(const T& value) {
   }
 }
 
-// Returns what `write(JsonWriter&)` writes.
+// Returns the text that `write(JsonWriter&)` writes.
 template <class Write>
 std::string JsonText(const Write& write) {
   return TextOf([&](Sink& out) {

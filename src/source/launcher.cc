@@ -5,7 +5,7 @@
 namespace shardc {
 namespace {
 
-// Returns -1 if the text is not a number.
+// Returns the number in the text; -1 if the text is not a number.
 int64_t Number(std::string_view text) {
   int64_t value = 0;
   const auto [end, error] =

@@ -25,7 +25,8 @@ struct Seat {
   int64_t count = 0;  // 0: the variables describe no multi-process run
 };
 
-// Returns nullopt if one of the launcher's variables is not set.
+// Returns the place of this process among those that the launcher started;
+// nullopt if one of the launcher's variables is not set.
 std::optional<Seat> SeatBy(const Launcher& launcher, const Variable& variable);
 
 }  // namespace shardc

@@ -8,7 +8,7 @@
 
 namespace shardc {
 
-// Returns the number that all of `bytes`, at most 8, hold.
+// Returns the number that consists of all bytes in `bytes`, at most 8.
 constexpr uint64_t LittleEndian(std::string_view bytes) {
   uint64_t out = 0;
   for (size_t i = bytes.size(); i > 0; --i) {

@@ -1,4 +1,4 @@
-// A sink that compares what is written with an expected text.
+// A sink that compares the bytes that are written with an expected text.
 #ifndef SHARDC_SOURCE_MATCHING_SINK_H_
 #define SHARDC_SOURCE_MATCHING_SINK_H_
 
@@ -26,7 +26,7 @@ class MatchingSink final : public Sink {
     if (matches_) rest_.remove_prefix(bytes.size());
   }
 
-  std::string_view rest_;  // expected, not yet written
+  std::string_view rest_;  // the part of the expected text still to be written
   bool matches_ = true;
   std::array<char, 4096> buffer_;
 };

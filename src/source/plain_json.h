@@ -11,9 +11,10 @@
 
 namespace shardc {
 
-// Each function skips white space and reads what its name states; it returns
-// false if something else follows. Strings must be printable ASCII without `"`
-// and `\`, so that they can be views into the text.
+// A function that takes a token, such as a number, returns false if another
+// token follows. All but TakeHere and TakeKey skip white space first. Strings
+// must be printable ASCII without `"` and `\`, so that they can be views into
+// the text.
 class PlainJson {
  public:
   // Reads the text from the byte `at` on.
@@ -46,7 +47,8 @@ class PlainJson {
     at_ += word.size();
     return true;
   }
-  // `key` includes its closing quote. Takes the colon after it too.
+  // Takes the rest of a key after its opening quote, and the colon. `key`
+  // includes the closing quote: TakeKey("shape\"").
   bool TakeKey(std::string_view key) { return TakeHere(key) && Take(':'); }
   bool Next(char c) {
     SkipSpace();
@@ -62,7 +64,7 @@ class PlainJson {
     return true;
   }
 
-  // At most 18 digits, so that the value cannot overflow.
+  // Reads a number of at most 18 digits, so that the value cannot overflow.
   bool Number(int64_t& out) {
     SkipSpace();
     const size_t begin = at_;

@@ -1,6 +1,7 @@
-// Compares sixteen bytes at a time in a loop that compilers vectorise on every
-// architecture: for `wte/kernel"` the first byte that is not plain is the quote
-// at 10. A byte that is negative as signed char is not ASCII.
+// Finds the first byte that is not plain: in `wte/kernel"` the quote at offset
+// 10. Sixteen bytes are compared at a time, with vector types that compilers
+// support on every architecture. A byte that is negative as a signed char is
+// not ASCII.
 #include "source/plain_text.h"
 
 #include <array>
@@ -55,8 +56,8 @@ size_t EndOfPlain(std::string_view text, size_t at) {
       const size_t plain = PlainOf(text.data() + at);
       if (plain < kStep) return at + plain;
     }
-    // The last bytes are compared together with those before them, if those are
-    // plain too.
+    // Compare the remaining bytes as the end of the last kStep bytes of the
+    // text, whose first bytes are known to be plain.
     if (text.size() >= kStep && at < text.size()) {
       const size_t last = text.size() - kStep;
       const size_t plain = last + PlainOf(text.data() + last);

@@ -1,8 +1,9 @@
-// Makes paths relative to the repository. Paths are compared as text, so that a
-// link inside the repository keeps its own name; links are resolved only if the
-// path would otherwise be outside, since the root or the working directory may
-// be reached through a link. For a path of another machine, the file is used
-// that has the longest end of the path in common with it:
+// Makes paths relative to the repository. Paths are first compared as text, so
+// that a link inside the repository keeps its own name. If the path is outside,
+// it is compared again with links resolved, since the path of the root or of
+// the working directory may contain a link. A path of another machine is
+// replaced by the file of the repository whose path has the longest end in
+// common with it:
 //
 //   root /repo, in /repo/jobs: `../rules/a.yaml`  ->  `rules/a.yaml`
 //   with /repo/src/model.py: `/home/ci/src/model.py`  ->  `../src/model.py`
@@ -25,7 +26,7 @@ fs::path RealPath(const fs::path& path) {
   return error ? path.lexically_normal() : out;
 }
 
-// Returns an empty path if `path` is not below `root`.
+// Returns `path` relative to `root`; an empty path if it is not below `root`.
 std::string Below(const fs::path& path, const fs::path& root) {
   const fs::path relative = path.lexically_relative(root);
   if (relative.empty() || *relative.begin() == "..") return {};

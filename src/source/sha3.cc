@@ -1,12 +1,12 @@
-// FIPS 202: the input is added (exclusive or) to the first bytes of a state of
-// 5 x 5 words of 64 bits, a block at a time, and after each block the state is
-// permuted by 24 rounds. The block is what the state has beyond twice the
-// digest:
+// Computes SHA-3 digests (FIPS 202). The input is added (exclusive or) to the
+// first bytes of a state of 5 x 5 words of 64 bits, a block at a time, and
+// after each block the state is permuted by 24 rounds. The length of a block is
+// that of the state minus twice that of the digest:
 //
 //   SHA3-256: 200 - 2 * 32 = 136 bytes a block
 //
-// A last block ends in the bits 01 that mark SHA-3, a 1, zeros and a 1. The
-// digest is the first bytes of the last state.
+// The last block ends with a padding: the bits 01, which mark SHA-3, a 1, zeros
+// and a 1. The digest is the first bytes of the final state.
 #include "source/sha3.h"
 
 #include <array>
@@ -23,8 +23,8 @@ constexpr int kRounds = 24;
 // Word [x, y] is at x + 5 y; its bytes are in little-endian order.
 using State = std::array<uint64_t, 25>;
 
-// By how many bits the step rho rotates each word: triangular numbers along the
-// walk (x, y) -> (y, 2x + 3y) from (1, 0).
+// The numbers of bits by which the step rho rotates each word: triangular
+// numbers along the walk (x, y) -> (y, 2x + 3y) from (1, 0).
 constexpr std::array<int, 25> Rotations() {
   std::array<int, 25> out{};
   size_t x = 1, y = 0;
@@ -77,7 +77,7 @@ void Permute(State& a) {
   }
 }
 
-// Adds a byte to byte `i` of the state.
+// Adds a byte to byte `i` of the state by exclusive or.
 void AddByte(State& state, size_t i, unsigned char byte) {
   state[i / 8] ^= uint64_t{byte} << (8 * (i % 8));
 }

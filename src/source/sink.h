@@ -68,7 +68,7 @@ class StringSink final : public Sink {
   std::array<char, 512> buffer_;
 };
 
-// Returns what `write(Sink&)` writes.
+// Returns the text that `write(Sink&)` writes.
 template <class Write>
 std::string TextOf(const Write& write) {
   std::string out;

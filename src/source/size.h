@@ -11,8 +11,8 @@
 
 namespace shardc {
 
-// At least 0. A result that does not fit in 63 bits stays "too large" through
-// all further sums, products and quotients, also times 0.
+// A number of at least 0. A result that does not fit in 63 bits is "too large",
+// and so is every sum, product or quotient with it, even its product with 0.
 class Size {
  public:
   static constexpr int64_t kTooLarge = INT64_MAX;

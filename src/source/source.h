@@ -15,7 +15,7 @@
 
 namespace shardc {
 
-// What UTF-8 files may begin with.
+// The byte order mark, with which UTF-8 files may begin.
 inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 // Both count from 1; the column counts Unicode code points.
@@ -40,7 +40,7 @@ class RawText {
 
 class Source {
  public:
-  // `name` is what diagnostics print: a path as the user wrote it, `-`, or a
+  // `name` is printed in diagnostics: a path as the user wrote it, `-`, or a
   // flag such as `--mesh`.
   Source(std::string name, std::string text);
   // Takes the first `size` bytes of `text`.

@@ -9,12 +9,12 @@
 // Long runs are sorted digit by digit, skipping digits that are the same in all
 // texts; short runs by comparison.
 //
-// The names of a model's parameters come layer after layer, with the same names
-// in each. Where that is so, only the prefixes of the layers are sorted, and
-// the names of a layer have the order of those of a layer before:
+// The parameters of a model are often listed layer by layer, with the same
+// suffixes in each layer. Then only the prefixes of the layers and the suffixes
+// of one layer are sorted, and the other layers get the same order of suffixes:
 //
 //   layers.9.q, layers.9.k, layers.10.q, layers.10.k
-//     prefixes: `layers.10.`, `layers.9.`; of `q`, `k` the second comes first
+//     prefixes: `layers.10.`, `layers.9.`; suffixes: `k`, `q`
 #include "source/text_order.h"
 
 #include <algorithm>
@@ -101,7 +101,8 @@ class Sorter {
     }
   }
 
-  // Prefetch: the texts of a sorted run are scattered in memory.
+  // Prefetches the next texts, because the texts of a sorted run are scattered
+  // in memory.
   void FetchAhead(std::span<const Key> keys, size_t at, size_t depth) const {
     constexpr size_t kNear = 32;
     constexpr size_t kFar = 64;
@@ -118,7 +119,8 @@ class Sorter {
     std::sort(keys.begin(), keys.end(), Less);
   }
 
-  // Least significant digit first; each pass is stable.
+  // Sorts by the bytes of `head`, the least significant first. Each pass is
+  // stable.
   void SortByDigits(std::span<Key> keys) {
     std::array<std::array<uint32_t, 256>, kStep> counts{};
     for (const Key& key : keys) {
@@ -206,7 +208,8 @@ class GroupedOrder {
  public:
   explicit GroupedOrder(Texts texts) : texts_(texts) {}
 
-  // Returns nullopt if the texts do not form few groups.
+  // Returns the order of the texts; nullopt if they do not form a small number
+  // of groups.
   std::optional<TextOrder> Order() {
     if (!Divide()) return std::nullopt;
     std::vector<std::string_view> prefixes;
@@ -215,8 +218,8 @@ class GroupedOrder {
       prefixes.push_back(texts_[group.begin].substr(0, group.prefix));
     }
     const TextOrder by_prefix = Sorter(prefixes).Sort();
-    // Of all texts, the next one in order is the first that begins with a
-    // prefix.
+    // Give up if a prefix begins with another prefix. They would be neighbours
+    // in the sorted order of the prefixes.
     for (size_t i = 1; i < by_prefix.order.size(); ++i) {
       if (prefixes[by_prefix.order[i]].starts_with(
               prefixes[by_prefix.order[i - 1]])) {
@@ -277,8 +280,9 @@ class GroupedOrder {
     return true;
   }
 
-  // Returns the index in sorted_ of a group with the same suffixes, one of the
-  // last few, or sorts this one.
+  // Returns the index in sorted_ of a group with the same suffixes. Only the
+  // last few groups are compared; if none has them, this group is sorted and
+  // added.
   uint32_t SortedLike(const Group& group) {
     constexpr size_t kMostCompared = 4;
     for (size_t back = 1; back <= std::min(kMostCompared, sorted_.size());
@@ -305,7 +309,7 @@ class GroupedOrder {
   bool distinct_ = true;
 };
 
-// Mixes eight bytes at a time.
+// Returns a hash of the text, computed from eight bytes at a time.
 uint64_t HashOf(std::string_view text) {
   uint64_t hash = text.size();
   for (size_t depth = 0; depth < text.size(); depth += kStep) {
@@ -315,8 +319,9 @@ uint64_t HashOf(std::string_view text) {
   return hash;
 }
 
-// Open addressing: inserts each text at its hash or a few places after it.
-// Returns nullopt if that fails, as for texts chosen to collide.
+// Returns whether all texts are distinct, by a hash table with open addressing:
+// a text is inserted at its hash or a few places after it. Returns nullopt if
+// there is no free place, as for texts that are chosen to collide.
 std::optional<bool> DistinctByHash(Texts texts) {
   constexpr size_t kMostProbes = 64;
   constexpr uint32_t kFree = 0;

@@ -15,8 +15,8 @@ struct TextOrder {
   bool distinct = true;
 };
 
-// Time is linear in the bytes needed to distinguish the texts, for every choice
-// of texts.
+// Returns the sorted order. The time is linear in the number of bytes that
+// distinguish the texts, even for texts that are chosen to be slow.
 TextOrder OrderOf(Texts texts);
 // Returns whether no text occurs twice. Faster than OrderOf.
 bool AreDistinct(Texts texts);

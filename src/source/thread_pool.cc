@@ -65,8 +65,8 @@ ThreadPool::ThreadPool(int threads) : shared_(std::make_unique<Shared>()) {
       shared_->threads.emplace_back([this, i] { shared_->Loop(i); });
     }
   } catch (const std::exception&) {
-    // The system limits processes or memory: the threads already started do all
-    // of the work.
+    // The system refuses another thread, by a limit on processes or memory. The
+    // threads that were started do all of the work.
   }
 }
 

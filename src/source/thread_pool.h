@@ -1,5 +1,5 @@
-// Threads that share out independent tasks. A task writes only its own data, so
-// that results do not depend on the number of threads.
+// Runs independent tasks on several threads. A task must write only its own
+// data, so that results do not depend on the number of threads.
 #ifndef SHARDC_SOURCE_THREAD_POOL_H_
 #define SHARDC_SOURCE_THREAD_POOL_H_
 

@@ -7,8 +7,8 @@
 namespace shardc {
 namespace {
 
-// A fixed array: a signal handler cannot follow a list that another thread may
-// be changing.
+// The registered paths; null: a free place. The array has a fixed size, because
+// a signal handler cannot read a list that another thread may be changing.
 std::array<std::atomic<const char*>, 32> paths;
 
 }  // namespace

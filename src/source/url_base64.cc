@@ -1,4 +1,6 @@
-// Three bytes are four digits of 6 bits. The last group is padded:
+// Encodes and decodes base64 with the digits that URLs allow, `-` and `_` for
+// 62 and 63. Three bytes are four digits of 6 bits each, and the last group is
+// padded:
 //
 //   "w" is 01110111, the digits 011101 and 110000: "dw=="
 #include "source/url_base64.h"

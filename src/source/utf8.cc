@@ -16,11 +16,12 @@ struct Range {
   uint32_t first, last;
 };
 
-// Generated from the Unicode Character Database 14.0.0: general categories Cc,
-// Zl and Zp, Cf without Prepended_Concatenation_Mark, Bidi_Control and
-// Default_Ignorable_Code_Point, which has the tags, the variation selectors and
-// the Hangul fillers; and U+2800, the Braille pattern without dots.
-// A test of the command line generates them again and compares.
+// The hidden characters, generated from the Unicode Character Database 14.0.0:
+// the general categories Cc, Zl and Zp; Cf without
+// Prepended_Concatenation_Mark; Bidi_Control; Default_Ignorable_Code_Point,
+// which includes the tags, the variation selectors and the Hangul fillers; and
+// U+2800, the Braille pattern without dots. A test of the command line
+// generates the ranges again and compares them.
 constexpr Range kHidden[] = {
     {0x0000, 0x001F},   {0x007F, 0x009F},   {0x00AD, 0x00AD},
     {0x034F, 0x034F},   {0x061C, 0x061C},   {0x115F, 0x1160},

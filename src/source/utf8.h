@@ -11,8 +11,8 @@ namespace shardc {
 
 inline constexpr uint32_t kLastCodePoint = 0x10FFFF;
 
-// `length` in bytes; 0 if the bytes are not well-formed UTF-8, which excludes
-// overlong forms and surrogates.
+// A decoded code point. `length` is in bytes; 0 if the bytes are not
+// well-formed UTF-8, which excludes overlong forms and surrogates.
 struct CodePoint {
   uint32_t value = 0;
   size_t length = 0;
@@ -21,7 +21,7 @@ struct CodePoint {
 // Decodes the code point at `text[at]`; `at` must be inside the text.
 CodePoint DecodeUtf8(std::string_view text, size_t at);
 
-// `point` is at most kLastCodePoint.
+// Appends the UTF-8 bytes of `point`, which is at most kLastCodePoint.
 void AppendUtf8(std::string& out, uint32_t point);
 
 // Returns whether `point` is a control character, reorders or breaks the text

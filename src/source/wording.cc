@@ -1,6 +1,7 @@
-// Formats numbers with integer arithmetic only, so that they are the same on
-// every platform. Nearest returns the word with the fewest edits, up to a third
-// of its length, where swapping two neighbouring letters is one edit:
+// Formats texts of messages. Numbers are formatted with integer arithmetic
+// only, so that they are the same on every platform. Nearest returns the
+// candidate with the fewest edits, at most a third of the word's length;
+// swapping two neighbouring letters is one edit:
 //
 //   1536 -> 1.5 KiB     50257 -> 50,257     Nearest(kernle) -> kernel
 #include "source/wording.h"

@@ -1,4 +1,4 @@
-// Numbers and names as messages show them.
+// Formats numbers and names for messages.
 #ifndef SHARDC_SOURCE_WORDING_H_
 #define SHARDC_SOURCE_WORDING_H_
 
@@ -13,15 +13,16 @@ namespace shardc {
 // Returns "0 B", "512 B", "1.5 KiB", "14.96 GiB": binary units, at most four
 // digits.
 std::string BytesText(int64_t bytes);
-// "8,030,261,248"
+// Returns "8,030,261,248".
 std::string CountText(int64_t count);
-// "1 parameter", "2 parameters"
+// Returns "1 parameter" or "2 parameters". `plural` is needed only if it is not
+// `singular` with an s.
 std::string Counted(int64_t count, std::string_view singular,
                     std::string_view plural = {});
 
 // Returns the text with blanks before it up to `width` bytes.
 std::string PadLeft(std::string text, size_t width);
-// Whether one of the words is `word`.
+// Returns whether `word` is one of the words.
 bool IsAmong(std::string_view word, std::span<const std::string_view> words);
 
 // Escapes control characters, bidi overrides and invalid UTF-8 as \x1b or
@@ -39,8 +40,8 @@ std::string Quote(std::string_view text);
 // Returns "`text`", made printable and shortened to a readable length.
 std::string ShortQuote(std::string_view text);
 
-// Returns the candidate with the smallest edit distance to `word`, at most a
-// third of its length and ignoring case, or nullopt.
+// Returns the candidate with the smallest edit distance to `word`, ignoring
+// case. Returns nullopt if the distance is more than a third of its length.
 std::optional<std::string> Nearest(std::string_view word,
                                    std::span<const std::string> candidates);
 // Returns "did you mean `x`?" for the nearest candidate, or `otherwise` if

@@ -1,10 +1,15 @@
-// All ops but parameters are written once for each micro-batch. The ops that
-// count tokens come first, so that each loss is divided by the tokens of all
-// micro-batches; a gradient is added to the sum of earlier ones at once.
+// Writes the ops of one micro-batch once for each micro-batch, except for
+// parameters, which all share. The ops that count tokens come first, so that
+// each loss is divided by the tokens of all micro-batches. After its backward
+// pass each micro-batch adds its gradients to the sums of the earlier ones.
+// With GradientSums all gradients are added at the end. For two micro-batches:
 //
-//   count 0, count 1, their sum   forward 0, backward 0, forward 1, backward 1
-//   d:w = d:w of 0 + d:w of 1     partial terms, and their sum is reduced;
-//                                 with `--reduce each`, reduced terms
+//   order of ops:  count 0, count 1, their sum, forward 0, backward 0,
+//                  forward 1, backward 1
+//   sum of d:w:    the d:w of 0 and of 1 are partial over all axes of the data
+//                  (kOnce) or over those that do not shard the parameter
+//                  (kSharded), and the sum is reduced over them; with kEach
+//                  each d:w is reduced before it is added
 #include "step/accumulate.h"
 
 #include <algorithm>
@@ -58,9 +63,10 @@ class Accumulator {
   }
 
  private:
-  // Finds the ops of losses that are means over a micro-batch, such as router
-  // losses: the step's loss has the mean of these. Returns false if a term of
-  // the loss is no scaled value.
+  // Finds the ops of the losses that are means over a micro-batch, such as
+  // router losses. The step's loss has the mean of these over all
+  // micro-batches. Returns false if such a term of the loss is not a scaled
+  // value.
   bool FindShares(const Op& loss) {
     for (size_t i = 1; i < loss.in.size(); ++i) {
       const int32_t at = producer_[AsIndex(loss.in[i])];
@@ -80,7 +86,7 @@ class Accumulator {
   }
 
   // Finds the ops that count tokens and the op that divides by the count.
-  // Returns false if the loss is no sum divided by a count.
+  // Returns false if the loss is not a sum that is divided by a count.
   bool FindCount() {
     producer_.assign(graph_.values.size(), -1);
     for (size_t i = 0; i < ops_.size(); ++i) {
@@ -118,7 +124,7 @@ class Accumulator {
     return own < 0 ? value : own;
   }
 
-  // Makes the micro-batch's copy of a value.
+  // Appends the copy of a value that belongs to a micro-batch.
   ValueId Own(int64_t micro, ValueId value) {
     if (micro == 0) return value;
     Value copy = graph_.values[AsIndex(value)];
@@ -177,7 +183,7 @@ class Accumulator {
     }
   }
 
-  // Writes the sum of all micro-batches' tokens and its reciprocal.
+  // Appends the sum of the tokens of all micro-batches, and its reciprocal.
   void WriteTokenTotal() {
     const Op& divide = ops_[AsIndex(divide_)];
     Op sum;
@@ -222,7 +228,8 @@ class Accumulator {
                      value) != chains_->replaced.end();
   }
 
-  // Writes the sum of two gradients of a parameter, like `like`.
+  // Appends the sum of two gradients of a parameter; it has the labels of
+  // `like`.
   ValueId AddTwo(ValueId a, ValueId b, size_t parameter, int32_t micro,
                  bool reduces, ValueId like) {
     Op sum;
@@ -254,7 +261,8 @@ class Accumulator {
 
   ValueId AddChain(const std::vector<GradientTerm>& chain, size_t parameter) {
     ValueId sum = Of(chain[0].micro, chain[0].value);
-    // A single term is the gradient and gets its sharding constraint.
+    // If the gradient is a single term, the term gets the gradient's sharding
+    // constraint.
     if (chain.size() == 1) {
       const int32_t at = place_[AsIndex(chain[0].micro)]
                                [AsIndex(producer_[AsIndex(chain[0].value)])];

@@ -1,8 +1,8 @@
 // Plain attention is a softmax over all keys. Ring attention keeps a block of
-// queries on each device and passes blocks of keys and values round the ring,
-// with an online softmax: a running maximum, and the sums so far scaled to it.
-// Tokens are split into (turns, rows). Queries and keys of the same index of
-// `turns`, which the ring's axes shard, are on one device; before each turn but
+// queries on each device and passes blocks of keys and values around the ring,
+// with an online softmax: a running maximum, by which the sums are scaled.
+// Tokens are split into (turns, rows), and the ring's axes shard `turns`, so a
+// device has the queries and keys of one index of `turns`. Before each turn but
 // the first, keys and values roll by one index.
 //
 //   4 devices, turn 1:  keys   [b, turns, rows, k, h]  ppermute
@@ -27,7 +27,8 @@ struct Block {
   ValueId values = kNoValue, positions = kNoValue;
 };
 
-// The state of the online softmax after the blocks so far.
+// The state of the online softmax after some blocks. `less` is the negative of
+// the maximum, `greatest`.
 struct Running {
   ValueId greatest = kNoValue, less = kNoValue;  // and its negative
   ValueId sum = kNoValue, out = kNoValue;
@@ -73,8 +74,8 @@ class Writer {
     return x;
   }
 
-  // Returns keys or values [b, s, k, h] with copies of each head, or as they
-  // are.
+  // Returns keys or values with the copies of each head that the form of
+  // attention requires, or unchanged: [b, s, k, h].
   ValueId Copied(ValueId x) {
     const LabelId copied = settings_.copied_heads;
     if (copied == kNoLabel) return x;
@@ -88,7 +89,7 @@ class Writer {
     return x;
   }
 
-  // [b, t, ..] -> [b, turns, rows, ..]
+  // Splits the token dimension into blocks: [b, t, ..] -> [b, turns, rows, ..].
   ValueId Blocks(ValueId x, LabelId from, LabelId whole) {
     const bool integral = graph().values[AsIndex(x)].integral;
     x = write_.Rename(x, from, whole);
@@ -132,25 +133,26 @@ class Writer {
   }
 
   bool InTurns() const { return query_ == ring_.query_rows; }
-  // The labels of batch and blocks.
+  // Returns the labels of the batch and, in a ring, of the turns.
   Labels Leading() const {
     Labels out = {write_.graph().common.batch};
     if (InTurns()) out.push_back(ring_.turns);
     return out;
   }
 
-  // Returns [.., k, h] with a row for each query head. Query heads in groups
-  // share the row of their KV head.
+  // Repeats KV heads so that x has a row for each query head: [.., k, h]. If
+  // query heads are in groups, the group shares its KV head's row and nothing
+  // is repeated.
   ValueId Repeated(ValueId x) {
     const Labels labels = write_.LabelsOf(x);
     const bool shared =
         std::any_of(heads_.begin(), heads_.end(),
                     [&](LabelId head) { return HasLabel(labels, head); });
-    // A value to repeat has the labels batch, blocks, keys, heads and the
-    // contracted one.
+    // A value whose heads must be repeated has at least the labels of batch and
+    // turns, and of keys, heads and the contracted dimension.
     if (labels.size() < Leading().size() + 3 || shared) return x;
     const bool global = settings_.form.view == AttentionView::kGlobal;
-    // Gather before repeating: keys then have fewer bytes.
+    // Gather before repeating, because the keys are then smaller.
     if (global) x = Resharded(x, "kgather");
     const LabelId kv_heads = labels[labels.size() - 2];
     x = write_.Append(OpKind::kRepeat, {x},
@@ -179,7 +181,7 @@ class Writer {
                          std::move(mask), write_.LabelsOf(scores));
   }
 
-  // [b, n, t, s]
+  // Returns the scores of a block of keys: [b, n, t, s].
   ValueId Scores(const Block& block) {
     Labels row = {graph().common.batch};
     row.insert(row.end(), heads_.begin(), heads_.end());
@@ -199,7 +201,8 @@ class Writer {
     return Masked(scores, block.positions);
   }
 
-  // In a ring, backward recomputes the scores from op `from` on.
+  // In a ring, marks the ops from `from` on to be rematerialised in the
+  // backward pass, except for the maxima.
   void MarkRecomputed(size_t from) {
     if (!InTurns()) return;
     for (size_t i = from; i < graph().ops.size(); ++i) {
@@ -211,7 +214,7 @@ class Writer {
     }
   }
 
-  // Returns exp(scores - maximum).
+  // Returns exp(scores - maximum); `less` is the negative of the maximum.
   ValueId Weights(ValueId scores, ValueId less) {
     return write_.Fn("exp", write_.Add({scores, less}));
   }
@@ -233,7 +236,8 @@ class Writer {
     const ValueId scores = Scores(keys);
     ValueId greatest = write_.Max(scores, key_);
     if (sinks_ != kNoValue) {
-      // exp(sink - maximum) would overflow for a sink far above the scores.
+      // The maximum includes the sinks: otherwise exp(sink - maximum) would
+      // overflow for a sink far above the scores.
       greatest = write_.Greater(greatest, sinks_);
     }
     const ValueId less = Negative(greatest);

@@ -13,10 +13,11 @@ namespace shardc::step {
 
 enum class AttentionView : uint8_t {
   kGlobal,  // the compiler inserts collectives wherever ops need them
-  // A kernel: operands are resharded for it (op_q, op_k) and its result after
-  // it (op_out).
+  // A kernel on slices: operands are resharded before it (op_q, op_k) and its
+  // result after it (op_out).
   kLocal,
-  // A kernel as kLocal, and keys and values pass from device to device.
+  // A kernel as in kLocal, with keys and values that are passed from device to
+  // device.
   kRing,
 };
 struct AttentionForm {
@@ -35,16 +36,19 @@ struct AttentionSettings {
   bool sloped = false;
   bool slopes_scaled = false;  // as scores are
   ValueId query_positions = kNoValue, key_positions = kNoValue;
-  // The token labels of queries and keys; kNoLabel: the model's own.
+  // The labels of the tokens of queries and keys; kNoLabel means the model's
+  // own.
   LabelId query = kNoLabel, key = kNoLabel;
   ValueId near = kNoValue;  // added to scores, [t, s, n] in any order
   AttentionForm form = {};
-  // The label (k copies) of repeated KV heads; kNoLabel: not repeated.
+  // The composite label (k copies) of repeated KV heads; kNoLabel if they are
+  // not repeated.
   LabelId copied_heads = kNoLabel;
 };
-// Queries and keys may have several parts, whose products are added: [b, t, n,
-// h] with [b, s, k, h] or [b, s, h]. Values are [b, s, k, w], sinks [n] or
-// kNoValue. The labels of a ring are those of the graph.
+// Appends attention to the graph and returns its output. Queries and keys may
+// have several parts, whose products are added: query parts are [b, t, n, h],
+// key parts [b, s, k, h] or [b, s, h]. Values are [b, s, k, w]; sinks are [n]
+// or kNoValue. The labels of a ring are those of the graph.
 ValueId Attention(GraphWriter& write, const std::vector<ValueId>& queries,
                   const std::vector<ValueId>& keys, ValueId values,
                   ValueId sinks, const AttentionSettings& settings);

@@ -1,8 +1,9 @@
-// The terms of a cotangent are gathered and added once. A forward value that is
-// not kept is computed again by the ops that made it:
+// The terms of a cotangent are collected, and added when the cotangent is read.
+// A forward value that the forward pass does not keep is rematerialised by
+// copies of its ops:
 //
-//   e = exp(scores), not kept: its derivative reads exp(scores) again, and with
-//   it the ops that make the scores, each of them once
+//   e = exp(scores), not kept: its derivative reads a second exp(scores), for
+//   which the ops that compute the scores are copied too, each of them once
 #include "step/backward.h"
 
 #include <utility>
@@ -13,9 +14,9 @@
 namespace shardc::step {
 namespace {
 
-// Returns whether a constraint only determines where the forward pass gathers.
-// The transpose of the gather is a reduce_scatter, and the lowering decides
-// where to place it.
+// Returns whether a constraint only decides where the forward pass gathers a
+// value. The transpose of the gather is a reduce_scatter, which the lowering
+// places.
 bool IsForwardOnly(const std::string& constraint) {
   return constraint == "krep" || constraint == "kgather" ||
          constraint == "op_krep" || constraint == "kcache";
@@ -74,10 +75,10 @@ ValueId Backward::Total(ValueId value, const std::string& constraint) {
   return total;
 }
 
-// Keys and values that have passed round a ring are rolled back the other way,
-// from the device on which they started: the last turn of the forward pass is
-// the first of the backward pass, so that a block arrives together with its own
-// gradient.
+// In a ring, the forward pass rolls keys and values from turn to turn, and the
+// backward pass needs the same blocks in the opposite order. The first one that
+// it needs is rolled backwards from the unrolled value, each further one from
+// the one before, so that a block arrives together with its own gradient.
 ValueId Backward::Forward(ValueId value) {
   if (!made_by_[AsIndex(value)].recompute) return value;
   const auto known = recomputed_.find(value);
@@ -98,7 +99,7 @@ ValueId Backward::Forward(ValueId value) {
   return made;
 }
 
-// Returns the value before its first roll.
+// Returns the unrolled value, from which the forward pass has rolled `value`.
 ValueId Backward::HomeOf(ValueId value) const {
   const Maker* maker = &made_by_[AsIndex(value)];
   while (maker->recompute) {

@@ -1,5 +1,5 @@
-// The state of the derivative rules of ops: the cotangents of values so far,
-// and the forward values as the backward pass has them.
+// The state of the backward pass: the cotangents of values so far, and forward
+// values, which may be rematerialised.
 #ifndef SHARDC_STEP_BACKWARD_H_
 #define SHARDC_STEP_BACKWARD_H_
 
@@ -17,28 +17,27 @@ namespace shardc::step {
 
 class Backward {
  public:
-  // The graph must have forward ops only; ops are appended to it.
+  // The graph must have forward ops only. Backward ops are appended to it.
   explicit Backward(Graph& graph);
 
   GraphWriter& write() { return write_; }
   const Labels& LabelsOf(ValueId value) const { return write_.LabelsOf(value); }
 
-  // Whether a parameter contributes to the value through ops that pass
+  // Returns whether the value depends on a parameter through ops that have
   // gradients.
   bool Needs(ValueId value) const { return needed_[AsIndex(value)]; }
   bool HasCotangent(ValueId value) const {
     return !cotangents_[AsIndex(value)].empty();
   }
-  // Adds a term to the value's cotangent. Does nothing for a value that needs
-  // none.
+  // Adds a term to the value's cotangent, unless the value needs no cotangent.
   void Give(ValueId value, ValueId cotangent);
-  // Returns the sum of all terms under a sharding constraint of this role, or
-  // kNoValue if there are none. Terms are added before they are reduced, so
-  // that one collective serves all of them.
+  // Returns the sum of all terms of the value's cotangent, with this sharding
+  // constraint, or kNoValue if there are no terms. Terms are added before they
+  // are reduced, so that one collective serves all of them.
   ValueId Total(ValueId value, const std::string& constraint);
 
-  // Returns a forward value: itself where the forward pass keeps it, else the
-  // result of ops that compute it again.
+  // Returns the forward value if the forward pass keeps it, else the result of
+  // ops that compute it again.
   ValueId Forward(ValueId value);
 
   // Appends an op of another kind with the attributes of `op`; its result has

@@ -1,13 +1,14 @@
 // Builds the forward graph. The description's lines are resolved once and then
-// written layer by layer. A line whose arguments a layer lacks is left out, and
-// with it the lines that need its result:
+// written layer by layer. A line is left out in a layer that lacks one of its
+// arguments, and so are the lines that need its result:
 //
 //   s = swiglu(y, shared.gate?, shared.up) @mlp    no shared experts: no s
 //   x = add(x, m?, s?) @resid                      then x is x + m
 //
-// Two kinds of lines keep a value instead: a norm without a weight passes its
-// operand on, and a line whose result is its first operand leaves it as it is.
-// A line whose `if` does not hold is not written.
+// There are exceptions: `add` adds the operands that exist, attention handles
+// missing arguments itself, a norm without a weight returns its operand, and a
+// line that assigns to its own first operand leaves the operand unchanged. A
+// line whose `if` does not hold is not written.
 #include "step/build.h"
 
 #include <algorithm>
@@ -33,7 +34,8 @@
 namespace shardc::step {
 namespace {
 
-// Quantised weights, whose dtypes are narrow, have no gradients.
+// Returns whether a parameter has a gradient. Quantised weights, whose dtypes
+// are narrow, have none.
 bool HasGradient(const Manifest& manifest, const Parameter& parameter) {
   return std::all_of(parameter.manifest_rows.begin(),
                      parameter.manifest_rows.end(), [&](int64_t row) {
@@ -109,7 +111,8 @@ class Builder {
     return roles_ != nullptr;
   }
 
-  // Reports one finding for each kind of problem and role.
+  // Reports the problems of roles, one finding for each kind of problem and
+  // role. Returns whether there are any.
   bool RefuseRoles() {
     std::vector<std::pair<RoleFault, int32_t>> reported;
     for (const RoleProblem& problem : roles_->problems) {
@@ -130,8 +133,9 @@ class Builder {
     return !reported.empty();
   }
 
-  // Each line becomes several ops and instructions, which take some 17 KB
-  // together: the limit keeps a step below 1 GiB.
+  // Reports a model that has too many lines in all layers. Each line becomes
+  // several ops and instructions, which together take some 17 KB, so the limit
+  // keeps a step below 1 GiB.
   bool RefuseSize(const Lines& lines) {
     constexpr size_t kMostLines = 30000;
     size_t count = 0;
@@ -233,8 +237,8 @@ class Builder {
     }
   }
 
-  // Returns whether the line's result is its first operand: x = linear(x, w)
-  // has no effect in a layer without w.
+  // Returns whether the line assigns to its first operand. Such a line has no
+  // effect in a layer that lacks the weight: x = linear(x, w) without w.
   static bool IsFirstOperand(const Line& line, int32_t variable) {
     const auto& first = line.arguments[0].variables;
     return first.size() == 1 && first[0] == variable;

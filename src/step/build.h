@@ -1,6 +1,7 @@
-// A model's step as a graph of ops over named dimensions: forward from a
-// description, its config.json and the parameter tree. Backward and the
-// optimizer are appended (vjp.h, optimizer.h).
+// Builds a model's step as a graph of ops over named dimensions, from the
+// description of the model family, a config.json and the parameters. This
+// header builds the forward pass; vjp.h and optimizer.h append the backward
+// pass and the optimizer.
 //
 //   auto step = BuildForward(*rules.model, &config, manifest, Mode::kTrain,
 //                            findings);
@@ -27,21 +28,21 @@ namespace shardc::step {
 
 struct StepModel {
   Graph graph = {};
-  // The size of each label: of the description's dimensions and counts; 0 for
-  // labels of tokens.
+  // The size of each label. The sizes of the description's dimensions and
+  // counts are set; labels of tokens have 0.
   Sizes sizes = {};
-  // Slots of an expert's queue, as a factor of tokens * top_k / experts; 0: no
-  // limit.
+  // The number of slots in an expert's queue, as a factor of tokens * top_k /
+  // experts; 0 means no limit.
   double capacity = 0;
   int64_t encoder_length = 0;  // tokens; 0: as many as the model's own
 };
 
 // Builds the forward graph of a mode; inserting a prompt is built as decoding.
-// Returns nothing after findings: a parameter without a role, a shape that does
+// Returns nullopt after findings: a parameter without a role, a shape that does
 // not match its role's dimensions, a line that cannot be resolved. `config` may
-// be null if the tree determines every size. Only the layers named are built,
-// with their own numbers; all if none is named. `roles` are those of an earlier
-// AssignRoles; null: they are assigned here.
+// be null if the parameters determine every size. If `only_layers` is not
+// empty, only these layers are built, with their own numbers. `roles` is the
+// result of an earlier AssignRoles, or null, to assign them here.
 std::optional<StepModel> BuildForward(
     const ModelDescription& description, const ModelConfig* config,
     const Manifest& manifest, Mode mode, Findings& findings,

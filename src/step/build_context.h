@@ -1,7 +1,6 @@
-// The state that is shared while the lines of a description are written: the
-// graph so far, the settings of the model and of the current layer, and the
-// values of the variables. Filled by build.cc, read and changed by the
-// functions of line_ops.h.
+// The state while the lines of a description are written: the graph so far, the
+// settings of the model and of the current layer, and the values of the
+// variables. build.cc fills it; the functions of line_ops.h read and change it.
 #ifndef SHARDC_STEP_BUILD_CONTEXT_H_
 #define SHARDC_STEP_BUILD_CONTEXT_H_
 
@@ -29,7 +28,7 @@
 namespace shardc::step {
 
 struct BuildContext {
-  // Insertion of a prompt is built as decoding.
+  // The insertion of a prompt is built as decoding.
   BuildContext(const ModelDescription& description, Mode of,
                Findings& all_findings, const AttentionForm& of_attention)
       : mode(of == Mode::kInsert ? Mode::kDecode : of),
@@ -44,17 +43,17 @@ struct BuildContext {
   Graph& graph() { return out.graph; }
   Stream& stream() { return streams[stack]; }
 
-  // Returns an argument's first variable, or kNoValue if the line has no such
-  // argument or the model's layer lacks the value.
+  // Returns the value of an argument's first variable, or kNoValue if the line
+  // has no such argument or the value does not exist in this layer.
   ValueId Value(const Line& line, size_t i) const;
-  // Returns the parameter of an argument's role, or its bias, in this layer;
-  // kNoValue if there is none.
+  // Return the parameter that has an argument's role in this layer, and the
+  // bias of that role; kNoValue if there is none.
   ValueId RoleValue(const Line& line, size_t i);
   ValueId BiasOf(const Line& line, size_t i);
-  // Returns a number, a constant of the description, or a key of the
-  // configuration; nothing if the configuration has no such key.
+  // Returns the value of a number, of a constant of the description, or of a
+  // key of the configuration; nullopt if the configuration lacks the key.
   std::optional<double> Constant(const LineArgument& by);
-  // Reports what is wrong with a line; nothing more is built.
+  // Reports an error in a line. No more lines are built after it.
   void Fail(const Line& line, const std::string& message);
 
   const Mode mode;
@@ -73,9 +72,9 @@ struct BuildContext {
   int32_t layer = -1;                   // of all stacks; -1: outside of layers
   bool failed = false;
 
-  // Values and labels that several lines share, each made once. `near`:
-  // position biases, by their table and by the stacks of the queries and of the
-  // keys.
+  // Values and labels that several lines share, each created once. `near` has
+  // the position biases, by their table and by the stacks of the queries and of
+  // the keys.
   std::map<std::pair<ValueId, size_t>, ValueId> near = {};
   LabelId distance = kNoLabel;      // the distance from which rows are the last
   LabelId frames = kNoLabel;        // frames of an audio model's token

@@ -1,7 +1,11 @@
-// The ops determine which sizes must fit each other: a repeat has KV heads and
-// heads, a rope a head and its rotated part. Each broken rule is reported once:
+// Each kind of op requires some sizes to fit each other: the repeat of KV heads
+// those of KV heads and heads, a rope those of a head and its rotated part. The
+// same message is reported only once:
 //
-//   repeat k [b, s, 4, h] for n 6  ->  4 KV heads cannot serve 6 heads
+//   repeat k [b, s, 4, h] for n 6
+//     ->  4 KV heads cannot serve 6 attention heads: 4 does not divide 6
+//
+// CheckBytes checks that the bytes of all values fit in 64 bits.
 #include "step/check_sizes.h"
 
 #include <algorithm>
@@ -17,7 +21,8 @@
 namespace shardc::step {
 namespace {
 
-// Bytes of an element, times a margin for copies in other shardings.
+// The bytes of an element, multiplied by a margin for copies in other
+// shardings.
 constexpr int64_t kBytesAndRoom = 16;
 
 std::optional<int64_t> SizeOf(const Sizes& sizes, LabelId label) {
@@ -27,7 +32,7 @@ std::optional<int64_t> SizeOf(const Sizes& sizes, LabelId label) {
 
 ModelSizes SizesOf(const Graph& graph, const Op& op, const Sizes& sizes) {
   ModelSizes out;
-  // Copies of KV heads are made to suit the mesh.
+  // Copies of KV heads are as many as the mesh needs, so they are not checked.
   if (op.kind == OpKind::kRepeat) {
     const auto& heads = As<HeadGroupAttributes>(op);
     if (!graph.labels[AsIndex(heads.kv_heads)].factors.empty()) return out;

@@ -1,4 +1,4 @@
-// Refuses the sizes of a step that no program can have.
+// Reports sizes that no step can have.
 #ifndef SHARDC_STEP_CHECK_SIZES_H_
 #define SHARDC_STEP_CHECK_SIZES_H_
 
@@ -12,15 +12,16 @@ namespace shardc::step {
 
 // Returns false after findings at `place`: KV heads that do not divide the
 // heads, a token that goes to more experts than there are, an odd rotary
-// dimension, groups that experts do not divide into. A configuration is refused
-// for the first three when it is read; these sizes may come from a description
-// or from shapes.
+// dimension, groups that experts do not divide into, more groups chosen than
+// there are. The reader of a config.json already reports the first three; here
+// the sizes may come from a description or from shapes.
 bool CheckSizes(const Graph& graph, const Sizes& sizes, const Place& place,
                 Findings& findings);
 
 // Returns false after a finding at `place` if the bytes of all values together
-// do not fit in 64 bits, so that later sums and products of them do. If
-// `layer_times` is not empty, a layer's values count so many times.
+// exceed 64 bits; otherwise later sums and products of bytes cannot overflow.
+// If `layer_times` is not empty, the values of layer i count layer_times[i]
+// times.
 bool CheckBytes(const Graph& graph, const Sizes& sizes, const Place& place,
                 Findings& findings, std::span<const int64_t> layer_times = {});
 

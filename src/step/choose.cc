@@ -1,11 +1,14 @@
-// The options of a mesh axis are the labels that it shards in some operand or
-// in the preferred sharding of the result. An axis with one option takes it. Of
-// several, the policy `published` keeps activations in place over data axes and
-// weights over the others, and compares costs if that leaves a choice; the
-// policy `cost` compares all combinations. The cheapest is chosen by bytes at
-// real sizes, then collectives, then elements of the local loop nest, then the
-// order of the mesh's axes and of the op's labels, unsharded last. Ties thus
-// depend on nothing but the input files.
+// Decides for each mesh axis which label of an op it shards. The options of an
+// axis are the labels that it shards in some operand or in the preferred
+// sharding of the result. If there is only one option, it is chosen, unless the
+// preferred result does not use the axis and gathering it before the op costs
+// less. If there are several, the policy `published` leaves activations in
+// place over data axes and weights in place over the other axes, and compares
+// costs if several options remain; the policy `cost` compares all combinations.
+// The cheapest has the fewest bytes at real sizes, then the fewest collectives,
+// then the fewest elements of the local loop nest. Of equal ones the first is
+// chosen, in the order of the mesh's axes and of the op's labels, unsharded
+// last, so that ties depend only on the input files.
 //
 //   linear y [b:fsdp t d], w [f:tp d:fsdp]   fsdp may shard b or d; published
 //                                            takes b and gathers the weight
@@ -20,8 +23,8 @@
 namespace shardc::step {
 namespace {
 
-// What an axis does in an op: it shards the label of this index, or one of the
-// following.
+// What each axis does in an op: the index of the label that it shards, or one
+// of the following constants.
 constexpr int8_t kUnsharded = -1;     // it shards nothing
 constexpr int8_t kStaysPartial = -2;  // operand and result are partial over it
 using Assignment = std::array<int8_t, kMaxAxes>;
@@ -34,7 +37,8 @@ struct Key {
   }
 };
 
-// Which labels an axis shards, by operands and result.
+// The labels of an op that one axis shards, in the operands and in the
+// preferred result.
 struct Carried {
   std::vector<int8_t> options;  // labels, in their order
   uint32_t by_weights = 0, by_activations = 0, by_preferred = 0;  // label bits
@@ -123,8 +127,8 @@ class Chooser {
     return out;
   }
 
-  // Returns whether the result is larger than the partial operands, which are
-  // then cheaper to reduce before the op.
+  // Returns whether the result is larger than each operand that is partial over
+  // the axis. It is then cheaper to reduce these operands before the op.
   bool Grows(AxisId axis) const {
     int64_t most = 0;
     for (const OperandView& operand : request_.operands) {
@@ -240,10 +244,10 @@ class Chooser {
     chosen_ = best;
   }
 
-  // Returns the axes that shard a label, as far as they divide it. Their order
-  // is that of the value that has most of them; among several such values, that
-  // of the largest, since the others are cheaper to reshard, and the preferred
-  // result before an operand of the same size.
+  // Returns the axes that shard a label, as long as they divide it, in the
+  // order that they have in one of the values: the value that has most of these
+  // axes; of several, the largest, since the others are cheaper to reshard; of
+  // equally large ones, the preferred result before an operand.
   AxisList OrderOf(const Assignment& assignment, size_t label) const {
     AxisSet mine = 0;
     for (AxisId a = 0; a < set_.axes->count(); ++a) {

@@ -17,7 +17,7 @@ enum class Policy : uint8_t { kPublished, kCost };
 struct OperandView {
   const Value* value = nullptr;
   const Sharding* sharding = nullptr;  // from which consumers start
-  // The shardings of all its copies.
+  // The shardings of all copies of the value.
   std::vector<const Sharding*> copies = {};
   bool weight = false;    // a parameter, or made of parameters only
   bool repeated = false;  // the same value as an earlier operand
@@ -28,7 +28,7 @@ struct ChoiceRequest {
   const OpLabels* labels = nullptr;
   std::vector<OperandView> operands = {};
   const Value* result = nullptr;
-  // The preferred sharding of the result; null: there is none.
+  // The preferred sharding of the result, or null.
   const Sharding* wanted = nullptr;
   bool gradient = false;  // the result counts as a weight
 };

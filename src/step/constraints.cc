@@ -1,6 +1,6 @@
-// A role is a list of pairs of logical axes: a dimension whose label has the
-// first is sharded over the mesh axes of the second. Dimensions that the role
-// does not list are unsharded.
+// A role's sharding constraint is a list of pairs of logical axes: a dimension
+// whose label has the first one is sharded over the mesh axes of the second
+// one. Dimensions that the list lacks are unsharded.
 //
 //   resid [b, t, d]      BATCH, QUERY_LENGTH, EMBED   ->  b:fsdp+dp t:sp d:tp
 //   k [b, t, k, h]       t is KV_LENGTH here          ->  b:fsdp+dp t:sp k:tp
@@ -89,7 +89,8 @@ const AxisGroup& AxesFor(const ShardingConstraints& constraints,
   return constraints.by_axis[TokenIndex(token)];
 }
 
-// Returns the logical axis over which the role shards a label, or none.
+// Returns the logical axis over whose mesh axes the role shards a label; empty
+// if there is none.
 std::string_view TokenOf(const Role& role, std::string_view semantic) {
   if (semantic.empty()) return {};
   for (const TokenPair& pair : role.pairs) {
@@ -104,10 +105,10 @@ void Note(std::vector<std::string>& notes, std::string text) {
   }
 }
 
-// Returns the leading axes that no earlier dimension uses and that divide the
-// size; reports the others in `notes`. The dimension of a single query, in
-// decoding, is not reported, because no axis can divide it; a batch of one row
-// is reported.
+// Returns the leading axes of `list` that no earlier dimension uses and that
+// divide the size, and reports the others in `notes`. The dimension of a single
+// query, in decoding, is not reported, because no axis can divide it; a batch
+// of one row is reported.
 AxisList Fitting(const Axes& axes, const AxisList& list, int64_t size,
                  std::string_view token, AxisSet used, const std::string& where,
                  std::vector<std::string>& notes) {
@@ -149,8 +150,9 @@ ShardingConstraints ShardingConstraintsOf(const Resolver& resolver, Mode mode) {
   for (size_t i = 0; i < kConstraintAxes.size(); ++i) {
     out.by_axis[i] = resolved(kConstraintAxes[i]);
   }
-  // With many queries the keys are gathered. A single query, in decoding, sees
-  // the keys of each device, and the parts of its softmax are combined.
+  // With many queries the keys are gathered. In decoding the single query
+  // attends to the keys of each device separately, and the partial softmaxes
+  // are combined.
   if (!IsGeneration(mode)) {
     out.overrides.push_back({"krep", "KV_LENGTH", {}});
     out.overrides.push_back({"kgather", "KV_LENGTH", {}});

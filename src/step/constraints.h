@@ -1,5 +1,5 @@
-// Sharding constraints of activations: the logical axes of a mode, by the role
-// of a value.
+// Sharding constraints of activations: for each role of a value, the logical
+// axes that shard it in a mode.
 #ifndef SHARDC_STEP_CONSTRAINTS_H_
 #define SHARDC_STEP_CONSTRAINTS_H_
 
@@ -21,7 +21,8 @@ inline constexpr std::array<std::string_view, 12> kConstraintAxes = {
     "KV_HEAD", "HEAD_DIM",         "KV_HEAD_DIM", "EMBED",
     "VOCAB",   "MLP_INTERMEDIATE", "EXPERT",      "EXPERT_GATE"};
 
-// Mesh axes for the values of one role, in place of the logical axis' own.
+// Mesh axes for the values of one role, which replace the axes of the logical
+// axis.
 struct ShardingConstraintOverride {
   std::string role = {};
   std::string token = {};
@@ -36,16 +37,16 @@ struct ShardingConstraints {
 ShardingConstraints ShardingConstraintsOf(const Resolver& resolver, Mode mode);
 
 // Returns the sharding that a role requires of a value with these labels, or
-// nothing if there is no such role. An axis that would be used twice is used
-// for its first dimension; an axis that does not divide the dimension is left
-// out with those after it. Both are reported in `notes`.
+// nullopt if there is no such role. If two dimensions would use an axis, the
+// first one gets it. If an axis does not divide its dimension, that axis and
+// those after it are left out. Both are reported in `notes`.
 std::optional<Sharding> ConstrainedSharding(
     const ShardingConstraints& constraints, const Axes& axes,
     const Graph& graph, const Sizes& sizes, std::string_view role,
     const std::vector<LabelId>& labels, std::vector<std::string>& notes);
 
-// Returns whether a role constrains the forward pass only: it determines where
-// a value is gathered, whose transpose is a reduce_scatter.
+// Returns whether a role constrains the forward pass only: it decides where a
+// value is gathered, and the transpose of the gather is a reduce_scatter.
 bool IsForwardOnly(std::string_view role);
 
 }  // namespace shardc::step

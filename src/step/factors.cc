@@ -1,9 +1,10 @@
-// When a dimension (n h) is split, its axes shard n while their product divides
-// |n|, and h once each device holds one n; axes that fit neither are gathered
-// before the split. Merging is the inverse: axes of h stay only if each device
-// holds one n. Query heads that are repeated from KV heads may be sharded over
-// more axes than the KV heads. When query heads are summed to KV heads, the
-// result is partial over the axes that do not divide the KV heads.
+// When a dimension (n h) is split, its axes shard n as long as their product
+// divides the size of n, and h after each device has only one index of n. Axes
+// that fit neither are gathered before the split. Merging is the inverse: axes
+// of h stay only if each device has one index of n. Query heads that are
+// repeated from KV heads may be sharded over more axes than the KV heads. When
+// query heads are summed to KV heads, the result is partial over the axes that
+// do not divide the KV heads.
 //
 //   n 8, (n h) sharded over tp 4          n:tp
 //   n 2, (n h) sharded over [a 2, b 2]    n:a h:b
@@ -36,8 +37,8 @@ struct Context {
   }
 };
 
-// Returns the axes of `list` that shard each factor. `placed` receives those
-// that fit some factor.
+// Returns the axes of `list` that shard each factor. `placed` is set to all
+// axes that shard some factor.
 std::vector<AxisList> Distribute(const Context& at, LabelId whole,
                                  const AxisList& list, AxisList& placed) {
   const std::vector<LabelId>& factors = at.Factors(whole);
@@ -55,8 +56,8 @@ std::vector<AxisList> Distribute(const Context& at, LabelId whole,
   return out;
 }
 
-// Returns the axes of the merged dimension. Axes of the operand that cannot
-// stay are removed from it.
+// Returns the axes of the merged dimension. Axes of the operand's factors that
+// cannot stay are removed from the operand.
 AxisList Join(const Context& at, LabelId whole,
               const std::vector<LabelId>& labels, Sharding& operand) {
   AxisList out;
@@ -73,7 +74,7 @@ AxisList Join(const Context& at, LabelId whole,
   return out;
 }
 
-// Copies the shardings of the labels that both have, and the partial axes.
+// Copies the partial axes, and the axes of the labels that both values have.
 void CopyCommon(const std::vector<LabelId>& from_labels, const Sharding& from,
                 const std::vector<LabelId>& to_labels, Sharding& to) {
   to.rank = static_cast<uint8_t>(to_labels.size());
@@ -121,7 +122,8 @@ AxisList Repeated(const Context& at, const HeadGroupAttributes& heads,
   return fits ? preferred : kv;
 }
 
-// Returns the leading axes of the query heads that divide the KV heads.
+// Returns the leading axes of the query heads whose product divides the KV
+// heads.
 AxisList Grouped(const Context& at, LabelId kv, const AxisList& heads) {
   AxisList out;
   int64_t parts = 1;

@@ -1,4 +1,4 @@
-// Shardings across ops that split, merge or repeat dimensions.
+// The shardings of ops that split, merge or repeat dimensions.
 #ifndef SHARDC_STEP_FACTORS_H_
 #define SHARDC_STEP_FACTORS_H_
 
@@ -8,10 +8,10 @@
 
 namespace shardc::step {
 
-// For an op that splits or merges a dimension, repeats heads or sums groups of
-// them: the sharding that the operand must have so that every device can
-// compute its part of the result, and the result's sharding. `wanted` is the
-// preferred sharding of the result; may be null.
+// The shardings that PassThrough returns for an op that splits or merges a
+// dimension, repeats heads or sums groups of heads: that of the operand, with
+// which every device can compute its part of the result, and that of the
+// result. `wanted` is the preferred sharding of the result, or null.
 struct Structural {
   Sharding operand = {};
   Sharding result = {};
@@ -19,7 +19,7 @@ struct Structural {
 Structural PassThrough(const Graph& graph, const Op& op, const Axes& axes,
                        const Sizes& sizes, const Sharding& operand,
                        const Sharding* wanted);
-// Returns the sharding of the operand from which the result gets the sharding
+// Returns the operand's sharding with which the result has the sharding
 // `wanted`, or as much of it as is possible.
 Sharding PullBack(const Graph& graph, const Op& op, const Axes& axes,
                   const Sizes& sizes, const Sharding& wanted);

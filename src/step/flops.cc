@@ -1,5 +1,6 @@
-// An op runs over the combinations of its labels. Each label has the size of
-// its shard, which is the same in all operands that have the label:
+// Counts the operations of an op as the product of its labels' sizes on one
+// device. All operands that have a label have the same shard of it. In an op
+// with the label of experts' slots, the size of the tokens' label is left out:
 //
 //   [b, t, d] x [f, d] -> [b, t, f], b over dp 2, f over tp 4:
 //   2 * b/2 * t * d * f/4
@@ -21,7 +22,8 @@ OpExtent ExtentOf(const Graph& graph, const Program& program,
                   const Instruction& instruction, const OpLabels& labels,
                   const Sizes& sizes) {
   std::array<double, OpLabels::kMost> shards{};
-  // Returns the elements of a slot, and sets the shards of its labels.
+  // Returns the number of elements of a slot on a device, and sets the sizes of
+  // its labels' shards.
   const auto elements = [&](int32_t index,
                             const std::array<int8_t, kMaxRank>& dims) {
     const Slot& slot = program.slots[AsIndex(index)];

@@ -1,4 +1,4 @@
-// The floating-point operations of a step, by the records of its ops.
+// The floating-point operations of a step. The records of the ops define them.
 #ifndef SHARDC_STEP_FLOPS_H_
 #define SHARDC_STEP_FLOPS_H_
 

@@ -1,5 +1,5 @@
-// Evaluates expressions as those of model families (families/expression.h) are
-// evaluated; the dimensions of the description are defined names. In `h:
+// Evaluates the expressions of a description in the language of model families
+// (families/expression.h). The description's dimensions are names in it. In `h:
 // head_dim ?? d // n`, d and n are dimensions and head_dim is a key of the
 // config.json, or of its part for text if it has one.
 #include "step/formulas.h"

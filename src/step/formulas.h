@@ -21,29 +21,31 @@ namespace shardc::step {
 
 class Formulas {
  public:
-  // Without a configuration, an expression that needs it has no value. Only the
-  // reference to `findings` is kept.
+  // Only the reference to `findings` is kept; the other arguments are copied.
+  // Without a configuration, an expression that needs one has no value.
   static std::unique_ptr<Formulas> Make(const ModelDescription& description,
                                         const ModelConfig* config,
                                         Findings& findings);
 
-  // The counter `i`; -1: outside the layers.
+  // Sets the counter `i` that expressions may use; -1 outside of the layers.
   void SetLayer(int64_t layer);
   // Sets the size of a dimension that is inferred from shapes.
   void SetDim(const std::string& name, int64_t size);
 
-  // Returns nothing after a finding.
+  // Returns the value of an expression as an integer, or nullopt after a
+  // finding.
   std::optional<int64_t> Integer(const DescribedText& text);
-  // Returns the size of one of the description's dimensions; nothing, without a
+  // Returns the size of one of the description's dimensions; nullopt, without a
   // finding, if it is unknown.
   std::optional<int64_t> Dim(std::string_view name);
-  // Returns a size that was set or that the description gives as a number.
+  // Returns a dimension's size if it was set or if the description gives it as
+  // a number; does not evaluate expressions.
   std::optional<int64_t> Known(std::string_view name) const;
-  // Return nothing, without a finding, if the value is null.
+  // Real and Word return nullopt, without a finding, if the value is null.
   std::optional<double> Real(const DescribedText& text);
   std::optional<std::string> Word(const DescribedText& text);
   bool Condition(const DescribedText& text);
-  // Returns a key of the configuration if it is a number.
+  // Returns the value of a key of the configuration if it is a number.
   std::optional<double> Key(const std::string& name);
 
   bool has_config() const { return has_config_; }
@@ -52,10 +54,12 @@ class Formulas {
   Formulas() = default;
   const families::Expression* Parsed(const DescribedText& text);
   std::optional<families::Value> Value(const DescribedText& text);
-  // Returns the number; nothing, after a finding, beyond kLargestModelNumber.
+  // Returns the number, or nullopt after a finding if it is beyond
+  // kLargestModelNumber.
   std::optional<double> Bounded(const JsonValue& number,
                                 const std::string& text);
-  // Without a configuration, a setting that needs one is absent, not an error.
+  // Without a configuration, the evaluator's findings are dropped: settings
+  // that need one are then absent, which is not an error.
   families::Evaluator& Settings() { return has_config_ ? *loud_ : *quiet_; }
 
   Findings* findings_ = nullptr;
@@ -63,7 +67,8 @@ class Formulas {
   families::Description family_;
   std::unique_ptr<const JsonDocument> document_;
   std::unique_ptr<families::Evaluator> loud_, quiet_;
-  // Expressions with syntax errors, which are reported once, have no value.
+  // Parsed expressions. An expression with a syntax error, which is reported
+  // once, has no value.
   std::map<std::string, std::optional<families::Expression>, std::less<>>
       parsed_;
   std::map<std::string, int64_t, std::less<>> dims_;

@@ -1,6 +1,5 @@
-// The functions of one number that a step's ops apply. The derivative of each
-// is again a function of the table, so that backward graphs need no others. `c`
-// is the op's constant.
+// The functions of one number that a step's ops apply. The derivatives that a
+// backward graph needs are in the table as well. `c` is the op's constant.
 #ifndef SHARDC_STEP_FUNCTIONS_H_
 #define SHARDC_STEP_FUNCTIONS_H_
 
@@ -11,9 +10,10 @@ namespace shardc::step {
 
 struct Function {
   std::string_view name;
-  // The name of the function that is the derivative. "": the derivative is zero
-  // everywhere, and no gradient passes. "=": the derivative is the function
-  // itself.
+  // The name of the function that is the derivative. "=": the derivative is the
+  // function itself. "": no gradient passes, because the derivative is zero or
+  // the function occurs only where no gradient is needed, as most derivatives
+  // do.
   std::string_view derivative;
   std::string_view meaning;
 };
@@ -58,7 +58,7 @@ inline constexpr std::array<Function, 35> kFunctions = {{
     {"floor", "", "the greatest whole number that is not above x"},
 }};
 
-// Of two operands: "max2", the greater one, through which no gradient passes.
+// The only function of two operands: the greater one. It has no gradient.
 inline constexpr std::string_view kGreater = "max2";
 
 constexpr const Function* FindFunction(std::string_view name) {

@@ -1,5 +1,5 @@
-// Every op is appended by Append, which sets its name, phase and layer to the
-// current ones and records it as the producer of its result:
+// All ops are appended by Append, which gives them the current name, phase and
+// layer, and records each as the producer of its result:
 //
 //   Split(x [b, t, (n h)], (n h))  ->  kSplit of (n h), result [b, t, n, h]
 #include "step/graph_writer.h"

@@ -36,7 +36,7 @@ class GraphWriter {
     return graph_.values[AsIndex(value)].labels;
   }
   bool Has(ValueId value, LabelId label) const;
-  // Returns the op whose result `value` is.
+  // Returns the op that computes `value`.
   Op& Producer(ValueId value) {
     return graph_.ops[static_cast<size_t>(producer_[AsIndex(value)])];
   }
@@ -60,16 +60,18 @@ class GraphWriter {
   ValueId Part(ValueId x, LabelId whole, size_t index);
   ValueId Index(ValueId x, LabelId label, int64_t row);
   ValueId Rename(ValueId x, LabelId from, LabelId to);
-  // Moves rows of `label` by one place, forward or (-1) back; zeros move in.
+  // Moves the rows of `label` by one place, forward (1) or back (-1). The free
+  // row gets zeros.
   ValueId Shifted(ValueId x, LabelId label, int8_t sign);
   ValueId Identity(ValueId x);
 
-  // Append any other op; its result has `labels`.
+  // Append any other op, with the given labels of its result.
   ValueId Append(OpKind kind, std::vector<ValueId> in, OpAttributes attributes,
                  Labels labels, bool integral = false);
   ValueId Append(Op op, Labels labels, bool integral = false);
-  // Sets the value's sharding constraint. A value that has another one, or is
-  // an input, is copied first.
+  // Gives the value a sharding constraint and returns it. If the value already
+  // has another constraint, or is an input, a copy gets the constraint and is
+  // returned.
   ValueId Constrained(ValueId value, std::string_view constraint);
 
   static Labels Without(const Labels& labels, LabelId gone);

@@ -1,4 +1,5 @@
-// Composite labels are found by their names, which show how they are made:
+// Composite labels are found by their names, which show their factors and
+// parts:
 //
 //   factors n, and parts c and r  ->  (n (c+r))
 #include "step/label_table.h"

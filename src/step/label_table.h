@@ -1,5 +1,5 @@
 // The labels of a step: tokens, the dimensions of a description, and composites
-// of these, (c+r) and (n h), each of which is made once.
+// of these such as (c+r) and (n h). Each composite is created once.
 #ifndef SHARDC_STEP_LABEL_TABLE_H_
 #define SHARDC_STEP_LABEL_TABLE_H_
 
@@ -19,22 +19,26 @@ namespace shardc::step {
 
 class LabelTable {
  public:
-  // Labels and their sizes are appended to `graph` and `sizes`.
+  // New labels and their sizes are appended to `graph` and `sizes`.
   LabelTable(const ModelDescription& description, Graph& graph, Sizes& sizes)
       : description_(description), graph_(graph), sizes_(sizes) {}
 
-  // Makes the common labels and the description's, the latter of these sizes.
+  // Creates the common labels, and the labels of the description's dimensions
+  // with the sizes `dims`.
   void MakeCommon(std::span<const int64_t> dims);
 
-  // `size` is 0 for labels whose size follows from others or from the tokens.
+  // Creates a label. `size` is 0 if it follows from other labels or from the
+  // tokens.
   LabelId New(std::string name, std::string_view semantic, int64_t size);
-  // Returns the label (a+b) of parts, or (a b) of factors; a single one itself.
+  // Return the composite label of parts, (a+b), or of factors, (a b). A single
+  // label is returned itself.
   LabelId OfParts(const std::vector<LabelId>& parts);
   LabelId OfFactors(const std::vector<LabelId>& factors);
-  // Returns the label of a role's dimension: factors, each of which may have
-  // parts. If each part of a fused weight is sharded by itself, the factor that
-  // counts the parts (j) is put after the first logical axis (n): a contiguous
-  // shard of (n j h) has the same share of each part of (j n h).
+  // Returns the label of a role's dimension, which has factors, each of which
+  // may have parts. If the parts of a fused weight are sharded separately, the
+  // factor j that counts the parts is put after the factor n with the first
+  // logical axis: a contiguous shard of (n j h) has the same share of each part
+  // of (j n h).
   LabelId Of(const DescribedDim& dim);
 
   // Returns the label of the description's dimension at this index.

@@ -2,16 +2,17 @@
 // which have other ops before or after them, and two between them. How an op is
 // lowered depends only on the ops next to it and on the shardings of its
 // operands. If the second and the third layer are lowered equally, all layers
-// up to the last are, and the second stands for all that are left out. A block
-// that repeats may have several layers:
+// between the first and the last are, and the second layer stands for those
+// that are not built. A block that repeats may have several layers:
 //
 //   layers 0 to 31, all of one kind       build 0, 1, 2, 31; 1 stands for 29
 //   5 with a window, 1 without, 10 times  build blocks 0, 1, 2, 9; block 1
 //                                         stands for 7
 //
-// Sums over all layers (the gradient's norm, the losses of routers) are one op
-// each, however many operands they have. If such an op moved an operand, the
-// choice would depend on the number of operands, and the program is refused.
+// A sum over all layers, such as the gradient's norm or the losses of routers,
+// is one op with an operand for each layer. If such an op reshards an operand,
+// the choice may depend on the number of operands, so the program is not
+// folded.
 #include "step/layer_fold.h"
 
 #include <algorithm>
@@ -29,16 +30,17 @@ constexpr size_t kLongestPeriod = 16;
 // How many blocks of each run of identical blocks are built.
 constexpr size_t kBuilt = 4;
 
-// Returns how many times the block of `period` kinds at `begin` follows itself.
+// Returns how many times the block of `period` kinds that starts at `begin`
+// occurs in succession.
 size_t RepeatsOf(std::span<const int32_t> kinds, size_t begin, size_t period) {
   size_t end = begin + period;
   while (end < kinds.size() && kinds[end] == kinds[end - period]) ++end;
   return (end - begin) / period;
 }
 
-// Returns the layer of each op; -1 if it belongs to none or several. An op
-// outside of the layers, such as a gradient's square for the norm, belongs to a
-// layer if all its operands do.
+// Returns the layer of each op, or -1 if the op belongs to none or to several.
+// An op outside of the layers, such as a gradient's square for the norm,
+// belongs to a layer if all its operands do.
 std::vector<int32_t> LayersOfOps(const Graph& graph,
                                  std::vector<int32_t>& layer_of_value) {
   layer_of_value.assign(graph.values.size(), -1);
@@ -58,8 +60,8 @@ std::vector<int32_t> LayersOfOps(const Graph& graph,
   return out;
 }
 
-// Returns whether the op has an operand for each layer of a run, so that the
-// whole model's op has more operands.
+// Returns whether the op has an operand for each layer of a run, so that it has
+// more operands in the graph of the whole model.
 bool Spans(const Op& op, const std::vector<int32_t>& layer_of_value,
            const LayerFold& fold) {
   if (op.in.size() < 3) return false;
@@ -80,7 +82,8 @@ class ProgramComparison {
   ProgramComparison(const Graph& graph, const Program& program)
       : graph_(graph), program_(program) {}
 
-  // Compares instructions of two layers `apart` from each other.
+  // Returns whether two instructions are equal, apart from the numbers of their
+  // layers, which differ by `apart`.
   bool AreSame(const Instruction& a, const Instruction& b,
                int32_t apart) const {
     if (a.kind != b.kind || a.axes != b.axes || a.dim != b.dim ||
@@ -104,7 +107,8 @@ class ProgramComparison {
     return placed && x.kind == y.kind && x.phase == y.phase &&
            x.name == y.name && NeedUnsharded(x) == NeedUnsharded(y);
   }
-  // Other labels that an op names are those of its operands or its result.
+  // Returns the labels besides those of operands and result that an op names
+  // and needs unsharded.
   std::array<LabelId, 2> NeedUnsharded(const Op& op) const {
     const UnshardedRule rule = DefOf(op.kind).unsharded;
     return rule == nullptr ? std::array<LabelId, 2>{kNoLabel, kNoLabel}

@@ -19,7 +19,7 @@
 namespace shardc::step {
 namespace {
 
-// The properties that distinguish a layer, as one text that is compared only.
+// The properties that distinguish a layer, as a text that is only compared.
 class Signature {
  public:
   void Add(int64_t number) { text_ += std::to_string(number) + ","; }

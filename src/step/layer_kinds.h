@@ -1,4 +1,4 @@
-// Which layers of a model are written as the same ops.
+// Finds the layers of a model whose ops are the same.
 #ifndef SHARDC_STEP_LAYER_KINDS_H_
 #define SHARDC_STEP_LAYER_KINDS_H_
 

@@ -1,6 +1,6 @@
-// Attention and experts as lines of a description. Queries, keys and values
-// come from earlier lines; keys and values pass through the cache if the mode
-// has one:
+// Writes the lines of a description for rotary embeddings, attention and
+// experts. Queries, keys and values are results of earlier lines. In modes with
+// a cache, keys and values are written to it and read from it:
 //
 //   attention(q, k, v), decoding:
 //     cache k = write(cache k before, k, positions)
@@ -15,7 +15,8 @@
 namespace shardc::step {
 namespace {
 
-// Makes the labels of ring attention, and of KV heads that are repeated.
+// Creates the labels of ring attention, and of copied KV heads, once for all
+// layers.
 void MakeOwnLabels(BuildContext& c, ValueId key) {
   if (c.made_own_labels) return;
   c.made_own_labels = true;
@@ -39,7 +40,7 @@ void MakeOwnLabels(BuildContext& c, ValueId key) {
 int64_t RopeIndex(BuildContext& c, LabelId label) {
   Rope rope = c.layer_settings.rope;
   const int64_t size = c.labels.SizeOf(label);
-  // A number above 1 is not a fraction: it counts elements of a head.
+  // A rotary fraction above 1 is a number of elements of a head.
   if (rope.rotary_fraction > 1) {
     rope.rotary_fraction /= static_cast<double>(std::max<int64_t>(size, 1));
   }
@@ -55,9 +56,9 @@ int64_t RopeIndex(BuildContext& c, LabelId label) {
   return index;
 }
 
-// Returns keys or values with the key label, read from the cache in decoding
-// and written to it in prefill. They are of the tokens of the stack `seen`,
-// which is another stack in cross-attention.
+// Returns keys or values with the key label; decoding reads them from the
+// cache, and prefill writes them to it. They belong to the tokens of the stack
+// `seen`, which is another stack in cross-attention.
 ValueId Remembered(BuildContext& c, ValueId x, size_t seen) {
   const CommonLabels common = c.graph().common;
   const Stream& of = c.streams[seen];
@@ -75,7 +76,7 @@ ValueId Remembered(BuildContext& c, ValueId x, size_t seen) {
   std::replace(labels.begin(), labels.end(), of.query, of.key);
   const ValueId before =
       c.streams.NewData(DataKind::kCache, "cache", labels, false, "kcache");
-  // The encoder's keys and values were cached by prefill and do not change.
+  // Prefill has cached the encoder's keys and values, which do not change.
   if (seen != c.stack) {
     c.graph().caches.push_back({c.layer, before, before});
     return before;
@@ -88,8 +89,9 @@ ValueId Remembered(BuildContext& c, ValueId x, size_t seen) {
   return after;
 }
 
-// Returns the position biases that are added to scores, by the distance of
-// query and key. A table that several layers share is looked up once.
+// Returns the position biases that are added to the scores, by the distance
+// between query and key. If several layers share a table, its biases are looked
+// up once.
 ValueId Near(BuildContext& c, const Line& line, ValueId query, size_t seen) {
   const ValueId table = c.RoleValue(line, 3);
   if (table == kNoValue) return kNoValue;
@@ -111,7 +113,8 @@ ValueId Near(BuildContext& c, const Line& line, ValueId query, size_t seen) {
   std::vector<ValueId> positions;
   Labels apart = {c.stream().query, c.streams[seen].key};
   if (c.mode == Mode::kDecode && c.stack == 0) {
-    // In decoding the rows of a batch have different lengths.
+    // In decoding the rows of a batch have different lengths, so the distances
+    // have a batch dimension.
     positions = {c.stream().positions, c.streams[seen].key_positions};
     apart.insert(apart.begin(), c.graph().common.batch);
   } else {

@@ -1,9 +1,10 @@
-// One function for each op of the model section; the labels of a result follow
-// from the graph's ops. A line whose operands do not fit is reported at its
-// place:
+// Has a function for most ops of a description's model section;
+// line_attention.cc has those of rotary embeddings, attention and experts. The
+// labels of a result follow from the graph's ops. A line whose operands do not
+// fit is reported at its place:
 //
 //   q = linear(y, q)   y [b, t, d], weight [(n h), d]  ->  [b, t, n, h]
-//   q = linear(y, q)   y [b, t, d], weight [v, e]      ->  nothing to contract
+//   q = linear(y, q)   y [b, t, d], weight [v, e]      ->  no common dimension
 #include "step/line_ops.h"
 
 #include <algorithm>
@@ -16,7 +17,9 @@
 namespace shardc::step {
 namespace {
 
-// Whether a value and a weight have a dimension in common, perhaps in factors.
+// Returns whether a value and a weight have a dimension in common. The value
+// may have the factors of the weight's dimension instead of the dimension
+// itself.
 bool Shares(BuildContext& c, ValueId x, ValueId weight) {
   for (const LabelId label : c.write.LabelsOf(weight)) {
     if (c.write.Has(x, label)) return true;
@@ -29,7 +32,8 @@ bool Shares(BuildContext& c, ValueId x, ValueId weight) {
   return false;
 }
 
-// A power of a dimension's size; 1/2 unless the line gives another.
+// Returns the dimension that a line names, and the power of its size: 1/2
+// unless the line gives another one.
 std::pair<LabelId, double> PowerOf(BuildContext& c, const Line& line) {
   const int32_t dim = line.arguments[1].dims[0];
   const bool given = line.arguments.size() > 2;
@@ -48,8 +52,8 @@ ValueId Rows(BuildContext& c, const Line& line, ValueId table) {
   return kNoValue;
 }
 
-// A convolution with windows that do not overlap is a product of the numbers of
-// each patch with the weight; all its dimensions but one are contracted.
+// Writes a convolution whose windows do not overlap, as a product of the
+// numbers of each patch with the weight. All dimensions but one are contracted.
 ValueId Patches(BuildContext& c, const Line& line) {
   const ValueId weight = c.RoleValue(line, 0);
   const LabelId left = c.labels.Dim(line.arguments[1].dims[0]);
@@ -71,7 +75,8 @@ ValueId Patches(BuildContext& c, const Line& line) {
   return bias == kNoValue ? y : c.write.Add({y, bias});
 }
 
-// The input of an audio model: several frames a token, each a vector.
+// Writes the input of an audio model: each token has several frames, and each
+// frame is a vector.
 ValueId Frames(BuildContext& c, const Line& line) {
   const auto several = static_cast<int64_t>(line.arguments[1].number);
   if (several < 1 || c.frames != kNoLabel) {
@@ -87,8 +92,8 @@ ValueId Frames(BuildContext& c, const Line& line) {
                            "tokens");
 }
 
-// Returns the label of the tokens of a value, each of which has several frames
-// (audio); kNoLabel if it has no such label.
+// Returns the token label of a value of which each token has several frames
+// (audio), or kNoLabel if the value has no such label.
 LabelId TokensOf(BuildContext& c, ValueId x) {
   for (const LabelId label : c.write.LabelsOf(x)) {
     const auto& factors = c.labels[label].factors;
@@ -170,7 +175,8 @@ ValueId Activated(BuildContext& c, ValueId x) {
   return c.write.Fn(by.fn, x, by.fn == "swish" ? by.alpha : 0);
 }
 
-// The operand with more labels comes first, and the other is broadcast.
+// Returns the elementwise product. The operand with fewer labels is broadcast,
+// so it must be the second one.
 ValueId Multiply(BuildContext& c, ValueId a, ValueId b) {
   const bool swap = c.write.LabelsOf(a).size() < c.write.LabelsOf(b).size();
   return swap ? c.write.Times(b, a) : c.write.Times(a, b);
@@ -203,7 +209,7 @@ std::vector<ValueId> Parts(BuildContext& c, const Line& line, ValueId x) {
   return out;
 }
 
-// Gives a dimension the name of another one of the same size.
+// Renames a dimension to another one of the same size.
 ValueId Renamed(BuildContext& c, const Line& line, ValueId x) {
   const LabelId from = c.labels.Dim(line.arguments[1].dims[0]);
   const LabelId to = c.labels.Dim(line.arguments[2].dims[0]);

@@ -10,21 +10,23 @@
 
 namespace shardc::step {
 
-// Appends the ops of any line but `add`, all of whose arguments exist;
-// attention checks its own. Returns the line's results, some of which may be
-// kNoValue, or fewer than the line names. Reports what does not fit by c.Fail.
+// Appends the ops of a line of any kind but `add`. All arguments of the line
+// must exist, except those of attention, which checks them itself. Returns the
+// line's results, some of which may be kNoValue, or fewer than the line names.
+// Reports operands that do not fit by c.Fail.
 std::vector<ValueId> WriteLine(BuildContext& c, const Line& line);
 
-// attention(..) and attention_near(..): keys and values pass through the cache
-// if the mode has one. Returns kNoValue if an operand is absent.
+// Writes attention(..) or attention_near(..). Keys and values are written to
+// and read from the cache if the mode has one. Returns kNoValue if an operand
+// is absent.
 ValueId WriteAttention(BuildContext& c, const Line& line);
-// rope(x): x [.., h] rotated by the positions of its tokens.
+// Writes rope(x): x [.., h] rotated by the positions of its tokens.
 ValueId WriteRope(BuildContext& c, ValueId x);
 // Writes a mixture of experts: moe(x, ..) or moe_fused(x, ..).
 ValueId WriteExperts(BuildContext& c, const Line& line, ValueId x);
 
-// x times the weight of the argument `role`, plus the role's bias if it has
-// one. Reports operands that have no dimension in common.
+// Returns x times the weight of the argument `role`, plus the role's bias if it
+// has one. Reports operands that have no dimension in common.
 ValueId CheckedLinear(BuildContext& c, const Line& line, ValueId x,
                       size_t role);
 

@@ -1,10 +1,11 @@
-// An op's signature determines what each argument is, since one name may be a
-// variable and a role:
+// The signature of an op determines what each argument is, because a name may
+// be both a variable and a role:
 //
 //   q = linear(y, q)   signature "vr": the variable y, the role q
 //
 // v is a variable, r a role, d a dimension or parts of one, n a number, w a
-// word. Arguments after `?` are optional; the one before `*` may be repeated.
+// word. Arguments after `?` are optional, and the argument before `*` may be
+// repeated.
 #include "step/lines.h"
 
 #include <algorithm>

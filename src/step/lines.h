@@ -1,4 +1,4 @@
-// The lines of a description's model section with their names resolved: to
+// The lines of a description's model section. Their names are resolved to
 // variables, roles, dimensions and numbers.
 #ifndef SHARDC_STEP_LINES_H_
 #define SHARDC_STEP_LINES_H_
@@ -75,14 +75,14 @@ struct Lines {
 inline constexpr int32_t kIdsVariable = 0;
 inline constexpr int32_t kPositionsVariable = 1;
 
-// Reports ops that do not exist, too few or too many arguments, and unknown
-// names; returns nothing then.
+// Resolves all lines. Reports ops that do not exist, too few or too many
+// arguments, and unknown names, and then returns nullopt.
 std::optional<Lines> ResolveLines(const ModelDescription& description,
                                   Findings& findings);
 
-// An op for the page of the reference. Each argument is one letter: v a
-// variable, r a role, d a dimension, n a number, w a word. Those after `?` are
-// optional, and the one before `*` may be repeated.
+// An op as the page of reference documents it. `arguments` has a letter for
+// each argument: v a variable, r a role, d a dimension, n a number, w a word.
+// Letters after `?` are optional, and the letter before `*` may be repeated.
 struct OpText {
   std::string_view name;
   std::string_view arguments;

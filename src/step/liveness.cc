@@ -1,8 +1,8 @@
-// Every slot is stored in a buffer: its own, or an operand's for views, for
-// updates in place, and for elementwise ops that are the last to read their
-// operand. A buffer is live from the instruction that fills it to the last that
-// reads any of its slots; the bytes at each instruction are sums over live
-// buffers.
+// Every slot is stored in a buffer of its own or in an operand's buffer: the
+// latter for views, for updates in place, and for elementwise ops and
+// all-reduces that are the last to read their operand. A buffer is live from
+// the instruction that fills it to the last that reads any of its slots; the
+// bytes at each instruction are sums over live buffers.
 //
 //   t = x * w               a buffer of its own
 //   u = tanh(t)             the buffer of t, if no later op reads t
@@ -93,7 +93,8 @@ class BufferLiveness {
     set(graph_.logits, Held::kActivations, graph_.loss == kNoValue);
   }
 
-  // Of (p, g, m, v, clip), the operand that the result updates.
+  // Returns the index of the operand of (p, g, m, v, clip) that the result
+  // updates.
   static int64_t UpdatedOperand(AdamWResult result) {
     switch (result) {
       case AdamWResult::kParameter:
@@ -106,7 +107,8 @@ class BufferLiveness {
     return -1;
   }
 
-  // The operand in whose buffer the result is stored, or -1.
+  // Returns the index of the operand in whose buffer the result is stored, or
+  // -1.
   static int64_t StoredIn(const Op& op) {
     switch (DefOf(op.kind).storage) {
       case Storage::kFirstOperand:
@@ -181,7 +183,8 @@ class BufferLiveness {
     return copy ? Held::kGathered : held;
   }
 
-  // Elementwise ops overwrite an operand of their size that is read last here.
+  // Lets each elementwise op and each all-reduce store its result in the buffer
+  // of an operand of the same size, if it is the last to read that operand.
   void Settle() {
     for (size_t i = 0; i < program_.code.size(); ++i) {
       const Instruction& step = program_.code[i];
@@ -198,7 +201,8 @@ class BufferLiveness {
         if (other.end != static_cast<int64_t>(i) || other.bytes != own.bytes) {
           continue;
         }
-        // At this instruction the result's buffer counts, not the operand's.
+        // At this instruction the buffer counts for the result, no longer for
+        // the operand.
         --other.end;
         break;
       }
@@ -231,8 +235,8 @@ class BufferLiveness {
   const ElementBytes bytes_;
   int64_t last_ = 0;
   std::vector<Held> kinds_;        // by value
-  std::vector<char> stays_;        // by value: to the end
-  std::vector<int32_t> home_;      // by slot: of views, whose they are
+  std::vector<char> stays_;        // by value: is live to the end
+  std::vector<int32_t> home_;      // by slot: the slot that owns its buffer
   std::vector<HeldBuffer> homes_;  // by slot
 };
 

@@ -1,4 +1,4 @@
-// The memory of a device while a program runs, and its peak.
+// The memory that a device uses while a program runs, and its peak.
 #ifndef SHARDC_STEP_LIVENESS_H_
 #define SHARDC_STEP_LIVENESS_H_
 
@@ -38,11 +38,11 @@ struct PeakMemory {
   int64_t Total() const { return TotalOf(bytes); }
 };
 
-// Returns the peak of any device; all parts have the same size. Inputs and
-// results of the step are held from the first instruction to the last, and
-// updates overwrite what they update. Ops that split, merge or rename
-// dimensions cost nothing; an elementwise op overwrites an operand of its size
-// that no later op reads. Nothing else is fused.
+// Returns the peak memory of a device; it is the same for all, because their
+// shards have the same sizes. Inputs and results of the step are held from the
+// first instruction to the last, and updates overwrite the old values. Ops that
+// split, merge or rename dimensions cost nothing; an elementwise op overwrites
+// an operand of its size that no later op reads. Nothing else is fused.
 PeakMemory PeakOf(const Graph& graph, const Program& program,
                   const Sizes& sizes, const ElementBytes& bytes);
 // Returns the bytes that are held while each instruction runs.

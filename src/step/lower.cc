@@ -1,7 +1,7 @@
 // Lowers a graph op by op. For each op the shardings of its operands are chosen
-// (choose.h); each operand is resharded from the copy from which that is
-// cheapest, and the new copy is kept for later ops; the op runs on shards; and
-// its result is resharded to its sharding constraint. Before that,
+// (choose.h). Each operand is resharded from the copy from which that is
+// cheapest, and the new copy is kept for later ops. The op then runs on shards,
+// and its result is resharded to its sharding constraint. Before that,
 // PropagatePreferred gives values without a constraint the sharding that their
 // only consumer prefers.
 //
@@ -20,7 +20,8 @@
 namespace shardc::step {
 namespace {
 
-// How an op of the forward pass was lowered, for its copy in the backward pass.
+// The shardings with which an op of the forward pass was lowered. Its copy in
+// the backward pass gets the same ones.
 struct Lowered {
   std::vector<Sharding> operands;
   Sharding result;
@@ -81,8 +82,8 @@ class Lowerer {
     }
   }
 
-  // Drops gathered copies, so that backward and each micro-batch gather weights
-  // again; reduced copies are kept.
+  // Drops gathered copies, so that the backward pass and each micro-batch
+  // gather weights again. Reduced copies are kept.
   void EnterPhase(Phase phase) {
     phase_ = phase;
     if (phase == Phase::kOptimizer || request_.keep_gathered) return;
@@ -104,10 +105,11 @@ class Lowerer {
     return out_.slots[AsIndex(slot)].sharding;
   }
 
-  // Returns the slot from which consumers start to reshard a value.
+  // Returns the first slot of a value, from which consumers start to reshard
+  // it.
   int32_t Seen(ValueId value) const { return copies_[AsIndex(value)].front(); }
 
-  // Appends the slices and collectives that lead from a slot to a sharding.
+  // Appends the slices and collectives that reshard a slot to a sharding.
   // Returns the last slot.
   int32_t EmitCollectives(int32_t from, const Sharding& to) {
     bool gathered = gathered_[AsIndex(from)];
@@ -132,7 +134,8 @@ class Lowerer {
     return from;
   }
 
-  // Returns a slot of the value with this sharding; makes it if there is none.
+  // Returns a slot of the value with this sharding. If there is none, reshards
+  // the slot from which that is cheapest.
   int32_t Reshard(ValueId value, const Sharding& to) {
     std::vector<int32_t>& copies = copies_[AsIndex(value)];
     int32_t best = -1;
@@ -152,7 +155,8 @@ class Lowerer {
     }
     const AxisSet before = ShardingOf(best).partial;
     const int32_t out = EmitCollectives(best, to);
-    // Later consumers start from the reduced copy, so that it is reduced once.
+    // Later consumers start from the reduced copy, so that the value is reduced
+    // only once.
     if (before != 0 && to.partial == 0) {
       copies.insert(copies.begin(), out);
     } else {
@@ -178,8 +182,8 @@ class Lowerer {
     return DefOf(op.kind).structural ? LowerStructural(op) : LowerPlain(op);
   }
 
-  // Lowers an op that the backward pass runs again exactly as in the forward
-  // pass, so that it sends the same bytes.
+  // Lowers the copy of a forward op in the backward pass with the shardings of
+  // that op, so that it sends the same bytes.
   bool LowerRecomputed(const Op& op, const Lowered& first) {
     std::vector<int32_t> operands;
     operands.reserve(op.in.size());
@@ -190,8 +194,8 @@ class Lowerer {
     return true;
   }
 
-  // Adds scalars that are partial over the same axes before they are reduced,
-  // so that they share one collective.
+  // Adds those scalars that are partial over the same axes before they are
+  // reduced, so that they share one collective.
   void LowerScalars(const Op& op) {
     std::vector<std::pair<AxisSet, std::vector<int32_t>>> groups;
     for (ValueId value : op.in) {
@@ -262,7 +266,7 @@ class Lowerer {
   bool LowerStructural(const Op& op) {
     const Sharding from = ShardingOf(Seen(op.in[0]));
     Sharding have = from;
-    // A repeated value is larger, so that a partial one is reduced first.
+    // The repeated value is larger, so a partial operand is reduced before.
     if (op.kind == OpKind::kRepeat) have.partial = 0;
     const Structural passed = PassThrough(graph_, op, out_.axes, request_.sizes,
                                           have, PreferredOf(op));
@@ -271,9 +275,9 @@ class Lowerer {
     return true;
   }
 
-  // Lowers a roll of a dimension of which each device holds one row to a
-  // ppermute. Returns false if the dimension is sharded
-  // otherwise, or if zeros move in.
+  // Lowers a roll of a dimension to a ppermute, if each device has one index of
+  // the dimension. Returns false if the dimension is sharded otherwise, or if
+  // zeros move in.
   bool LowerRoll(const Op& op) {
     const auto& roll = As<RollAttributes>(op);
     if (roll.open) return false;
@@ -380,14 +384,14 @@ class Lowerer {
             static_cast<AxisSet>(ShardingOf(slot).partial & ~to.sharded_over());
       }
       slot = EmitCollectives(slot, to);
-      // A slot with the sharding of the constraint is the value itself. It is
-      // not a gathered copy, which EnterPhase would drop.
+      // A slot with the sharding of the constraint is the value itself, not a
+      // gathered copy, which EnterPhase would drop.
       gathered_[AsIndex(slot)] = false;
     }
     copies_[AsIndex(op.out)] = {slot};
   }
 
-  // Reduces the results of the step that are partial.
+  // Reduces those results of the step that are partial.
   void FinishResults() {
     const auto finish = [&](ValueId value) {
       if (value < 0 || copies_[AsIndex(value)].empty()) return;

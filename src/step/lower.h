@@ -19,21 +19,24 @@ struct LowerRequest {
   Sizes sizes = {};  // real sizes: choices depend on bytes
   int64_t element_bytes = 2;
   Policy policy = Policy::kPublished;
-  // The backward pass uses the copies that the forward pass has gathered.
+  // Whether the backward pass uses the copies that the forward pass has
+  // gathered.
   bool keep_gathered = false;
-  // Whether Program::conflicts is filled in, which takes as long as the rest.
+  // Whether Program::conflicts is filled in, which takes as long as all the
+  // rest.
   bool records_conflicts = true;
   std::vector<Spec> parameters = {};  // by Graph::parameters, as stored
-  // Specs of the optimizer's moments and of gradients at the end of the step,
-  // which ZeRO shards further; empty: those of the parameters.
-  std::vector<Spec> states = {};
-  // Specs of gradients while micro-batches add them up; empty: those of the
+  // The specs of the optimizer's moments and of gradients at the end of the
+  // step, which ZeRO shards further. If empty, they are those of the
   // parameters.
+  std::vector<Spec> states = {};
+  // The specs of gradients while micro-batches are accumulated. If empty, they
+  // are those of the parameters.
   std::vector<Spec> sums = {};
   ShardingConstraints constraints = {};
 };
 
-// The reason why a graph cannot be lowered, and the op and axis at fault.
+// Why a graph cannot be lowered, with the op and the axis at fault.
 struct Unsupported {
   std::string message = {};  // lower case, no final period
   std::string op = {};

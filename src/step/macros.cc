@@ -1,5 +1,6 @@
-// These functions do not depend on shardings: the cost of a sharded dimension
-// follows from the ops. For example, a norm over a sharded hidden size:
+// Writes parts of a model as ops, without regard to shardings: the collectives
+// for a sharded dimension follow from the ops. For example, a norm over a
+// sharded hidden size:
 //
 //   einsum(x, x -> b t)   partial over d's axes
 //   scale 1/d, rsqrt      not linear, so that the sum is reduced before rsqrt
@@ -22,7 +23,8 @@ ValueId Negative(GraphWriter& write, ValueId x) {
   return write.Scaled(x, {-1, {}});
 }
 
-// Merges a value's factors of `label`, if it has the factors.
+// Returns x with `label`. If x has the factors of the label instead, they are
+// merged.
 ValueId Unsharded(GraphWriter& write, ValueId x, LabelId label) {
   return write.Has(x, label) ? x : write.Merge(x, label);
 }
@@ -35,7 +37,7 @@ ValueId SplitAll(GraphWriter& write, ValueId x) {
   return x;
 }
 
-// Returns x / sqrt(mean of squares + epsilon), the mean over `label`.
+// Returns x / sqrt(mean of squares + epsilon). The mean is taken over `label`.
 ValueId Normed(GraphWriter& write, ValueId x, LabelId label, double epsilon) {
   const Labels rest = GraphWriter::Without(write.LabelsOf(x), label);
   const ValueId squares = write.Einsum(x, x, rest);
@@ -81,7 +83,8 @@ ValueId Softmax(GraphWriter& write, ValueId x, LabelId label) {
 ValueId Linear(GraphWriter& write, ValueId x, ValueId weight, ValueId bias) {
   const Labels stored = write.LabelsOf(weight);
   Labels out;
-  // Common labels are contracted, but for the dimension of experts.
+  // All labels that x and the weight share are contracted, except that of
+  // experts.
   Labels common;
   for (const LabelId label : stored) {
     const auto& factors = At(write, label).factors;
@@ -124,7 +127,8 @@ ValueId Convolved(GraphWriter& write, ValueId x, ValueId weight, ValueId bias,
   };
   const int64_t middle = settings.width / 2;
   add(x, middle);
-  // A token shifted by i places meets the kernel's row i before the middle one.
+  // The kernel has an odd number of rows. A token that is shifted forward by i
+  // places is multiplied by the row i before the middle one.
   for (const int8_t sign : {int8_t{1}, int8_t{-1}}) {
     ValueId shifted = x;
     for (int64_t i = 1; i <= middle; ++i) {
@@ -150,7 +154,7 @@ ValueId Gated(GraphWriter& write, ValueId gate, ValueId up,
 
 namespace {
 
-// Returns 1 for the `count` best experts of a token, else 0.
+// Returns 1 for the `count` experts of a token with the highest scores, else 0.
 ValueId Best(GraphWriter& write, ValueId choice, LabelId experts,
              LabelId count) {
   const ValueId chosen =
@@ -160,9 +164,9 @@ ValueId Best(GraphWriter& write, ValueId choice, LabelId experts,
   return chosen;
 }
 
-// Returns the weight of the `chosen` expert: a softmax over the experts that
-// are not excluded by `beyond` and whose logits are within the jitter of the
-// greatest.
+// Returns the weight of the `chosen` expert: a softmax over the experts whose
+// logits are within the jitter of the greatest, without the experts in
+// `beyond`.
 ValueId WeightAmongNear(GraphWriter& write, ValueId logits, ValueId greatest,
                         ValueId chosen, ValueId beyond, LabelId experts,
                         double jitter) {
@@ -170,7 +174,8 @@ ValueId WeightAmongNear(GraphWriter& write, ValueId logits, ValueId greatest,
   const ValueId size =
       write.Greater(write.Greater(logits, Negative(write, logits)), greatest);
   const ValueId room = write.Scaled(size, {2 * jitter, {}});
-  // 1 for logits that are further below the greatest than the jitter allows.
+  // `far` is 1 for logits that are further below the greatest than the jitter
+  // allows.
   const ValueId far =
       write.Fn("step", Negative(write, write.Add({room, logits, less})));
   ValueId near = write.Fn("shift", Negative(write, far), 1);
@@ -183,8 +188,9 @@ ValueId WeightAmongNear(GraphWriter& write, ValueId logits, ValueId greatest,
   return write.Times(p, chosen);
 }
 
-// Phi-MoE's sparse mixer as it is in evaluation, without sampling: the best
-// expert is weighted among all experts, the second best among all but the best.
+// Writes Phi-MoE's sparse mixer as in evaluation, without sampling: the best
+// expert's weight is a softmax over the experts whose logits are within the
+// jitter of its own, the second best one's the same without the best expert.
 Routed MixSparsely(GraphWriter& write, ValueId logits, LabelId experts,
                    const RouterSettings& settings) {
   const ValueId first = Best(write, logits, experts, settings.first);
@@ -193,7 +199,7 @@ Routed MixSparsely(GraphWriter& write, ValueId logits, LabelId experts,
   const ValueId greatest = write.Max(logits, experts);
   const ValueId least =
       Negative(write, write.Max(Negative(write, logits), experts));
-  // The logits with the best one replaced by the least.
+  // `rest` has the logits, with the greatest replaced by the least.
   const ValueId fall = write.Add({least, Negative(write, greatest)});
   const ValueId rest = write.Add({logits, write.Times(first, fall)});
   const ValueId one = WeightAmongNear(write, logits, greatest, first, kNoValue,
@@ -203,7 +209,7 @@ Routed MixSparsely(GraphWriter& write, ValueId logits, LabelId experts,
   return {write.Add({one, two}), both};
 }
 
-// Divides by the norm of the given power, 1 or 2.
+// Returns the weights divided by their norm of the given power, 1 or 2.
 ValueId Renormalised(GraphWriter& write, ValueId weights, LabelId experts,
                      int power) {
   const ValueId powers = power == 2 ? write.Times(weights, weights) : weights;
@@ -305,7 +311,8 @@ std::vector<ValueId> LossesOf(GraphWriter& write,
 
 namespace {
 
-// Returns the label of [.., z, f] that the down projection lacks: the halves.
+// Returns the label of the two halves, gate and up: the label of `fused` that
+// the down projection lacks.
 LabelId HalvesLabel(GraphWriter& write, ValueId fused, ValueId down) {
   for (const LabelId label : write.LabelsOf(fused)) {
     const bool data = write.Has(down, label) ||
@@ -316,8 +323,9 @@ LabelId HalvesLabel(GraphWriter& write, ValueId fused, ValueId down) {
   return kNoLabel;
 }
 
-// Splits a weight whose rows are those of one expert after the other, so that
-// experts have a dimension.
+// If experts are a factor of one of the weight's dimensions (the rows of all
+// experts one after the other), splits the dimension, so that experts have one
+// of their own.
 ValueId Apart(GraphWriter& write, ValueId weight, LabelId experts) {
   const Labels labels = write.LabelsOf(weight);
   for (const LabelId label : labels) {

@@ -1,5 +1,5 @@
-// Norms, softmax, gated layers, experts and the loss as sequences of ops.
-// Attention is in attention.h.
+// Writes norms, softmax, gated layers, experts and the loss as sequences of
+// ops. Attention is in attention.h.
 #ifndef SHARDC_STEP_MACROS_H_
 #define SHARDC_STEP_MACROS_H_
 
@@ -19,7 +19,8 @@ struct NormSettings {
   bool plus_one = false;  // the weight is 1 + what is stored
 };
 
-// x is [.., d], or has the factors of d. A weight or bias may be kNoValue.
+// x is [.., d], or has the factors of d. The weight and the bias may be
+// kNoValue.
 ValueId RmsNorm(GraphWriter& write, ValueId x, LabelId label, ValueId weight,
                 const NormSettings& settings);
 ValueId LayerNorm(GraphWriter& write, ValueId x, LabelId label, ValueId weight,
@@ -27,8 +28,8 @@ ValueId LayerNorm(GraphWriter& write, ValueId x, LabelId label, ValueId weight,
 
 ValueId Softmax(GraphWriter& write, ValueId x, LabelId label);
 
-// Contracts the labels that both have. Factors of x are merged if the weight
-// has them as one label, and the result's factors are split.
+// Contracts the labels that x and the weight share. If x has the factors of a
+// label of the weight, they are first merged. Factors of the result are split.
 ValueId Linear(GraphWriter& write, ValueId x, ValueId weight, ValueId bias);
 
 // A convolution along tokens with the weight's label `kernel`, of odd size
@@ -42,7 +43,8 @@ struct Convolution {
 ValueId Convolved(GraphWriter& write, ValueId x, ValueId weight, ValueId bias,
                   const Convolution& settings);
 
-// The activation of the gate, times the other projection.
+// The activation of a gated layer: a function of the gate, times the projection
+// `up`.
 struct Activation {
   std::string fn = "silu";
   bool clamped = false;  // gpt-oss: both clamped, 1 added to the projection
@@ -65,12 +67,14 @@ struct RouterSettings {
   double jitter = 0;         // kSparseMixer
   LabelId first = kNoLabel;  // kSparseMixer: counts one
   bool before = false;       // weights scale the experts' inputs
-  // Groups of experts, of which some are chosen first; kNoLabel: none.
+  // Groups of experts. A token first chooses `chosen_groups` of them; kNoLabel
+  // if there are no groups.
   LabelId groups = kNoLabel, chosen_groups = kNoLabel;
   bool group_by_two = true;       // a group counts its two best, not its best
   ValueId correction = kNoValue;  // [e], added for the choice alone
 };
-// Weights [b, t, e] of the experts, 0 for experts not chosen, and the choice.
+// The weights [b, t, e] of the experts, which are 0 for experts not chosen, and
+// the choice, 1 or 0.
 struct Routed {
   ValueId weights = kNoValue, chosen = kNoValue;
   bool before = false;
@@ -78,18 +82,18 @@ struct Routed {
 Routed Route(GraphWriter& write, ValueId logits, LabelId experts,
              const RouterSettings& settings);
 
-// The statistics of one layer's router from which its auxiliary losses are
-// made.
+// The statistics of one layer's router, from which its auxiliary losses are
+// computed.
 struct RouterStatistics {
   ValueId often = kNoValue;   // [e], how many tokens chose it
   ValueId likely = kNoValue;  // [e], their probabilities' sum
-  ValueId spread = kNoValue;  // [], squares' sum of the logits' log-sums
+  ValueId spread = kNoValue;  // [], the logits' logsumexp squared, summed
 };
 RouterStatistics Statistics(GraphWriter& write, ValueId logits, ValueId chosen,
                             LabelId experts);
 
-// The auxiliary losses of all layers' routers; a coefficient of 0: no such
-// loss.
+// The coefficients of the routers' auxiliary losses; 0 means no such loss.
+// LossesOf returns the losses over all layers.
 struct RouterLosses {
   double balance = 0, z = 0;
 };
@@ -104,12 +108,14 @@ struct ExpertWeights {
   ValueId down = kNoValue;          // [e, d, f] or [(e f), d]
   ValueId down_bias = kNoValue;     // [e, d]
 };
-// Sends tokens of x [b, t, d] to the queues of their experts and back.
+// Sends the tokens of x [b, t, d] to the queues of their experts, and adds the
+// experts' weighted results for each token.
 ValueId Experts(GraphWriter& write, ValueId x, const Routed& routed,
                 LabelId experts, const ExpertWeights& weights,
                 const Activation& activation);
 
-// The mean cross-entropy over weighted tokens.
+// Returns the mean over weighted tokens of the cross-entropy plus `z_loss`
+// times the squared logsumexp.
 ValueId CrossEntropy(GraphWriter& write, ValueId logits, ValueId labels,
                      ValueId weights, LabelId vocabulary, double z_loss = 0);
 

@@ -1,4 +1,5 @@
-// Records of arithmetic: products, sums, functions of one number, maxima.
+// The records of arithmetic ops: products, sums, functions of one number,
+// maxima.
 //
 //   y = scale(x): linear, so that a partial x gives a partial y; its cotangent
 //   is scale(g), and its result may overwrite x
@@ -27,7 +28,8 @@ void EinsumVjp(Backward& backward, const Op& op, ValueId g) {
   }
 }
 
-// A term that was broadcast gets the sum over the labels that it lacks.
+// The cotangent of a term that was broadcast is summed over the labels that the
+// term lacks.
 void AddVjp(Backward& backward, const Op& op, ValueId g) {
   GraphWriter& write = backward.write();
   for (const ValueId term : op.in) {
@@ -76,8 +78,8 @@ void IdentityVjp(Backward& backward, const Op& op, ValueId g) {
   backward.Give(op.in[0], g);
 }
 
-// Each combination of labels is a multiplication and, where a dimension is
-// summed, an addition.
+// Each combination of labels counts one multiplication and, if a dimension is
+// summed, one addition.
 double EinsumFlops(const Op&, const OpExtent& extent) {
   const bool sums = extent.combinations > extent.result;
   return (sums ? 2 : 1) * extent.combinations;
@@ -87,7 +89,8 @@ double AddFlops(const Op&, const OpExtent& extent) {
   return (extent.operands - 1) * extent.result;
 }
 
-// A function without a derivative is constant but for jumps.
+// Returns whether the function has no derivative: it is constant except for
+// steps.
 bool IsFlat(const Op& op) {
   const Function* const function = FindFunction(As<FnAttributes>(op).fn);
   return function == nullptr || function->derivative.empty();

@@ -1,5 +1,5 @@
-// Records of what attention needs next to products and sums: rotary embeddings,
-// masks, and KV heads repeated for groups of query heads.
+// The records of attention's ops besides products and sums: rotary embeddings,
+// masks, and KV heads that are repeated for groups of query heads.
 //
 //   repeat k [b, s, 2, h] for n 8 heads: head n has KV head n / 4; its
 //   derivative sums the four heads of each group
@@ -9,7 +9,7 @@
 namespace shardc::step {
 namespace {
 
-// The inverse of a rotation rotates by the negative angle.
+// The derivative rotates back, by the negative angle.
 void RopeVjp(Backward& backward, const Op& op, ValueId g) {
   const ValueId x = op.in[0];
   const ValueId rotated = backward.Like(op, OpKind::kRope, {g, op.in[1]}, x);
@@ -18,8 +18,8 @@ void RopeVjp(Backward& backward, const Op& op, ValueId g) {
   backward.Give(x, rotated);
 }
 
-// Scores that are masked contribute nothing to the softmax, so that their
-// cotangents are zero already.
+// Masked scores contribute nothing to the softmax, so their cotangents are
+// already zero.
 void MaskVjp(Backward& backward, const Op& op, ValueId g) {
   backward.Give(op.in[0], g);
 }
@@ -27,17 +27,18 @@ void MaskVjp(Backward& backward, const Op& op, ValueId g) {
 void RepeatVjp(Backward& backward, const Op& op, ValueId g) {
   const ValueId x = op.in[0];
   const ValueId summed = backward.Like(op, OpKind::kGroupSum, {g}, x);
-  // Sums count the heads of the whole model.
+  // The sum groups heads by their numbers in the unsharded tensor.
   As<HeadGroupAttributes>(backward.write().Producer(summed)).in_slices = false;
   backward.Give(x, summed);
 }
 
-// An element is the sum of two products.
+// Each element is a sum of two products, three operations.
 double RopeFlops(const Op&, const OpExtent& extent) {
   return 3 * extent.result;
 }
 
-// Slopes times positions are added to the scores.
+// With ALiBi, a slope is multiplied by a key's position and added to each
+// score.
 double MaskFlops(const Op& op, const OpExtent& extent) {
   return As<MaskAttributes>(op).heads == kNoLabel ? 0 : 2 * extent.result;
 }

@@ -1,7 +1,7 @@
-// The table of the records. A graph refers to ops by OpKind, which is the index
-// into the table:
+// The table of the ops' records. A graph refers to ops by OpKind, which is the
+// index into the table:
 //
-//   DefOf(OpKind::kTopK).needs_unsharded: experts must not be sharded there
+//   DefOf(OpKind::kTopK).unsharded: returns the label of experts
 #include "step/op_def.h"
 
 #include <array>

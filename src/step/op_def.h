@@ -1,9 +1,10 @@
-// The definition of an op: everything that this room knows of one OpKind, in
-// one record. The records are in op_*.cc, by family of ops; DefOf finds them.
-// What an op computes on a device is a row of exec/step/local_op.cc, and what
-// it computes in the dense reference a row of dense/step.cc, which shares
-// nothing with the former. A new op is an enumerator, a record and these two
-// rows.
+// The definition of an op: the rules of one OpKind for dimensions, derivatives,
+// work and memory, in one record. The records are in op_*.cc, by family of ops;
+// DefOf finds them. The kernel of an op on a device is a row of
+// exec/step/local_op.cc, and its function in the dense reference, which shares
+// no code with the kernels, a row of dense/step.cc. To add an op, add an
+// enumerator, a record, which op_def.cc lists, and these two rows. Ops that
+// split, merge or repeat a dimension need rules in factors.cc too.
 #ifndef SHARDC_STEP_OP_DEF_H_
 #define SHARDC_STEP_OP_DEF_H_
 
@@ -21,7 +22,7 @@ namespace shardc::step {
 
 class Backward;  // step/backward.h
 
-// The place of a type of attributes in OpAttributes.
+// Returns the index of a type in OpAttributes.
 template <class T, class... Types>
 constexpr size_t PlaceIn(const std::variant<Types...>*) {
   size_t place = 0;
@@ -43,7 +44,7 @@ enum class Linearity : uint8_t {
   kTogether,  // sums: only if all operands are partial over the axis
 };
 
-// Where the result of an op is stored on a device.
+// The buffer in which the result of an op is stored on a device.
 enum class Storage : uint8_t {
   kOwn,           // in a buffer of its own
   kFirstOperand,  // in the first operand's buffer: views and caches
@@ -52,20 +53,20 @@ enum class Storage : uint8_t {
   kIfNothingSums,  // the same, if each label of the operands is in the result
 };
 
-// Appends the ops that give the operands their cotangents. `cotangent` is the
-// result's. Forward values are read by Backward::Forward only, and these are
-// the values that the forward pass has to keep.
+// Appends the ops that compute the operands' cotangents from that of the
+// result, `cotangent`. A rule reads forward values only by Backward::Forward,
+// so these are the values that the forward pass has to keep.
 using VjpRule = void (*)(Backward& backward, const Op& op, ValueId cotangent);
 
-// Returns the labels along which operands and result must be unsharded;
-// kNoLabel in the places that are not needed.
+// Returns up to two labels along which operands and result must be unsharded;
+// the others are kNoLabel.
 using UnshardedRule = std::array<LabelId, 2> (*)(const Graph& graph,
                                                  const Op& op);
 
 // The sizes of an op on a device, in elements.
 struct OpExtent {
-  // Combinations of the labels of operands and result: of a product, the
-  // multiplications.
+  // The number of combinations of the labels of operands and result. For a
+  // product this is the number of multiplications.
   double combinations = 1;
   double result = 1, last_operand = 1;
   double operands = 0;  // the number of operands
@@ -76,24 +77,26 @@ using FlopsRule = double (*)(const Op& op, const OpExtent& extent);
 
 struct OpDef {
   OpKind kind = OpKind::kInput;
-  // What the result is, in terms of operands and attributes.
+  // The result as a formula of operands and attributes, in words.
   std::string_view text = {};
   size_t attributes = kTypeOf<NoAttributes>;  // their type
 
   // --- dimension rule ---
   Linearity linear = Linearity::kNone;
   UnshardedRule unsharded = nullptr;  // null: none must be
-  // A dimension is split, merged or repeated, by the rules of factors.h.
+  // Whether the op splits, merges or repeats a dimension, by the rules of
+  // factors.h.
   bool structural = false;
-  // A preferred sharding of the result holds for the operands too, and the
-  // result may be sharded as its consumer prefers.
+  // Whether the operands prefer the sharding that the result prefers, and the
+  // result may have the sharding that its consumer prefers.
   bool passes_preference = false;
-  // The kind of a label that only operands have.
+  // The kind of a label that the operands have and the result lacks.
   LabelKind dropped = LabelKind::kSum;
 
   // --- derivative ---
   VjpRule vjp = nullptr;  // null: the operands get no cotangent
-  // Returns whether no gradient passes through the op; null: one passes.
+  // Returns whether no gradient passes through the op. Null if gradients always
+  // do.
   bool (*stops_gradient)(const Op& op) = nullptr;
 
   // --- work ---
@@ -101,21 +104,22 @@ struct OpDef {
 
   // --- memory ---
   Storage storage = Storage::kOwn;
-  // A rematerialisation policy that names the operand means the result too.
+  // Whether a rematerialisation policy that names the operand keeps the result
+  // too.
   bool keeps_name = false;
 };
 
-// Rules for `flops`: one operation for each element of the result, or of the
-// last operand.
+// Rules for `flops`: one operation for each element of the result, or for each
+// element of the last operand.
 double OnePerResult(const Op& op, const OpExtent& extent);
 double OnePerOperand(const Op& op, const OpExtent& extent);
 
-// A rule for `stops_gradient` of ops whose result is constant in every operand.
+// A rule for `stops_gradient` of ops that never have a gradient.
 bool StopsAlways(const Op& op);
 
 const OpDef& DefOf(OpKind kind);
 
-// Returns whether the op is linear in the operand at this place.
+// Returns whether the op is linear in the operand with this index.
 bool IsLinearIn(OpKind kind, size_t operand);
 
 // The records, in the order of OpKind.

@@ -1,4 +1,5 @@
-// A label's kind follows from where the label is, and from the op's record:
+// A label's kind follows from the values that have the label, and from the op's
+// record:
 //
 //   einsum y [b, t, d], w [f, d] -> [b, t, f]   b, t and f map, d sums
 //   max of logits [b, t, v] -> [b, t]           b and t map, v is a maximum

@@ -1,4 +1,4 @@
-// The labels of an op, and what each of them means for sharding.
+// The labels of an op, and how each of them may be sharded.
 #ifndef SHARDC_STEP_OP_LABELS_H_
 #define SHARDC_STEP_OP_LABELS_H_
 
@@ -25,8 +25,9 @@ struct RuleLabel {
   LabelKind kind = LabelKind::kMap;
 };
 
-// The distinct labels of an op, and which of them each dimension of operands
-// and result is, as indices into `labels`. A renamed label counts once.
+// The distinct labels of an op. Each dimension of operands and result is an
+// index into `labels`. A label and the label that it is renamed to are one
+// entry.
 struct OpLabels {
   static constexpr size_t kMost = 24;
   std::array<RuleLabel, kMost> labels{};
@@ -34,8 +35,8 @@ struct OpLabels {
   std::vector<std::array<int8_t, kMaxRank>> of{};  // by operand and dimension
   std::array<int8_t, kMaxRank> result{};           // by dimension
 };
-// Fills `out`. Returns false if the op has more labels, or more dimensions,
-// than fit.
+// Fills `out`. Returns false if the op has more labels or more dimensions than
+// fit.
 bool LabelsOf(const Graph& graph, const Op& op, OpLabels& out);
 
 }  // namespace shardc::step

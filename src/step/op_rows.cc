@@ -1,8 +1,8 @@
-// Records of ops that find rows by ids or positions. Ids are integral and get
-// no gradient:
+// The records of ops that find rows by ids or positions. Ids are integers and
+// have no gradient:
 //
-//   lookup(table [v, d], ids [b, t]) -> [b, t, d]; its derivative adds rows up
-//   in scatter(ids, g) -> [v, d]
+//   lookup(table [v, d], ids [b, t]) -> [b, t, d]; its derivative sums rows:
+//   scatter(ids, g) -> [v, d]
 #include "step/backward.h"
 #include "step/op_def.h"
 

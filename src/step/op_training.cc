@@ -1,5 +1,5 @@
-// Records of expert routing, dropout and the optimizer. Choices are 0 or 1,
-// with no gradient:
+// The records of expert routing, dropout and the optimizer. A choice of experts
+// is 0 or 1 and has no gradient:
 //
 //   top_k of scores [b, t, e], two of them: 1 for the two best experts of a
 //   token
@@ -9,14 +9,15 @@
 namespace shardc::step {
 namespace {
 
-// The backward pass drops the same elements as the forward pass and scales the
-// others as it does, because both draw by the key and the global index.
+// The backward pass drops and scales the same elements as the forward pass,
+// because both draw random numbers by the key and by the index in the unsharded
+// value.
 void DropoutVjp(Backward& backward, const Op& op, ValueId g) {
   const ValueId x = op.in[0];
   backward.Give(x, backward.Like(op, OpKind::kDropout, {g}, x));
 }
 
-// Counted by the formulas of AdamW, each of which is evaluated once:
+// Counts the operations of AdamW's formulas, each of which is evaluated once:
 //   m' = b1 m + (1 - b1) clip g;  v' = b2 v + (1 - b2) (clip g)^2
 //   p' = p - rate (m' / c1 / (sqrt(v' / c2) + epsilon) + decay p)
 double AdamWFlops(const Op& op, const OpExtent& extent) {
@@ -39,7 +40,8 @@ std::array<LabelId, 2> RankedLabel(const Graph&, const Op& op) {
   return {As<TopKAttributes>(op).experts, kNoLabel};
 }
 
-// A token's place in a queue depends on all tokens before it.
+// A token's slot in an expert's queue depends on all tokens before it, so the
+// tokens must be unsharded.
 std::array<LabelId, 2> QueuedLabel(const Graph& graph, const Op&) {
   return {graph.common.query, kNoLabel};
 }

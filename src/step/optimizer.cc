@@ -1,5 +1,6 @@
-// A gradient's sum of squares is one einsum with itself. It is partial over the
-// axes that shard the gradient and over no others, so that replicas count once:
+// The sum of squares of a gradient is an einsum of the gradient with itself.
+// The sum is partial only over the axes that shard the gradient, so replicas
+// count once:
 //
 //   einsum(g, g -> )  per parameter, added, sqrt  ->  norm
 //   clip = min(1, most / norm)
@@ -24,7 +25,8 @@ ValueId Update(GraphWriter& write, const std::vector<ValueId>& in,
   return out;
 }
 
-// Appends the clipping and the updates for a norm that is the root of `sum`.
+// Appends the clipping by the norm, which is the root of `sum`, and the
+// updates.
 void AppendUpdates(GraphWriter& write, ValueId sum) {
   Graph& graph = write.graph();
   graph.gradient_norm = write.Fn("sqrt", sum);

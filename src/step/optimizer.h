@@ -11,20 +11,21 @@
 
 namespace shardc::step {
 
-// Appends the optimizer to a graph with gradients: moments as inputs,
-// `gradient_norm`, `updated` and `updated_moments`, which parameters without a
-// gradient lack. Results have the constraint `new:ROLE`. The settings are
-// `graph.adam`.
+// Appends the optimizer to a graph with gradients: the moments as inputs,
+// `gradient_norm`, `updated` and `updated_moments`. Parameters without a
+// gradient have no moments and no updates. Results have the constraint
+// `new:ROLE`. The settings are `graph.adam`.
 void AppendOptimizer(Graph& graph);
 
-// The sum of squares that one rank of a pipeline computes.
+// The parameters whose squared gradients one rank of a pipeline adds.
 struct NormPart {
   std::vector<size_t> parameters = {};
   int32_t rank = 0;
   ValueId sum = kNoValue;  // set by AppendOptimizer
 };
-// Appends the optimizer for a pipeline: each rank adds the squares of its parts
-// before all ranks add their sums. A parameter in no part does not count.
+// Appends the optimizer for a pipeline: each rank adds the squares of its
+// parts, and then the sums of all ranks are added. A parameter in no part does
+// not count.
 void AppendOptimizer(Graph& graph, std::vector<NormPart>& parts);
 
 }  // namespace shardc::step

@@ -1,6 +1,6 @@
-// Parameters outside of layers come first, then those of each layer. A
-// parameter that a layer lacks may be shared by the first layer of its stack,
-// or tied to another role:
+// Creates the inputs of parameters: first those outside of layers, then those
+// of each layer. A layer may share a parameter of the first layer of its stack,
+// and a role may be tied to another role:
 //
 //   lm_head, tied to embed  ->  embed's value
 #include "step/parameters.h"
@@ -45,7 +45,8 @@ void Parameters::Make(std::span<const int32_t> only_layers,
   write_.layer = -1;
 }
 
-// Returns whether layers that lack this parameter share the one of this layer.
+// Returns whether the other layers of a stack share the parameter of this
+// layer.
 bool Parameters::Serves(size_t role, int64_t layer) const {
   const DescribedRole& described = description_.roles[role];
   return described.shared && layer == roles_.BeginOf(described.stack);

@@ -1,4 +1,4 @@
-// The parameters of a step: an input for each role's row of each layer.
+// The parameters of a step: an input for each role and layer.
 #ifndef SHARDC_STEP_PARAMETERS_H_
 #define SHARDC_STEP_PARAMETERS_H_
 
@@ -17,22 +17,23 @@ namespace shardc::step {
 
 class Parameters {
  public:
-  // Keeps references to the arguments.
+  // Keeps references to all arguments.
   Parameters(const ModelDescription& description, const Roles& roles,
              GraphWriter& write)
       : description_(description), roles_(roles), write_(write) {}
 
-  // Makes the inputs of the named layers, of all if none is named, and of
-  // layers whose parameters others share.
+  // Creates the inputs outside of layers, those of the layers `only_layers`, or
+  // of all layers if it is empty, and those of layers whose parameters other
+  // layers share.
   void Make(std::span<const int32_t> only_layers, LabelTable& labels);
 
-  // Returns the parameter of a role, or kNoValue. A tied role has the tensor of
-  // another role, a shared one that of the first layer of its stack. `layer` is
-  // -1 outside of layers.
+  // Returns the parameter of a role, or kNoValue. For a tied role without a
+  // parameter of its own that is the other role's, and for a shared role the
+  // parameter of the first layer of the stack. `layer` is -1 outside of layers.
   ValueId Of(int32_t role, int32_t layer) const;
   // Returns the parameter of the role's bias, ROLE.bias, or kNoValue.
   ValueId BiasOf(int32_t role, int32_t layer);
-  // Returns -1 if there is none.
+  // Returns the index of the role with this name, or -1.
   int32_t RoleNamed(std::string_view name) const;
 
  private:
@@ -47,8 +48,8 @@ class Parameters {
   std::map<int32_t, int32_t> biases_;  // by role
 };
 
-// Returns whether the inputs of a layer are written: `only_layers` names the
-// layer or is empty.
+// Returns whether the ops of a layer are written: `only_layers` is empty or has
+// the layer.
 bool IsWritten(std::span<const int32_t> only_layers, int32_t layer);
 
 }  // namespace shardc::step

@@ -1,12 +1,12 @@
-// Parameters and new parameters have the parameter's sharding, and so do
+// Parameters and updated parameters have the parameter's sharding, and so do
 // gradients and moments unless ZeRO shards them further. Other values may have
 // a sharding constraint by their role. A pass over the ops in reverse order
 // then propagates preferred shardings: an operand with one consumer and no
-// constraint of its own prefers the sharding from which the consumer's result
-// comes out as preferred.
+// constraint prefers the sharding with which the consumer's result has its
+// preferred sharding without a reshard.
 //
 //   merge(g [n, h]) -> d:q [(n h):tp, d:fsdp]: g prefers [n:tp, h], so that the
-//   einsum that makes g sees the sharding of the parameter q
+//     einsum that computes g can use the sharding of the parameter q
 #include "step/preferences.h"
 
 #include <algorithm>
@@ -61,12 +61,12 @@ class Propagation {
     return graph_.values[AsIndex(value)];
   }
 
-  // The parameter's own sharding, or that of its states or of its sums under
-  // ZeRO.
+  // The sharding of a parameter itself, of its optimizer states, or of its
+  // accumulated gradients; ZeRO may make them different.
   enum class As : uint8_t { kParameter, kState, kSum };
 
-  // Finds the values that have the sharding of a parameter, and which of its
-  // shardings they have.
+  // Finds the values that have one of the shardings of a parameter, and which
+  // one.
   void FindParameterOf() {
     parameter_of_.assign(graph_.values.size(), -1);
     sharded_as_.assign(graph_.values.size(), As::kParameter);
@@ -144,7 +144,7 @@ class Propagation {
     return out;
   }
 
-  // A value that is computed again counts as the value of the forward pass.
+  // Maps each rematerialised value to the value of the forward pass.
   void FindFirst() {
     first_.resize(graph_.values.size());
     for (size_t v = 0; v < first_.size(); ++v) {
@@ -181,8 +181,9 @@ class Propagation {
                                ValueOf(op.out).labels, notes_);
   }
 
-  // Gives each operand that only this op reads the sharding with which the op's
-  // result has its preferred sharding.
+  // Gives the first operand, or in a sum each operand, the sharding with which
+  // the op's result has its preferred sharding. Operands that other ops read
+  // too are left out.
   void PassOn(const Op& op, const PreferredSharding& own) {
     const OpDef& def = DefOf(op.kind);
     if (!def.passes_preference) return;
@@ -207,7 +208,7 @@ class Propagation {
   std::vector<PreferredSharding> out_;  // by value
   std::vector<int32_t> parameter_of_;   // by value: -1: of none
   std::vector<As> sharded_as_;          // by value
-  // By parameter, then by As.
+  // The shardings of each parameter, by As.
   std::vector<std::array<Sharding, 3>> shardings_;
   std::vector<char> is_gradient_;   // by value
   std::vector<ValueId> first_;      // by value

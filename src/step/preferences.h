@@ -14,18 +14,18 @@ namespace shardc::step {
 
 struct PreferredSharding {
   std::optional<Sharding> sharding = {};
-  // The value is a parameter's gradient, or only serves to make one: axes are
-  // chosen for it as for a weight.
+  // Whether the value is a parameter's gradient, or is only used to compute
+  // one. Axes are then chosen for it as for a weight.
   bool gradient = false;
-  // The sharding is a constraint of the value itself, not a preference of its
-  // consumer.
+  // Whether the sharding is a constraint of the value itself, and not a
+  // preference of its consumer.
   bool constrained = false;
-  // Axes of the value that the sharding does not use stay partial.
+  // Whether the value stays partial over axes that the sharding does not use.
   bool keeps_partial = false;
 };
 
-// Returns the preference of each value, by ValueId. Axes of a constraint
-// that a dimension cannot have are reported in `notes`.
+// Returns the preferred sharding of each value, by ValueId. Axes of constraints
+// that dimensions cannot have are reported in `notes`.
 std::vector<PreferredSharding> PropagatePreferred(
     const LowerRequest& request, const Axes& axes,
     std::vector<std::string>& notes);

@@ -2,7 +2,8 @@
 // sharded over axes of n parts has L / n elements on each device, and a
 // collective sends the bytes that the formulas of comm give for its operand:
 //
-//   q [b, t, n, h] at b:dp n:tp, 8 x 4 x 16 x 4 on dp2 tp4  ->  4 x 4 x 4 x 4
+//   q [b, t, n, h] with b:dp n:tp, [8, 4, 16, 4] on dp=2 tp=4
+//     ->  [4, 4, 4, 4] on a device
 #include "step/program.h"
 
 #include <algorithm>

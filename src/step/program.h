@@ -1,7 +1,7 @@
 // Room: step. One step of a model as a graph of ops, and the program to which
 // the graph is lowered for a mesh: the same ops on shards, with the collectives
-// between them. A program holds no sizes, so that shapes and bytes can be
-// computed at real sizes and at reduced ones.
+// between them. A program contains no sizes, so its shapes and bytes can be
+// computed for real sizes and for reduced ones.
 // Includes: source, model, families, match, resolve, comm.
 #ifndef SHARDC_STEP_PROGRAM_H_
 #define SHARDC_STEP_PROGRAM_H_
@@ -29,7 +29,7 @@ inline constexpr size_t kMaxRank = 8;
 inline AxisSet Bit(AxisId axis) { return static_cast<AxisSet>(1U << axis); }
 inline bool Holds(AxisSet set, AxisId axis) { return (set & Bit(axis)) != 0; }
 
-// The axes that shard a dimension, the major one first.
+// The axes that shard a dimension; the first one is major.
 class AxisList {
  public:
   AxisList() = default;
@@ -71,14 +71,15 @@ class AxisList {
 
 bool IsPrefix(const AxisList& prefix, const AxisList& whole);
 
-// The mesh's axes of more than one device, in its order.
+// The axes of the mesh that have more than one device, in the mesh's order.
 struct Axes {
   std::vector<std::string> names = {};
   std::vector<int64_t> sizes = {};
 
   size_t count() const { return names.size(); }
   int64_t Parts(const AxisList& list) const;
-  // Leaves out axes of size 1 and axes that the mesh lacks.
+  // Returns the ids of a group's axes, without axes of size 1 and axes that the
+  // mesh lacks.
   AxisList Of(const AxisGroup& group) const;
   AxisGroup Group(const AxisList& list) const;
   AxisSet SetOf(const AxisGroup& group) const { return Of(group).set(); }
@@ -122,18 +123,19 @@ struct Instruction {
   int32_t op = -1;  // of the graph: what it runs, or for which it reshards
   std::vector<int32_t> in = {};  // slots
   int32_t out = -1;
-  // The axes of a slice or of a collective.
+  // The axes of a slice or of a collective, the major one first.
   AxisList axes = {};
   uint8_t dim = 0;    // the dimension that is sliced, gathered or scattered
   uint8_t other = 0;  // all_to_all: the dimension that is gathered
   Collective collective = Collective::kAllGather;
   bool max = false;  // all_reduce of maxima
-  // Of a ppermute: the number of indices along `axes` by which shards move. 0:
-  // shards move to the devices that hold them under the order of axes in `out`.
+  // For a ppermute: the number of indices along `axes` by which shards move. If
+  // 0, each shard moves to the device that has it after the change of the order
+  // of axes.
   int8_t shift = 0;
 };
 
-// An op in which an axis could shard several labels.
+// An op for which an axis could shard several labels.
 struct ShardingConflict {
   int32_t op = -1;
   AxisId axis = 0;
@@ -151,11 +153,11 @@ struct Program {
   std::vector<ShardingConflict> conflicts = {};
   // By ValueId: the slot of the value at the end of the step, or -1.
   std::vector<int32_t> result = {};
-  // Axes of sharding constraints that dimensions cannot have, as messages.
+  // Messages about axes of sharding constraints that dimensions cannot have.
   std::vector<std::string> notes = {};
 };
 
-// Return the global shape of a value, the shape of each device's part of a
+// Return the unsharded shape of a value, the shape of each device's part of a
 // slot, and the number of elements of a part.
 Shape ShapeOf(const Graph& graph, ValueId value, const Sizes& sizes);
 Shape LocalShapeOf(const Graph& graph, const Program& program, int32_t slot,
@@ -163,8 +165,8 @@ Shape LocalShapeOf(const Graph& graph, const Program& program, int32_t slot,
 int64_t LocalElements(const Axes& axes, const Value& value,
                       const Sharding& sharding, const Sizes& sizes);
 
-// Returns the bytes of a value's elements: 4 for integers, and for real values
-// their own (step/widths.h), or `element_bytes` if they have none.
+// Returns the bytes of one element of a value: 4 for integers, for real values
+// their own width (step/widths.h), or `element_bytes` if they have none.
 int64_t ElementBytesOf(const Value& value, int64_t element_bytes);
 // Returns the bytes that the busiest device sends for an instruction.
 int64_t SentBytes(const Graph& graph, const Program& program,

@@ -1,5 +1,5 @@
-// Ops come after those whose results they take, so that one pass in reverse
-// order finds all values that results need:
+// An op comes after the ops that compute its operands, so one pass in reverse
+// order finds all values that the results depend on:
 //
 //   e = encoder(..), k = linear(e, w), a cache of k from prefill, logits of the
 //   cache: k, e and the ops of the encoder are removed
@@ -15,7 +15,7 @@
 namespace shardc::step {
 namespace {
 
-// By ValueId.
+// Returns for each value whether loss, logits or caches depend on it.
 std::vector<bool> Needed(const Graph& graph) {
   std::vector<bool> needed(graph.values.size(), false);
   const auto need = [&](ValueId value) {

@@ -1,12 +1,12 @@
-// Starting from the values of a layer that its backward ops read, walks back
-// through its forward ops until it reaches values that are kept. The ops it
-// passes are run again in the backward phase, in their order and with the same
-// random keys. Values that the walk does not reach are neither kept nor
-// recomputed.
+// Finds the forward ops that are repeated in the backward phase. A walk starts
+// from the values of a layer that its backward ops read, and goes back through
+// the layer's forward ops until it reaches values that are kept. The ops on the
+// way are copied to the backward phase, in their order and with the same random
+// keys. Values that the walk does not reach are neither kept nor recomputed.
 //
 //   nothing_saveable   d:linear q reads the normed input: r:rmsnorm norm1 of
 //                      the layer's input, which is kept
-//   dots_saveable      d:swiglu reads gate and up: kept, they are products
+//   dots_saveable      d:swiglu reads gate and up, which are products and kept
 #include "step/recompute.h"
 
 #include <algorithm>
@@ -23,8 +23,9 @@
 namespace shardc::step {
 namespace {
 
-// The names that policies use for the results of projections, by the last part
-// of the weight's role; `also` is MaxText's name.
+// The names that policies use for the results of projections. `role` is the
+// last part of the role of the projection's weight, and `also` is MaxText's
+// name.
 struct NamedTensor {
   std::string_view role, name, also;
 };
@@ -129,7 +130,8 @@ class Recomputer {
     to.also = from.also;
   }
 
-  // Adding a bias or splitting heads does not change a projection's name.
+  // Returns whether the op's result has the name of its operand: adding a bias
+  // or splitting heads does not change the name of a projection.
   bool KeepsName(const Op& op) const {
     if (DefOf(op.kind).keeps_name) return true;
     return op.kind == OpKind::kAdd && op.in.size() == 2 &&
@@ -147,8 +149,9 @@ class Recomputer {
     return nullptr;
   }
 
-  // Distinguishes dimensions as jax.lax.dot_general does: a dimension of both
-  // operands is a batch dimension if the result has it, and else contracted.
+  // Returns the kind of op that computes a tensor. As in jax.lax.dot_general, a
+  // dimension of both operands is a batch dimension if the result has it, and
+  // otherwise contracted.
   Made MadeBy(const Op& op) const {
     if (op.kind != OpKind::kEinsum || op.in[0] == op.in[1]) return Made::kOther;
     const auto& a = graph_.values[AsIndex(op.in[0])].labels;
@@ -183,7 +186,8 @@ class Recomputer {
     }
     for (const size_t i : forward_[AsIndex(layer)]) {
       if (recompute_[i] == 0) continue;
-      // Forward ops keep their indices in the new list.
+      // The index of the forward op in the new list is the same, so
+      // `recompute_of` is its index there too.
       Op op = graph_.ops[i];
       op.phase = Phase::kBackward;
       op.recompute_of = static_cast<int32_t>(i);
@@ -222,7 +226,7 @@ class Recomputer {
   std::vector<Candidate> candidates_;
   std::vector<ValueId> new_;
   std::vector<char> recompute_;  // by op
-  // By layer: its ops of the forward pass, and its ops of the backward pass.
+  // The forward ops and the backward ops of each layer.
   std::vector<std::vector<size_t>> forward_, backward_;
 };
 

@@ -1,5 +1,5 @@
 // Rematerialisation: forward values that a gradient checkpoint policy does not
-// keep are computed again where the backward phase reads them.
+// keep are computed again in the backward phase, which reads them.
 #ifndef SHARDC_STEP_RECOMPUTE_H_
 #define SHARDC_STEP_RECOMPUTE_H_
 
@@ -9,9 +9,9 @@
 namespace shardc::step {
 
 // Changes a graph with its backward phase (vjp.h) and without the optimizer.
-// The ops of a layer are recomputed together, before the first op of the
-// layer's backward. Kept are values from outside the layer, and those values of
-// the layer that the policy keeps and the backward phase reads.
+// The recomputed ops of a layer come together, before the first op of the
+// layer's backward pass. Kept are values from outside the layer, and those
+// values of the layer that the policy keeps and the backward phase reads.
 void Recompute(Graph& graph, const Remat& policy);
 
 }  // namespace shardc::step

@@ -1,8 +1,9 @@
-// A policy is a name, followed in parentheses by tensor names or by two
-// policies. A tensor that a policy allows to keep is kept only if the
-// recomputed forward pass of the layer needs it; JAX drops the others:
+// Parses policies: a name, which may be followed by tensor names or by two
+// policies in parentheses. A tensor that a policy keeps is stored only if the
+// backward pass or the recomputed forward pass of the layer reads it, because
+// JAX does not store others:
 //
-//   dots_saveable keeps q_proj, and not down_proj, which only the next layer
+//   dots_saveable stores q_proj, but not down_proj, which only the next layer
 //   reads
 #include "step/remat.h"
 
@@ -58,7 +59,7 @@ std::string_view Trimmed(std::string_view text) {
   return text;
 }
 
-// Splits at commas outside parentheses.
+// Splits the text at commas outside parentheses.
 std::vector<std::string_view> Parts(std::string_view text) {
   std::vector<std::string_view> out;
   int depth = 0;

@@ -37,9 +37,9 @@ struct Remat {
   bool Recomputes() const { return keep != Keep::kEverything; }
 };
 
-// Returns the ten names of JAX; two of them are aliases.
+// Returns the names of JAX's ten policies, two of which are aliases.
 std::span<const std::string_view> RematNames();
-// Returns nothing, and the reason in `why`, if the text is no policy.
+// Returns nullopt, and the reason in `why`, if the text is no policy.
 std::optional<Remat> ParseRemat(std::string_view text, std::string& why);
 
 // How a tensor of a layer is computed.
@@ -55,8 +55,8 @@ struct Candidate {
   std::string_view also;  // as MaxText calls it; may be empty
   Made made = Made::kOther;
   bool named = false;  // has a name that a policy can ask for
-  // Whether the backward pass reads it if nothing is rematerialised, and
-  // whether keeping it saves work in the recomputed forward pass.
+  // Whether the backward pass reads the tensor if nothing is rematerialised,
+  // and whether keeping the tensor saves work in the recomputed forward pass.
   bool read = true, spares = true;
 };
 bool Keeps(const Remat& policy, const Candidate& tensor);

@@ -1,12 +1,14 @@
-// Takes the first step that applies until the target is reached. The order puts
-// steps that make shards smaller first, so that later ones move less:
+// Plans a reshard: repeats the first of the following steps that applies, until
+// the target is reached. Steps that make shards smaller come first, so that
+// later steps send less:
 //   1. slice, if a dimension's next axis is unused
 //   2. reduce_scatter, if the value is partial over the next axis
 //   3. all_to_all, if the next axis is the minor one of another dimension
 //   4. all_reduce of axes over which the target is not partial
 //   5. ppermute, if a dimension's axes only change their order
 //   6. all_gather of the minor axis of a dimension that loses it
-// Consecutive steps of one kind on one dimension become one over several axes.
+// Consecutive steps of one kind on one dimension are merged into one step over
+// several axes.
 //
 //   [b:dp t d] partial tp, to [b:dp t:tp d]     reduce_scatter tp on t
 //   [d:fsdp+tp], to [d]                         all_gather fsdp+tp
@@ -37,8 +39,8 @@ class Planner {
   }
 
  private:
-  // Returns the next axis of dimension d's target, if the axes that the
-  // dimension has now are a prefix of it.
+  // Returns the next axis that dimension d needs, if its present axes are a
+  // prefix of its target's.
   std::optional<AxisId> Next(size_t d) const {
     const AxisList& now = now_.dims[d];
     const AxisList& to = to_.dims[d];

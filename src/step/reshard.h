@@ -1,4 +1,6 @@
-// The collectives that lead from one sharding of a value to another.
+// The slices and collectives that reshard a value from one sharding to another.
+// A step changes dimension `dim`; an all_to_all shards it over an axis that it
+// takes from dimension `other`.
 #ifndef SHARDC_STEP_RESHARD_H_
 #define SHARDC_STEP_RESHARD_H_
 
@@ -17,11 +19,11 @@ struct ReshardStep {
   Sharding after = {};
 };
 
-// Returns the steps in order; none if the shardings are equal. Axes over which
-// `to` is partial must be partial in `from` too.
+// Returns the steps in their order, none if the shardings are equal. `from`
+// must be partial over all axes over which `to` is partial.
 std::vector<ReshardStep> PlanReshard(const Sharding& from, const Sharding& to);
 
-// The bytes that the busiest device sends for the steps, starting from `from`,
+// The bytes that the busiest device sends in all steps, starting from `from`,
 // and the number of collectives.
 struct ReshardCost {
   int64_t bytes = 0;

@@ -1,9 +1,10 @@
 // Compares every shape with the sizes of its role's dimensions, and every layer
-// with the roles that it needs. Problems are, for example:
+// with the roles that it needs, and finds roles that no op uses. Problems are,
+// for example:
 //
-//   q is [n h, d] = [4096, 4096], and the tensor has another shape
+//   `layers.0.q` is [4096, 1024], but [n h, d] is [4096, 4096]
 //   layer 3 has no `k`
-//   no op takes `extra`
+//   no op takes the role `extra`
 #include "step/role_checks.h"
 
 #include <algorithm>
@@ -39,7 +40,8 @@ void AddNames(const DescribedLine& line,
   }
 }
 
-// Returns the names that lines, tied roles and the router's correction use.
+// Returns the role names that lines, tied roles and the router's correction
+// use.
 std::set<std::string, std::less<>> UsedNames(
     const ModelDescription& description) {
   std::set<std::string, std::less<>> used;
@@ -75,7 +77,7 @@ class RoleChecker {
     return 0;
   }
 
-  // 0 where a size is not known.
+  // Returns the size of a dimension, or 0 if one of its sizes is not known.
   int64_t SizeOf(const DescribedDim& dim) const {
     int64_t product = 1;
     for (const auto& parts : dim.factors) {

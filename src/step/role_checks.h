@@ -1,5 +1,5 @@
-// Checks that a tree's tensors have the shapes of their roles, and that no role
-// is missing or unused.
+// Checks that the tensors of a model have the shapes of their roles, and that
+// no role is missing or unused.
 #ifndef SHARDC_STEP_ROLE_CHECKS_H_
 #define SHARDC_STEP_ROLE_CHECKS_H_
 
@@ -7,7 +7,8 @@
 
 namespace shardc::step {
 
-// Appends to the tree's list of problems. Its rows and sizes must be known.
+// Appends problems to `tree.roles.problems`. Rows and sizes must already be
+// known.
 void CheckRoles(RoleTree& tree);
 
 }  // namespace shardc::step

@@ -1,5 +1,5 @@
-// A pattern's groups are counted while `$i` and `$e` are replaced by groups of
-// digits:
+// Replaces `$i` and `$e` in a pattern by groups of digits, and counts the
+// pattern's groups to find the numbers of these:
 //
 //   layers\.$i\.experts\.$e\.w1  ->  layers\.(\d+)\.experts\.(\d+)\.w1
 #include "step/role_pattern.h"

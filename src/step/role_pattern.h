@@ -1,5 +1,5 @@
-// The pattern of a role: RE2 with `$i` for the layer's number and `$e` for an
-// expert's.
+// The pattern of a role: RE2 syntax, with `$i` for the number of the layer and
+// `$e` for that of the expert.
 #ifndef SHARDC_STEP_ROLE_PATTERN_H_
 #define SHARDC_STEP_ROLE_PATTERN_H_
 
@@ -12,21 +12,22 @@
 
 namespace shardc::step {
 
-// A role's pattern for RE2, and which groups are the layer and the expert.
+// The pattern of a role in RE2 syntax, and the groups that match the layer and
+// the expert.
 struct RolePattern {
   std::string text;
   int layer_group = 0, expert_group = 0;  // 0: none
 };
 RolePattern MakePattern(const std::string& text);
 
-// Returns the pattern for the tensor that holds a role's parameter of all
-// scanned layers, made from the role's own pattern: the part with the layer's
-// number is left out, or replaced by a part that is no number. `separator` is
-// that of the description's names. Returns an empty text if the number is no
-// part of a path.
+// Returns the pattern for the tensor that has a role's parameters of all
+// scanned layers. In it, the part of the path with the layer's number is
+// missing or replaced by a part that is not a number. `separator` is that of
+// the description's names. Returns an empty text if the layer's number is not a
+// part of the path by itself.
 std::string ScannedPattern(const std::string& pattern, char separator);
 
-// Returns the number of a group in a name that the pattern matches; -1 for
+// Returns the number that a group of the pattern matches in a name, or -1 for
 // group 0.
 int32_t NumberIn(const Matcher& matcher, size_t pattern, std::string_view name,
                  char separator, int group);

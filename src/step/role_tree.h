@@ -1,5 +1,5 @@
-// A parameter tree while the roles of its tensors are found: what the steps of
-// AssignRoles share.
+// The state that the steps of AssignRoles share while they find the roles of a
+// model's tensors.
 #ifndef SHARDC_STEP_ROLE_TREE_H_
 #define SHARDC_STEP_ROLE_TREE_H_
 
@@ -48,8 +48,8 @@ struct RoleTree {
     return "`" + std::string(manifest.tensors[AsIndex(tensor)].name) + "`";
   }
 
-  // The dimensions of one tensor of a role: without that of experts, if each
-  // expert has a tensor of its own.
+  // Returns the dimensions of one tensor of a role. If each expert has its own
+  // tensor, the dimension of experts is left out.
   std::span<const DescribedDim> Stored(int32_t role) const {
     const std::span<const DescribedDim> dims =
         description.roles[AsIndex(role)].dims;
@@ -60,7 +60,7 @@ struct RoleTree {
     const auto& type = manifest.TypeOf(manifest.tensors[AsIndex(tensor)]);
     return type.shape ? &*type.shape : nullptr;
   }
-  // The shape of one layer's parameter; nullopt if it is unknown.
+  // Returns the shape of one layer's parameter, or nullopt if it is unknown.
   std::optional<Shape> LayerShapeOf(int64_t tensor) const {
     const Shape* const shape = ShapeOf(tensor);
     if (shape == nullptr) return std::nullopt;
@@ -92,7 +92,7 @@ struct RoleTree {
     return -1;
   }
 
-  // Adds a tensor to the rows of its role in a layer, in the place of its
+  // Adds a tensor to the rows of its role in a layer, at the index of its
   // expert.
   void AddRow(size_t tensor, int64_t layer) {
     const TensorRole& at = roles.tensors[tensor];

@@ -1,13 +1,13 @@
-// All patterns are matched in one go; a tensor's layer and expert are the
-// numbers that `$i` and `$e` stand for:
+// All patterns are matched at the same time. `$i` and `$e` match the numbers of
+// a tensor's layer and expert:
 //
 //   q: ['layers\.$i\.self_attn\.q_proj\.weight$', [n h, d]]
 //   model.layers.7.self_attn.q_proj.weight  ->  role q, layer 7
 //
 // Sizes come from the configuration. Without one they are inferred from shapes:
 // a stored dimension with one unknown factor determines the factor. Then every
-// shape is checked. A tensor of scanned layers (scanned_roles.h) is the row of
-// its role in all layers.
+// shape is checked. A tensor of scanned layers (scanned_roles.h) belongs to its
+// role in all layers.
 #include "step/roles.h"
 
 #include <algorithm>
@@ -108,7 +108,9 @@ class Assigner {
     return at.role >= 0 && out_.InLayers(at.role) && at.stack_dim < 0;
   }
 
-  // Counts layers by the configuration, or by the largest layer number.
+  // Counts the layers of a stack: the configuration gives their number, or else
+  // the largest layer number in a name or the tensors of scanned layers do.
+  // Returns false after a finding.
   bool CountStack(size_t stack) {
     const DescribedText& repeat = description_.stacks[stack].repeat;
     int64_t layers = 0;
@@ -133,8 +135,8 @@ class Assigner {
     return false;
   }
 
-  // Counts the layers. Tensors of layers beyond the last belong to another
-  // model, such as layers that predict additional tokens.
+  // Counts the layers of all stacks. Tensors of layers beyond the last one do
+  // not belong to the model, for example layers that predict additional tokens.
   bool CountLayers() {
     for (size_t stack = 0; stack < description_.stacks.size(); ++stack) {
       if (!CountStack(stack)) return false;
@@ -171,7 +173,8 @@ class Assigner {
     }
   }
 
-  // Infers sizes from one tensor of each role, until a round adds none.
+  // Infers sizes from one tensor of each role, and repeats that until no new
+  // size is found.
   void InferSizes() {
     bool learned = true;
     while (learned) {

@@ -1,7 +1,8 @@
-// The role in a description of each parameter of a tree. Every parameter must
-// have exactly one role, and the shape that the role's dimensions give.
+// Finds the role of each parameter of a model in a description. Every parameter
+// that the description does not skip must have exactly one role, and the shape
+// that the role's dimensions require.
 //
-//   const auto roles = AssignRoles(description, config, manifest, findings);
+//   const auto roles = AssignRoles(description, formulas, manifest, findings);
 //   roles->rows[role * layers + layer]  // the manifest's rows, by expert
 #ifndef SHARDC_STEP_ROLES_H_
 #define SHARDC_STEP_ROLES_H_
@@ -24,11 +25,11 @@ inline constexpr int32_t kNoRole = -1;
 inline constexpr int32_t kSkipped = -2;
 
 struct TensorRole {
-  int32_t role = kNoRole;  // of the description's
-  int32_t layer = -1;      // of all stacks
+  int32_t role = kNoRole;  // index into the description's roles
+  int32_t layer = -1;      // counted through all stacks
   int32_t expert = -1;
-  // The dimension that counts scanned layers, which this tensor holds all of
-  // (its `layer` is -1); -1: there is none.
+  // The dimension that counts the layers, if this tensor has the parameters of
+  // all scanned layers (its `layer` is then -1); otherwise -1.
   int stack_dim = -1;
   bool operator==(const TensorRole&) const = default;
 };
@@ -50,15 +51,16 @@ struct RoleProblem {
 };
 
 struct Roles {
-  // The number of layers of all stacks. Those of the first stack, the model's
-  // own, come first.
+  // The number of layers of all stacks together. The first stack is the model's
+  // own, and its layers come first.
   int64_t layers = 0;
   std::vector<int64_t> stack_layers = {};
   std::vector<TensorRole> tensors = {};  // of the manifest's rows
-  // Rows of the manifest by role, layer (the first for roles outside of layers)
-  // and expert.
+  // The rows of the manifest, by role, layer (roles outside of layers have only
+  // the first) and expert.
   std::vector<std::vector<int64_t>> rows = {};
-  // Sizes of the description's dimensions; 0 for one that no parameter has.
+  // The sizes of the description's dimensions; 0 for a dimension that no
+  // parameter has.
   std::vector<int64_t> sizes = {};
   std::vector<RoleProblem> problems = {};
 
@@ -81,9 +83,9 @@ struct Roles {
   std::vector<bool> exists = {};  // in models of this configuration
 };
 
-// Problems of the tree are in `problems`. Returns nothing after findings, which
-// are about the description itself: its patterns and formulas. Without a
-// configuration, sizes are inferred from the tree.
+// Assigns roles. Problems of the parameters are in `problems`. Returns nullopt
+// after findings about the description itself, its patterns and formulas.
+// Without a configuration, sizes are inferred from shapes.
 std::optional<Roles> AssignRoles(const ModelDescription& description,
                                  Formulas& formulas, const Manifest& manifest,
                                  Findings& findings);

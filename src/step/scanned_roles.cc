@@ -1,5 +1,6 @@
-// A scan over layers stacks their parameters. The names lose the layer's number
-// and the shapes get a dimension, whose position the model chooses:
+// A scan over layers stacks their parameters in one tensor. Its name has no
+// layer number, and its shape has one more dimension, at a position that
+// depends on the model:
 //
 //   layers/$i/self_attn/q_proj/kernel [d, n h]
 //     ->  layers/self_attn/q_proj/kernel        [32, 4096, 4096]
@@ -19,7 +20,7 @@
 namespace shardc::step {
 namespace {
 
-// The size of a dimension by the configuration; 0: unknown.
+// Returns the size of a dimension by the configuration; 0 if it is unknown.
 int64_t KnownSize(const RoleTree& tree, const DescribedDim& dim) {
   if (!tree.formulas.has_config()) return 0;
   int64_t product = 1;
@@ -44,8 +45,9 @@ bool IsLayerShape(const Shape& shape, const Shape& known) {
   return true;
 }
 
-// Returns the first dimension of `layers` elements without which the shape is a
-// layer's; if there is none, the first of `layers` elements, or 0.
+// Returns the first dimension with `layers` elements without which the shape is
+// that of a layer. If there is none, returns the first dimension with `layers`
+// elements, or else 0.
 int StackDimOf(const Shape& shape, const Shape& known, int64_t layers) {
   std::optional<int> of_size;
   for (int dim = 0; dim < static_cast<int>(shape.size()); ++dim) {
@@ -56,7 +58,7 @@ int StackDimOf(const Shape& shape, const Shape& known, int64_t layers) {
   return of_size.value_or(0);
 }
 
-// Returns the tensors of a stack's scanned layers.
+// Returns the tensors that have the scanned layers of a stack.
 std::vector<size_t> ScannedOf(const RoleTree& tree, size_t stack) {
   std::vector<size_t> out;
   for (size_t i = 0; i < tree.roles.tensors.size(); ++i) {

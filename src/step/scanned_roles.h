@@ -1,5 +1,5 @@
-// Roles of parameters whose layers are scanned: one tensor holds a parameter of
-// all layers, and one of its dimensions counts them.
+// Roles of parameters of scanned layers: one tensor has a parameter of all
+// layers, and one of its dimensions counts the layers.
 #ifndef SHARDC_STEP_SCANNED_ROLES_H_
 #define SHARDC_STEP_SCANNED_ROLES_H_
 
@@ -13,20 +13,21 @@ namespace shardc::step {
 
 struct RoleTree;
 
-// Finds the role of tensors that hold a parameter of all layers: their name is
-// that of the role without the layer's number, and they have one dimension
-// more. Returns false after findings about patterns.
+// Finds the roles of tensors that have the parameters of all layers. The name
+// of such a tensor is that of the role without the layer's number, and the
+// tensor has one dimension more. Returns false after findings about patterns.
 bool MatchScanned(RoleTree& tree, Findings& findings);
 
-// Returns the number of layers of a stack's scanned tensors: the size that they
-// share at the first dimension where they share one.
+// Returns the number of layers of a stack's scanned tensors: the size that all
+// of them share in a dimension, the first such dimension. Returns nullopt if
+// there is none.
 std::optional<int64_t> ScannedLayers(const RoleTree& tree, size_t stack);
 
 // Finds in each scanned tensor of a stack the dimension that counts the layers:
-// that without which the shape is a layer's.
+// without it the shape is that of a layer.
 void FindStackDims(RoleTree& tree, size_t stack, int64_t layers);
 
-// Adds scanned tensors to the rows of every layer.
+// Adds each scanned tensor to the rows of every layer.
 void GatherScanned(RoleTree& tree);
 
 }  // namespace shardc::step

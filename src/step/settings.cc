@@ -1,4 +1,4 @@
-// A setting is a word out of a list, a number or a condition. Each may be an
+// A setting is a word from a list, a number or a condition. Each may be an
 // expression over the config.json:
 //
 //   activation: hidden_act     and "hidden_act": "silu"  ->  fn silu
@@ -13,7 +13,7 @@
 namespace shardc::step {
 namespace {
 
-// Names of activations in configurations, and the functions they mean.
+// The names of activations in configurations, and the functions that they mean.
 struct ActivationName {
   std::string_view name, fn;
 };
@@ -114,7 +114,8 @@ std::optional<double> SettingsReader::Constant(const std::string& word) {
 }
 
 // Returns the setting's word: the text itself if it is one of the choices, else
-// the value of the expression.
+// the value of the expression. Returns nullopt if there is no such setting, or
+// after a finding.
 std::optional<std::string> SettingsReader::WordOf(
     std::string_view key, std::span<const std::string_view> choices) {
   const DescribedText* const text = description_.Setting(key);
@@ -132,7 +133,7 @@ std::optional<std::string> SettingsReader::WordOf(
   return std::nullopt;
 }
 
-// Reports a setting that the model cannot have.
+// Reports an error in a setting.
 void SettingsReader::Refuse(std::string_view key, const std::string& message) {
   findings_.Add(code::kSchema, description_.Setting(key)->place, message);
   failed_ = true;

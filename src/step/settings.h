@@ -1,5 +1,5 @@
 // The settings of a description's norms, activations, attention, routers and
-// rotary embeddings: of the model, and of each layer.
+// rotary embeddings, for the model and for each layer.
 #ifndef SHARDC_STEP_SETTINGS_H_
 #define SHARDC_STEP_SETTINGS_H_
 
@@ -43,7 +43,7 @@ struct LayerSettings {
 
 class SettingsReader {
  public:
-  // Keeps references to the arguments; `config` may be null.
+  // Keeps references to all arguments. `config` may be null.
   SettingsReader(const ModelDescription& description, const ModelConfig* config,
                  Formulas& formulas, Findings& findings)
       : description_(description),
@@ -51,21 +51,22 @@ class SettingsReader {
         formulas_(formulas),
         findings_(findings) {}
 
-  // Makes the labels of experts and windows. Returns nothing after findings:
-  // unknown words, settings that exclude each other.
+  // Reads the model's settings, and creates the labels of experts and windows.
+  // Returns nullopt after findings: unknown words, or settings that exclude
+  // each other.
   std::optional<ModelSettings> Read(Mode mode, AttentionView view,
                                     CommonLabels& common, LabelTable& labels);
-  // `layer` counts within its stack.
+  // Reads the settings of a layer; `layer` is its number within its stack.
   std::optional<LayerSettings> ReadLayer(int32_t layer,
                                          const ModelSettings& model,
                                          CommonLabels& common,
                                          LabelTable& labels);
 
-  // Return single settings that lines or the loss need; `otherwise` is the
-  // value of an absent condition.
+  // Return single settings that lines or the loss need. `otherwise` is the
+  // result for a condition that the description lacks.
   std::optional<double> Number(std::string_view key);
   bool Holds(std::string_view key, bool otherwise);
-  // A constant of the description, or a key of the configuration.
+  // Returns a constant of the description, or a key of the configuration.
   std::optional<double> Constant(const std::string& word);
 
  private:

@@ -1,5 +1,5 @@
-// The sizes of the tokens are given, those of the model's dimensions are known,
-// and the others follow:
+// Computes the sizes of labels from the given sizes of the tokens and the known
+// sizes of the model's dimensions:
 //
 //   batch 8, length 4096, n 32, h 128  ->  (n h) 4096; in decoding one query
 //   8 experts, 2 for a token, 4096 tokens  ->  1,024 slots an expert
@@ -13,7 +13,8 @@
 
 namespace shardc::step {
 
-// An expert's queue of more slots does not fit a step's bytes.
+// The limit of slots of an expert's queue. A larger queue would exceed the
+// limit of a step's bytes.
 constexpr double kMostSlots = 1e18;
 
 void SetInferredSizes(const ModelDescription& description, const Roles& roles,
@@ -34,7 +35,7 @@ void FinishSizes(const Graph& graph, Sizes& sizes) {
     size(ring.query_rows) = size(graph.common.query) / size(ring.turns);
     size(ring.key_rows) = size(graph.common.key) / size(ring.turns);
   }
-  // Factors and parts come before the labels that they make up.
+  // Factors and parts have lower numbers than the labels that consist of them.
   for (size_t i = 0; i < graph.labels.size(); ++i) {
     const DimLabel& label = graph.labels[i];
     if (!label.parts.empty()) {

@@ -9,17 +9,18 @@
 
 namespace shardc::step {
 
-// Returns the sizes for `batch` rows of `length` tokens; in decoding, of one
-// token after a cache of `length`. An expert's queue without a limit has as
-// many slots as uniform routing fills.
+// Returns the sizes for `batch` rows of `length` tokens; in decoding, for one
+// token after a cache of `length` tokens. The queue of an expert without a
+// limit has as many slots as uniform routing fills.
 Sizes RealSizes(const StepModel& step, int64_t batch, int64_t length);
 
-// Without a configuration, gives the formulas the sizes that AssignRoles has
-// inferred from the tree.
+// If there is no configuration, sets the formulas' sizes to those that
+// AssignRoles has inferred from shapes.
 void SetInferredSizes(const ModelDescription& description, const Roles& roles,
                       Formulas& formulas);
 
-// Sets the sizes of labels with factors or parts.
+// Sets the sizes of labels with factors or parts, and of the rows of a ring's
+// turns.
 void FinishSizes(const Graph& graph, Sizes& sizes);
 
 }  // namespace shardc::step

@@ -1,6 +1,7 @@
-// One pass in the order of the ops. An op of a layer has the layer's stage. An
-// op outside the layers belongs to the last stage if a layer's result reaches
-// it, else to the first; in the backward phase it is the other way round:
+// Finds the stages in one pass over the ops. An op of a layer belongs to the
+// layer's stage. An op outside the layers belongs to the last stage if it
+// depends on a layer, else to the first; in the backward phase it belongs to
+// the first stage if it depends on a layer, else to the last:
 //
 //   lookup embed -> layer 0 ... layer 7 -> linear head -> loss
 //   0               0           3          3              3
@@ -48,8 +49,8 @@ class Sorter {
   }
 
  private:
-  // The stage of a value's op, and whether an op of a layer in the same phase
-  // leads to the value.
+  // The stage of the op that computes a value, and whether the value depends on
+  // an op of a layer in the same phase.
   struct Reached {
     OpStage what = {};
     bool by_layer = false;
@@ -127,7 +128,7 @@ std::vector<OpStage> StagesOfOps(const Graph& graph,
 
 std::vector<std::vector<int32_t>> StagesOfParameters(
     const Graph& graph, const std::vector<OpStage>& ops) {
-  // The parameters of each value that is made of parameters alone.
+  // For each value that depends on parameters only: these parameters.
   std::map<ValueId, std::set<size_t>> made_of;
   for (size_t i = 0; i < graph.parameters.size(); ++i) {
     made_of[graph.parameters[i].value] = {i};

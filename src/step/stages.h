@@ -10,11 +10,11 @@
 
 namespace shardc::step {
 
-// Which layers are in which stage. Ops before the layers belong to the first
+// The division of layers into stages. Ops before the layers belong to the first
 // stage, and those after them to the last.
 struct StageDivision {
   int32_t stages = 1;
-  // The stage of each layer, by the layer's number; -1: in none.
+  // The stage of each layer, by the layer's number; -1 if the layer is in none.
   std::vector<int32_t> of_layer = {};
 };
 
@@ -32,15 +32,16 @@ struct OpStage {
   bool outside = false;
 };
 
-// Returns the stage of each op. `given` has stages of values that do not follow
-// from their ops, such as sums of gradients. Without `accumulated` all ops of
-// the forward and backward phase belong to one micro-batch.
+// Returns the stage of each op. `given` has the stages of values that do not
+// follow from their ops, such as sums of gradients. Without `accumulated`, all
+// ops of the forward and backward phase belong to one micro-batch.
 std::vector<OpStage> StagesOfOps(const Graph& graph,
                                  const StageDivision& division,
                                  const std::map<ValueId, int32_t>& given,
                                  bool accumulated);
 
-// Returns, by parameter, the stages whose tasks read it, in ascending order.
+// Returns for each parameter the stages whose tasks read it, in ascending
+// order.
 std::vector<std::vector<int32_t>> StagesOfParameters(
     const Graph& graph, const std::vector<OpStage>& ops);
 

@@ -2,7 +2,7 @@
 //
 //   whisper: decoder tokens [b, t], encoder frames [b, te]
 //
-// Inputs are named after their contents, not after the line that needs them.
+// Inputs are named after their contents, not after the line that reads them.
 #include "step/streams.h"
 
 #include <utility>

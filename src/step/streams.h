@@ -15,13 +15,14 @@
 
 namespace shardc::step {
 
-// The tokens of a stack of layers.
+// The tokens that a stack of layers processes.
 struct Stream {
   LabelId query = kNoLabel, key = kNoLabel;
   ValueId ids = kNoValue, positions = kNoValue;
-  // Positions that attention reads; key_positions is set by MakeKeyPositions.
+  // The positions that attention reads. key_positions is set by
+  // MakeKeyPositions.
   ValueId query_positions = kNoValue, key_positions = kNoValue;
-  // Positions that are the same in all rows, once MakePlaces has made them.
+  // Positions that are the same in all rows. Set by MakePlaces.
   ValueId places = kNoValue, key_places = kNoValue;
   bool causal = true;
 };
@@ -30,18 +31,19 @@ class Streams {
  public:
   explicit Streams(GraphWriter& write) : write_(write) {}
 
-  // `per_row`: a row has one label instead of one for each token. For a kernel,
-  // unlike in the global view, queries and keys have separate positions.
+  // Creates the streams of all stacks. With `per_row`, a row has one label for
+  // training instead of one for each token. For a kernel, unlike in the global
+  // view, queries and keys have separate positions.
   void Make(size_t stacks, Mode mode, bool per_row, AttentionView view);
 
   Stream& operator[](size_t stack) { return streams_[stack]; }
   // Returns the stack whose tokens a value has.
   size_t StackOf(ValueId value) const;
 
-  // Makes an input with a sharding constraint.
+  // Creates an input with a sharding constraint.
   ValueId NewData(DataKind kind, std::string name, Labels labels, bool integral,
                   std::string_view constraint);
-  // Make the positions of a stream's keys, or the places of its queries and
+  // Create the positions of a stream's keys, or the places of its queries and
   // keys, from the positions of its queries. The ops are outside the layers. A
   // second call does nothing.
   void MakeKeyPositions(Stream& of);

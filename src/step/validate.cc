@@ -1,6 +1,6 @@
-// A type check of shardings: the result of a collective follows from its
-// operand and its axes, the result of an op from its operands by the op's
-// record. Any other sharding is a fault:
+// A type check of shardings. The sharding of a collective's result follows from
+// its operand and its axes, and that of an op's result from its operands, by
+// the op's record. Any other sharding is a fault:
 //
 //   all_reduce over tp of a value that is not partial over tp
 #include "step/validate.h"
@@ -99,7 +99,7 @@ class Checker {
     const AxisSet axes = step.axes.set();
     switch (step.collective) {
       case Collective::kAllGather:
-        // The result of an all_gather, sliced, must be its operand.
+        // Slicing the result of an all_gather must give its operand back.
         want = to;
         want.dims[step.dim] = Joined(to.dims[step.dim], step.axes);
         Expect(from, want, "an all_gather");
@@ -141,7 +141,8 @@ class Checker {
     Expect(to, want, "a collective");
   }
 
-  // Checks a ppermute that rolls a dimension of one row a device.
+  // Checks a ppermute that rolls a dimension of which each device has one
+  // index.
   void CheckShift(const Instruction& step, const Sharding& from) {
     const Op& op = graph_.ops[AsIndex(step.op)];
     const auto* const roll = std::get_if<RollAttributes>(&op.attributes);
@@ -229,7 +230,7 @@ class Checker {
     Expect(to, want, "the op");
   }
 
-  // Returns the axes over which operands and result are partial.
+  // Returns the axes over which the result is partial because operands are.
   AxisSet Flowing(const Instruction& step, const Op& op) {
     AxisSet all = 0;
     for (size_t i = 0; i < step.in.size(); ++i) {

@@ -1,5 +1,5 @@
-// Checks a program: derives every sharding again from the instruction that
-// makes it, independently of the lowering.
+// Checks a program: derives every sharding from the instruction that computes
+// the slot, independently of the lowering.
 #ifndef SHARDC_STEP_VALIDATE_H_
 #define SHARDC_STEP_VALIDATE_H_
 
@@ -15,9 +15,10 @@ struct ProgramFault {
   std::string message = {};
 };
 
-// Returns the faults, none for a correct program: every partial sum is reduced
-// exactly once; labels that an op needs are unsharded; no result of the step is
-// partial; gradients and new parameters have the shardings of their parameters.
+// Returns the faults of a program. A correct program has none: every partial
+// sum is reduced exactly once; labels that an op needs unsharded are unsharded;
+// no result of the step is partial; gradients and updated parameters have the
+// shardings of their parameters.
 std::vector<ProgramFault> Validate(const Graph& graph, const Program& program,
                                    const Sizes& sizes);
 

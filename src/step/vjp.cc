@@ -1,6 +1,7 @@
-// Reverse-mode differentiation. Forward ops are visited in reverse; an op whose
-// result has a cotangent gives its operands theirs, by the rule of its record.
-// The ops that are appended are of the same table:
+// Reverse-mode differentiation. Forward ops are visited in reverse order. If
+// the result of an op has a cotangent, the rule in the op's record adds the
+// cotangents of its operands. The cotangents are computed by ops that are
+// appended to the graph:
 //
 //   y = einsum(x [b t d], w [f d])   g [b t f]  ->  x: einsum(g, w -> b t d)
 //                                                   w: einsum(g, x -> f d)

@@ -9,8 +9,8 @@ namespace shardc::step {
 // Appends the ops of the backward phase and fills `gradients`. Does nothing for
 // a graph without a loss. Parameters on which the loss does not depend, such as
 // a correction that only changes the choice of experts, get no gradient. The op
-// of a gradient has the constraint `grad:ROLE`, that of another cotangent the
-// constraint of its forward value.
+// of a gradient has the constraint `grad:ROLE`; the op of another cotangent has
+// the constraint of its forward value.
 void Differentiate(Graph& graph);
 
 }  // namespace shardc::step

@@ -1,6 +1,6 @@
-// Finds the values that count as weights: parameters, and values made of
-// parameters alone, such as the halves of a fused weight or `1 + scale` of a
-// norm.
+// Finds the values that are treated as weights: parameters, and values that
+// depend on parameters only, such as the halves of a fused weight or `1 +
+// scale` of a norm.
 #ifndef SHARDC_STEP_WEIGHTS_H_
 #define SHARDC_STEP_WEIGHTS_H_
 
@@ -10,7 +10,7 @@
 
 namespace shardc::step {
 
-// Returns 0 or 1 for each value.
+// Returns for each value 1 if it counts as a weight, else 0.
 std::vector<char> FindWeights(const Graph& graph);
 
 }  // namespace shardc::step

@@ -1,7 +1,8 @@
-// The width of a value follows from those before and after it. A value that is
-// made of parameters alone is a weight; a value that is only added and reshaped
-// on the way to a gradient is a gradient; a value that is only reshaped after
-// it is read from a cache has the width of the cache.
+// The width of a value follows from the values that it depends on and those
+// that depend on it. A value that depends on parameters only has a weight's
+// width. A value that is only added and reshaped to become a gradient has the
+// gradient's width. A value that is read from a cache and then only reshaped
+// has the cache's width.
 //
 //   parameters F32, activations BF16, gradients F32:
 //     all_gather of q 2 bytes, reduce_scatter of d:q 4, all_reduce of x 2
@@ -91,7 +92,8 @@ class WidthSetter {
     }
   }
 
-  // A value that becomes the gradients of several parameters has the widest.
+  // A value from which the gradients of several parameters are formed has the
+  // largest of their widths.
   void SetGradients() {
     std::vector<int64_t> width(graph_.values.size(), 0);
     const auto widen = [&](ValueId value, int64_t bytes) {

@@ -1,4 +1,5 @@
-// The bytes of an element of each value of a step, at the dtypes of a real run.
+// The bytes of an element of each value of a step, for the dtypes of a real
+// run.
 #ifndef SHARDC_STEP_WIDTHS_H_
 #define SHARDC_STEP_WIDTHS_H_
 
@@ -18,21 +19,22 @@ bool IsTrained(Dtype dtype);
 struct ElementWidths {
   int64_t activations = 2;
   int64_t cache = 2;
-  // Bytes of an element of each parameter as stored; 0: unknown.
+  // The bytes of an element of each parameter as it is stored; 0 if unknown.
   std::vector<int64_t> parameters = {};
-  // Bytes of an element of gradients while they are reduced; nullopt: those of
-  // their parameter.
+  // The bytes of an element of a gradient while it is reduced; nullopt if each
+  // gradient has the width of its parameter.
   std::optional<int64_t> gradients = {};
   bool trains = false;
 };
 
-// Sets Value::bytes where it differs from that of activations. A gathered
-// weight has the width of its products in training, where it is cast before,
-// and its stored width in serving; an updated parameter has its stored width.
+// Sets Value::bytes of values whose width is not that of activations. In
+// training weights are cast before they are gathered, so a gathered weight has
+// the width of its products; in serving it has its stored width. An updated
+// parameter has its stored width.
 void SetWidths(Graph& graph, const ElementWidths& widths);
 
-// Returns which values are gradients of parameters or only reshape or add up to
-// one, by ValueId.
+// Returns for each value 1 if it is a gradient of a parameter, or is only
+// reshaped or added to become one, else 0.
 std::vector<char> FindGradientValues(const Graph& graph);
 
 }  // namespace shardc::step

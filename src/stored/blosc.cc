@@ -1,17 +1,19 @@
-// A chunk is a header of 16 bytes, the offset of each block, and the blocks:
+// Decodes blosc chunks. A chunk is a header of 16 bytes, the offset of each
+// block, and the blocks:
 //
 //   02 01 21 04 | 00001000 00000400 xxxxxxxx   version 2; shuffled, lz4;
 //     elements of 4 bytes; 1 MiB in blocks of 256 KiB; bytes of the chunk
 //
-// A block is one stream, or a stream for each byte of an element. A stream is
-// its length and its bytes, which are not compressed if there are as many as
-// the stream decodes to. Shuffling puts the first bytes of a block's elements
-// in front, then the second ones; bit shuffling does the same with bits.
+// A block is one stream, or one stream for each byte of an element. A stream is
+// its length and its bytes. The bytes are not compressed if their number equals
+// the decoded size. Shuffling stores the first bytes of all elements of a
+// block, then all second bytes and so on; bit shuffling does the same with
+// bits.
 //
 // The format is published in README_CHUNK_FORMAT.rst of c-blosc 1. It is
-// decoded here, because the library's archive needs two further libraries (LZ4
-// and Snappy) and reserves what a header states before it reads the data. Here
-// the result grows with what is decoded.
+// decoded here because the library needs two further libraries (LZ4 and Snappy)
+// and allocates the size that a header states before it reads the data. Here
+// the result grows only as data is decoded.
 #include "stored/blosc.h"
 
 #include <algorithm>
@@ -28,12 +30,12 @@ namespace {
 
 constexpr size_t kHeaderBytes = 16;
 constexpr size_t kVersion = 2;
-// A block is stored as one stream if an element has more bytes than
-// kMaxStreams, or if each of its streams would have fewer bytes than
-// kMinStreamBytes.
+// A block is one stream if the header has the flag kOneStream, if the block is
+// smaller than the others, if an element has more bytes than kMaxStreams, or if
+// each of the streams would have fewer bytes than kMinStreamBytes.
 constexpr size_t kMaxStreams = 16;
 constexpr size_t kMinStreamBytes = 128;
-// Bits of the flags.
+// The bits of the header's flags.
 constexpr size_t kShuffled = 1, kStored = 2, kBitShuffled = 4, kOneStream = 16;
 
 enum Compressor : size_t { kBloscLz, kLz4, kSnappy, kZlib, kZstd };
@@ -71,7 +73,7 @@ std::string Unshuffled(const std::string& in, size_t element) {
   return out;
 }
 
-// Transposes 8 bytes as a matrix of 8 times 8 bits.
+// Transposes an 8 x 8 matrix of bits, one byte per row.
 uint64_t Transposed(uint64_t bits) {
   uint64_t swap = (bits ^ bits >> 7) & 0x00AA00AA00AA00AA;
   bits ^= swap ^ swap << 7;
@@ -81,8 +83,8 @@ uint64_t Transposed(uint64_t bits) {
   return bits ^ swap ^ swap << 28;
 }
 
-// Undoes bit shuffling: row `8 * byte + bit` of the block holds that bit of
-// every element. Blocks whose number of elements is no multiple of 8 are not
+// Undoes bit shuffling. Row `8 * byte + bit` of the block holds that bit of
+// every element. A block whose number of elements is not a multiple of 8 is not
 // shuffled.
 std::string BitUnshuffled(const std::string& in, size_t element) {
   const size_t count = in.size() / element;
@@ -133,7 +135,8 @@ bool AppendStream(size_t compressor, std::string_view bytes, size_t size,
   return true;
 }
 
-// Appends the block of `size` bytes whose first stream begins `bytes`.
+// Appends the decoded block of `size` bytes. Its first stream begins at the
+// start of `bytes`. Returns false if the block is damaged.
 bool AppendBlock(const Header& header, std::string_view bytes, size_t size,
                  std::string& out) {
   const bool split = !header.Has(kOneStream) && size == header.block &&
@@ -164,7 +167,8 @@ bool AppendBlock(const Header& header, std::string_view bytes, size_t size,
   return true;
 }
 
-// Returns why a chunk with this header cannot be decoded; empty if it can.
+// Returns the reason why a chunk with this header cannot be decoded; empty if
+// it can.
 std::string Refusal(const Header& header, std::string_view bytes,
                     int64_t limit_bytes) {
   const auto text = [](size_t count) {

@@ -9,7 +9,8 @@
 
 namespace shardc {
 
-// `offset` and `shape` have an entry per dimension; rank 0 is one element.
+// A rectangular part of a tensor. `offset` and `shape` have an entry for each
+// dimension; a box of rank 0 is one element.
 struct Box {
   Shape offset;
   Shape shape;

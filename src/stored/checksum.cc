@@ -1,10 +1,11 @@
-// Long texts are folded by carry-less products on targets with such vector
-// instructions (checksum_simd.h). The rest uses the processor's CRC
-// instruction, which accepts eight bytes per cycle but has a latency of three
-// cycles, so three runs are computed in parallel. The CRC of two runs in
-// sequence is the first CRC multiplied by x^(8n) modulo the polynomial, for a
-// second run of n bytes, plus the second CRC; for the fixed length of the runs
-// the multiplication is four table look-ups.
+// Computes CRC-32C. On targets with carry-less products of vectors, long texts
+// are first folded (checksum_simd.h). The rest uses the processor's CRC
+// instruction, or a table of bytes if it has none. The instruction accepts
+// eight bytes per cycle but has a latency of three cycles, so three runs of
+// bytes are computed in parallel. The CRC of two runs in sequence is the first
+// CRC multiplied by x^(8n) modulo the polynomial, for a second run of n bytes,
+// plus the second CRC. Because the length of runs is fixed, the multiplication
+// is four table look-ups.
 //
 //   runs a b c of 4096 bytes: crc(abc) = (crc(a) x^32768 + crc(b)) x^32768
 //                                        + crc(c)
@@ -53,14 +54,15 @@ constexpr std::array<uint32_t, 256> kBytes = [] {
 
 constexpr size_t kRun = 4096;  // bytes of each of the three runs
 
-// Multiplies a CRC by x^(8 * Bytes), by one table per byte of the CRC.
+// Multiplies a CRC by x^(8 * Bytes), with one table for each byte of the CRC.
 template <size_t Bytes>
 struct Mover {
   std::array<std::array<uint32_t, 256>, 4> table{};
   constexpr Mover() {
     const uint32_t power = CrcPowerOfBytes(Bytes);
     for (uint32_t k = 0; k < 4; ++k) {
-      // The map is linear, so the entries of single bits give all others.
+      // Multiplication is linear, so the entries of single bits give all other
+      // entries.
       for (uint32_t bit = 0; bit < 8; ++bit) {
         table[k][uint32_t{1} << bit] =
             CrcMultiply(uint32_t{1} << (8 * k + bit), power);

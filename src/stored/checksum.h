@@ -1,6 +1,6 @@
 // CRC-32C (Castagnoli), the checksum of the pieces in `shards.json`. It is fast
-// enough to be computed for every byte that is copied, and the checksums of two
-// texts give that of their concatenation.
+// enough to be computed for every byte that is copied. The checksum of two
+// texts in sequence can be computed from the checksums of each.
 #ifndef SHARDC_STORED_CHECKSUM_H_
 #define SHARDC_STORED_CHECKSUM_H_
 
@@ -14,18 +14,21 @@ namespace shardc {
 
 inline constexpr size_t kCrc32cBytes = 4;
 
-// The checksum of `bytes` after a text with the checksum `before` (0: no text).
+// Returns the checksum of `bytes` that follow a text with the checksum
+// `before`, which is 0 for no text.
 uint32_t Crc32c(std::string_view bytes, uint32_t before = 0);
 
-// The checksum of two texts in sequence; the second has `second_size` bytes.
+// Returns the checksum of two texts in sequence. `second_size` is the number of
+// bytes of the second text.
 uint32_t CombineCrc32c(uint32_t first, uint32_t second, uint64_t second_size);
 
-// "crc32c:0123abcd"
+// Returns for example "crc32c:0123abcd". ParseChecksum reads such a text, and
+// returns nullopt for any other.
 std::string ChecksumText(uint32_t crc);
 std::optional<uint32_t> ParseChecksum(std::string_view text);
 
-// The table loop, the same on every machine; tests compare the fast one with
-// it.
+// Computes the checksum by a table, in the same way on every machine. Tests
+// compare the fast one with it.
 uint32_t Crc32cByTable(std::string_view bytes, uint32_t before = 0);
 
 }  // namespace shardc

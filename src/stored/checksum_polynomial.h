@@ -1,5 +1,5 @@
-// Arithmetic modulo the polynomial of CRC-32C with bits reversed: bit 31 is
-// x^0.
+// Arithmetic modulo the polynomial of CRC-32C. Bits are reversed: bit 31 is the
+// coefficient of x^0.
 #ifndef SHARDC_STORED_CHECKSUM_POLYNOMIAL_H_
 #define SHARDC_STORED_CHECKSUM_POLYNOMIAL_H_
 
@@ -9,7 +9,7 @@ namespace shardc {
 
 inline constexpr uint32_t kCrc32cPolynomial = 0x82F63B78u;  // bits reversed
 
-// The product modulo the polynomial; bit 31 is x^0.
+// Returns the product of two polynomials modulo that of CRC-32C.
 constexpr uint32_t CrcMultiply(uint32_t a, uint32_t b) {
   uint32_t product = 0;
   for (uint32_t bit = uint32_t{1} << 31; bit != 0; bit >>= 1) {
@@ -19,7 +19,7 @@ constexpr uint32_t CrcMultiply(uint32_t a, uint32_t b) {
   return product;
 }
 
-// x^(8 * bytes)
+// Returns x^(8 * bytes) modulo the polynomial.
 constexpr uint32_t CrcPowerOfBytes(uint64_t bytes) {
   uint32_t square = uint32_t{1} << 23;  // x^8
   uint32_t power = uint32_t{1} << 31;

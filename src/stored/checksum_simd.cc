@@ -1,9 +1,9 @@
-// Folding (Gopal and others, "Fast CRC Computation for Generic Polynomials
-// Using PCLMULQDQ Instruction", Intel 2009). A block of 128 bits that precedes
-// another by D bits can be replaced, without changing the CRC, by the products
-// of its halves with x^(D+32) and x^(D-32) modulo the polynomial, added to that
-// other block. Sixteen blocks are folded in parallel; the folded rest is a
-// shorter text with the same CRC.
+// Folds long texts (Gopal and others, "Fast CRC Computation for Generic
+// Polynomials Using PCLMULQDQ Instruction", Intel 2009). A block of 128 bits
+// that precedes another by D bits can be replaced, without changing the CRC, by
+// the products of its halves with x^(D+32) and x^(D-32) modulo the polynomial,
+// added to the other block. Sixteen blocks are folded in parallel. The folded
+// blocks are a shorter text with the same CRC.
 #include "stored/checksum_simd.h"
 
 #include "stored/checksum_polynomial.h"
@@ -11,7 +11,8 @@
 #define HWY_WANT_AVX3_DL 1  // products of four blocks at once
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "stored/checksum_simd.cc"
-// before highway.h: it compiles this file per target
+// This include comes before highway.h, because it compiles this file once for
+// each target.
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
@@ -21,8 +22,8 @@ HWY_BEFORE_NAMESPACE();
 namespace shardc {
 namespace HWY_NAMESPACE {
 
-// On other targets the CRC instruction is as fast, or carry-less products are
-// slow.
+// On other targets the CRC instruction is as fast as folding, or carry-less
+// products are slow.
 #if HWY_TARGET == HWY_AVX3_DL || HWY_TARGET == HWY_NEON
 
 namespace hn = hwy::HWY_NAMESPACE;
@@ -35,8 +36,8 @@ size_t Fold(const char* bytes, size_t count, uint32_t state, char* folded,
   const size_t step = hn::Lanes(d8);
   const size_t stride = 4 * step;
   if (count < 2 * stride || stride > kMaxFoldedBytes) return 0;
-  // Shifted left by one bit: the product of bit-reversed numbers is one bit too
-  // low.
+  // The factors are shifted left by one bit, because the product of two
+  // bit-reversed numbers has its bits one place too low.
   static const uint64_t factors[2] = {
       uint64_t{CrcPowerOfBytes(stride + 4)} << 1,
       uint64_t{CrcPowerOfBytes(stride - 4)} << 1};
@@ -87,8 +88,8 @@ SIMD_EXPORT(Fold);
 
 size_t FoldCrc32c(const char* bytes, size_t count, uint32_t state, char* folded,
                   size_t* kept) {
-  // The portable target of 64-bit Arm has carry-less products too, which not
-  // every processor has.
+  // The portable target of 64-bit Arm has carry-less products too, but not
+  // every such processor does.
   if ((DetectedTargets() & HWY_TARGETS) == 0) return 0;
   return SIMD_DISPATCH(Fold)(bytes, count, state, folded, kept);
 }

@@ -9,10 +9,10 @@ namespace shardc {
 
 inline constexpr size_t kMaxFoldedBytes = 1024;
 
-// Folds bytes at the start of the text into a shorter text of `*kept` bytes in
-// `folded`, whose checksum from state 0 equals that of the folded bytes from
-// `state`. Returns the number of bytes folded; 0 if the target has no such
-// instruction or the text is short.
+// Folds bytes at the start of a text into a shorter text in `folded`, and sets
+// `*kept` to its length. The checksum of `folded` from state 0 equals the
+// checksum of the folded bytes from `state`. Returns the number of bytes
+// folded; 0 if the target has no such instruction, or if the text is short.
 size_t FoldCrc32c(const char* bytes, size_t count, uint32_t state, char* folded,
                   size_t* kept);
 

@@ -1,14 +1,15 @@
-// Chunks are written in a fixed order, so that a journal needs no chunk
-// numbers. The first line holds the key; a small chunk that belongs into the
-// index of the checkpoint is in its line, in hex digits:
+// Writes and reads journals of chunks. Chunks are written in a fixed order, so
+// a journal needs no chunk numbers. The first line has the key. The bytes of a
+// small chunk, which is stored in the checkpoint's index, are in its line as
+// hexadecimal digits:
 //
 //   shardc-chunks/v1 2c26b4... 9f86d0...
 //   0 4096 1f2e3d4c       4,096 bytes at offset 0 of the data file, their CRC
 //   4096 8 0badcafe 0000803f00004040     8 bytes, which the line holds
 //   done
 //
-// A kill may leave an incomplete last line, or lines whose chunks did not reach
-// the disk: the checksums show both.
+// A run that is killed may leave an incomplete last line, or lines whose chunks
+// did not reach the disk. The line break and the checksums show this.
 #include "stored/chunk_journal.h"
 
 #include <errno.h>
@@ -36,7 +37,7 @@ constexpr std::string_view kSchema = "shardc-chunks/v1 ";
 constexpr std::string_view kPrefix = ".shardc-";
 constexpr std::string_view kOf = "-of-";
 constexpr std::string_view kSuffix = ".journal";
-// Lines are written in groups, since most chunks are small.
+// Lines are written in groups, because most chunks are small.
 constexpr size_t kBufferedBytes = 4096;
 constexpr int64_t kUnflushedBytes = int64_t{8} << 20;
 constexpr int64_t kReadBytes = int64_t{1} << 20;
@@ -62,8 +63,8 @@ bool Lock(int fd) {
   return status == 0;
 }
 
-// Another process may hold the lock for as long as it takes to read the first
-// line (IsOfAnotherRun), so that a few attempts are made.
+// Tries several times, because another process may hold the lock while it reads
+// the first line (IsOfAnotherRun).
 bool LockSoon(int fd) {
   constexpr int kAttempts = 20;
   constexpr auto kPause = std::chrono::milliseconds(5);
@@ -86,7 +87,7 @@ std::string ReadAll(int fd) {
   }
 }
 
-// Reads the number that begins the line, and the space after it.
+// Reads the number at the start of the line, and the space after it.
 template <typename T>
 bool Take(std::string_view& line, T* out, int base = 10) {
   const auto [end, error] =
@@ -176,7 +177,7 @@ ChunkJournal::~ChunkJournal() {
 }
 
 void ChunkJournal::Parse(std::string_view lines) {
-  // Only lines with a line break count.
+  // An incomplete last line, without a line break, is ignored.
   for (size_t end = lines.find('\n'); end != std::string_view::npos;
        end = lines.find('\n')) {
     const std::string_view line = lines.substr(0, end);
@@ -201,7 +202,8 @@ std::optional<ChunkJournal> ChunkJournal::Open(const std::string& path,
   }
   struct stat status = {};
   const bool locked = LockSoon(out.fd_);
-  // A run that fails removes its journal, perhaps after this one has opened it.
+  // A run that fails removes its journal, possibly after this run has opened
+  // it; the file then has no name any more.
   if (!locked || ::fstat(out.fd_, &status) != 0 || status.st_nlink == 0) {
     if (!locked && errno != EWOULDBLOCK) {
       AddWriteError(path, errno, findings);
@@ -218,8 +220,8 @@ std::optional<ChunkJournal> ChunkJournal::Open(const std::string& path,
     out.Parse(std::string_view(text).substr(out.first_line_.size()));
     return out;
   }
-  // Write the key first: other processes compare their key with it for as long
-  // as the journal exists.
+  // The key is written first, because other processes compare their keys with
+  // it as long as the journal exists.
   if (::ftruncate(out.fd_, 0) == 0 && WriteAll(out.fd_, out.first_line_)) {
     return out;
   }
@@ -249,7 +251,7 @@ bool ChunkJournal::IsOfAnotherRun(const std::string& path,
   if (fd < 0) return false;
   const bool live = !Lock(fd) && errno == EWOULDBLOCK;
   std::string text = live ? ReadAll(fd) : std::string();
-  // A process that has just started writes its first line next.
+  // A process that has just locked the journal will write its first line soon.
   constexpr int kAttempts = 200;
   for (int i = 0; live && i < kAttempts && text.find('\n') == std::string::npos;
        ++i) {

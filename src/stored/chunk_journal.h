@@ -1,6 +1,7 @@
-// Records the chunks that one process has written of a checkpoint that is not
-// complete: a line for each, in a hidden file of the folder. The next run of
-// the same process keeps those whose bytes still have the recorded checksums.
+// A journal of the chunks that one process has written of an incomplete
+// checkpoint: a hidden file in the folder, with one line for each chunk. The
+// next run of the same process keeps the chunks whose bytes still have the
+// recorded checksums.
 #ifndef SHARDC_STORED_CHUNK_JOURNAL_H_
 #define SHARDC_STORED_CHUNK_JOURNAL_H_
 
@@ -16,7 +17,7 @@
 
 namespace shardc::stored {
 
-// A chunk in the data file of its process, or in `held`.
+// A chunk that is in the data file of its process, or in `held` if `is_held`.
 struct WrittenChunk {
   size_t process = 0;
   int64_t offset = 0;
@@ -27,42 +28,43 @@ struct WrittenChunk {
 };
 
 // The values that determine the bytes of the chunks. A journal with another key
-// is ignored.
+// is not continued.
 struct JournalKey {
   std::string chunks;  // sources and chunks; the same in all processes
   std::string state;   // of the source files as this process sees them
 };
 
-// ".shardc-00002-of-00004.journal"
+// Returns a journal's name: ".shardc-00002-of-00004.journal".
 std::string ChunkJournalName(int64_t process, int64_t processes);
-// The number of processes in such a name; nullopt for other names.
+// Returns the number of processes in a journal's name; nullopt for other names.
 std::optional<int64_t> ProcessesIn(std::string_view journal_name);
 
 class ChunkJournal {
  public:
-  // Creates or continues the journal and locks it while it is open. Finding:
-  // `write`, also if another run holds the lock.
+  // Creates or continues the journal, and locks it while it is open. Returns
+  // nullopt after the finding `write`, also if another run holds the lock.
   static std::optional<ChunkJournal> Open(const std::string& path,
                                           const JournalKey& key,
                                           Findings& findings);
-  // Reads the journal of a process; nullopt if it is absent or has another key.
-  // JournalKey's state is not compared.
+  // Reads the journal of a process. Returns nullopt if it is absent or has
+  // another key; JournalKey::state is not compared.
   static std::optional<ChunkJournal> Read(const std::string& path,
                                           const JournalKey& key);
-  // Whether a running process has locked a journal of another key.
+  // Returns whether a running process has locked a journal with another key.
   static bool IsOfAnotherRun(const std::string& path, const JournalKey& key);
 
   ChunkJournal(ChunkJournal&& other) noexcept;
   ChunkJournal& operator=(ChunkJournal&& other) = delete;
   ~ChunkJournal();
 
-  // The chunks of the process in order.
+  // Returns the chunks of the process, in the order in which they were written.
   const std::vector<WrittenChunk>& chunks() const { return chunks_; }
-  // Whether all of the process's chunks were written.
+  // Returns whether all of the process's chunks were written.
   bool done() const { return done_; }
 
-  // All return false with errno set. Keep forgets all but the first `count`
-  // chunks; it is called before the first Add. Lines are buffered.
+  // Keep drops all but the first `count` chunks, and must be called before the
+  // first Add. Lines are buffered. These functions return false, with errno
+  // set, on an error.
   bool Keep(size_t count);
   bool Add(WrittenChunk chunk);
   bool MarkDone();
@@ -82,8 +84,8 @@ class ChunkJournal {
   bool done_ = false;
 };
 
-// The number of first chunks whose bytes, in the data file at `path` or in the
-// chunk, have the recorded checksums.
+// Returns how many chunks from the first one on have the recorded checksums.
+// Their bytes are in the data file at `path` or in the chunk.
 size_t CountIntact(const std::string& path,
                    std::span<const WrittenChunk> chunks);
 

@@ -1,4 +1,5 @@
-// Both libraries decode into a small buffer that is appended to the result, and
+// Decodes chunks by their codecs, the last one first. The libraries of zstd and
+// deflate decode into a small buffer that is appended to the result, and
 // decoding stops at the first byte above the limit:
 //
 //   1 GiB of zeros, 32 KiB as zstd, in a chunk of 64 bytes
@@ -24,10 +25,11 @@ namespace shardc::stored {
 namespace {
 
 constexpr size_t kBuffer = size_t{1} << 17;
-// The most bytes that a compressor adds to data that it cannot compress.
+// The most bytes by which a compressor makes data longer that it cannot
+// compress.
 constexpr int64_t kSlackBytes = 1 << 16;
 
-// Appends what was decoded; returns false above the limit.
+// Appends decoded bytes; returns false if the result would exceed the limit.
 bool Append(std::string_view decoded, int64_t limit_bytes, std::string& out,
             std::string* why) {
   if (out.size() + decoded.size() > AsIndex(limit_bytes)) {
@@ -88,7 +90,7 @@ std::optional<std::string> DecodeDeflate(std::string_view bytes,
                                          int64_t limit_bytes,
                                          std::string* why) {
   z_stream stream = {};
-  // 32: accept zlib and gzip, and verify either's checksum.
+  // 32 makes zlib accept both zlib and gzip, and verify the checksum of either.
   if (::inflateInit2(&stream, 32 + MAX_WBITS) != Z_OK) throw std::bad_alloc();
   const std::unique_ptr<z_stream, decltype(&::inflateEnd)> end(&stream,
                                                                ::inflateEnd);
@@ -158,7 +160,8 @@ std::string EncodeZstd(std::string_view bytes, int level) {
   std::string out(ZSTD_compressBound(bytes.size()), '\0');
   const size_t size =
       ZSTD_compress(out.data(), out.size(), bytes.data(), bytes.size(), level);
-  // The output has room for the worst case, so only a lack of memory can fail.
+  // The output is large enough for the worst case, so only a lack of memory can
+  // make it fail.
   if (ZSTD_isError(size) != 0) throw std::bad_alloc();
   out.resize(size);
   return out;

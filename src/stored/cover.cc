@@ -24,7 +24,7 @@
 namespace shardc::stored {
 namespace {
 
-// Corners in memory at once, of 16 bytes each.
+// The limit on corners that are in memory at once, of 16 bytes each.
 constexpr size_t kMaxCorners = size_t{1} << 26;
 
 std::string BoxText(const Box& box) {
@@ -42,7 +42,7 @@ struct Corner {
   int64_t count = 0;
 };
 
-// The dimensions that some box does not cover in full.
+// Returns the dimensions that at least one box does not cover in full.
 std::vector<size_t> DividedDims(const Shape& shape,
                                 const std::vector<Box>& boxes) {
   std::vector<size_t> out;
@@ -55,7 +55,7 @@ std::vector<size_t> DividedDims(const Shape& shape,
   return out;
 }
 
-// Numbers the points at which boxes start or end.
+// Gives a number to each point at which boxes may start or end.
 class Points {
  public:
   Points(const Shape& shape, const std::vector<Box>& boxes,
@@ -76,10 +76,10 @@ class Points {
     }
   }
 
-  // Whether every point has a 64-bit number.
+  // Returns whether the number of every point fits in 64 bits.
   bool fits() const { return fits_; }
 
-  // Adds the corners of a box, each `sign` times.
+  // Adds the corners of a box, with their counts multiplied by `sign`.
   void AddCorners(const Box& box, int64_t sign,
                   std::vector<Corner>& out) const {
     const size_t count = size_t{1} << dims_.size();

@@ -1,4 +1,5 @@
-// Checks that pieces of an array are disjoint and together the full array.
+// Checks that the pieces of an array are disjoint and together are the full
+// array.
 #ifndef SHARDC_STORED_COVER_H_
 #define SHARDC_STORED_COVER_H_
 
@@ -12,9 +13,10 @@
 namespace shardc::stored {
 
 // Returns nullopt if every element of the array is in exactly one box, else the
-// reason as part of a sentence ("the pieces hold 90 of 100 elements"). Boxes
-// must have the array's rank and at least one element. Takes time in
-// proportion to n log n for n boxes, times 2 to the number of divided
+// reason as part of a sentence ("the pieces hold 90 of 100 elements"). So many
+// pieces that comparing them would take too much memory are a reason too. Boxes
+// must have the array's rank and at least one element. The time for n boxes is
+// proportional to n log n, times 2 to the power of the number of divided
 // dimensions.
 std::optional<std::string> WhyNotCovered(const Shape& shape,
                                          const std::vector<Box>& boxes);

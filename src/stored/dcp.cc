@@ -1,5 +1,5 @@
-// Checkpoints of torch.distributed.checkpoint (DCP): `.metadata` lists tensors,
-// pieces and files (dcp_metadata.h), and every piece is an archive of
+// Opens checkpoints of torch.distributed.checkpoint (DCP). `.metadata` lists
+// tensors, pieces and files (dcp_metadata.h). Every piece is an archive of
 // `torch.save` inside one of the files (torch_archive.h).
 //
 //   .metadata      tensor `w`, shape [4, 2]; rows 0-1 at bytes 0-1403 of
@@ -7,8 +7,8 @@
 //   __0_0.distcp   written by rank 0
 //   __1_0.distcp   written by rank 1
 //
-// Ranks that save without collectives write `__0.metadata`, `__1.metadata` and
-// so on instead, which are merged.
+// If ranks save without collectives, each writes a file of its own,
+// `__0.metadata`, `__1.metadata` and so on. These files are merged.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -29,7 +29,7 @@ namespace {
 constexpr std::string_view kName = "PyTorch DCP";
 constexpr std::string_view kMetadata = ".metadata";
 
-// Whether the name is `__R` and the ending, for a number R.
+// Returns whether the name is `__R` followed by the ending, for a number R.
 bool IsOfRank(std::string_view name, std::string_view ending) {
   if (!name.starts_with("__") || !name.ends_with(ending)) return false;
   name.remove_prefix(2);
@@ -191,7 +191,7 @@ class DcpOpener {
     return !findings_.HasErrors();
   }
 
-  // Every file must exist and be as long as its pieces need.
+  // Checks that every file exists and is as long as its pieces need.
   bool CheckFiles(const DcpMetadata& metadata) {
     std::vector<int64_t> needed(metadata.files.size(), -1);
     for (const DcpTensor& tensor : metadata.tensors) {

@@ -1,5 +1,6 @@
-// Ranks that save without collectives list what each has saved. A tensor that
-// is sharded is in several lists, a piece that several ranks hold as well:
+// Merges the metadata of several ranks. Ranks that save without collectives
+// each list only what they have saved. A sharded tensor is in several lists,
+// and so is a piece that several ranks hold:
 //
 //   rank 0   `w` [4, 2], pieces at [0, 0] and [2, 0]
 //   rank 1   `w` [4, 2], piece at [2, 0], and a value `step`
@@ -16,7 +17,7 @@
 namespace shardc::stored {
 namespace {
 
-// Adds the pieces of `more` that `into` lacks; both are sorted by box.
+// Adds the pieces of `more` that `into` lacks. Both must be sorted by box.
 void MergePieces(std::vector<DcpPiece> more, std::vector<DcpPiece>& into) {
   const auto before = [](const DcpPiece& a, const DcpPiece& b) {
     return a.box < b.box;

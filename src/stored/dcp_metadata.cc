@@ -1,6 +1,7 @@
-// `.metadata` is a pickle of one record with two dictionaries. The first lists
-// the tensors with the boxes that ranks saved, the second finds the bytes of
-// each box by the tensor's name and the box's offset:
+// Reads `.metadata`, which is a pickle of one record. Its first dictionary
+// lists the tensors with the boxes that ranks saved. The second maps a tensor's
+// name and a box's offset to the bytes of the box. The third has the path of
+// each name:
 //
 //   Metadata
 //     state_dict_metadata: {'w': TensorStorageMetadata
@@ -12,8 +13,8 @@
 //                      _StorageInfo('__0_0.distcp', 0, 1404), ...}
 //     planner_data: {'w': ('w',)}     the keys from the root of the tree
 //
-// A value that is not a tensor has a BytesStorageMetadata without contents.
-// Boxes without elements are saved too; they are skipped here.
+// A value that is not a tensor has an empty BytesStorageMetadata. Boxes without
+// elements are saved too, but are skipped here.
 #include "stored/dcp_metadata.h"
 
 #include <algorithm>
@@ -35,7 +36,7 @@ constexpr size_t kMaxNameBytes = 4096;
 
 std::vector<PickleGlobal> MetadataGlobals() {
   constexpr std::string_view kModule = "torch.distributed.checkpoint.metadata";
-  // Before torch 2.3.
+  // The module's name before torch 2.3.
   constexpr std::string_view kOlder =
       "torch.distributed._shard.sharded_tensor.metadata";
   std::vector<PickleGlobal> out = {
@@ -44,8 +45,8 @@ std::vector<PickleGlobal> MetadataGlobals() {
       {"torch.serialization", "_get_layout", Use::kCall},
       {kModule, "_MEM_FORMAT_ENCODING", Use::kEnumeration},
       {kOlder, "MEM_FORMAT_ENCODING", Use::kEnumeration},
-      // Python 3.11.0 to 3.11.3 pickle a member of an enumeration as a call of
-      // getattr.
+      // In Python 3.11.0 to 3.11.3 a member of an enumeration is pickled as a
+      // call of getattr.
       {"builtins", "getattr", Use::kMember},
       {"__builtin__", "getattr", Use::kMember},
       {kOlder, "TensorProperties", Use::kRecord},
@@ -96,7 +97,8 @@ class MetadataReader {
   }
 
  private:
-  // The target of a name: a tensor, or a value of another type.
+  // The entry of a name: the tensor, or the value of another type, with this
+  // number.
   struct Target {
     size_t number = 0;
     bool is_tensor = false;
@@ -117,7 +119,7 @@ class MetadataReader {
     return value.type() == Type::kRecord && value.Is(name);
   }
 
-  // Reads a torch.Size, a tuple or a list of sizes.
+  // Reads a shape from a torch.Size, a tuple or a list of sizes.
   static std::optional<Shape> ReadShape(PickleValue value) {
     if (value.type() == Type::kCall && value.Is("Size")) {
       const PickleValue arguments = value.Content();
@@ -205,8 +207,9 @@ class MetadataReader {
     if (chunks.type() != Type::kList && chunks.type() != Type::kTuple) {
       return BadTensor(tensor, "the pieces are no list");
     }
-    // Many tensors may share one list, which is read for each of them. The
-    // limit keeps a small file from listing more pieces than it has bytes.
+    // Many tensors may share one list, which is read again for each of them.
+    // Without this limit, a small file could list far more pieces than it has
+    // bytes.
     pieces_ += chunks.size();
     if (pieces_ > source_->text().size()) {
       return BadTensor(tensor, "the pieces exceed what the file can list");
@@ -299,7 +302,8 @@ class MetadataReader {
     return true;
   }
 
-  // Many pieces share the text of a name, which is looked up once.
+  // Finds a name. Many pieces share the same text of a name, so each text is
+  // looked up once.
   const Target* Find(const PickleValue& name) {
     const auto [known, is_new] = targets_.try_emplace(name.id(), nullptr);
     if (is_new) {
@@ -339,8 +343,8 @@ class MetadataReader {
     return true;
   }
 
-  // Leaves the piece without a place if its entry is of an unknown form: the
-  // values are listed all the same.
+  // Reads where a value is stored. If the entry has an unknown form, the piece
+  // gets no place, but the value is still listed.
   void ReadValuePlace(const PickleValue& info, DcpPiece& piece) {
     const auto path = info.Field("relative_path").Text();
     const auto offset = info.Field("offset").Int();
@@ -389,9 +393,9 @@ class MetadataReader {
     return true;
   }
 
-  // Reads the paths of the tensors, whose keys joined by dots are the tensor's
-  // name. Paths of another form, which other planners may have stored, are left
-  // out.
+  // Reads the paths of the tensors. A path's keys, joined by dots, are the
+  // tensor's name. Paths of another form, which custom planners may store, are
+  // skipped.
   void ReadPaths(const PickleValue& paths) {
     for (DcpTensor& tensor : out_.tensors) tensor.path = {tensor.name};
     for (DcpValue& other : out_.others) other.path = {other.name};
@@ -447,7 +451,7 @@ class MetadataReader {
   DcpMetadata out_;
   size_t pieces_ = 0;
   std::unordered_map<std::string_view, Target> names_;
-  // By the id of the name's text in the pickle.
+  // Targets by the id that a name's text has in the pickle.
   std::unordered_map<uint32_t, const Target*> targets_;
   std::unordered_map<uint32_t, uint32_t> files_;
   std::unordered_map<std::string, uint32_t> file_names_;

@@ -1,5 +1,6 @@
 // Reads the `.metadata` file of a checkpoint of torch.distributed.checkpoint
-// (DCP): the tensors, the pieces that were saved, and where each is.
+// (DCP), which lists the tensors, the saved pieces, and the place of each
+// piece.
 #ifndef SHARDC_STORED_DCP_METADATA_H_
 #define SHARDC_STORED_DCP_METADATA_H_
 
@@ -37,8 +38,8 @@ struct DcpValue {
   std::string name;
   std::vector<std::string> path;
   std::vector<bool> in_sequence;
-  // Where the value's archive is. The box is empty; the number of bytes is -1
-  // if the metadata has no place that shardc can use.
+  // The place of the value's archive. The box is empty. `bytes` is -1 if the
+  // metadata has no place that shardc can use.
   DcpPiece piece;
 };
 
@@ -50,13 +51,13 @@ struct DcpMetadata {
 
 inline constexpr int64_t kDcpMetadataLimitBytes = int64_t{256} << 20;
 
-// Returns nullopt after a finding: header (no pickle, or not one of DCP), name,
-// path, dtype, overflow, duplicate-key, inexpressible.
+// Returns nullopt after a finding: header (the file is not a pickle, or not one
+// of DCP), name, path, dtype, overflow, duplicate-key, inexpressible.
 std::optional<DcpMetadata> ParseDcpMetadata(const SourceRef& source,
                                             Findings& findings);
 
-// Adds what another rank has listed in a file of its own, named by `place`. A
-// piece that both hold is kept once. Returns false after a finding if the two
+// Adds the metadata of another rank, which was read from the file at `place`. A
+// piece that both have is kept once. Returns false after a finding if the two
 // disagree about a tensor.
 bool MergeDcpMetadata(DcpMetadata more, const Place& place, DcpMetadata& into,
                       Findings& findings);

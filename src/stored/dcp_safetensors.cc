@@ -1,16 +1,17 @@
-// Checkpoints of DCP's writer of safetensors: every rank writes files of its
-// own, whose headers record where each of their tensors begins in the full one.
+// Opens checkpoints of DCP's safetensors writer. Every rank writes its own
+// files, whose headers state at which offset each piece begins in the full
+// tensor.
 //
 //   shard-00001-model-00001-of-00001.safetensors   `w` [2, 3] at [0, 0]
 //   shard-00002-model-00001-of-00001.safetensors   `w` [2, 3] at [2, 0]
 //
-// is a tensor `w` of shape [4, 3]: no file records the full shape, which is
-// the end of the last piece along each dimension. The writer of torch 2.15 puts
+// are a tensor `w` of shape [4, 3]. No file states the full shape; it is the
+// end of the last piece along each dimension. The writer of torch 2.15 puts
 // values that are not tensors before the header, which destroys the file; and
-// without `save_distributed` all ranks write one file name, so that the pieces
-// of one rank remain. Both are refused. So are files that the names or an index
-// show to be missing; where the files of the first rank are the only ones, a
-// note states that they may be a part.
+// without `save_distributed` all ranks write the same file, so that only the
+// pieces of one rank remain. Both are refused, and so is a set in which names
+// or an index show that files are missing. If only files of the first rank are
+// present, a note states that others may be missing.
 #include <algorithm>
 #include <string>
 #include <unordered_map>
@@ -43,7 +44,7 @@ uint64_t HeaderLength(std::string_view head) {
   return LittleEndian(head.substr(0, AsIndex(kLengthBytes)));
 }
 
-// The metadata is the first member of the header.
+// Returns whether the header has DCP's metadata, which is its first member.
 bool HasInfo(const std::string& path) {
   constexpr size_t kHead = 4096;
   Findings none;
@@ -296,7 +297,7 @@ class ShardOpener {
     return true;
   }
 
-  // Reports tensors that an index lists and no file holds.
+  // Reports tensors that an index lists but no file holds.
   void CheckIndex(const std::string& path) {
     const SourceRef source = ReadSource(path, findings_);
     if (!source) return;
@@ -325,7 +326,7 @@ class ShardOpener {
     }
   }
 
-  // Checks the pieces of a tensor once all files are read.
+  // Checks the pieces of a tensor after all files have been read.
   void Finish(size_t i) {
     Array& array = tree_.arrays[i];
     const auto elements = CheckedProduct(array.shape);

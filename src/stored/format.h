@@ -1,5 +1,5 @@
-// The interface of a format of stored trees. A format is a constant of this
-// type in its source file, and a line in table.h.
+// The interface of a checkpoint format. A format is a constant of this type in
+// its source file, and a line in table.h.
 #ifndef SHARDC_STORED_FORMAT_H_
 #define SHARDC_STORED_FORMAT_H_
 
@@ -14,9 +14,9 @@ namespace shardc::stored {
 
 struct Format {
   std::string_view name;  // "PyTorch DCP", for messages
-  // Returns whether the folder is of this format, judged by the names in it and
-  // the first bytes of small files. A folder of the format that is incomplete
-  // or damaged is recognised as well.
+  // Returns whether the folder has this format, by the names in it and the
+  // first bytes of small files. An incomplete or damaged folder of the format
+  // is recognised as well.
   bool (*detect)(const Folder& folder);
   // Opens a folder that `detect` recognised. Returns nullopt after a finding.
   std::optional<Tree> (*open)(const Folder& folder, Findings& findings);
@@ -25,20 +25,20 @@ struct Format {
 // Returns the first format that recognises the folder, or nullptr.
 const Format* FormatOf(const Folder& folder);
 
-// Returns whether the folder's name is one that orbax or shardc gives to a
-// checkpoint until its save has finished.
+// Returns whether orbax or shardc gives this name to the folder of a checkpoint
+// until its save has finished.
 bool IsUnfinishedName(std::string_view name);
 
-// Opens a folder that the format recognised, as OpenTree does. A folder with an
-// unfinished name is refused, whatever it holds: it may lack the file that
-// shows its format, and then looks like a checkpoint of another format.
+// Opens a folder of this format, as OpenTree does. A folder with an unfinished
+// name is always refused: it may lack the file that shows its format, and then
+// look like a checkpoint of another format.
 std::optional<Tree> OpenAs(const Format& format, const Folder& folder,
                            Findings& findings);
 
-// Returns whether some name in the folder has this ending.
+// Returns whether a name in the folder has this ending.
 bool HasEnding(const Folder& folder, std::string_view ending);
 
-// All formats, in the order in which they are tried.
+// Returns all formats, in the order in which they are tried.
 std::span<const Format* const> Formats();
 
 }  // namespace shardc::stored

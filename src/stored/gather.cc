@@ -1,4 +1,4 @@
-// A copy of a box between two arrays is a list of contiguous runs. Trailing
+// Copies a box from one array to another as a list of contiguous runs. Trailing
 // dimensions that the box spans fully in both arrays merge into one run; the
 // other dimensions are loop counters with one stride per array.
 //
@@ -14,8 +14,8 @@
 namespace shardc {
 namespace {
 
-// The box as `outer` rows with strides, after merging the dimensions that it
-// spans in both regions.
+// The runs of a box: loops over the outer dimensions with strides, after
+// merging the dimensions that the box spans in both regions.
 struct Rows {
   std::vector<int64_t> counts;  // sizes of the dimensions outside the run
   std::vector<int64_t> from_strides;
@@ -52,7 +52,8 @@ Rows Measure(const Region& part, const Region& from, const Region& to) {
   return rows;
 }
 
-// Calls `visit(from, to)` for each run, in order, until it returns false.
+// Calls `visit(from, to)` for each run, in order. Stops and returns false if
+// `visit` returns false.
 template <typename Visit>
 bool Walk(const Rows& rows, Visit visit) {
   const size_t depth = rows.counts.size();
@@ -80,7 +81,7 @@ bool Walk(const Rows& rows, Visit visit) {
   }
 }
 
-// A known size lets the compiler use plain moves for tiny runs.
+// Copies runs of a size that the compiler knows, which makes tiny runs fast.
 template <size_t Size>
 void CopyFixed(const Rows& rows, const char* from, char* to, int64_t unit) {
   Walk(rows, [&](int64_t source, int64_t target) {

@@ -9,19 +9,22 @@
 
 namespace shardc {
 
-// Copies `part`, which both regions contain, from a buffer that holds
-// `from_region` in row-major order to one that holds `to_region`.
+// Copies `part`, which both regions must contain, from a buffer with the
+// elements of `from_region` in row-major order to a buffer with those of
+// `to_region`.
 void CopyRegion(const Region& part, const Region& from_region, const char* from,
                 const Region& to_region, char* to, int64_t unit_bytes);
 
 // Calls `run` for each run of `part` that is contiguous in both regions, in
-// row-major order: the offsets in units from the start of each region, and the
-// length. Stops when `run` returns false, and then returns false.
+// row-major order. Its arguments are the run's offsets from the start of each
+// region and its length, in units. Stops and returns false if `run` returns
+// false.
 bool ForEachRun(
     const Region& part, const Region& from_region, const Region& to_region,
     const std::function<bool(int64_t from, int64_t to, int64_t units)>& run);
 
-// Whether `part` is one run in the row-major order of `region`.
+// Returns whether `part` is one contiguous run in the row-major order of
+// `region`.
 bool IsOneRun(const Region& part, const Region& region);
 
 }  // namespace shardc

@@ -1,12 +1,12 @@
-// A block is a sequence of literals and matches. In LZ4 the four upper bits of
-// a token are the number of literals, the lower ones the match's length minus
-// 4:
+// Decodes three formats whose blocks are sequences of literals and matches. In
+// LZ4 the four upper bits of a token are the number of literals, and the lower
+// bits the match's length minus 4:
 //
 //   20 'a' 'b' 02 00 | 10 'c'
 //     ->  literals "ab"; a match of 4 bytes from 2 bytes back: "abab";
 //         the last literal "c":  "abababc"
 //
-// A match may be longer than its distance: it then repeats bytes that it has
+// A match may be longer than its distance. It then repeats bytes that it has
 // itself appended.
 #include "stored/lz_blocks.h"
 
@@ -18,7 +18,7 @@
 namespace shardc::stored {
 namespace {
 
-// Reads from the front of a block. After a read past the end, `failed()` holds
+// Reads a block from its front. After a read beyond the end, `failed()` is true
 // and all further reads return zeros.
 class Input {
  public:
@@ -37,8 +37,8 @@ class Input {
   size_t Number(size_t bytes) { return LittleEndian(Take(bytes)); }
   size_t Byte() { return Number(1); }
 
-  // Reads bytes up to and including the first that is not 255. Returns their
-  // sum.
+  // Reads the extension of a length: bytes up to and including the first one
+  // that is not 255. Returns their sum.
   size_t Extension() {
     size_t out = 0;
     for (size_t byte = 255; byte == 255;) {
@@ -110,14 +110,15 @@ bool AppendLz4(std::string_view bytes, size_t size, std::string& out) {
   }
 }
 
-// An instruction below 32 is followed by that many literals and one more. Of a
-// match the three upper bits are the length minus 2, where 7 announces more
-// bytes of it, and the five lower bits are the upper bits of the distance.
+// Decodes blosclz. An instruction below 32 is followed by so many literals plus
+// one. Any other instruction is a match. Its three upper bits are the length
+// minus 2, where 7 means that more bytes of the length follow, and its five
+// lower bits are the upper bits of the distance minus 1.
 bool AppendBloscLz(std::string_view bytes, size_t size, std::string& out) {
   constexpr size_t kNearDistance = 8191;  // larger ones have two bytes more
   Input in(bytes);
   Output to(size, out);
-  // The upper bits of the first instruction are a version.
+  // The upper bits of the first instruction are a version number.
   for (size_t instruction = in.Byte() & 31;; instruction = in.Byte()) {
     if (instruction < 32) {
       if (!to.Literals(in.Take(instruction + 1))) return false;
@@ -139,7 +140,8 @@ bool AppendBloscLz(std::string_view bytes, size_t size, std::string& out) {
   }
 }
 
-// The size as a varint, then elements whose two lower bits are their type.
+// Decodes snappy: the size as a varint, then elements whose two lower bits are
+// their type.
 bool AppendSnappy(std::string_view bytes, size_t size, std::string& out) {
   Input in(bytes);
   Output to(size, out);

@@ -1,6 +1,6 @@
 // Decodes the three LZ77 formats that blosc chunks contain. Each stores runs of
 // literal bytes and matches, which repeat `length` bytes from `distance` bytes
-// before the end of the output. No format holds a checksum.
+// before the end of the output. None of the formats has a checksum.
 #ifndef SHARDC_STORED_LZ_BLOCKS_H_
 #define SHARDC_STORED_LZ_BLOCKS_H_
 
@@ -10,10 +10,10 @@
 
 namespace shardc::stored {
 
-// Each function appends the `size` bytes that `bytes` decodes to, and returns
-// false if `bytes` is damaged or decodes to another number of bytes. Matches do
-// not reach bytes that `out` held before the call. `out` grows with what is
-// decoded.
+// Each function appends the `size` bytes to which `bytes` decodes. Returns
+// false if `bytes` is damaged or decodes to another number of bytes. A match
+// must not refer to bytes that `out` had before the call. `out` grows only as
+// data is decoded.
 bool AppendLz4(std::string_view bytes, size_t size, std::string& out);
 bool AppendBloscLz(std::string_view bytes, size_t size, std::string& out);
 bool AppendSnappy(std::string_view bytes, size_t size, std::string& out);

@@ -1,11 +1,13 @@
-// A folder cannot be written in one step, but it can be renamed in one:
+// Writes a folder of files atomically. A folder cannot be written in one step,
+// but it can be renamed in one:
 //
 //   ckpt.orbax-checkpoint-tmp-shardc/   while it is written
 //   ckpt/                               after everything in it was synced
 //
-// A run that is killed leaves the first name, which the next run takes over.
-// The lock of the folder distinguishes a killed run from one that still writes:
-// a process that is alone holds it exclusively, one of several shares it.
+// A run that is killed leaves the folder under the first name, and the next run
+// continues it. A lock on the folder shows whether the run that wrote it is
+// still alive. A process that writes alone holds the lock exclusively, and
+// several processes share it.
 #include "stored/new_folder.h"
 
 #include <errno.h>
@@ -28,7 +30,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Adds the finding `write` for errno.
+// Adds the finding `write` for errno, and returns false.
 bool Refuse(const std::string& path, Findings& findings) {
   AddWriteError(path, errno, findings);
   return false;
@@ -87,7 +89,7 @@ bool NewFolder::Lock(Findings& findings) {
   const int mode = use_ == FolderUse::kShared ? LOCK_SH : LOCK_EX;
   const bool locked = ::flock(fd_, mode | LOCK_NB) == 0;
   if (!locked && errno != EWOULDBLOCK) return Refuse(temporary_, findings);
-  // Between opening and locking another run may have published the folder.
+  // Another run may have published the folder between opening and locking it.
   struct stat opened = {};
   struct stat named = {};
   if (locked && ::fstat(fd_, &opened) == 0 &&
@@ -105,7 +107,7 @@ bool NewFolder::RemoveOthers(std::span<const std::string> names,
                              Findings& findings) const {
   std::error_code error;
   std::vector<std::string> others;
-  // Gathers what is to be removed below `folder`, which is empty or ends with a
+  // Collects what is to be removed below `folder`, which is empty or ends in a
   // slash.
   const auto gather = [&](const auto& self, const std::string& folder) -> void {
     const auto found = NamesIn(PathOf(folder), error);
@@ -145,7 +147,7 @@ NewFolder::~NewFolder() {
   if (!temporary_.empty() && use_ == FolderUse::kAlone) {
     fs::remove_all(temporary_, ignored);
   } else if (!temporary_.empty()) {
-    // rmdir() does not remove a folder that contains files.
+    // rmdir() removes only folders that are empty.
     const auto names = NamesIn(temporary_, ignored);
     for (const std::string& name : names.value_or(std::vector<std::string>())) {
       (void)::rmdir(PathOf(name).c_str());

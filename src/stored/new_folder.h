@@ -1,4 +1,5 @@
-// A folder of output files that appears under its name complete or not at all.
+// A folder of output files that appears under its name either complete or not
+// at all.
 #ifndef SHARDC_STORED_NEW_FOLDER_H_
 #define SHARDC_STORED_NEW_FOLDER_H_
 
@@ -12,7 +13,7 @@
 
 namespace shardc::stored {
 
-// Who may write the folder at the same time, and what a failure leaves.
+// Who may write the folder at the same time, and what remains after a failure.
 enum class FolderUse : uint8_t {
   kAlone,     // one process; a failure removes the folder with all files
   kShared,    // one of several processes
@@ -21,30 +22,31 @@ enum class FolderUse : uint8_t {
 
 class NewFolder {
  public:
-  // Creates the folder PATH + `ending`, which Publish renames to PATH. A folder
-  // of that name that a killed run has left is kept with its files. Returns
-  // nullopt after the finding `write`, as when PATH exists and is not an empty
-  // folder, or another run writes the same folder.
+  // Creates the folder PATH + `ending`, which Publish renames to PATH. If a
+  // killed run has left a folder of that name, it is kept with its files.
+  // Returns nullopt after the finding `write`, for example if PATH exists and
+  // is not an empty folder, or if another run writes the same folder.
   static std::optional<NewFolder> Create(const std::string& path,
                                          std::string_view ending,
                                          Findings& findings,
                                          FolderUse use = FolderUse::kAlone);
   NewFolder(NewFolder&& other) noexcept;
   NewFolder& operator=(NewFolder&& other) = delete;
-  // Removes the folder unless it was published or left: with all its files if
-  // one process wrote it alone, otherwise only if it is empty.
+  // Removes the folder unless Publish or Leave was called. If one process wrote
+  // it alone, all files are removed with it; otherwise it is removed only if it
+  // is empty.
   ~NewFolder();
 
-  // The path of a file in the folder until it is published.
+  // Returns the path that a file in the folder has until Publish.
   std::string PathOf(std::string_view name) const;
-  // Creates a folder in it, if it does not exist. Returns false after the
-  // finding `write`.
+  // Creates a folder inside this one, if it does not exist. Returns false after
+  // the finding `write`.
   bool MakeFolder(std::string_view name, Findings& findings) const;
-  // Removes all files but those with the given names ("d/values"), and folders
-  // that hold none of these. Returns false after the finding `write`.
+  // Removes all files except those with the given names ("d/values"), and
+  // folders that have none of these. Returns false after the finding `write`.
   bool RemoveOthers(std::span<const std::string> names,
                     Findings& findings) const;
-  // Keeps the folder, unfinished, for a later run.
+  // Keeps the unfinished folder for a later run.
   void Leave() { temporary_.clear(); }
   // Renames the folder to its final name. All files in it must have been
   // synced. Returns false after the finding `write`.
@@ -61,11 +63,11 @@ class NewFolder {
   int fd_ = -1;            // of the folder, locked
 };
 
-// A file of a NewFolder, written from the start to the end.
+// A file in a NewFolder, which is written from start to end.
 class NewFile {
  public:
   // Both return nullopt after the finding `write`. Continue keeps the first
-  // `bytes` bytes of a file, and creates one that does not exist.
+  // `bytes` bytes of a file, or creates the file if it does not exist.
   static std::optional<NewFile> Create(std::string path, Findings& findings);
   static std::optional<NewFile> Continue(std::string path, int64_t bytes,
                                          Findings& findings);
@@ -74,8 +76,8 @@ class NewFile {
   ~NewFile();
 
   int64_t size() const { return size_; }
-  // Both return false after the finding `write`. Close syncs the file and the
-  // folder that it is in.
+  // Both return false after the finding `write`. Close syncs the file and its
+  // folder.
   bool Append(std::string_view bytes, Findings& findings);
   bool Close(Findings& findings);
 

@@ -1,6 +1,6 @@
-// A store is a sorted list of keys, whose texts and small values are in one
-// string; a key is found by bisection. The databases of several processes are
-// united by sorting:
+// Looks up keys in a store. A store is a sorted list of keys, whose texts and
+// small values are in one string, and a key is found by bisection. The
+// databases of several processes are united by sorting their keys:
 //
 //   process 0: w/.zarray, w/0.0    process 1: w/0.1
 //     ->  w/.zarray, w/0.0, w/0.1
@@ -18,8 +18,10 @@ std::string_view OcdbtStore::HeldOf(const Entry& entry) const {
                                          AsIndex(entry.bytes));
 }
 
-// Sorts the entries of several databases. Processes that hold replicas may have
-// written the same value.
+// Sorts the entries of several databases and removes duplicates. Processes that
+// hold replicas may have written the same value. Returns false after a finding
+// if two values of a key differ. Values in files are compared only by their
+// sizes.
 bool OcdbtStore::Unite(const std::string& root, Findings& findings) {
   std::stable_sort(
       entries_.begin(), entries_.end(),

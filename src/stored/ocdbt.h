@@ -1,5 +1,5 @@
-// OCDBT, tensorstore's key-value database in a few files: a manifest that
-// refers to a B-tree whose leaves hold small values and refer to large ones.
+// Reads OCDBT, tensorstore's key-value database in a few files: a manifest
+// refers to a B-tree, whose leaves have small values and refer to large ones.
 #ifndef SHARDC_STORED_OCDBT_H_
 #define SHARDC_STORED_OCDBT_H_
 
@@ -22,9 +22,9 @@ class OcdbtStore : public Store {
  public:
   // Reads the manifests and all B-tree nodes of the databases below `root`, one
   // in each of `folders` ("" is the root itself). Values stay in their files,
-  // whose sizes are checked. Returns null after a finding: header, offsets,
-  // limit, path, missing, duplicate-key (two databases have different values
-  // for a key).
+  // but it is checked that the files are long enough. Returns null after a
+  // finding: header, offsets, limit, path, missing, unreadable, duplicate-key
+  // (two databases have different values for a key).
   static std::shared_ptr<const OcdbtStore> Open(
       const std::string& root, const std::vector<std::string>& folders,
       Findings& findings);

@@ -1,10 +1,10 @@
-// A block is
+// Reads the blocks of OCDBT. A block is
 //
 //   magic, 4 bytes, big-endian | length of the block, 8 bytes | version 0 |
 //   compression: 0 none, 1 zstd | body | CRC-32C of all bytes before it
 //
-// and all numbers of a body are checked against the bytes that are left before
-// anything is allocated:
+// All numbers in a body are checked against the number of remaining bytes
+// before memory is allocated:
 //
 //   01 22 00 64 2f ...   one file: its path has 34 bytes, "d/..."; base ""
 #include "stored/ocdbt_block.h"
@@ -21,7 +21,7 @@ namespace {
 
 constexpr size_t kHeadBytes = 12;
 constexpr size_t kPathLimitBytes = 4096;
-// The most bytes that a decoded table of files may take, its paths included.
+// The limit on the bytes of a decoded table of files, including its paths.
 constexpr size_t kTableLimitBytes = size_t{64} << 20;
 
 uint32_t MagicOf(BlockKind kind) {

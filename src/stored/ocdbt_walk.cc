@@ -1,15 +1,16 @@
-// The manifest's last version gives the root of a B-tree. A node's keys follow
-// a prefix that the path from the root determines, and a child's level is one
-// below its parent's, so that no node can contain itself:
+// Walks the B-tree of a database. Its root is in the last version of the
+// manifest. All keys of a node begin with a prefix that the path from the root
+// determines. A child's level is one below its parent's, so a node cannot
+// contain itself:
 //
 //   root, level 1: "layer0/" -> node A, of whose keys 7 bytes are common
 //   node A, level 0, prefix "layer0/": ".zarray" held in the node,
 //     "0.0" in d/6a69, bytes 0 to 64
 //     ->  `layer0/.zarray`, `layer0/0.0`
 //
-// Keys must ascend over the complete walk, and the sum of decoded nodes and the
-// number of keys are limited: nodes that are shared by many parents cannot
-// multiply.
+// Keys must ascend over the complete walk, and the bytes of decoded nodes and
+// the number of keys are limited. So nodes that many parents share cannot cause
+// exponential work.
 #include "stored/ocdbt.h"
 
 #include <algorithm>
@@ -29,13 +30,13 @@ constexpr size_t kKeyLimitBytes = 65'535;  // as tensorstore
 constexpr size_t kKeysLimit = 4'000'000;
 constexpr size_t kTextsLimitBytes = size_t{1} << 30;
 constexpr int64_t kDecodedLimitBytes = int64_t{1} << 30;
-// A limit on all inner nodes together, because each is in memory while the walk
-// is below it.
+// The limit on the children of all inner nodes together, because an inner node
+// is in memory as long as the walk is below it.
 constexpr size_t kChildrenLimit = 1'000'000;
 constexpr size_t kInnerLimitBytes = size_t{256} << 20;
 constexpr uint64_t kAbsent = UINT64_MAX;
 
-// The place of a node, as another block refers to it.
+// The place of a node, as its parent or the manifest states it.
 struct NodeRef {
   DataFile file;
   uint64_t offset = 0;
@@ -56,7 +57,7 @@ struct Root {
   uint64_t keys = 0;
 };
 
-// What a manifest's body states.
+// The content of a manifest's body.
 struct ManifestBody {
   bool numbered = false;
   std::optional<Root> root;  // nullopt: an empty database
@@ -107,7 +108,7 @@ ManifestBody ParseManifest(std::string_view body, const std::string& base) {
 
 }  // namespace
 
-// Fills a store from one database after the other.
+// Reads one database after the other into a store.
 class OcdbtWalk {
  public:
   OcdbtWalk(std::string root, OcdbtStore& store, Findings& findings)
@@ -135,7 +136,8 @@ class OcdbtWalk {
                       " keys, and the manifest states another number");
   }
 
-  // Each file must exist and hold all values that refer to it.
+  // Checks that each file exists and is long enough for all values that refer
+  // to it.
   bool CheckFiles() {
     std::vector<int64_t> ends(store_.files_.size(), 0);
     for (const auto& entry : store_.entries_) {
@@ -167,7 +169,7 @@ class OcdbtWalk {
     return false;
   }
 
-  // Reads bytes of a file below the root.
+  // Reads a range of bytes of a file below the root.
   std::optional<std::string> ReadPart(const std::string& path, uint64_t offset,
                                       uint64_t bytes) {
     const std::string full = PathIn(root_, path);
@@ -215,8 +217,9 @@ class OcdbtWalk {
     return std::nullopt;
   }
 
-  // The manifest with the highest number: `manifest.` and 16 hex digits. Empty
-  // if there is none.
+  // Returns the name of the manifest with the highest number, `manifest.` and
+  // 16 hexadecimal digits; empty if there is none. Returns nullopt after a
+  // finding.
   std::optional<std::string> NewestManifest(const std::string& base) {
     constexpr std::string_view kStart = "manifest.";
     std::error_code error;
@@ -404,7 +407,9 @@ class OcdbtWalk {
     return true;
   }
 
-  // Appends the complete key to the store's texts and to `last_`.
+  // Appends the complete key to the store's texts, and sets `last_` to it.
+  // Returns false after a finding if keys do not ascend, or if a limit is
+  // exceeded.
   bool AddKey(const NodeRef& node, const std::string& key) {
     std::string full = node.prefix + key;
     if (!last_.empty() && full <= last_) {
@@ -422,7 +427,7 @@ class OcdbtWalk {
     return true;
   }
 
-  // Returns the number that the store has for each value's file.
+  // Returns, for each value, the index of its file in the store.
   std::optional<std::vector<uint32_t>> FilesOf(
       const NodeRef& node, const std::vector<DataFile>& files,
       const std::vector<uint64_t>& file_ids) {

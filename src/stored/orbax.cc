@@ -1,12 +1,13 @@
-// A tree that orbax saved: `_METADATA` has the paths, `_sharding` the layouts,
-// and zarr arrays hold the values, in OCDBT databases or in folders. The name
-// of an array in the storage is its path joined by `.`, so that two paths can
-// have one name; orbax then keeps a single value:
+// Opens a tree that orbax saved. `_METADATA` has the paths, `_sharding` the
+// shardings, and zarr arrays hold the values, in OCDBT databases or in folders.
+// The name of an array in the storage is its path joined by `.`, so two paths
+// can have the same name, for which orbax keeps only one value:
 //
 //   {'a.b': x, 'a': {'b': y}}  ->  both stored as `a.b`: refused
 //
-// A save of several processes that was not finished has one database for each
-// process, `ocdbt.process_0` and so on, whose union is the checkpoint.
+// If the save of several processes was not finished, each process has a
+// database of its own, `ocdbt.process_0` and so on. Their union is the
+// checkpoint.
 #include "stored/orbax.h"
 
 #include <algorithm>
@@ -32,7 +33,7 @@ namespace {
 constexpr std::string_view kPartStart = "ocdbt.process_";
 constexpr std::string_view kArrayMetadatas = "array_metadatas";
 
-// How messages name an array.
+// Returns the name of an array in messages.
 std::string NameOf(const std::vector<std::string>& path) {
   std::string out = JoinKeys(path, '/');
   return out.empty() ? "." : out;
@@ -58,8 +59,8 @@ class OrbaxTree {
     if (!metadata_) return std::nullopt;
     const auto store = OpenStore();
     if (store == nullptr) return std::nullopt;
-    // In an unfinished save, all chunks of a process may be absent: they are
-    // lost and do not stand for fill values.
+    // In an unfinished save, all chunks of a process may be absent. Such chunks
+    // are lost, and do not stand for fill values.
     const bool all_stored =
         metadata_->stores_fill_values ||
         (!folder_.Has(kOcdbtManifest) && !PartsOf(folder_).empty());
@@ -109,8 +110,8 @@ class OrbaxTree {
     return OcdbtStore::Open(folder_.path, parts, findings_);
   }
 
-  // Each process that has written a file of `array_metadatas` must have its
-  // database in the folder. Adds a finding and returns true if one is missing.
+  // Adds a finding and returns true if a database is missing: each process that
+  // has written a file of `array_metadatas` must have one in the folder.
   bool RefuseMissingParts(const std::vector<std::string>& parts) {
     std::error_code error;
     const auto written = NamesIn(folder_.PathOf(kArrayMetadatas), error);
@@ -145,7 +146,8 @@ class OrbaxTree {
     return !findings_.HasErrors();
   }
 
-  // Two paths must differ in the storage and in manifests.
+  // Checks that no other path has the same name in the storage or in manifests.
+  // Returns false after a finding.
   bool CheckNames(const OrbaxLeaf& leaf, const std::string& name) {
     const std::string key = StorageName(leaf.path);
     const auto [stored, new_key] = by_key_.try_emplace(key, &leaf);
@@ -222,8 +224,8 @@ class OrbaxTree {
     return true;
   }
 
-  // Random keys of JAX are listed by the processes that hold them; orbax reads
-  // the first list.
+  // Marks the random keys of JAX. Each process lists those that it holds. Only
+  // the first list is read, as orbax does.
   void AddRandomKeys() {
     std::error_code error;
     const std::string lists = folder_.PathOf(kArrayMetadatas);

@@ -1,5 +1,5 @@
-// The folders that orbax writes around a tree: see orbax.cc and
-// orbax_manager.cc.
+// Opens the folders that orbax writes around a tree (orbax.cc,
+// orbax_manager.cc).
 #ifndef SHARDC_STORED_ORBAX_H_
 #define SHARDC_STORED_ORBAX_H_
 

@@ -3,7 +3,7 @@
 // step holds one folder for each item. The v1 API stores a single tree in the
 // folder `state` of a step, and several trees in one item each.
 //
-//   run/5, run/10/params, run/10/extra  ->  run/10/params
+//   run/5, run/10/params, run/10/extra (no tree)  ->  run/10/params
 //
 // If a step has several trees, their arrays are named ITEM/NAME.
 #include <algorithm>
@@ -29,8 +29,8 @@ constexpr std::string_view kStepFile = "_CHECKPOINT_METADATA";
 constexpr std::string_view kV1File = "orbax.checkpoint";
 constexpr std::string_view kV1Tree = "state";
 
-// The number of a step's folder: `1000`, `00001000`, or `checkpoint_1000` where
-// the manager has a prefix, which is returned with its underscore.
+// The name of a step's folder: `1000`, `00001000`, or, if the manager has a
+// prefix, `checkpoint_1000`. `prefix` includes the underscore.
 struct StepName {
   std::string prefix;
   int64_t step = 0;
@@ -48,7 +48,7 @@ std::optional<StepName> ParseStepName(std::string_view name) {
   return out;
 }
 
-// Items of a step that are trees.
+// Returns the items of a step that are trees.
 std::vector<Folder> TreesIn(const Folder& folder) {
   std::vector<Folder> out;
   for (const std::string& name : folder.names) {
@@ -59,14 +59,15 @@ std::vector<Folder> TreesIn(const Folder& folder) {
   return out;
 }
 
-// A tree that has lost `_METADATA` may have the step's file as well; its arrays
-// are read from its database.
+// Returns whether a folder is a step. A tree that has lost `_METADATA` may have
+// a step's file too, but it has a database, from which its arrays are read.
 bool IsStep(const Folder& folder) {
   return !IsOrbaxTree(folder) && !folder.Has(kOcdbtManifest) &&
          (folder.Has(kStepFile) || folder.Has(kV1File));
 }
 
-// Chunks of several trees, whose arrays follow each other.
+// Reads chunks of several trees whose arrays are numbered one tree after the
+// other.
 class JoinedReader : public ChunkReader {
  public:
   void Add(std::shared_ptr<const ChunkReader> reader, size_t arrays) {
@@ -87,7 +88,7 @@ class JoinedReader : public ChunkReader {
   std::vector<std::pair<std::shared_ptr<const ChunkReader>, size_t>> members_;
 };
 
-// Puts an array or a leaf under the name of its item.
+// Adds the name of its item to the name and path of an array or a leaf.
 template <class Member>
 void PutInside(const std::string& item, Member& member) {
   member.name = item + "/" + member.name;
@@ -97,8 +98,8 @@ void PutInside(const std::string& item, Member& member) {
   }
 }
 
-// Adds a finding and returns true if an item holds arrays without the paths
-// that `_METADATA` lists: it would be left out.
+// Adds a finding and returns true if an item has arrays but no `_METADATA` with
+// their paths, because the item would be left out silently.
 bool RefuseItemWithoutPaths(const Folder& folder, Findings& findings) {
   for (const std::string& name : folder.names) {
     if (IsUnfinishedName(name)) continue;
@@ -121,7 +122,7 @@ std::optional<Tree> OpenStep(const Folder& folder, Findings& findings) {
     auto state = ReadFolder(folder.PathOf(kV1Tree));
     if (state && IsOrbaxTree(*state)) items.push_back(std::move(*state));
   }
-  // `save_checkpointables` of the v1 API has items of any names.
+  // `save_checkpointables` of the v1 API may give items any name.
   if (items.empty()) items = TreesIn(folder);
   if (items.empty()) {
     findings.Add(code::kMissing, {MakeSource(folder.path, {})},
@@ -154,8 +155,9 @@ std::optional<Tree> OpenStep(const Folder& folder, Findings& findings) {
 
 using Steps = std::vector<std::pair<int64_t, std::string>>;
 
-// The folders of complete steps, in ascending order: those without a prefix, or
-// those with the only prefix that there is.
+// Returns the folders of complete steps, in ascending order: those without a
+// prefix or, if there are none, those with the prefix, which must be the only
+// one.
 Steps StepsIn(const Folder& folder) {
   std::map<std::string, Steps> by_prefix;
   for (const std::string& name : folder.names) {

@@ -1,13 +1,14 @@
-// `_METADATA` has a member for each leaf; its path is read from `key_metadata`,
-// never from the storage name, in which a `.` of a key is not escaped:
+// Reads `_METADATA`, which has a member for each leaf. The leaf's path is read
+// from `key_metadata` and not from the storage name, because a `.` in a key is
+// not escaped there:
 //
 //   {"tree_metadata": {"('a.b',)": {"key_metadata": [{"key": "a.b", ...}],
 //    "value_metadata": {"value_type": "jax.Array", "write_shape": [2, 4]}}}}
 //     ->  path [`a.b`]
 //
-// `write_shape` is the shape of one device's shard and is not read: shapes are
-// in the zarr metadata. `_sharding` has a text of JSON for each storage name,
-// which is base64.
+// `write_shape` is not read, because it is the shape of one device's shard;
+// shapes are in the zarr metadata. `_sharding` has, for each storage name in
+// base64, a text of JSON.
 #include "stored/orbax_metadata.h"
 
 #include <filesystem>
@@ -30,7 +31,7 @@ constexpr int64_t kLimitBytes = int64_t{128} << 20;
 
 std::unique_ptr<const JsonDocument> Parse(const std::string& path,
                                           Findings& findings) {
-  // Messages quote these files: a link must not lead to another one.
+  // Messages quote these files, so a link must not lead to a file outside.
   const auto folder = std::filesystem::path(path).parent_path().string();
   if (!IsInside(folder, path, findings)) return nullptr;
   const SourceRef source = ReadSource(path, findings, kLimitBytes);
@@ -47,7 +48,7 @@ std::nullopt_t Refuse(const JsonValue& value, const std::string& what,
   return std::nullopt;
 }
 
-// The member, if it has that kind.
+// Returns the member if it has this kind; nullopt otherwise.
 std::optional<JsonValue> Member(const JsonValue& object, std::string_view name,
                                 JsonKind kind) {
   if (!object.IsObject()) return std::nullopt;
@@ -81,7 +82,7 @@ std::optional<OrbaxLeaf> ReadLeaf(const JsonMember& member,
   return out;
 }
 
-// The axes of one dimension: null, a name, or a list of names.
+// Reads the axes of one dimension: null, a name, or a list of names.
 std::optional<AxisGroup> ReadGroup(const JsonValue& value) {
   AxisGroup out;
   if (value.IsNull()) return out;

@@ -1,4 +1,4 @@
-// The JSON files of an orbax checkpoint that describe its tree.
+// Reads the JSON files of an orbax checkpoint that describe its tree.
 #ifndef SHARDC_STORED_ORBAX_METADATA_H_
 #define SHARDC_STORED_ORBAX_METADATA_H_
 
@@ -25,8 +25,8 @@ struct OrbaxMetadata {
   bool has_tree = false;  // `tree_metadata` is there
   std::vector<OrbaxLeaf> leaves;
   std::optional<bool> use_ocdbt;
-  // Whether chunks that equal the fill value are stored too, so that a chunk
-  // that is absent is lost. orbax before 0.10 does not record it.
+  // Whether chunks that equal the fill value are stored too, so that an absent
+  // chunk is lost. orbax before 0.10 does not state this.
   bool stores_fill_values = false;
 };
 
@@ -34,14 +34,15 @@ struct OrbaxMetadata {
 std::optional<OrbaxMetadata> ReadOrbaxMetadata(const std::string& path,
                                                Findings& findings);
 // Returns the shardings by the arrays' names in the storage. Arrays on a single
-// device are left out.
+// device have none.
 std::optional<std::map<std::string, Sharding>> ReadOrbaxShardings(
     const std::string& path, Findings& findings);
-// Returns the implementations of the random keys that a file of
-// `array_metadatas` lists, by the arrays' names in the storage.
+// Returns the implementations of random keys that a file of `array_metadatas`
+// lists, by the arrays' names in the storage.
 std::optional<std::map<std::string, std::string>> ReadOrbaxRandomKeys(
     const std::string& path, Findings& findings);
-// Returns the texts of string leaves by the leaves' names in the storage.
+// Returns the texts of leaves that are strings, by the leaves' names in the
+// storage.
 std::optional<std::map<std::string, std::string>> ReadOrbaxStrings(
     const std::string& path, Findings& findings);
 

@@ -1,7 +1,7 @@
-// A pickle is a program for a stack machine. The operations that are known here
-// push a value, or replace values on top of the stack by one that contains
-// them; MARK remembers a height of the stack, MEMOIZE gives the top a number by
-// which BINGET pushes it again. For example the tuple (3, 'a'):
+// Parses pickles. A pickle is a program for a stack machine. The supported
+// operations push a value, or replace values on top of the stack by one that
+// contains them. MARK remembers the height of the stack. MEMOIZE numbers the
+// top value, and BINGET pushes it again. For example (3, 'a') is:
 //
 //   80 04      PROTO 4
 //   4b 03      BININT1 3             stack: 3
@@ -9,10 +9,10 @@
 //   86         TUPLE2                stack: (3, 'a')
 //   2e         STOP
 //
-// Every value is a node of 16 bytes in one table, and contains others by their
-// index, so that values that contain themselves or nest deeply need no
-// recursion. Time and memory grow with the number of bytes: every operation
-// adds at most one node, and a reference moves from the stack only once.
+// Every value is a node of 16 bytes in one table, and refers to values in it by
+// their index. So values that contain themselves or are deeply nested need no
+// recursion. Time and memory are linear in the number of bytes, because every
+// operation adds at most one node, and a reference leaves the stack only once.
 #include "stored/pickle.h"
 
 #include <bit>
@@ -109,7 +109,8 @@ class PickleParser {
     uint32_t id = 0;
     return Add(node, &id) && Push(id);
   }
-  // Pushes a value that is stored once, because pickles repeat it often.
+  // Pushes a value that has only one node for all its uses, because pickles
+  // repeat it often.
   bool PushShared(Node node, uint32_t* shared) {
     if (*shared == kNoNode && !Add(node, shared)) return false;
     return Push(*shared);
@@ -119,7 +120,7 @@ class PickleParser {
     if (value < 0 || value > 255) return PushNew(node);
     return PushShared(node, &small_[static_cast<size_t>(value)]);
   }
-  // Values below the last MARK are out of reach.
+  // Pops a value. Values below the last MARK cannot be popped.
   bool Pop(uint32_t* out) {
     if (stack_.size() <= (marks_.empty() ? 0 : marks_.back())) {
       return Underflow();
@@ -166,7 +167,7 @@ class PickleParser {
 
   bool PushContainer(Type type) {
     // In real files three of twenty values are containers, and a container
-    // takes as much memory as two other values. A higher share is refused.
+    // takes as much memory as two other values. Above 1/4 is refused.
     if (out_.lists_.size() >= options_.max_values / 4) {
       return Refuse("the pickle holds too many lists and dictionaries");
     }
@@ -174,7 +175,7 @@ class PickleParser {
     out_.lists_.emplace_back();
     return PushNew(node);
   }
-  // Moves the values from `begin` on into the container below them.
+  // Moves the values from `begin` to the top into the container below them.
   bool Extend(size_t begin, Type type) {
     const size_t floor = marks_.empty() ? 0 : marks_.back();
     if (begin <= floor) return Underflow();
@@ -235,7 +236,8 @@ class PickleParser {
     return PushGlobal(*module_text, *name_text);
   }
 
-  // Sets `*index` to the number of the global that `id` is.
+  // Sets `*index` to the index of the global that the value `id` is. Returns
+  // false if it is not a global.
   bool GlobalOf(uint32_t id, uint32_t* index) {
     const Node& node = out_.nodes_[id];
     if (node.type != Type::kGlobal) {
@@ -277,7 +279,7 @@ class PickleParser {
     return Refuse("the pickle calls " + NameOf(global) +
                   " in a way that checkpoints do not");
   }
-  // Whether these are the arguments that name a member of an enumeration.
+  // Returns whether these arguments of getattr name a member of an enumeration.
   static bool IsMember(const PickleValue& arguments) {
     return arguments.size() == 2 && arguments[0].type() == Type::kGlobal &&
            arguments[0].Global()->use == Use::kEnumeration &&
@@ -308,7 +310,8 @@ class PickleParser {
 
   bool Put(uint64_t number) {
     if (stack_.empty()) return Underflow();
-    // Writers number values in order; a larger number would only cost memory.
+    // Writers number values consecutively, so a much larger number is refused.
+    // It would only cost memory.
     if (number > memo_.size() + 1024 || number >= options_.max_values) {
       return Refuse("the pickle numbers a value " + std::to_string(number) +
                     ", and there are " + std::to_string(memo_.size()) +
@@ -480,7 +483,7 @@ class PickleParser {
   std::vector<uint32_t> stack_;
   std::vector<size_t> marks_;  // heights of the stack
   std::vector<uint32_t> memo_;
-  // Ids of shared values.
+  // Ids of values that are stored once.
   std::vector<uint32_t> small_ = std::vector<uint32_t>(256, kNoNode);
   std::vector<uint32_t> global_ids_;
   uint32_t none_ = kNoNode;

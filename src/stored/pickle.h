@@ -1,9 +1,10 @@
-// Reads Python pickles as data: builds a table of values and runs nothing.
+// Reads Python pickles as data. Builds a table of values, and never runs code.
 //
-// Python's own reader calls any function that a pickle names. This one knows
+// Python's own reader calls any function that a pickle names. This one supports
 // the operations that build numbers, texts, lists, tuples, dictionaries and
-// records, takes global names from the caller's list only, and never looks one
-// up: a class is a label on a record, a call is its name and its arguments.
+// records. It accepts only global names on the caller's list and never resolves
+// them: a class is a label on a record, and a call is the function's name with
+// its arguments.
 #ifndef SHARDC_STORED_PICKLE_H_
 #define SHARDC_STORED_PICKLE_H_
 
@@ -30,8 +31,8 @@ struct PickleGlobal {
     kCall,         // as a function whose arguments are kept: REDUCE
     kDictionary,   // a call without arguments is an empty dictionary
     kEnumeration,  // as a function, and as a class whose member is taken
-    // Python's getattr, by which some versions store a member: the arguments
-    // must be an enumeration and a text.
+    // Python's getattr, which some versions use to store a member of an
+    // enumeration. Its arguments must be an enumeration and a text.
     kMember,
   };
   std::string_view module;
@@ -41,9 +42,10 @@ struct PickleGlobal {
 
 class Pickle;
 
-// A value of a pickle, valid as long as the pickle. Functions for another type
-// than the value's return nullopt, null, 0, or a value without a type. Values
-// are shared and may contain themselves, so no function follows them.
+// A value of a pickle, which is valid as long as the pickle. A function that
+// reads another type than the value has returns nullopt, null, 0, or a value of
+// type kAbsent. Values are shared and may contain themselves, so no function
+// visits nested values.
 class PickleValue {
  public:
   enum class Type : uint8_t {
@@ -62,33 +64,36 @@ class PickleValue {
     kPersistent,  // what BINPERSID refers to, in pickles inside torch archives
   };
   static constexpr uint32_t kNoId = UINT32_MAX;
-  // Fields of a record, which are searched one by one.
+  // The limit on the fields of a record, because they are searched linearly.
   static constexpr size_t kMaxFields = 32;
 
   PickleValue() = default;
 
   Type type() const;
-  // Identifies the value: a value that the pickle refers to twice has one id.
+  // Returns the id of the value. A value that the pickle refers to twice has
+  // one id.
   uint32_t id() const { return id_; }
   std::optional<int64_t> Int() const;
   std::optional<bool> Bool() const;
   std::optional<double> Float() const;
   std::optional<std::string_view> Text() const;  // UTF-8
 
-  // The number of elements of a list or tuple, or of pairs of a dictionary.
+  // Returns the number of elements of a list or tuple, or of pairs of a
+  // dictionary.
   size_t size() const;
   PickleValue operator[](size_t i) const;  // of a list or tuple; i < size()
   PickleValue Key(size_t i) const;         // of a dictionary; i < size()
   PickleValue Value(size_t i) const;
 
-  // A global's own entry; of a record its class, of a call its function.
+  // Returns the entry of a global, of a record's class, or of a call's
+  // function.
   const PickleGlobal* Global() const;
-  // Whether Global() has this name, in any module.
+  // Returns whether Global() has this name, in any module.
   bool Is(std::string_view name) const;
-  // Returns the tuple of arguments of a call, the identifier of a kPersistent,
-  // or the state with which a record was built (kAbsent if it has none).
+  // Returns a call's tuple of arguments, the identifier of a kPersistent, or
+  // the state from which a record was built (of type kAbsent if it has none).
   PickleValue Content() const;
-  // The field of a record whose state is a dictionary.
+  // Returns a field of a record whose state is a dictionary.
   PickleValue Field(std::string_view name) const;
 
  private:
@@ -104,11 +109,12 @@ class Pickle {
   struct Options {
     std::span<const PickleGlobal> globals;  // must outlive the pickle
     bool persistent = false;                // whether BINPERSID may occur
-    // At most this many values, of 16 bytes each and 4 per reference to one.
+    // The limit on the number of values. Each takes 16 bytes, and 4 for each
+    // reference to it.
     size_t max_values = size_t{1} << 25;
   };
-  // Reads a pickle of protocol 2 to 5 that fills `bytes`, which must outlive
-  // the result. Returns nullopt if the bytes are malformed or hold anything
+  // Reads a pickle of protocol 2 to 5, which must fill `bytes`. The bytes must
+  // outlive the result. Returns nullopt if they are malformed or have anything
   // that the options do not allow; `*why` is then the message, with the offset.
   static std::optional<Pickle> Parse(std::string_view bytes,
                                      const Options& options, std::string* why);
@@ -120,14 +126,15 @@ class Pickle {
   friend class PickleParser;
   struct Node {
     PickleValue::Type type = PickleValue::Type::kNone;
-    // The bytes of a text or the elements of a tuple. For a record or a call:
-    // the number of its global.
+    // The bytes of a text, or the number of elements of a tuple. For a record
+    // or a call, the index of its global.
     uint32_t count = 0;
-    // A number; the offset of a text in the bytes, of a tuple in `items_`, of a
-    // list in `lists_`; the id of a record's state or a call's arguments.
+    // The value of a number; the offset of a text in the bytes, of a tuple in
+    // `items_`, or of a list in `lists_`; the id of a record's state or of a
+    // call's arguments.
     uint64_t value = 0;
   };
-  // Ids of elements; of a dictionary keys and values in turn.
+  // Returns the ids of elements. A dictionary has keys and values in turn.
   std::span<const uint32_t> Elements(const Node& node) const;
 
   std::string_view bytes_;

@@ -49,7 +49,8 @@ enum Op : uint8_t {
   kFrame = 0x95,
 };
 
-// Returns the name of an operation that no checkpoint uses, or its number.
+// Returns the name of an operation that is not supported, or its number if the
+// name is not listed here.
 inline std::string NameOfUnknown(uint8_t op) {
   switch (op) {
     case 'i':

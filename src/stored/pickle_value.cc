@@ -1,6 +1,7 @@
-// Values of a parsed pickle. Lists, tuples and dictionaries hold the ids of
-// their elements, a dictionary keys and values in turn; for example the ids of
-// {'a': 3, 'b': 3} are those of 'a', 3, 'b' and again 3, which is one value.
+// Accesses values of a parsed pickle. Lists, tuples and dictionaries have the
+// ids of their elements; a dictionary has keys and values in turn. For example,
+// the ids of {'a': 3, 'b': 3} are those of 'a', 3, 'b' and 3 again, which is
+// the same value.
 #include "stored/pickle.h"
 
 #include <bit>
@@ -97,7 +98,7 @@ PickleValue PickleValue::Field(std::string_view name) const {
   if (type() != Type::kRecord) return {};
   const PickleValue state = Content();
   if (state.type() != Type::kDictionary || state.size() > kMaxFields) return {};
-  // The last assignment of a key counts, as in Python.
+  // As in Python, the last assignment to a key counts.
   for (size_t i = state.size(); i > 0; --i) {
     if (state.Key(i - 1).Text() == name) return state.Value(i - 1);
   }

@@ -1,4 +1,4 @@
-// A pickle is a program of a stack machine. The tuple (2, 300) is
+// Writes pickles, which are programs of a stack machine. The tuple (2, 300) is
 //
 //   (       MARK
 //   K\x02   BININT1, 2

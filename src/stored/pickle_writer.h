@@ -13,9 +13,9 @@
 
 namespace shardc::stored {
 
-// Each function appends the operations that push one value, or the operation
-// itself. A text or a global that was pushed before is taken from the pickle's
-// memo.
+// Each function appends the operations that push one value, or a single
+// operation. A text or a global that was pushed before is pushed from the
+// pickle's memo.
 class PickleWriter {
  public:
   PickleWriter();
@@ -30,8 +30,8 @@ class PickleWriter {
   std::string Take();
 
  private:
-  // Whether the value is in the memo, which then is pushed. Otherwise the
-  // caller pushes it and calls Keep.
+  // If the value is in the memo, pushes it and returns true. Otherwise the
+  // caller must push it and call Keep.
   bool Recall(const std::string& key);
   void Keep(const std::string& key);
 

@@ -1,10 +1,10 @@
-// DCP pickles every value that is not a tensor. The pickle of a plain value is
-// a few bytes, which are read as data:
+// Reads plain values. DCP pickles every value that is not a tensor. The pickle
+// of a plain value has only a few bytes, which are read as data:
 //
 //   80 02 4e 2e   None          ->  an empty node, `None`
 //   80 02 4b 07 2e   7          ->  a number, 7 of I64
 //   80 02 7d 71 00 2e   {}      ->  an empty node, `Dict`
-//   {'lr': 0.1, 'params': [0]}  ->  none: stays a pickled value
+//   {'lr': 0.1, 'params': [0]}  ->  not plain: it stays a pickled value
 #include "stored/plain_value.h"
 
 #include <string>
@@ -24,7 +24,7 @@ std::string BytesOf(T number) {
   return {reinterpret_cast<const char*>(&number), sizeof(number)};
 }
 
-// How orbax names an empty node; null if the value is not one.
+// Returns orbax's name of an empty node; null if the value is not one.
 const char* EmptyName(const PickleValue& value) {
   if (value.type() == Type::kNone) return "None";
   if (value.size() > 0) return nullptr;

@@ -1,5 +1,5 @@
-// Reads values of DCP that are plain: numbers, strings and empty containers,
-// which other formats store by themselves.
+// Reads plain values of DCP: numbers, strings and empty containers, for which
+// other formats have forms of their own.
 #ifndef SHARDC_STORED_PLAIN_VALUE_H_
 #define SHARDC_STORED_PLAIN_VALUE_H_
 
@@ -9,8 +9,8 @@
 
 namespace shardc::stored {
 
-// Returns the opaque leaf as a string, a number or an empty node if its pickle
-// holds exactly one of these. Returns nullopt for any other value, and if the
+// Returns the opaque leaf as a string, a number or an empty node, if its pickle
+// is exactly one of these. Returns nullopt for any other value, and if the
 // archive cannot be read.
 std::optional<Leaf> PlainValueOf(const Leaf& leaf);
 

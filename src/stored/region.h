@@ -1,4 +1,4 @@
-// Half-open ranges of an array, one per dimension.
+// A half-open range of an array in each dimension.
 #ifndef SHARDC_STORED_REGION_H_
 #define SHARDC_STORED_REGION_H_
 
@@ -17,12 +17,12 @@ struct Region {
   int64_t Units() const;
   static Region Intersect(const Region& a, const Region& b);
   static bool Overlap(const Region& a, const Region& b);
-  // The number of units before the first one of `inner` (which this region
-  // contains) in the row-major order of this region.
+  // Returns how many units precede the first unit of `inner`, which this region
+  // must contain, in the row-major order of this region.
   int64_t OffsetOf(const Region& inner) const;
 };
 
-// The elements of a box; a scalar is a row of one element.
+// Returns the region of a box. A scalar becomes a row of one element.
 Region RegionOf(const Box& box);
 
 }  // namespace shardc

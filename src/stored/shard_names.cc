@@ -1,8 +1,8 @@
-// Names of the files that DCP's safetensors writer makes. A rank writes one
-// file `shard-RANK-model-NUMBER-of-COUNT.safetensors` for each of the COUNT
-// files of the model of which it holds a part; ranks count from 1. A rank may
-// hold no part of some file of the model, but at least one rank holds a part of
-// each. Only the last ranks may have nothing to save.
+// Checks the names of the files that DCP's safetensors writer makes. A rank
+// writes one file `shard-RANK-model-NUMBER-of-COUNT.safetensors` for each of
+// the COUNT files of the model of which it holds a part; ranks count from 1. A
+// rank may hold no part of some file of the model, but at least one rank holds
+// a part of each. Only the last ranks may have nothing to save.
 //
 //   shard-00001-model-00001-of-00001, shard-00003-model-00001-of-00001
 //     ->  the file of rank 2 is missing
@@ -28,7 +28,7 @@ constexpr std::string_view kShard = "shard-";
 constexpr size_t kMostDigits = 9;
 constexpr int64_t kMostShown = 8;
 
-// Returns the number that the digits state; nullopt for anything else.
+// Returns the number in the digits; nullopt for any other text.
 std::optional<int64_t> Number(std::string_view digits) {
   int64_t out = 0;
   const char* end = digits.data() + digits.size();
@@ -40,7 +40,7 @@ std::optional<int64_t> Number(std::string_view digits) {
   return out;
 }
 
-// "00012"
+// Returns the number with at least five digits: "00012".
 std::string FiveDigits(int64_t number) {
   constexpr size_t kWidth = 5;
   std::string out = std::to_string(number);
@@ -48,8 +48,8 @@ std::string FiveDigits(int64_t number) {
   return out;
 }
 
-// The numbers of 1 to `last` that are not in `present`: their count, and the
-// first of them.
+// The numbers from 1 to `last` that are not in `present`: how many there are,
+// and the first few of them.
 struct Absent {
   int64_t count = 0;
   std::vector<int64_t> first;
@@ -64,7 +64,7 @@ Absent AbsentOf(const std::set<int64_t>& present, int64_t last) {
   return out;
 }
 
-// "`shard-00002-model-*` and 3 more are missing"
+// Returns for example "`shard-00002-model-*` and 3 more are missing".
 std::string ListOf(const Absent& absent, const std::string& before,
                    const std::string& after) {
   std::string out;
@@ -77,7 +77,7 @@ std::string ListOf(const Absent& absent, const std::string& before,
   return out + (absent.count == 1 ? " is missing" : " are missing");
 }
 
-// The files of one prefix.
+// The ranks, numbers and counts in the names of files with the same prefix.
 struct Series {
   std::set<int64_t> ranks;
   std::set<int64_t> numbers;

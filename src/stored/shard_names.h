@@ -1,5 +1,6 @@
-// The names that DCP's writer of safetensors gives to its files state the rank
-// and how many files the model has, so that they show what is missing.
+// Reads the names that DCP's safetensors writer gives to its files. A name
+// states the rank, and how many files the model has, so that missing files are
+// found.
 #ifndef SHARDC_STORED_SHARD_NAMES_H_
 #define SHARDC_STORED_SHARD_NAMES_H_
 
@@ -12,8 +13,8 @@
 
 namespace shardc::stored {
 
-// "shard-00002-model-00001-of-00003.safetensors": rank 2, prefix "model-",
-// number 1, count 3.
+// The parts of a name: "shard-00002-model-00001-of-00003.safetensors" has rank
+// 2, prefix "model-", number 1 and count 3.
 struct ShardName {
   std::optional<int64_t> rank;  // from 1; nullopt: the name states none
   std::string_view prefix;      // a view into the name
@@ -25,12 +26,12 @@ std::optional<ShardName> ParseShardName(std::string_view name);
 
 // Adds the finding `missing` and returns true if the names in the folder show
 // that a rank's file is absent, that a numbered file is absent for all ranks,
-// or that the files are of two saves. Names do not show whether files of the
-// highest ranks are absent.
+// or that the files are of two saves. Absent files of the highest ranks cannot
+// be detected by names.
 bool RefuseMissingShards(const Folder& folder, Findings& findings);
 
-// Returns whether the folder has the files of rank 1 and of no other: all of a
-// checkpoint that one process saved, and a part of any other.
+// Returns whether the folder has files of rank 1 and of no other rank. They are
+// the complete checkpoint only if a single process saved it.
 bool HasFirstRankAlone(const Folder& folder);
 
 }  // namespace shardc::stored

@@ -1,7 +1,7 @@
-// A folder is a store whose keys are paths of files. Folders of arrays are
-// found by walking down, and a folder that holds an array's metadata is not
-// walked further, since below it are only chunks. A `zarr.json` may also
-// describe a group, which holds arrays:
+// A folder is a store whose keys are paths of files. Arrays are found by
+// walking down the folders. A folder with the metadata of an array is not
+// walked further, because only chunks are below it. A `zarr.json` may also
+// describe a group, below which there are arrays:
 //
 //   w/.zarray, w/0.0, blocks/0/k/zarr.json, blocks/0/k/c/0/0
 //     ->  `blocks/0/k/zarr.json`, `w/.zarray`
@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 
 constexpr int kDepthLimit = 32;
 constexpr size_t kFolderLimit = 1'000'000;
-// Groups may list the metadata of all arrays in them.
+// The limit is large because a group may list the metadata of all arrays in it.
 constexpr int64_t kGroupLimitBytes = int64_t{128} << 20;
 constexpr std::string_view kGroupName = "zarr.json";
 constexpr std::string_view kMetadataNames[] = {".zarray", kGroupName};
@@ -38,8 +38,8 @@ struct Walk {
   size_t folders = 0;
 };
 
-// Whether the `zarr.json` is that of a group. One that cannot be read is
-// reported later, as that of an array.
+// Returns whether the `zarr.json` describes a group. A file that cannot be read
+// is taken for an array's, and reported when that is read.
 bool IsGroup(const std::string& path) {
   Findings none;
   const SourceRef source = ReadSource(path, none, kGroupLimitBytes);
@@ -51,7 +51,8 @@ bool IsGroup(const std::string& path) {
   return type && type->IsString() && type->string() == "group";
 }
 
-// Adds the metadata keys at or below `below`, a path from the root.
+// Adds the metadata keys at or below `below`, which is a path from the root.
+// Returns false after a finding.
 bool AddKeys(Walk& walk, const std::string& below, int depth,
              Findings& findings) {
   const std::string folder =
@@ -76,7 +77,7 @@ bool AddKeys(Walk& walk, const std::string& below, int depth,
     return true;
   }
   for (const std::string& name : *names) {
-    // A link is not followed: it could lead upwards.
+    // Links are not followed, because a link could lead upwards.
     const auto status = fs::symlink_status(PathIn(folder, name), error);
     if (status.type() != fs::file_type::directory) continue;
     if (!AddKeys(walk, PathIn(below, name), depth + 1, findings)) return false;

@@ -1,6 +1,6 @@
-// Where a tree's values are by name: zarr keeps metadata and chunks as values
-// of keys such as `w/.zarray` and `w/0.1`, in files of a folder or in an OCDBT
-// database.
+// The values of a tree by key. zarr stores metadata and chunks under keys such
+// as `w/.zarray` and `w/0.1`, which are files in a folder or entries of an
+// OCDBT database.
 #ifndef SHARDC_STORED_STORE_H_
 #define SHARDC_STORED_STORE_H_
 
@@ -14,7 +14,7 @@
 
 namespace shardc::stored {
 
-// Refuses values above this before they are read into memory.
+// A larger value is refused before it is read into memory.
 inline constexpr int64_t kValueLimitBytes = int64_t{8} << 30;
 
 struct Value {
@@ -28,23 +28,24 @@ struct Value {
 class Store {
  public:
   virtual ~Store() = default;
-  // Returns where the value of a key is; `found` is false if there is none.
+  // Returns the place of a key's value; `found` is false if there is none.
   // Returns nullopt after a finding.
   virtual std::optional<Value> Find(std::string_view key,
                                     Findings& findings) const = 0;
-  // Returns the keys of arrays' metadata, sorted: those that end in `.zarray`
-  // or `zarr.json`. Returns nullopt after a finding.
+  // Returns the keys of arrays' metadata, which end in `.zarray` or
+  // `zarr.json`, sorted. Returns nullopt after a finding.
   virtual std::optional<std::vector<std::string>> MetadataKeys(
       Findings& findings) const = 0;
 };
 
 bool IsMetadataKey(std::string_view key);
 
-// Reads `bytes` bytes of the value from its byte `offset` on.
+// Reads `bytes` bytes of the value, from its byte `offset` on. Returns nullopt
+// after a finding.
 std::optional<std::string> ReadValue(const Value& value, int64_t offset,
                                      int64_t bytes, Findings& findings);
 
-// The values are the files below a folder.
+// A store whose values are the files below a folder.
 class FolderStore : public Store {
  public:
   explicit FolderStore(std::string folder) : folder_(std::move(folder)) {}
@@ -57,12 +58,14 @@ class FolderStore : public Store {
   std::string folder_;
 };
 
-// Returns why a path that a file of the checkpoint gives is refused: it is
-// absolute, leads upwards or holds control characters. Empty if it is accepted.
+// Returns the reason why a path from a file of the checkpoint is refused: it is
+// empty, is absolute, leads upwards or has control characters. Returns an empty
+// text if the path is accepted.
 std::string_view PathFault(std::string_view path);
 
-// Returns whether the file at `path` is inside `folder` after resolving links;
-// otherwise adds a finding (path). A file that does not exist is inside.
+// Returns whether the file at `path` is inside `folder` after links are
+// resolved; if not, adds a finding (path). A file that does not exist counts as
+// inside.
 bool IsInside(const std::string& folder, const std::string& path,
               Findings& findings);
 

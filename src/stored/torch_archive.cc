@@ -5,10 +5,10 @@
 //   _rebuild_tensor_v2(storage('0', FloatStorage, 6 elements),
 //                      first 0, size (2, 3), stride (3, 1), ...)
 //
-// Strides are real: a transposed tensor has size (2, 3), stride (1, 2), and
-// element [i, j] is number i + 2 j of the storage. Types without a storage
-// class, such as float8, use _rebuild_tensor_v3, whose storage counts bytes
-// and which names the data type after the other arguments.
+// Any strides may occur. A transposed tensor has size (2, 3) and stride (1, 2),
+// so its element [i, j] is element i + 2 j of the storage. Types without a
+// storage class, such as float8, use _rebuild_tensor_v3, whose storage counts
+// bytes and which has the data type after the other arguments.
 #include "stored/torch_archive.h"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ namespace {
 using Type = PickleValue::Type;
 using Use = PickleGlobal::Use;
 
-// The pickle of a tensor has a few hundred bytes.
+// The limit on the pickle of a tensor, which has a few hundred bytes.
 constexpr int64_t kMaxPickleBytes = 1 << 16;
 
 std::vector<PickleGlobal> TensorGlobals() {
@@ -71,8 +71,8 @@ Shape RowMajorStrides(const Shape& shape) {
   return out;
 }
 
-// Returns the number of the last element of the storage that the tensor uses,
-// or nullopt if it is too large. The tensor has elements.
+// Returns the index of the last element of the storage that the tensor uses;
+// nullopt if it does not fit in 64 bits. The tensor must have elements.
 std::optional<int64_t> LastElement(const TorchTensor& tensor) {
   int64_t last = tensor.first;
   for (size_t i = 0; i < tensor.shape.size(); ++i) {
@@ -84,8 +84,9 @@ std::optional<int64_t> LastElement(const TorchTensor& tensor) {
   return last;
 }
 
-// Checks that the tensor's elements are in its storage, and that they are no
-// more: a step of 0 could repeat one element any number of times.
+// Checks that the tensor's elements are inside its storage and are not more
+// than those of the storage, because a stride of 0 could repeat one element any
+// number of times. Returns the reason if not; nullopt if all is well.
 std::optional<std::string> WhyOutside(const TorchTensor& tensor) {
   const auto elements = CheckedProduct(tensor.shape);
   const int64_t stored = tensor.data_bytes / tensor.dtype->bytes;
@@ -100,8 +101,8 @@ std::optional<std::string> WhyOutside(const TorchTensor& tensor) {
          " ends outside its storage of " + Counted(stored, "element");
 }
 
-// The storage that a tensor uses: its key, its element type (null: bytes) and
-// the number of elements.
+// The storage of a tensor: its key, its element type (null for bytes) and its
+// number of elements.
 struct Storage {
   std::string key;
   const TorchDtype* dtype = nullptr;
@@ -109,7 +110,7 @@ struct Storage {
 };
 
 std::optional<Storage> ReadStorage(const PickleValue& value) {
-  // ('storage', class, key, device, number of elements)
+  // The identifier is ('storage', class, key, device, number of elements).
   const PickleValue id = value.Content();
   if (value.type() != Type::kPersistent || id.type() != Type::kTuple ||
       id.size() != 5 || id[0].Text() != "storage" ||
@@ -125,7 +126,7 @@ std::optional<Storage> ReadStorage(const PickleValue& value) {
 
 const ZipMember* Find(const std::vector<ZipMember>& members,
                       std::string_view ending) {
-  // The archive's name comes before the first slash.
+  // A member's name begins with the archive's name and a slash.
   for (const ZipMember& member : members) {
     const size_t slash = member.name.find('/');
     if (slash != std::string::npos &&
@@ -187,7 +188,7 @@ class ArchiveReader {
     return std::nullopt;
   }
 
-  // Reads a member in full and checks its CRC-32.
+  // Reads a small member completely and checks its CRC-32.
   bool Small(std::string_view name, std::string* out) {
     const ZipMember* member = Find(members_, name);
     if (member == nullptr || member->bytes > kMaxPickleBytes) {
@@ -211,7 +212,8 @@ class ArchiveReader {
   std::vector<ZipMember> members_;
 };
 
-// Copies the elements of a tensor of any strides in row-major order.
+// Copies the elements of a tensor, which may have any strides, in row-major
+// order.
 void Gather(const TorchTensor& tensor, const char* storage, char* out) {
   const size_t rank = tensor.shape.size();
   const auto bytes = AsIndex(tensor.dtype->bytes);
@@ -267,7 +269,8 @@ std::optional<TorchTensor> ParseTorchTensor(std::string_view pickle,
       arguments.size() > needed + 1) {
     return std::nullopt;
   }
-  // Lazy conjugation or negation: the bytes are not the tensor's values.
+  // If the tensor is lazily conjugated or negated, the bytes are not its
+  // values.
   if (arguments.size() > needed && arguments[needed].size() > 0) {
     return std::nullopt;
   }

@@ -1,5 +1,5 @@
-// Reads a tensor that `torch.save` has written: a zip archive of a pickle and
-// the bytes of one storage.
+// Reads a tensor that `torch.save` wrote: a zip archive with a pickle and the
+// bytes of one storage.
 #ifndef SHARDC_STORED_TORCH_ARCHIVE_H_
 #define SHARDC_STORED_TORCH_ARCHIVE_H_
 
@@ -24,13 +24,14 @@ struct TorchTensor {
   int64_t data_bytes = 0;
   uint32_t crc = 0;  // CRC-32 of the storage
 
-  // Whether the storage holds the elements in row-major order and nothing else.
+  // Returns whether the storage has exactly the tensor's elements, in row-major
+  // order.
   bool IsPlain() const;
 };
 
-// Reads the directory and the pickle of the archive at `offset` of the file, of
-// `bytes` bytes. Every element of the tensor is then known to be inside the
-// storage. Returns nullopt after a finding: header, unreadable.
+// Reads the directory and the pickle of the archive at `offset` of the file,
+// which has `bytes` bytes, and checks that every element of the tensor is
+// inside the storage. Returns nullopt after a finding: header, unreadable.
 std::optional<TorchTensor> ReadTorchTensor(const InputFile& file,
                                            int64_t offset, int64_t bytes,
                                            Findings& findings);
@@ -41,9 +42,10 @@ std::optional<std::string> ReadTorchPickle(const InputFile& file,
                                            int64_t offset, int64_t bytes,
                                            Findings& findings);
 
-// Reads the pickle of an archive, for `storage_bytes` bytes of its storage; all
-// but the place and the checksum of the data is set. `*key` is the name of the
-// storage. Returns nullopt with the message in `*why`.
+// Reads the pickle of an archive whose storage has `storage_bytes` bytes. Sets
+// all members but the place and the checksum of the data, and sets `*key` to
+// the name of the storage. Returns nullopt, with the message in `*why`, if the
+// pickle is not that of a tensor.
 std::optional<TorchTensor> ParseTorchTensor(std::string_view pickle,
                                             std::string* key, std::string* why);
 

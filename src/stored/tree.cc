@@ -1,5 +1,6 @@
-// ReadBox visits the chunks that overlap a box and copies the overlap of each.
-// Chunks of a grid are found by division, pieces by comparing every one.
+// Reads boxes of arrays. ReadBox visits the chunks that overlap a box and
+// copies the overlap with each. Chunks of a grid are found by division, and
+// pieces by comparing each one with the box.
 //
 //   array [10, 7], chunks of [4, 4], box [3:5, 0:7]
 //   chunks (0, 0), (0, 1), (1, 0), (1, 1), that is numbers 0 to 3; of chunk 1,
@@ -120,7 +121,8 @@ namespace {
 constexpr std::string_view kUnfinished[] = {".orbax-checkpoint-tmp",
                                             ".dcp-tmp-shardc"};
 
-// Returns the part by which a folder's name is unfinished; empty if it is not.
+// Returns the part of a folder's name that marks it as unfinished; empty if
+// there is none.
 std::string_view UnfinishedPart(std::string_view name) {
   for (const std::string_view part : kUnfinished) {
     if (name.find(part) != std::string_view::npos) return part;
@@ -129,7 +131,7 @@ std::string_view UnfinishedPart(std::string_view name) {
 }
 
 // Adds the finding `missing` and returns true if the last component of the path
-// is an unfinished name.
+// is the name of an unfinished checkpoint.
 bool RefuseUnfinished(const std::string& path, Findings& findings) {
   std::error_code error;
   auto full = std::filesystem::absolute(path, error).lexically_normal();

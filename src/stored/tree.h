@@ -1,5 +1,5 @@
-// Room: stored. Checkpoints of other systems as trees of arrays, one file per
-// format.
+// Room: stored. Reads and writes checkpoints of other systems as trees of
+// arrays, one file per format. Includes: source, model, floats.
 // Includes: source, model, floats.
 //
 // OpenTree recognises a folder's format by its contents (table.h) and returns
@@ -33,48 +33,50 @@ struct Sharding {
 };
 
 struct Array {
-  // The parameter's name in manifests: the keys of `path` joined by `/`, or the
-  // name that the format itself gives.
+  // The parameter's name in manifests: the keys of `path` joined by `/`, or a
+  // name that the format itself has.
   std::string name;
   std::vector<std::string> path;  // keys from the root of the tree
   // For each key of `path`, whether it is the index of an element of a list or
-  // a tuple. Empty: unknown, as in formats that do not record it.
+  // a tuple. Empty if the format does not state this.
   std::vector<bool> in_sequence;
   std::string key;  // name in the storage; two arrays may share it
   Shape shape;
   std::optional<Dtype> dtype;  // nullopt: shardc has no such data type
-  // Bytes of one element, in the storage and in what ReadBox returns. A format
-  // may use a byte for each element of a packed type (int4).
+  // The bytes of one element, in the storage and in the result of ReadBox. For
+  // a packed type (int4), a format may use a byte for each element.
   int64_t element_bytes = 0;
-  // The array is divided into boxes, its chunks, each of which is read at once:
-  // by a regular grid whose chunks all have the shape `chunk`, the last ones
-  // padded beyond the array's end (every size is at least 1); or, if `pieces`
-  // is not empty, into these boxes, which are disjoint and together the full
-  // array.
+  // The array is divided into boxes, its chunks, each of which is read in one
+  // piece. If `pieces` is empty, the chunks are a regular grid. All have the
+  // shape `chunk`, whose sizes are at least 1, and the last ones are padded
+  // beyond the array's end. Otherwise the chunks are `pieces`, which are
+  // disjoint and together the full array.
   Shape chunk;
   std::vector<Box> pieces;
   std::optional<Sharding> sharding;
-  // Set if the array holds random keys of JAX, whose words are its elements:
-  // the implementation of the keys, such as `threefry2x32`. Otherwise empty.
+  // The implementation of random keys, such as `threefry2x32`, if the array
+  // holds random keys of JAX; its elements are their words. Empty for other
+  // arrays.
   std::string random_key;
-  // Why the bytes cannot be read, as for a codec that shardc lacks: the message
-  // of a finding. Empty if they can. Shape and dtype are known all the same.
+  // The reason, as the message of a finding, why the bytes cannot be read, for
+  // example a codec that shardc lacks. Empty if they can be read. Shape and
+  // dtype are always known.
   std::string unreadable;
 
-  // The number of chunks; 0 if the array has no element.
+  // Returns the number of chunks; 0 if the array has no elements.
   int64_t Chunks() const;
-  // The box of a chunk, inside the array. Chunks of a grid are numbered in
-  // row-major order of the grid.
+  // Returns the box of a chunk, without its padding. The chunks of a grid are
+  // numbered in the grid's row-major order.
   Box BoxOf(int64_t chunk_index) const;
 };
 
-// Where the bytes of a chunk are.
+// The place of a chunk's bytes.
 struct ChunkPlace {
   std::string file;  // path; empty: the chunk is absent, and holds fill values
   int64_t offset = 0;
   int64_t bytes = 0;
-  // The bytes are the elements of the chunk, full and in row-major order,
-  // neither compressed nor encoded.
+  // Whether the bytes are the chunk's elements in row-major order, including
+  // padding, neither compressed nor encoded.
   bool raw = false;
 };
 
@@ -83,23 +85,23 @@ struct Leaf {
   enum class Kind : uint8_t { kString, kEmpty, kNumber, kOpaque };
   std::string name;
   Kind kind = Kind::kOpaque;
-  // kString: the string. kNumber: its bytes as one element of `dtype`. Other
-  // kinds: a description of the leaf.
+  // For kString the string, for kNumber its bytes as one element of `dtype`,
+  // for other kinds a description of the leaf.
   std::string text;
   std::vector<std::string> path = {};  // as in Array; empty: not known
   std::vector<bool> in_sequence = {};  // as in Array
-  // kOpaque: where the value is, as an archive of `torch.save`.
+  // For kOpaque: the place of the value, which is an archive of `torch.save`.
   std::optional<ChunkPlace> place = {};
   Dtype dtype = Dtype::kI64;  // of kNumber: I64, F64 or BOOL
 };
 
-// What a format implements for an open tree. Both functions may be called by
-// several threads at once; both return nullopt after a finding.
+// The interface that a format implements for an open tree. Several threads may
+// call both functions at once. Both return nullopt after a finding.
 class ChunkReader {
  public:
   virtual ~ChunkReader() = default;
-  // Returns the elements of a chunk in row-major order: of a grid's chunk all
-  // of `Array::chunk`, padding included; of a piece all of its box.
+  // Returns the elements of a chunk in row-major order. A chunk of a grid has
+  // all of `Array::chunk`, including padding, and a piece has all of its box.
   virtual std::optional<std::string> Read(size_t array, int64_t chunk,
                                           Findings& findings) const = 0;
   virtual std::optional<ChunkPlace> Find(size_t array, int64_t chunk,
@@ -115,7 +117,7 @@ struct Tree {
   std::shared_ptr<const ChunkReader> reader;
 };
 
-// The names in a folder, read once for all formats.
+// The names in a folder, which are read once for all formats.
 struct Folder {
   std::string path;
   std::vector<std::string> names;  // sorted
@@ -128,28 +130,31 @@ std::optional<Folder> ReadFolder(const std::string& path);
 
 // Returns the keys with `separator` between them.
 std::string JoinKeys(std::span<const std::string> keys, char separator);
-// The keys joined by `.`: the name of an array in orbax's storage and in DCP.
+// Returns the keys joined by `.`, the name of an array in orbax's storage and
+// in DCP.
 std::string StorageName(std::span<const std::string> path);
 
-// Returns whether the path is a folder of a format of the table.
+// Returns whether the path is a folder in one of the formats of table.h.
 bool IsTree(const std::string& path);
 
-// Opens a folder of any format of the table. Returns nullopt after a finding,
-// such as that the name of an array cannot be a parameter's (name_fault.h).
+// Opens a folder in any format of table.h. Returns nullopt after a finding, for
+// example if the name of an array cannot be a parameter's (name_fault.h).
 std::optional<Tree> OpenTree(const std::string& path, Findings& findings);
 
-// The elements that ChunkReader::Read returns for a chunk: with its padding.
+// Returns the region of the elements that ChunkReader::Read returns for a
+// chunk, including its padding.
 Region StoredRegionOf(const Array& array, int64_t chunk);
 
-// Copies the elements that a chunk and `held` share. `bytes` is what
-// ChunkReader::Read returned for the chunk, and `out` holds `held` in row-major
-// order. The chunk must overlap `held`. Returns the number of elements copied.
+// Copies the elements that are both in a chunk and in `held`. `bytes` is the
+// result of ChunkReader::Read for the chunk, and `out` holds `held` in
+// row-major order. The chunk must overlap `held`. Returns the number of
+// elements copied.
 int64_t CopyOfChunk(const Array& array, int64_t chunk, const char* bytes,
                     const Region& held, char* out);
 
-// Calls `visit` for the number of each chunk that overlaps the box. The box
-// must be inside the array and have elements. Stops when `visit` returns false,
-// and then returns false.
+// Calls `visit` with the number of each chunk that overlaps the box. The box
+// must be inside the array and have elements. Stops and returns false if
+// `visit` returns false.
 bool ForEachChunk(const Array& array, const Box& box,
                   const std::function<bool(int64_t chunk)>& visit);
 

@@ -1,6 +1,7 @@
-// Chunks are taken in batches that fit in memory. The chunks of a batch are
-// read and encoded by all threads and stored in order by the caller, so that
-// the bytes of a checkpoint do not depend on the number of threads:
+// Divides arrays into chunks, and writes these in batches that fit in memory.
+// All threads read and encode the chunks of a batch, and the calling thread
+// stores them in order, so the bytes of a checkpoint do not depend on the
+// number of threads:
 //
 //   memory for 4 chunks, 10 chunks  ->  batches of 4, 4 and 2
 #include "stored/write_chunks.h"
@@ -22,13 +23,13 @@ namespace shardc::stored {
 namespace {
 
 constexpr size_t kNameLimitBytes = 4096;
-// A zip archive of a larger chunk would need wider fields, and more chunks than
-// this per batch save nothing.
+// A zip archive of a larger chunk would need wider fields. Batches with more
+// chunks than kBatchLimit would save nothing.
 constexpr int64_t kChunkLimitBytes = int64_t{1} << 30;
 constexpr size_t kBatchLimit = 1024;
 
-// Checks that no two paths have the same name, in any form in which readers see
-// names.
+// Checks the paths of arrays and leaves: their names are valid, no two are
+// equal, joined by dots or by slashes, and no path is inside another one.
 class PathCheck {
  public:
   PathCheck(const WriteOptions& options, Findings& findings)
@@ -54,7 +55,7 @@ class PathCheck {
     paths_.insert(path);
   }
 
-  // A path must not lead through an array or a leaf.
+  // Reports a path that leads through an array or a leaf.
   bool Finish() {
     for (auto next = paths_.begin(); next != paths_.end();) {
       const auto path = next++;
@@ -105,12 +106,12 @@ struct Task {
   Findings findings;
 };
 
-// Bytes of the elements of a chunk.
+// Returns the bytes of the elements of a full chunk.
 int64_t ChunkBytes(const Array& array) {
   return CheckedProduct(array.chunk).value_or(1) * array.element_bytes;
 }
 
-// Goes through a range of the chunks of all arrays.
+// Divides a range of the chunks of all arrays into batches.
 class Batches {
  public:
   Batches(std::span<const Array> arrays, ChunkRange range, int64_t memory_bytes)
@@ -119,7 +120,8 @@ class Batches {
         chunk_(range.begin),
         left_(range.end - range.begin) {}
 
-  // The next chunks that fit in memory, at least one; none at the end.
+  // Returns the next chunks that together fit in memory, at least one. At the
+  // end, returns none.
   std::vector<Task> Next() {
     std::vector<Task> out;
     int64_t bytes = 0;
@@ -130,7 +132,8 @@ class Batches {
         chunk_ -= array.Chunks();
         continue;
       }
-      // Memory for the elements and for the encoded chunk, which may be padded.
+      // The memory is needed twice, for the elements and for the encoded chunk,
+      // which may be padded.
       bytes += 2 * ChunkBytes(array);
       if (!out.empty() && bytes > memory_bytes_) break;
       --left_;
@@ -215,9 +218,9 @@ std::optional<std::vector<Array>> DivideArrays(
 
 ChunkRange ShareOf(std::span<const Array> arrays, int64_t process,
                    int64_t processes) {
-  // All bytes are divided into one section per process. A chunk belongs to the
-  // process whose section contains the chunk's middle, as in
-  // checkpoint/ownership.h.
+  // The bytes of all arrays are divided into one section for each process. A
+  // chunk belongs to the process whose section contains the chunk's middle, as
+  // in checkpoint/ownership.h.
   double total = 0;
   int64_t chunks = 0;
   for (const Array& array : arrays) {

@@ -1,5 +1,5 @@
-// What the writers of checkpoints share: the check of paths, the division into
-// chunks, and the loop that reads, encodes and stores them.
+// Common parts of the checkpoint writers: the check of paths, the division into
+// chunks, and the loop that reads, encodes and stores the chunks.
 #ifndef SHARDC_STORED_WRITE_CHUNKS_H_
 #define SHARDC_STORED_WRITE_CHUNKS_H_
 
@@ -18,22 +18,21 @@
 
 namespace shardc::stored {
 
-// The keys of a leaf's path: its own, or else the parts of its name.
+// Returns the keys of a leaf's path or, if it has none, the parts of its name.
 std::vector<std::string> PathOf(const Leaf& leaf);
 
-// Returns the arrays with the grid of chunks in which they are stored. Chunks
-// are small enough that a few fit in options.memory_bytes. Returns nullopt
-// after a finding: duplicate-key, name, overflow.
+// Returns the arrays with the grids of chunks in which they are stored. The
+// chunks are small enough that a few of them fit in options.memory_bytes.
+// Returns nullopt after a finding: duplicate-key, name, overflow.
 std::optional<std::vector<Array>> DivideArrays(
     std::span<const ArrayToWrite> arrays, std::span<const Leaf> leaves,
     WriteForm form, const WriteOptions& options, Findings& findings);
 
-// Returns the stored form of a chunk from its elements; called by several
-// threads at once.
+// Returns the stored form of a chunk. Several threads call it at once.
 using EncodeChunk = std::function<std::string(
     const Array& array, const Box& box, std::string elements)>;
-// Stores a chunk; called in the order of arrays and chunks. Returns false after
-// a finding.
+// Stores a chunk. It is called in the order of arrays and chunks. Returns false
+// after a finding.
 using StoreChunk =
     std::function<bool(size_t array, int64_t chunk, std::string_view encoded)>;
 // A range of chunks, which are numbered consecutively through all arrays.
@@ -41,11 +40,12 @@ struct ChunkRange {
   int64_t begin = 0;
   int64_t end = 0;
 };
-// The chunks that a process writes: consecutive ones of about equal bytes.
+// Returns the range of chunks that a process writes. The ranges of all
+// processes have about equal bytes.
 ChunkRange ShareOf(std::span<const Array> arrays, int64_t process,
                    int64_t processes);
-// Reads every chunk of the range once. Returns false after a finding of the
-// source or of `store`, and then reads no more.
+// Reads every chunk of the range once, and stores it. Returns false after a
+// finding of the source or of `store`, and then does not read further chunks.
 bool WriteChunks(std::span<const Array> arrays, ChunkRange range,
                  const BoxSource& source, const WriteOptions& options,
                  const EncodeChunk& encode, const StoreChunk& store,

@@ -1,13 +1,14 @@
-// Each process has a file with an archive of torch for each of its chunks. The
-// first process also has the archives of the values that are not tensors.
-// `.metadata` is written last and lists where all of them are:
+// Writes DCP checkpoints. Each process has a file with a torch archive for each
+// of its chunks. The file of the first process also has the archives of values
+// that are not tensors. `.metadata` is written last, and lists where all
+// archives are:
 //
 //   __0_0.distcp   archive of w[0:2, :], archive of w[2:4, :], ...
 //   .metadata      tensor `w` of shape [4, 2], chunks [0, 0] and [2, 0];
 //                  ('w', [2, 0]) -> __0_0.distcp, offset 704, 704 bytes
 //
-// The properties of a tensor are a tuple of five, which all versions of torch
-// read.
+// The properties of a tensor are written as a tuple of five, which all versions
+// of torch can read.
 #include <algorithm>
 #include <charconv>
 #include <utility>
@@ -37,7 +38,7 @@ const TorchDtype* TorchDtypeOf(Dtype dtype) {
   return found == types.end() ? nullptr : &*found;
 }
 
-// The place of a piece or a value in the files.
+// The place of a piece of a tensor, or of a value, in the data files.
 struct Piece {
   Shape offset;
   Shape shape;
@@ -58,10 +59,10 @@ struct SavedValue {
   Piece piece;
 };
 
-// The pickle `.metadata`.
+// Writes the pickle `.metadata`.
 class MetadataPickle {
  public:
-  // `files` are the names of the data files.
+  // `files` are the names of the data files, which the pickle refers to.
   explicit MetadataPickle(std::span<const std::string> files) : files_(files) {}
 
   std::string Of(std::span<const Tensor> tensors,
@@ -106,14 +107,14 @@ class MetadataPickle {
   }
 
  private:
-  // A record of a class without its state.
+  // Pushes a record of a class, without state.
   void NewRecord(std::string_view module, std::string_view name) {
     out_.Global(module, name);
     out_.Op(pickle::kEmptyTuple);
     out_.Op(pickle::kNewObj);
   }
 
-  // Between Begin and End come the record's members.
+  // Begins a record of a class. The record's members follow, and then End.
   void Begin(std::string_view module, std::string_view name) {
     NewRecord(module, name);
     out_.Op(pickle::kEmptyDict);
@@ -156,7 +157,8 @@ class MetadataPickle {
     End();
   }
 
-  // Data type, layout, requires_grad, memory format, pin_memory.
+  // Adds the properties: data type, layout, requires_grad, memory format,
+  // pin_memory.
   void AddProperties(const TorchDtype& dtype) {
     NewRecord(kModule, "TensorProperties");
     out_.Op(pickle::kMark);
@@ -175,7 +177,8 @@ class MetadataPickle {
     out_.Op(pickle::kBuild);
   }
 
-  // Keys of lists are integers.
+  // Adds the path of a name. A key that is the index of a list becomes an
+  // integer.
   void AddPath(const std::vector<std::string>& path,
                const std::vector<bool>& in_sequence) {
     out_.Text(StorageName(path));
@@ -194,7 +197,8 @@ class MetadataPickle {
     out_.Op(pickle::kTuple);
   }
 
-  // `number` is the number of the piece among the pieces of its tensor.
+  // Adds the place of a piece. `number` is its index among the pieces of its
+  // tensor; nullopt for a value that is not a tensor.
   void AddPlace(const std::string& name, const Piece& piece,
                 std::optional<int64_t> number) {
     Begin(kModule, "MetadataIndex");
@@ -225,7 +229,7 @@ class MetadataPickle {
   PickleWriter out_;
 };
 
-// The pickle of a string or an empty node.
+// Returns the pickle of a string or an empty node.
 std::string PickleOf(const Leaf& leaf) {
   PickleWriter out;
   if (leaf.kind == Leaf::Kind::kString) {
@@ -242,7 +246,7 @@ std::string PickleOf(const Leaf& leaf) {
   return out.Take();
 }
 
-// Completes a checkpoint whose chunks are written.
+// Completes a checkpoint after all chunks have been written.
 class DcpWriter {
  public:
   DcpWriter(WrittenParts parts, Findings& findings)
@@ -265,7 +269,8 @@ class DcpWriter {
                                  written.process, written.offset,
                                  written.bytes});
       }
-      // An array without elements has no chunks; torch saves an empty piece.
+      // An array without elements has no chunks, but torch saves an empty piece
+      // for it.
       if (array.Chunks() == 0 && !AddEmpty(tensor)) return false;
     }
     for (const Leaf& leaf : leaves) {
@@ -296,7 +301,8 @@ class DcpWriter {
                       : Append(TorchValueArchive(PickleOf(leaf)), value.piece);
   }
 
-  // Copies the archive of a value that shardc does not read.
+  // Copies the archive of an opaque value, whose pickle shardc does not
+  // interpret.
   bool Copy(const ChunkPlace& from, Piece& piece) {
     constexpr int64_t kStepBytes = 1 << 20;
     const auto file = InputFile::Open(from.file, findings_);
@@ -356,7 +362,8 @@ class DcpFormat : public PartsFormat {
   std::span<const Leaf> leaves_;
 };
 
-// DCP needs names and data types of torch.
+// Checks that DCP can store the names and data types. Returns false after a
+// finding.
 bool Check(std::span<const Array> arrays, const WriteOptions& options,
            Findings& findings) {
   for (const Array& array : arrays) {

@@ -1,13 +1,14 @@
-// Values of more than 1,024 bytes go to the file as they come; the others are
-// held in the leaves of the B-tree, which follow in the same file. Leaves have
-// consecutive keys, and the nodes above them the first key of each child:
+// Writes an OCDBT database. Values of more than 1,024 bytes are written to the
+// file immediately. Smaller ones are held in the leaves of the B-tree, which
+// follow in the same file. Leaves have consecutive keys, and nodes above them
+// have the first key of each child:
 //
 //   d/values   value of `w/0.0`, value of `w/0.1`, ..., leaf, leaf, root
 //   manifest   root: level 1, offset and length in d/values
 //
-// Texts of a node are stored as the length of the prefix that each shares with
-// the one before, and the rest. Identifier and time of a database come from its
-// root, so that equal contents give equal bytes.
+// Each text of a node is stored as the length of the prefix that it shares with
+// the previous text, and the rest. The identifier of a database is computed
+// from its root and its time is 0, so that equal contents give equal bytes.
 #include "stored/write_ocdbt.h"
 
 #include <algorithm>
@@ -22,14 +23,14 @@
 namespace shardc::stored {
 namespace {
 
-// tensorstore's defaults, which the manifest repeats.
+// The defaults of tensorstore, which the manifest contains.
 constexpr uint64_t kNodeLimitBytes = 100'000'000;
 constexpr uint64_t kVersionArityLog2 = 4;
 constexpr uint64_t kNoRoot = UINT64_MAX;
 constexpr std::string_view kManifestMagic = "\x0c\xdb\x3a\x2a";
 constexpr std::string_view kNodeMagic = "\x0c\xdb\x20\xde";
 
-// An uncompressed block around a body.
+// Returns a block, without compression, that contains the body.
 std::string Block(std::string_view magic, std::string_view body) {
   constexpr size_t kAround = 4 + 8 + 2 + 4;
   std::string out(magic);
@@ -41,7 +42,7 @@ std::string Block(std::string_view magic, std::string_view body) {
   return out;
 }
 
-// A table of files without base paths and shared prefixes.
+// Appends a table of files without base paths and without shared prefixes.
 void AppendFiles(std::string& out, std::span<const std::string> paths) {
   AppendVarint(out, paths.size());
   for (size_t i = 1; i < paths.size(); ++i) AppendVarint(out, 0);
@@ -50,7 +51,8 @@ void AppendFiles(std::string& out, std::span<const std::string> paths) {
   for (const std::string& path : paths) out += path;
 }
 
-// The columns of texts: shared prefixes, lengths of the rests, the rests.
+// The columns in which texts are stored: lengths of shared prefixes, lengths of
+// the rests, the rests.
 struct Texts {
   std::string prefixes;
   std::string lengths;

@@ -1,5 +1,6 @@
-// Writes an OCDBT database (ocdbt.h): a file of values and B-tree nodes, more
-// files of values if several processes have written them, and the manifest.
+// Writes an OCDBT database (ocdbt.h): a file of values and B-tree nodes,
+// further files of values if several processes have written them, and the
+// manifest.
 #ifndef SHARDC_STORED_WRITE_OCDBT_H_
 #define SHARDC_STORED_WRITE_OCDBT_H_
 
@@ -19,8 +20,8 @@ namespace shardc::stored {
 class OcdbtWriter {
  public:
   // `files` are the names of the data files in `folder`, which must outlive the
-  // writer; `first` is the first of them, to which nodes are appended. Nodes
-  // are divided at `node_bytes`.
+  // writer. `first` is the first of these files, to which nodes are appended. A
+  // node is divided if it has more than `node_bytes`.
   OcdbtWriter(const NewFolder& folder, std::vector<std::string> files,
               NewFile first, size_t node_bytes = size_t{1} << 24)
       : folder_(folder),
@@ -28,12 +29,12 @@ class OcdbtWriter {
         file_(std::move(first)),
         node_bytes_(node_bytes) {}
 
-  // Values of at most so many bytes are held in nodes.
+  // Values of at most this many bytes are held in nodes.
   static constexpr int64_t kHeldBytes = 1024;
 
-  // Keys come in any order and are distinct. AddPlaced is for a value that is
-  // in a data file already. Add and Finish return false after the finding
-  // `write`.
+  // Keys may come in any order but must be distinct. AddPlaced adds a value
+  // that is already in a data file. Add and Finish return false after the
+  // finding `write`.
   bool Add(std::string key, std::string_view value, Findings& findings);
   void AddPlaced(std::string key, size_t file, int64_t offset, int64_t bytes);
   bool Finish(Findings& findings);
@@ -47,7 +48,8 @@ class OcdbtWriter {
     bool held = false;  // in `value`, else in the file
     std::string value;
   };
-  // A node that was written, and what is below it.
+  // A node that has been written, and totals of its subtree, in which the node
+  // itself is counted.
   struct Node {
     std::string first_key;
     int64_t offset = 0;
@@ -60,9 +62,9 @@ class OcdbtWriter {
   std::string LeafBody(size_t begin, size_t end) const;
   std::string InnerBody(const std::vector<Node>& children, size_t begin,
                         size_t end, int height) const;
-  // Writes the leaves and then each level of nodes above, until a level has one
-  // node. Returns this root, and its level in `*height`; nullopt after a
-  // finding.
+  // Writes the leaves, and then each level of nodes above them until a level
+  // has one node. Returns this root and sets `*height` to its level; returns
+  // nullopt after a finding.
   std::optional<Node> WriteTree(int* height, Findings& findings);
   bool WriteNode(std::string_view body, Node& node, Findings& findings);
 

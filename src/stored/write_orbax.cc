@@ -1,12 +1,13 @@
-// An array is stored as chunks of a zarr array of version 2 in an OCDBT
-// database, under its path joined by dots, and `_METADATA` lists the paths:
+// Writes orbax checkpoints. An array is stored as the chunks of a zarr array of
+// version 2 in an OCDBT database. Its name is its path joined by dots, and
+// `_METADATA` lists the paths:
 //
 //   path [`layer0`, `kernel`], shape [10, 7], chunks of [4, 4]
 //     ->  `layer0.kernel/.zarray`, `layer0.kernel/0.0`, ..., `.../2.1`
 //
-// Chunks at the end of an array are padded with zeros. Arrays with a sharding
-// are restored by orbax as arrays of JAX, on the devices of that sharding's
-// mesh unless the caller gives a target; the others as arrays of numpy.
+// Chunks at the end of an array are padded with zeros. orbax restores an array
+// with a sharding as a JAX array, on the devices of that sharding's mesh unless
+// the caller gives a target, and all other arrays as numpy arrays.
 #include <algorithm>
 #include <string>
 #include <string_view>
@@ -31,7 +32,8 @@ namespace {
 
 constexpr int kZstdLevel = 1;  // as orbax
 
-// The name of a data type in zarr of version 2; empty if tensorstore has none.
+// Returns the name of a data type in zarr version 2; empty if tensorstore has
+// none.
 std::string_view ZarrName(Dtype dtype) {
   switch (dtype) {
     case Dtype::kBool:
@@ -197,7 +199,7 @@ class OrbaxFormat : public PartsFormat {
     return WriteNumbers(database, findings) && database.Finish(findings);
   }
 
-  // Numbers are arrays without dimensions.
+  // Writes numbers as arrays without dimensions.
   bool WriteNumbers(OcdbtWriter& database, Findings& findings) const {
     for (const Leaf& leaf : leaves_) {
       if (leaf.kind != Leaf::Kind::kNumber) continue;

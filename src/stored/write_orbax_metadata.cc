@@ -1,4 +1,5 @@
-// `_METADATA` has an entry for each leaf, in the order of the tree:
+// Writes the JSON files of orbax. `_METADATA` has an entry for each leaf, in
+// the order of the tree:
 //
 //   path [`layers`, `0`], a list  ->  "('layers', '0')": {"key_metadata":
 //     [{"key": "layers", "key_type": 2}, {"key": "0", "key_type": 1}],
@@ -20,8 +21,8 @@
 namespace shardc::stored {
 namespace {
 
-// Returns the path as Python prints a tuple of strings. orbax uses it as a
-// label only.
+// Returns the path as Python prints a tuple of strings. orbax uses it only as a
+// label.
 std::string TupleText(const std::vector<std::string>& path) {
   std::string out = "(";
   for (size_t i = 0; i < path.size(); ++i) {
@@ -33,12 +34,13 @@ std::string TupleText(const std::vector<std::string>& path) {
     }
     out += "',";
   }
-  // Only a tuple of one string keeps its comma.
+  // Python prints a comma after the last string only if the tuple has one
+  // string.
   if (path.size() > 1) out.pop_back();
   return out + ')';
 }
 
-// orbax's key types: of an element of a list, and of an entry of a dictionary.
+// orbax's types of keys: the index of a list, and the key of a dictionary.
 constexpr int kSequenceType = 1;
 constexpr int kDictionaryType = 2;
 
@@ -72,8 +74,9 @@ std::optional<int64_t> NumberOf(const std::string& key) {
   return number;
 }
 
-// orbax appends the elements of a list as it meets them, so that none may be
-// absent: a list of which elements were left out is written as a dictionary.
+// Turns lists with missing elements into dictionaries. orbax appends the
+// elements of a list as it reads them, so a missing element would shift the
+// others.
 void CheckLists(std::vector<Entry>& entries) {
   std::map<std::vector<std::string>, std::set<int64_t>> numbers;
   for (const Entry& entry : entries) {
@@ -94,8 +97,8 @@ void CheckLists(std::vector<Entry>& entries) {
   }
 }
 
-// Puts the elements of each list in order, and the children of other nodes in
-// the order in which they first appear.
+// Sorts the entries: elements of a list by their index, and children of other
+// nodes in the order in which they first appear.
 void SortLists(std::vector<Entry>& entries) {
   std::map<std::vector<std::string>, int64_t> first;
   for (Entry& entry : entries) {
@@ -164,7 +167,7 @@ std::string ShardingText(const Sharding& sharding) {
   });
 }
 
-// The sharding of an array that is on the first device.
+// The sharding of an array that is only on the first device.
 constexpr std::string_view kOnFirstDevice =
     "{\"sharding_type\": \"NamedSharding\", \"shape\": [1], "
     "\"axis_names\": [\"device\"], \"partition_spec\": [], "

@@ -1,4 +1,4 @@
-// The JSON files that WriteOrbax writes next to the arrays.
+// Makes the JSON files that WriteOrbax writes next to the arrays.
 #ifndef SHARDC_STORED_WRITE_ORBAX_METADATA_H_
 #define SHARDC_STORED_WRITE_ORBAX_METADATA_H_
 
@@ -11,22 +11,23 @@
 
 namespace shardc::stored {
 
-// Whether orbax restores the array as one of JAX: with a sharding, or as random
-// keys, which only arrays of JAX are.
+// Returns whether orbax restores the array as a JAX array: if it has a
+// sharding, or if it holds random keys, which only JAX arrays do.
 bool IsOfJax(const Array& array);
 
-// `_METADATA`: the paths of all leaves.
+// Returns the text of `_METADATA`, which lists the paths of all leaves.
 std::string OrbaxMetadataText(std::span<const Array> arrays,
                               std::span<const Leaf> leaves);
-// `_sharding`: the layouts of arrays of JAX.
+// Returns the text of `_sharding`, which has the shardings of JAX arrays.
 std::string OrbaxShardingsText(std::span<const Array> arrays);
-// `array_metadatas/process_0`: the implementations of random keys.
+// Returns the text of `array_metadatas/process_0`, which has the
+// implementations of random keys.
 std::string OrbaxRandomKeysText(std::span<const Array> arrays);
-// `_strings.json`.
+// Returns the text of `_strings.json`, which has the strings.
 std::string OrbaxStringsText(std::span<const Leaf> leaves);
 
-// `_CHECKPOINT_METADATA`, what orbax writes about a save; without times, so
-// that equal trees give equal bytes.
+// The text of `_CHECKPOINT_METADATA`, which orbax writes for each save. It has
+// no times, so that equal trees give equal bytes.
 inline constexpr std::string_view kOrbaxStepText =
     "{\"item_handlers\": "
     "\"orbax.checkpoint._src.handlers.pytree_checkpoint_handler."

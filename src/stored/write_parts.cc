@@ -1,15 +1,15 @@
-// Each process has a data file, to which it appends its share of the chunks,
-// and a journal of what it has appended. The checkpoint is completed from the
-// journals:
+// Runs one process of a save. Each process has a data file, to which it appends
+// its share of the chunks, and a journal that lists them. The checkpoint is
+// completed from the journals:
 //
 //   ckpt.dcp-tmp-shardc/__0_0.distcp                      chunks 0 to 4
 //                      /__1_0.distcp                      chunks 5 to 9
 //                      /.shardc-00000-of-00002.journal    5 lines, done
 //                      /.shardc-00001-of-00002.journal    3 lines: was killed
 //
-// Process 1, run again, keeps chunks 5 to 7 if their checksums are correct, and
-// writes chunks 8 and 9. Several processes share the lock of the folder; the
-// one that completes the checkpoint needs it alone.
+// If process 1 is run again, it keeps chunks 5 to 7 if their checksums are
+// correct, and writes chunks 8 and 9. Several processes share the lock of the
+// folder. The process that completes the checkpoint needs the lock exclusively.
 #include "stored/write_parts.h"
 
 #include <errno.h>
@@ -51,7 +51,7 @@ std::string KeyOf(std::span<const Array> arrays, const WriteOptions& options,
   return sink.Hex();
 }
 
-// The bytes of a data file up to the end of its last chunk.
+// Returns the length of a data file up to the end of its last chunk.
 int64_t EndOf(std::span<const WrittenChunk> chunks) {
   for (auto at = chunks.rbegin(); at != chunks.rend(); ++at) {
     if (!at->is_held) return at->offset + at->bytes;
@@ -93,7 +93,7 @@ class PartsRun {
   }
 
  private:
-  // What one process writes: its range of chunks, its data file and its
+  // The share of one process: its range of chunks, its data file and its
   // journal.
   struct Share {
     ChunkRange range;
@@ -118,8 +118,8 @@ class PartsRun {
     return JournalNamesIn(folder_->PathOf(""));
   }
 
-  // Removes the journals from a checkpoint that an earlier run with the same
-  // options completed and gave its name before it was killed. Returns false if
+  // Handles a checkpoint that an earlier run with the same options completed
+  // and renamed before it was killed: removes its journals. Returns false if
   // there is no such checkpoint.
   bool FinishPublished() {
     const auto names = JournalNamesIn(options_.folder);
@@ -163,14 +163,14 @@ class PartsRun {
     return false;
   }
 
-  // Writes the chunks of this process.
+  // Writes the chunks of this process. Returns false after a finding.
   bool WriteShare() {
     const Share share = ShareOfProcess(options_.process);
     auto journal =
         ChunkJournal::Open(folder_->PathOf(share.journal), key_, findings_);
     if (!journal) return false;
     if (RefuseOtherRuns(share)) {
-      // Leave the data file, which the other run may have written.
+      // The data file is kept, because another run may have written it.
       if (journal->chunks().empty()) journal->Remove();
       return false;
     }
@@ -240,7 +240,7 @@ class PartsRun {
     return false;
   }
 
-  // Gathers the chunks of all processes. Nullopt after a finding.
+  // Collects the chunks of all processes. Returns nullopt after a finding.
   std::optional<WrittenParts> Gather() {
     std::vector<std::string> files;
     std::vector<WrittenChunk> chunks;
@@ -321,11 +321,11 @@ class PartsRun {
         !format_.Complete(std::move(*parts), *folder_, findings_)) {
       return false;
     }
-    // A single process removes its journal before it publishes the folder: a
-    // kill in between costs the work of this process. With several processes
-    // the journals are removed after publishing, so that no process's work is
-    // lost: a kill in between leaves journals in the checkpoint, where they do
-    // no harm.
+    // A single process removes its journal before the folder is renamed. If it
+    // is killed in between, only its own work is lost. With several processes
+    // the journals are removed after renaming, so that no process's work can be
+    // lost. If the run is killed in between, journals remain in the checkpoint,
+    // where they do no harm.
     const bool alone = processes_ == 1;
     if (alone) RemoveJournals(folder_->PathOf(""), journals);
     if (!folder_->Publish(findings_)) return false;

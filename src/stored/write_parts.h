@@ -1,5 +1,5 @@
-// What the writers of checkpoints share: the run of one process, which keeps
-// the chunks of a killed run, writes the others of its share, and completes the
+// The part of writing that all formats share: one process keeps the chunks of a
+// killed run, writes the other chunks of its share, and completes the
 // checkpoint if it is the only process.
 #ifndef SHARDC_STORED_WRITE_PARTS_H_
 #define SHARDC_STORED_WRITE_PARTS_H_
@@ -26,24 +26,27 @@ struct WrittenParts {
   NewFile first;  // files[0], to which more can be appended
 };
 
-// The steps of writing in which the formats differ.
+// The steps of writing that differ between formats.
 class PartsFormat {
  public:
   virtual ~PartsFormat() = default;
   virtual WriteForm form() const = 0;
-  // The name of a process's data file in the folder, such as "d/values".
+  // Returns the name of a process's data file in the folder, such as
+  // "d/values".
   virtual std::string DataFile(int64_t process, int64_t processes) const = 0;
-  // Chunks of up to so many stored bytes are not put into the data file.
+  // Returns the size up to which stored chunks are held in the journal instead
+  // of the data file.
   virtual int64_t held_bytes() const = 0;
-  // Returns the stored form of a chunk; called by several threads at once.
+  // Returns the stored form of a chunk. Several threads call it at once.
   virtual std::string Encode(const Array& array, const Box& box,
                              std::string elements) const = 0;
-  // Writes the rest of a checkpoint. Returns false after a finding.
+  // Writes the rest of a checkpoint after all chunks. Returns false after a
+  // finding.
   virtual bool Complete(WrittenParts parts, const NewFolder& folder,
                         Findings& findings) = 0;
 };
 
-// Runs one process of WriteOptions::processes, as write.h describes it. Returns
+// Runs one process of WriteOptions::processes, as described in write.h. Returns
 // false after a finding.
 bool WriteParts(std::span<const Array> arrays, const BoxSource& source,
                 const WriteOptions& options, PartsFormat& format,

@@ -1,6 +1,6 @@
-// Writes archives of `torch.save`; torch_archive.cc and zip_directory.cc read
-// them. Members are stored uncompressed, each at a multiple of 64 bytes. For
-// this, torch and shardc pad an extra field of the member's header:
+// Writes archives as `torch.save` does; torch_archive.cc and zip_directory.cc
+// read them. Members are stored uncompressed at multiples of 64 bytes. To align
+// them, torch and shardc pad an extra field of the member's header:
 //
 //   archive/data.pkl    the call that makes the tensor from its storage
 //   archive/byteorder   "little"
@@ -31,7 +31,7 @@ class ZipWriter {
   void Add(std::string_view member, std::string_view bytes) {
     const std::string name = "archive/" + std::string(member);
     const size_t offset = out_.size();
-    // The padding is an extra field with a head of 4 bytes.
+    // The padding is an extra field, which begins with 4 bytes of its own.
     const size_t before = offset + size_t{kZipLocalBytes} + name.size() + 4;
     const size_t padding = (kAlignment - before % kAlignment) % kAlignment;
     std::string head;
@@ -96,7 +96,7 @@ std::string ArchiveOf(std::string_view pickle,
 }
 
 std::string TensorPickle(const TorchDtype& dtype, const Shape& shape) {
-  // Types without a storage class are stored as bytes.
+  // Types without a storage class are stored as bytes of an untyped storage.
   const bool typed = !dtype.storage.empty();
   int64_t stored = typed ? 1 : dtype.bytes;
   Shape strides(shape.size());

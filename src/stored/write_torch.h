@@ -1,5 +1,5 @@
-// Writes what `torch.save` writes: zip archives of a pickle and a tensor's
-// bytes.
+// Writes archives as `torch.save` does: zip archives with a pickle and a
+// tensor's bytes.
 #ifndef SHARDC_STORED_WRITE_TORCH_H_
 #define SHARDC_STORED_WRITE_TORCH_H_
 
@@ -11,11 +11,12 @@
 
 namespace shardc::stored {
 
-// The archive of a tensor with these elements, in row-major order, of less than
-// 2 GiB.
+// Returns the archive of a tensor. `elements` are its elements in row-major
+// order, of less than 2 GiB.
 std::string TorchTensorArchive(const TorchDtype& dtype, const Shape& shape,
                                std::string_view elements);
-// The archive of another value, given as its pickle.
+// Returns the archive of a value that is not a tensor. `pickle` is the value's
+// pickle.
 std::string TorchValueArchive(std::string_view pickle);
 
 }  // namespace shardc::stored

@@ -1,12 +1,13 @@
-// What shardc does not read, such as other codecs or big-endian elements, is
-// recorded in the array, so that its shape and dtype are listed all the same:
+// Parses the metadata of zarr arrays. If an array has something that shardc
+// cannot read, such as another codec or big-endian elements, the reason is
+// recorded, and its shape and dtype can still be listed:
 //
 //   {"shape": [10, 7], "chunks": [4, 4], "dtype": "<f4", "order": "C",
 //    "compressor": {"id": "bz2"}, ...}
-//     ->  [10, 7] of F32; unreadable: is compressed by `bz2`
+//     ->  [10, 7] of F32; unreadable: is stored by the codec `bz2`, ...
 //
-// Sizes are checked here once: the bytes of the array, of a chunk and of a
-// shard's index fit in 64 bits.
+// All sizes are checked here: the bytes of the array, of a chunk and of a
+// shard's index must fit in 64 bits.
 #include "stored/zarr.h"
 
 #include <algorithm>
@@ -28,8 +29,8 @@ namespace {
 
 constexpr size_t kRankLimit = 32;  // as numpy had
 
-// Returns one element of an integer type, or an empty text if the number does
-// not fit in it.
+// Returns the bytes of one element of an integer type; an empty text if the
+// number does not fit in the type.
 std::string IntegerBytes(int64_t number, size_t bytes, bool is_signed) {
   if (bytes < 8) {
     const int64_t range = int64_t{1} << (8 * bytes);
@@ -53,9 +54,9 @@ std::string FloatBytes(double number, Dtype dtype) {
   return out;
 }
 
-// Returns the bytes of one element that holds a fill value: a number, a truth
-// value or the name of a float that JSON lacks. Returns an empty text for other
-// values and types.
+// Returns the bytes of one element with the fill value, which is a number, a
+// truth value or the name of a float that JSON lacks. Returns an empty text for
+// other values and types.
 std::string FillBytes(const JsonValue& fill, Dtype dtype) {
   const auto size = AsIndex((DtypeBits(dtype) + 7) / 8);
   if (fill.kind() == JsonKind::kBool) {
@@ -226,7 +227,7 @@ class ZarrParser {
                     ", which shardc does not know");
       return;
     }
-    // Packed types have a byte for each element.
+    // A packed type has a byte for each element.
     out_.element_bytes = (DtypeBits(*out_.dtype) + 7) / 8;
   }
 
@@ -254,7 +255,8 @@ class ZarrParser {
     }
   }
 
-  // The configuration of a member {"name", "configuration"}.
+  // Returns the configuration of a member {"name", "configuration"} whose name
+  // is `wanted`; nullopt for another name or form.
   std::optional<JsonValue> Configuration(std::string_view member,
                                          std::string_view wanted) {
     const auto value = Member(root_, member);
@@ -290,7 +292,8 @@ class ZarrParser {
     return !separator || ReadSeparator(*separator);
   }
 
-  // The codecs of the array, or those of inner chunks.
+  // Reads the codecs of the array (`outermost`), or those of inner chunks.
+  // Returns false after a finding.
   bool ReadCodecs(const JsonValue& codecs, bool outermost) {
     if (!codecs.IsArray()) return Malformed(codecs, "is not a list"), false;
     bool last = false;
@@ -377,7 +380,7 @@ class ZarrParser {
     }
     const auto bytes_of = [&](const Shape& shape) {
       const auto count = CheckedProduct(shape);
-      // 16 bytes is the size of an inner chunk's entry in the index.
+      // An entry of the index, for one inner chunk, has 16 bytes.
       return count
                  ? CheckedMul(*count, std::max<int64_t>(out_.element_bytes, 16))
                  : std::nullopt;

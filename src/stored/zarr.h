@@ -1,5 +1,5 @@
-// The metadata of a zarr array: `.zarray` of version 2 and `zarr.json` of
-// version 3.
+// Parses the metadata of a zarr array: `.zarray` of version 2 and `zarr.json`
+// of version 3.
 #ifndef SHARDC_STORED_ZARR_H_
 #define SHARDC_STORED_ZARR_H_
 
@@ -19,9 +19,9 @@ namespace shardc::stored {
 
 struct ZarrArray {
   Shape shape;
-  // The shape of the array's part in one value of the store. With
-  // `sharding_indexed` a value is divided into inner chunks and an index of
-  // them.
+  // The shape of the part of the array that one value of the store holds. With
+  // `sharding_indexed`, a value is divided into inner chunks and has an index
+  // of them.
   Shape outer;
   Shape chunk;  // what is decoded at once; equals `outer` without inner chunks
   bool indexed = false;
@@ -31,22 +31,23 @@ struct ZarrArray {
   std::optional<Dtype> dtype;
   int64_t element_bytes = 0;
   std::string fill;  // one element; empty if shardc cannot encode the value
-  // Keys of values: `prefix`, then the indices joined by `separator`.
+  // The key of a value is `prefix`, followed by the indices joined by
+  // `separator`.
   std::string prefix;
   char separator = '.';
-  // Why the chunks cannot be read, after the array's name: "is compressed by
-  // `bz2`, ...". Empty if they can.
+  // The reason why the chunks cannot be read, to follow the array's name: "is
+  // compressed by `bz2`, ...". Empty if they can be read.
   std::string unreadable;
 
-  // The key of a value from its place in the grid of values, without the
-  // array's own name.
+  // Returns the key of the value at this place in the grid of values, without
+  // the array's own name.
   std::string KeyOf(const std::vector<int64_t>& place) const;
 };
 
-// Parses the metadata, `.zarray` or `zarr.json` by the source's name. Returns
-// nullopt after a finding if it is malformed, and for a shape whose bytes do
-// not fit in 64 bits. `*group` is set, without a finding, for a `zarr.json` of
-// a group.
+// Parses the metadata; the source's name shows whether it is `.zarray` or
+// `zarr.json`. Returns nullopt after a finding if it is malformed, or if the
+// bytes of its shape do not fit in 64 bits. If a `zarr.json` describes a group,
+// returns nullopt without a finding and sets `*group`.
 std::optional<ZarrArray> ParseZarr(const SourceRef& source, bool* group,
                                    Findings& findings);
 

@@ -1,5 +1,5 @@
-// Reads zarr arrays that no file describes as a tree: those of an OCDBT
-// database or of nested folders. Arrays are named by their keys.
+// Opens zarr arrays that no metadata describes as a tree: those of an OCDBT
+// database or of nested folders. The arrays are named by their keys.
 //
 //   w/.zarray, blocks/0/k/zarr.json  ->  `blocks/0/k`, `w`
 #include <filesystem>
@@ -16,7 +16,7 @@
 namespace shardc::stored {
 namespace {
 
-// The most names in a folder that are searched for an array's metadata.
+// The limit on names that are examined in the search for an array's metadata.
 constexpr size_t kNamesTried = 1000;
 constexpr int kDepthTried = 8;
 
@@ -26,8 +26,8 @@ std::optional<Tree> OpenAll(const Folder& folder, std::string_view form,
   Tree tree;
   tree.path = folder.path;
   tree.form = form;
-  // zarr uses the fill value for an absent chunk. Here nothing shows whether
-  // the chunk was lost, so an absent chunk is an error.
+  // In zarr an absent chunk has the fill value. Here nothing shows whether the
+  // chunk was lost, so an absent chunk is an error.
   ZarrTree zarr(folder.path, std::move(store), AbsentChunks::kLost);
   if (!zarr.AddAll(tree, findings)) return std::nullopt;
   return tree;
@@ -41,13 +41,13 @@ std::optional<Tree> OpenDatabase(const Folder& folder, Findings& findings) {
   return OpenAll(folder, "OCDBT", std::move(store), findings);
 }
 
-// Whether a folder below this one holds an array of zarr.
+// Returns whether a folder below this one has a zarr array.
 bool HoldsZarr(const Folder& folder, int depth, size_t& tried) {
   for (const std::string& name : folder.names) {
     if (++tried > kNamesTried) return false;
     const std::string path = folder.PathOf(name);
     std::error_code error;
-    // A link is not followed: it could lead upwards.
+    // Links are not followed, because a link could lead upwards.
     const auto status = std::filesystem::symlink_status(path, error);
     if (status.type() != std::filesystem::file_type::directory) continue;
     const auto below = ReadFolder(path);
@@ -63,8 +63,8 @@ bool IsZarr(const Folder& folder) {
       folder.Has(".zgroup")) {
     return true;
   }
-  // A folder with safetensors files is read as such, whatever folders are in
-  // it.
+  // A folder with safetensors files is opened as such, even if there are zarr
+  // folders in it.
   if (HasEnding(folder, ".safetensors")) return false;
   size_t tried = 0;
   return HoldsZarr(folder, 0, tried);

@@ -1,6 +1,7 @@
-// A chunk's number gives its place in the array's grid. Without inner chunks
-// that place gives the key of the value. With them the value is a shard, whose
-// index has an offset and a length for each inner chunk in row-major order:
+// Reads the chunks of zarr arrays. A chunk's number determines its place in the
+// array's grid. Without inner chunks, the place determines the key of the
+// value. With them, the value is a shard. Its index has an offset and a length
+// for each inner chunk in row-major order:
 //
 //   shape [7, 6], shards of [4, 4], chunks of [2, 2]; chunk number 5 of the
 //   grid [4, 3] is at (1, 2): shard (0, 1), key `c/0/1`, inner chunk (1, 0),
@@ -25,7 +26,8 @@ namespace shardc::stored {
 namespace {
 
 constexpr int64_t kMetadataLimitBytes = int64_t{1} << 20;
-// A limit on fill values, which take memory without being in any file.
+// A limit on arrays of fill values, which take memory without having bytes in a
+// file.
 constexpr int64_t kFillLimitBytes = int64_t{1} << 30;
 constexpr int64_t kEntryBytes = 16;
 constexpr uint64_t kNoChunk = UINT64_MAX;
@@ -93,7 +95,7 @@ class ZarrTree::Chunks : public ChunkReader {
   }
 
  private:
-  // The bytes of a chunk inside a value.
+  // The range of a value's bytes that a chunk occupies.
   struct Part {
     Value value;
     std::string key;
@@ -101,7 +103,7 @@ class ZarrTree::Chunks : public ChunkReader {
     int64_t bytes = 0;
     bool absent = false;
   };
-  // The index of one shard: offset and length of each inner chunk.
+  // The index of one shard, with the offset and the length of each inner chunk.
   struct Index {
     std::string key;
     std::string entries;
@@ -186,8 +188,8 @@ class ZarrTree::Chunks : public ChunkReader {
     return true;
   }
 
-  // Returns the index of a shard. The last one is kept, because the chunks of a
-  // shard are read one after the other.
+  // Returns the index of a shard; null after a finding. The last index is kept,
+  // because the chunks of a shard are read one after the other.
   std::shared_ptr<const Index> IndexOf(const Member& member, int64_t count,
                                        const Part& part,
                                        Findings& findings) const {

@@ -1,4 +1,4 @@
-// Arrays of zarr in a store, as arrays of a tree.
+// Converts zarr arrays of a store to arrays of a tree.
 #ifndef SHARDC_STORED_ZARR_TREE_H_
 #define SHARDC_STORED_ZARR_TREE_H_
 
@@ -13,11 +13,11 @@
 
 namespace shardc::stored {
 
-// How to read a chunk for which the store has no value: as an error, if the
-// writer stores all chunks, or as fill values.
+// The meaning of a chunk for which the store has no value. It is lost if the
+// writer stores all chunks; otherwise it has fill values.
 enum class AbsentChunks : uint8_t { kLost, kFilled };
 
-// Adds arrays to a tree and makes the reader of their chunks.
+// Adds arrays to a tree, and makes the reader of their chunks.
 class ZarrTree {
  public:
   // `root` is the folder that findings name.
@@ -25,13 +25,14 @@ class ZarrTree {
            AbsentChunks absent);
   ~ZarrTree();
 
-  // Adds the array that is stored under a name: its metadata is the value of
-  // `NAME/.zarray` or `NAME/zarr.json`. Fills the array's shape, dtype, chunks
-  // and key; returns nullopt after a finding. `*found` is set to false, without
-  // a finding, if neither key exists.
+  // Returns the array that is stored under a name, with its shape, dtype,
+  // chunks and key. Its metadata is the value of `NAME/.zarray` or
+  // `NAME/zarr.json`. Returns nullopt after a finding. If neither key exists,
+  // sets `*found` to false, without a finding.
   std::optional<Array> Add(const std::string& name, bool* found,
                            Findings& findings);
-  // Adds all arrays of the store, named by their keys.
+  // Adds all arrays of the store, named by their keys. Returns false after a
+  // finding.
   bool AddAll(Tree& tree, Findings& findings);
   std::shared_ptr<const ChunkReader> Reader() const;
 

@@ -1,14 +1,14 @@
-// A zip archive is read from its end: the last 22 bytes say where the directory
-// is, and each entry of the directory where a member is. All integers have
-// their low byte first.
+// Reads the directory of a zip archive. An archive is read from its end: the
+// last 22 bytes state the place of the directory, and each entry of the
+// directory states the place of a member. All integers are little-endian.
 //
 //   members   each: local header (30 bytes, name, padding), then the bytes
 //   directory each: `PK\1\2`, flags, method, CRC-32, sizes, lengths, offset
 //   (archives of 4 GiB or more: a second, wider end record and its locator)
 //   end       `PK\5\6`, number of entries, size and offset of the directory
 //
-// Local headers may leave sizes and CRC to the directory, as torch does; of
-// them only the lengths of name and padding are read.
+// A local header may omit sizes and CRC, as torch does, because the directory
+// has them. Only the lengths of name and padding are read from local headers.
 #include "stored/zip_directory.h"
 
 #include <zlib.h>
@@ -27,7 +27,8 @@ constexpr int64_t kEndBytes = 22;
 constexpr int64_t kLocatorBytes = 20;
 constexpr int64_t kWideEndBytes = 56;
 constexpr size_t kDirectoryEntryBytes = 46;
-// An archive of one tensor has 7 members with short names.
+// The limit on the directory. An archive of one tensor has 7 members with short
+// names.
 constexpr int64_t kMaxDirectoryBytes = 1 << 16;
 constexpr uint64_t kSeeWide = 0xFFFFFFFF;
 
@@ -162,8 +163,9 @@ class ZipReader {
     return true;
   }
 
-  // Replaces sizes that do not fit in 32 bits by those of the extra field with
-  // number 1, which holds them in the order: size, compressed size, offset.
+  // Replaces sizes that do not fit in 32 bits by those in the extra field with
+  // number 1. It has 64-bit numbers in the order: size, compressed size,
+  // offset.
   static void TakeWide(std::string_view extra, uint64_t (&sizes)[3]) {
     while (extra.size() >= 4) {
       const uint64_t id = Number(extra, 0, 2);

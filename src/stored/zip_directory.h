@@ -1,4 +1,4 @@
-// The directory of a zip archive that is a part of a file.
+// Reads the directory of a zip archive that is a part of a file.
 #ifndef SHARDC_STORED_ZIP_DIRECTORY_H_
 #define SHARDC_STORED_ZIP_DIRECTORY_H_
 
@@ -22,21 +22,21 @@ struct ZipMember {
   uint32_t crc = 0;
 };
 
-// Reads the directory of the archive at `offset` of the file, of `bytes` bytes.
-// All members must be stored without compression. Returns nullopt after a
-// finding: header, unreadable.
+// Reads the directory of the archive at `offset` of the file, which has `bytes`
+// bytes. All members must be stored without compression. Returns nullopt after
+// a finding: header, unreadable.
 std::optional<std::vector<ZipMember>> ReadZipDirectory(const InputFile& file,
                                                        int64_t offset,
                                                        int64_t bytes,
                                                        Findings& findings);
 
-// Returns where the bytes of a member begin in the file, or nullopt after a
-// finding if they are not inside the archive.
+// Returns the offset in the file at which the bytes of a member begin; nullopt
+// after a finding if they are not inside the archive.
 std::optional<int64_t> ZipDataOffset(const InputFile& file, int64_t offset,
                                      int64_t bytes, const ZipMember& member,
                                      Findings& findings);
 
-// The CRC-32 of zip archives.
+// Returns the CRC-32 as zip archives use it.
 uint32_t ZipCrc(std::string_view bytes);
 
 }  // namespace shardc::stored

@@ -1,4 +1,4 @@
-// The spec chosen for each parameter group, and why.
+// The spec that was chosen for each parameter group, and the reason.
 #ifndef SHARDC_SUGGEST_CHOICE_H_
 #define SHARDC_SUGGEST_CHOICE_H_
 
@@ -13,14 +13,15 @@
 namespace shardc::suggest {
 
 struct Preferences {
-  // Vocabularies that tp does not divide stay replicated over tp, which takes
-  // more memory and less communication.
+  // Whether a vocabulary that tp does not divide stays replicated over tp,
+  // which takes more memory but less communication.
   bool prefer_traffic = false;
   ScanAxis scan_axis = {};
   bool place_experts = false;  // experts over fsdp if the mesh has no ep
 };
 
-// One logical axis in a spec, as it is written, and the size of its mesh axis.
+// One logical axis in a spec, as the file writes it, and the size of its mesh
+// axis.
 struct AxisAssignment {
   std::string axis;
   int64_t size = 1;
@@ -30,14 +31,14 @@ struct AxisAssignment {
 enum class AxisPurpose : uint8_t { kData, kExpert, kTensor };
 AxisPurpose PurposeOf(std::string_view logical_axis);
 
-// By dimension; the first axis of a dimension is the outermost.
+// The axes of each dimension. The first axis of a dimension is the outermost.
 using AxisSpec = std::vector<std::vector<AxisAssignment>>;
 
 int64_t PartsOf(const std::vector<AxisAssignment>& assigned);
 int64_t PartsOf(const AxisSpec& spec);
 bool IsReplicated(const AxisSpec& spec);
 
-// Why a spec differs from the first choice for its role.
+// The reason why a spec differs from the first choice for its role.
 enum class Reason : uint8_t {
   kUsual,
   kSlices,          // tp shards the width: gathered before use

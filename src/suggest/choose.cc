@@ -1,6 +1,7 @@
-// Tensor parallelism shards the inner dimension of a weight, data axes its
-// width. The passes in their order: a strategy for each block, a spec for each
-// weight, the specs of biases, scales and head vectors, the file's axis rules.
+// Chooses specs. Tensor parallelism shards the inner dimension of a weight, and
+// data axes shard its width. There are four passes: a strategy for each block;
+// a spec for each weight; the specs of biases, scales and head vectors; the
+// file's axis rules.
 //
 //   q_proj [4096, 4096], fsdp 16, tp 4    ->  [HEAD, [FSDP, SP]]
 //   q_proj.bias [4096]                    ->  [HEAD]
@@ -16,7 +17,8 @@
 namespace shardc::suggest {
 namespace {
 
-// Returns the axes of the batch with the expert axis, which shards tokens too.
+// Returns the axes of the batch, including the expert axis, which then shards
+// tokens too.
 AxisGroup BatchOverExperts(const AxisRules& axes) {
   AxisGroup batch;
   for (AxisRule rule : {AxisRule::kFullyShardedDataParallel,

@@ -1,4 +1,4 @@
-// Specs for all parameter groups of a tree on a mesh.
+// Chooses specs for all parameter groups of a tree on a mesh.
 #ifndef SHARDC_SUGGEST_CHOOSE_H_
 #define SHARDC_SUGGEST_CHOOSE_H_
 
@@ -9,7 +9,7 @@
 
 namespace shardc::suggest {
 
-// Always succeeds: what no axis divides is replicated.
+// Never fails: dimensions that no axis divides are replicated.
 Choices Choose(const Tree& tree, const ModelDims& dims, const MeshAxes& mesh,
                const Preferences& preferences);
 

@@ -1,7 +1,8 @@
-// A scale is sharded as its weight, dimension by dimension. A bias is added to
-// the output of its weight, so that it is sharded only if the output is. A norm
-// over all columns of the query, or attention sinks, follow the projection of
-// their block:
+// Chooses specs that follow from those of weights. A scale is sharded as its
+// weight is, dimension by dimension. A bias is added to the output of its
+// weight, so it is sharded only if the output is. A norm over all columns of
+// the query, and attention sinks, are sharded as the projection of their block
+// is:
 //
 //   q_proj [HEAD, FSDP], 64 heads of 64  ->  q_proj.bias [HEAD], sinks [HEAD]
 //   q_norm [4096] over all columns       ->  [HEAD]
@@ -16,7 +17,7 @@
 namespace shardc::suggest {
 namespace {
 
-// Keeps the weight's axes in each dimension that they divide.
+// Copies the weight's axes to each dimension of the scale that they divide.
 void ShardScale(const InferredDims& scale, const InferredDims& weight,
                 const Choice& choice, AxisSpec& spec) {
   const size_t rank = scale.dims.size();
@@ -43,7 +44,8 @@ void ShardBias(const InferredDims& bias, const InferredDims& weight,
   }
   if (!weight.column || !choice.inner_sharded) return;
   const size_t inner = AsIndex(weight.inner);
-  // If heads and their columns are two dimensions, the heads come first.
+  // If heads and their columns are two dimensions, the heads are the first of
+  // them.
   const std::vector<size_t> own = bias.OfOneLayer();
   for (size_t i = 0; i < std::min<size_t>(2, own.size()); ++i) {
     const size_t at = own[own.size() - 1 - i];
@@ -54,8 +56,9 @@ void ShardBias(const InferredDims& bias, const InferredDims& weight,
   }
 }
 
-// Returns whether the query of a block is normed head by head. The key is then
-// normed in the same way, although one KV head may be as wide as all of them.
+// Returns whether the query of a block is normed head by head. The key then is
+// too, even if its norm is as wide as the key because there is only one KV
+// head.
 bool QueryIsNormedByHead(const ModelDims& dims, const std::string& block) {
   int64_t query = 0;
   for (const InferredDims& one : dims.groups) {

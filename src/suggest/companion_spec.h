@@ -1,5 +1,5 @@
-// The specs of what follows a weight: biases, scales, and vectors with a number
-// for each head.
+// Chooses the specs of parameters that follow a weight: biases, scales, and
+// vectors with a number for each head.
 #ifndef SHARDC_SUGGEST_COMPANION_SPEC_H_
 #define SHARDC_SUGGEST_COMPANION_SPEC_H_
 
@@ -12,17 +12,17 @@
 
 namespace shardc::suggest {
 
-// Whether a group's spec follows that of a weight.
+// Returns whether a group's spec follows that of a weight.
 bool IsCompanion(Role role);
 
-// The spec of a bias or scale whose weight is known. `weights` are the choices
-// for all groups that are no companions.
+// Returns the spec of a bias or scale whose weight is known. `weights` are the
+// choices for all groups that are not companions.
 Choice ChooseForCompanion(const InferredDims& companion, const ModelDims& dims,
                           const std::vector<Choice>& weights);
 
-// The spec of a head vector: that of the heads of its block's projection if it
-// has a number for each of them (or for each of their columns), otherwise
-// replicated.
+// Returns the spec of a head vector. If it has a number for each head, or for
+// each column of the heads, it is sharded as the heads of its block's
+// projection are; otherwise it is replicated.
 Choice ChooseForHeadVector(size_t k, const ModelDims& dims,
                            const std::vector<Choice>& weights);
 

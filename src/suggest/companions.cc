@@ -1,9 +1,10 @@
-// A bias or scale and its weight share a module path. The number of scales
-// along a dimension gives the block that one scale stands for:
+// Links biases and scales to their weights, which have the same module path.
+// The number of scales along a dimension determines the block of elements that
+// share a scale:
 //
 //   down_proj.weight [576, 7168], weight_scale_inv [5, 56]  ->  blocks of 128
 //
-// No shard may end inside a block.
+// A shard must not end inside a block.
 #include "suggest/companions.h"
 
 #include <algorithm>

@@ -1,14 +1,16 @@
-// Every weight matrix has one side that is the model's width and one inner
-// side: a feed-forward width, heads, a vocabulary. Tensor parallelism shards
-// the inner side. Sizes decide which it is; if both sides have the same size,
-// the orientation that linting uses as well decides:
+// Infers what each dimension counts. Every weight matrix has one side that is
+// the model's width and one inner side: a feed-forward width, heads, or a
+// vocabulary. Tensor parallelism shards the inner side. Sizes decide which side
+// it is. If both sides have the same size, their orientation
+// (roles/orientation.h) decides:
 //
 //   up_proj [14336, 4096], width 4096  ->  inner is dimension 0
 //   q_proj [4096, 4096], [out, in]     ->  inner is the output, dimension 0
 //   o_proj [4096, 4096], [out, in]     ->  inner is the input, dimension 1
 //
-// The passes in their order: layer stacks, roles by name, outputs of attention,
-// experts, matrices, vocabularies, sides, companions and blocks, heads.
+// The passes in their order: layer stacks, roles by name, gates, outputs of
+// attention, experts, matrices, vocabularies, sides, companions and blocks,
+// heads.
 #include "suggest/dims.h"
 
 #include <algorithm>
@@ -26,10 +28,11 @@
 namespace shardc::suggest {
 namespace {
 
-// A vocabulary has at least so many rows, and four times as many as the width.
+// A vocabulary has at least this many rows, and at least four times as many as
+// the width.
 constexpr int64_t kLeastVocabulary = 1000;
 constexpr int64_t kLeastRowsByWidth = 4;
-// An embedding and an output head: a vocabulary is in at most two tensors.
+// A vocabulary is in at most two tensors, an embedding and an output head.
 constexpr int64_t kMostTables = 2;
 
 ModelDims NameRoles(const Tree& tree) {
@@ -50,9 +53,9 @@ ModelDims NameRoles(const Tree& tree) {
   return out;
 }
 
-// Corrects the role of gates: a gate with the shape of another projection of
-// its block is no router, such as `gate` [1024, 4096] next to `up` [1024,
-// 4096].
+// Corrects the role of gates. A gate that has the same shape as another
+// projection of its block is not a router, such as `gate` [1024, 4096] next to
+// `up` [1024, 4096].
 void NameGates(const Tree& tree, ModelDims& dims) {
   std::set<std::pair<std::string_view, Shape>> inward;
   for (size_t k = 0; k < tree.groups.size(); ++k) {
@@ -74,8 +77,9 @@ int64_t OtherSide(const Matrix& matrix, int64_t width) {
   return matrix.sides[0] == width ? matrix.sides[1] : matrix.sides[0];
 }
 
-// The sizes of vocabularies: the long side of matrices in one or two tensors
-// that have the width on the other side, and the configuration's.
+// Returns the sizes of vocabularies: the long side of matrices that occur in
+// one or two tensors and have the width as the other side, and the vocabulary
+// of the configuration.
 std::set<int64_t> FindVocabularies(const Tree& tree, const ModelConfig* model,
                                    const ModelDims& dims,
                                    const Matrices& matrices) {
@@ -115,8 +119,9 @@ class SideFinder {
     }
   }
 
-  // Refines the role of a group by its sizes and sets its sides. A projection
-  // whose inner side remains unknown becomes kOther.
+  // Refines the role of a matrix by its sizes, and sets which of its two
+  // dimensions is the inner one and which is the width. If that remains
+  // unknown, the role of an attention or feed-forward matrix becomes kOther.
   void SetSides(size_t k, bool unknown_names, InferredDims& inferred) const {
     const Matrix& matrix = matrices_.groups[k];
     if (!matrix.valid()) {
@@ -158,8 +163,8 @@ class SideFinder {
   }
 
  private:
-  // Returns the orientation by the bias, which is as long as its weight's
-  // output.
+  // Returns the orientation by the bias, whose length is the output size of its
+  // weight; nullopt if there is none, or if both sides have that length.
   std::optional<bool> InFirstByBias(size_t k,
                                     const InferredDims& inferred) const {
     const Shape& sides = matrices_.groups[k].sides;
@@ -184,7 +189,8 @@ class SideFinder {
     return matrix.in_first.value_or(true);
   }
 
-  // Whether the first side is the inner one; nothing if that is unknown.
+  // Returns whether the first side is the inner one; nullopt if that is
+  // unknown.
   std::optional<bool> InnerIsFirst(size_t k, int64_t width,
                                    const InferredDims& inferred) const {
     const Matrix& matrix = matrices_.groups[k];

@@ -1,5 +1,6 @@
-// What each dimension of a parameter group counts (the model's width, heads, a
-// feed-forward width, experts, layers), and what sharding must keep together.
+// Finds what each dimension of a parameter group counts (the model's width,
+// heads, a feed-forward width, experts, layers), and which elements must stay
+// in one shard.
 #ifndef SHARDC_SUGGEST_DIMS_H_
 #define SHARDC_SUGGEST_DIMS_H_
 
@@ -29,7 +30,7 @@ struct Dim {
   int64_t block = 1;  // the size of a shard is a multiple of it
 };
 
-// What was inferred of one parameter group.
+// The role and the dimensions that were inferred for one parameter group.
 struct InferredDims {
   ParameterRole by_name;
   Role role = Role::kOther;  // the own role by name, refined by sizes
@@ -38,24 +39,28 @@ struct InferredDims {
   int width = -1;            // the other dimension of the matrix
   int experts = -1;          // the dimension of experts
   int64_t expert_count = 0;  // if each expert is a tensor of its own
-  // In elements, as if heads were one dimension and blocks were unpacked.
+  // Numbers of elements. Heads and head columns together are one dimension, and
+  // packed blocks are counted after unpacking.
   int64_t width_size = 0;
   int64_t inner_size = 0;
-  // Counts along the inner dimension (heads, KV heads, columns of one half),
-  // each of which the size of the tensor parallel axis has to divide.
+  // The counts along the inner dimension that the size of the tensor-parallel
+  // axis has to divide: of heads, of KV heads or, in a fused gate-up
+  // projection, of the columns of one half.
   std::vector<int64_t> units;
   int weight = -1;  // the group of the weight that a bias or scale belongs to
   bool column =
-      false;  // the inner dimension is the output, so that of the bias
+      false;  // the inner dimension is the output, so a bias has it as well
 
   bool IsMatrix() const { return inner >= 0 && width >= 0; }
-  // The number of experts, as a dimension or as tensors; 0 for none.
+  // Returns the number of experts, whether they are a dimension or separate
+  // tensors; 0 if there are none.
   int64_t Experts() const;
-  // The dimensions that do not count layers.
+  // Returns the dimensions that do not count layers.
   std::vector<size_t> OfOneLayer() const;
 };
 
-// What was inferred of the model, for the comment at the head of the file.
+// Inferred facts about the model, which the comment at the top of the rules
+// file states.
 struct ModelFacts {
   std::vector<int64_t> widths, vocabularies;
   std::vector<std::string> heads;  // "32 heads of 128, 8 KV heads"
@@ -70,8 +75,9 @@ struct ModelDims {
   LayerStacks stacks;  // of scanned layers; groups as in the tree
 };
 
-// `model` may be null. A value of the configuration that contradicts the shapes
-// is ignored. `tensor_parts` is the size of the tensor parallel axis.
+// Infers the dimensions. `model` may be null. A value of the configuration that
+// contradicts the shapes is ignored. `tensor_parts` is the size of the
+// tensor-parallel axis.
 ModelDims InferDims(const Tree& tree, const ModelConfig* model,
                     int64_t tensor_parts, const ScanAxis& axis = {});
 

@@ -1,7 +1,8 @@
-// A role that a known name gives and that the sizes do not contradict is of
-// high confidence, one from a name that other programs use differently of
-// medium, one from sizes alone of low confidence. Doubt about the dimension of
-// scanned layers lowers it:
+// Rates the confidence in a role. It is high if the role comes from a known
+// name that sizes do not contradict, medium if the name has other meanings in
+// other programs, and low if the role comes from sizes only. That of vectors is
+// high. Of several parameter groups the lowest counts. Doubt about the
+// dimension of scanned layers lowers it:
 //
 //   verses/query, a norm with a dimension more   ->  high
 //   trunk/up, layers or experts                  ->  low

@@ -1,4 +1,5 @@
-// How well the role and the layers of a parameter group are known, and why.
+// States how well the role and the layers of a parameter group are known, and
+// why.
 #ifndef SHARDC_SUGGEST_EVIDENCE_H_
 #define SHARDC_SUGGEST_EVIDENCE_H_
 
@@ -10,8 +11,9 @@
 
 namespace shardc::suggest {
 
-// "Confidence: high, by names and sizes; dimension 0 counts layers." for the
-// groups of one rule: the lowest of their confidences counts.
+// Returns a text for the groups of one rule, such as "Confidence: high, by
+// names and sizes; dimension 0 counts layers." The lowest of their confidences
+// counts.
 std::string EvidenceText(const ModelDims& dims,
                          std::span<const uint32_t> groups);
 

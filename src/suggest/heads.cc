@@ -1,5 +1,7 @@
-// The number of heads is the configuration's if it fits the sizes of the block,
-// otherwise that of the block's own vectors, otherwise that of a likely head
+// Infers the number of heads of an attention block. If heads are a dimension of
+// the projections, it is the size of that dimension. Otherwise it is the number
+// in the configuration if that fits the sizes of the block. If it does not, the
+// number follows from the block's vectors or, without these, from a likely head
 // size that divides all projections of the block:
 //
 //   q [4096, d], k [1024, d], q_norm [128]  ->  32 heads of 128, 8 KV heads
@@ -17,9 +19,9 @@ namespace shardc::suggest {
 namespace {
 
 constexpr std::array<int64_t, 5> kLikely = {64, 80, 96, 128, 256};
-// Models narrower than this have heads of 64 most often, others of 128.
+// Most models that are narrower than this have heads of 64, and others of 128.
 constexpr int64_t kNarrow = 2048;
-// Head size that is assumed for latent attention.
+// The head size that is assumed for latent attention.
 constexpr int64_t kLatentHead = 128;
 
 // The parameter groups of one attention block.
@@ -100,7 +102,8 @@ class HeadInference {
 
   InferredDims& At(size_t k) { return dims_.groups[k]; }
 
-  // Latent attention: the size of a head differs between its projections.
+  // Sets the heads of a block with latent attention, in which the size of a
+  // head differs between projections.
   void SetLatent(AttentionBlock& block) {
     std::vector<size_t> all = block.latents;
     all.insert(all.end(), block.outputs.begin(), block.outputs.end());
@@ -117,7 +120,7 @@ class HeadInference {
     AddText({heads, heads, 0, false});
   }
 
-  // The width of all query heads together; 0 if unknown.
+  // Returns the width of all query heads together; 0 if it is unknown.
   int64_t QueryWidth(const AttentionBlock& block) {
     for (const size_t k : block.outputs) return At(k).inner_size;
     for (const size_t k : block.queries) return At(k).inner_size;
@@ -127,7 +130,7 @@ class HeadInference {
     return 0;
   }
 
-  // The width of all KV heads together.
+  // Returns the width of all KV heads together.
   int64_t KeyWidth(const AttentionBlock& block, int64_t query) {
     for (const size_t k : block.keys) return At(k).inner_size;
     for (const size_t k : block.joined) return At(k).inner_size / 2;
@@ -138,7 +141,8 @@ class HeadInference {
     return query;
   }
 
-  // The configuration's heads, if the widths agree with them.
+  // Returns the configuration's heads if the widths agree with them, else
+  // nullopt.
   std::optional<Heads> Configured(int64_t query, int64_t key) const {
     if (model_ == nullptr || !model_->heads) return std::nullopt;
     Heads out;
@@ -152,8 +156,8 @@ class HeadInference {
     return out;
   }
 
-  // The size of a head by a norm of one head's columns or by a vector with a
-  // number for each head; 0 if the block has neither.
+  // Returns the size of a head, by a norm over one head's columns or by a
+  // vector with a number for each head; 0 if the block has neither.
   int64_t HeadSizeOfVectors(const AttentionBlock& block, int64_t query,
                             int64_t key) {
     for (const size_t k : block.vectors) {
@@ -189,8 +193,8 @@ class HeadInference {
       if (out.head_dim == 0 && common % likely == 0) out.head_dim = likely;
     }
     if (out.head_dim == 0) out.head_dim = common;
-    // If the number of shards is no power of two, it may divide the heads of
-    // one likely size and not those of another.
+    // A number of shards that is not a power of two may divide the heads of one
+    // likely size but not of another. Multiples of all likely sizes are safe.
     if (out.assumed && (parts_ & (parts_ - 1)) != 0) {
       for (const int64_t likely : kLikely) {
         if (common % likely == 0) {
@@ -207,7 +211,8 @@ class HeadInference {
   void SetPlain(AttentionBlock& block) {
     const int64_t query = QueryWidth(block);
     if (query <= 0) {
-      // Without the number of heads, no boundary between two heads is known.
+      // If the number of heads is unknown, no boundary between two heads is
+      // known, so these dimensions must not be divided.
       for (const auto* groups : {&block.fused, &block.keys, &block.joined}) {
         for (const size_t k : *groups) {
           if (At(k).units.empty()) At(k).units = {1};
@@ -246,8 +251,8 @@ class HeadInference {
     }
   }
 
-  // Returns the heads by projections in which heads are a dimension of their
-  // own.
+  // Returns the heads by the projections in which heads are a dimension of
+  // their own; nullopt if there are none.
   std::optional<Heads> Unfolded(const AttentionBlock& block) {
     Heads out;
     for (const auto* groups : {&block.queries, &block.outputs}) {

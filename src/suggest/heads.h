@@ -1,5 +1,5 @@
-// The number of heads of each attention block, which sharding must keep
-// together.
+// Infers the number of heads of each attention block, because a head must stay
+// in one shard.
 #ifndef SHARDC_SUGGEST_HEADS_H_
 #define SHARDC_SUGGEST_HEADS_H_
 
@@ -9,10 +9,12 @@
 
 namespace shardc::suggest {
 
-// Sets `units` of attention projections and of fused gate-up projections.
-// `tensor_parts` is the number of shards along the heads: if the size of a head
-// is assumed and the shards are no power of two, a shard has to hold a whole
-// number of heads for every likely size.
+// Sets InferredDims::units, the counts that the tensor-parallel axis has to
+// divide, of attention projections and of fused gate-up projections.
+// `tensor_parts` is the number of shards along the heads. If the size of a head
+// is only assumed, and `tensor_parts` is not a power of two, each shard must
+// have an integral number of heads for every likely size that divides the
+// projections.
 void InferHeads(const Tree& tree, const ModelConfig* model,
                 int64_t tensor_parts, ModelDims& dims);
 

@@ -1,8 +1,8 @@
-// Joins the suffixes of a rule group to few patterns. Each suffix becomes an
-// ending: a list of words (the parts of the path) and, for a counter, its
-// numbers if the pattern lists them. Endings of norms are shortened to `norm`
-// if no other rule group has such an ending. Then two endings that differ in
-// one word are joined, until no such pair is left:
+// Joins the suffixes of a rule group into few patterns. Each suffix becomes an
+// ending, which is a list of words (the parts of the path). If the pattern
+// lists the numbers of a counter, the ending has these too. Endings of norms
+// are shortened to `norm` if no other rule group has such an ending. Then two
+// endings that differ in one word are joined, until no such pair is left:
 //
 //   input_layernorm.weight, norm.weight           ->  norm\.weight$
 //   q_proj.weight, k_proj.weight, v_proj.weight   ->  (q|k|v)_proj\.weight$
@@ -20,11 +20,11 @@
 namespace shardc::suggest {
 namespace {
 
-// Pairs are not searched among more endings than this.
+// The limit on endings among which pairs are searched.
 constexpr size_t kMostJoinedPatterns = 512;
 constexpr std::string_view kNorm = "norm";
 
-// The ending of a name, shared by the groups that have it.
+// The ending of a name, and the groups whose names have it.
 struct Ending {
   PartWords words;
   bool at_boundary = false;
@@ -80,7 +80,7 @@ void Put(Ending ending, std::vector<Ending>& endings) {
 
 // ---- norms
 
-// Indices of endings `...norm` and `...norm.LEAF`, by the leaf.
+// Returns the indices of endings `...norm` and `...norm.LEAF`, by the leaf.
 std::map<std::string, std::vector<size_t>> NormEndings(
     const NameIndex& names, const std::vector<Ending>& endings) {
   std::map<std::string, std::vector<size_t>> out;
@@ -98,8 +98,8 @@ std::map<std::string, std::vector<size_t>> NormEndings(
   return out;
 }
 
-// Whether some group of these endings has a name that another rule group has
-// too.
+// Returns whether a group of these endings has the same name as a group in
+// another rule group.
 bool SharesNames(const NameIndex& names, const std::vector<Ending>& endings,
                  const std::vector<size_t>& indices) {
   return std::any_of(indices.begin(), indices.end(), [&](size_t i) {
@@ -109,7 +109,7 @@ bool SharesNames(const NameIndex& names, const std::vector<Ending>& endings,
   });
 }
 
-// Takes the endings of norms out of the list and returns shorter ones in their
+// Removes the endings of norms from the list, and returns shorter ones in their
 // place.
 std::vector<Ending> TakeNorms(const NameIndex& names,
                               std::vector<Ending>& endings) {
@@ -153,8 +153,9 @@ std::vector<Ending> TakeNorms(const NameIndex& names,
 
 // ---- pairs
 
-// The only word in which two endings differ, if there is one and neither word
-// is a counter.
+// Returns the index of the only word in which two endings differ; nullopt if
+// they differ in none or several, or if one of the two words contains a
+// counter.
 std::optional<size_t> OnlyDifference(const Ending& a, const Ending& b) {
   if (a.words.size() != b.words.size() || !a.SameBut(b, false)) {
     return std::nullopt;
@@ -201,14 +202,14 @@ void Join(std::vector<Ending>& endings) {
 
 // ---- texts
 
-// Returns the expression in front of a pattern that must begin where a part of
-// the path begins.
+// Returns the expression before a pattern that must start at the beginning of a
+// part of the path.
 std::string Boundary(char separator) {
   if (separator == 0) return "(^|[^0-9A-Za-z_])";
   return "(^|" + Escaped(std::string_view(&separator, 1)) + ")";
 }
 
-// Writes numbers in place of the counter with this index.
+// Replaces the counter with this index by the pattern of its numbers.
 void ReplaceCounter(std::string& text, int counter,
                     const std::string& numbers) {
   size_t at = text.find("\\d+");
@@ -223,8 +224,8 @@ std::string EndingText(const Ending& ending, char separator) {
   if (ending.counter >= 0) {
     ReplaceCounter(text, ending.counter, ending.numbers);
   }
-  // A pattern that began with a number would also match the end of a longer
-  // number.
+  // A pattern that begins with a number would also match the end of a longer
+  // number, so it needs a boundary.
   const bool number_first = ending.counter >= 0 &&
                             ending.words.front().find('*') != std::string::npos;
   std::string start;

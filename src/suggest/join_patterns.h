@@ -1,4 +1,5 @@
-// The patterns of one rule group, joined where names differ in one part.
+// Makes the patterns of one rule group, and joins those whose names differ in
+// one part.
 #ifndef SHARDC_SUGGEST_JOIN_PATTERNS_H_
 #define SHARDC_SUGGEST_JOIN_PATTERNS_H_
 
@@ -12,7 +13,7 @@
 namespace shardc::suggest {
 
 // Returns patterns that together match the suffixes of these groups, in the
-// order of the tree; patterns that list names come last.
+// order of the tree. Patterns that list names come last.
 std::vector<PatternOf> JoinedPatterns(const NameIndex& names,
                                       const std::vector<uint32_t>& group,
                                       const std::vector<Suffix>& suffixes);

@@ -1,5 +1,6 @@
-// A projection to heads may have more than two dimensions, and a packed weight
-// fewer numbers than weights. Both are read as the matrix that they store:
+// Finds the two sides of each matrix. A projection to heads may have more than
+// two dimensions, and a packed weight has fewer stored numbers than weights.
+// Both are read as the matrix that they represent:
 //
 //   query [4096, 32, 128], width 4096      ->  [4096, 32 * 128], dims 0 and 1
 //   gate_up_proj_blocks [8, 5760, 90, 16]  ->  8 experts of [5760, 90 * 16 * 2]
@@ -19,18 +20,19 @@
 namespace shardc::suggest {
 namespace {
 
-// Bytes in the last dimension of a packed block hold two values each.
+// A byte in the last dimension of a packed block holds two values.
 constexpr int64_t kValuesPerByte = 2;
-// The most projections (query, key and value) in one leading dimension.
+// The largest number of projections (query, key and value) that are joined in a
+// leading dimension.
 constexpr int64_t kMostJoined = 3;
 
 void SetUnsharded(InferredDims& inferred, int dim) {
   inferred.dims[AsIndex(dim)].use = DimUse::kUnsharded;
 }
 
-// Returns a projection of [width, heads, columns], a projection with the width
-// in the middle, or an attention output of [heads, columns, width] as a matrix.
-// Leading dimensions may hold joined projections.
+// Returns one of these as a matrix: a projection of [width, heads, columns], a
+// projection with the width in the middle, or an attention output of [heads,
+// columns, width]. Leading dimensions may count joined projections.
 Matrix HeadsMatrix(const Shape& shape, std::vector<int> sides,
                    InferredDims& inferred) {
   const auto size = [&](int dim) { return shape[AsIndex(dim)]; };
@@ -54,7 +56,8 @@ Matrix HeadsMatrix(const Shape& shape, std::vector<int> sides,
   SetUnsharded(inferred, sides[1]);
   const int64_t inner = size(sides[0]) * size(sides[1]);
   inferred.units = {size(sides[0])};
-  // The dimension that leaves is that of the heads, or the width of an output.
+  // The output dimension is that of the heads, or the width if this is an
+  // attention output.
   out.in_first = true;
   out.first = output ? sides[0] : width;
   out.last = output ? width : sides[0];
@@ -62,7 +65,8 @@ Matrix HeadsMatrix(const Shape& shape, std::vector<int> sides,
   return out;
 }
 
-// Whether one of the last two parts of the name means an output in attention.
+// Returns whether one of the last two parts of the name is the word for an
+// output in attention.
 bool IsCalledOutput(const ParameterGroup& group) {
   const auto names = [](std::string_view part) {
     return RoleOfWord(part, {.in_attention = true}, Confidence::kSure) ==
@@ -92,7 +96,7 @@ Matrix MatrixOf(const ParameterGroup& group, InferredDims& inferred) {
   if (heads && sides.size() >= 3 && size(sides.back()) > 1) {
     return HeadsMatrix(group.shape, std::move(sides), inferred);
   }
-  // A gate and an up projection joined in a leading dimension of 2.
+  // A leading dimension of 2 joins a gate and an up projection.
   if (IsMlp(inferred.role) && sides.size() == 3 && size(sides[0]) == 2) {
     SetUnsharded(inferred, sides[0]);
     sides.erase(sides.begin());
@@ -110,7 +114,7 @@ Matrix MatrixOf(const ParameterGroup& group, InferredDims& inferred) {
 }
 
 // Returns whether a matrix votes on the orientation. The matrices of a state
-// space mixer do not, since they have widths of their own.
+// space mixer do not, because they have widths of their own.
 bool Votes(const Matrix& matrix, const InferredDims& inferred) {
   return matrix.valid() && inferred.role != Role::kStateSpace;
 }
@@ -125,7 +129,8 @@ void Orient(const Tree& tree, const ModelConfig* model, const ModelDims& dims,
     const InferredDims& inferred = dims.groups[k];
     const Matrix& matrix = out.groups[k];
     shapes[k] = matrix.valid() ? matrix.sides : group.shape;
-    // Matrices of experts are stacked and get an orientation of their own.
+    // Experts' matrices get a leading dimension, so that they vote separately
+    // (roles/orientation.h).
     if (inferred.experts >= 0 && matrix.valid()) {
       shapes[k].insert(shapes[k].begin(), 1);
     }
@@ -148,15 +153,16 @@ void Orient(const Tree& tree, const ModelConfig* model, const ModelDims& dims,
   const auto found = OrientationsOf(entries, out.widths);
   for (size_t k = 0; k < tree.groups.size(); ++k) {
     std::optional<bool>& in_first = out.groups[k].in_first;
-    if (in_first) continue;  // by its heads
+    if (in_first) continue;  // The heads have already decided the orientation.
     in_first = dims.groups[k].by_name.packed_blocks ? std::optional(false)
                : found[k]                           ? found[k]
                                                     : roles[k].in_first;
   }
 }
 
-// The number of weights in one stored number: whichever of `usual`, half and
-// twice of it makes a side the width of the stack, otherwise `usual`.
+// Returns how many weights a stored number holds: `usual`, half of it or twice
+// of it, whichever makes a side equal to the width of the stack; `usual` if
+// none does.
 int64_t WeightsPerNumber(const Matrices& matrices, const ParameterGroup& group,
                          int64_t side, int64_t usual) {
   const auto& widths = matrices.widths.by_stack();
@@ -169,8 +175,8 @@ int64_t WeightsPerNumber(const Matrices& matrices, const ParameterGroup& group,
   return std::max<int64_t>(1, usual);
 }
 
-// Replaces the stored sides of packed weights by those of the weights, where
-// the scales of their groups determine them.
+// Replaces the stored sides of packed weights by the sides of the weights, if
+// the scales determine them.
 void UnpackSides(const Tree& tree, const ModelDims& dims, Matrices& out) {
   std::map<std::string_view, const Shape*> scales;  // by module
   for (size_t k = 0; k < tree.groups.size(); ++k) {
@@ -214,7 +220,7 @@ int64_t Matrices::WidthOf(const Tree& tree, size_t k) const {
 }
 
 void NameOutputs(const Tree& tree, ModelDims& dims) {
-  // The shape of an output that belongs to the queries of a block.
+  // The shape that an output must have to belong to the queries of a block.
   std::map<std::string_view, Shape> outputs;
   for (size_t k = 0; k < tree.groups.size(); ++k) {
     const InferredDims& inferred = dims.groups[k];
@@ -235,8 +241,8 @@ void NameOutputs(const Tree& tree, ModelDims& dims) {
     if (inferred.role != Role::kOther && inferred.role != Role::kDown) continue;
     std::string_view path = inferred.by_name.block_path;
     auto output = outputs.find(path);
-    // If the last part of the block's path has an unknown name, use the path
-    // above.
+    // If the last part of the block's path is an unknown word, the path without
+    // it is used.
     if (output == outputs.end() && inferred.role == Role::kOther) {
       const size_t end = path.rfind(tree.separator);
       if (end != path.npos) output = outputs.find(path.substr(0, end));

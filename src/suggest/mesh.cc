@@ -1,7 +1,8 @@
-// Every factorisation of the devices into dp x fsdp x ep x tp is tried with the
-// specs that it would get: tp within a host, ep only if it divides the experts.
-// The Adam states in float32 and the activations of one layer under full
-// recomputation have to fit; of what fits, the least time per token wins:
+// Searches for the best mesh. Every factorisation of the devices into dp x fsdp
+// x ep x tp is tried, with the specs that it would get. tp must be within a
+// host, and ep must divide the experts. The Adam states in float32 and the
+// activations of one layer under full rematerialisation have to fit. Of the
+// meshes that fit, the one with the least time per token wins:
 //
 //   8 billion parameters, 64 devices of 80 GiB  ->  dp 8, fsdp 8
 #include "suggest/mesh.h"
@@ -17,14 +18,16 @@
 namespace shardc::suggest {
 namespace {
 
-// Fraction of the memory; the rest is for what is not counted.
+// The usable fraction of the memory; the rest is for tensors that are not
+// counted.
 constexpr double kUsable = 0.9;
-// Times that differ by a smaller fraction are equal.
+// Times that differ by less than this fraction count as equal.
 constexpr double kTie = 0.01;
-// Bytes a second that one device sends to other hosts: 400e9 of eight devices.
+// The bytes per second that one device sends to other hosts, at 400e9 bits per
+// second.
 constexpr double kHostLink = 50e9;
-// Bytes of activations per token and unit of the width: kept for each layer,
-// and live while one layer is recomputed (34 in arXiv 2205.05198).
+// Bytes of activations per token and unit of the width: those kept for each
+// layer, and those of a layer while it is recomputed (34 in arXiv 2205.05198).
 constexpr double kKept = 2;
 constexpr double kWorking = 34;
 
@@ -62,7 +65,7 @@ class MeshSearch {
  private:
   void Try(const ModelDims& model_dims, int64_t dp, int64_t fsdp, int64_t ep,
            int64_t tp) {
-    // A mesh with replicas only shards no parameter.
+    // A mesh that has only replicas shards no parameter.
     if (dp > 1 && fsdp * ep * tp == 1) return;
     MeshAxes axes;
     axes.dp = dp;
@@ -132,7 +135,8 @@ class MeshSearch {
     };
     std::stable_sort(out_.begin(), out_.end(), better);
     if (out_.empty() || !out_.front().fits) return;
-    // Among meshes as fast as the fastest: few axes, then few bytes.
+    // Meshes that are about as fast as the fastest are sorted by the number of
+    // axes, then by bytes.
     const double limit = out_.front().nanoseconds * (1 + kTie);
     const auto end =
         std::find_if(out_.begin(), out_.end(), [&](const MeshOption& option) {

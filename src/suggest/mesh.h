@@ -1,4 +1,5 @@
-// Meshes of a number of devices that a model fits on, the fastest first.
+// Finds the meshes of a number of devices that suit a model. Those on which the
+// model fits come first, the fastest before the others.
 #ifndef SHARDC_SUGGEST_MESH_H_
 #define SHARDC_SUGGEST_MESH_H_
 
@@ -18,7 +19,7 @@ struct MeshRequest {
   int64_t memory = 0;    // bytes of one device
   int64_t per_host = 8;  // devices that share the fast links
   int64_t sequence = 8192;
-  // Sequences in a step; one for each data shard if it is not given.
+  // The number of sequences in a step. Without it, each data shard has one.
   std::optional<int64_t> batch;
 };
 
@@ -29,8 +30,8 @@ struct MeshOption {
   bool fits = false;       // nine tenths of a device's memory
 };
 
-// All meshes of dp, fsdp, ep and tp that fit the model (MisfitOf); may be
-// empty.
+// Returns all meshes of dp, fsdp, ep and tp that are suitable for the model
+// (MisfitOf). The result may be empty.
 std::vector<MeshOption> MeshesFor(const Tree& tree, const ModelConfig* model,
                                   const MeshRequest& request,
                                   const Preferences& preferences);

@@ -1,6 +1,7 @@
-// An axis whose name is that of an axis rule (dp, fsdp, tp, sp, ep) has its
-// purpose. Of the others, each takes the purpose that its name has in other
-// systems, if no axis has it yet:
+// Finds the purpose of each mesh axis. An axis with the name of an axis rule
+// (dp, fsdp, tp, sp, ep) has that rule's purpose. Any other axis gets the
+// purpose that its name has in other systems, unless another axis already has
+// it:
 //
 //   data:8,model:4  ->  fsdp 8, tp 4, and both renamed in `axes`
 #include "suggest/mesh_axes.h"
@@ -77,7 +78,7 @@ MeshAxes AxesOf(const Mesh& mesh) {
         [&](const Synonym& synonym) { return synonym.name == axis->name; });
     AxisRule rule =
         known == std::end(kSynonyms) ? AxisRule::kBatch : known->rule;
-    // An axis `data` without one for fsdp in the mesh shards the weights as
+    // If the mesh has no axis for fsdp, an axis `data` shards the weights as
     // well.
     if (rule == AxisRule::kDataParallel && axis->name == "data" &&
         !has_axis(AxisRule::kFullyShardedDataParallel)) {

@@ -1,5 +1,5 @@
-// Names that end with a text begin with its reverse when they are reversed, so
-// that they are neighbours in the sorted list of reversed names:
+// Finds names by their ending. Reversed names that begin with the same text are
+// neighbours in a sorted list, so the list has the reversed names:
 //
 //   "proj.weight"  ->  all entries from "thgiew.jorp" on that begin with it
 #include "suggest/name_index.h"

@@ -17,34 +17,35 @@ namespace shardc::suggest {
 
 class NameIndex {
  public:
-  // The arguments outlive the index. `rule_groups` partition the groups of the
-  // tree.
+  // The arguments must outlive the index. Each group of the tree must be in
+  // exactly one of `rule_groups`.
   NameIndex(const Tree& tree,
             const std::vector<std::vector<uint32_t>>& rule_groups);
 
   const Tree& tree() const { return tree_; }
   const ParameterGroup& GroupAt(uint32_t k) const { return tree_.groups[k]; }
-  // The last parts of a name, joined.
+  // Returns the last `parts` parts of a name, joined by the separator.
   std::string Suffix(uint32_t k, size_t parts) const;
 
-  // Returns whether the name of a group of another rule group ends with this
-  // text. Names equal to k's do not count.
+  // Returns whether a group in another rule group has a name that ends with
+  // this text. Names equal to that of group `k` do not count.
   bool OthersEndWith(std::string_view text, uint32_t k) const;
 
-  // Returns groups with k's name and another shape: those in other rule groups,
-  // or those in k's own rule group.
+  // Return the groups that have the name of group `k` and another shape: those
+  // in other rule groups, and those in the same rule group.
   std::vector<uint32_t> SameNameElsewhere(uint32_t k) const;
   std::vector<uint32_t> SameNameHere(uint32_t k) const;
 
-  // The digit strings of one counter (`*`) of a name, over its tensors.
+  // Returns the digit strings that one counter (`*`) of a name has in its
+  // tensors.
   std::set<std::string_view> Numbers(uint32_t k, size_t counter) const;
 
  private:
   const Tree& tree_;
   std::vector<size_t> rule_group_of_;
   std::map<std::string_view, std::vector<uint32_t>> by_name_;
-  // Reversed names in their order, each with its groups, for a search of names
-  // with a common ending.
+  // The reversed names, sorted, each with its groups. They are searched for
+  // names with a common ending.
   std::vector<std::pair<std::string, const std::vector<uint32_t>*>> reversed_;
 };
 

@@ -1,6 +1,7 @@
-// Sources of the factors: comm/collective.h. S is the bytes of a weight as a
-// device uses it, g its parts over data axes, t its parts over tp, T the bytes
-// of one activation, d the width and k the experts per token:
+// Computes the cost of a choice of specs. The factors come from
+// comm/collective.h. S are the bytes of a weight as a device uses it, g its
+// number of parts over data axes, t its number of parts over tp, T the bytes of
+// one activation, d the width and k the number of experts per token:
 //
 //   weights gathered forward and backward, gradients
 //     reduce-scattered                               3 S (g - 1) / g
@@ -26,7 +27,7 @@ namespace {
 
 constexpr double kStateBytes = 16;
 
-// Bytes that each of n devices sends to gather `bytes`.
+// Returns the bytes that each of n devices sends to gather `bytes`.
 double Gathered(double bytes, double n) { return bytes * (n - 1) / n; }
 
 class CostCounter {
@@ -84,8 +85,8 @@ class CostCounter {
       if (const int64_t count = inferred.Experts()) {
         share = std::min(1.0, static_cast<double>(assumed_.experts_per_token) /
                                   static_cast<double>(count));
-        // A device receives tokens of all coordinates of the expert axis, but
-        // only for the few experts that it holds.
+        // A device receives the tokens of all coordinates of the expert axis,
+        // but only for the few experts that it holds.
         share *= ExpertShards(piece, inferred);
       }
       out_.flops += 6 * share * elements / (experts * inner) *
@@ -93,7 +94,7 @@ class CostCounter {
     }
   }
 
-  // The number of token shards that experts are spread over.
+  // Returns over how many shards of tokens the experts are spread.
   double ExpertShards(const ShardedGroup& piece,
                       const InferredDims& inferred) const {
     double out = piece.placed_tensor ? 1 : static_cast<double>(piece.placed);
@@ -107,7 +108,7 @@ class CostCounter {
   void AddWeights(const InferredDims& inferred, const ShardedGroup& piece,
                   double used, double data, double slices) {
     // The expert axis shards tokens as well, but all tokens of an expert are on
-    // one of its coordinates.
+    // one of its coordinates, so the expert has no copies over this axis.
     double shards = static_cast<double>(mesh_.fsdp * mesh_.sp);
     if (ExpertShards(piece, inferred) <= 1) {
       shards *= static_cast<double>(mesh_.ep);
@@ -119,7 +120,7 @@ class CostCounter {
     out_.tensor += 3 * Gathered(used, slices);
   }
 
-  // Bytes of the activations of one layer.
+  // Returns the bytes of one activation of the model's width.
   double Activations(const InferredDims& inferred) const {
     return static_cast<double>(assumed_.tokens * assumed_.activation_bytes) *
            static_cast<double>(inferred.width_size);
@@ -152,8 +153,8 @@ class CostCounter {
       case Role::kGate:
       case Role::kUp:
       case Role::kFusedGateUp:
-        // Backward, the sum is communicated once for all projections of the
-        // same input.
+        // In the backward pass, the gradients of all projections with the same
+        // input are added first, so one sum is communicated.
         if (by_tensor && FirstReader(inferred, layers)) out_.tensor += sum;
         break;
       case Role::kKey:
@@ -182,7 +183,8 @@ class CostCounter {
         .second;
   }
 
-  // Adds the resharding of outputs whose shards end inside a head or a part.
+  // Adds the cost of resharding outputs whose shards end inside a head or a
+  // part.
   void AddStraddling(const InferredDims& inferred, double layers,
                      double inner) {
     if (inner <= 1 || !(IsAttention(inferred.role) || IsMlp(inferred.role))) {

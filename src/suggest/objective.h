@@ -1,5 +1,6 @@
-// What a plan costs a device in a training step, as far as a choice between
-// specs needs it: bytes held, bytes sent, floating point operations.
+// Estimates what specs cost a device in a training step, as far as it matters
+// for a choice between specs: bytes held, bytes sent, floating-point
+// operations.
 #ifndef SHARDC_SUGGEST_OBJECTIVE_H_
 #define SHARDC_SUGGEST_OBJECTIVE_H_
 
@@ -26,25 +27,28 @@ struct Assumed {
   double replica_link = 450e9;   // among copies of the model, over dp
 };
 
-// Parts of one dimension by the purpose of the axes.
+// The number of parts of one dimension, by the purpose of the axes.
 struct ShardedDim {
   int64_t data = 1, tensor = 1, expert = 1;
 };
 
-// Tensors of a parameter group with one sharding.
+// Tensors of a parameter group that have the same sharding.
 struct ShardedGroup {
   size_t group = 0;
   int64_t count = 0;
   std::vector<ShardedDim> dims;
-  int64_t placed = 1;          // coordinates that they are placed over
-  bool placed_tensor = false;  // those of the tensor parallel axis
+  // Complete tensors are divided among this number of coordinates of an axis,
+  // which is the tensor parallel axis if `placed_tensor` is set.
+  int64_t placed = 1;
+  bool placed_tensor = false;
 };
 
 ShardedGroup ShardedGroupOf(const Tree& tree, size_t group,
                             const Choice& choice);
 std::vector<ShardedGroup> ShardedGroupsOf(const Tree& tree,
                                           const Choices& choices);
-// The shardings of a compiled plan in mode train; `tree` is of its manifest.
+// Returns the shardings of a compiled plan in mode train. `tree` must be made
+// of the plan's manifest.
 std::vector<ShardedGroup> ShardedGroupsOf(const Tree& tree,
                                           const ModelDims& model_dims,
                                           const AxisRules& axes,
@@ -60,7 +64,8 @@ struct Costs {
   double flops = 0;
 
   double traffic() const { return data + replicas + tensor + experts; }
-  // Traffic over data axes overlaps with computation, other traffic does not.
+  // Returns the estimated seconds. Traffic over data axes overlaps with
+  // computation, and other traffic does not.
   double Seconds(const Assumed& assumed) const;
 };
 

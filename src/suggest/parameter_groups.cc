@@ -1,10 +1,12 @@
-// A part of digits alone is a counter. Digits at the end of a part are a
-// counter if the tree has four or more numbers after that stem:
+// Groups tensors by name. A part of a name that consists of digits is a
+// counter. Digits at the end of a part are a counter if at least four different
+// numbers follow the same stem in the tree:
 //
 //   layers.0.fc1.w .. layers.31.fc1.w  ->  layers.*.fc1.w, 32 tensors
 //   h_0.w .. h_11.w                    ->  h_*.w: 12 numbers after `h_`
 //
-// `fc1` and `fc2` stay apart. One name with two shapes is two groups.
+// `fc1` and `fc2` are different names. Tensors of one name but two shapes or
+// data types are two groups.
 #include "suggest/parameter_groups.h"
 
 #include <algorithm>
@@ -17,19 +19,20 @@
 namespace shardc::suggest {
 namespace {
 
-// A stem with fewer numbers separates parts of one layer, such as fc1 and fc2.
+// A stem with fewer numbers distinguishes parts of one layer, such as fc1 and
+// fc2.
 constexpr size_t kFewestCounted = 4;
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
-// Returns where the digits at the end of a part begin.
+// Returns the index at which the digits at the end of a part begin.
 size_t StemEnd(std::string_view part) {
   size_t end = part.size();
   while (end > 0 && IsDigit(part[end - 1])) --end;
   return end;
 }
 
-// Numbers after each stem, at most kFewestCounted.
+// The numbers after each stem. At most kFewestCounted of them are collected.
 using Stems =
     std::unordered_map<std::string_view, std::vector<std::string_view>>;
 

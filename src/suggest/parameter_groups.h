@@ -3,9 +3,9 @@
 // patterns that are proven to match.
 // Includes: source, model, match, roles, plan.
 //
-// Stages in the order of use: parameter_groups, dims, choose, patterns, write;
-// mesh if only a number of devices is given. All work is done per parameter
-// group, never per tensor.
+// The stages are, in this order: parameter_groups, dims, choose, patterns,
+// write. If only a number of devices is given, mesh chooses a mesh first. All
+// work is done for parameter groups and not for single tensors.
 #ifndef SHARDC_SUGGEST_PARAMETER_GROUPS_H_
 #define SHARDC_SUGGEST_PARAMETER_GROUPS_H_
 
@@ -20,7 +20,7 @@
 
 namespace shardc::suggest {
 
-// Tensors of one shape and dtype whose names differ in counters only.
+// Tensors of the same shape and dtype whose names differ only in counters.
 struct ParameterGroup {
   std::string name;                     // counters as `*`
   std::vector<std::string_view> parts;  // of the name
@@ -31,24 +31,25 @@ struct ParameterGroup {
   uint32_t begin = 0;    // range into Tree::members
   uint32_t end = 0;
 
-  // The number of scanned layers in one tensor. InferDims sets it, in its own
-  // copy of the tree only.
+  // The number of scanned layers in one tensor. Only InferDims sets it, in its
+  // own copy of the tree.
   int64_t layers = 1;
   std::optional<size_t> stack_size;  // characters of the stack's path
 
   int64_t count() const { return end - begin; }
-  // The number of tensors, where a tensor of scanned layers counts once per
-  // layer.
+  // Returns the number of tensors, where a tensor of scanned layers counts once
+  // for each layer.
   int64_t instances() const { return count() * layers; }
   int64_t total_bytes() const { return bytes * count(); }
   int rank() const { return static_cast<int>(shape.size()); }
-  // The path of the layer stack: that of scanned layers, otherwise the name up
-  // to its first counter; empty for a name without one.
+  // Returns the path of the layer stack: the path of scanned layers or, without
+  // these, the name up to its first counter. Empty if the name has no counter.
   std::string_view stack() const;
   bool Has(std::string_view part) const;
 };
 
-// Parts of names are views, so that a tree is moved and never copied.
+// The parameter groups of a manifest. A tree is moved and never copied, because
+// parts of names are views into it.
 struct Tree {
   Tree() = default;
   Tree(Tree&&) = default;
@@ -71,7 +72,8 @@ struct Tree {
 
 Tree ParameterGroupsOf(const Manifest& manifest);
 
-// The digits of a name where `folded`, its group's name, has `*`, in order.
+// Returns, in order, the digits in a name at the places of `*` in `folded`, the
+// name of its group.
 std::vector<std::string_view> CountersOf(std::string_view name,
                                          std::string_view folded);
 

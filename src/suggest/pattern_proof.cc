@@ -1,7 +1,7 @@
-// Every name must be matched by one pattern only. Then the order of rules does
-// not matter, and no rule is dead or shadowed. A pattern that matches a name of
-// another rule has to become narrower, and so does the pattern of a name that
-// no pattern matches:
+// Checks that every name is matched by exactly one pattern. Then the order of
+// rules does not matter, and no rule is dead or shadowed. A pattern must become
+// narrower if it matches a name of another rule. If no pattern matches a name,
+// its pattern is replaced as well:
 //
 //   `norm\.weight$` matches layers.0.q_norm.weight, of another rule
 //       ->  the groups of `norm\.weight$`
@@ -21,7 +21,7 @@ bool Has(const std::vector<uint32_t>& groups, uint32_t k) {
   return std::find(groups.begin(), groups.end(), k) != groups.end();
 }
 
-// The matches of all patterns with all names.
+// The matches of all patterns with all names of the tree.
 struct AllMatches {
   std::vector<PatternOf*> patterns;
   std::vector<std::string_view> names;

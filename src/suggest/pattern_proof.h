@@ -9,14 +9,15 @@
 
 namespace shardc::suggest {
 
-// Returns the groups of the patterns that match a name of another rule's group,
+// Returns the groups of the patterns that match a name of another rule group,
 // and the groups with a name that no pattern matches. Returns an empty set if
-// every name is matched once, by its own rule; otherwise sets
-// `patterns.unproven` to a name.
+// every name is matched exactly once, by its own rule; otherwise sets
+// `patterns.unproven` to one such name, or to the reason why the patterns
+// cannot be tested.
 std::set<uint32_t> Disprove(const Tree& tree, Patterns& patterns);
 
-// Sets `missed` of each pattern that begins with `^` (patterns.h): groups that
-// lints take for optimizer states of the parameters that the pattern matches.
+// Sets `missed` of each pattern that begins with `^` (patterns.h): the groups
+// that lints take for optimizer states of parameters that the pattern matches.
 void FindMissed(const Tree& tree, Patterns& patterns);
 
 }  // namespace shardc::suggest

@@ -1,10 +1,10 @@
-// Words that differ in one part are alternatives; what they have in common, up
-// to an underscore, is written once:
+// Writes patterns. Words that differ in one part become alternatives. Their
+// common beginning and end, delimited by underscores, are written once:
 //
 //   gate_proj|up_proj  ->  (gate|up)_proj
 //
-// Numbers are listed if they are few, otherwise a trie of their digits writes
-// equal branches once, as a class:
+// A few numbers are listed. More of them are written by a trie of their digits,
+// in which equal branches become one class:
 //
 //   0 .. 31  ->  ([04-9]|[12]\d?|3[01]?)
 #include "suggest/pattern_text.h"
@@ -72,9 +72,9 @@ std::vector<std::string> SplitAlternatives(const std::string& part) {
   }
 }
 
-// Returns the length of the longest prefix that all words share and that is
-// empty or ends with an underscore. CommonTail does the same for suffixes,
-// which begin with an underscore.
+// Returns the length of the longest common prefix of all words that is empty or
+// ends with an underscore. CommonTail returns the length of such a suffix,
+// which begins with an underscore.
 size_t CommonHead(const std::vector<std::string>& words) {
   size_t head = words[0].size();
   for (const std::string& word : words) {
@@ -100,7 +100,8 @@ size_t CommonTail(const std::vector<std::string>& words, size_t head) {
   return tail;
 }
 
-// `gate_proj|up_proj` -> `(gate|up)_proj`
+// Returns the pattern of a part, such as `(gate|up)_proj` for
+// `gate_proj|up_proj`.
 std::string PartText(const std::string& part) {
   const auto words = SplitAlternatives(part);
   if (words.size() == 1) return Escaped(part);

@@ -1,4 +1,4 @@
-// Texts of regular expressions (RE2) for names and numbers.
+// Makes the texts of regular expressions (RE2) for names and numbers.
 #ifndef SHARDC_SUGGEST_PATTERN_TEXT_H_
 #define SHARDC_SUGGEST_PATTERN_TEXT_H_
 
@@ -8,21 +8,21 @@
 
 namespace shardc::suggest {
 
-// A part of a name in which `*` stands for a number; alternatives are separated
-// by `|`: "gate_proj|up_proj".
+// The parts of a name. In a part, `*` stands for a number, and `|` separates
+// alternatives: "gate_proj|up_proj".
 using PartWords = std::vector<std::string>;
 
-// Returns a pattern for the part: characters with a meaning in regular
+// Returns a pattern for the part. Characters with a meaning in regular
 // expressions are escaped, and `*` becomes `\d+`.
 std::string Escaped(std::string_view text);
-// Escapes `*` as well.
+// Returns a pattern that matches the text literally; `*` is escaped too.
 std::string EscapedName(std::string_view name);
 
-// The pattern of several parts: {"gate_proj|up_proj", "weight"} is
-// `(gate|up)_proj\.weight`.
+// Returns the pattern of several parts: `(gate|up)_proj\.weight` for
+// {"gate_proj|up_proj", "weight"}.
 std::string WordsText(const PartWords& words, char separator);
 
-// A pattern that matches these digit strings and no others.
+// Returns a pattern that matches exactly these digit strings.
 std::string NumbersPattern(std::vector<std::string> numbers);
 
 }  // namespace shardc::suggest

@@ -1,7 +1,8 @@
-// Each parameter group gets the shortest suffix of its name that no group of
-// another rule has; suffixes of one rule are joined into patterns, and all
-// patterns are run over all names. Where one matches a foreign name, its
-// suffixes become longer, and the patterns are made and run once more:
+// Makes the patterns of rules. Each parameter group gets the shortest suffix of
+// its name that no group of another rule has. The suffixes of one rule are
+// joined into patterns, and all patterns are matched with all names. If a
+// pattern matches a name of another rule, its suffixes become longer, and the
+// patterns are made and matched again:
 //
 //   layers.*.mlp.gate_proj.weight, layers.*.mlp.up_proj.weight
 //       ->  gate_proj.weight, up_proj.weight
@@ -18,8 +19,9 @@
 namespace shardc::suggest {
 namespace {
 
-// In each round the suffixes of patterns that match a foreign name become
-// longer. Names have fewer than 12 parts, so more rounds change nothing.
+// In each round, suffixes of patterns that match a name of another rule become
+// longer. Names have fewer than 12 parts, so further rounds would change
+// nothing.
 constexpr int kMostRounds = 12;
 
 }  // namespace

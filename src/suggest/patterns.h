@@ -1,5 +1,6 @@
-// Generates the `match:` patterns of suggested rules: short, ending with `$`,
-// and proven to match each name once, by the pattern of its own rule.
+// Makes the `match:` patterns of suggested rules. They are short, end with `$`,
+// and are proven to match each name exactly once, by the pattern of its own
+// rule.
 #ifndef SHARDC_SUGGEST_PATTERNS_H_
 #define SHARDC_SUGGEST_PATTERNS_H_
 
@@ -14,9 +15,9 @@ namespace shardc::suggest {
 struct PatternOf {
   std::string text;              // RE2
   std::vector<uint32_t> groups;  // that it matches, all of one rule group
-  // Parameter groups that linting would take for optimizer states of the groups
-  // above: the ends of their names equal names that the pattern matches, but
-  // the pattern begins with `^` and does not match them.
+  // Parameter groups that linting would take for optimizer states of `groups`:
+  // their names end in names that the pattern matches, but the pattern begins
+  // with `^` and does not match them.
   std::vector<uint32_t> missed = {};
 };
 
@@ -26,8 +27,8 @@ struct Patterns {
   std::string unproven;  // a name that another pattern, or none, matches
 };
 
-// `rule_groups` are indices of parameter groups that one spec serves; every
-// group of the tree is in exactly one of them.
+// Makes patterns for rules. Each of `rule_groups` has the indices of parameter
+// groups with one spec; every group of the tree must be in exactly one of them.
 Patterns PatternsOf(const Tree& tree,
                     const std::vector<std::vector<uint32_t>>& rule_groups);
 

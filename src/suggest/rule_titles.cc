@@ -1,5 +1,6 @@
-// Two texts make a comment: a title by role and a reason by spec. The usual
-// spec of a role needs no reason; its text explains the sharding:
+// Writes the comments of rules. A comment is a title, which depends on the
+// role, and a reason, which depends on the spec. For the usual spec of a role,
+// the second text explains the sharding instead:
 //
 //   q_proj [HEAD, FSDP]            ->  Queries: heads over tp.
 //   q_proj [null, [FSDP, SP, TP]]  ->  Queries: tp does not divide the
@@ -44,7 +45,7 @@ std::string UsualText(Title title, const Choice& choice) {
   }
 }
 
-// Returns the name of the dimension that tp shards if it divides it.
+// Returns the name of the dimension that tp shards, if tp divides it.
 std::string InnerText(Title title) {
   switch (title) {
     case Title::kEmbedding:

@@ -12,8 +12,8 @@
 
 namespace shardc::suggest {
 
-// What the parameters of a rule do, in the order in which the file lists the
-// rules.
+// The common function of the parameters of a rule. The file lists rules in this
+// order.
 enum class Title : uint8_t {
   kEmbedding,
   kHead,
@@ -44,9 +44,9 @@ enum class Title : uint8_t {
 Title TitleOf(const InferredDims& inferred, const Choice& choice);
 std::string_view TitleText(Title title);
 
-// The reason for a spec, or what the first choice for its role does. `tensor`
-// is whether the mesh has tensor parallelism. Empty if there is nothing to
-// explain.
+// Returns the reason for a spec or, if it is the first choice for its role,
+// what the spec does. `tensor` is whether the mesh has tensor parallelism.
+// Returns an empty text if there is nothing to explain.
 std::string ReasonText(const Choice& choice, Title title, bool tensor);
 
 }  // namespace shardc::suggest

@@ -1,11 +1,12 @@
-// Every later pass reads a tree in which each tensor is one layer: dimensions
-// of scanned layers are removed first, and put back into the result at the end:
+// Removes the dimensions of scanned layers, so that all later passes read a
+// tree in which each tensor is one layer, and puts them back into the result at
+// the end:
 //
 //   decoder/layers/wi_0 [4096, 32, 14336]  ->  32 instances of [4096, 14336]
 //
-// A dimension counts experts if the name contains `experts`, or if two groups
-// of one stack have three dimensions and share the leading size, which is
-// smaller than the other two.
+// A leading dimension counts experts if the name contains `experts`, or if two
+// groups of one stack have three dimensions and the same leading size, which in
+// scanned layers is no larger than the other two.
 #include "suggest/stacked_dims.h"
 
 #include <algorithm>
@@ -21,7 +22,8 @@
 namespace shardc::suggest {
 namespace {
 
-// Smaller trailing dimensions are a kernel's taps rather than a matrix.
+// Smaller trailing dimensions count a kernel's taps, and are not the sides of a
+// matrix.
 constexpr int64_t kLeastSide = 16;
 
 void SetExperts(InferredDims& inferred, int dim) {
@@ -29,7 +31,8 @@ void SetExperts(InferredDims& inferred, int dim) {
   inferred.dims[AsIndex(dim)].use = DimUse::kExperts;
 }
 
-// One more than the largest number after `experts` in the names of a group.
+// Returns the number of experts: one more than the largest number after
+// `experts` in the names of a group.
 int64_t CountExperts(const Tree& tree, const ParameterGroup& group) {
   const size_t at = group.name.find("experts" + std::string(1, tree.separator));
   const auto before = static_cast<size_t>(std::count(
@@ -47,7 +50,8 @@ int64_t CountExperts(const Tree& tree, const ParameterGroup& group) {
   return most + 1;
 }
 
-// Whether the leading dimension of a group of unknown name may count experts.
+// Returns whether the leading dimension of a group of unknown name may count
+// experts.
 bool MayLeadWithExperts(const ParameterGroup& group,
                         const InferredDims& inferred) {
   return group.rank() == 3 && inferred.experts < 0 &&
@@ -58,9 +62,9 @@ bool MayLeadWithExperts(const ParameterGroup& group,
           group.shape[0] <= std::min(group.shape[1], group.shape[2]));
 }
 
-// Whether a shape is that of an output of attention, whose heads and columns
-// make the width: [16, 64, 1024]. Experts may have it too, next to others that
-// are transposed: [4, 256, 1024] and [4, 1024, 256].
+// Returns whether a shape is that of an attention output, whose heads times
+// columns are the width: [16, 64, 1024]. Experts may have such a shape too, but
+// then there are transposed ones: [4, 256, 1024] and [4, 1024, 256].
 bool HasHeads(const Tree& tree, size_t k, const std::vector<size_t>& groups) {
   const Shape& shape = tree.groups[k].shape;
   return CheckedMul(shape[0], shape[1]) == shape[2] &&

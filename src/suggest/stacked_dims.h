@@ -1,4 +1,4 @@
-// Leading dimensions that count layers or experts.
+// Finds leading dimensions that count layers or experts.
 #ifndef SHARDC_SUGGEST_STACKED_DIMS_H_
 #define SHARDC_SUGGEST_STACKED_DIMS_H_
 
@@ -12,19 +12,20 @@ namespace shardc::suggest {
 LayerStacks StacksOf(const Tree& tree, const ModelConfig* model,
                      const ScanAxis& axis);
 
-// A copy of the tree whose groups have the shapes of one layer.
+// Returns a copy of the tree in which groups have the shapes of one layer.
 Tree WithoutLayers(const Tree& tree, const LayerStacks& stacks);
 
-// Puts the dimensions of layers back into what was inferred without them.
-// `tree` is the original one.
+// Adds the dimensions of layers to dimensions that were inferred without them.
+// `tree` is the original tree.
 void RestoreLayers(const Tree& tree, const LayerStacks& stacks,
                    ModelDims& dims);
 
-// Whether a group belongs to layers, scanned or counted in its name.
+// Returns whether a group belongs to layers, scanned ones or such with a number
+// in the name.
 bool InLayers(const ParameterGroup& group);
 
-// Marks the dimension of experts, or counts the tensors if each expert has its
-// own.
+// Marks the dimension of experts or, if each expert has its own tensor, counts
+// these tensors.
 void MarkExperts(const Tree& tree, ModelDims& dims);
 
 }  // namespace shardc::suggest

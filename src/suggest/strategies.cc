@@ -1,12 +1,14 @@
-// The output of one projection of a block is the input of the next, so that all
-// projections of a block share a strategy. The inner dimension is first choice;
-// another strategy wins if it saves enough bytes a device:
+// Chooses a tensor-parallel strategy for each block. The output of one
+// projection of a block is the input of the next, so all of them share a
+// strategy. The first choice is to shard the inner dimension. Another strategy
+// wins if a device saves enough bytes:
 //
 //   q, o of 71 heads, tp 8              ->  both in slices of the width
 //   8 experts of width 100, tp 8        ->  experts rather than widths
 //
-// Keys and values may differ from queries: with few KV heads they follow their
-// own strategy, which is the inner dimension only if the queries' is as well.
+// Keys and values may have another strategy than queries, because there may be
+// few KV heads. They are sharded over the inner dimension only if the queries
+// are as well.
 #include "suggest/strategies.h"
 
 #include <algorithm>
@@ -19,8 +21,9 @@
 namespace shardc::suggest {
 namespace {
 
-// Thousandths of a device's fully sharded bytes that slices have to save, to be
-// worth their traffic; other strategies have to save a twentieth.
+// The bytes that another strategy must save to be worth its traffic: for slices
+// kWorthSlices thousandths of a device's fully sharded bytes, for others a
+// twentieth of the block's bytes.
 constexpr double kWorthSlices = 30;
 constexpr double kWorthOther = 1.05;
 
@@ -30,8 +33,8 @@ struct Block {
   TensorParallelStrategy strategy = TensorParallelStrategy::kInner;
 };
 
-// Feed-forward blocks of two widths below one path (a shared expert and the
-// routed ones) are two blocks.
+// Returns the key of a block. Feed-forward blocks of two widths below one path
+// (a shared expert and the routed ones) are two blocks.
 std::string BlockKey(const InferredDims& inferred) {
   const std::string& path = inferred.by_name.block_path;
   if (!IsMlp(inferred.role)) return path;
@@ -109,8 +112,9 @@ class BlockStrategies {
     return best;
   }
 
-  // Returns whether tp divides the experts: the dimension of experts, together
-  // with ep, or the number of tensors where each expert is a tensor of its own.
+  // Returns whether tp divides the experts. If experts are a dimension, ep and
+  // tp together must divide it; if each expert is a tensor, tp must divide
+  // their number.
   bool DividesExperts(const InferredDims& inferred) const {
     if (inferred.experts >= 0) {
       return inferred.Experts() % (mesh_.ep * mesh_.tp) == 0;
@@ -119,7 +123,7 @@ class BlockStrategies {
            !preferences_.place_experts && inferred.expert_count % mesh_.tp == 0;
   }
 
-  // Bytes a device holds of a block.
+  // Returns the bytes that a device holds of a block.
   double BytesWith(const Block& block, TensorParallelStrategy strategy) const {
     double out = 0;
     for (const size_t k : block.groups) {

@@ -1,4 +1,5 @@
-// The tensor parallel strategy of each attention and feed-forward block.
+// Chooses the tensor-parallel strategy of each attention and feed-forward
+// block.
 #ifndef SHARDC_SUGGEST_STRATEGIES_H_
 #define SHARDC_SUGGEST_STRATEGIES_H_
 
@@ -12,8 +13,8 @@
 
 namespace shardc::suggest {
 
-// One strategy for each group of the tree; kInner for what is no attention or
-// feed-forward projection.
+// Returns one strategy for each group of the tree. Groups that are not
+// projections of attention or of a feed-forward block have kInner.
 std::vector<TensorParallelStrategy> ChooseStrategies(
     const Tree& tree, const ModelDims& dims, const MeshAxes& mesh,
     const Preferences& preferences, const SpecChooser& specs);

@@ -1,12 +1,12 @@
-// A suffix has at least two parts and grows until no name of another rule group
-// ends with it. It does not begin with a number or with a word of one or two
-// letters, which reads badly:
+// Chooses suffixes of names. A suffix has at least two parts, and grows until
+// no name of another rule group ends with it. It does not begin with a number,
+// or with a word of one or two letters, because that is hard to read:
 //
 //   layers.*.mlp.gate_proj.weight    ->  gate_proj.weight
 //   block.*.layer.0.SelfAttention.q.weight  ->  SelfAttention.q.weight
 //
-// Two groups of one name differ in shape; the numbers of their first counter
-// that have no number in common then separate them.
+// Two groups of the same name differ in shape. They are separated by the first
+// counter whose numbers in the two groups are disjoint.
 #include "suggest/suffixes.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 namespace shardc::suggest {
 namespace {
 
-// Rule groups with more parameter groups are not searched for pairs.
+// Rule groups with more parameter groups than this are not searched for pairs.
 constexpr size_t kMostAligned = 512;
 
 bool StartsBadly(const ParameterGroup& group, size_t parts) {
@@ -28,9 +28,9 @@ size_t CountersIn(std::string_view text) {
   return static_cast<size_t>(std::count(text.begin(), text.end(), '*'));
 }
 
-// Returns the number of parts from the counter to the end of the name; a
-// counter that is a part of its own counts with the part before it. Returns 0
-// if the name has no such counter.
+// Returns the number of parts from the counter to the end of the name. If the
+// counter is a complete part, the part before it is included. Returns 0 if the
+// name has no such counter.
 size_t PartsWithCounter(const ParameterGroup& group, size_t counter) {
   size_t met = 0;
   for (size_t i = 0; i < group.parts.size(); ++i) {
@@ -42,8 +42,9 @@ size_t PartsWithCounter(const ParameterGroup& group, size_t counter) {
   return 0;
 }
 
-// Separates group k from groups of the same name in other rule groups by the
-// first counter whose numbers none of them shares, otherwise by complete names.
+// Separates group k from groups of the same name in other rule groups: by the
+// numbers of the first counter that has none in common with them, or by
+// complete names if there is no such counter.
 void SeparateByNumbers(const NameIndex& names, uint32_t k, Suffix& out) {
   const auto others = names.SameNameElsewhere(k);
   const size_t counters = CountersIn(names.GroupAt(k).name);
@@ -64,7 +65,7 @@ void SeparateByNumbers(const NameIndex& names, uint32_t k, Suffix& out) {
   out.by_names = true;
 }
 
-// The number of parts in which the last `parts` of two names differ.
+// Returns in how many of the last `parts` parts two names differ.
 size_t Differences(const ParameterGroup& a, const ParameterGroup& b,
                    size_t parts) {
   size_t out = 0;

@@ -10,7 +10,8 @@
 
 namespace shardc::suggest {
 
-// A pattern matches the last parts of a name; the flags narrow it further.
+// How a pattern matches the names of a group: by their last parts, and further
+// restricted by the flags.
 struct Suffix {
   size_t parts = 1;          // at the end of the name
   bool at_boundary = false;  // all parts, and only after a separator
@@ -19,15 +20,17 @@ struct Suffix {
   bool by_names = false;     // each name is written
 };
 
-// The shortest suffix of a group that no group of another rule group ends with.
+// Returns the shortest suffix of a group with which no name of another rule
+// group ends.
 Suffix FirstSuffix(const NameIndex& names, uint32_t k);
 
-// Lengthens a suffix to the number of parts of another suffix of its rule group
-// if the two then differ in one part only, so that one pattern can match both.
+// Lengthens a suffix to the number of parts of another suffix of its rule
+// group, if the two then differ in only one part, so that one pattern can match
+// both.
 void AlignSuffixes(const NameIndex& names, const std::vector<uint32_t>& group,
                    std::vector<Suffix>& suffixes);
 
-// Makes a suffix narrower by one step; false if it already lists names.
+// Makes a suffix one step narrower. Returns false if it already lists names.
 bool Narrow(const NameIndex& names, uint32_t k, Suffix& suffix);
 
 }  // namespace shardc::suggest

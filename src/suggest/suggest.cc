@@ -1,10 +1,11 @@
-// The stages in their order:
+// Runs the stages of a suggestion, in this order:
 //
 //   names -> parameter groups -> inferred dimensions -> specs -> rule groups
 //         -> patterns -> a file, and the rule written for each tensor
 //
-// At last the suggestion is judged: a mesh with an axis that shards nothing, or
-// on which a device holds far more than its fully sharded bytes, does not fit.
+// At the end the mesh is judged. It is unsuitable if the purpose of one of its
+// axes is unknown, if one of them shards nothing, or if a device holds far more
+// than its fully sharded bytes.
 #include "suggest/suggest.h"
 
 #include <algorithm>
@@ -20,15 +21,15 @@
 namespace shardc::suggest {
 namespace {
 
-// A device that holds more than this multiple of its fully sharded bytes is on
-// a mesh that does not fit.
+// A mesh is unsuitable if a device holds more than this multiple of its fully
+// sharded bytes.
 constexpr double kPoorRatio = 1.5;
 
-// A mesh on which a device holds at most this many bytes always fits.
+// A device that holds at most this many bytes never holds too much.
 constexpr int64_t kLittle = int64_t{16} << 20;
 
-// Trees with more parameter groups than this get no suggestion: their names
-// have no layer numbers by which tensors could be grouped.
+// Trees with more parameter groups get no suggestion, because their names have
+// no layer numbers by which tensors could be grouped.
 constexpr size_t kMostGroups = 4096;
 
 int64_t BytesPerDevice(const Tree& tree, const Choices& choices) {
@@ -48,7 +49,7 @@ double RatioOf(const Tree& tree, const MeshAxes& mesh, int64_t bytes) {
 }
 
 // Returns the axes that shard no parameter, with their sizes. dp and sp are
-// never among them: dp has replicas, and sp shards tokens.
+// never among them, because dp has replicas and sp shards tokens.
 std::vector<std::pair<std::string, int64_t>> UnusedAxes(
     const MeshAxes& mesh, const Choices& choices) {
   std::set<std::string> used;

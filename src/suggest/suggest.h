@@ -1,4 +1,4 @@
-// Suggests a rules file for a model on a mesh; runs all stages.
+// Suggests a rules file for a model on a mesh. Runs all stages.
 #ifndef SHARDC_SUGGEST_SUGGEST_H_
 #define SHARDC_SUGGEST_SUGGEST_H_
 
@@ -26,7 +26,8 @@ struct Request {
   Preferences preferences = {};
 };
 
-// Parameter groups of one role, spec and placement: one rule, or several.
+// Parameter groups with the same role, spec and placement. They become one rule
+// or several.
 struct RuleGroup {
   std::vector<uint32_t> groups;
   const Choice* choice = nullptr;
@@ -43,7 +44,7 @@ struct Suggestion {
   Imported file;
   int64_t bytes_per_device = 0;
   std::string misfit;  // as MisfitOf
-  // The index of the rule written for each tensor; -1: none.
+  // The index of the rule that matches each tensor; -1 for none.
   std::vector<int32_t> rule_of;
 
   // Returns the bytes that all devices of one replica hold together, divided by
@@ -53,7 +54,8 @@ struct Suggestion {
 
 Suggestion Suggest(const Request& request);
 
-// Why a mesh does not fit a model; empty if it fits.
+// Returns the reason why a mesh is unsuitable for a model; empty if it is
+// suitable.
 std::string MisfitOf(const Tree& tree, const MeshAxes& mesh,
                      const Choices& choices);
 

@@ -1,12 +1,13 @@
-// First the dimension for tensor parallelism is chosen by role and strategy,
-// then every assignment of the data axes (fsdp, sp, and ep where it shards no
-// experts) to dimensions is tried. The legal spec with the most parts wins; of
-// equals the one whose data axes are nearest to the width:
+// Chooses the spec of a weight. The dimension for tensor parallelism depends on
+// role and strategy. Then every assignment of the data axes (fsdp, sp, and ep
+// if it shards no experts) to dimensions is tried. The legal spec with the most
+// parts wins, and among equals the one whose data axes are nearest to the
+// width:
 //
 //   q [4096, 4096], tp 8, 32 heads           ->  [HEAD, [FSDP, SP]]
 //   q [4544, 4544], tp 8, 71 heads, slices   ->  [null, [FSDP, SP, TP]]
 //
-// Data axes are written by their logical axes, since a name in a spec cannot be
+// Data axes are written as logical axes, because a name in a spec cannot be
 // both a logical axis and a mesh axis.
 #include "suggest/weight_spec.h"
 
@@ -18,19 +19,18 @@
 namespace shardc::suggest {
 namespace {
 
-// Groups whose tensors have fewer elements stay replicated if their role does
-// not say otherwise; in a small model, those with less than a fiftieth of its
-// elements.
+// Groups whose tensors have fewer elements stay replicated, unless their role
+// requires otherwise. In a small model the limit is a fiftieth of its elements.
 constexpr int64_t kSmallElements = 65536;
 constexpr int64_t kSmallFraction = 50;
-// Groups below this many thousandths of the model's bytes stay replicated.
-// kSmallShare is for groups that their role does not shard, whose bytes count
-// once for each device of a replica; kTableShare is for an embedding or an
-// output head whose vocabulary tp does not divide.
+// Groups with fewer thousandths of the model's bytes stay replicated.
+// kSmallShare applies to groups that their role does not shard; their bytes
+// count once for each device of a replica. kTableShare applies to an embedding
+// or an output head whose vocabulary tp does not divide.
 constexpr double kSmallShare = 5;
 constexpr double kTableShare = 10;
-// Keys and values are replicated over tp if their copies add less than this
-// many thousandths of the model's bytes.
+// Keys and values are replicated over tp if the copies add fewer than this many
+// thousandths of the model's bytes.
 constexpr double kKeysShare = 40;
 
 bool DividesInto(int64_t size, int64_t parts, int64_t block) {
@@ -45,9 +45,9 @@ bool IsLegal(const InferredDims& inferred, const AxisSpec& spec) {
   return true;
 }
 
-// Adds a data axis to the axes of a dimension: after a logical axis such as
-// HEAD, so that heads stay together, but before TP, which shards slices of the
-// width.
+// Adds a data axis to the axes of a dimension. It comes after a logical axis
+// such as HEAD, so that heads stay together, but before TP, which shards slices
+// of the width.
 void AddDataAxis(std::vector<AxisAssignment>& assigned, std::string axis,
                  int64_t size) {
   const auto at =
@@ -58,7 +58,7 @@ void AddDataAxis(std::vector<AxisAssignment>& assigned, std::string axis,
 
 }  // namespace
 
-// A dimension for tensor parallelism, -1 for none.
+// A dimension that tensor parallelism may shard; -1 for none.
 struct SpecChooser::Option {
   int dim = -1;
   std::string axis;
@@ -106,8 +106,8 @@ bool SpecChooser::IsSmall(size_t k) const {
          kSmallShare;
 }
 
-// What tensor parallelism may do to a group, the preferred option first. Of
-// options with equally many parts the first is taken.
+// Returns the options for tensor parallelism of a group, the preferred one
+// first. If several give equally many parts, the first of them is taken.
 std::vector<SpecChooser::Option> SpecChooser::Options(
     size_t k, TensorParallelStrategy strategy) const {
   const InferredDims& inferred = dims_[k];
@@ -175,8 +175,9 @@ std::vector<SpecChooser::Option> SpecChooser::AnyDim(
   return out;
 }
 
-// The dimensions that data axes may shard, the preferred one first: the width,
-// dimensions of unknown use from the largest, the inner one.
+// Returns the dimensions that data axes may shard, the preferred one first:
+// that of experts if these are placed, the width, dimensions of unknown use by
+// descending size, then the inner dimension.
 std::vector<int> SpecChooser::DataDims(const InferredDims& inferred) const {
   std::vector<int> out;
   if (preferences_.place_experts && inferred.experts >= 0) {
@@ -199,8 +200,8 @@ std::vector<int> SpecChooser::DataDims(const InferredDims& inferred) const {
   return out;
 }
 
-// The expert axis is one more data axis for a group in which it shards no
-// experts.
+// Returns the data axes for a group. They include the expert axis if it shards
+// no experts of the group.
 std::vector<SpecChooser::DataAxis> SpecChooser::DataAxes(
     const InferredDims& inferred, bool experts_sharded,
     const std::string& placed) const {
@@ -214,8 +215,8 @@ std::vector<SpecChooser::DataAxis> SpecChooser::DataAxes(
   return out;
 }
 
-// Tries every assignment of the data axes to dimensions, each axis to one or to
-// none, and returns the legal spec with the most parts.
+// Tries every assignment of data axes to dimensions, where each axis shards one
+// dimension or none. Returns the legal spec with the most parts.
 AxisSpec SpecChooser::AddDataAxes(const InferredDims& inferred,
                                   const AxisSpec& base,
                                   const std::vector<DataAxis>& axes) const {
@@ -292,8 +293,8 @@ Choice SpecChooser::Choose(size_t k, TensorParallelStrategy strategy) const {
   return out;
 }
 
-// Experts that are tensors of their own are placed along an axis that divides
-// their number: ep, or fsdp if that is preferred.
+// Places experts that are separate tensors along an axis that divides their
+// number: tp or ep by the strategy, or fsdp if the user prefers that.
 void SpecChooser::PlaceExperts(const InferredDims& inferred,
                                TensorParallelStrategy strategy,
                                Choice& out) const {
@@ -337,8 +338,8 @@ void SpecChooser::SetReason(const InferredDims& inferred,
   if (used < parts) out.reason = Reason::kLessData;
 }
 
-// Returns whether linting compares the projection with another one of its
-// module. Linting does so only if the roles of both are sure.
+// Returns whether linting compares this projection with another one of its
+// module, which it does only if the roles of both are sure.
 bool SpecChooser::HasSibling(const InferredDims& inferred) const {
   const auto read_by_lint = [](const ParameterRole& role) {
     return role.confidence == Confidence::kSure && IsWeight(role);

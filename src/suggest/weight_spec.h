@@ -1,4 +1,4 @@
-// The spec of one parameter group on a mesh.
+// Chooses the spec of one parameter group on a mesh.
 #ifndef SHARDC_SUGGEST_WEIGHT_SPEC_H_
 #define SHARDC_SUGGEST_WEIGHT_SPEC_H_
 
@@ -22,24 +22,25 @@ enum class TensorParallelStrategy : uint8_t {
   kWidthSlices     // the width: stored in slices and gathered before use
 };
 
-// Whether tensor parallelism can shard the inner dimension: every unit (heads,
-// columns) and every block stays in one shard.
+// Returns whether tensor parallelism can shard the inner dimension: every unit
+// (a head, a column) and every block must stay in one shard.
 bool ShardsInner(const InferredDims& inferred, int64_t parts);
 
 class SpecChooser {
  public:
-  // The arguments outlive the chooser.
+  // The arguments must outlive the chooser.
   SpecChooser(const Tree& tree, const ModelDims& dims, const MeshAxes& mesh,
               const Preferences& preferences);
 
-  // The spec of most parts for a group, with the reason if it is not the first
-  // choice for its role. `strategy` is read for attention and feed-forward
-  // projections only.
+  // Returns the spec with the most parts for a group, and the reason if it is
+  // not the first choice for its role. `strategy` is used only for projections
+  // of attention and of feed-forward blocks.
   Choice Choose(size_t k, TensorParallelStrategy strategy) const;
 
-  // Small groups stay replicated if their role does not say otherwise.
+  // Returns whether a group is small, so that it stays replicated unless its
+  // role requires otherwise.
   bool IsSmall(size_t k) const;
-  // Bytes in thousandths of the model's.
+  // Returns the bytes in thousandths of the model's bytes.
   double Thousandths(int64_t bytes) const;
 
  private:

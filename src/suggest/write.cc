@@ -1,6 +1,7 @@
-// Rules are written in the order in which a model is read: the token table,
-// attention, feed-forward layers, biases and scales, and at last what every
-// device holds. Each has a comment with its purpose and its bytes:
+// Writes the rules file. Rules are in the order in which one reads a model: the
+// embedding, attention, feed-forward layers, biases and scales, and finally
+// replicated parameters. Each rule has a comment with its purpose and its
+// bytes:
 //
 //   # Queries: heads over tp. (32 x [4096, 4096]: 1 GiB)
 //   - match: 'q_proj\.weight$'
@@ -94,7 +95,7 @@ std::string ListText(const std::vector<int64_t>& numbers) {
   return out;
 }
 
-// What a comment states about a layer stack.
+// Returns what a comment states about a layer stack.
 std::string StackEvidence(const LayerStack& stack) {
   switch (stack.confidence) {
     case StackConfidence::kSure:
@@ -176,8 +177,8 @@ SpecSource SourceOf(const Choice& choice) {
   return list;
 }
 
-// Returns the axes of each dimension, without those of size 1, in which form
-// linting compares specs.
+// Returns the axes of each dimension without those of size 1, because linting
+// compares specs in this form.
 std::vector<std::multiset<std::string>> Resolved(const Choice& choice) {
   std::vector<std::multiset<std::string>> out;
   for (const auto& dim : choice.spec) {
@@ -209,7 +210,8 @@ bool MissesOtherSpecs(const Suggestion& suggestion, const PatternOf& pattern,
       });
 }
 
-// The mesh axis of experts, and where a name holds an expert's number.
+// Returns the placement of experts: their mesh axis, and the pattern that finds
+// an expert's number in a name.
 Placement PlacementOf(const Suggestion& suggestion, const Choice& choice) {
   Placement out;
   const AxisRule rule = choice.place_axis == "EP" ? AxisRule::kExpertParallel
@@ -277,8 +279,8 @@ Imported WriteFile(const Suggestion& suggestion, const Mesh& mesh) {
       if (!reason.empty()) text += ": " + reason;
       text += ".";
       const std::string shapes = ShapesText(suggestion, pattern);
-      // The comment of a rule repeats only the shapes if the rule before it has
-      // the same title and reason.
+      // If the previous rule has the same title and reason, the comment has
+      // only the shapes.
       one.comments = Wrapped(text == previous ? Capital(shapes) + "."
                                               : text + " (" + shapes + ")");
       previous = text;

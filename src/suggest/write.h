@@ -1,4 +1,4 @@
-// Rule groups and their patterns as a rules file with comments.
+// Writes rule groups and their patterns as a rules file with comments.
 #ifndef SHARDC_SUGGEST_WRITE_H_
 #define SHARDC_SUGGEST_WRITE_H_
 
@@ -6,7 +6,8 @@
 
 namespace shardc::suggest {
 
-// Parameter groups that share a comment and a spec, in the order of the file.
+// Returns the parameter groups that share a comment and a spec, in the order in
+// which the file lists them.
 std::vector<RuleGroup> RuleGroupsOf(const Tree& tree, const ModelDims& dims,
                                     const Choices& choices);
 

@@ -1,10 +1,11 @@
-// Mesh, rules, manifest and model of the request win over those of the
-// project's target: the named target, or the only one. The project is read if
-// it or a target is named, or if no input is named at all.
+// Chooses the inputs of a command. Mesh, rules, manifest and model of the
+// request take precedence over those of the project's target, which is the
+// named target or the only one. The project is read only if it or a target is
+// named, or if no input is named at all.
 //
-// Example: `rules: [a.yaml]` in the project's only target and a request with a
-// mesh and a manifest: the project is not read, and rules are missing. With
-// `target` named as well, they are a.yaml.
+// Example: the project's only target has `rules: [a.yaml]`, and the request has
+// a mesh and a manifest. The project is not read, so rules are missing. If the
+// request also names the target, the rules are a.yaml.
 #include "target/choose.h"
 
 #include <algorithm>
@@ -33,8 +34,8 @@ std::string TargetNames(const Project& project) {
   return names;
 }
 
-// The target of that name; without a name, the only one. A finding if there is
-// none.
+// Returns the target of that name or, without a name, the only one. Adds a
+// finding and returns null if there is none.
 const Target* FindTarget(const Project& project, const std::string& name,
                          Findings& findings) {
   for (const Target& known : project.targets) {
@@ -53,8 +54,9 @@ const Target* FindTarget(const Project& project, const std::string& name,
   return nullptr;
 }
 
-// The inputs that a project names are protected from being overwritten even if
-// this command does not read them. A baseline is not: a check replaces it.
+// Protects all inputs that a project names from being overwritten, even if this
+// command does not read them. Baselines are not protected, because a check
+// replaces them.
 void NoteInputs(const Project& project, Findings& findings) {
   for (const Target& target : project.targets) {
     for (const std::string& rules : target.rules) {
@@ -85,9 +87,9 @@ std::optional<Project> OpenProject(const TargetRequest& request,
   const auto here = std::filesystem::current_path(error);
   const auto path = FindProject(error ? "." : here.string());
   if (!path) return std::nullopt;
-  // A path relative to the working directory, so that no message depends on
-  // this machine's folders. Links are not followed: a project file that is a
-  // link keeps its place in the repository.
+  // The path is relative to the working directory, so that messages do not
+  // depend on this machine's folders. Links are not followed: a project file
+  // that is a link keeps its place in the repository.
   const std::string shown =
       std::filesystem::path(*path).lexically_proximate(here).string();
   return Read(shown, request.allow_outside, findings);

@@ -3,7 +3,7 @@
 // Includes: source, model, parse, families, importers, match, resolve, roles,
 // plan.
 //
-// The project file and its targets.
+// This file finds the project file and chooses among its targets.
 #ifndef SHARDC_TARGET_CHOOSE_H_
 #define SHARDC_TARGET_CHOOSE_H_
 
@@ -23,8 +23,8 @@ namespace shardc {
 struct TargetRequest {
   std::string project;      // project file; empty: the nearest upwards
   bool no_project = false;  // read no project file
-  // The project's paths may lead out of its repository. Paths of the request
-  // itself always may.
+  // Whether the project's paths may lead out of its repository. Paths in the
+  // request itself always may.
   bool allow_outside = false;
   std::string target;              // its name
   std::string mesh;                // a file, or axes such as `dp:2,tp:4`
@@ -37,8 +37,8 @@ struct TargetRequest {
   }
 };
 
-// The named project, or the nearest one above the working directory; nothing if
-// there is none or `no_project` is set.
+// Returns the named project, or the nearest one above the working directory.
+// Returns nullopt if there is none, if `no_project` is set, or after a finding.
 std::optional<Project> OpenProject(const TargetRequest& request,
                                    Findings& findings);
 
@@ -48,12 +48,14 @@ std::optional<Project> OpenProject(const TargetRequest& request,
 std::optional<Target> ChooseTarget(const TargetRequest& request,
                                    Findings& findings);
 
-// The boundary of the rules files of a chosen target and of what they extend.
-// Rules that the request names have none.
+// Returns the boundary inside which the rules files of a chosen target, and the
+// files that they extend, must be. Rules that the request names have no
+// boundary.
 Boundary RulesBoundary(const Target& target, const TargetRequest& request);
 
-// The targets of these names. Without names: all targets of the project, or the
-// one that the request's inputs make.
+// Returns the targets of these names. Without names, returns all targets of the
+// project or, if the request names inputs, the target that they make. Returns
+// nullopt after a finding.
 std::optional<std::vector<Target>> ChooseTargets(
     const TargetRequest& request, std::span<const std::string> names,
     Findings& findings);

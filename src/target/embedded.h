@@ -8,7 +8,7 @@
 
 namespace shardc {
 
-// The files of rules/, sorted by name. The build writes the table.
+// Returns the files of rules/, sorted by name. The build writes the table.
 std::span<const EmbeddedFile> EmbeddedPacks();
 
 }  // namespace shardc

@@ -1,4 +1,4 @@
-// A cache of manifests, for programs that read the same one repeatedly.
+// A cache of manifests, for programs that read the same manifest repeatedly.
 #ifndef SHARDC_TARGET_MANIFEST_CACHE_H_
 #define SHARDC_TARGET_MANIFEST_CACHE_H_
 
@@ -13,7 +13,7 @@
 
 namespace shardc {
 
-// Identifies one state of a file: any change of the file changes it.
+// Identifies a state of a file. If the file changes, its stamp does too.
 struct FileStamp {
   FileId file;
   int64_t size = -1;  // negative: there is no such regular file
@@ -24,13 +24,14 @@ struct FileStamp {
 };
 FileStamp StampOf(const std::string& path);
 
-// Safe for use by several threads.
+// Several threads may use a cache at once.
 class ManifestCache {
  public:
-  // The manifest read from this path, if the file has not changed since.
+  // Returns the manifest that was read from this path, if the file has not
+  // changed since; nullopt otherwise.
   std::optional<Manifest> Find(const std::string& path,
                                const FileStamp& stamp) const;
-  // `stamp` was taken before the file was read.
+  // `stamp` must have been taken before the file was read.
   void Keep(const std::string& path, const FileStamp& stamp,
             const Manifest& manifest);
 

@@ -1,7 +1,8 @@
-// Packs are embedded in the library. `builtin:llama` takes the naming (flax or
-// hf) of the manifest's names, and `auto` takes the pack that knows the
-// names of the manifest. The path of a rules file is stored relative to the
-// project, so that a plan does not depend on where it was made.
+// Reads the inputs of a target. Packs are embedded in the library.
+// `builtin:llama` uses the naming (flax or hf) of the manifest's names, and
+// `auto` the pack that fits the manifest's names. The path of a rules file is
+// stored relative to the project, so that a plan does not depend on the folder
+// in which it was made.
 //
 // Example: rules `auto` with a manifest of `model.layers.0.self_attn...` and
 // `gate_proj` become builtin:llama/hf.
@@ -40,8 +41,8 @@ std::string Folder(const std::string& file) {
   return folder.empty() ? "." : folder.string();
 }
 
-// Sets each rule's file name as the plan prints it: relative to the project, or
-// without a project to the folder of the first file given.
+// Sets the file name of each rule to the one that the plan prints: relative to
+// the project or, without a project, to the folder of the first file.
 void NameSources(RuleSet& rules, const std::vector<std::string>& files,
                  const std::string& project_dir) {
   std::string base = project_dir;
@@ -62,14 +63,15 @@ void NameSources(RuleSet& rules, const std::vector<std::string>& files,
   }
 }
 
-// The full name of the pack that `auto` selects; a finding if there is none.
+// Returns the full name of the pack that `auto` selects. Adds a finding and
+// returns nullopt if there is none.
 std::optional<std::string> PackForAuto(const Manifest* manifest,
                                        const std::string& model_type,
                                        Findings& findings) {
   auto pack =
       manifest == nullptr ? std::nullopt : PickPack(*manifest, model_type);
   if (!pack) {
-    // Suggests the naming that the separator of the tree indicates.
+    // The finding suggests the naming that the separator of the tree indicates.
     const bool flax = manifest != nullptr && manifest->separator == '/';
     findings.Add(
         code::kUsage, RulesPlace("auto"), "no pack knows the manifest's names",
@@ -81,7 +83,8 @@ std::optional<std::string> PackForAuto(const Manifest* manifest,
   return pack;
 }
 
-// Reports the first of the names that begins with `builtin:` and is no pack.
+// Reports the first name that begins with `builtin:` but is not a pack, and
+// then returns false.
 bool PacksExist(const std::vector<std::string>& names, std::string_view naming,
                 Findings& findings) {
   for (const std::string& name : names) {
@@ -149,8 +152,8 @@ std::optional<Manifest> OpenManifest(const std::string& path,
     return std::nullopt;
   }
   ManifestOptions with_plain = options;
-  // Whether one of the readers below accepted the file. A manifest in these
-  // formats is a single file, so it can be cached.
+  // Whether ReadPlainManifest or the parser below accepted the file. A manifest
+  // in their formats is a single file, so it can be cached.
   bool alone = false;
   with_plain.plain = [&](const SourceRef& source) {
     auto read = ReadPlainManifest(source);
@@ -251,8 +254,9 @@ void CheckNames(const RuleSet& rules, Findings& findings) {
 
 namespace {
 
-// The naming of a tree that is built from a config.json: that of the packs that
-// the rules name, such as builtin:llama/flax, else that of transformers.
+// Returns the naming of a tree that is built from a config.json: the naming of
+// a pack that the rules name, such as builtin:llama/flax, or else that of
+// transformers.
 std::string_view NamingFor(const Target& target) {
   const bool flax = std::any_of(
       target.rules.begin(), target.rules.end(), [](const std::string& file) {
@@ -301,12 +305,12 @@ std::optional<Opened> OpenTarget(const Target& target,
       builds ? families::BuildTree(target.model, NamingFor(target), findings)
              : OpenManifest(target.manifest, options.manifest, findings,
                             options.held.manifests);
-  // Building the tree has reported the errors of the config.json.
+  // If a tree was built, errors in the config.json have already been reported.
   if (!target.model.empty() && (manifest || !builds)) {
     out.model = ReadModelConfig(target.model, findings);
   }
-  // Without a manifest `auto` would report that no pack knows the names, which
-  // follows from the manifest's own error.
+  // Without a manifest, `auto` would report that no pack fits the names, which
+  // only follows from the manifest's own error.
   std::vector<std::string> files = target.rules;
   if (!manifest) std::erase(files, "auto");
   std::optional<RuleSet> rules;

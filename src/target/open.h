@@ -1,4 +1,4 @@
-// Reads a target's mesh, manifest and rules, and compiles all of it.
+// Reads a target's mesh, manifest and rules, and compiles them:
 //
 //   Findings findings;
 //   const auto target = ChooseTarget({.mesh = "dp:2,tp:4", ...}, findings);
@@ -28,13 +28,14 @@
 
 namespace shardc {
 
-// Texts and manifests that outlive one reading; either may be null.
+// Texts and manifests that are kept longer than for one reading. Either may be
+// null.
 struct Held {
   const FileTexts* texts = nullptr;  // replace the contents of files
   ManifestCache* manifests = nullptr;
 };
 
-// Options of reading a target, which win over its files.
+// Options of reading a target. They take precedence over its files.
 struct OpenOptions {
   std::optional<int64_t> devices;    // for an axis of size -1
   std::optional<int64_t> processes;  // default: the mesh's own
@@ -47,55 +48,58 @@ struct OpenOptions {
   Held held;
 };
 
-// Whether the input names a mesh.
+// Returns whether the input names a mesh.
 bool IsNamed(const MeshInput& input);
 
-// The source that findings about the mesh point to: its file, its place in the
-// project file, or the flag.
+// Returns the source to which findings about the mesh point: its file, its
+// place in the project file, or the flag.
 SourceRef MeshSource(const MeshInput& mesh);
 
-// Reads the mesh. A mesh that is not named is a finding.
+// Reads the mesh. Returns nullopt after a finding, also if no mesh is named.
 std::optional<Mesh> OpenMesh(const MeshInput& input,
                              std::optional<int64_t> devices, Findings& findings,
                              const FileTexts* texts = nullptr);
-// Sets the number of processes; a finding if it does not divide the devices.
+// Sets the number of processes. Returns false after a finding if it does not
+// divide the devices.
 bool SetProcesses(Mesh& mesh, int64_t processes, Findings& findings);
 std::optional<Manifest> OpenManifest(const std::string& path,
                                      const ManifestOptions& options,
                                      Findings& findings,
                                      ManifestCache* cache = nullptr);
-// Reads files, packs and `auto`; earlier files win. The rules' files are named
-// relative to `project_dir`, or if that is empty to the folder of the first
-// file. Rules files and what they extend must be inside `boundary`. `manifest`
-// may be null: packs then take flax names. `texts` may be null; they replace
-// the contents of files.
+// Reads rules from files, packs and `auto`; earlier ones take precedence. Rules
+// files are named relative to `project_dir` or, if that is empty, to the folder
+// of the first file. Rules files and the files that they extend must be inside
+// `boundary`. `manifest` may be null; packs then have flax names. `texts`, if
+// not null, replaces the contents of files. Returns nullopt after a finding.
 std::optional<RuleSet> OpenRules(
     const std::vector<std::string>& files, const std::string& project_dir,
     const Manifest* manifest, const std::string& model_type, Findings& findings,
     const FileTexts* texts = nullptr, const Boundary& boundary = {});
 
-// Reports bad patterns, which the reader of rules files does not compile.
+// Reports bad patterns, because the reader of rules files does not compile
+// patterns.
 void CheckPatterns(const RuleSet& rules, Findings& findings);
 
-// Reports names in specs that no mesh can give a meaning: bundles that do not
+// Reports names in specs that have no meaning on any mesh: bundles that do not
 // exist, and long names such as `__X__` that are neither built in nor
 // registered. Any other name may be an axis of the mesh.
 void CheckNames(const RuleSet& rules, Findings& findings);
 
-// Whether a mesh, rules and a manifest are named; one finding lists those
-// missing.
+// Returns whether a mesh, rules and a manifest are named. If not, adds one
+// finding that lists the missing ones.
 bool IsComplete(const Target& target, const OpenOptions& options,
                 Findings& findings);
 
-// A target's inputs, read. All files are read before the result is refused, so
-// that all errors are reported at once; only errors that would follow from an
-// unreadable manifest are not.
+// The inputs of a target after reading. All files are read before an error ends
+// the command, so that all errors are reported at once, except for errors that
+// would only follow from an unreadable manifest.
 struct Opened {
   Mesh mesh;
   RuleSet rules;
   Manifest manifest;
   std::optional<ModelConfig> model;
-  // Of a pipeline: the target's own, completed by those of the rules.
+  // The stages of a pipeline: the target's own, completed by those of the
+  // rules.
   std::optional<StageDeclaration> stages;
   CompileOptions options;
 };

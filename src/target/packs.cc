@@ -1,7 +1,8 @@
-// Packs are embedded files named FAMILY.NAMING. `auto` selects the first family
-// of which the tree's names have all the parts in `has` and none of those in
-// `lacks`, and the naming by the last parts, flax for `kernel` and hf for
-// `weight`, or without these by the separator:
+// Finds packs, which are embedded files named FAMILY.NAMING. `auto` selects the
+// first family for which the tree's names have all the parts in `has` and none
+// of those in `lacks`, and whose words `model` and `other` agree with the
+// model's own name. The naming follows from the last parts of names, flax for
+// `kernel` and hf for `weight`, or from the separator if there are none:
 //
 //   model.layers.0.self_attn..., mlp.gate_proj  ->  builtin:llama/hf
 #include "target/packs.h"
@@ -20,9 +21,9 @@ namespace shardc {
 namespace {
 
 // How to recognise a family by the names of its parameters. `has` and `lacks`
-// hold parts of names, or two parts that end a name in a row (`norm bias`).
-// `model` is a word that the model's own name must contain, `other` one that it
-// must not.
+// have parts of names, or the last two parts of a name (`norm bias`). `model`
+// is a word that the model's own name must contain, and `other` one that it
+// must not contain.
 struct Kin {
   std::string_view family;
   std::array<std::string_view, 4> has;
@@ -56,7 +57,8 @@ constexpr std::array kKin = {
         {"self_attn", "experts", "gate", "gate_up_proj"},
         {"linear_attn"}},
     Kin{"phi3", {"self_attn", "gate_up_proj"}, {"experts"}},
-    // Gemma 1 has the same names as Llama, so the model's own name decides.
+    // Gemma 1 has the same parameter names as Llama, so the model's own name
+    // decides.
     Kin{"gemma",
         {"self_attn", "gate_proj", "pre_feedforward_layernorm"},
         {"experts"}},
@@ -104,7 +106,7 @@ constexpr std::array kKin = {
         {"wkv_b", "encoder"}},
 };
 
-// All parts of the names of a tree, and the pairs of parts that end a name.
+// All parts of the names in a tree, and the last two parts of each name.
 class Parts {
  public:
   explicit Parts(const Manifest& manifest) {
@@ -125,7 +127,8 @@ class Parts {
   }
 
  private:
-  // Parts that the name shares with the previous one have been added.
+  // Adds the parts of a name. Parts that it shares with the previous name have
+  // already been added.
   void Add(std::string_view name, std::string_view last, char separator) {
     size_t at = 0;
     const size_t most = std::min(name.size(), last.size());

@@ -1,5 +1,5 @@
-// Rule packs that are embedded in the library: `builtin:llama`,
-// `builtin:llama/flax`.
+// Finds rule packs that are embedded in the library, such as `builtin:llama`
+// and `builtin:llama/flax`.
 #ifndef SHARDC_TARGET_PACKS_H_
 #define SHARDC_TARGET_PACKS_H_
 
@@ -22,23 +22,23 @@ struct BuiltinPack {
 };
 
 std::vector<BuiltinPack> BuiltinPacks();  // sorted by name, then naming
-// The values that `--rules` takes besides files, sorted.
+// Returns the values other than files that `--rules` accepts, sorted.
 std::vector<std::string> PackNames();
 
-// The pack of that name, with or without `builtin:` before it. A name without
-// /flax or /hf takes the naming of `separator`: hf for '.', else flax. Null if
-// there is none.
+// Returns the pack of that name, which may begin with `builtin:`. A name
+// without /flax or /hf gets the naming for `separator`: hf for '.', else flax.
+// Returns null if there is no such pack.
 SourceRef FindPack(std::string_view name, char separator);
-// Returns the pack of that name as above, but a name without /flax or /hf takes
+// Returns the pack in the same way, but a name without /flax or /hf gets
 // `naming`.
 SourceRef FindPack(std::string_view name, std::string_view naming);
-// The naming of a manifest's names by their last parts, "flax" for `kernel` and
-// "hf" for `weight`, or without these by the separator.
+// Returns the naming of a manifest's names: "flax" if they end in `kernel`,
+// "hf" if they end in `weight`; if neither occurs, the separator decides.
 std::string_view NamingOf(const Manifest& manifest);
 
-// The full name of the pack for a manifest, for `auto`: selected by the names,
-// the `model` of the manifest and the configuration's model type (may be
-// empty). Nothing if no pack knows the names.
+// Returns the full name of the pack that `auto` selects for a manifest, by the
+// names, the `model` of the manifest and the configuration's model type, which
+// may be empty. Returns nullopt if no pack fits the names.
 std::optional<std::string> PickPack(const Manifest& manifest,
                                     std::string_view model_type);
 

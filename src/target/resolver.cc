@@ -1,5 +1,6 @@
-// Without a mesh every axis that the rules name exists with size 1, so that no
-// axis is left out of a spec:
+// Opens a resolver. Without a mesh, every axis that axis rules and
+// registrations name exists with size 1, so that no axis is removed from a
+// spec:
 //
 //   no mesh, [BATCH, [FSDP, SP], _]  ->  [["fsdp", "dp"], ["fsdp", "sp"], null]
 #include "target/resolver.h"
@@ -19,7 +20,8 @@ void AddAxis(Mesh& mesh, const std::string& name) {
   if (!mesh.Find(name)) mesh.axes.push_back({name, 1, AxisType::kAuto});
 }
 
-// Every axis that the rules name, of size 1.
+// Returns a mesh with every axis that axis rules and registrations name, each
+// of size 1.
 Mesh MeshOf(const RuleSet& rules) {
   Mesh mesh;
   for (size_t i = 0; i < kAxisRuleCount; ++i) {
@@ -49,7 +51,8 @@ std::optional<Target> ChooseForResolver(const TargetRequest& request,
     if (!request.mesh.empty()) target.mesh = MeshInput{request.mesh, {}, {}};
     return target;
   }
-  // A project with several targets of which none is selected gives no inputs.
+  // Without a named target or project it is not an error if none can be chosen,
+  // for example because there are several: there are no inputs then.
   Findings own;
   auto chosen = ChooseTarget(request, own);
   findings.NoteReadsOf(own);

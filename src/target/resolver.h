@@ -1,4 +1,4 @@
-// A resolver of specs, which needs no manifest and no mesh.
+// Opens a resolver of specs, for which neither a manifest nor a mesh is needed.
 #ifndef SHARDC_TARGET_RESOLVER_H_
 #define SHARDC_TARGET_RESOLVER_H_
 
@@ -15,21 +15,24 @@
 
 namespace shardc {
 
-// The target of the request; an empty target if the project has several and
-// none is selected.
+// Returns the target of the request. A request with a mesh or rules but without
+// a target and a project gives a target of just these. Otherwise returns the
+// project's target, or an empty target if the request names none and none can
+// be chosen, for example because there are several. Returns nullopt after a
+// finding.
 std::optional<Target> ChooseForResolver(const TargetRequest& request,
                                         Findings& findings);
 
 // The resolver of a target's rules and mesh, either of which may be absent.
-// Without a mesh every axis that the axis rules name exists with size 1, so
-// that no axis is left out of a spec.
+// Without a mesh, every axis that axis rules and registrations name exists with
+// size 1, so that no axis is removed from a spec.
 struct OpenedResolver {
   Resolver resolver;
   bool has_mesh = false;
   Policy policy;  // the rules' own
 };
-// `texts` replace the contents of files; may be null. Rules files must be
-// inside `boundary`.
+// `texts`, if not null, replaces the contents of files. Rules files must be
+// inside `boundary`. Returns nullopt after a finding.
 std::optional<OpenedResolver> OpenResolver(const Target& target,
                                            std::optional<int64_t> devices,
                                            Findings& findings,

@@ -1,6 +1,6 @@
-// A pack describes the parameters of one layer. A scan stacks the layers, so
-// that each parameter has one dimension more, at a position that the model
-// chooses:
+// Fits rules of packs to scanned layers. A pack describes the parameters of one
+// layer. A scan stacks the layers, so each parameter has one more dimension, at
+// a position that depends on the model:
 //
 //   spec: [HEAD, [FSDP, SP]] for o_proj/kernel [4096, 4096]
 //     ->  [null, HEAD, [FSDP, SP]] for layers/o_proj/kernel [32, 4096, 4096]
@@ -8,8 +8,8 @@
 //
 // Parameters are grouped by name without numbers, and the first rule that
 // matches a group is found as the compiler does. If one rule matches groups
-// with different dimensions of layers, a copy for each stack comes before it,
-// whose pattern begins with the path of the stack.
+// with different dimensions of layers, a copy for each stack is inserted before
+// the rule, with a pattern that begins with the path of the stack.
 #include "target/scanned_rules.h"
 
 #include <algorithm>
@@ -35,7 +35,8 @@ bool IsOfPack(const Rule& rule) {
   return rule.place.source != nullptr && IsPackName(rule.place.source->name());
 }
 
-// One parameter of each name without numbers.
+// One parameter for each template, which is a name with `*` in place of its
+// numbers: the template, and the name and shape of the first such parameter.
 struct Groups {
   std::vector<std::string> templates;
   std::vector<std::string_view> names;
@@ -74,8 +75,8 @@ struct Scanned {
 
   auto operator<=>(const Scanned&) const = default;
 };
-// The scanned dimensions of the parameters that one rule is the first to match
-// and, for each entry, the least number of dimensions of such a parameter.
+// The scanned dimensions of the parameters of which one rule is the first
+// match, with the smallest rank of the parameters that have each.
 using Matched = std::map<Scanned, size_t>;
 
 // Returns the list of dimensions of a spec that is a list or a bundle. Returns
@@ -103,7 +104,8 @@ void Insert(SpecSource& spec, const std::vector<int>& dims,
   if (list == nullptr) return;
   SpecList out = *list;
   for (const int dim : dims) {
-    // Dimensions after the last entry of the spec are unsharded anyway.
+    // Dimensions after the last entry of the spec are unsharded, so they need
+    // no entry.
     if (AsIndex(dim) > out.entries.size()) break;
     out.entries.insert(out.entries.begin() + dim, SpecEntry{});
   }
@@ -130,7 +132,7 @@ bool Fits(const Rule& rule, const Scanned& scanned, size_t rank,
                      [&](const auto& mode) { return fits(mode.second); });
 }
 
-// A pattern for the path of a stack, in the rule's own separator.
+// Returns a pattern for the path of a stack, with the rule's own separator.
 std::string PathPattern(std::string_view path, char separator, char own) {
   std::string out = "^";
   for (const char c : path) {
@@ -173,8 +175,10 @@ std::vector<Matched> MatchedBy(const RuleSet& rules, const Groups& groups,
   return out;
 }
 
-// Appends a copy of the rule for each set of scanned dimensions that its
-// parameters have.
+// Appends the rule, fitted to the scanned dimensions that its parameters have:
+// once, if these are the same for all, otherwise one copy for each set of
+// dimensions and then the rule itself. A rule that cannot be fitted is appended
+// as it is.
 void AppendFitted(const Rule& rule, const Matched& matched, char separator,
                   const RuleSet& rules, std::vector<Rule>& out) {
   const bool one = std::all_of(
@@ -188,7 +192,8 @@ void AppendFitted(const Rule& rule, const Matched& matched, char separator,
       out.push_back(std::move(fitted));
       return;
     }
-    // A pattern that begins at the start of the name cannot follow a path.
+    // A pattern that must match at the start of a name cannot be preceded by a
+    // path.
     if (rule.match.find('^') != std::string::npos) continue;
     fitted.match = PathPattern(scanned.path, separator, rule.separator) +
                    "(?:" + rule.match + ")";

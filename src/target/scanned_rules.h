@@ -1,4 +1,4 @@
-// Rules of packs for trees whose layers are scanned.
+// Fits rules of packs to trees whose layers are scanned.
 #ifndef SHARDC_TARGET_SCANNED_RULES_H_
 #define SHARDC_TARGET_SCANNED_RULES_H_
 
@@ -7,10 +7,10 @@
 
 namespace shardc {
 
-// Inserts null into the specs of rules from packs at the dimensions of the
-// manifest's parameters that count scanned layers (roles/layer_stacks.h).
-// Rules from files stay as they are written, and so does a pack's rule whose
-// spec has no room for another dimension. A rule that matches parameters with
+// Inserts null into the specs of rules from packs, at the dimensions of the
+// manifest's parameters that count scanned layers (roles/layer_stacks.h). Rules
+// from files are not changed, nor are rules of a pack whose spec would become
+// longer than the parameter's rank. A rule that matches parameters with
 // different dimensions of layers becomes several rules.
 void FitPacksToStacks(RuleSet& rules, const Manifest& manifest);
 

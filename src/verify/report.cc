@@ -1,6 +1,6 @@
-// Runs a report's cases in parallel; cases whose copies would fill the memory
-// run one at a time, with their devices in parallel. The results select which
-// variants and stress cases follow:
+// Runs a report's cases in parallel. Cases that need much memory run one at a
+// time, with their devices in parallel. Variants and stress cases of the cases
+// that ran follow:
 //
 //   keys and values of 8 rows, 4096 tokens, 8 heads of 128: 2^26 numbers,
 //   more than 2^24, so alone and on all threads
@@ -34,7 +34,7 @@ CaseResult ResultOf(const CacheTraceResult& trace) {
   }
   out.help = trace.help;
   out.axis = trace.axis;
-  // The step with the largest ratio of error to tolerance.
+  // The step whose error is largest relative to its tolerance.
   out.error = trace.error;
   out.unsharded = trace.unsharded;
   out.tolerance = trace.tolerance;
@@ -58,8 +58,8 @@ bool Report::NothingRan() const {
 
 namespace {
 
-// Elements of keys and values of a case whose copies would fill the memory if
-// several such cases ran at a time.
+// The number of elements of keys and values from which on a case runs alone,
+// because several of them could fill the memory.
 constexpr int64_t kHeavy = int64_t{1} << 24;
 
 bool IsHeavy(const Case& test) {
@@ -68,7 +68,7 @@ bool IsHeavy(const Case& test) {
          kHeavy;
 }
 
-// Runs the cases of a report and reports progress.
+// Runs the cases of a report and reports the progress.
 class Runner {
  public:
   Runner(const Matrix& matrix, const Progress& progress, const Keep& keep,
@@ -105,7 +105,8 @@ class Runner {
     return i < traces.size() ? traces[i] : kNone;
   }
 
-  // Returns a refusal with the sizes given, if these cannot run.
+  // Returns the refusal at the sizes that the user gave, if the operation
+  // cannot run with them.
   std::optional<CaseResult> Refused(size_t i) const {
     const Case& test = out_.cases[i];
     if (!test.given) return std::nullopt;
@@ -158,7 +159,7 @@ class Runner {
     RunOptions options;
     options.threads = threads;
     options.transport = transport_;
-    // Stages are reported for cases that run alone.
+    // The stages of a case are reported only if it runs alone.
     if (progress_ && IsHeavy(out_.cases[i])) {
       options.stage = [&](const std::string& what) {
         progress_(done_, out_.cases.size(),
@@ -186,7 +187,8 @@ class Runner {
   std::mutex lock_;
 };
 
-// Remarks on long cases in bfloat16 that were added to other dtypes.
+// Adds remarks on long cases in bfloat16 that were added although other dtypes
+// were requested.
 void RemarkOnDtype(const Request& request,
                    const std::vector<Case>& stress_cases, Report& out) {
   const auto& dtypes = request.dtypes;
@@ -202,7 +204,7 @@ void RemarkOnDtype(const Request& request,
       "not show an accumulator of too few bits");
 }
 
-// Remarks on cases that have reduced sizes even with --full.
+// Adds remarks on cases that have reduced sizes in spite of --full.
 void RemarkOnSizes(bool stress_cases, Report& out) {
   if (stress_cases) {
     out.remarks.emplace_back(

@@ -3,7 +3,7 @@
 // Includes: source, model, resolve, exec/machine, verify/cases, verify/judge,
 // verify/traces.
 //
-// All verdicts of a run, in the order of its cases.
+// The results of a run, in the order of its cases.
 #ifndef SHARDC_VERIFY_REPORT_H_
 #define SHARDC_VERIFY_REPORT_H_
 
@@ -19,8 +19,8 @@
 
 namespace shardc::verify {
 
-// The specs of a projection of attention, compared with the axis rules' axes of
-// heads.
+// The specs of an attention projection, compared with the axes that the axis
+// rules have for heads.
 struct Projection {
   std::string parameter;  // its name, layer and expert numbers as `*`
   int64_t count = 0;      // parameters of that name
@@ -38,7 +38,7 @@ struct Report {
   std::vector<std::string> remarks;  // about the run
   std::vector<Case> cases;
   std::vector<CaseResult> results;
-  // Empty without a manifest.
+  // The projections of the manifest; empty without a manifest.
   std::vector<Projection> projections;
 
   // Returns the number of cases with this status; projections are not counted.
@@ -46,18 +46,21 @@ struct Report {
   bool NothingRan() const;
 };
 
-// Called after each case, from one thread at a time, with the number of cases
-// done and of all; and during a large case with its stage.
+// A function that is called after each case with the number of cases done and
+// of all cases, and during a large case also with its stage. Calls are never
+// concurrent.
 using Progress =
     std::function<void(size_t done, size_t all, const std::string& within)>;
-// Called with each case that ran, in any order, from one thread at a time.
+// A function that is called with each case that ran, in any order. Calls are
+// never concurrent.
 using Keep =
     std::function<void(size_t index, const Case& test, const CaseResult& result,
                        const CaseTensors& tensors)>;
 
-// Runs all cases on `threads` threads, then variants and stress cases of those
-// that ran. The result does not depend on threads. Over ranks cases run one
-// after the other, and only the first rank's report is complete.
+// Runs all cases on `threads` threads, and then the variants and stress cases
+// of those that ran. The result does not depend on `threads`. With several
+// ranks, cases run one after the other, and only the first rank's report is
+// complete.
 Report RunMatrix(const Request& request, Matrix matrix, int threads,
                  const Progress& progress = {}, const Keep& keep = {},
                  exec::Transport* transport = nullptr);

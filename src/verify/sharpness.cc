@@ -1,8 +1,9 @@
-// Sharpness of the judge: the matrix of a mesh that splits batch, length and
-// heads, at its reduced sizes, once with every feature, and for operations that
-// support narrower rounding once for each kind of rounding.
+// Tests that tolerances are tight: the check of each case is offered wrong
+// outputs, and must reject them. Uses the matrix of a mesh that splits batch,
+// length and heads, at small sizes. It runs once with every feature and, for
+// operations that support narrower rounding, once for each kind of rounding.
 //
-//   sdpa train bthd BF16, 4 bits: zeros, tokens shifted, ... all refused
+//   sdpa train bthd BF16, 4 bits: zeros, shifted tokens, ... all detected
 #include "verify/sharpness.h"
 
 #include <algorithm>
@@ -21,7 +22,7 @@
 namespace shardc::verify {
 namespace {
 
-// The rounding of one run of the matrix.
+// The settings of rounding in one run of the matrix.
 struct Rounding {
   std::string_view name;
   int64_t dot_bits = 0;
@@ -98,7 +99,7 @@ std::string NameOf(const Case& test, const Rounding& rounding) {
   return out;
 }
 
-// The result of one case.
+// The result of one case, and what its check made of the wrong outputs.
 struct CaseOutcome {
   CaseResult result;
   WrongOutputs wrong;
@@ -118,7 +119,7 @@ CaseOutcome OfferTo(const Case& test, const Trace& trace) {
   return out;
 }
 
-// Runs cases in parallel and counts them in their order.
+// Runs cases in parallel and adds up their results in order.
 class CaseRunner {
  public:
   CaseRunner(const Rounding& rounding, int threads, Sharpness& out)

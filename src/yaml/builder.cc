@@ -1,6 +1,7 @@
-// Builds the tree. yaml-cpp reports where a node begins but not where it ends.
-// Each open list or mapping is a frame on a stack; a complete node is added to
-// the top frame, and scan.h finds its end in the text:
+// Builds the tree of a YAML file from yaml-cpp's events, which contain the
+// beginnings of nodes but not their ends. Each open list or mapping is a frame
+// on a stack. A complete node is added to the top frame, and its end is found
+// in the text by the functions of scan.h:
 //
 //   a: [x, 'b']   open {, a, open [, x, b, close, close
 //                 a 0-1, x 4-5, 'b' 7-10, the list 3-11
@@ -51,7 +52,8 @@ YamlFailure YamlBuilder::FailureAt(size_t offset) const {
   failure.last_end = last_end_;
   failure.long_quote = long_quote_;
   if (stack_.empty() || !stack_.back().flow) return failure;
-  // `[a 'b` opens an implicit one-pair mapping, which has the list's bracket.
+  // The bracket may be that of the second collection from the top: in `[a 'b`,
+  // the top is an implicit mapping of one pair inside of the list.
   const size_t open = stack_.size();
   for (size_t up = 1; up <= std::min<size_t>(open, 2); ++up) {
     const size_t begin = stack_[open - up].node.begin;
@@ -147,8 +149,9 @@ std::string YamlBuilder::TagMessage(size_t begin) const {
   return "a tag: `" + Printable(text_.substr(at, end - at)) + "`";
 }
 
-// Tags of plain values are left to the typed readers, for which `!!float 4` may
-// be a wrong number rather than a broken file.
+// Stores a tag of the core schema on a value, such as `!!float 4`; other tags,
+// and tags of keys, are errors. The typed readers refuse the stored tag with a
+// message about the value, which is clearer than an error of syntax.
 void YamlBuilder::KeepTag(const std::string& tag, size_t start,
                           YamlNode& node) {
   const bool is_key =
@@ -175,7 +178,8 @@ void YamlBuilder::CheckText(const YamlNode& node) {
   }
 }
 
-// `\u00a0 dp: 2` is a key that begins with an invisible blank.
+// Reports a scalar that begins with a blank other than a space, as the key in
+// `\u00a0 dp: 2`.
 void YamlBuilder::CheckBlank(const YamlNode& node) {
   const size_t blank = OddBlank(text_, node.begin);
   if (blank == 0) return;
@@ -183,8 +187,9 @@ void YamlBuilder::CheckBlank(const YamlNode& node) {
        std::string(kOddBlankMessage), std::string(kOddBlankHelp));
 }
 
-// In block style yaml-cpp reports an omitted value at the next token, which may
-// be a key named `null`.
+// Returns whether the word `null` at `word` is the value that yaml-cpp has
+// reported. In block style it reports an omitted value at the next token, which
+// may be a key with the name `null`.
 bool YamlBuilder::WrittenHere(size_t word) const {
   if (stack_.empty() || stack_.back().flow) return true;
   const Frame& frame = stack_.back();
@@ -204,8 +209,8 @@ void YamlBuilder::PlaceUnwritten(size_t next, YamlNode& node) {
     node.begin = frame.key->begin;
     node.end = frame.key->end;
   } else if (frame.flow) {
-    // `{: 4}` has an empty key; a comma without an entry before it is a
-    // mistake.
+    // An omitted null before a colon is the empty key of `{: 4}`. Before a
+    // comma, it is a mistake.
     node.end = std::min(next + 1, text_.size());
     if (next < text_.size() && text_[next] == ':') return;
     Fail(code::kYamlSyntax, node.begin, node.end,

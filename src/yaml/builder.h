@@ -19,8 +19,8 @@ namespace shardc {
 
 class YamlBuilder {
  public:
-  // Thrown after a finding that makes the rest of the file useless; caught by
-  // the caller of the event parser.
+  // Thrown after a finding that makes it pointless to parse the rest of the
+  // file. The caller of the event parser catches it.
   struct Stop {};
 
   YamlBuilder(const SourceRef& source, Findings& findings)

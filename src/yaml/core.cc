@@ -19,6 +19,7 @@ bool IsOneOf(std::string_view text,
   return std::find(words.begin(), words.end(), text) != words.end();
 }
 
+// Returns whether the text is a real by the core schema: an infinity, a NaN, or
 // [-+]? ( \. [0-9]+ | [0-9]+ ( \. [0-9]* )? ) ( [eE] [-+]? [0-9]+ )?
 bool IsCoreReal(std::string_view text) {
   size_t at = !text.empty() && (text[0] == '-' || text[0] == '+') ? 1 : 0;

@@ -1,9 +1,9 @@
-// Finds the likely cause of a syntax error. yaml-cpp reports where it could not
-// continue, which is often far after the mistake. So the text before that
-// position is searched for the usual causes, the most certain first: an open
-// quote, an open bracket, a tab or a no-break space in the indentation, a line
-// between two indentation levels. If there is none, yaml-cpp's reason is
-// translated by a table.
+// Finds the likely cause of a syntax error. yaml-cpp reports the position where
+// it could not continue, which is often far after the mistake. So the text
+// before that position is searched for the usual causes, the most certain
+// first: an open quote, an open bracket, a tab or a no-break space in the
+// indentation, a line between two indentation levels. If there is none, the
+// message is that of a table for yaml-cpp's reason.
 //
 //   `a: {b: 1` and the end of the file: yaml-cpp reports `end of map flow not
 //   found` at the end; the finding is placed at `{`, which is never closed.
@@ -74,7 +74,8 @@ struct Report {
                  std::move(message), std::string(help));
   }
 
-  // Characters that look like indentation but are not: tabs, no-break spaces.
+  // Reports a tab or a no-break space in the indentation, which YAML does not
+  // accept there. Returns false if there is none.
   bool BadIndentation() const {
     const std::string_view text = source->text();
     size_t line = LineBegin(text, std::min(failure.offset, text.size()));
@@ -126,8 +127,9 @@ struct Report {
     return true;
   }
 
-  // A missing closing quote: the string extends to the quote that opens the
-  // next pattern, as after `match: 'foo`.
+  // Reports a missing closing quote, as in `match: 'foo`: the string then
+  // extends over several lines to the quote that opens the next pattern.
+  // Returns false if the error has another cause.
   bool LongQuote() const {
     if (!failure.long_quote) return false;
     const auto end = QuotedEnd(source->text(), *failure.long_quote);

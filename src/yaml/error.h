@@ -20,7 +20,7 @@ struct YamlFailure {
   std::optional<size_t> long_quote;
 };
 
-// `reason` is the event parser's message.
+// Adds a finding for a syntax error. `reason` is the event parser's message.
 void ReportYamlError(const SourceRef& source, const std::string& reason,
                      const YamlFailure& failure, Findings& findings);
 

@@ -1,6 +1,6 @@
-// Assigns the members of a mapping to one slot per known key. An unknown key
-// that resembles a known one also marks that key as present, so that one
-// mistake gives one finding:
+// Reads the members of a mapping into one slot per known key. An unknown key
+// that resembles a known one is recorded as a misspelling of it, so that the
+// known key is not reported as missing as well:
 //
 //   {mtch: a, spec: []}  ->  unknown key `mtch`, did you mean `match`?
 //                            and no finding that `match` is missing
@@ -51,7 +51,8 @@ std::optional<Fields> Fields::Read(const YamlContext& context,
   for (const YamlMember& member : node.members) {
     if (context.findings.Full()) break;
     if (!member.key.IsScalar()) {
-      // One such finding is enough: the file has another format.
+      // Report only the first key that is no text: the file probably has
+      // another format.
       if (!bad_key) {
         context.Add(code::kSchema, member.key,
                     "a key is " + Describe(member.key),
@@ -82,7 +83,7 @@ std::optional<Fields> Fields::Read(const YamlContext& context,
                   std::move(help));
       continue;
     }
-    // A duplicate key already has a finding; the first value counts.
+    // Use the first value of a duplicate key, which has been reported.
     auto& slot =
         fields.values_[static_cast<size_t>(found - table.keys.begin())];
     if (slot == nullptr) slot = &member.value;
@@ -100,7 +101,7 @@ const YamlNode* Fields::Require(const YamlContext& context,
                                 const YamlNode& node,
                                 std::string_view key) const {
   const YamlNode* value = Find(key);
-  // A misspelt key already has a finding.
+  // Do not report a key as missing if a misspelling of it has been reported.
   const bool misspelt =
       std::find(meant_.begin(), meant_.end(), key) != meant_.end();
   if (value == nullptr && !misspelt) {

@@ -28,14 +28,16 @@ struct YamlContext {
 
 class Fields {
  public:
-  // Returns nullopt after a finding if the node is no mapping (schema). Reports
-  // unknown keys with a suggestion.
+  // Reads the members of a mapping. Returns nullopt after a finding if the node
+  // is no mapping (schema). Reports unknown keys with a suggestion.
   static std::optional<Fields> Read(const YamlContext& context,
                                     const YamlNode& node,
                                     const KeyTable& table);
-  // Returns null if the key is absent.
+  // Returns the value of a key; null if the key is absent.
   const YamlNode* Find(std::string_view key) const;
-  // Adds a finding (schema) and returns null if the key is absent.
+  // Returns the value of a key. If the key is absent, returns null after a
+  // finding (schema), or without one if a misspelling of the key has been
+  // reported.
   const YamlNode* Require(const YamlContext& context, const YamlNode& node,
                           std::string_view key) const;
 

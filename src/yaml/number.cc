@@ -1,5 +1,6 @@
-// Reads numbers from their digits as written, without yaml-cpp's conversions
-// and without doubles, so that nothing is rounded or read as octal:
+// Reads numbers from their digits as written, without yaml-cpp's conversions.
+// Integers and sizes are read without doubles, so that none is rounded, and no
+// digits are read as octal:
 //
 //   16       integer          010, 1e3, 0x10, '16'  findings
 //   1.5 GB   a size in bytes, by source/byte_size.h
@@ -98,7 +99,8 @@ std::optional<double> ReadReal(const YamlContext& context, const YamlNode& node,
   if (RefuseTag(context, node)) return std::nullopt;
   const CoreType type = node.IsScalar() ? CoreTypeOf(node) : CoreType::kString;
   double value = 0;
-  // YAML also allows `.inf`, `.nan` and a plus sign; our files do not.
+  // from_chars refuses `.inf`, `.nan` and a plus sign, which YAML allows and
+  // our files do not.
   const char* const end = node.text.data() + node.text.size();
   const auto [read, error] = std::from_chars(node.text.data(), end, value);
   const bool number = type == CoreType::kInteger || type == CoreType::kReal;

@@ -1,5 +1,5 @@
-// One function per type of value. It returns the value, or adds a finding that
-// names what the node contains in YAML's terms and what to write instead:
+// Reads values from nodes, by one function per type. It returns the value, or
+// adds a finding with the content of the node in YAML's terms and with help:
 //
 //   `yes` as a boolean  ->  is the string `yes`, not a boolean; write `true`
 #include "yaml/read.h"

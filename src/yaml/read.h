@@ -1,5 +1,5 @@
-// Typed reading of YAML nodes. Each function returns the value, or nullopt
-// after a finding at the node that quotes what it contains.
+// Typed reading of YAML nodes. The functions Read... return the value, or
+// nullopt after a finding at the node that quotes what it contains.
 #ifndef SHARDC_YAML_READ_H_
 #define SHARDC_YAML_READ_H_
 
@@ -27,7 +27,7 @@ inline constexpr IntegerRange kAnyInteger = {
 std::optional<int64_t> ReadInteger(const YamlContext& context,
                                    const YamlNode& node, std::string_view what,
                                    IntegerRange range);
-// Why a text is no valid integer.
+// The reason why a text is no valid integer.
 struct IntegerFault {
   std::string message;  // follows `what`: "is `0x10`, not ..."
   std::string help;
@@ -55,7 +55,7 @@ std::optional<std::string> ReadText(const YamlContext& context,
                                     bool strict = false);
 std::optional<bool> ReadBool(const YamlContext& context, const YamlNode& node,
                              std::string_view what);
-// Returns the index of one of `choices`.
+// Reads a string that is one of `choices`, and returns its index.
 std::optional<size_t> ReadChoice(const YamlContext& context,
                                  const YamlNode& node, std::string_view what,
                                  std::span<const std::string_view> choices);
@@ -66,11 +66,11 @@ std::optional<int64_t> ReadBytes(const YamlContext& context,
 std::optional<std::vector<std::string>> ReadTexts(const YamlContext& context,
                                                   const YamlNode& node,
                                                   std::string_view what);
-// Checks `version: 1`.
+// Adds a finding if the node is not the integer 1. It may be null.
 void CheckVersion(const YamlContext& context, const YamlNode* node);
 
-// Reads a key as text. Adds a finding of `code` unless it is a plain or quoted
-// scalar.
+// Reads a key as text. Adds a finding of `code` unless it is a scalar that is
+// not empty.
 std::optional<std::string> ReadKey(const YamlContext& context,
                                    const YamlNode& key, const Code& code,
                                    std::string_view what);

@@ -1,6 +1,6 @@
-// Finds the ends of tokens by scanning the text from a known start. Plain
-// scalars are followed character by character along their value, since folding
-// changes only blanks.
+// Finds the ends of tokens by scanning the text from a known start. The end of
+// a plain scalar is found by comparing the text with its value, character by
+// character: they differ only in blanks, since line breaks are folded.
 //
 //   'it''s' # x   quoted, from 0 to 7
 //   a\n  b        plain with the value `a b`, from 0 to 5
@@ -48,7 +48,8 @@ bool LooksLikeUtf16(std::string_view text) {
          (a != 0 && a < 0x80 && b == 0 && text.size() % 2 == 0);
 }
 
-// C1 controls, which take two bytes in UTF-8. NEL is allowed in YAML text.
+// Returns whether a C1 control character is at `at`; it takes two bytes in
+// UTF-8. NEL (U+0085) is not counted, because YAML allows it.
 bool IsC1(std::string_view text, size_t at) {
   if (static_cast<unsigned char>(text[at]) != 0xc2) return false;
   const auto next = static_cast<unsigned char>(At(text, at + 1));
@@ -93,7 +94,8 @@ std::optional<TextFault> FindTextFault(std::string_view text) {
     if (byte >= 0x20 && byte != 0x7f && !IsC1(text, at)) continue;
     if (byte == '\t' || byte == '\n') continue;
     if (byte == '\r') {
-      // A lone CR is a line break to some readers and not to others.
+      // Refuse a lone CR, which is a line break for some readers of YAML and
+      // not for others.
       if (At(text, at + 1) == '\n') continue;
       return TextFault{at, "a carriage return without a line feed",
                        "end lines with a line feed"};

@@ -1,7 +1,8 @@
-// Which pairs are escapes is known only after parsing: in single quotes and
-// plain text they are twelve ordinary characters. So each pair is replaced by
-// two escapes of noncharacters, which have the same length, and every scalar
-// gets its pairs back:
+// Makes yaml-cpp accept pairs of surrogate escapes. Only the parser knows
+// whether a pair is an escape: in single quotes and plain text it is twelve
+// ordinary characters. So before parsing, each pair is replaced by two escapes
+// of noncharacters, which have the same length. After parsing, the pairs are
+// put back into the values of scalars:
 //
 //   "a\ud83d\ude00"  ->  "a\ufdd0\ufdd1"  ->  a and U+1F600
 //   'a\ud83d\ude00'  ->  'a\ufdd0\ufdd1'  ->  a\ud83d\ude00, as written
@@ -64,8 +65,8 @@ std::string SurrogatePairs::ParserText() const {
 
 std::string SurrogatePairs::ValueOf(std::string value, size_t begin) const {
   if (pairs_.empty()) return value;
-  // The text contains neither of the two characters, so those in the value are
-  // decoded pairs.
+  // The text contains neither of the two noncharacters, so if the value has
+  // them, they are decoded escapes.
   const bool decoded = value.find(kCharacters) != std::string::npos;
   const std::string_view stands = decoded ? kCharacters : kEscapes;
   auto pair = std::lower_bound(

@@ -1,6 +1,6 @@
-// JSON writes a character beyond U+FFFF as two escapes, `\ud83d\ude00`. A file
-// of YAML may be JSON, but yaml-cpp takes each escape for a character of its
-// own and refuses it.
+// Pairs of surrogate escapes in YAML. JSON writes a character beyond U+FFFF as
+// two escapes, `\ud83d\ude00`. A YAML file may be JSON, but yaml-cpp reads each
+// escape as a character of its own and refuses it.
 #ifndef SHARDC_YAML_SURROGATES_H_
 #define SHARDC_YAML_SURROGATES_H_
 
@@ -17,8 +17,9 @@ class SurrogatePairs {
   // Finds the pairs of escapes in a text.
   explicit SurrogatePairs(std::string_view text);
 
-  // Returns the text for the parser, in which escapes of two characters that
-  // the text lacks stand for each pair. Every offset stays the same.
+  // Returns the text for the parser, in which each pair is replaced by escapes
+  // of two characters that the text does not contain. All offsets stay the
+  // same.
   std::string ParserText() const;
   // Returns the value of a scalar that begins at `begin`, with the characters
   // of the pairs in it: decoded if it is in double quotes, else as written.

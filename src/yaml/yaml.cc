@@ -1,9 +1,10 @@
-// Parses YAML in three steps: scan.h checks the bytes, yaml-cpp's event parser
-// runs, and YamlBuilder builds the tree and rejects what yaml-cpp accepts:
-// `'never closed`, `{dp: 2, , tp: 4}`, text after the document, duplicate keys,
-// `<<`, tags, `&a [*a]`. yaml-cpp's Load is not used, nor LoadAll, which loops
-// for ever on a lone comma: HandleNextDocument is called at most twice.
-// tests/yaml has a case for each; tests/fuzz searches for more.
+// Parses YAML in three steps: the functions of scan.h check the bytes,
+// yaml-cpp's event parser runs, and YamlBuilder builds the tree. The builder
+// also refuses mistakes that yaml-cpp accepts: `'never closed`, `{dp: 2, , tp:
+// 4}`, text after the document, duplicate keys, `<<`, tags, `&a [*a]`.
+// tests/yaml has a case for each; tests/fuzz searches for more. yaml-cpp's
+// LoadAll is not used, because it does not end for a lone comma:
+// HandleNextDocument is called at most twice.
 #include "yaml/yaml.h"
 
 #include <yaml-cpp/eventhandler.h>
@@ -28,8 +29,8 @@ size_t PositionOf(const YAML::Mark& mark) {
   return mark.pos < 0 ? 0 : static_cast<size_t>(mark.pos);
 }
 
-// Forwards the parser's events to the builder. `base`: bytes before the text
-// that the parser was given.
+// Forwards the parser's events to the builder. `base` is the offset at which
+// the parser's text begins in the source.
 class Events : public YAML::EventHandler {
  public:
   Events(YamlBuilder& builder, const SurrogatePairs& pairs, size_t base)
@@ -127,7 +128,7 @@ bool Run(const SourceRef& source, size_t base, YamlBuilder& builder,
     } catch (const YamlBuilder::Stop&) {
     }
     if (!second.begin) return !builder.broken();
-    // The caller words the finding for an empty document.
+    // If the first document is empty, the caller reports that.
     if (builder.root() && builder.root()->IsNull()) return true;
     ReportSecond(source, *second.begin + base, findings);
     return false;

@@ -57,10 +57,10 @@ class YamlDocument {
   static constexpr size_t kDepthLimit = 64;
   static constexpr size_t kAliasBudget = 100000;  // nodes created by aliases
 
-  // Findings: encoding, empty, limit, yaml-syntax, yaml-depth, yaml-alias,
-  // yaml-tag, merge-key, multi-document, duplicate-key. Returns nullopt after
-  // any of them but duplicate-key, so that the other errors of such a file are
-  // found too.
+  // Parses a file. Findings: encoding, empty, limit, yaml-syntax, yaml-depth,
+  // yaml-alias, yaml-tag, merge-key, multi-document, duplicate-key. Returns
+  // nullopt after any of them except duplicate-key: a tree with a duplicate key
+  // is returned, so that the other errors of the file are found too.
   static std::optional<YamlDocument> Parse(SourceRef source,
                                            Findings& findings);
 

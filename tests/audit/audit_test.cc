@@ -22,7 +22,7 @@ std::string Module(const std::string& body, const std::string& before = "",
 constexpr const char* kParameter =
     "  %p = f32[8,4]{1,0} parameter(0), metadata={op_name=\"p[\\'w\\']\"}\n";
 
-// The report, and the text that it points into.
+// An audit's report, and the text that it points into.
 struct Audited {
   hlo::Program program;
   std::optional<Report> report;
@@ -46,7 +46,7 @@ TEST_CASE("one device of a group sends the formulas' bytes") {
     const char* text;
     int64_t sent;
   };
-  // p holds 128 bytes.
+  // The parameter p has 128 bytes.
   const Case cases[] = {
       {"f32[16,4] all-gather(%p), replica_groups={{0,1},{2,3}}", 128},
       {"f32[32,4] all-gather(%p), replica_groups=[1,4]<=[4]", 384},

@@ -19,7 +19,7 @@ const Mesh& TwoByTwo() {
   return mesh;
 }
 
-// Device numbers 0 1 2 3 of dp:2,tp:2. Groups over tp are {0,1} {2,3}.
+// The devices 0 1 2 3 are on dp:2,tp:2, so groups over tp are {0,1} {2,3}.
 constexpr const char* kSum =
     "%add (a: f32[], b: f32[]) -> f32[] {\n"
     "  %a = f32[] parameter(0)\n"
@@ -72,7 +72,7 @@ std::string TextOf(const Rewritten& all) {
   return out;
 }
 
-// The place of a device's shard of 32 columns over tp.
+// Computes %i, the place of a device's shard of 32 columns over tp.
 const std::string kPlace =
     "  %t = s32[4] constant({0, 32, 0, 32})\n"
     "  %d = u32[] partition-id()\n"

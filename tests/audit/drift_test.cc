@@ -5,7 +5,8 @@
 namespace shardc::audit {
 namespace {
 
-// One argument `s.mu['layers']['up']` of local shape 4 x 8 on 4 devices.
+// Compares a program with one argument `s.mu['layers']['up']`, of local shape 4
+// x 8 on 4 devices.
 Drifts Compare(const std::string& sharding, const Planned& planned) {
   Findings findings;
   const auto program = hlo::ReadProgram(
@@ -28,7 +29,7 @@ constexpr const char* kRows = "{devices=[2,1,2]<=[4] last_tile_dim_replicate}";
 TEST_CASE("the sharding that was planned is no drift") {
   for (const char* name : {"layers.up", "layers/up", "up", "mu/layers/up"}) {
     CAPTURE(name);
-    // Axes of size 1 and dimensions at the end make no difference.
+    // Axes of size 1 and unsharded dimensions at the end make no difference.
     const Drifts drifts =
         Compare(kRows, {name, {8, 8}, {{"one", "dp"}, {}, {}}});
     CHECK(drifts.compared == 1);

@@ -1,6 +1,6 @@
-// Everything that an audit finds in the programs of testdata/audit, as
-// testdata/tables/audit.txt lists it: a line for each operand of a collective,
-// the flaws, and what the comparison with a planned step makes of the sends.
+// Compares everything that an audit finds in the programs of testdata/audit
+// with testdata/tables/audit.txt: a line for each operand of a collective, the
+// flaws, and the result of comparing the collectives with a planned step.
 #include <doctest/doctest.h>
 
 #include <cstdlib>

@@ -11,7 +11,7 @@
 namespace shardc {
 namespace {
 
-// Two outputs of one tensor that is stored in one piece.
+// Two outputs, and one tensor that is stored in one piece.
 Transfer Small() {
   Transfer out;
   out.sources.push_back({"in", 100, 5, 6, 10, 7});
@@ -131,7 +131,7 @@ TEST_CASE("lines of another form, and an incomplete last one, do not count") {
     CAPTURE(text);
     CHECK(recorded(text) == none);
   }
-  // After a change of its sources an earlier run's checksums do not count.
+  // The checksums of an earlier run are ignored after a change of its sources.
   folder.Write("j", "shardc-journal/v1 k 0\n0 0 ff\n");
   Findings findings;
   auto journal = Journal::Open(folder / "j", "k", transfer, findings);

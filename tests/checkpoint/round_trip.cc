@@ -1,6 +1,6 @@
-// Split, merge and reshard of random checkpoints over random meshes: every
-// piece is what slicing the tensor element by element gives, and what is
-// merged again is the first file, byte for byte.
+// Checks split, merge and reshard with random checkpoints and meshes: every
+// piece must equal the slice of the tensor that is copied element by element,
+// and merging must restore the first file byte for byte.
 #include "round_trip.h"
 
 #include <algorithm>
@@ -35,8 +35,9 @@ void WriteCheckpoint(const Sample& sample, const std::string& path) {
       << SafetensorsHeaderText(entries, sample.metadata) << data;
 }
 
-// Copies element `at` of one array to element `to` of another, whose bits are
-// zero. Takes pointers, since it runs for every element of every piece.
+// Copies element `at` of one array to element `to` of another one, whose bits
+// are zero. The arrays are pointers for speed: the function runs for every
+// element of every piece.
 void CopyElement(const char* from, int64_t at, int bits, int64_t to,
                  char* out) {
   if (bits % 8 == 0) {
@@ -94,7 +95,7 @@ ShardsIndex ReadIndex(const std::string& directory) {
   return std::move(*index);
 }
 
-// Compares every file and piece with the tensors themselves.
+// Compares every file and every piece with the tensors.
 void CheckPieces(const Sample& sample, const std::string& directory) {
   const ShardsIndex index = ReadIndex(directory);
   for (const IndexedFile& file : index.files) {
@@ -169,7 +170,7 @@ void RunMerge(const std::string& directory, const MergeOptions& options,
       &report, findings));
 }
 
-// Checks that each device reads exactly its boxes, whichever files hold these.
+// Checks that each device reads exactly its boxes, from whichever files.
 void CheckReaders(const ReadPlan& plan, const std::string& directory) {
   const ShardsIndex index = ReadIndex(directory);
   std::map<std::pair<int64_t, std::string>, Box> read;
@@ -230,7 +231,7 @@ void CheckRoundTrip(const Draws& draws) {
 
   RunMerge(reshard.out, {folder / "out/back.safetensors", {}, {}, {}}, run);
   CHECK(Get(folder / "out/back.safetensors") == Get(first));
-  // The merge wrote the requested file and no other.
+  // The merge must write the requested file and no other one.
   CHECK(std::distance(fs::directory_iterator(folder / "out"), {}) == 1);
 }
 

@@ -1,5 +1,5 @@
-// Random checkpoints, plans that shard them, and checks of what split, merge
-// and reshard write.
+// Random checkpoints, plans that shard them, and checks of the files that
+// split, merge and reshard write.
 #ifndef SHARDC_TESTS_CHECKPOINT_ROUND_TRIP_H_
 #define SHARDC_TESTS_CHECKPOINT_ROUND_TRIP_H_
 
@@ -20,8 +20,8 @@
 
 namespace shardc {
 
-// A temporary folder, in /dev/shm if possible: hundreds of syncs take long on
-// disks.
+// A temporary folder, in /dev/shm if possible, because hundreds of syncs take
+// long on disks.
 class Folder {
  public:
   Folder() {
@@ -123,7 +123,8 @@ class Generator {
           size *= *sample.plans[i].mesh.Parts(specs[i][dim]);
         }
       }
-      // Packed types are split between bytes if the last dimension has room.
+      // For packed types the last dimension has a multiple of 8 elements, so
+      // that splits are between bytes.
       if (dim + 1 == rank && DtypeBits(tensor.dtype) < 8) size *= 8;
       if (empty && dim == 0) size = 0;
       tensor.shape.push_back(size);
@@ -147,9 +148,9 @@ class Generator {
   Draws random_;
 };
 
-// The sample as one file.
+// Writes the sample as one file.
 void WriteCheckpoint(const Sample& sample, const std::string& path);
-// Compares every file and piece with the tensors themselves.
+// Compares every file and every piece with the tensors.
 void CheckPieces(const Sample& sample, const std::string& directory);
 RunReport RunShards(const Stored& stored, const ReadPlan& plan,
                     const ShardOptions& options, const RunOptions& run);
@@ -157,7 +158,7 @@ void RunMerge(const std::string& directory, const MergeOptions& options,
               const RunOptions& run);
 std::string Messages(const Findings& findings);
 
-// Split, reshard and merge of a random sample.
+// Splits, reshards and merges a random sample, and checks the results.
 void CheckRoundTrip(const Draws& draws);
 
 }  // namespace shardc

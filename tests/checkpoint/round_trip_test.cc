@@ -12,9 +12,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// As the format defines it, a device's shard number along a dimension has the
-// device's coordinates on the group's axes as digits, the first axis the most
-// significant one.
+// By definition of the format, a device's shard number along a dimension has
+// the device's coordinates on the dimension's axes as digits; the first axis is
+// the most significant.
 TEST_CASE("cut: composite axes number the parts major first") {
   Mesh mesh;
   mesh.axes = {{"a", 2}, {"b", 3}, {"c", 2}};
@@ -94,7 +94,7 @@ TEST_CASE("checkpoints: a torn or foreign file is written again") {
       CHECK(Get(entry.path().string()) == before[name]);
     }
   }
-  // A file that a split for more devices has left is refused.
+  // A file is refused that a split for more devices has left in the folder.
   std::ofstream(split.out + "/device-99999.safetensors") << "old";
   const auto job = PlanShards(*stored, sample.plans[0], split, findings);
   RunReport report;

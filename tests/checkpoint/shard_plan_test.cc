@@ -9,8 +9,8 @@
 namespace shardc {
 namespace {
 
-// A matrix that is split over tp, a vector that is on all devices and a tensor
-// that is placed at one coordinate of tp.
+// A matrix that is sharded over tp, a vector that is replicated, and a tensor
+// that exists at one coordinate of tp only.
 struct Inputs {
   Stored stored;
   ReadPlan plan;
@@ -45,8 +45,8 @@ struct Inputs {
   }
 };
 
-// Returns each file with its pieces and devices, and the notes; or the
-// findings.
+// Returns each file with its pieces and devices, and the notes. If planning
+// fails, returns the findings.
 std::string Planned(const Inputs& in) {
   Findings findings;
   const auto job = PlanShards(in.stored, in.plan, in.options, findings);

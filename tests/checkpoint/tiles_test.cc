@@ -18,7 +18,7 @@ stored::Array Grid(Shape shape, Shape chunk, int64_t element_bytes) {
   return out;
 }
 
-// The boxes of a grid as pieces in another order.
+// Returns an array with the boxes of a grid as pieces in random order.
 stored::Array InPieces(const stored::Array& grid, unsigned seed) {
   stored::Array out = grid;
   for (int64_t i = 0; i < grid.Chunks(); ++i) {
@@ -29,7 +29,7 @@ stored::Array InPieces(const stored::Array& grid, unsigned seed) {
 }
 
 // Checks that each chunk is in exactly one tile, that the tile contains the
-// chunk's box, and that tiles contain nothing else.
+// chunk's box, and that tiles contain no other elements.
 void CheckCover(const stored::Array& array, int64_t most_bytes) {
   const Tiles tiles(array, most_bytes);
   std::vector<int> seen(static_cast<size_t>(array.Chunks()), 0);
@@ -60,7 +60,7 @@ TEST_CASE("every chunk is in one tile") {
       CheckCover(InPieces(grid, 3), most);
     }
   }
-  // Boxes that do not form a grid each become a tile.
+  // If boxes do not form a grid, each is a tile.
   stored::Array uneven = Grid({4, 4}, {}, 4);
   uneven.pieces = {{{0, 0}, {4, 2}}, {{0, 2}, {1, 2}}, {{1, 2}, {3, 2}}};
   CheckCover(uneven, 1 << 20);
@@ -68,14 +68,14 @@ TEST_CASE("every chunk is in one tile") {
 }
 
 TEST_CASE("a tile takes in chunks from the last dimension on") {
-  // The example of tiles.cc: in 64 MiB, a tile is a band of rows of 4 chunks of
-  // 16 MiB.
+  // The example of tiles.cc: with 64 MiB, a tile is 4 chunks of 16 MiB with the
+  // same rows.
   const Tiles tiles(Grid({8192, 4096}, {4096, 1024}, 4), int64_t{64} << 20);
   CHECK(tiles.count() == 2);
   CHECK(tiles.At(1).chunks == std::vector<int64_t>{4, 5, 6, 7});
   CHECK(tiles.At(1).region.begin == std::vector<int64_t>{4096, 0});
   CHECK(tiles.At(1).region.end == std::vector<int64_t>{8192, 4096});
-  // With a byte less, a tile has at most three of the four chunks.
+  // With one byte less, a tile has at most three of the four chunks.
   const Tiles fewer(Grid({8192, 4096}, {4096, 1024}, 4),
                     (int64_t{64} << 20) - 1);
   CHECK(fewer.count() == 4);

@@ -1,6 +1,6 @@
 // Random trees in memory: grids with padding, pieces that form a grid and
-// pieces that do not. Split must write the same bytes as slicing the tensors
-// gives, and decode each chunk once, however little memory there is.
+// pieces that do not. Split must write the same bytes as slices of the tensors
+// have, and decode each chunk only once, even with little memory.
 #include "checkpoint/tree_copy.h"
 
 #include <doctest/doctest.h>
@@ -51,7 +51,7 @@ class MemoryReader : public stored::ChunkReader {
   size_t bad = SIZE_MAX;
 };
 
-// Splits a box at a random place, until there are about `count`.
+// Divides the full box at random places into about `count` boxes.
 std::vector<Box> RandomPieces(Generator& random, const Shape& shape,
                               size_t count) {
   std::vector<Box> out = {FullBox(shape)};
@@ -71,7 +71,7 @@ std::vector<Box> RandomPieces(Generator& random, const Shape& shape,
   return out;
 }
 
-// The cells of a grid with uneven edges, in any order.
+// Returns the cells of a grid with uneven edges, in random order.
 std::vector<Box> GridPieces(Generator& random, const Shape& shape) {
   std::vector<Box> out = {FullBox(shape)};
   for (size_t dim = 0; dim < shape.size(); ++dim) {
@@ -207,7 +207,7 @@ TEST_CASE("trees: a chunk that cannot be decoded leaves nothing behind") {
   CHECK_FALSE(std::filesystem::exists(split.out));
 }
 
-// Takes the boxes of one grid from chunks of another, by two threads.
+// Copies the boxes of one grid from the chunks of another one, by two threads.
 TEST_CASE("chunks: boxes of another grid are taken from chunks decoded once") {
   for (uint64_t seed = 0; seed < 200; ++seed) {
     CAPTURE(seed);
@@ -270,7 +270,7 @@ TEST_CASE("tiles: chunks with short rows are joined up to the memory") {
   array.shape = {8192, 4096};
   array.chunk = {4096, 1024};
   array.element_bytes = 4;
-  // A band of rows is 4 chunks of 16 MiB.
+  // A tile has 4 chunks of 16 MiB with the same rows.
   CHECK(Tiles(array, int64_t{64} << 20).count() == 2);
   CHECK(Tiles(array, int64_t{63} << 20).count() == 4);
   CHECK(Tiles(array, 0).count() == 8);

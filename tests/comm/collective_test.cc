@@ -63,15 +63,15 @@ TEST_CASE("bytes that do not fit 64 bits are reported as INT64_MAX") {
   CHECK(ChunkElements(large, 64, 63) == large / 64);
 }
 
-// A published figure: of V = 2 s b h = 50331648 bytes in a group of 8 each
-// device sends 88080384.
+// From a publication: with V = 2 s b h = 50331648 bytes in a group of 8, each
+// device sends 88080384 bytes.
 TEST_CASE("the all_reduce of one tensor-parallel layer of a 175B model") {
   const int64_t elements = int64_t{2048} * 12288;
   CHECK(AllReduceSent(elements, 2, 8, 0) == 88080384);
 }
 
-// Simulates a ring all_reduce chunk by chunk, and counts what each member
-// sends.
+// Simulates a ring all_reduce chunk by chunk, and counts the elements that each
+// member sends.
 TEST_CASE("an all_reduce of uneven chunks sends what a ring sends") {
   for (int64_t n = 2; n <= 9; ++n) {
     for (int64_t elements = 0; elements <= 23; ++elements) {
@@ -82,8 +82,8 @@ TEST_CASE("an all_reduce of uneven chunks sends what a ring sends") {
       for (int64_t t = 0; t + 1 < n; ++t) {
         for (int64_t i = 0; i < n; ++i) {
           // In step t of the reduction member i sends chunk i - t, and in the
-          // end it has the sum of chunk i + 1. In step t of the gathering it
-          // sends chunk i + 1 - t.
+          // end it has the sum of chunk i + 1. In step t of the gather it sends
+          // chunk i + 1 - t.
           sent[static_cast<size_t>(i)] += chunk(i - t) + chunk(i + 1 - t);
         }
       }

@@ -8,7 +8,8 @@
 namespace shardc {
 namespace {
 
-// Published bytes per token: layers, key heads, head dim in bfloat16.
+// The published bytes for each token; the arguments are layers, key heads and
+// head dim, in bfloat16.
 TEST_CASE("cache bytes per token of known models") {
   const auto token = [](int64_t layers, int64_t kv_heads, int64_t head_dim) {
     return CacheBytes({layers, 1, 1, kv_heads, head_dim});
@@ -25,9 +26,9 @@ TEST_CASE("the bytes on a device are rounded up dimension by dimension") {
   const CacheSizes sizes{2, 8, 100, 4, 16, 2};
   CHECK(CacheBytes(sizes) == 2 * 2 * 8 * 100 * 4 * 16 * 2);
   CHECK(CacheBytesPerDevice(sizes, {}) == CacheBytes(sizes));
-  // 3 of 8 rows, 13 of 100 tokens, 1 of 4 heads.
+  // Each device has 3 of 8 rows, 13 of 100 tokens and 1 of 4 heads.
   CHECK(CacheBytesPerDevice(sizes, {3, 8, 4}) == 2 * 2 * 3 * 13 * 1 * 16 * 2);
-  // With more shards than heads, each device holds one head.
+  // With more shards than heads, each device has one head.
   CHECK(CacheBytesPerDevice(sizes, {1, 1, 16}) == 2 * 2 * 8 * 100 * 16 * 2);
   CHECK(CacheBytes({INT64_MAX / 2, 2, 1, 1, 1, 1}) == std::nullopt);
 }
@@ -65,7 +66,8 @@ TEST_CASE("the emptiest device is at the emptiest coordinate of each axis") {
   CHECK(held.Emptiest(mesh) == 0);
   held.Add(10);
   CHECK(held.Emptiest(mesh) == 10);
-  // Only coordinate 0 of ep holds bytes, so that coordinate 1 is the emptiest.
+  // Coordinate 0 of ep has bytes and coordinate 1 has none, so devices of
+  // coordinate 1 have the fewest.
   held.AddAt("ep", 0, 4);
   CHECK(held.Emptiest(mesh) == 10);
   // Coordinate 1 holds more than coordinate 0, and then less.
@@ -101,22 +103,24 @@ TEST_CASE("bytes that overflow 64 bits are reported as unknown") {
   both.Add(INT64_MAX);
   both.AddAt("ep", 1, 1);
   CHECK(both.Fullest() == std::nullopt);
-  // The other coordinate holds nothing more.
+  // Coordinate 1 has no bytes besides those of all devices.
   CHECK(both.Emptiest(two) == INT64_MAX);
   both.AddAt("ep", 0, 1);
   CHECK(both.Emptiest(two) == std::nullopt);
-  // One sum that does not fit stays unknown whatever else is added.
+  // A sum that has overflowed stays unknown, whatever is added later.
   both.AddAt("ep", 0, 0);
   CHECK(both.Emptiest(two) == std::nullopt);
 }
 
 TEST_CASE("the caches of a device are the sum of each one's share") {
-  // Layers, batch, length, KV heads, head_dim, bytes of an element, tensors.
+  // The members are layers, batch, length, KV heads, head_dim, bytes of an
+  // element, tensors.
   const std::vector<CacheSizes> all = {{3, 8, 100, 4, 16, 2},
                                        {1, 8, 10, 1, 8, 4, 1}};
   CHECK(CacheBytesPerDevice(all, CacheParts{}) ==
         2 * 3 * 8 * 100 * 4 * 16 * 2 + 8 * 10 * 8 * 4);
-  // 3 of 8 rows; 13 of 100 and 2 of 10 tokens; 2 of 4 heads and the only one.
+  // Each device has 3 of 8 rows, 13 of 100 and 2 of 10 tokens, and 2 of 4 heads
+  // and the only one.
   CHECK(CacheBytesPerDevice(all, CacheParts{3, 8, 2}) ==
         2 * 3 * 3 * 13 * 2 * 16 * 2 + 3 * 2 * 8 * 4);
   CHECK(CacheBytesPerDevice(std::vector<CacheSizes>(), CacheParts{}) == 0);
@@ -127,8 +131,8 @@ TEST_CASE("the caches of a device are the sum of each one's share") {
   CHECK(CacheBytesPerDevice({unknown, all[0]}, CacheParts{}) == std::nullopt);
 }
 
-// [tensors, layers, batch, length, kv_heads, head_dim, element_bytes] of each
-// cache; {} if the sizes are not known.
+// Returns for each cache [tensors, layers, batch, length, kv_heads, head_dim,
+// element_bytes]; {} if the sizes are not known.
 std::vector<std::vector<int64_t>> Rows(const ModelConfig& model,
                                        Dtype dtype = Dtype::kBF16) {
   const auto caches = CachesOf(model, 3, 100, dtype);
@@ -149,14 +153,14 @@ TEST_CASE("the caches that a model's layers keep") {
   model.head_dim = 16;
   CHECK(Rows(model) == Table{{2, 6, 3, 100, 2, 16, 2}});
   CHECK(Rows(model, Dtype::kF32) == Table{{2, 6, 3, 100, 2, 16, 4}});
-  // Codes of one byte have a float32 scale for each token and head.
+  // An int8 cache has a float32 scale for each token and head.
   CHECK(Rows(model, Dtype::kI8) ==
         Table{{2, 6, 3, 100, 2, 16, 1}, {2, 6, 3, 100, 2, 1, 4}});
   // Only layers with attention have a cache.
   model.attention_layers = 4;
   CHECK(Rows(model) == Table{{2, 4, 3, 100, 2, 16, 2}});
-  // If no number of windowed layers is given, all layers with attention have
-  // the window.
+  // Without a number of windowed layers, all layers with attention have the
+  // window.
   model.sliding_window = 30;
   CHECK(Rows(model) == Table{{2, 4, 3, 30, 2, 16, 2}});
   model.windowed_layers = 1;
@@ -173,7 +177,7 @@ TEST_CASE("the caches that a model's layers keep") {
   CHECK(Rows(model) == Table{{2, 4, 3, 100, 2, 16, 2}});
   model.windowed_layers = 0;
   CHECK(Rows(model) == Table{{2, 4, 3, 100, 2, 16, 2}});
-  // Each query head has its own key head if no number is given.
+  // Without a number of KV heads, each query head has its own.
   model.kv_heads = {};
   CHECK(Rows(model) == Table{{2, 4, 3, 100, 8, 16, 2}});
 }

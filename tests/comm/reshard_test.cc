@@ -78,7 +78,7 @@ TEST_CASE("slicing a held block, and axes of size one, move nothing") {
   CHECK_FALSE(ClassifyMove(mesh, {{"one", "x"}}, {{"x"}, {"one"}}));
 }
 
-// A device's slice of a dimension, [begin, end).
+// The indices [begin, end) of a dimension that a device holds.
 struct Range {
   int64_t begin = 0, end = 0;
 };
@@ -90,9 +90,9 @@ Range RangeOf(const Mesh& mesh, const std::vector<int64_t>& at, int64_t size,
   return {begin, begin + length};
 }
 
-// Returns the elements that all devices together lack when a tensor changes
-// from one legal spec to another: those of each device's new block outside of
-// its old block.
+// Returns the number of elements that all devices together lack when a tensor
+// changes from one legal spec to another: for each device, the elements of its
+// new block that are not in its old block.
 int64_t ElementsLacked(const Mesh& mesh, const Shape& shape, const Spec& from,
                        const Spec& to) {
   int64_t lacked = 0;
@@ -117,14 +117,15 @@ TEST_CASE("the elements that devices lack, computed by hand") {
   // Each of four devices lacks the other half, 32 elements.
   CHECK(ElementsLacked(mesh, shape, {{"x"}}, {}) == 4 * 32);
   CHECK(ElementsLacked(mesh, shape, {}, {{"x"}}) == 0);
-  // Each device holds 4 x 4 elements and needs 2 x 8, of which it has 2 x 4.
+  // Each device has 4 x 4 elements and needs 2 x 8, of which it already has 2 x
+  // 4.
   CHECK(ElementsLacked(mesh, shape, {{"x"}, {"y"}}, {{"x", "y"}}) == 4 * 8);
   // If the order of two axes changes, devices 1 and 2 exchange their shards.
   CHECK(ElementsLacked(mesh, shape, {{"x", "y"}}, {{"y", "x"}}) == 2 * 16);
 }
 
-// For every pair of specs of two dimensions over two axes, ClassifyMove returns
-// a collective if and only if some device lacks elements.
+// Compares all pairs of specs of two dimensions over two axes: ClassifyMove
+// must return a collective if and only if some device lacks elements.
 TEST_CASE("a collective is returned exactly if a device lacks elements") {
   const Mesh mesh = MeshOf({{"x", 2}, {"y", 3}});
   const std::vector<Spec> specs = {
@@ -217,9 +218,10 @@ TEST_CASE("every digit of a joint mesh has the sizes of both meshes") {
       check(after, false);
     }
   }
-  // Neither 2, 3, 4 and 4, 3, 2 nor 2, 3, 4 and 2, 2, 6 divide each other.
+  // Meshes 2, 3, 4 and 4, 3, 2 have no joint mesh, and neither do 2, 3, 4 and
+  // 2, 2, 6.
   CHECK(joined == 45);
-  // Devices of slices are not numbered along the axes.
+  // With several slices, devices are not numbered in the order of the axes.
   Mesh slices = MeshOf({{"a", 2}, {"b", 2}});
   slices.slices = 2;
   slices.dcn = {2, 1};
@@ -233,8 +235,8 @@ TEST_CASE("every digit of a joint mesh has the sizes of both meshes") {
   CHECK(joint->NamesBefore({}) == AxisGroup{});
 }
 
-// What Overlaps computes by ranges of blocks, element by element: each device
-// is sent every element that it needs and does not hold by one device that
+// Computes element by element what Overlaps computes by ranges of blocks: each
+// element that a device needs and does not hold is sent by one device that
 // holds it.
 TEST_CASE("sent elements are those of a count of single elements") {
   const Mesh mesh = MeshOf({{"x", 2}, {"y", 3}, {"z", 2}});
@@ -268,7 +270,8 @@ TEST_CASE("sent elements are those of a count of single elements") {
       CHECK(ElementsLacked(mesh, shape, from, to) == lacked);
       const auto sent = SentElements(mesh, shape, from, to);
       CHECK(Sum(sent) == lacked);
-      // Holders of a block take turns, so that none sends much more.
+      // The holders of a block take turns, so the numbers that they send differ
+      // by one block at most.
       const auto [least, most] = std::minmax_element(sent.begin(), sent.end());
       const int64_t block = Product(shape) / *mesh.Parts(a);
       CHECK(*most - *least <= block);
@@ -284,7 +287,7 @@ TEST_CASE("elements that do not fit 64 bits are INT64_MAX") {
   CHECK(Sum(SentElements(mesh, {large}, {{"x"}}, {})) == large);
   const auto sent = SentElements(mesh, {large, 8}, {{"x"}}, {});
   CHECK(sent == std::vector<int64_t>{INT64_MAX, INT64_MAX});
-  // A tensor without elements is sent to nobody, needed or held.
+  // With fewer elements than shards the shards are empty, and nothing is sent.
   CHECK(SentElements(mesh, {1}, {}, {{"x"}}) == std::vector<int64_t>{0, 0});
 }
 

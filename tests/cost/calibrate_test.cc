@@ -14,8 +14,8 @@
 namespace shardc::cost {
 namespace {
 
-// A step of Llama 3 8B whose time is what a device with these efficiencies is
-// expected to take.
+// Returns a step of Llama 3 8B. Its time is the expected one on a device with
+// the efficiencies of `truth`.
 MeasuredStep StepOn(const DeviceProfile& truth, const std::string& mesh,
                     int64_t batch, int64_t length) {
   MeasuredStep out;

@@ -23,7 +23,7 @@ int64_t SentBy(const Communication& communication, std::string_view part,
   return out;
 }
 
-// GPT-3 175B: 96 layers of 12288 with 96 heads, over tensor parallelism of 8.
+// GPT-3 175B on tp:8. It has 96 layers of width 12288 with 96 heads.
 CostInputs Gpt3(int64_t stages) {
   CostInputs out = TrainingOn(MeshOf({{"pp", stages}, {"tp", 8}}), {});
   const int64_t h = 12288;
@@ -58,8 +58,8 @@ Settings OneRow() {
   return out;
 }
 
-// Megatron-LM: two all_reduces of 2sbh bytes forward and two backward in each
-// layer, each of which sends 88,080,384 B.
+// Megatron-LM has two all_reduces of 2sbh bytes forward and two backward in
+// each layer. Each sends 88,080,384 B.
 TEST_CASE("tensor parallelism reduces twice forward and twice backward") {
   const Communication said = CommunicationOf(Gpt3(1), OneRow());
   for (const bool backward : {false, true}) {
@@ -83,12 +83,12 @@ TEST_CASE("sequence parallelism sends the same in halves") {
         96LL * 88080384 / 2);
 }
 
-// Activation bytes of a layer by Korthikanti et al. (arXiv 2205.05198):
+// The activation bytes of a layer by Korthikanti et al. (arXiv 2205.05198) are
 //
 //   sbh(10 + 24/t + 5as/ht)
 //
-// With sequence parallelism all of it is divided by t. A fused attention kernel
-// keeps no 5as/ht, and full recomputation keeps 2sbh.
+// Sequence parallelism divides all of them by t. A fused attention kernel does
+// not keep 5as/ht, and full recomputation keeps only 2sbh.
 TEST_CASE("a layer's activations under Megatron") {
   const auto kept = [](const CostInputs& work, const Settings& settings) {
     return MemoryOf(work, settings).activations->kept / 96;
@@ -102,14 +102,14 @@ TEST_CASE("a layer's activations under Megatron") {
   CHECK(kept(work, full) == 50331648);
   work.hidden = {"tp"};
   CHECK(kept(work, settings) == 358612992);
-  // In place of 5as/ht a fused kernel keeps the logarithm of each row's sum: 4
-  // bytes a head.
+  // Instead of 5as/ht a fused kernel keeps the logarithm of each row's sum, 4
+  // bytes for each head.
   settings.operation = &exec::kFlashAttention;
   CHECK(kept(work, settings) == 106954752 + 2048 * 96 / 8 * 4);
 }
 
-// ZeRO: all_gather forward, all_gather backward and reduce_scatter are 1.5
-// times an all_reduce. Llama-3-70B over 64: 3S 63/64.
+// In ZeRO, all_gather forward, all_gather backward and reduce_scatter together
+// send 1.5 times the bytes of an all_reduce: 3S 63/64 for Llama-3-70B over 64.
 TEST_CASE("fully sharded is 1.5 times data parallel") {
   const auto sent = [](Spec spec, int zero) {
     CostInputs work = TrainingOn(MeshOf({{"fsdp", 64}}), {"fsdp"});
@@ -138,8 +138,8 @@ TEST_CASE("states of a device where 70B parameters are split over 64") {
         17638426624);
 }
 
-// Ring attention (arXiv 2310.01889) passes K and V round the ring, a block of
-// 64 MiB in each of seven steps; DeepSpeed-Ulysses exchanges Q, K, V and O.
+// Ring attention (arXiv 2310.01889) passes K and V around the ring, a block of
+// 64 MiB in each of seven steps. DeepSpeed-Ulysses exchanges Q, K, V and O.
 TEST_CASE("a layer of Llama-3-8B over a context of 131072 on eight") {
   const Mesh mesh = MeshOf({{"sp", 8}});
   exec::AttentionSpecs specs;
@@ -160,8 +160,8 @@ TEST_CASE("a layer of Llama-3-8B over a context of 131072 on eight") {
   CHECK(sent == 293601280);
 }
 
-// DeepEP: 128 tokens of 7168 to 8 experts each, combined in bfloat16, are
-// 14,680,064 B, of which one part in 64 stays on its device.
+// In DeepEP, 128 tokens of 7168 are sent to 8 experts each. Combined in
+// bfloat16 they are 14,680,064 B, of which one part in 64 stays on its device.
 TEST_CASE("tokens go to their experts and back") {
   CostInputs work = TrainingOn(MeshOf({{"ep", 64}}), {"ep"});
   work.params = {ClassOf("layers.*.mlp.experts.down_proj.kernel",
@@ -180,7 +180,7 @@ TEST_CASE("tokens go to their experts and back") {
         2LL * 14680064 / 64 * 63);
 }
 
-// Where the experts' axis splits no tokens, outputs are added over it.
+// If the experts' axis does not shard tokens, outputs are summed over it.
 TEST_CASE("experts that see the same tokens add their outputs") {
   CostInputs work = TrainingOn(MeshOf({{"dp", 2}, {"ep", 4}}), {"dp"});
   work.params = {ClassOf("layers.*.mlp.experts.down_proj.kernel", {8, 64, 32},
@@ -197,8 +197,8 @@ TEST_CASE("experts that see the same tokens add their outputs") {
         2 * 16 * 32 * 2 * 3 / 4);
 }
 
-// Bytes a token and layer that MaxText's policies keep for Llama-3-8B.
-// MaxText's own sums count mlpwo, which the backward pass does not read; JAX
+// Bytes per token and layer that MaxText's policies keep for Llama-3-8B.
+// MaxText's own sums include mlpwo, which the backward pass does not read. JAX
 // does not keep it, which saves 8192 bytes.
 TEST_CASE("policies of names keep what MaxText's keep") {
   const CostInputs work =
@@ -228,7 +228,7 @@ TEST_CASE("policies of names keep what MaxText's keep") {
 }
 
 // torchtitan's selective checkpointing keeps every product that it saves,
-// whether the backward pass reads it or not: 15.5 GiB in 32 layers of 8192
+// whether or not the backward pass reads it: 15.5 GiB in 32 layers of 8192
 // tokens.
 TEST_CASE("PyTorch keeps what a policy saves") {
   const CostInputs work =

@@ -12,7 +12,7 @@
 namespace shardc::cost {
 namespace {
 
-// An H100 of 500 W with slower memory, as torchtitan's published runs have it.
+// An H100 of 500 W with slower memory, as in torchtitan's published runs.
 DeviceProfile SlowH100() {
   DeviceProfile out = *FindDeviceProfile("h100-sxm");
   out.memory_rate = 2.4e12;
@@ -52,9 +52,9 @@ ExpectedTime TimeOn(const CostInputs& work, const Settings& settings) {
   return *report.expected;
 }
 
-// By hand: 16,384 tokens a device; products of a layer 7.147e12 operations at
-// 0.52 of 989e12 and four launches, 13.937 ms; attention 5.070 ms; other ops
-// 3.154e9 bytes at 0.7 of 2.4e12 and eight launches, 1.957 ms.
+// Computed by hand: 16,384 tokens per device; products of a layer 7.147e12
+// operations at 0.52 of 989e12 and four launches, 13.937 ms; attention 5.070
+// ms; other ops 3.154e9 bytes at 0.7 of 2.4e12 and eight launches, 1.957 ms.
 TEST_CASE("the parts of Llama 3 8B on eight H100s") {
   const CostInputs work = BundledWork("llama-3-8b.hf.manifest.json",
                                       "llama-3-8b", "fsdp:8", Mode::kTrain);
@@ -70,17 +70,17 @@ TEST_CASE("the parts of Llama 3 8B on eight H100s") {
   CHECK(PartOf(time, "optimizer") == About(17.8e-3));
   CHECK(PartOf(time, "tensor_collectives") == 0);
   CHECK(PartOf(time, "scale") == 0);
-  // The parameters of a layer are gathered twice, in 1.077 ms each time, and a
-  // reduction takes twice as long. Not hidden are 0.15 of these collectives,
-  // but all of those of the first and the last layer; the embedding and the
-  // head add a seventh.
+  // The parameters of a layer are gathered twice, in 1.077 ms each, and a
+  // reduction takes twice as long. Of these collectives a fraction of 0.15 is
+  // exposed, but those of the first and the last layer are exposed completely.
+  // The embedding and the head add a seventh.
   const double gathers = 4 * 1.077e-3;
   CHECK(PartOf(time, "weight_collectives") > (32 * 0.15 + 1) * gathers);
   CHECK(PartOf(time, "weight_collectives") < 1.2 * (32 * 0.15 + 1) * gathers);
 }
 
-// By hand: a layer has six all-reduces of 10.469 ms, one of which is repeated
-// for recomputation.
+// Computed by hand: a layer has six all-reduces of 10.469 ms, one of which
+// recomputation repeats.
 TEST_CASE("tensor parallelism of Llama 3 70B on 256 H100s") {
   const CostInputs work =
       BundledWork("llama-3-70b.hf.manifest.json.gz", "llama-3-70b",
@@ -96,8 +96,8 @@ TEST_CASE("tensor parallelism of Llama 3 70B on 256 H100s") {
   // 32 hosts are five doublings.
   CHECK(PartOf(plain, "scale") ==
         About((plain.seconds - PartOf(plain, "scale")) * 5 * 0.007));
-  // 28.794 s by hand; 597.3 tokens per second and device measured, and 652.4
-  // with async TP.
+  // 28.794 s were computed by hand. 597.3 tokens per second and device were
+  // measured, and 652.4 with async TP.
   CHECK(plain.seconds == doctest::Approx(28.794).epsilon(0.01));
   settings.overlap_tensor = true;
   const ExpectedTime overlapped = TimeOn(work, settings);

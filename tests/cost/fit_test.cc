@@ -87,7 +87,7 @@ TEST_CASE("meshes whose times differ by less than 5 % are a tie") {
     FitMesh mesh;
     int64_t rank = 0;  // 0: none
   };
-  // In the order expected.
+  // The rows are in the expected order.
   const std::vector<Row> rows = {
       {sized(60, 1.04, 3), 1},   // less memory is first
       {sized(70, 1.03, 1), 1},   // then fewer axes in use
@@ -124,8 +124,8 @@ struct Flags {
   Settings settings;
 };
 
-// What may be changed, the smallest change first: what is kept for the backward
-// pass, then the number of micro-batches, then both.
+// Returns the changes that may be made, the smallest first: what is kept for
+// the backward pass, then the number of micro-batches, then both.
 std::vector<Flags> Changes(const Settings& from) {
   std::vector<Flags> out;
   Settings less = from;
@@ -156,7 +156,8 @@ TEST_CASE("a change of the settings is the smallest, on the cheapest mesh") {
   inputs.options.modes = {Mode::kTrain};
   inputs.model = model.config;
   inputs.settings.batch = inputs.settings.length = 64;
-  // Without the context of a GPU, which is larger than this model.
+  // The software stack xla has no GPU context, which would be larger than this
+  // model.
   inputs.settings.stack = FindStack("xla");
   // Four KV heads make tp 8 illegal.
   const std::vector<std::string> axes = {"fsdp", "tp"};

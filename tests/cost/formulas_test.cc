@@ -38,7 +38,7 @@ TEST_CASE("gathered memory is that of the largest group") {
   // The weight stays sharded over tp, which shards no tokens: 64 * 16 / 2
   // elements of one of four layers are gathered.
   CHECK(gathered() == 1024);
-  // The weights of a layer are gathered together.
+  // All weights of a layer are gathered at the same time.
   work.params = {up, down};
   CHECK(gathered() == 2048);
   // An embedding is gathered by itself, so that it counts only if it is larger
@@ -52,13 +52,14 @@ TEST_CASE("gathered memory is that of the largest group") {
   // Norms are too small to count.
   work.params = {up, ClassOf("norm.weight", {4000}, Dtype::kBF16, {{"fsdp"}})};
   CHECK(gathered() == 1024);
-  // What is not gathered takes nothing.
+  // A weight that is not gathered takes no memory for gathered weights.
   work.params = {ClassOf("layers.*.mlp.up_proj.weight", {64, 16}, Dtype::kBF16,
                          {{"tp"}, {}}, 4)};
   CHECK(gathered() == 0);
 }
 
-// One projection to 64 features of 16, which its activation follows.
+// Returns a layer with one projection to 64 features of 16, followed by its
+// activation function.
 CostInputs OneLayer(int64_t layers) {
   CostInputs work = TrainingOn(MeshOf({{"dp", 2}}), {"dp"});
   work.params = {ClassOf("layers.*.mlp.up_proj.weight", {64, 16}, Dtype::kBF16,
@@ -79,14 +80,14 @@ TEST_CASE("activations are kept for each layer and one micro-batch") {
     settings.microbatches = microbatches;
     return MemoryOf(OneLayer(layers), settings).activations->kept;
   };
-  // A row of 8 tokens on each device: input 16, up 64, activation 64.
+  // Each device has a row of 8 tokens: 16 inputs, 64 of up, 64 activations.
   const int64_t row = 8 * (16 + 64 + 64) * 2;
   CHECK(kept(1, 2, 1) == row);
   CHECK(kept(3, 2, 1) == 3 * row);
   CHECK(kept(1, 16, 1) == 8 * row);
   CHECK(kept(1, 16, 4) == 2 * row);
   CHECK(kept(3, 16, 8) == 3 * row);
-  // Rows that do not divide: the fullest device has the larger share.
+  // If the rows do not divide, the device with the most rows counts.
   CHECK(kept(1, 6, 2) == 2 * row);
   CHECK(kept(1, 5, 1) == 3 * row);
 }
@@ -121,13 +122,13 @@ TEST_CASE("serving gathers the logits of the last token only") {
   for (const Mode mode : {Mode::kPrefill, Mode::kDecode}) {
     CAPTURE(mode);
     work.mode = mode;
-    // Two rows of 250 numbers of four bytes, to three others.
+    // A device sends two rows of 250 numbers of four bytes to three others.
     CHECK(SentBy(CommunicationOf(work, settings), "logits",
                  Collective::kAllGather, false) == 2 * 250 * 4 * 3);
     CHECK(MemoryOf(work, settings).most.Of(Component::kLogits) == 2 * 250 * 4);
   }
   work.mode = Mode::kTrain;
-  // Three numbers for each of 20 tokens, all-reduced over four devices.
+  // Three numbers for each of 20 tokens are all-reduced over four devices.
   CHECK(SentBy(CommunicationOf(work, settings), "logits",
                Collective::kAllReduce, false) == 3 * 20 * 4 * 2 * 3 / 4);
   // The loss holds three and a half copies.
@@ -155,8 +156,8 @@ TEST_CASE("adafactor factors matrices of 128 rows and columns or more") {
   CHECK(bytes({256, 127}) == 127 * 256 * 4);
   CHECK(bytes({3, 128, 256}) == 3 * (128 + 256) * 4);
   CHECK(bytes({1000}) == 1000 * 4);
-  // Whether moments are factored depends on the unsharded sizes. Each vector is
-  // sharded as its dimension is.
+  // Whether moments are factored depends on the unsharded sizes. Each of the
+  // two vectors is sharded as its dimension is.
   CHECK(bytes({128, 256}, {{"tp"}, {}}) == (64 + 256) * 4);
 }
 
@@ -248,7 +249,8 @@ double GatherSeconds(const char* profile, int64_t side) {
                            Collective::kAllGather, 1e9 * (n - 1) / n);
 }
 
-// On a ring that closes, data travel both ways, half the way round each.
+// On a closed ring, data travel both ways, and half of the ring's length each
+// way.
 TEST_CASE("which sides of a torus are rings that close") {
   CHECK(GatherSeconds("tpu-v5e", 16) == doctest::Approx(8.0 / 16));
   CHECK(GatherSeconds("tpu-v5e", 15) == doctest::Approx(14.0 / 15));
@@ -259,8 +261,8 @@ TEST_CASE("which sides of a torus are rings that close") {
   CHECK(GatherSeconds("tpu-v4", 6) == doctest::Approx(5.0 / 6));
 }
 
-// Returns the seconds of an all-to-all: each device holds an equal part of
-// `whole` bytes and sends an equal share of it to every other device.
+// Returns the seconds of an all-to-all in which each device holds an equal part
+// of `whole` bytes, and sends an equal share of its part to every other device.
 double ExchangeSeconds(const char* profile,
                        const std::vector<std::pair<std::string, int64_t>>& axes,
                        double whole) {
@@ -275,8 +277,8 @@ double ExchangeSeconds(const char* profile,
                            Collective::kAllToAll, whole / n * (n - 1) / n);
 }
 
-// An all-gather of 16 GB takes 8 of 16 steps of 1 GB on a ring that closes, and
-// 7 of 8 steps of 2 GB on one that does not.
+// An all-gather of 16 GB takes 8 of 16 steps of 1 GB on a closed ring, and 7 of
+// 8 steps of 2 GB on an open one.
 TEST_CASE("an all-to-all takes a quarter of an all-gather, or half if open") {
   CHECK(ExchangeSeconds("tpu-v5e", {{"X", 16}}, 16e9) ==
         doctest::Approx(8.0 / 4));
@@ -286,7 +288,8 @@ TEST_CASE("an all-to-all takes a quarter of an all-gather, or half if open") {
         doctest::Approx(8.0 / 4));
   CHECK(ExchangeSeconds("tpu-v4", {{"X", 6}}, 12e9) ==
         doctest::Approx(10.0 / 2));
-  // Two rings share the bytes and send both ways; one open ring slows both.
+  // Two closed rings share the bytes, and each sends both ways. If one ring is
+  // open, both are slower.
   CHECK(ExchangeSeconds("tpu-v4", {{"X", 4}, {"Y", 4}}, 16e9) ==
         doctest::Approx((8.0 + 8.0) / 4 / 4));
   CHECK(ExchangeSeconds("tpu-v4", {{"X", 4}, {"Y", 6}}, 12e9) ==
@@ -326,9 +329,9 @@ TEST_CASE("windowed layers attend to their window only") {
     work.mode = mode;
     return FlopsOf(work, settings, MemoryOf(work, settings));
   };
-  // Six rows, four heads of four: 4 operations for each key that is seen.
+  // Six rows and four heads of size four: 4 operations for each visible key.
   CHECK(flops(Mode::kDecode) == 4.0 * 6 * 4 * 4 * (3 * 64 + 16));
-  // Causal: half of the keys on average.
+  // With causal attention, half of the keys are visible on average.
   CHECK(flops(Mode::kPrefill) == 4.0 * 6 * 64 * 4 * 4 * (3 * 32 + 16));
   CHECK(flops(Mode::kTrain) == 3 * 4.0 * 6 * 64 * 4 * 4 * (3 * 32 + 16));
   work.model->sliding_window = 40;

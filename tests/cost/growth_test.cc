@@ -1,6 +1,7 @@
-// Many layers cost no more work than few: a step with one of each run of
-// identical layers against the step with all of them, and a tree's
-// representatives against the tree. Work is counted in ops that are lowered.
+// Checks that many layers cost no more work than few. Compares a step with one
+// layer of each run of identical layers with the step of all layers, and a
+// tree's representatives with the tree. Work is measured by the number of
+// lowered ops.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -60,7 +61,7 @@ std::vector<Row> RowsOf(const Communication& of) {
   return out;
 }
 
-// The communication of the program with every layer.
+// Returns the communication of the program with every layer.
 Communication OfAllLayers(const Compiled& compiled, const Model& model,
                           Mode mode, const Settings& settings) {
   StepInputs inputs;
@@ -108,8 +109,8 @@ TEST_CASE("a folded step sends the bytes of all layers") {
     const int64_t once = traffic.lowered_ops();
     CHECK(RowsOf(*read) ==
           RowsOf(OfAllLayers(*compiled, model, mode, settings)));
-    // For a second mesh the same number of ops is lowered again, unless the
-    // first one needed all layers.
+    // For a second mesh the same number of ops is lowered again, unless all
+    // layers had to be lowered for the first.
     CHECK(traffic.On(*compiled, work, why).has_value());
     folded += traffic.lowered_ops() == 2 * once ? 1 : 0;
   }
@@ -117,7 +118,7 @@ TEST_CASE("a folded step sends the bytes of all layers") {
   CHECK(folded > cases / 2);
 }
 
-// Returns the ops that are lowered for one mesh.
+// Returns the number of ops that are lowered for one mesh.
 int64_t LoweredOps(const Family& family, int64_t layers, Mode mode) {
   const Model model = WithLayers(family, layers);
   const auto compiled =

@@ -1,5 +1,5 @@
 // Compares the bytes that `cost` reports with those that the executor's ledger
-// counts, where both run the same collectives.
+// counts, for steps in which both have the same collectives.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -21,8 +21,8 @@ namespace {
 
 using ByKind = std::map<Collective, int64_t>;
 
-// Returns by kind of collective the bytes that the busiest device sends, added
-// over the entries of the ledger.
+// Returns, by kind of collective, the bytes that the busiest device sends,
+// summed over the entries of the ledger.
 ByKind Counted(const exec::Ledger& ledger) {
   ByKind out;
   for (const exec::LedgerEntry& entry : ledger.entries()) {

@@ -15,8 +15,9 @@ int64_t ParameterBytes(const CostInputs& work) {
   return MemoryOf(work, {}).most.Of(Component::kParameters).value_or(-1);
 }
 
-// ZeRO (arXiv 1910.02054), its first figure: 7.5e9 parameters on 64 devices
-// hold 120, 31.4, 16.6 and 1.9 GB; exactly 120, 31.40625, 16.640625, 1.875.
+// The first figure of ZeRO (arXiv 1910.02054): with 7.5e9 parameters, each of
+// 64 devices holds 120, 31.4, 16.6 and 1.9 GB; exactly 120, 31.40625,
+// 16.640625, 1.875.
 TEST_CASE("ZeRO's table") {
   CostInputs work = TrainingOn(MeshOf({{"dp", 64}}), {"dp"});
   work.params = {ClassOf("w.weight", {75000, 100000}, Dtype::kBF16, {})};
@@ -77,8 +78,8 @@ TEST_CASE("Megatron's distributed optimizer") {
   CHECK(bytes() == 16'000'000);
 }
 
-// Bytes in bfloat16 by the numbers of parameters that the models' publishers
-// state or MaxText's shapes give.
+// Bytes in bfloat16. The numbers of parameters are those that the models'
+// publishers state, or those of MaxText's shapes.
 TEST_CASE("parameter bytes of bundled models") {
   struct Known {
     std::string manifest;
@@ -126,8 +127,9 @@ TEST_CASE("cache bytes a token of published models") {
   }
 }
 
-// 21 of gemma-2-9b's 42 layers have a window of 4096 tokens, 52 of
-// gemma-3-27b's 62 one of 1024. Tokens outside a layer's window are not kept.
+// 21 of gemma-2-9b's 42 layers have a window of 4096 tokens, and 52 of
+// gemma-3-27b's 62 layers a window of 1024. Tokens outside a layer's window are
+// not kept.
 TEST_CASE("windowed layers keep their window") {
   const auto cache = [](const std::string& model, int64_t length) {
     const CostInputs work = BundledWork(model + ".hf.manifest.json.gz", model,
@@ -148,13 +150,14 @@ TEST_CASE("a cache of int8 has a scale a token and head") {
   settings.batch = 8;
   settings.kv_length = 100;
   settings.cache = Dtype::kI8;
-  // 4 rows, 2 heads on each device.
+  // There are 4 rows and 2 heads on each device.
   CHECK(MemoryOf(work, settings).most.Of(Component::kCache) ==
         2 * 32 * 4 * 100 * 2 * (128 + 4));
 }
 
-// Llama-3-8B, unstacked, float32: optax's adafactor (factored where the second
-// largest dimension is 128 at least) keeps 12,609,536 B.
+// For Llama-3-8B with unstacked float32 parameters, optax's adafactor keeps
+// 12,609,536 B. It factors a parameter whose second largest dimension is at
+// least 128.
 TEST_CASE("adafactor's rows and columns") {
   CostInputs work = BundledWork("llama-3-8b.hf.manifest.json", "llama-3-8b",
                                 "dp:1", Mode::kTrain);

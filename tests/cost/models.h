@@ -1,5 +1,5 @@
-// Inputs of cost estimates: small ones made by hand, and those of the bundled
-// models, compiled as in the program.
+// Makes inputs of cost estimates: small ones by hand, and those of bundled
+// models, which are compiled as in the program.
 #ifndef SHARDC_TESTS_COST_MODELS_H_
 #define SHARDC_TESTS_COST_MODELS_H_
 
@@ -11,12 +11,12 @@
 
 namespace shardc::cost {
 
-// A mesh of axes such as {{"dp", 64}}.
+// Returns a mesh of axes such as {{"dp", 64}}.
 Mesh MeshOf(const std::vector<std::pair<std::string, int64_t>>& axes);
 // Returns `count` equal parameters, with the spec padded to the rank.
 ParamClass ClassOf(const std::string& name, Shape shape, Dtype dtype, Spec spec,
                    int64_t count = 1);
-// Training on a mesh whose batch is split over `batch`.
+// Returns the inputs of training on a mesh whose batch is sharded over `batch`.
 CostInputs TrainingOn(const Mesh& mesh, const AxisGroup& batch);
 
 // Returns the cost inputs of a bundled model under a pack; fails the test if

@@ -33,8 +33,8 @@ CostInputs Llama(const std::string& mesh) {
                      Mode::kTrain, "whole hidden");
 }
 
-// One row of 32,768 tokens, bfloat16 parameters and a float32 master copy: each
-// layer keeps its input, the loss 3.5 copies of 128,256 logits.
+// One row of 32,768 tokens, bfloat16 parameters and a float32 master copy. Each
+// layer keeps its input, and the loss 3.5 copies of 128,256 logits.
 TEST_CASE("the peak of Llama 3 8B is in the loss") {
   const Settings settings =
       SettingsOf("compiled", 8, 32768, "nothing_saveable");
@@ -43,7 +43,8 @@ TEST_CASE("the peak of Llama 3 8B is in the loss") {
   CHECK(memory.taken->moment == Moment::kLoss);
   CHECK(memory.most.Of(Component::kActivations) == 32LL * 32768 * 4096 * 2);
   CHECK(memory.most.Of(Component::kLogits) == 14LL * 32768 * 128256);
-  // A layer of 218,112,000 weights and the embedding, of two bytes.
+  // A layer of 218,112,000 weights and the embedding are gathered, with two
+  // bytes per number.
   CHECK(memory.most.Of(Component::kGathered) ==
         2 * (218103808LL + 128256 * 4096));
   CHECK(static_cast<double>(memory.taken->expected) / kGiB ==
@@ -58,7 +59,7 @@ TEST_CASE("a fused loss leaves the peak to a layer's backward pass") {
   REQUIRE(memory.taken.has_value());
   CHECK(memory.taken->moment == Moment::kBackward);
   CHECK(memory.most.Of(Component::kLogits) == 0);
-  // Besides the tensors that are computed again: gradients of gate, up and
+  // Besides the recomputed tensors, the peak has the gradients of gate, up and
   // product, of 14,336 numbers each, and of two hidden states of 4,096.
   const int64_t gradients = 8192LL * 2 * (3 * 14336 + 2 * 4096);
   CHECK(memory.most.Of(Component::kActivations) ==
@@ -74,7 +75,7 @@ TEST_CASE("hidden states over the tensor axis are gathered in a layer") {
   };
   const int64_t whole = held();
   work.hidden = {"tp"};
-  // With the hidden state sharded a device holds a quarter of it, but two
+  // If the hidden state is sharded, a device holds a quarter of it, but two
   // inputs of a layer are gathered, which adds three quarters of each.
   const int64_t quarter = held();
   CHECK(quarter < whole);
@@ -139,7 +140,7 @@ TEST_CASE("eager models keep more only where their norms are in float32") {
   }
 }
 
-// Parameters in float32, of which XLA keeps a copy in bfloat16.
+// Parameters in float32, of which XLA keeps a bfloat16 copy.
 TEST_CASE("XLA casts all parameters at once") {
   CostInputs work = Llama("fsdp:8");
   for (ParamClass& param : work.params) param.type.dtype = Dtype::kF32;

@@ -31,7 +31,7 @@ struct Lowered {
   step::Sizes sizes;  // small ones
 };
 
-// Returns nullopt if no reduced sizes are sharded as the real ones are.
+// Returns nullopt if no reduced sizes keep the sharding of the real ones.
 std::optional<Lowered> LoweredOn(const Mesh& mesh,
                                  const verify::StepRequest& request) {
   Findings findings;
@@ -41,7 +41,7 @@ std::optional<Lowered> LoweredOn(const Mesh& mesh,
       BuildStep(request, verify::ReducedLayers(whole->model.graph), findings);
   REQUIRE(step.has_value());
   std::string why;
-  // The devices of a proof have one width for all values.
+  // The simulated devices of a proof have the same width for all values.
   for (step::Value& value : step->model.graph.values) value.bytes = 0;
   step->program = LowerStep(request, *step, mesh, why);
   REQUIRE_MESSAGE(step->program.has_value(), why);
@@ -123,7 +123,8 @@ TEST_CASE("a program's bytes are the ledger's") {
   CHECK(sends > cases / 2);
 }
 
-// Compares formulas with a program, in the parts of a Llama that both count.
+// Compares the formulas with a program, for the parts of a Llama that both
+// count.
 TEST_CASE("parts are distinguished by what moves") {
   const verify::Model model = ModelOf(kFamilies[0]);
   Mesh mesh;
@@ -165,8 +166,9 @@ TEST_CASE("parts are distinguished by what moves") {
   };
   CHECK(sent(read, "parameters", false, Collective::kAllGather) ==
         sent(formulas, "parameters", false, Collective::kAllGather));
-  // The program does not gather the table of a lookup a second time, as the
-  // formulas assume. A device has a quarter of the table and sends that.
+  // The program does not gather the table of a lookup a second time, although
+  // the formulas assume that. A device has a quarter of the table, and would
+  // send that.
   const int64_t table = 256 * 64 * 4 / 4;
   CHECK(sent(read, "parameters", true, Collective::kAllGather) + table ==
         sent(formulas, "parameters", true, Collective::kAllGather));

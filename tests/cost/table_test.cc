@@ -1,7 +1,7 @@
-// Compares what steps of bundled and of small models hold, send and take, under
-// many settings, with testdata/tables/costs.txt: bytes by component, each
+// Compares the memory, traffic and time of steps, of bundled and small models
+// under many settings, with testdata/tables/costs.txt: bytes by component, each
 // collective, and each part of the time. The tests of formulas state which
-// figures are right; this table shows which ones a change moves.
+// figures are right; this table shows which figures a change affects.
 #include <doctest/doctest.h>
 
 #include <cstdint>
@@ -35,7 +35,7 @@ std::string RealText(double x) {
 
 using Set = std::function<void(Settings&, const std::string&)>;
 
-// What each word of a line of settings sets, such as `zero=1`.
+// The settings that each word of a line sets, such as `zero=1`.
 const std::map<std::string, Set>& Words() {
   static const std::map<std::string, Set> kAll = {
       {"batch", [](Settings& s, const auto& v) { s.batch = std::stoll(v); }},
@@ -90,7 +90,8 @@ const std::map<std::string, Set>& Words() {
   return kAll;
 }
 
-// Sets what the words of a line give; `mode` is not a setting.
+// Returns the settings that the words of a line give. `mode` is not one of the
+// settings, so it is set separately.
 Settings SettingsOf(const std::string& line, Mode& mode) {
   Settings out;
   std::istringstream in(line);
@@ -192,7 +193,7 @@ std::string ReportOfLine(const std::string& line,
          SentText(report.communication) + TimeText(report);
 }
 
-// The collectives of the step's program.
+// Returns the text of the collectives of a step's program.
 std::string ProgramText(const Inputs& inputs, const std::string& line) {
   Mode mode = Mode::kTrain;
   const Settings settings = SettingsOf(line, mode);

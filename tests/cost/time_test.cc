@@ -33,11 +33,11 @@ TEST_CASE("gathers on a torus that closes") {
   const Mesh mesh = MeshOf({{"X", 4}, {"Y", 4}, {"Z", 4}});
   const Network network = Plain("tpu-v4", mesh);
   const double whole = 2.0 * 1024 * 4096;
-  // Sharded over Y too: a quarter of it is gathered over X.
+  // The tensor is sharded over Y too, so a quarter of it is gathered over X.
   CHECK(Gather(network, mesh, {"X"}, whole / 4) == About(23.3 * kMicro));
   CHECK(Gather(network, mesh, {"X", "Y"}, whole) == About(46.6 * kMicro));
-  // An all_reduce over Z of a tensor that X and Y shard; the book's later
-  // edition prints 11.6 us.
+  // An all_reduce over Z of a tensor that is sharded over X and Y. A later
+  // edition of the book prints 11.6 us.
   const double part = whole / 16;
   CHECK(CollectiveSeconds(network, PlaceOf(mesh, network, {"Z"}),
                           Collective::kAllReduce,
@@ -50,8 +50,9 @@ TEST_CASE("hops of a microsecond bound what is small") {
   CHECK(Gather(network, mesh, {"X"}, 256) == About(2 * kMicro));
 }
 
-// v5e 8x4 has no wraparound: three hops of a quarter. The book prints 560 at
-// 45 GB/s a link and direction; its later copies, as our profile, have 50.
+// v5e 8x4 has no wraparound, so there are three hops of a quarter. The book
+// prints 560 at 45 GB/s per link and direction; its later copies have 50, as
+// our profile does.
 TEST_CASE("a ring that does not close") {
   const Mesh mesh = MeshOf({{"X", 8}, {"Y", 4}});
   Network network = Plain("tpu-v5e", mesh);
@@ -59,7 +60,7 @@ TEST_CASE("a ring that does not close") {
   CHECK(Gather(network, mesh, {"Y"}, 2.0 * 2048 * 8192) == About(559 * kMicro));
 }
 
-// gpus.md: eight H100 behind one switch.
+// From gpus.md: eight H100 behind one switch.
 TEST_CASE("gathers in a host") {
   const Mesh mesh = MeshOf({{"dp", 8}});
   const Network network = Plain("h100-sxm", mesh);
@@ -68,7 +69,8 @@ TEST_CASE("gathers in a host") {
   CHECK(Gather(network, mesh, {"dp"}, 2.0 * 4096 * 65536) == About(1.044e-3));
 }
 
-// Llama-3-70B's parameters over 8 hosts of 8: inside 0.2744 s, across 0.3087.
+// Llama-3-70B's parameters are gathered over 8 hosts of 8: 0.2744 s inside a
+// host, 0.3087 s across hosts.
 TEST_CASE("across hosts the slower level counts") {
   const Mesh mesh = MeshOf({{"fsdp", 64}});
   const Network network = Plain("h100-sxm", mesh);
@@ -108,8 +110,8 @@ TEST_CASE("slices of a torus are reached over their hosts") {
   CHECK(PlaceOf(mesh, network, {"tp"}).domains == 1);
 }
 
-// Scaling book, inference: Llama-2-13B on eight v5e at 8.2e11 B/s, 8192 tokens
-// of cache a row: (6.7e9 B + 26e9) / 6.56e12 s.
+// From the scaling book's chapter on inference: Llama-2-13B on eight v5e at
+// 8.2e11 B/s, with 8192 tokens of cache per row, (6.7e9 B + 26e9) / 6.56e12 s.
 TEST_CASE("decoding is bound by memory") {
   DeviceProfile v5e = *FindDeviceProfile("tpu-v5e");
   v5e.memory_rate = 8.2e11;
@@ -142,7 +144,8 @@ TEST_CASE("decoding is bound by memory") {
   }
 }
 
-// 6 operations a parameter and token, without the embedding's lookup.
+// There are 6 operations per parameter and token, without the embedding's
+// lookup.
 TEST_CASE("a training step's operations") {
   const CostInputs work = BundledWork(
       "llama-3-8b.hf.manifest.json", "llama-3-8b", "fsdp:8,tp:4", Mode::kTrain);

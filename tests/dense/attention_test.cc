@@ -44,7 +44,7 @@ double Distance(const Array& a, const Array& b) {
   return worst;
 }
 
-// Returns a mask [1, 1, T, S]: f(i, j) is whether query i may attend to key j.
+// Returns a mask [1, 1, T, S] in which query i may attend to key j if f(i, j).
 template <typename F>
 Array MaskOf(int64_t t, int64_t s, F f) {
   Array mask = Array::Zeros({1, 1, t, s});
@@ -63,7 +63,8 @@ TEST_CASE("two keys by hand") {
   CHECK(out.output.data[0] == doctest::Approx(7));
   CHECK(out.output.data[1] == doctest::Approx(0.75));
   CHECK(out.lse.data[0] == doctest::Approx(std::log(4.0)));
-  // Scale 2 makes the logits 0 and log 9; a sink of 0 adds one.
+  // With scale 2 the logits are 0 and log 9, and a sink of 0 adds 1 to the
+  // denominator.
   Options options;
   options.scale = 2;
   in.sinks = {{1, 1}, {0}};
@@ -144,7 +145,7 @@ TEST_CASE("positions as data move with their keys") {
     }
   }
   CHECK(Distance(want, Run(in, options).output) < 1e-15);
-  // Each row of the batch has positions of its own.
+  // Each batch row has its own positions.
   Inputs two = InputsOf(2, 3, 5, 1, 1, 2);
   two.query_positions = {2, 3, 4, 2, 3, 4};
   two.key_positions = {4, 3, 2, 1, 0, 0, 1, 2, 3, 4};
@@ -225,7 +226,7 @@ TEST_CASE("segments are separate runs, and packing is segments") {
                 keys[] = {0, 0, 0, 0, 1, 1, 1, 1, 1};
   CHECK(PackedPositions(queries, keys).queries ==
         std::vector<int64_t>{2, 3, 2, 3, 4});
-  // Id 1 as padding: its rows attend to nothing.
+  // With id 1 as padding, rows of this id attend to nothing.
   options.padding_segment = 1;
   CHECK(Run(in, options).output.At(0, 3, 0, 0) == 0);
 }

@@ -1,5 +1,5 @@
-// Rows whose roundings are worked out here: logits are the keys themselves (a
-// query of one dim that is 1), and values pick weights out.
+// Rows whose roundings can be computed by hand: with a query of one dim that is
+// 1 the logits are the keys, and values of 0 and 1 select single weights.
 #include "dense/narrow.h"
 
 #include <doctest/doctest.h>
@@ -35,11 +35,12 @@ Row Run(const Inputs& in, const Narrow& narrow, Options options = {}) {
   return {out->output.data, out->slack.data};
 }
 
-// The largest value that 4 bits can represent, 7 steps, where 7.5 steps are the
-// largest number of the row.
+// The largest number that 4 bits can represent: 7 steps, if the largest number
+// of the row is 7.5 steps.
 constexpr double kTop = 7 / 7.5;
 
-// A key of `steps` / 7.5 times the largest weight, before it is quantised.
+// Returns a key whose weight, before it is quantised, is `steps` / 7.5 times
+// the largest weight.
 double KeyOf(double steps) { return std::log(steps / 7.5) / (kTop * kTop); }
 
 TEST_CASE("weights are integer multiples of a step, and only ties have slack") {
@@ -84,14 +85,15 @@ TEST_CASE("slack is for what float32 may have done, not for more") {
   CHECK(slack_at(-400 * 0x1p-24) < 1e-4);
 }
 
-// How near a number may be to a tie, relative to the number, without slack.
+// A quantity that is rounded, and how near it may be to a tie, in float32
+// roundings, before it has slack.
 struct Reach {
   const char* what;
   double roundings;  // of float32
   std::function<double(double off)> slack;
 };
 
-// The numbers of roundings follow from the formulas of LogitError and
+// The numbers of roundings are those of the formulas of LogitError and
 // PlainWeights.
 TEST_CASE("logits and weights are forgiven so many roundings and no more") {
   const double tie = 1 + 0x1p-8;
@@ -149,7 +151,7 @@ TEST_CASE("a block of keys has steps of its own") {
   CHECK(Run(in, {.bits = 4}).output[2] == 0);
 }
 
-// e^(x - max) over their sum, rounded at each step.
+// Returns e^(x - max) divided by their sum, rounded to `dtype` at each step.
 std::vector<double> Soft(Dtype dtype, const std::vector<double>& logits,
                          const std::vector<double>& sinks = {}) {
   std::vector<double> row = logits;
@@ -187,7 +189,8 @@ TEST_CASE("a softmax in 16 bits is rounded at each step") {
   }
 }
 
-// Halfway between two numbers of bfloat16, of which the even one is taken.
+// The logit is halfway between two numbers of bfloat16. It is rounded to the
+// even one, and the slack covers the other.
 TEST_CASE("a logit at a tie has the slack of both ways") {
   const double tie = 1 + 0x1p-8;
   const Row row = Run(InputsOf({tie, 0}), {.softmax = Dtype::kBF16});
@@ -197,7 +200,7 @@ TEST_CASE("a logit at a tie has the slack of both ways") {
     CHECK(row.output[s] == doctest::Approx(down[s]).epsilon(1e-12));
     CHECK(row.slack[s] >= std::abs(up[s] - down[s]));
     // The slack covers the other end of the logit's interval, and at most one
-    // rounding more.
+    // more rounding.
     CHECK(row.slack[s] <= std::abs(up[s] - down[s]) + 0x1p-8);
   }
 }
@@ -236,7 +239,7 @@ TEST_CASE("operands are quantised by row, values by dim within a block") {
   near(all.key, {7 * 2 / 7.5, -4 * 2 / 7.5, 7 * 0.1 / 7.5, 4 * 0.1 / 7.5});
   near(all.value,
        {7 / 7.5, 4 * 20 / 7.5, 4 / 7.5, -7 * 20 / 7.5, 2 / 7.5, 2 * 20 / 7.5});
-  // The last block is one key.
+  // The last block has only one key.
   near(QuantizeOperands(in, 4, 2).value,
        {7 / 7.5, 4 * 20 / 7.5, 4 / 7.5, -7 * 20 / 7.5, 7 * 0.2 / 7.5,
         7 * 5 / 7.5});

@@ -7,8 +7,8 @@
 namespace shardc::dense {
 namespace {
 
-// By the formulas of the models' own code, for dim 8: frequencies 1, 0.1,
-// 0.01, 0.001.
+// The expected numbers follow from the formulas of the models' own code. For
+// dim 8 and base 10000 the frequencies are 1, 0.1, 0.01, 0.001.
 Rope Base() {
   Rope rope;
   rope.base = 10000;
@@ -35,8 +35,9 @@ TEST_CASE("frequencies, and how models stretch them") {
   rope.factor = 4;
   CheckAre(Of(rope), {0.25, 0.125, 0.0625, 0.03125});
 
-  // Wavelengths 6.28, 62.8, 628 and 6283 against 1000/4 and 1000/1: kept,
-  // kept, between, divided.
+  // The wavelengths 6.28, 62.8, 628 and 6283 are compared with 1000/4 and
+  // 1000/1: the first two frequencies are kept, the third is blended, the
+  // fourth is divided.
   rope = Base();
   rope.stretch = Stretch::kLlama3;
   rope.factor = 8;
@@ -45,8 +46,9 @@ TEST_CASE("frequencies, and how models stretch them") {
   const double keep = (parts - 1) / 3;
   CheckAre(Of(rope), {1, 0.1, 0.01 * keep + 0.01 / 8 * (1 - keep), 0.001 / 8});
 
-  // Over 4096 positions, the pair with index 1.31 would make 32 turns and that
-  // with index 2.81 one turn, so frequencies are blended from index 1 to 3.
+  // Over 4096 positions the pair with index 1.31 would make 32 turns and the
+  // pair with index 2.81 one turn, so frequencies between index 1 and index 3
+  // are blended.
   rope = Base();
   rope.stretch = Stretch::kYarn;
   rope.factor = 40;
@@ -57,7 +59,8 @@ TEST_CASE("frequencies, and how models stretch them") {
   rope.amplitude = 1;
   CHECK(Rotary(8, 64, rope, Pairs::kHalves).amplitude() == 1);
 
-  // At length 128 of 32: base * (2 * 4 - 1)^(8/6).
+  // At length 128, with an original length of 32, the base is multiplied by (2
+  // * 4 - 1)^(8/6).
   rope = Base();
   rope.stretch = Stretch::kDynamic;
   rope.factor = 2;

@@ -30,8 +30,8 @@ TEST_CASE("the nearest number, ties to even") {
       Nearest(Dtype::kBF16, std::numeric_limits<double>::quiet_NaN())));
 }
 
-// Compares dense's rounding with the executor's; neither uses code of the
-// other.
+// Compares the rounding of the dense reference with that of the executor, which
+// share no code.
 TEST_CASE("roundings are the program's") {
   const exec::Random random(7);
   for (uint64_t i = 0; i < 20000; ++i) {
@@ -74,7 +74,7 @@ TEST_CASE("int8 rows by hand, and as the program stores them") {
 TEST_CASE("dropout's draws are the program's") {
   int64_t dropped = 0;
   for (int64_t i = 0; i < 4000; ++i) {
-    // Every other seed stands near the end of 64 bits.
+    // Every other seed has its highest bits set.
     const uint64_t from = 0x123456789abcu * static_cast<uint64_t>(i);
     const uint64_t seed = i % 2 == 0 ? from : ~from;
     const bool drops = Drops(seed, i % 5, i % 7, i - 2, 3 * i, 0.25);
@@ -84,7 +84,7 @@ TEST_CASE("dropout's draws are the program's") {
   CHECK(dropped > 900);
   CHECK(dropped < 1100);
   CHECK_FALSE(Drops(1, 0, 0, 0, 0, 0));
-  // The published answer for counter and key 0 is 6627e8d5.
+  // For counter and key 0 the published first word is 6627e8d5.
   CHECK(Drops(0, 0, 0, 0, 0, 0x6627e8d6p-32));
   CHECK_FALSE(Drops(0, 0, 0, 0, 0, 0x6627e8d5p-32));
 }

@@ -34,8 +34,8 @@ TEST_CASE("each name belongs to one profile") {
   CHECK(seen.size() >= DeviceProfiles().size());
 }
 
-// Compares the profiles with the makers' other published form of the same
-// figures: the rate of all links together, and memory in bytes.
+// Compares the profiles with figures that manufacturers publish in another
+// form: the rate of all links together, and memory in bytes.
 TEST_CASE("the rate of all links is what makers publish") {
   struct Printed {
     std::string_view name;
@@ -172,7 +172,7 @@ void Put(std::ostringstream& out, const char* name, const Curve& curve) {
   }
 }
 
-// Every figure of a profile.
+// Returns all figures of a profile as text.
 std::string FiguresOf(const OwnProfile& own) {
   const DeviceProfile& one = own.profile;
   const Efficiency& eff = one.efficiency;

@@ -1,5 +1,6 @@
-// A difference between a compiled program and a plan's step, made by hand:
-// every figure differs from all others.
+// A difference between a compiled program and a plan's step, made by hand. All
+// its numbers differ, so that a test finds a field that is written in the wrong
+// place.
 #ifndef SHARDC_TESTS_EMIT_COMPARED_STEP_H_
 #define SHARDC_TESTS_EMIT_COMPARED_STEP_H_
 
@@ -26,7 +27,8 @@ inline audit::Unmatched UnmatchedOf(Collective kind, std::string over,
   return out;
 }
 
-// The report, to whose collectives the result points, has at least one.
+// Returns the difference. It points to collectives of the report, which must
+// have at least one.
 inline StepCompared ComparedStep(const audit::Report& report) {
   StepCompared compared;
   compared.step.mode = "train";

@@ -8,8 +8,9 @@
 
 namespace shardc {
 
-// Writes each row, paragraph and drawn shape on a line of its own, so that a
-// table is compared by line. Closing tags are left out where no text follows.
+// Returns the page with each row, paragraph and drawn shape on a line of its
+// own, so that it is compared line by line. Closing tags are left out if no
+// text follows them.
 inline std::string ByRow(std::string_view html) {
   constexpr std::string_view kInline[] = {"<a ",  "<b>",     "<code", "<span",
                                           "<td",  "<th ",    "<th>",  "<title",

@@ -17,16 +17,16 @@
 
 namespace shardc {
 
-// The inputs are files in a folder of their own. A case has the parts `mesh`,
-// `rules` and, if others than the default are wanted, `manifest` and `model`; a
-// part with the prefix replaces the one without.
+// Writes the inputs of a case to a temporary folder and compiles them. A case
+// has the parts `mesh` and `rules`, and optionally `manifest` and `model`. If a
+// part exists with the prefix too, that one is used.
 class Inputs {
  public:
   Inputs(const TableCase& given, const std::string& prefix);
 
-  // `text` without the folder.
+  // Returns `text` without the path of the temporary folder.
   std::string Plain(std::string text) const;
-  // The findings as text.
+  // Returns the findings as text.
   std::string Errors() const;
   cost::FitInputs Fit(const cost::Settings& settings, Mode mode) const;
 
@@ -42,8 +42,8 @@ class Inputs {
   Manifest manifest_;
 };
 
-// A part of a case's result with a heading; a text that ends without a line
-// break is marked.
+// Returns a part of a case's result with a heading. A text that does not end
+// with a line break is marked.
 std::string Titled(std::string_view title, const std::string& text);
 
 template <class Write>
@@ -51,11 +51,11 @@ std::string Titled(std::string_view title, const Write& write) {
   return Titled(title, TextOf([&](Sink& out) { write(out); }));
 }
 
-// The number of a part; nothing if the case has no such part.
+// Returns the number in a part; nullopt if the case has no such part.
 std::optional<int64_t> NumberOf(const TableCase& given, std::string_view name);
 
-// The settings that the parts batch, length, memory, microbatches and device
-// give.
+// Returns the settings in the parts `batch`, `length`, `memory`, `microbatches`
+// and `device`.
 cost::Settings SettingsOf(const TableCase& given);
 
 }  // namespace shardc

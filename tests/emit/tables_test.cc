@@ -1,5 +1,5 @@
-// Compares what is written of small plans, of their costs and of findings with
-// testdata/tables/emit_*.txt.
+// Compares the reports of small plans, of their costs and of findings with the
+// expected texts in testdata/tables/emit_*.txt.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -98,7 +98,7 @@ TEST_CASE("what is written of a difference") {
   });
 }
 
-// What is written of figures that were fitted, all of which differ.
+// Returns the text of a calibration, made by hand, in which all numbers differ.
 std::string Calibrated(const TableCase& given) {
   const DeviceProfile* base = FindDeviceProfile(given.Text("device"));
   REQUIRE(base != nullptr);
@@ -223,7 +223,7 @@ TEST_CASE("what is written of findings") {
                       [&](Sink& sink) { format.write(report, sink); });
       }
     }
-    // SARIF describes all codes; those of the findings are enough here.
+    // A SARIF file describes all codes; keep only those of the findings.
     std::string shorter;
     for (size_t at = 0; at < out.size();) {
       const size_t end = out.find('\n', at) + 1;

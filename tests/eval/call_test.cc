@@ -96,7 +96,8 @@ TEST_CASE("a safetensors file that does not fit is reported") {
         "tensor `a` has another dtype, or bytes that do not fit its shape");
 }
 
-// The last digits of an exponential depend on the processor.
+// Returns the text with six digits of each long number, because the last digits
+// of exp depend on the processor.
 std::string WithSixDigits(const std::string& text) {
   static const std::regex kLong(R"(-?\d+\.\d{6,}(e-?\d+)?)");
   std::string out;
@@ -111,7 +112,7 @@ std::string WithSixDigits(const std::string& text) {
   return out.append(last, text.end());
 }
 
-// What one call returns, or its findings.
+// Returns the result of a call, or its findings.
 std::string Answer(const std::string& name, const std::string& input,
                    const Arrays* arrays, Returned* aside) {
   Findings findings;
@@ -152,7 +153,7 @@ TEST_CASE("functions return what their table lists") {
   });
 }
 
-// A safetensors file of one tensor.
+// Returns a safetensors file with one tensor.
 std::string TensorFile(const std::string& dtype, const std::string& shape,
                        const std::string& bytes) {
   std::string header = R"({"__metadata__": {}, "a": {"dtype": ")" + dtype +

@@ -15,8 +15,8 @@ std::string Repeated(std::string_view part, int count) {
   return out;
 }
 
-// A nested or long expression: `before`, then `repeated` many times, `middle`,
-// and `closing` as many times.
+// A form of nested or long expressions: `before`, then `repeated` many times,
+// `middle`, and `closing` as many times.
 struct Form {
   std::string_view before, repeated, middle, closing;
 };

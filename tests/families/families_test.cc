@@ -25,7 +25,7 @@ std::unique_ptr<const JsonDocument> Config(const std::string& text) {
   return document;
 }
 
-// The only finding's message, place as text, and help.
+// Returns the message, place and help of the only finding.
 std::string Refused(const std::string& text, std::string_view naming = "hf") {
   const auto document = Config(text);
   Findings findings;

@@ -1,5 +1,6 @@
-// The parameter trees of public configurations, as testdata/tables/families.txt
-// lists them: groups of equal layers with shapes, in each naming.
+// Compares the parameter trees of public configurations with
+// testdata/tables/families.txt: groups of equal layers with shapes, in each
+// naming.
 #include <doctest/doctest.h>
 
 #include <cstdlib>

@@ -1,6 +1,7 @@
-// Preloaded into a program, this fails, shortens or kills at the n-th of its
-// calls to the system, counted from main on, so that every way in which one
-// call can go wrong is met once:
+// A library that is preloaded into a program. It makes the n-th system call of
+// the program fail, shortens it, or kills the program there. Calls are counted
+// from main on, so that a test can try every way in which one call can go
+// wrong:
 //
 //   FAULT_CALL=pwrite,write   what is counted; `any`: every call but memory's
 //   FAULT_FROM=17             the first that fails
@@ -12,10 +13,11 @@
 //                             changes a byte
 //   FAULT_REPORT=path         made when the first call went wrong
 //
-// Calls go straight to the kernel, as the library that is replaced could not
-// be found without calling it. Writes to standard error never fail: messages
-// are part of what is tested. Both names of each call are replaced, so neither
-// may stand for the other.
+// The replaced functions call the kernel directly, because finding the original
+// functions would need calls itself. Writes to standard error never fail,
+// because messages are tested too. Functions with two names, such as open and
+// open64, are replaced under both names, so these must not be macros for each
+// other.
 #undef _FILE_OFFSET_BITS
 #include <dirent.h>
 #include <dlfcn.h>
@@ -85,7 +87,7 @@ void ReportInjection() {
   if (fd >= 0) syscall(SYS_close, fd);
 }
 
-// Changes FAULT_FILE as another process would.
+// Changes FAULT_FILE as another process might.
 void ChangeFile() {
   const char* path = getenv("FAULT_FILE");
   if (path == nullptr) return;
@@ -128,7 +130,7 @@ bool Fails(const char* name) {
   return true;
 }
 
-// Returns how many bytes of a transfer are made; -1: it fails.
+// Returns how many bytes of a transfer are made; -1 if it fails.
 ssize_t Transfer(const char* name, int fd, size_t count) {
   if (fd == STDERR_FILENO || !GoesWrong(name)) {
     return static_cast<ssize_t>(count);
@@ -141,8 +143,8 @@ ssize_t Transfer(const char* name, int fd, size_t count) {
   return -1;
 }
 
-// Returns the first byte, changed. The caller writes it, and writes the other
-// bytes by another call.
+// Returns the first byte with one bit changed. The caller writes this byte, and
+// writes the other bytes by another call.
 char Flipped(const void* bytes) {
   return static_cast<char>(*static_cast<const char*>(bytes) ^ 1);
 }
@@ -260,8 +262,8 @@ int ftruncate(int fd, off_t size) {
 int ftruncate64(int fd, off64_t size) __attribute__((alias("ftruncate")));
 
 int unlink(const char* path) {
-  // unlink is only a call at which the process may be killed. It never fails,
-  // since a file that cannot be removed just stays.
+  // unlink is counted only as a call at which the process may be killed. It
+  // never fails, because a file that cannot be removed just remains.
   if (how == kKill) GoesWrong("unlink");
   return static_cast<int>(syscall(SYS_unlinkat, AT_FDCWD, path, 0));
 }

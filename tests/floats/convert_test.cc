@@ -21,8 +21,8 @@ std::vector<uint16_t> AllHalves() {
   return all;
 }
 
-// Every value of both formats, the midpoints to the next one and the values
-// next to those (if float32 has them), NaNs, and patterns at random.
+// Returns every value of both formats, the midpoints to the next value and the
+// numbers next to these (if float32 has them), NaNs, and random bit patterns.
 std::vector<uint32_t> Singles() {
   std::vector<uint32_t> out;
   for (const uint16_t bits : AllHalves()) {
@@ -52,7 +52,8 @@ std::vector<uint64_t> Doubles() {
   for (const uint32_t bits : Singles()) {
     const double value = double{std::bit_cast<float>(bits)};
     const auto wide = std::bit_cast<uint64_t>(value);
-    // A NaN whose payload is in the lowest bits alone becomes one all the same.
+    // A NaN must remain a NaN even if only the lowest bits of its payload are
+    // set.
     for (const uint64_t step : {0, 1, 0x1fffffff}) out.push_back(wide + step);
   }
   std::mt19937_64 random(4);
@@ -83,8 +84,8 @@ TEST_CASE("half.h gives the oracle's bits, for NaNs too") {
   CHECK(wrong == 0);
 }
 
-// Converts the first `count` of `values` from `from` to `to`, with input and
-// output at odd addresses.
+// Returns the first `count` of `values`, converted from `from` to `to`, with
+// input and output at odd addresses.
 std::string Converted(Dtype from, Dtype to, const std::string& values,
                       size_t count) {
   const std::string in = 'x' + values;

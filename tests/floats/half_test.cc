@@ -9,7 +9,7 @@
 namespace shardc {
 namespace {
 
-// One of the two 16-bit formats, with its conversions.
+// One of the two 16-bit formats, and its conversions.
 struct Format {
   Dtype dtype;
   uint16_t infinity;
@@ -58,8 +58,8 @@ TEST_CASE("every 16-bit value converts back, NaNs stay NaNs") {
   }
 }
 
-// Rounding is monotonic, so it is right everywhere if it is right at, below
-// and above each midpoint between neighbours.
+// Rounding is monotonic. It is therefore correct everywhere if it is correct
+// at, below and above each midpoint between neighbours.
 TEST_CASE("around every midpoint numbers round to nearest, ties to even") {
   for (const Format& format : kFormats) {
     int wrong = 0;
@@ -106,7 +106,7 @@ TEST_CASE("float and double roundings agree on many floats") {
 }
 
 TEST_CASE("from double there is no double rounding") {
-  // 1 + 2^-11 is a tie of float16; a bit below 2^-40 breaks it.
+  // 1 + 2^-11 is a tie of float16; adding 2^-40 breaks the tie.
   CHECK(Float16Bits(1 + 0x1p-11) == 0x3c00);
   CHECK(Float16Bits(1 + 0x1p-11 + 0x1p-40) == 0x3c01);
   CHECK(BFloat16Bits(1 + 0x1p-8 + 0x1p-40) == 0x3f81);

@@ -1,7 +1,7 @@
-// A narrowing cast is one rounding of an integer significand: shift out the
-// bits that do not fit, and add one where what went was more than half, or
-// half and the last bit kept is odd. A carry out of the significand runs into
-// the exponent, which is the right answer, up to infinity.
+// A narrowing conversion rounds an integer significand once: the bits that do
+// not fit are shifted out, and one is added if they were more than half a unit,
+// or exactly half and the last kept bit is odd. A carry out of the significand
+// increases the exponent, which is correct, up to infinity.
 #include "floats/oracle.h"
 
 namespace shardc::oracle {

@@ -1,5 +1,5 @@
-// Conversions by integer arithmetic from the formats' definitions: the oracle
-// of src/floats.
+// Conversions by integer arithmetic from the definitions of the formats. Tests
+// compare src/floats with them.
 #ifndef SHARDC_TESTS_FLOATS_ORACLE_H_
 #define SHARDC_TESTS_FLOATS_ORACLE_H_
 

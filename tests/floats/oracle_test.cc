@@ -11,16 +11,18 @@
 namespace shardc::oracle {
 namespace {
 
-// The nearest of all values of a 16-bit format, ties to the even code: by
-// search over the format itself, not by arithmetic on bits.
+// Finds the nearest value of a 16-bit format, for ties the one with the even
+// code, by a search among all values of the format instead of arithmetic on
+// bits.
 class Nearest {
  public:
-  // `values` are those of the non-negative finite codes, in order, and `limit`
-  // is the value that the next code would have.
+  // `values` has the values of all finite codes that are not negative, in
+  // order; `limit` is the value that the next code would have.
   Nearest(const std::vector<double>& values, double limit)
       : values_(values), limit_(limit) {}
 
-  // The code of a magnitude; values_.size() is infinity.
+  // Returns the code of the value nearest to a magnitude. values_.size() is the
+  // code of infinity.
   uint32_t CodeOf(double magnitude) const {
     const auto above =
         std::lower_bound(values_.begin(), values_.end(), magnitude);
@@ -79,7 +81,8 @@ std::vector<double> Interesting() {
     out.push_back(std::ldexp(
         1.0 + static_cast<double>(random() >> 11) * 0x1p-53, exponent));
   }
-  // Half way between neighbours of either format, and a little off it.
+  // Numbers halfway between neighbours of either format, and the numbers next
+  // to these.
   for (int i = 0; i < 20000; ++i) {
     const uint32_t h = static_cast<uint32_t>(random() % 0x7BFF);
     const uint32_t b = static_cast<uint32_t>(random() % 0x7F7F);

@@ -1,4 +1,5 @@
-// Readers of binary files, whose lengths and counts are the file's own.
+// Fuzz targets for readers of binary files, in which lengths and counts come
+// from the file.
 #include <array>
 #include <set>
 #include <string>
@@ -63,8 +64,7 @@ void Gzip(std::string_view bytes) {
           "no more than asked for");
 }
 
-// Visits every value. No value is visited twice, so the walk ends even if a
-// value contains itself.
+// Visits every value once, so the walk ends even if a value contains itself.
 void VisitAll(const stored::PickleValue& root) {
   std::set<uint32_t> seen;
   std::vector<stored::PickleValue> left = {root};
@@ -99,7 +99,7 @@ void Pickle(std::string_view bytes) {
   if (pickle) VisitAll(pickle->root());
 }
 
-// `.metadata` of PyTorch DCP, and the pickle of a tensor.
+// Reads the bytes as `.metadata` of PyTorch DCP, and as the pickle of a tensor.
 void Dcp(std::string_view bytes) {
   std::string key;
   std::string why;

@@ -1,5 +1,5 @@
-// Every command that reads a config.json, over the bytes of one: the program
-// itself runs, with a tree built from the config where its family is known.
+// Fuzzes every command that reads a config.json. The program itself runs, with
+// a tree that is built from the config if its family is known.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -21,10 +21,10 @@ namespace {
 
 using Arguments = std::vector<std::string>;
 
-// Larger trees take seconds under sanitizers and reach the same code.
+// Larger trees take seconds under sanitizers, and do not reach other code.
 constexpr size_t kMostTensors = 400;
 
-// A tree of one layer, for configs of which none can be built.
+// A tree of one layer, for configs from which no tree can be built.
 constexpr std::string_view kTree = R"({"schema": "shardc.manifest/v1",
  "params": {
   "model.embed_tokens.weight": {"shape": [32, 16], "dtype": "F32"},
@@ -50,7 +50,8 @@ const std::array<Arguments, 8> kCommands = {{
      "4"},
 }};
 
-// Returns the tree's text; of the config if its family and sizes allow that.
+// Returns the text of the tree that the config describes, if its family and
+// sizes allow that, and otherwise of kTree.
 std::string TreeOf(const std::string& config) {
   Findings findings;
   const auto tree = families::BuildTree(config, "hf", findings);
@@ -79,7 +80,7 @@ void ModelConfig(std::string_view bytes) {
   Require(quiet >= 0, "a place for what is printed");
   const MemoryFile config(bytes);
   const MemoryFile manifest(TreeOf(config.path()));
-  // One command for an input: a fuzzer has many inputs.
+  // Each input runs one command, because a fuzzer has many inputs.
   const size_t which = std::hash<std::string_view>()(bytes);
   Arguments arguments = kCommands[which % kCommands.size()];
   for (const char* more :

@@ -1,5 +1,5 @@
-// Fuzz targets of what an editor sends: the language server's messages, and
-// texts that are being typed.
+// Fuzz targets for the input from an editor: the language server's messages,
+// and texts that are being typed.
 #include <array>
 #include <string>
 
@@ -20,7 +20,7 @@
 namespace shardc::fuzz {
 namespace {
 
-// A checker that finds no projects, since there are no files.
+// A checker that finds no projects, because there are no files.
 class NoProjects final : public lsp::Checker {
  public:
   bool AllowsOutside() const override { return true; }
@@ -38,7 +38,7 @@ class NoProjects final : public lsp::Checker {
   }
 };
 
-// Every message that is sent is complete, and JSON.
+// Checks that every message that is sent is complete and is JSON.
 void CheckOutput(const std::string& output) {
   lsp::FrameReader reader;
   reader.Feed(output);
@@ -55,8 +55,8 @@ void Messages(std::string_view bytes) {
   NoProjects checker;
   lsp::Server server(checker, "0");
   server.Receive(lsp::Framed(R"({"id": 0, "method": "initialize"})"));
-  // The bytes go to one server as they are, in two pieces, and to another one
-  // with each line as a message.
+  // One server receives the bytes unchanged, in two pieces. Another receives
+  // each line as a message.
   server.Receive(bytes.substr(0, bytes.size() / 2));
   server.Receive(bytes.substr(bytes.size() / 2));
   while (server.Step()) {
@@ -75,8 +75,8 @@ void Messages(std::string_view bytes) {
   CheckOutput(other.TakeOutput());
 }
 
-// Checks that edits are in order, and that a second pass over the formatted
-// text moves no blanks.
+// Checks that edits are in order, and that formatting the formatted text
+// changes no white space.
 void CheckFormat(const std::string& text) {
   const SourceRef source = MakeSource("x", text);
   RuleFix all;

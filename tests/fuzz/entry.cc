@@ -1,4 +1,4 @@
-// libFuzzer's side: FUZZ_TARGET names the target.
+// The entry point for libFuzzer. FUZZ_TARGET names the target.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>

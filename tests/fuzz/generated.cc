@@ -1,6 +1,7 @@
-// Cases generated from the bytes: plans compared with the reference, names
-// matched in every way, checkpoints split and merged. The bytes decide what is
-// drawn, so that coverage guides the fuzzer.
+// Fuzz targets whose cases are generated from the bytes: plans that are
+// compared with the reference, names that are matched in every way, checkpoints
+// that are split and merged. The bytes decide what is drawn, so coverage can
+// guide the fuzzer.
 #include <doctest/doctest.h>
 
 #include <array>
@@ -15,7 +16,7 @@
 namespace shardc::fuzz {
 namespace {
 
-// The bytes are lines: patterns, an empty line, names.
+// Reads the bytes as lines: patterns, an empty line, names.
 void Matching(std::string_view bytes) {
   MatchCase one;
   bool names = false;

@@ -1,4 +1,5 @@
-// Readers of JSON: manifests, indices, plans, configs, other systems' axes.
+// Fuzz targets for readers of JSON: manifests, indices, plans, configs, other
+// systems' axes.
 #include <array>
 #include <string>
 
@@ -18,7 +19,7 @@
 namespace shardc::fuzz {
 namespace {
 
-// Compares the fast JSON scanner with the reader that words errors, and the
+// Compares the fast JSON scanner with the reader that reports errors, and the
 // fast reader of ordinary manifests with the full one.
 void Manifest(std::string_view bytes) {
   const SourceRef source = MakeSource("fuzz", std::string(bytes));
@@ -71,7 +72,8 @@ void PlanFile(std::string_view bytes) {
   });
 }
 
-// A shards index that is read, written and read again is the same.
+// Checks that a shards index does not change if it is read, written and read
+// again.
 void Shards(std::string_view bytes) {
   CheckJsonReader(bytes, [](const JsonDocument& document, Findings& findings) {
     const auto index = ParseShardsIndex(document, findings);

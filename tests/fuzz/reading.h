@@ -1,5 +1,5 @@
-// What holds for every reader, whatever the bytes: a result or an error, never
-// both or neither; places inside the text; messages that can be printed.
+// Checks that hold for every reader and any bytes: there is a result or an
+// error, but not both; places are inside the text; messages can be printed.
 #ifndef SHARDC_TESTS_FUZZ_READING_H_
 #define SHARDC_TESTS_FUZZ_READING_H_
 
@@ -16,7 +16,7 @@ namespace shardc::fuzz {
 // as text and as JSON.
 void CheckFindings(const Findings& findings);
 
-// `read` returns a value that is true if the bytes were read.
+// `read` must return a value that converts to true if the bytes were read.
 template <class Read>
 void CheckReader(std::string_view bytes, const Read& read) {
   const SourceRef source = MakeSource("fuzz", std::string(bytes));

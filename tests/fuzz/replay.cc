@@ -1,6 +1,6 @@
-// Runs every target over its kept inputs, and over some that are made of them:
-// truncated, with bytes changed, doubled or removed, so that builds without
-// clang fuzz a little, too.
+// Runs every target on its kept inputs, and on inputs derived from them:
+// truncated, or with bytes changed, doubled or removed. So builds without clang
+// also fuzz a little.
 //
 //   fuzz_replay FOLDER [RUNS [TARGET...]]
 //

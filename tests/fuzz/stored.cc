@@ -1,5 +1,5 @@
-// Readers of the checkpoints of other systems. Blocks of OCDBT get a valid
-// envelope, whose checksum no fuzzer finds.
+// Fuzz targets for readers of other systems' checkpoints. Blocks of OCDBT get a
+// valid envelope, because a fuzzer would not find its checksum.
 #include <array>
 #include <filesystem>
 #include <fstream>
@@ -55,8 +55,8 @@ void OcdbtManifest(std::string_view bytes) {
   ReadDatabase(test::Block(test::kManifestMagic, bytes), node);
 }
 
-// The first two bytes are the level and the number of keys that the manifest
-// states.
+// Reads the bytes as a node. The first two bytes are the level and the number
+// of keys that the manifest states.
 void OcdbtNode(std::string_view bytes) {
   if (bytes.size() < 2) return;
   const auto height = static_cast<unsigned char>(bytes[0]);
@@ -95,7 +95,7 @@ void Orbax(std::string_view bytes) {
   check(stored::ReadOrbaxStrings);
 }
 
-// A chunk decodes to at most the bytes that its array states.
+// Checks that a chunk decodes to at most the bytes that its array needs.
 void Blosc(std::string_view bytes) {
   std::string why;
   const auto out = stored::DecodeBlosc(bytes, 1 << 16, &why);

@@ -16,8 +16,8 @@ struct NamedTarget {
   Target run;
 };
 
-// Readers of text, of JSON and of binary files, what is generated, what an
-// editor sends, and commands that read a config.json.
+// The targets by kind: readers of text, of JSON and of binary files, generated
+// cases, input from an editor, and commands that read a config.json.
 std::span<const NamedTarget> TextTargets();
 std::span<const NamedTarget> JsonTargets();
 std::span<const NamedTarget> BinaryTargets();

@@ -1,4 +1,5 @@
-// Readers of text: YAML, meshes, rules, specs, settings, compiled programs.
+// Fuzz targets for readers of text: YAML, meshes, rules, specs, settings,
+// compiled programs.
 #include <array>
 
 #include "audit/audit.h"
@@ -121,7 +122,7 @@ void Program(std::string_view bytes) {
     if (!report) return false;
     const audit::Sent sent = audit::SentOf(*report);
     Require(audit::GrowthOf(sent, sent).empty(), "no growth against itself");
-    // What is written is read back with the same sums.
+    // If the written report is read again, the sums are the same.
     Findings none;
     const auto document = JsonDocument::Parse(
         MakeSource("json", TextOf([&](Sink& out) {

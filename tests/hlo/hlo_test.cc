@@ -81,7 +81,7 @@ TEST_CASE("all forms of replica groups give the same groups") {
 
 TEST_CASE("device ids of a mesh are the transposed device numbers in order") {
   // iota(8) as 2 x 4, transposed, is 0 4 1 5 2 6 3 7. The mesh 2 x 4 has the
-  // devices in this order, so the members along 'a' are 4 places apart in it.
+  // devices in this order, so members of a group along 'a' are 4 places apart.
   CHECK(ReadGroups("mesh['a'=2,'b'=4], device_ids=([2,4]T(1,0)) {'a'}", 8) ==
         Groups{{0, 2}, {4, 6}, {1, 3}, {5, 7}});
 }

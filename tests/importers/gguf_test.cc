@@ -1,5 +1,5 @@
-// One refused file for each message of the GGUF reader, made byte by byte, and
-// the files at the boundary that are read.
+// Tests one refused file for each message of the GGUF reader, made byte by
+// byte, and accepted files at the limits.
 #include "importers/gguf.h"
 
 #include <doctest/doctest.h>
@@ -60,7 +60,7 @@ struct File {
   }
 };
 
-// "SHD054 message", or "read" and the number of parameters.
+// Returns "SHD054 message", or "read" and the number of parameters.
 std::string Read(const std::string& content) {
   Findings findings;
   const auto manifest =
@@ -168,7 +168,8 @@ TEST_CASE("shapes are checked") {
   CHECK(Read(WithTensors({{"a", {1u << 31, 1u << 31, 8}, 0, 0}})) ==
         "SHD024 the size of `a` of shape [8, 2147483648, 2147483648] does not "
         "fit in 64 bits");
-  // The innermost dimension, which comes first in the file, is the last.
+  // The innermost dimension is the first in the file and the last in the
+  // manifest.
   Findings findings;
   const auto manifest = ParseGguf(
       MakeSource("m.gguf", WithTensors({{"a", {8, 2}, 0, 0}}).Content()), false,

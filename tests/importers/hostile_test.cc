@@ -1,5 +1,5 @@
-// The hostile files of the binary kinds: the verdict and, for a refusal, the
-// code that EXPECT.json names.
+// Reads the hostile files of binary formats, and compares the result and, for a
+// refusal, the code with EXPECT.json.
 #include <doctest/doctest.h>
 
 #include <cstdlib>

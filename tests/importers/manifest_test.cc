@@ -28,7 +28,7 @@ std::string Safetensors(const std::string& json, size_t data) {
   return out + json + std::string(data, '\x5A');
 }
 
-// One F32 tensor of [2, 3] by that name.
+// Returns a file with one F32 tensor of [2, 3] of that name.
 std::string One(const std::string& name) {
   return Safetensors("{\"" + name +
                          "\":{\"dtype\":\"F32\",\"shape\":[2,3],"
@@ -36,7 +36,7 @@ std::string One(const std::string& name) {
                      24);
 }
 
-// Names, shapes and types in one line; or the codes of what was found.
+// Returns names, shapes and types in one line, or the codes of the findings.
 std::string Read(const std::string& path, ManifestOptions options = {}) {
   Findings findings;
   const auto json = [](const JsonDocument& document, Findings&) {
@@ -137,7 +137,7 @@ TEST_CASE("manifest: a directory without an index") {
   CHECK(Read(folder.path()) == "duplicate-key ");
 }
 
-// The first message, for a folder that holds files of these names only.
+// Returns the first message for a folder that has only files of these names.
 std::string RefusedWith(const std::vector<std::string>& names) {
   const TemporaryFolder folder;
   for (size_t i = 0; i < names.size(); ++i) {
@@ -167,7 +167,7 @@ TEST_CASE("manifest: a set without an index must have every number") {
                      "vae-00002-of-00002.safetensors"}) ==
         "the set has 1 of 2 files: `vae-00001-of-00002.safetensors` is "
         "missing");
-  // Counts that disagree with each other or with the numbers.
+  // The counts contradict each other or the numbers.
   CHECK(RefusedWith({"model-00001-of-00002.safetensors", second}) ==
         "the names of the files state different counts: "
         "`model-00001-of-00002.safetensors`, `" +
@@ -240,7 +240,7 @@ TEST_CASE("manifest: an index must list every number that its names state") {
   folder.Write("model-00001-of-00002.safetensors", One("a"));
   CHECK(Read(index) == "missing ");
   CHECK(Read(folder.path()) == "missing ");
-  // The index of a set whose files are being replaced.
+  // The index marks a set whose files are being replaced.
   folder.Write("model.safetensors.index.json",
                R"({"schema": "shardc.unfinished/v1"})");
   CHECK(Read(index) == "missing ");

@@ -29,7 +29,8 @@ constexpr std::string_view kHeaders[] = {
         "__metadata__":{"x":"y"}})",
 };
 
-// Headers, valid or not, that the plain reader leaves to the full reader.
+// Headers, valid or not, that the plain reader does not accept, so that the
+// full reader reads them.
 constexpr std::string_view kOther[] = {
     R"([])",
     R"({"a":1})",

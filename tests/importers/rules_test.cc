@@ -1,5 +1,5 @@
-// Compares what the importers make of texts with testdata/tables/imports.txt: a
-// rules file and a mesh, or findings with their places.
+// Compares what the importers make from texts with testdata/tables/imports.txt:
+// a rules file and a mesh, or findings with their places.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -13,7 +13,7 @@
 namespace shardc::imports {
 namespace {
 
-// `SHD022 1:10 message`, and the help on a line of its own.
+// Returns `SHD022 1:10 message`, and the help on another line.
 std::string Text(const Finding& finding) {
   const Place& place = finding.place;
   std::string where = "-";
@@ -51,7 +51,7 @@ std::string Result(const TableCase& given) {
   if (!imported) return out;
   if (imported->mesh) out += MeshFileYaml(*imported->mesh);
   out += ImportedFileYaml(*imported);
-  // The rule that the imported system itself chooses for each name.
+  // States which rule the other system chooses for each name.
   for (const std::string_view name :
        {"h.0.up.weight", "a/b/up.w", "x/up.w/y", "embed.weight"}) {
     if (!imported->winner) break;

@@ -1,5 +1,5 @@
-// One refused header for each message about a tensor's size and range, and the
-// headers at the boundary that are read.
+// Tests one refused header for each message about a tensor's size and range,
+// and accepted headers at the limits.
 #include "importers/safetensors.h"
 
 #include <doctest/doctest.h>
@@ -10,7 +10,7 @@
 namespace shardc {
 namespace {
 
-// Returns a file of this header and `data` bytes of data.
+// Returns a file with this header and `data` bytes of data.
 std::string File(const std::string& header, size_t data) {
   std::string out;
   for (size_t i = 0; i < 8; ++i) {
@@ -25,7 +25,7 @@ std::string Tensor(const std::string& name, const std::string& dtype,
          "\", \"shape\": " + shape + ", \"data_offsets\": " + offsets + "}";
 }
 
-// "SHD053 message", or "read" and the number of tensors.
+// Returns "SHD053 message", or "read" and the number of tensors.
 std::string Read(const std::string& content) {
   Findings findings;
   const auto header =

@@ -147,8 +147,8 @@ TEST_CASE("shrink keeps the longest legal prefix of the axes") {
          R"(["fsdp"])",
          R"(0 ["fsdp", "dp"] -> "fsdp" indivisible)",
          ""});
-  // A longer prefix of the axes may divide the size where a shorter one does
-  // too.
+  // Shrinking keeps the longest prefix that divides the size, not the first
+  // one.
   Check({{{"dp", "fsdp", "tp"}},
          Shape{24},
          kShrink,
@@ -173,7 +173,7 @@ TEST_CASE("shrink keeps the longest legal prefix of the axes") {
          R"(["fsdp", "dp"])",
          R"(1 ["fsdp", "dp"] -> "dp" repeated_axis fsdp)",
          ""});
-  // Only axes that survived count as used.
+  // Axes that were removed from earlier dimensions do not count as used.
   Check({{{"dp", "fsdp"}, {"fsdp"}},
          Shape{2, 4},
          kShrink,
@@ -211,7 +211,8 @@ TEST_CASE("scalars and tensors below min_size become replicated") {
          "",
          Compat::kFjformer});
   Check({{{"one"}}, Shape{1}, kError, R"(["one"])", "", "", Compat::kEformer});
-  // min_size comes before legality, under every policy.
+  // A tensor below min_size gets the spec [] before legality is checked, under
+  // every policy.
   for (auto policy : {kError, kDrop, kShrink}) {
     Check({{{"nope"}, {"tp"}},
            Shape{3, 3},
@@ -250,7 +251,7 @@ TEST_CASE("eformer corrects specs whatever the policy") {
          "",
          R"(1 "tp" -> null repeated_axis tp)",
          Compat::kEformer});
-  // eformer pads to the rank, and empties a spec of nulls only.
+  // eformer pads a spec to the rank, and replaces a spec of nulls by [].
   Check({{{"tp"}},
          Shape{8, 8, 8},
          kError,

@@ -1,5 +1,5 @@
-// The documentation's examples are the tests: each lint's bad example gives
-// its code, and its good one does not.
+// Uses the examples of the documentation as tests: the bad example of each lint
+// gives its code, and the good one does not.
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -23,7 +23,7 @@ const Finding* FindCodeIn(const std::vector<Finding>& findings,
   return at == findings.end() ? nullptr : &*at;
 }
 
-// The name of a code, and the message of a finding; "none" without one.
+// Returns the name of a code or the message of a finding; "none" for null.
 std::string_view NameOf(const Code* code) {
   return code == nullptr ? "none" : code->name;
 }
@@ -55,7 +55,7 @@ TEST_CASE("every lint finds its bad example and passes its good one") {
     CHECK(errors == "");
     INFO("good example gives:\n", Texts(good.findings));
     CHECK(MessageOf(FindCodeIn(good.findings, lint->code)) == "none");
-    // The corrected example may not have an error of its own.
+    // The corrected example must not have another error.
     for (const Finding& finding : good.findings) {
       CHECK(finding.level != Level::kError);
     }
@@ -83,7 +83,7 @@ TEST_CASE("every lint states what it finds, why, and what to write instead") {
     }
     if (lint->code.level == Level::kError) ++errors;
   }
-  // Errors are for what is surely wrong or costly.
+  // Only what is surely wrong or costly is an error.
   CHECK(errors >= 10);
   CHECK(errors <= 20);
   CHECK(NameOf(FindCode("SHD999")) == "none");

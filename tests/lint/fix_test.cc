@@ -13,7 +13,7 @@
 namespace shardc {
 namespace {
 
-// Returns the manifest of parameters that have two dimensions each.
+// Returns a manifest of parameters of these names, with two dimensions each.
 std::string ManifestOf(const std::string& names) {
   std::string out =
       R"({"schema": "shardc.manifest/v1", "separator": ".", "params": {)";

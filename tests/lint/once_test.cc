@@ -45,16 +45,16 @@ TEST_CASE("a finding is redundant if others report all facts that make it so") {
   two.reports = {"b"};
   CHECK(OnceEach({dead, one, two}).size() == 2);
   CHECK(OnceEach({dead, one}).size() == 2);
-  // A finding that was itself dropped does not make others redundant.
+  // A finding that was removed does not make others redundant.
   one.unless = {"b"};
   CHECK(OnceEach({dead, one, two}).size() == 2);
   two.reports = {"b", "a"};
   CHECK(OnceEach({dead, one, two}).size() == 1);
 }
 
-// The lint of patterns with the other separator explains all findings. If that
-// lint is ignored, the lint of another naming does, and the rule that all names
-// fall through to is not reported as well.
+// The lint about the other separator explains all findings. If it is ignored,
+// the lint about other naming explains them, and the catch-all that then
+// matches all names is not reported.
 TEST_CASE(
     "of two findings that make each other redundant the one with more facts "
     "stays") {
@@ -122,7 +122,7 @@ TEST_CASE(
   CHECK(found[0].message == "all of `a` and `b` split it");
   REQUIRE(found[0].labels.size() == 1);
   CHECK(found[0].labels[0].place.begin == 2);
-  // If one finding is left, its message does not change.
+  // If only one finding is left, its message does not change.
   CHECK(OnceEach({b})[0].message == "`b` splits it, at length");
   b.several.cause = "fsdp";
   CHECK(OnceEach({a, b}).size() == 2);

@@ -1,4 +1,4 @@
-// A small target compiled from literal text, through the real pipeline.
+// Compiles a small target from literal text, by the same steps as the program.
 #ifndef SHARDC_TESTS_LINT_TARGET_H_
 #define SHARDC_TESTS_LINT_TARGET_H_
 
@@ -23,14 +23,15 @@ struct TestTarget {
   std::string errors;  // findings of reading, if any
 };
 
-// Returns `good` with its empty members filled from `bad`.
+// Returns `good`, with its empty members copied from `bad`.
 LintExample Filled(const LintExample& bad, const LintExample& good);
 
 TestTarget Build(const LintExample& example);
 
-// Runs all lints, previews included, and compares the committed plan.
+// Runs all lints, including those in preview, and compares the committed plan.
 LintResult LintExampleText(const LintExample& example, std::string* errors);
-// Return the findings, or their codes, of an example that must be readable.
+// Return the findings of an example, or their codes. The example must be
+// readable.
 std::vector<Finding> FindingsOf(const LintExample& example);
 std::multiset<std::string> CodesOf(const LintExample& example);
 

@@ -27,7 +27,7 @@ TEST_CASE("positions: lines end with any break, units are the encoding's") {
   CHECK(lines.PositionOf(q, Encoding::kUtf16) == Position{1, 3});
   CHECK(lines.PositionOf(q, Encoding::kUtf8) == Position{1, 7});
   CHECK(lines.PositionOf(q, Encoding::kUtf32) == Position{1, 2});
-  // Inside of the emoji, between \r and \n, behind the end.
+  // Positions inside of the emoji, between \r and \n, and after the end.
   CHECK(lines.PositionOf(q - 2, Encoding::kUtf16) == Position{1, 1});
   CHECK(lines.OffsetOf({1, 2}, Encoding::kUtf16) == q - 4);
   CHECK(lines.PositionOf(kText.find('\n'), Encoding::kUtf16) == Position{0, 3});
@@ -82,7 +82,8 @@ TEST_CASE("documents: changes of a range, of all, and past the end") {
   }
 }
 
-// Applies a change by its definition, with the lines of the entire text.
+// Applies a change by its definition: the positions are looked up in the lines
+// of the entire text. EditBuffer is compared with this.
 void ApplySlowly(const Change& change, std::string& text) {
   if (!change.range) {
     text = change.text;
@@ -143,9 +144,9 @@ TEST_CASE("documents: 2,000 changes of one message do not read the text each") {
     buffer.Apply({Range{at, at}, "x"}, Encoding::kUtf16);
   }
   CHECK(static_cast<int64_t>(buffer.Take().size()) == size + 2000);
-  // The work is dividing the text into blocks, joining them, and a few blocks
-  // for each change. Reading all lines for each change would be 2,000 times the
-  // size.
+  // The bytes that are read are those of dividing the text, of joining it, and
+  // of a few blocks for each change. If each change read all lines, they would
+  // be 2,000 times the size.
   CHECK(buffer.work() < 10 * size);
 }
 

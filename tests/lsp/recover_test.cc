@@ -11,7 +11,7 @@ std::string Blanks(const std::string& text, const std::set<size_t>& offsets) {
   const auto out = BlankEntries(MakeSource("rules.yaml", text), offsets);
   if (!out) return "none";
   CHECK(out->text.size() == text.size());
-  // Each line without the blanks at its end.
+  // Remove the blanks at the ends of lines.
   std::string trimmed;
   for (const char c : out->text) {
     while (c == '\n' && trimmed.ends_with(' ')) trimmed.pop_back();
@@ -41,7 +41,7 @@ TEST_CASE("recover: entries of other sections, and a section as a whole") {
   CHECK(Blanks("extends: [a.yaml, b.yaml]\n", {12}) ==
         "extends: [        b.yaml]\n");
   CHECK(Blanks("nope: 1\nrules: []\n", {0}) == "\nrules: []\n");
-  // The offset is in no entry.
+  // An offset outside of all entries blanks nothing.
   CHECK(Blanks("rules: []\n# end\n", {14}) == "none");
 }
 
@@ -52,7 +52,7 @@ TEST_CASE("recover: an entry that is not YAML ends where its lines end") {
         "rules:\n\n  - match: b\n\n");
   CHECK(Blanks("bundles:\n  A: [x\n  B: [y]\nrules:\n- a\n", {14}) ==
         "bundles:\n\n  B: [y]\nrules:\n- a\n");
-  // An alias is judged with the entry that defines it.
+  // An entry with an alias is kept if another entry defines `&x`.
   CHECK(Blanks("rules:\n- &x a\n- *x\n- 'b\n", {21}) ==
         "rules:\n- &x a\n- *x\n\n");
   CHECK(Blanks("{\nrules:\n- match: a\n", {0}) == "none");

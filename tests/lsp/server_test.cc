@@ -1,6 +1,6 @@
-// Compares sessions of the server with testdata/tables/lsp.txt: what a client
-// sends, and every message that it gets. The project is checked by the rooms
-// below this one.
+// Compares sessions of the server with testdata/tables/lsp.txt, which has the
+// messages that a client sends and all that it receives. ProjectChecker
+// replaces the checker of the room cli.
 #include "lsp/server.h"
 
 #include <doctest/doctest.h>
@@ -24,7 +24,8 @@
 namespace shardc::lsp {
 namespace {
 
-// Checks as the program does, but for baselines and committed plans.
+// Checks a project as the program does, except for baselines and committed
+// plans.
 class ProjectChecker final : public Checker {
  public:
   bool AllowsOutside() const override { return false; }
@@ -132,7 +133,7 @@ rules:
   "layers/1/norm": {"shape": [64], "dtype": "BF16"},
   "embed": {"shape": [512, 64], "dtype": "BF16"}}})"}};
 
-// One client with its texts. Each line of a session is one of
+// One client with its texts. Each line of a session has one of these forms:
 //   open FILE
 //   change FILE OLD => NEW     (the first OLD; as an edit of its range)
 //   replace FILE               (the text of the part `new FILE`)
@@ -274,7 +275,8 @@ class Session {
     }
   }
 
-  // What the server sends, one message a line, with short names of files.
+  // Returns the messages that the server sends, one per line, with short names
+  // of files.
   std::string Flush() {
     while (server_.Step()) {
     }

@@ -13,8 +13,9 @@
 namespace shardc::lsp {
 namespace {
 
-// Projects with one target, which reads `rules.yaml` in the project's folder
-// and, if that has the word SHARED, `shared.yaml` in the folder above.
+// A checker for projects with one target, which reads `rules.yaml` in the
+// project's folder and, if that contains the word SHARED, `shared.yaml` in the
+// parent folder.
 class RulesOnly final : public Checker {
  public:
   bool AllowsOutside() const override { return true; }

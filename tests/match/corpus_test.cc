@@ -24,7 +24,7 @@ std::string CorpusFolder() {
   return std::string(root ? root : ".") + "/testdata/corpus";
 }
 
-// A JSON file of the corpus, gzipped or not, whichever of the two is there.
+// Reads a JSON file of the corpus, which may be stored gzipped or not.
 std::unique_ptr<const JsonDocument> Load(std::string path) {
   Findings findings;
   if (!std::filesystem::exists(path)) {
@@ -44,7 +44,7 @@ JsonValue Member(JsonValue object, std::string_view key) {
   return *value;
 }
 
-// Strings of a list of objects, by key.
+// Returns the member `key`, a string, of each object in a list.
 std::vector<std::string_view> Column(JsonValue list, std::string_view key) {
   std::vector<std::string_view> column;
   for (JsonValue row : list.items()) {

@@ -1,4 +1,4 @@
-// All ways of matching, compared; for random tests and fuzzing.
+// Compares all implementations of matching, for random tests and fuzzing.
 #ifndef SHARDC_TESTS_MATCH_DIFFERENTIAL_H_
 #define SHARDC_TESTS_MATCH_DIFFERENTIAL_H_
 
@@ -21,9 +21,9 @@ struct Compared {
   int64_t by_automaton = 0;  // of them, by the automaton alone
 };
 
-// Matches every name by RE2 (the set of all patterns; where `one_by_one`, each
-// pattern by itself, too), by the automaton, and by one that may hold only few
-// states. Patterns that RE2 refuses are left out.
+// Matches every name by RE2 as a set of all patterns, with `one_by_one` also by
+// RE2 pattern by pattern, by the automaton, and by an automaton with a low
+// limit on its states. Patterns that RE2 refuses are left out.
 Compared CompareMatching(const MatchCase& one, bool one_by_one);
 
 }  // namespace shardc

@@ -64,7 +64,7 @@ TEST_CASE("random strange patterns and names: the automaton is RE2") {
     }
     for (int i = 0; i < 1500; ++i) {
       one.names.push_back(maker.StrangeName());
-      // Every fourth name is followed by a prefix of it, which may end inside a
+      // After every fourth name, add a prefix of it, which may end inside a
       // code point.
       if (i % 4 != 0) continue;
       const std::string& last = one.names.back();
@@ -77,7 +77,7 @@ TEST_CASE("random strange patterns and names: the automaton is RE2") {
   CHECK(2 * total.by_automaton > total.pairs);
 }
 
-// Every text of `letters` up to a length.
+// Returns all texts of `letters` with at most `longest` letters.
 std::vector<std::string> AllTexts(const std::vector<std::string>& letters,
                                   size_t longest) {
   std::vector<std::string> out = {""};
@@ -92,8 +92,8 @@ std::vector<std::string> AllTexts(const std::vector<std::string>& letters,
   return out;
 }
 
-// Returns every pattern of up to `size` of `atoms`, with `|` between atoms and
-// repetition of the last one.
+// Returns all patterns of at most `size` of the `atoms`, with `|` between atoms
+// and repetitions of the last one.
 std::vector<std::string> AllPatterns(const std::vector<std::string>& atoms,
                                      int size) {
   std::vector<std::string> grown = {""};

@@ -82,7 +82,7 @@ TEST_CASE("a rewrite takes groups by digit, and other escapes literally") {
   CHECK(rewritten("\\1/\\3") == "aa/c");
   CHECK(rewritten("\\9") == "i");
   CHECK(rewritten("\\10") == "aa0");
-  // A group that takes no part is empty.
+  // A group that is not part of the match is empty.
   CHECK(rewritten("[\\2]") == "[]");
   CHECK(rewritten("\\\\") == "\\");
   CHECK(rewritten("\\.w") == ".w");
@@ -91,7 +91,7 @@ TEST_CASE("a rewrite takes groups by digit, and other escapes literally") {
   CHECK(rewritten("\\0", 1, "x") == "x");
   CHECK(rewritten("\\1", 1, "x") == "none");
   CHECK(rewritten("w", 1, "y") == "none");
-  // Separators of the rewrite become the name's.
+  // Separators in the rewrite are replaced by that of the name.
   CHECK(matcher.Rewrite(0, "z.aacdefghi", '.', "\\1/w.x") == "aa.w.x");
 }
 

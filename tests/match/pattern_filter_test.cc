@@ -1,4 +1,4 @@
-// Patterns with gaps: each by itself, against all at once.
+// Compares the filter with RE2, for patterns with gaps such as `a.*b`.
 #include "match/pattern_filter.h"
 
 #include <doctest/doctest.h>

@@ -28,7 +28,7 @@ constexpr std::array kEnds = {
 constexpr std::array kStarts = {""sv,   ""sv,      ""sv,     "^"sv,
                                 ".*"sv, "(^|S)"sv, "(?i)"sv, "\\b"sv};
 
-// What strange patterns are made of, alone and inside classes.
+// The parts of strange patterns, outside and inside of classes.
 constexpr std::array kAtoms = {
     "a"sv,        "b"sv,           "k"sv,           "S"sv,
     "/"sv,        "."sv,           "0"sv,           "_"sv,
@@ -108,7 +108,8 @@ constexpr std::array kNotUtf8 = {"\xC3"sv,
                                  "\xF4\x90\x80\x80"sv,
                                  "\0"sv};
 
-// Replaces `S` and `/`, which mean a separator in the tables, by `separator`.
+// Returns the text with `S` and `/`, which stand for a separator in the tables,
+// replaced by `separator`.
 std::string With(std::string_view text, char separator, bool escaped) {
   std::string out;
   for (char c : text) {

@@ -1,5 +1,5 @@
-// Random patterns and names: some as in real models, some with any syntax of
-// RE2.
+// Makes random patterns and names: some like those of real models, some with
+// any syntax of RE2.
 #ifndef SHARDC_TESTS_MATCH_PATTERN_MAKER_H_
 #define SHARDC_TESTS_MATCH_PATTERN_MAKER_H_
 
@@ -21,9 +21,8 @@ class PatternMaker {
     return static_cast<uint32_t>(random_() % bound);
   }
 
-  // Return the name of a model's parameter, such as
-  // `model/layers/17/mlp/up_proj/kernel`, and a pattern as rules have it for
-  // such names.
+  // Return a name such as `model/layers/17/mlp/up_proj/kernel`, and a pattern
+  // that a rule could have for such names.
   std::string ModelName(char separator);
   std::string ModelPattern(char separator);
 

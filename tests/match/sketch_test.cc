@@ -8,7 +8,8 @@
 namespace shardc {
 namespace {
 
-// `%` stands for any text, `?` for one character.
+// Returns the texts of a sketch, with `%` for any text and `?` for one
+// character.
 std::string Shown(const Sketch& sketch) {
   std::string out;
   for (const std::string& text : sketch.texts) {
@@ -71,8 +72,8 @@ TEST_CASE("alternatives are kept up to a limit") {
   CHECK_FALSE(SketchOf(deep).complete);
 }
 
-// Returns whether the word fits by the definition: tries every split at a wild
-// mark.
+// Returns whether the word fits, by the definition: at a wild mark, all texts
+// are tried in its place.
 bool FitsSlowly(std::string_view text, std::string_view word) {
   if (text.empty()) return word.empty();
   if (text[0] == Sketch::kWild) {

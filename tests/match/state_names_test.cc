@@ -67,7 +67,7 @@ TEST_CASE("names that contain each other without the prefix params") {
 
 TEST_CASE("a tree without states has no missed states") {
   const Views names = {"model/a", "model/b", "a"};
-  // `model/a` ends in `a`, which is won by another, unanchored rule.
+  // `model/a` ends in the path `a`, but the rule that wins `a` is not anchored.
   CHECK(Missed({"^model", "a"}, names).empty());
   CHECK(Missed({}, names).empty());
 }

@@ -101,7 +101,7 @@ TEST_CASE("tokens are found by either name") {
   const std::span<const Token> tokens = BuiltinTokens();
   for (size_t i = 0; i < tokens.size(); ++i) {
     const Token& token = tokens[i];
-    // Compares positions in the list, which a failed check can print.
+    // Compare positions in the list, because a failed check can print them.
     for (const std::string_view name : {token.short_name, token.long_name}) {
       const Token* found = FindToken(name);
       REQUIRE(found != nullptr);

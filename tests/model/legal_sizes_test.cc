@@ -62,7 +62,8 @@ TEST_CASE("the help names the numbers that can be written") {
   const IllegalSize wide = only({.head_dim = 64, .rotary_dim = 128});
   CHECK(wide.which == Which::kRotaryDim);
   CHECK(wide.help == "write a number up to 64");
-  // One of each is named without the plural; 0 heads divide nothing.
+  // Messages use the singular for 1. 0 KV heads do not divide any number of
+  // heads.
   CHECK(TextOf({.heads = 1, .kv_heads = 0}) ==
         "0 KV heads cannot serve 1 attention head: 0 does not divide 1\n");
   CHECK(TextOf({.experts = 1, .experts_per_token = 2}) ==

@@ -8,7 +8,7 @@
 namespace shardc {
 namespace {
 
-// The spec of the names under rules, on a mesh of dp and tp.
+// Returns the spec to which the rules map the names, on a mesh of dp and tp.
 std::string Resolved(const std::vector<LogicalRule>& rules,
                      const std::vector<AxisGroup>& names) {
   Mesh mesh;
@@ -26,7 +26,8 @@ TEST_CASE("logical names take the axes of the first rule that is free") {
   // An axis that the mesh lacks is left out.
   CHECK(Resolved({{"batch", {"dp", "ep"}}}, names) ==
         R"(["dp", null, null, null])");
-  // An axis is used once: the second rule of the name is then tried.
+  // An axis is used only once. If it is taken, the next rule for the name is
+  // tried.
   CHECK(Resolved({{"batch", {"tp"}}, {"heads", {"tp"}}, {"heads", {"dp"}}},
                  names) == R"(["tp", "dp", null, null])");
   // The first rule of a name wins, even if it gives no axes.

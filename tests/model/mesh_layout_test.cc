@@ -120,7 +120,7 @@ TEST_CASE("the order of devices gives back the slices") {
         CHECK(DeviceOrder(found) == order);
         CHECK(found.slices <= mesh.slices);
       }
-      size_t i = 0;  // the next factors that divide the sizes
+      size_t i = 0;  // go to the next combination of factors of the sizes
       while (i < dcn.size()) {
         do ++dcn[i];
         while (dcn[i] <= of_mesh[i] && of_mesh[i] % dcn[i] != 0);
@@ -163,7 +163,7 @@ TEST_CASE("processes are taken from the leading axes") {
       {{}, 1, 1, {std::vector<int64_t>{}}},
       {{3, 4}, 6, 2, std::nullopt},
       {{6, 4}, 3, 8, std::nullopt},
-      // Six devices, but two processes of two have four.
+      // The mesh has six devices, but two processes of two devices have four.
       {{3, 2}, 2, 2, std::nullopt},
       {{1, 1, 8}, 2, 3, std::nullopt},
   };

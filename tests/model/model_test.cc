@@ -34,7 +34,8 @@ TEST_CASE("types of blocks are found by ggml's names alone") {
     CHECK_FALSE(ParseDtype(DtypeName(dtype)));
     CHECK(names.insert(DtypeName(dtype)).second);
     CHECK(256 % BlockElements(dtype) == 0);
-    // DtypeBits rounds the bits of an element up to a complete bit.
+    // DtypeBits rounds the average size of an element up to a whole number of
+    // bits.
     const int64_t bits = *BytesOf(256, dtype) * 8;
     CHECK(DtypeBits(dtype) == (bits + 255) / 256);
   }

@@ -1,5 +1,5 @@
-// Merging two records of settings: each setting is looked up, dropped and
-// replaced alone.
+// Tests records of settings: looking up, dropping or replacing a setting must
+// not affect the others.
 #include "model/operation_settings.h"
 
 #include <doctest/doctest.h>
@@ -12,7 +12,7 @@
 namespace shardc {
 namespace {
 
-// How each setting gets a value.
+// A setting and a function that gives it a value in a record.
 struct Member {
   Setting setting;
   std::function<void(SettingsRecord&)> set;
@@ -67,7 +67,7 @@ TEST_CASE("a record has, lays over and drops each setting alone") {
     CHECK(NamesOf(one) == own);
     under.Override(one);
     CHECK(NamesOf(under) == own);
-    // What the upper record lacks stays.
+    // Settings that the overriding record lacks are kept.
     under.Override(SettingsRecord());
     CHECK(NamesOf(under) == own);
     SettingsRecord rest = all;
@@ -102,7 +102,7 @@ TEST_CASE("the upper record's values win, with their places") {
   CHECK(out.soft_cap == 30.0);
   CHECK(*out.ring_axes == std::vector<std::string>{"cp", "sp"});
   CHECK(out.ring_axes_place.begin == 3);
-  // The place of a setting that the upper record lacks is not its own.
+  // If the overriding record lacks a setting, its place is not taken from it.
   CHECK(*out.sequence_axis == "sp");
   CHECK(out.sequence_axis_place.begin == 2);
   over.sequence_axis = "cp";
@@ -116,7 +116,7 @@ TEST_CASE("operations are found by their name, and by what they take") {
   file.operations.emplace_back("ring", SettingsRecord());
   file.operations.emplace_back("sdpa", SettingsRecord());
   file.operations[1].second.page_size = 4;
-  // The index of the record that is found; -1 without one.
+  // Returns the index of the record that Find returns; -1 if it returns null.
   const auto found = [&](std::string_view name) {
     for (size_t i = 0; i < file.operations.size(); ++i) {
       if (file.Find(name) == &file.operations[i].second) {

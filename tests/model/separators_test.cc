@@ -1,4 +1,4 @@
-// Which separator the patterns of each file are matched with.
+// Tests the separator with which the patterns of a file are matched.
 #include <doctest/doctest.h>
 
 #include <string>

@@ -1,5 +1,4 @@
-// What the plain structures of this room look like where they are written:
-// meshes, types and bundles, each in full.
+// Compares the text forms of meshes, types and bundles with expected texts.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -43,7 +42,7 @@ TEST_CASE("a mesh is written with what differs from a plain one") {
   CHECK(Written(mesh, kCompact, MeshDetail::kSizes) ==
         R"({"axes":[{"name":"dp","size":2},{"name":"tp","size":4}],)"
         R"("devices":8,"processes":4})");
-  // RFC 8785 sorts the members.
+  // Canonical JSON (RFC 8785) has sorted members.
   CHECK(Written(mesh, JsonStyle::kCanonical, MeshDetail::kAll) ==
         R"({"axes":[{"name":"dp","size":2,"type":"auto"},)"
         R"({"name":"tp","size":4,"type":"manual"}],"dcn":[2,1],"devices":8,)"
@@ -64,7 +63,7 @@ TEST_CASE("a type is written with nulls for what is not known") {
   CHECK(text({Shape{}, std::nullopt}) == R"({"shape": [], "dtype": null})");
 }
 
-// The bits of each type and its names in numpy, with ml_dtypes' extensions.
+// Compares the dtypes with numpy, extended by ml_dtypes: their bits and names.
 TEST_CASE("dtypes have the bits and names that numpy and ml_dtypes give them") {
   struct Row {
     std::string_view name;
@@ -112,7 +111,8 @@ TEST_CASE("dtypes have the bits and names that numpy and ml_dtypes give them") {
   }
 }
 
-// ggml-common.h: the elements of a block and sizeof of its struct.
+// Compares block types with ggml-common.h: the elements of a block, and sizeof
+// of its struct.
 TEST_CASE("blocks have the sizes of ggml's structs") {
   struct Row {
     std::string_view name;
@@ -167,7 +167,8 @@ std::string BundleText(const Bundle& bundle) {
   return out + ", " + std::string(ModeName(std::get<Mode>(bundle.mode)));
 }
 
-// The classes of eformer's sharding.py, by their names without "Sharding".
+// Compares the bundles with the classes of eformer's sharding.py, whose names
+// are those of the bundles followed by "Sharding".
 TEST_CASE("built-in bundles have the axes of the reference's classes") {
   const std::vector<std::string> expected = {
       "HiddenState: BATCH QUERY_LENGTH EMBED, decode where dimension 1 is 1",

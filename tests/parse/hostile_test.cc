@@ -1,5 +1,6 @@
-// The hostile files of our own formats: each gets the verdict of EXPECT.json,
-// and a refusal names the expected code at the expected line.
+// Reads malformed and hostile files of shardc's own formats. Each must be
+// accepted or refused as EXPECT.json states, with the expected code at the
+// expected line.
 #include <doctest/doctest.h>
 
 #include <array>
@@ -50,7 +51,7 @@ void ReadMeshFile(const std::string& path, Findings& findings) {
   ReadMesh(path, std::nullopt, findings);
 }
 
-// As `shardc rules` does: the file, then its patterns.
+// Reads a rules file and compiles its patterns, as `shardc rules` does.
 void ReadRulesFile(const std::string& path, Findings& findings) {
   const std::vector<std::string> files = {path};
   const auto rules = ReadRules(files, {}, findings);

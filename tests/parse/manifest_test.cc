@@ -8,7 +8,7 @@
 namespace shardc {
 namespace {
 
-// "name shape dtype; ...|separator"
+// Reads a manifest and returns it as "name shape dtype; ...|separator".
 std::string Read(std::string_view text, Findings& findings) {
   const auto document = JsonDocument::Parse(
       MakeSource("manifest.json", std::string(text)), findings);
@@ -84,7 +84,7 @@ TEST_CASE("the separator is the one that most names hold") {
   CHECK(settle({}) == "none");
   CHECK(settle({"a.b", "a/b"}) == "tie");
   CHECK(settle({"a.b/c"}) == "tie");
-  // The dots in these names do not separate parts.
+  // The dots in these names are not separators.
   CHECK(settle({"../../x", ".hidden/x", "x/y."}) == "/");
 }
 

@@ -1,5 +1,5 @@
-// Files of measured runs, which `calibrate` reads: every key, and what is
-// refused.
+// Reads files of measured runs, which `calibrate` reads: files with all keys,
+// and files that are refused.
 #include "parse/measured_run.h"
 
 #include <doctest/doctest.h>
@@ -11,7 +11,7 @@
 namespace shardc {
 namespace {
 
-// The run, a line for each of its members; or the findings.
+// Returns the run as text, one line per member, or the findings.
 std::string Read(const std::string& text) {
   Findings findings;
   const auto run = ParseMeasuredRun(MakeSource("runs/a.yaml", text), findings);

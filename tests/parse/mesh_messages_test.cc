@@ -1,5 +1,4 @@
-// Compares all messages about a literal text with the expected ones, letter by
-// letter.
+// Compares the complete messages about broken meshes with the expected ones.
 #include <doctest/doctest.h>
 
 #include <string>

@@ -11,7 +11,8 @@
 namespace shardc {
 namespace {
 
-// "dp=2/auto tp=4/manual; 8 devices, 2 processes, 1 slices, dcn [...]"
+// Returns "dp=2/auto tp=4/auto devices=8 slices=2 x1 x2": the axes with their
+// sizes and types, and the other members of the mesh.
 std::string Show(const std::optional<Mesh>& mesh) {
   if (!mesh) return "none";
   std::string out;

@@ -1,5 +1,5 @@
-// Real configurations of many families: the numbers are those of the models'
-// papers and cards, and agree with the shapes in their checkpoints.
+// Reads real configurations of many families. The expected numbers are from the
+// models' papers and cards, and agree with the shapes in their checkpoints.
 #include <doctest/doctest.h>
 
 #include <cstdlib>
@@ -16,7 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// 0: the configuration does not say.
+// The expected numbers of a model; 0: the configuration does not have the
+// number.
 struct Model {
   std::string_view file;
   std::string_view type;
@@ -150,7 +151,7 @@ TEST_CASE("what attention is besides its sizes") {
        false},
       {"t5-small", 1, "model_type t5", 0, 0, false},
       {"t5-v1.1-xxl", 1, "model_type t5", 0, 0, false},
-      // 192^-0.5 (0.1 ln 40 + 1)^2
+      // The scale with yarn is 192^-0.5 (0.1 ln 40 + 1)^2.
       {"deepseek-v3", 0.135233779187, "mscale_all_dim 1.0", 0, 0, false},
       {"deepseek-v3.1", 0.135233779187, "mscale_all_dim 1.0", 0, 0, false},
       {"gpt2", 0, "", 0, 0.1, false},
@@ -332,7 +333,7 @@ TEST_CASE("fields that no model can have are refused at their place") {
   }
 }
 
-// The names of databricks/dbrx-base.
+// The keys are those of databricks/dbrx-base.
 TEST_CASE("sizes in objects of attention and feed-forward") {
   const Written file(R"({"model_type": "dbrx", "d_model": 6144, "n_heads": 48,
     "attn_config": {"kv_n_heads": 8, "rope_theta": 500000},
@@ -377,7 +378,8 @@ TEST_CASE("which layers see a window, and which have attention") {
     int64_t windowed, attention;  // -1: not given
   };
   constexpr Case kCases[] = {
-      // Lists by layer; layers that are not attention have no KV cache.
+      // Lists by layer. Layers without attention are not counted as attention
+      // layers.
       {"{\"num_hidden_layers\": 4, \"sliding_window\": 128, \"layer_types\": "
        "[\"sliding_attention\", \"full_attention\", \"chunked_attention\", "
        "\"linear_attention\"]}",

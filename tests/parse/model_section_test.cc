@@ -51,7 +51,7 @@ const std::string kSmall =
     "  dims:\n    d: hidden_size\n  repeat: 2\n"
     "  params:\n    a: ['a$', [d]]\n";
 
-// The first finding's message and the text it points at.
+// Returns the message of the first finding and the text that it points at.
 std::string Refused(const std::string& text) {
   Findings findings;
   const auto file = ParseRuleFile(MakeSource("r.yaml", text), findings);
@@ -150,7 +150,7 @@ TEST_CASE("errors of a model's section are reported at their place") {
   }
 }
 
-// Reads a section that extends `base`, which is merged before.
+// Reads the section `own`, which extends `base`, and merges both.
 std::shared_ptr<const ModelDescription> Derived(const std::string& own,
                                                 Findings& findings) {
   const auto base = ParseRuleFile(
@@ -243,7 +243,7 @@ TEST_CASE("an inherited group of settings is removed by null") {
   CHECK(model->Setting("rope.pairs") == nullptr);
 }
 
-// The first finding of a section that extends the base above.
+// Returns the first finding of a section that extends the base of Derived.
 std::string RefusedDerived(const std::string& own) {
   Findings findings;
   CHECK(Derived(own, findings) == nullptr);
@@ -276,7 +276,8 @@ TEST_CASE("unknown names and circles of blocks are reported") {
             .starts_with("`q` has both `bias` and `optional_bias` |"));
   CHECK(RefusedDerived("  encoder: {begin: x = rope(x)}\n")
             .starts_with("this stack of layers has no `repeat`"));
-  // Each block of ten doubles the one before it.
+  // Each of ten blocks inserts the previous one twice, so the list would have
+  // 1,024 ops.
   std::string blocks = "  blocks:\n    in: [b10]\n    b0: y = rope(y)\n";
   for (int i = 0; i < 10; ++i) {
     const std::string one = "b" + std::to_string(i);
@@ -284,7 +285,8 @@ TEST_CASE("unknown names and circles of blocks are reported") {
         "    b" + std::to_string(i + 1) + ": [" + one + ", " + one + "]\n";
   }
   CHECK(RefusedDerived(blocks).starts_with("a list has more than 1,000 ops"));
-  // Empty blocks that double 30 times, and a chain of 1,900 blocks.
+  // Empty blocks, each of which inserts the previous one twice, 30 times, and
+  // then a chain of 1,900 blocks.
   std::string empty = "  blocks:\n    in: [b30]\n    b0: []\n";
   for (int i = 0; i < 30; ++i) {
     const std::string one = "b" + std::to_string(i);

@@ -14,8 +14,7 @@
 namespace shardc {
 namespace {
 
-// The operations that the reader knows here; it gets them as an argument, so
-// they need not exist.
+// The operations that the tests pass to the reader; they need not exist.
 constexpr SettingSet kBlocks = {Setting::kBlocksizeQ, Setting::kBlocksizeK,
                                 Setting::kBlocksizeB};
 constexpr std::array<KnownOperation, 5> kKnown = {{
@@ -167,7 +166,7 @@ TEST_CASE("what is wrong with a file") {
        "1:28: error: key `order` is given twice [duplicate-key]\n"
        "    1:12: first given here\n"
        "    remove one of the two\n"},
-      // All errors of a file at once.
+      // All errors of a file are reported at once.
       {"defaults: {dropout: 1, blocksize_q: 0}\n"
        "operations: {ring: {merge: all_reduce}, rings: {}}",
        "1:21: error: `dropout` is `1`, not below 1 [number]\n"
@@ -258,8 +257,8 @@ TEST_CASE("values out of place") {
   }
 }
 
-// Any file with a byte inserted, removed or changed is read, or has findings at
-// places within it.
+// Inserts, removes and changes single bytes of a valid file. Each result must
+// be read, or have findings whose places are inside of the file.
 TEST_CASE("every small change to a file is read or explained") {
   const std::string good =
       "version: 1\ndefaults: {soft_cap: 30.5, order: zig_zag}\n"

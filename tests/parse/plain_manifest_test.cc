@@ -88,8 +88,8 @@ std::optional<Manifest> ReadThrough(const TemporaryFolder& folder,
   return StreamPlainManifest(*file, bytes);
 }
 
-// Checks that the full reader reads the same, without a finding, if the plain
-// reader accepts the text. Returns whether it does.
+// Returns whether the plain reader accepts the text. If it does, checks that
+// the full reader reads the same manifest without a finding.
 bool ReadsTheSame(std::string_view text) {
   const SourceRef source = MakeSource("m.json", std::string(text));
   const auto plain = ReadPlainManifest(source);

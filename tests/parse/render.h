@@ -10,11 +10,12 @@
 
 namespace shardc {
 
-// "line:column: level: message [name]\n    help\n" for each finding, sorted;
-// labels as "    line:column: text".
+// Returns "line:column: level: message [name]\n    help\n" for each finding,
+// sorted, with labels as "    line:column: text".
 std::string Render(Findings& findings);
 
-// `kind`: mesh, text (a mesh string), rules, manifest, project.
+// Reads the text as a file of the kind `mesh`, `text` (a mesh string), `rules`,
+// `manifest` or `project`, and returns the findings as Render does.
 std::string FindingsOf(std::string_view kind, std::string_view text);
 
 }  // namespace shardc

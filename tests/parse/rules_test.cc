@@ -86,7 +86,7 @@ TEST_CASE("a file without a separator shows it by its patterns") {
                             "', spec: []}, {match: x, spec: []}]\n"),
         findings);
     REQUIRE(file);
-    // The separator is that of the file, not of each rule.
+    // All rules of a file have the same separator.
     CHECK(file->rules[0].separator_from == file->rules[1].separator_from);
     CHECK(file->rules[0].separator == file->rules[1].separator);
     return std::pair(file->rules[0].separator_from, file->rules[0].separator);
@@ -293,7 +293,8 @@ TEST_CASE("a list of registrations is a list of steps") {
   CHECK(findings.empty());
   REQUIRE(set);
   REQUIRE(set->registrations.size() == 2);
-  // An override drops the generation rule of what it replaces.
+  // A registration with `override` does not keep the generation rule of the one
+  // that it replaces.
   CHECK(set->registrations[0].name == "__X__");
   CHECK_FALSE(set->registrations[0].generation);
   CHECK_FALSE(set->registrations[0].rule.is_list);
@@ -371,7 +372,8 @@ TEST_CASE("all errors of all files at once, up to a limit") {
 }
 
 TEST_CASE("large files take time in proportion") {
-  // Reading this in quadratic time would take minutes.
+  // Test that reading takes less than quadratic time, which would be minutes
+  // here.
   std::string registers = "register:\n";
   std::string bundles = "bundles:\n";
   std::string spec = "rules:\n  - match: a\n    spec: [";

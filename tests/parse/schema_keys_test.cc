@@ -1,4 +1,4 @@
-// The JSON schemas know the keys that the readers know, no more and no less.
+// Checks that the JSON schemas have exactly the keys that the readers accept.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -22,8 +22,8 @@
 namespace shardc {
 namespace {
 
-// Where a table's mapping is described: a file, and a definition in it (none:
-// the file's own).
+// The place of a key table's mapping in the schemas: a file, and a definition
+// in it (empty: the schema of the file itself).
 struct Where {
   std::string_view table, file, definition;
 };

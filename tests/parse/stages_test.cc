@@ -1,4 +1,5 @@
-// The `stages:` section: what is read of it, and what is refused and where.
+// Reads `stages:` sections: valid ones, and ones that are refused, with the
+// places of the findings.
 #include <doctest/doctest.h>
 
 #include <string>

@@ -1,5 +1,5 @@
-// Compares folded groups with their parameters one by one, and the groups' sums
-// with the plan's summary.
+// Compares folded groups with their parameters one by one, and the sums over
+// groups with the plan's summary.
 #include "picture/fold.h"
 
 #include <doctest/doctest.h>

@@ -57,7 +57,7 @@ std::set<int64_t> Numbers(const DeviceSet& devices) {
   return out;
 }
 
-// What a device holds of an array: the piece of each dimension.
+// Returns the number of the piece of a dimension that a device holds.
 int64_t PieceOf(const Mesh& mesh, const DevicePlace& place,
                 const ArrayDim& dim) {
   return IndexAlong(mesh, place.coordinates, dim.axes);

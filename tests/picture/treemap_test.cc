@@ -16,8 +16,8 @@ TEST_CASE("the example of the squarified treemap's authors") {
   const std::vector<int64_t> weights = {6, 6, 4, 3, 2, 2, 1};
   const auto boxes = Squarify(weights, {0, 0, 6, 4});
   REQUIRE(boxes.size() == 7);
-  // Two boxes of 3 x 2 are one above the other, then those of weight 4 and 3
-  // are next to each other.
+  // Two boxes of 3 x 2 are above each other. To their right, the boxes of
+  // weight 4 and 3 are next to each other.
   CHECK(boxes[0].width == doctest::Approx(3));
   CHECK(boxes[0].height == doctest::Approx(2));
   CHECK(boxes[1].y == doctest::Approx(2));

@@ -1,5 +1,5 @@
-// The order of names in canonical JSON, against a comparison of UTF-16 code
-// units written out by hand.
+// Compares the order of names in canonical JSON with a simple comparison of
+// UTF-16 code units.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -39,8 +39,8 @@ const std::vector<Point>& Points() {
       {"\xee\x80\x80", u"\ue000"},
       {"\xef\xbc\x8e", u"\uff0e"},
       {"\xef\xbf\xbf", u"\uffff"},
-      // Two units from D800 on, and so before U+E000, though their bytes come
-      // after its own.
+      // These have two code units from D800 on, so they come before U+E000,
+      // although their bytes come after.
       {"\xf0\x90\x80\x80", std::u16string{0xd800, 0xdc00}},
       {"\xf0\x90\x8f\xbf", std::u16string{0xd800, 0xdfff}},
       {"\xf0\x90\x90\x80", std::u16string{0xd801, 0xdc00}},
@@ -60,7 +60,7 @@ TEST_CASE("names of single code points are sorted by their UTF-16 units") {
             [](const Point& a, const Point& b) { return a.units < b.units; });
   for (const Point& point : points) expected.push_back(point.bytes);
   CHECK(Sorted(names) == expected);
-  // The order is not that of the bytes.
+  // The expected order differs from the order of bytes.
   CHECK_FALSE(std::is_sorted(expected.begin(), expected.end()));
 }
 

@@ -1,12 +1,12 @@
-// Compares `compat: eformer` and `compat: fjformer` with what those systems do:
-// the reference resolves the rules in each mode, matches the tree and corrects
-// the specs, or returns what JAX refuses. What Compile plans must be the same
-// for every parameter and mode, over random meshes, rules and manifests.
+// Compares `compat: eformer` and `compat: fjformer` with a reference that does
+// what those systems do: it resolves the rules in each mode, matches the tree
+// and corrects the specs, or returns the error of JAX. For random meshes, rules
+// and manifests, Compile must plan the same for every parameter and mode.
 //
-// Example: `[fsdp, tp]` for [6, 4] on fsdp:4,tp:2. eformer leaves out fsdp, as
-// 4 does not divide 6, and keeps tp; under fjformer the spec stays, and JAX
-// refuses it. A plan that left out tp as well, or that corrected under
-// fjformer, would show here.
+// Example: `[fsdp, tp]` for [6, 4] on fsdp:4,tp:2. eformer removes fsdp,
+// because 4 does not divide 6, and keeps tp. Under fjformer the spec is not
+// corrected, and JAX refuses it. This test would fail if a plan removed tp as
+// well, or made a correction under fjformer.
 #include "compat_case.h"
 
 #include <doctest/doctest.h>
@@ -100,7 +100,8 @@ class Case {
   }
 
  private:
-  // fjformer knows no axes that the mesh lacks.
+  // The mesh has the axes that the rules name, because fjformer knows no
+  // others.
   void MakeMesh() {
     std::vector<std::string> names = Setting::Axes();
     for (size_t i = names.size(); i > 1; --i) {
@@ -118,8 +119,8 @@ class Case {
     }
   }
 
-  // Returns a spec of mesh axes by name, each used once; for eformer also of
-  // parallelism axes that the mesh lacks.
+  // Returns a spec of mesh axes by name, each used once. For eformer, it may
+  // have parallelism axes that the mesh lacks.
   BothAxes Literal() {
     std::set<std::string> open;
     for (const MeshAxis& axis : mesh_.axes) open.insert(axis.name);
@@ -149,11 +150,11 @@ class Case {
     return axes;
   }
 
-  // Returns the other system's spec in each mode, or nothing if it cannot write
-  // the spec because groups are nested.
+  // Returns the other system's spec in each mode; nullopt if that system cannot
+  // express the spec because groups are nested.
   //
-  // Nulls inside a group are left out, here as everywhere in shardc; eformer
-  // takes one for an axis that the mesh lacks, and JAX refuses it.
+  // Nulls inside a group are removed, as always in shardc. eformer takes such a
+  // null for an axis that the mesh lacks, and JAX refuses it.
   std::optional<std::vector<PartitionSpec>> SpecsOf(
       const std::vector<Value>& axes, bool literal) const {
     std::vector<PartitionSpec> specs;
@@ -176,7 +177,8 @@ class Case {
     return specs;
   }
 
-  // A pattern with the same meaning in Python and in RE2, which shardc uses.
+  // Returns a pattern that means the same in Python and in RE2, which shardc
+  // uses.
   std::string Pattern() {
     for (;;) {
       std::string pattern = patterns_.ModelPattern('/');
@@ -242,9 +244,8 @@ class Case {
         theirs_[mode], tree, {.min_size = rules_.policy.min_size.value_or(0)});
   }
 
-  // Returns the spec that the other system gives each parameter. The system
-  // stops at the first parameter without a rule; then each parameter is matched
-  // by itself.
+  // Returns the spec that the other system gives each parameter. If the system
+  // stops at a parameter without a rule, each parameter is matched on its own.
   std::vector<Theirs> Match(size_t mode) const {
     std::vector<Theirs> out;
     const auto all = MatchTree(mode, tree_);

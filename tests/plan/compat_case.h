@@ -1,5 +1,6 @@
-// Plans a random mesh, rules and manifest under `compat`, and by what eformer
-// or fjformer does; every difference is a failed check.
+// Plans a random mesh, rules and manifest under `compat`, and compares the
+// result with what eformer or fjformer does. Every difference is a failed
+// check.
 #ifndef SHARDC_TESTS_PLAN_COMPAT_CASE_H_
 #define SHARDC_TESTS_PLAN_COMPAT_CASE_H_
 
@@ -10,7 +11,8 @@
 
 namespace shardc {
 
-// Counts what the cases covered, so that a test can check that everything was.
+// Counts of what the cases covered, so that a test can check that everything
+// was.
 struct Reached {
   int64_t specs = 0;      // compared
   int64_t sharded = 0;    // of those

@@ -49,7 +49,7 @@ std::string JsonOf(const Plan& plan) {
   return TextOf([&](Sink& out) { WritePlanJson(plan, {}, out); });
 }
 
-// The line of the plan's JSON about one parameter.
+// Returns the line of the plan's JSON for one parameter.
 std::string Line(const Compiled& compiled, const std::string& name) {
   const std::string json = JsonOf(compiled.plan);
   const size_t at = json.find("\n    \"" + name + "\": ");
@@ -66,7 +66,7 @@ struct PlanCase {
   std::string expected;  // the parameter's object
 };
 
-// The expected entries were worked out by hand.
+// The expected entries were computed by hand.
 TEST_CASE("the entry of a parameter, by case") {
   const std::vector<PlanCase> cases = {
       {"a composite axis divides by the product",
@@ -189,10 +189,10 @@ TEST_CASE("input that cannot be compiled is a finding") {
       {"rules: [{match: 'a', spec: {like: 'b'}}, {match: b, spec: {like: a}}]",
        R"({"a": {"shape": [8], "dtype": "F32"}, "b": {"shape": [8], "dtype": "F32"}})",
        "cycle"},
-      // The whole name is matched, so that the parameter refers to itself.
+      // The complete name is matched, so the parameter refers to itself.
       {"rules: [{match: '.*', spec: {like: '\\0'}}]",
        R"({"w": {"shape": [8], "dtype": "F32"}})", "cycle"},
-      // Only a part is matched, and no parameter has its name.
+      // Only a part is matched, and no parameter has this part as its name.
       {"rules: [{match: 'w', spec: {like: '\\0'}}]",
        R"({"aw": {"shape": [8], "dtype": "F32"}})", "reference"},
       {"rules: [{match: 'e', spec: [tp], place: {axis: fsdp, index: 'e(\\d+)',"
@@ -223,7 +223,7 @@ TEST_CASE("unmatched and illegal parameters are part of the plan") {
   CHECK(compiled->plan.summary.illegal == 1);
   CHECK(compiled->plan.summary.bytes == 224);
   // The parameter with an illegal spec has no size on a device, so the sum over
-  // all parameters has none.
+  // all parameters is unknown too.
   CHECK_FALSE(compiled->plan.summary.bytes_per_device.has_value());
   CHECK(
       Line(*compiled, "w") ==
@@ -231,7 +231,7 @@ TEST_CASE("unmatched and illegal parameters are part of the plan") {
 }
 
 TEST_CASE("the fullest device counts placed tensors by coordinate") {
-  // Each coordinate has 2 experts, and those of coordinate 1 are larger.
+  // Each coordinate has 2 experts. Those of coordinate 1 are larger.
   const auto compiled = Good(
       {"ep:2",
        "rules: [{match: 'e(\\d+)', spec: [null], place: {axis: ep, index:"

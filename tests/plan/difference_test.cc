@@ -1,5 +1,5 @@
-// Compares a plan or a step program with an edited copy of it; the differences
-// that must be found are in testdata/tables/differences.txt.
+// Compares a plan or a step program with an edited copy. The expected
+// differences are in testdata/tables/differences.txt.
 #include "plan/difference/plan_difference.h"
 
 #include <doctest/doctest.h>
@@ -15,8 +15,8 @@
 namespace shardc {
 namespace {
 
-// Parameters whose names differ only in numbers, one that is placed, and modes
-// with other specs.
+// A plan with parameters whose names differ only in numbers, one that is
+// placed, and modes with other specs.
 constexpr std::string_view kPlan = R"({
   "schema": "shardc.plan/v1",
   "fingerprint": "sha256:0",
@@ -135,7 +135,7 @@ std::string TextOf(const PlanDifference& all) {
   return out.str().empty() ? "no difference\n" : out.str();
 }
 
-// `text` with each line's `from => to` replaced once.
+// Returns `text`, in which each line `from => to` of `edits` is replaced once.
 std::string Edited(std::string text, const std::string& edits) {
   std::istringstream lines(edits);
   for (std::string line; std::getline(lines, line);) {

@@ -49,7 +49,7 @@ std::string RandomName(Random& random) {
   return out;
 }
 
-// Compares a name with a rule part by part, as plan/nearest.h defines it.
+// Returns whether a name is near a rule, by the definition in plan/nearest.h.
 bool IsNear(const std::string& pattern, const std::string& name) {
   const Sketch sketch = SketchOf(pattern);
   const std::string general = NameTemplate(name, '/');
@@ -134,8 +134,8 @@ TEST_CASE("the nearest of many rules is the best of those found one by one") {
   }
 }
 
-// Work is counted, not timed: among ten times as many rules, no more rules are
-// compared.
+// Work is counted and not timed: with ten times as many rules, no more rules
+// are compared with the name.
 TEST_CASE("rules without a common part are no candidates") {
   for (const size_t count : {100, 1000, 10000}) {
     std::vector<PatternText> texts;

@@ -13,7 +13,7 @@ std::vector<Rule> RulesOf(std::initializer_list<const char*> patterns) {
   return rules;
 }
 
-// `1: up|gate -> moe/gate/kernel`, or `-`.
+// Returns for example `1: up|gate -> moe/gate/kernel`; `-` for nullopt.
 std::string Text(const std::optional<NearRule>& near) {
   if (!near) return "-";
   return std::to_string(near->rule) + ": " + near->written + "|" + near->found +
@@ -30,7 +30,7 @@ TEST_CASE("one part may differ, and two must be equal") {
   };
   const Case cases[] = {
       {"ffn/up/kernel", "0: mlp|ffn -> ffn/up/kernel"},
-      // The words of rule 0 weigh more, but only one of its parts agrees.
+      // The words of rule 0 are longer, but only one of its parts agrees.
       {"layers/7/moe/gate/kernel", "1: up|gate -> moe/(gate|down)/kernel$"},
       // The name may have one part more at its end, not two.
       {"moe/gate/kernel/scale", "1: up|gate -> moe/(gate|down)/kernel$"},

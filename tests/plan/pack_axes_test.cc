@@ -8,7 +8,7 @@
 namespace shardc {
 namespace {
 
-// Returns "tp" or "null": the axes of KV heads that are chosen for a model on
+// Returns the axes of KV heads, "tp" or "null", that are chosen for a model on
 // tp devices. The axis rules are those of a pack, or of `file`.
 std::string KvHead(std::optional<int64_t> kv_heads, int64_t tp,
                    const std::string& file = "builtin:llama/hf") {

@@ -1,4 +1,4 @@
-// Stages from a `stages:` section to the bytes of each rank.
+// Tests stages from the `stages:` section to the bytes of each rank.
 #include "plan/planned_stages.h"
 
 #include <doctest/doctest.h>
@@ -24,7 +24,8 @@ struct Planned {
   std::string findings;  // "SHD242 message" lines
 };
 
-// `stages` follows `stages:`; the rules replicate everything but `split`.
+// Returns the plan of a model with these parameters. `stages` is the value of
+// the key `stages:`. By default the rules replicate everything.
 Planned PlanOf(const std::string& mesh, const std::string& stages,
                const std::string& params,
                const std::string& rules = "[{match: '.*', spec: []}]") {
@@ -70,7 +71,8 @@ std::string Param(const std::string& name, const std::string& shape) {
   return "\"" + name + "\": {\"shape\": [" + shape + "], \"dtype\": \"BF16\"}";
 }
 
-// An embedding of `vocabulary` rows, layers of one 4 by 4 matrix, and a head.
+// Returns a model with an embedding of `vocabulary` rows, layers of one 4 by 4
+// matrix each and, if `head`, a head.
 std::string Model(int layers, int vocabulary = 8, bool head = true) {
   std::string out =
       Param("embed_tokens.weight", std::to_string(vocabulary) + ", 4");
@@ -106,7 +108,8 @@ TEST_CASE("layers are divided evenly, by their weights, or as listed") {
   const auto even = PlanOf("pp:4", "{axis: pp, assign: even}", Model(8));
   REQUIRE(even.stages);
   CHECK(Layers(*even.stages) == Counts{2, 2, 2, 2});
-  // The head is worth two layers: 8 rows of 4 are two matrices of 4 by 4.
+  // The head counts as two layers, because its 8 rows of 4 are two matrices of
+  // 4 by 4.
   const auto weighed = PlanOf("pp:2", "{axis: pp, assign: cost}", Model(8));
   REQUIRE(weighed.stages);
   CHECK(Layers(*weighed.stages) == Counts{5, 3});
@@ -137,7 +140,8 @@ TEST_CASE("a head that is the embedding is copied to the last rank") {
       PlanOf("pp:2", "{axis: pp, assign: even}", Model(4, 8, false));
   REQUIRE(copied.stages);
   CHECK(Bytes(copied) == Counts{64 + 64, 64 + 64});
-  // zbv places both ends on rank 0, which holds it once.
+  // The schedule zbv places both ends on rank 0, which holds the embedding
+  // once.
   const auto one =
       PlanOf("pp:2", "{axis: pp, assign: even, schedule: zbv, tied: error}",
              Model(4, 8, false));
@@ -160,7 +164,7 @@ TEST_CASE("patterns state the layers and the ends of a model") {
   CHECK(planned.findings.empty());
   REQUIRE(planned.stages);
   CHECK(planned.stages->units.of == Counts{0, 1, 2, 3});
-  // `first` takes only what it lists.
+  // `first` has only the parameters that it lists.
   CHECK(PlanOf("pp:2", "{axis: pp, first: []}", Model(2)).findings ==
         "SHD243 `embed_tokens.weight` is of no layer, and it is neither an "
         "embedding, which the first stage has, nor a norm or a head, which the "
@@ -180,7 +184,7 @@ TEST_CASE("tensors that hold all layers are divided along that dimension") {
   REQUIRE(planned.stages);
   CHECK(planned.stages->units.layers == 8);
   CHECK(Layers(*planned.stages) == Counts{2, 2, 2, 2});
-  // A layer of `moe` is 4 * 4, as is one of `dense`.
+  // A layer of `moe` has 4 * 4 numbers, as a layer of `dense` does.
   CHECK(Bytes(planned) == Counts{64 + 64, 64, 64, 64 + 64});
   const auto shares = planned.stages->SharesOf(2);
   REQUIRE(shares.size() == 3);

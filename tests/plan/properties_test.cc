@@ -1,4 +1,4 @@
-// What holds for every mesh, rule set and shape.
+// Checks properties that hold for every mesh, rule set and shape.
 #include <doctest/doctest.h>
 
 #include <set>
@@ -15,7 +15,8 @@ namespace {
 constexpr uint64_t kSpecCases = 20000;
 constexpr uint64_t kPlanCases = 400;
 
-// JAX's four rules of legal specs, written independently of src/legalize.
+// Returns whether a spec is legal by JAX's four rules, implemented
+// independently of src/legalize.
 bool IsLegal(const Spec& spec, const Shape& shape, const Mesh& mesh) {
   if (spec.size() > shape.size()) return false;
   std::set<std::string> seen;
@@ -57,8 +58,8 @@ void CheckLegal(const Spec& spec, const Shape& shape, const Mesh& mesh,
                 const LegalizeOptions& options) {
   const Legal legal = Legalize(spec, shape, mesh, options);
   if (!legal.problems.empty()) {
-    // Policies other than `error` correct every problem but a repeated axis,
-    // which remains under `drop`.
+    // Policies other than `error` correct every problem, except that `drop`
+    // does not correct a repeated axis.
     for (const Edit& problem : legal.problems) {
       if (options.illegal == IllegalPolicy::kError) break;
       CHECK(problem.reason == Reason::kRepeatedAxis);

@@ -110,8 +110,7 @@ RuleSet RandomCase::RandomRules(const Mesh& mesh) {
     Registration registration;
     registration.name = kRegistered[i];
     registration.rule.is_null = false;
-    // Rules only name registrations before their own, so that there is no
-    // cycle.
+    // A rule names only registrations before its own, so there is no cycle.
     std::vector<std::string> names = {"head", "kv_head", "query_sequence",
                                       "BATCH"};
     names.insert(names.end(), kAxes.begin(), kAxes.end());

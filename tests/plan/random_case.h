@@ -1,5 +1,5 @@
-// Random meshes, axis rules, rules and shapes. A case is a function of its
-// seed, which a failed check shows; SHARDC_SEED starts elsewhere.
+// Makes random meshes, axis rules, rules and shapes. A case is determined by
+// its seed, which a failed check prints. SHARDC_SEED sets the first seed.
 #ifndef SHARDC_TESTS_PLAN_RANDOM_CASE_H_
 #define SHARDC_TESTS_PLAN_RANDOM_CASE_H_
 
@@ -29,14 +29,15 @@ class RandomCase {
     return from[static_cast<size_t>(Below(static_cast<int64_t>(from.size())))];
   }
 
-  // One to five axes of 1, 2, 3, 4 or 8.
+  // Returns a mesh with one to five axes of size 1, 2, 3, 4 or 8.
   Mesh RandomMesh();
-  // Rank 0 to 4, with zeros, ones and primes.
+  // Returns a shape of rank 0 to 4, with zeros, ones and primes.
   Shape RandomShape();
   // Returns a spec with groups of axes that the mesh may lack and that may be
   // repeated.
   Spec RandomSpec();
-  // Axis rules, registrations, bundles and rules that resolve.
+  // Returns axis rules, registrations, bundles and rules, all of which can be
+  // resolved.
   RuleSet RandomRules(const Mesh& mesh);
   Manifest RandomManifest();
 
@@ -47,8 +48,8 @@ class RandomCase {
   std::mt19937_64 random_;
 };
 
-// Return the argument with every mesh axis under another name: in the mesh, in
-// specs, and in axis rules, where also the parallelism axes are set.
+// Return the argument with another name for every mesh axis: in the mesh, in
+// specs, and in axis rules, in which the parallelism axes are then set as well.
 std::string Renamed(const std::string& axis);
 Mesh Renamed(Mesh mesh);
 Spec Renamed(Spec spec);

@@ -185,7 +185,7 @@ TEST_CASE("layers that move between stages or ranks") {
   CHECK(Moves(even, Divided({4, 4}, {1, 0})) ==
         "layers 0-3: 0>0; layers 4-7: 1>1; ");
   CHECK(Moves(even, Divided({0, 8}, {0, 1})) == "layers 0-3: 0>1; ");
-  // Only the layers of both plans are compared.
+  // Only layers that both plans have are compared.
   CHECK(Moves(even, Divided({4, 2}, {0, 1})) == "");
 
   const auto moves = LayerMoves(even, Divided({5, 3}, {0, 1}));

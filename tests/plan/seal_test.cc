@@ -10,7 +10,7 @@
 namespace shardc {
 namespace {
 
-// The canonical JSON of kPlan below, written by hand.
+// The canonical JSON of kPlan below. It was written by hand.
 constexpr std::string_view kMeaning =
     R"({"mesh":{"axes":[{"name":"tp","size":4,"type":"auto"}],"devices":4},)"
     R"("modes":["train"],"params":{"a":{"dtype":"F32","shape":[8],"spec":["tp"]},)"
@@ -40,7 +40,8 @@ std::string Replaced(std::string text, std::string_view from,
   return text.replace(at, from.size(), to);
 }
 
-// The message of the first finding of both readers; empty if the plan is read.
+// Returns the message of the first finding, which both readers must report;
+// empty if the plan is read.
 std::string Refusal(const std::string& text, EditedPlan edited) {
   const SourceRef source = MakeSource("p", text);
   Findings one, other;

@@ -37,7 +37,7 @@ std::string Plan(const std::string& lines) {
   return std::string(kHead) + lines + std::string(kTail);
 }
 
-// Checks that the table of parameters equals what the ordinary reader reads.
+// Checks that the table of parameters equals the result of the ordinary reader.
 void CheckSame(const std::string& text, size_t classes) {
   CAPTURE(text);
   Findings findings, by_table;

@@ -8,7 +8,7 @@
 namespace shardc {
 namespace {
 
-// One parameter with these sizes.
+// Returns a graph with one parameter of this rank.
 step::Graph GraphOf(size_t rank) {
   step::Graph out;
   step::Value value;
@@ -34,16 +34,16 @@ TEST_CASE("replicas shard the dimension of which a device holds most") {
   CHECK(States({4096, 4096}, mesh, {{"tp"}, {"fsdp"}}) ==
         Spec{{"tp", "dp"}, {"fsdp"}});
   CHECK(States({512, 4096}, mesh, {{"fsdp"}, {}}) == Spec{{"fsdp"}, {"dp"}});
-  // The states are sharded over all axes that the spec leaves out.
+  // The states are sharded over all axes that the spec does not use.
   CHECK(States({4096, 64}, mesh, {}) == Spec{{"fsdp", "dp"}, {}});
-  // Devices along an axis that shards no tokens are no replicas.
+  // Devices along an axis that shards no tokens are not replicas.
   CHECK(States({64}, MeshOf({{"tp", 8}}), {}) == Spec{{}});
 }
 
 TEST_CASE("what no dimension divides by stays replicated") {
   const Mesh mesh = MeshOf({{"dp", 4}, {"fsdp", 8}});
   CHECK(States({9, 3}, mesh, {}) == Spec{{}, {}});
-  // The 8 of fsdp divide 24, and 8 times the 4 of dp do not.
+  // The size 8 of fsdp divides 24, but fsdp and dp together, 8 * 4, do not.
   CHECK(States({24, 3}, mesh, {}) == Spec{{"fsdp"}, {}});
   // The axes do not divide the largest dimension, so they shard the other one.
   CHECK(States({99, 64}, mesh, {}) == Spec{{}, {"fsdp", "dp"}});

@@ -1,5 +1,5 @@
-// Preloaded into a program, this takes from it what Linux has beyond POSIX: it
-// opens no unnamed file, and nothing is below /proc.
+// A library that is preloaded into a program, to remove what Linux has beyond
+// POSIX: unnamed files cannot be opened, and nothing is below /proc.
 #undef _FILE_OFFSET_BITS
 #include <dlfcn.h>
 #include <errno.h>
@@ -45,7 +45,7 @@ int access(const char* path, int mode) {
   return static_cast<int>(syscall(SYS_faccessat, AT_FDCWD, path, mode));
 }
 
-// Used by the streams of the C++ library.
+// The streams of the C++ library call fopen.
 FILE* fopen(const char* path, const char* mode) {
   using Open = FILE* (*)(const char*, const char*);
   static const auto real = reinterpret_cast<Open>(dlsym(RTLD_NEXT, "fopen"));

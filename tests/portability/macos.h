@@ -1,6 +1,6 @@
-// Removes from the system's headers what macOS lacks or names otherwise, for
-// `clang++ -include tests/portability/macos.h -U__linux__ -fsyntax-only`: a
-// source that uses any of it does not compile then.
+// Removes from the system's headers what macOS lacks or names differently. With
+// `clang++ -include tests/portability/macos.h -U__linux__ -fsyntax-only`, a
+// source that uses any of it does not compile.
 #define st_atim st_atimespec
 #define st_mtim st_mtimespec
 #define st_ctim st_ctimespec
@@ -63,7 +63,7 @@
 #undef SCHED_BATCH
 #undef TEMP_FAILURE_RETRY
 
-// Functions of Linux and of the GNU C library.
+// Functions that only Linux or the GNU C library has.
 #pragma GCC poison accept4 asprintf canonicalize_file_name copy_file_range
 #pragma GCC poison dup3 epoll_create1 epoll_ctl epoll_wait euidaccess eventfd
 #pragma GCC poison execvpe explicit_bzero fallocate fallocate64

@@ -1,5 +1,5 @@
-// Checks that fail, whose output tests/printing/printing_test.py reads: each
-// kind of value has to be printed so that a reader sees the difference.
+// Checks that fail. tests/printing/printing_test.py reads their output: each
+// kind of value must be printed so that a reader sees the difference.
 #include <doctest/doctest.h>
 
 #include <cstdint>

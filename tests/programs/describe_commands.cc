@@ -1,5 +1,6 @@
-// Prints, as JSON, what other files state about the program: man/commands.json
-// or, with `operations` or `devices`, what schemas and manual state about them.
+// Prints facts about the program as JSON: the content of man/commands.json or,
+// with `operations` or `devices`, what schemas and the manual state about
+// operations or devices.
 //
 //   [{"name": "sdpa", "settings": ["runtime_dtype", ...]}]
 #include <cstdio>

@@ -1,5 +1,5 @@
-// dump_random DIR SEED COUNT: random legal cases, run and written as
-// `shardc verify --dump` writes its own.
+// Runs random legal cases and writes them as `shardc verify --dump` does:
+// `dump_random DIR SEED COUNT`.
 #include <cstdlib>
 #include <string>
 

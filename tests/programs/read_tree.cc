@@ -1,6 +1,6 @@
-// Prints what a stored tree holds, as JSON: `read_tree FOLDER`. For each array
+// Prints the content of a stored tree as JSON: `read_tree FOLDER`. An array has
 // its name, path, shape, dtype and the SHA-256 of its bytes in row-major order;
-// for every other leaf its name. Exit status 1 after a finding.
+// any other leaf has its name. Exit status 1 after a finding.
 //
 // Every array is read once in full and once by boxes that do not follow its
 // chunks, which must give the same bytes.
@@ -25,7 +25,8 @@ std::optional<std::string> Bytes(const Tree& tree, size_t array, const Box& box,
   return out;
 }
 
-// Reads the array in slices of its first dimension, of 1, 2, 3 and so on.
+// Reads the array in slices of its first dimension, of lengths 1, 2, 3 and so
+// on.
 std::optional<std::string> BytesBySlices(const Tree& tree, size_t array,
                                          Findings& findings) {
   const Shape& shape = tree.arrays[array].shape;

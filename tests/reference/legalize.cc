@@ -1,7 +1,8 @@
-// Dimension by dimension: pad or cut to the rank, drop what does not fit.
+// Corrects a spec as eformer does, dimension by dimension: pads or truncates it
+// to the rank, and drops entries that do not fit.
 //
-// Example: ("fsdp", "tp") for [6, 4] on fsdp:4,tp:2 is (None, "tp"), as 4 does
-// not divide 6; for [6, 3] nothing is left, which is written ().
+// Example: ("fsdp", "tp") for [6, 4] on fsdp:4,tp:2 becomes (None, "tp"),
+// because 4 does not divide 6. For [6, 3] nothing is left, which is written ().
 #include "reference/legalize.h"
 
 #include <algorithm>
@@ -26,7 +27,7 @@ bool Fits(const Value& entry, int64_t size, const Mesh& mesh) {
     if (!axis.IsName() || !mesh.Find(axis.name)) return false;
     if (parts) parts = CheckedMul(*parts, mesh.SizeOf(axis.name));
   }
-  // Every number divides a size of 0, also one that does not fit in 64 bits.
+  // Every number divides a size of 0, even one that does not fit in 64 bits.
   return size == 0 || (parts && *parts != 0 && size % *parts == 0);
 }
 
@@ -43,7 +44,7 @@ PartitionSpec Corrected(const Shape& shape, PartitionSpec spec,
   return spec;
 }
 
-// JAX's own check when a NamedSharding is made.
+// Checks for repeated axes, as JAX does when a NamedSharding is made.
 std::optional<Error> CheckDuplicates(const PartitionSpec& spec) {
   std::set<std::string> seen;
   for (const Value& entry : spec) {

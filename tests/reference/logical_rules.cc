@@ -1,8 +1,8 @@
-// Rules in order, not dimensions: an earlier rule takes its axes first,
-// wherever its dimension stands.
+// Resolves logical axes in the order of rules, and not of dimensions: an
+// earlier rule takes its axes first, whatever the position of its dimension.
 //
-// Example: rules mlp -> tp, embed -> tp for [embed, mlp] give (None, "tp"):
-// the rule of mlp comes first, and then tp is taken.
+// Example: the rules mlp -> tp, embed -> tp for [embed, mlp] give (None, "tp").
+// The rule for mlp comes first, and tp is then taken.
 #include "reference/logical_rules.h"
 
 #include <algorithm>

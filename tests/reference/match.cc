@@ -1,9 +1,10 @@
-// Leaves are visited in JAX's order and rules tried in theirs, each compiled
-// when a name first reaches it: a bad pattern behind one that finds everything
-// is never detected, as in Python.
+// Matches rules as the reference systems do. Leaves are visited in JAX's order,
+// and rules are tried in their order. A pattern is compiled when a name first
+// reaches it, so a bad pattern after one that matches everything is never
+// detected, as in Python.
 //
-// Example: [("kernel$", tp), (".*", none)] gives `mlp/kernel` tp and
-// `mlp/bias` none; without the second rule `mlp/bias` is an error.
+// Example: [("kernel$", tp), (".*", none)] gives `mlp/kernel` tp and `mlp/bias`
+// none. Without the second rule, `mlp/bias` is an error.
 #include "reference/match.h"
 
 #include "match/match.h"
@@ -52,7 +53,7 @@ class RuleList {
       patterns_.emplace_back(rule.pattern);
   }
 
-  // The spec of the first rule found in the path.
+  // Returns the spec of the first rule whose pattern is found in the path.
   Result<PartitionSpec> First(const std::string& path) {
     for (size_t i = 0; i < patterns_.size(); ++i) {
       auto found = patterns_[i].Found(path);

@@ -1,5 +1,6 @@
-// match_partition_rules of eformer and fjformer, and the weight-decay mask,
-// exactly: patterns of Python's `re`, compiled only when a name reaches them.
+// Implements match_partition_rules of eformer and fjformer, and the
+// weight-decay mask, exactly: patterns have the syntax of Python's `re`, and
+// are compiled only when a name reaches them.
 #ifndef SHARDC_TESTS_REFERENCE_MATCH_H_
 #define SHARDC_TESTS_REFERENCE_MATCH_H_
 
@@ -21,9 +22,10 @@ struct PartitionRule {
   PartitionSpec spec;
 };
 
-// Specs by path, and the first failure in the order of visiting. Errors:
-// `rule_not_found`, `invalid_regex`, `leaf_without_shape` (fjformer), and
-// `python_only_syntax` for what RE2 cannot express, which Python accepts.
+// Specs by path. Matching returns them, or the first failure in the order of
+// visiting: `rule_not_found`, `invalid_regex`, `leaf_without_shape` (fjformer),
+// and `python_only_syntax` for patterns that Python accepts but RE2 cannot
+// express.
 using Specs = std::map<std::string, PartitionSpec>;
 
 struct EformerOptions {
@@ -37,7 +39,8 @@ Result<Specs> MatchEformer(std::span<const PartitionRule> rules,
 Result<Specs> MatchFjformer(std::span<const PartitionRule> rules,
                             const Tree& tree);
 
-// False where any pattern is found in the path.
+// Returns, by path, whether weight decay applies: false if one of the patterns
+// is found in the path.
 Result<std::map<std::string, bool>> WeightDecayMask(
     std::span<const std::string> exclusions, const Tree& tree);
 

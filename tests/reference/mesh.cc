@@ -1,6 +1,6 @@
-// NumPy's reshape finds the one unknown size by dividing the number of elements
-// by the product of the other sizes; Python's int() reads the numbers of a
-// text.
+// Makes meshes as the reference systems do. NumPy's reshape finds the one
+// unknown size by dividing the number of elements by the product of the other
+// sizes; Python's int() reads the numbers of a text.
 //
 // Example: (2, -1, 1) on 8 devices is (2, 4, 1); on 7 devices it cannot be
 // reshaped, and (-1, -1) is an error.
@@ -34,8 +34,9 @@ std::string_view Strip(std::string_view text) {
   return text;
 }
 
-// Python's int(): blanks around, a sign, single underscores between digits.
-// What does not fit saturates, and no number of devices divides it.
+// Reads a number as Python's int() does: white space around it, a sign, single
+// underscores between digits. A number that does not fit in 64 bits saturates;
+// no mesh has so many devices.
 Result<int64_t> PythonInt(std::string_view text) {
   const Error error{
       "ValueError", "invalid_integer",
@@ -85,7 +86,7 @@ Result<MeshShape> Shaped(int64_t devices, const std::vector<int64_t>& sizes,
   return MeshShape{names, std::get<std::vector<int64_t>>(std::move(shape))};
 }
 
-// One `name:size` entry added to `out`.
+// Adds one entry `name:size` to `out`. Returns the error if it is malformed.
 std::optional<Error> ReadEntry(const std::string& entry,
                                const std::vector<std::string>& names,
                                MeshShape& out) {

@@ -1,5 +1,5 @@
-// Meshes as eformer and fjformer make them: NumPy's reshape rules for the
-// unknown size, Python's int() for numbers, their string forms.
+// Makes meshes as eformer and fjformer do, with NumPy's reshape rules for the
+// unknown size, Python's int() for numbers, and their string forms.
 #ifndef SHARDC_TESTS_REFERENCE_MESH_H_
 #define SHARDC_TESTS_REFERENCE_MESH_H_
 
@@ -17,15 +17,15 @@
 
 namespace shardc::reference {
 
-// Device numbers are 0, 1 ... in row-major order.
+// A mesh. Its device numbers are 0, 1 and so on in row-major order.
 struct MeshShape {
   std::vector<std::string> names;
   std::vector<int64_t> sizes;
   bool operator==(const MeshShape&) const = default;
 };
 
-// Sizes with any one negative number as what remains of `total`. Errors:
-// `multiple_unknown_dims`, `cannot_reshape`.
+// Replaces one negative size by the number that makes the product `total`.
+// Errors: `multiple_unknown_dims`, `cannot_reshape`.
 Result<std::vector<int64_t>> Reshape(std::span<const int64_t> sizes,
                                      int64_t total);
 
@@ -34,19 +34,20 @@ Result<std::vector<int64_t>> Reshape(std::span<const int64_t> sizes,
 // are not kept.
 class MeshCache {
  public:
-  // Default: (1, -1, 1, 1, 1) over dp, fsdp, ep, tp, sp. Errors: also
-  // `axis_name_count_mismatch`.
+  // Makes a mesh. The default is (1, -1, 1, 1, 1) over dp, fsdp, ep, tp, sp.
+  // Errors: those of Reshape, and `axis_name_count_mismatch`.
   Result<MeshShape> CreateMesh(
       int64_t devices,
       const std::optional<std::vector<int64_t>>& sizes = std::nullopt,
       const std::optional<std::vector<std::string>>& names = std::nullopt);
-  // `dp:2,tp:4` or `2,4`. Errors: `unknown_axis_name`, `malformed_entry`,
-  // `invalid_integer`, `names_not_all_used`, `dims_names_mismatch`.
+  // Reads a text such as `dp:2,tp:4` or `2,4`, and makes the mesh. Errors:
+  // `unknown_axis_name`, `malformed_entry`, `invalid_integer`,
+  // `names_not_all_used`, `dims_names_mismatch`.
   Result<MeshShape> ParseMeshFromString(int64_t devices, std::string_view text,
                                         const std::vector<std::string>& names);
   // Stores a mesh as an earlier call in the same process would.
   void Remember(const std::vector<int64_t>& sizes, const MeshShape& mesh);
-  // The sizes and names in a text, before any mesh is made.
+  // Returns the sizes and names in a text, before a mesh is made.
   static Result<MeshShape> ReadText(std::string_view text,
                                     const std::vector<std::string>& names);
   static std::vector<int64_t> DefaultSizes();
@@ -57,23 +58,26 @@ class MeshCache {
   std::map<Key, MeshShape> made_;
 };
 
-// fjformer: default (1, -1, 1, 1) over dp, fsdp, tp, sp; errors are JAX's
-// TypeError.
+// Makes a mesh as fjformer does. The default is (1, -1, 1, 1) over dp, fsdp,
+// tp, sp. Errors are JAX's TypeError.
 Result<MeshShape> FjformerCreateMesh(
     int64_t devices,
     const std::optional<std::vector<int64_t>>& sizes = std::nullopt,
     const std::optional<std::vector<std::string>>& names = std::nullopt);
-// The older reader: a leading `!` is dropped, checks are bare assertions.
+// Reads a mesh as the older get_jax_mesh does: a leading `!` is dropped, and
+// checks are bare assertions.
 Result<MeshShape> GetJaxMesh(int64_t devices, std::string_view text,
                              const std::vector<std::string>& names);
 
-// The part of a global mesh that one process holds: processes are taken from
-// the leading axes. Errors: `mesh_size_mismatch`, `host_mesh_not_factorable`.
+// Returns the part of a global mesh that one process holds. Processes are taken
+// from the leading axes. Errors: `mesh_size_mismatch`,
+// `host_mesh_not_factorable`.
 Result<std::vector<int64_t>> HostMeshShape(std::span<const int64_t> global,
                                            int64_t local_devices,
                                            int64_t processes);
 
-// Nodes of model and data parallelism. `key_error` without tp or sp.
+// The numbers of nodes for model and data parallelism. The error is `key_error`
+// if the mesh lacks tp or sp.
 struct Ranks {
   int64_t mp_node_size = 1;
   int64_t dp_node_size = 1;

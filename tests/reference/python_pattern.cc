@@ -1,7 +1,6 @@
-// One pass over the pattern's bytes, with the few things that need memory:
-// whether the last thing read can be repeated, how many groups are open, and
-// which names they have. Bytes of multi-byte characters are copied as they
-// are.
+// Rewrites Python patterns in one pass over their bytes. It remembers whether
+// the last item can be repeated, how many groups are open, and the names of
+// groups. Bytes of multi-byte characters are copied.
 #include "reference/python_pattern.h"
 
 #include <cctype>
@@ -38,7 +37,7 @@ class Reader {
   enum class Last : uint8_t { kNothing, kAnchor, kItem, kQuantified };
 
   void Invalid() { syntax_ = PythonSyntax::kInvalid; }
-  // The rest of the pattern is still read, as it may be invalid.
+  // The rest of the pattern is still read, because it may be invalid.
   void PythonOnly() { python_only_ = true; }
   bool StartsWith(std::string_view prefix) const {
     return text_.substr(at_).starts_with(prefix);
@@ -94,7 +93,8 @@ class Reader {
     last_ = Last::kQuantified;
   }
 
-  // {m}, {m,}, {,n} and {m,n} quantify; any other brace is itself.
+  // Reads a brace. {m}, {m,}, {,n} and {m,n} are quantifiers; any other brace
+  // is a literal.
   void Braces() {
     size_t end = at_ + 1;
     std::string low, high;
@@ -189,8 +189,8 @@ class Reader {
     Copy(end + 1 - at_, Last::kNothing);
   }
 
-  // (?i) at the start, (?ms-i:...) anywhere. `a` and `u` choose tables that
-  // names do not need.
+  // Reads flags: (?i) at the start, (?ms-i:...) anywhere. `a` and `u` choose
+  // tables that names do not need.
   void Flags() {
     std::string kept;
     bool minus = false;
@@ -270,7 +270,7 @@ class Reader {
 
   void BackReference(char first) {
     int number = first - '0';
-    // Three octal digits are a character; \12 is group 12.
+    // Three octal digits are a character, but \12 is group 12.
     if (first <= '3' && at_ + 1 < text_.size() && IsOctal(text_[at_]) &&
         IsOctal(text_[at_ + 1])) {
       out_ += "\\" + std::string(1, first) + std::string(text_.substr(at_, 2));
@@ -287,8 +287,8 @@ class Reader {
 
   static bool IsOctal(char c) { return c >= '0' && c <= '7'; }
 
-  // An escape that means one character, inside a class or outside; `c` and
-  // its backslash are read already.
+  // Appends an escape that means one character, inside or outside of a class.
+  // `c` and its backslash have already been read.
   void Character(char c) {
     switch (c) {
       case 'a':

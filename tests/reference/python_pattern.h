@@ -1,7 +1,7 @@
-// Patterns of Python's `re`, as far as RE2 can express them: the text is
-// rewritten (`\Z` to `\z`, `[[:alpha:]]` to a class that holds `[`, Unicode
-// digits and words), and what only Python accepts is distinguished from
-// what only RE2 accepts.
+// Rewrites patterns of Python's `re` for RE2, as far as RE2 can express them:
+// `\Z` becomes `\z`, `[[:alpha:]]` a class that contains `[`, and digits and
+// words are those of Unicode. Patterns that only Python accepts are
+// distinguished from those that only RE2 accepts.
 #ifndef SHARDC_TESTS_REFERENCE_PYTHON_PATTERN_H_
 #define SHARDC_TESTS_REFERENCE_PYTHON_PATTERN_H_
 

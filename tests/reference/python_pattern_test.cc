@@ -7,8 +7,8 @@
 namespace shardc::reference {
 namespace {
 
-// "found", "not found", "invalid" or "python only"; what Python's re.search
-// does with the same pattern and name.
+// Returns "found", "not found", "invalid" or "python only", as Python's
+// re.search behaves with this pattern and name.
 std::string Search(std::string_view pattern, std::string_view name) {
   const PythonPattern read = ReadPythonPattern(pattern);
   if (read.syntax == PythonSyntax::kPythonOnly) return "python only";

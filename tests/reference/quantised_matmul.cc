@@ -1,5 +1,6 @@
-// Every row of one matrix and column of the other is rounded to integers with a
-// step of its own, whose products add up exactly.
+// Computes a quantised matmul. Every row of one matrix and every column of the
+// other is rounded to integers with a step of its own. The products of the
+// integers are summed exactly.
 //
 //   [7.5, 2.5] in 4 bits  ->  step 1, 7 and 2
 #include "reference/quantised_matmul.h"

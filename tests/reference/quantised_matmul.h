@@ -1,4 +1,5 @@
-// A quantised matmul, and a bound on the error that its number of bits causes.
+// Computes a quantised matmul, and a bound on the error that its number of bits
+// causes.
 #ifndef SHARDC_TESTS_REFERENCE_QUANTISED_MATMUL_H_
 #define SHARDC_TESTS_REFERENCE_QUANTISED_MATMUL_H_
 
@@ -17,10 +18,10 @@ struct Matrix {
   }
 };
 
-// A matrix product whose operands were rounded to `bits` (8 or 4): each row of
+// A matrix product whose operands were rounded to `bits` (8 or 4). Each row of
 // `a` [m, k] and each column of `b` [k, n] has its own scale, max |x| /
-// (2^(bits-1) - 0.5), and symmetric integers up to 2^(bits-1) - 1, whose
-// products add up exactly.
+// (2^(bits-1) - 0.5), and symmetric integers up to 2^(bits-1) - 1. Their
+// products are summed exactly.
 struct QuantisedProduct {
   Matrix product;    // [m, n]
   Matrix tolerance;  // [m, n]: how far the bits can take it from a.b

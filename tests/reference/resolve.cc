@@ -1,8 +1,8 @@
-// Resolution is an order of lookups, which differs between the top level, a
-// composite and a registration.
+// Resolves axes as eformer does, by a sequence of lookups that differs between
+// the top level, a composite and a registration.
 //
-// Example: `tp` alone is refused as no semantic axis; in `["tp"]` it passes as
-// a literal mesh axis.
+// Example: `tp` alone is refused because it is not a semantic axis; in `["tp"]`
+// it is accepted as a literal mesh axis.
 #include "reference/resolve.h"
 
 #include <algorithm>
@@ -57,7 +57,8 @@ class AxisResolver {
     if (IsEmptyToken(entry)) return Value::None();
     if (entry.IsSequence()) return Composite(entry);
     if (const auto* registered = registry_.Find(entry.name)) {
-      // A rule of None maps to nothing, and hides a built-in token.
+      // A rule of None means no axes, and hides the built-in token of that
+      // name.
       if (!registered->rule.IsNone()) return OfEntry(*registered);
     } else if (auto rule = TokenRule(entry.name)) {
       return OfField(*rule);
@@ -69,7 +70,7 @@ class AxisResolver {
  private:
   Value OfField(AxisRule rule) const {
     if (auto twin = DecodeTwin(rule); twin && generates_) {
-      // None means "no decode rule", not "unsharded".
+      // None means that there is no decode rule; it does not mean "unsharded".
       if (!axis_.Field(*twin).IsNone()) return axis_.Field(*twin);
     }
     return axis_.Field(rule);
@@ -80,8 +81,9 @@ class AxisResolver {
                                           : OfRule(entry.rule, {});
   }
 
-  // A rule's text: field, registered token, built-in token, literal axis.
-  // Inside a registration the decode twins no longer count.
+  // Resolves the text of a rule, which is looked up in this order: field,
+  // registered token, built-in token, literal axis. Inside a registration,
+  // decode twins are not used.
   Result<Value> OfRule(const Value& rule, const Seen& seen) const {
     if (rule.IsNone()) return rule;
     if (rule.IsSequence()) {

@@ -1,10 +1,10 @@
-// eformer's PartitionManager and EasyDeL's attention rules, exactly.
+// Implements eformer's PartitionManager and EasyDeL's attention rules exactly.
 //
-// What differs from the native resolver (resolve.h): a bare mesh axis or
-// rule name is refused at the top level but accepted in a composite; unknown
-// names in a composite pass as literal axes; nothing is flattened; `_` in a
-// composite stays a literal; registrations live in a registry that steps
-// change.
+// It differs from the native resolver (resolve.h) in these points: a bare mesh
+// axis or rule name is refused at the top level but accepted in a composite;
+// unknown names in a composite are accepted as literal axes; nothing is
+// flattened; `_` in a composite is a literal; registrations are in a registry
+// that can be changed.
 #ifndef SHARDC_TESTS_REFERENCE_RESOLVE_H_
 #define SHARDC_TESTS_REFERENCE_RESOLVE_H_
 
@@ -32,13 +32,14 @@ class Registry {
     std::optional<Value> generation;  // nothing: none is stored
   };
 
-  // If no generation rule is given and the rule is one of the seven fields with
-  // a decode twin, the twin is the generation rule. Errors: `empty_name`,
-  // `already_registered`.
+  // Registers a name. If no generation rule is given, and the rule is one of
+  // the seven fields with a decode twin, the twin becomes the generation rule.
+  // Errors: `empty_name`, `already_registered`.
   std::optional<Error> Register(std::string_view name, Value rule,
                                 std::optional<Value> generation,
                                 bool override_existing);
-  // Errors: `empty_name`, and `not_registered` unless `missing_ok`.
+  // Removes a name. Errors: `empty_name`, and `not_registered` unless
+  // `missing_ok`.
   std::optional<Error> Unregister(std::string_view name, bool missing_ok);
   void Clear() { entries_.clear(); }
   const Entry* Find(std::string_view name) const;
@@ -50,15 +51,15 @@ class Registry {
   std::map<std::string, Entry, std::less<>> entries_;
 };
 
-// PartitionAxis.resolve_axis: raw values, one per entry of `axes`. Any mode
-// but the two generation modes acts as train. Errors: `unknown_axis`,
-// `cyclic_registration`, `nested_composite`.
+// Implements PartitionAxis.resolve_axis. Returns raw values, one for each entry
+// of `axes`. Every mode other than the two generation modes acts as train.
+// Errors: `unknown_axis`, `cyclic_registration`, `nested_composite`.
 Result<std::vector<Value>> ResolveAxis(const PartitionAxis& axis,
                                        const Registry& registry,
                                        std::span<const Value> axes,
                                        std::string_view mode);
 
-// A mode by name, or the dimension whose size decides.
+// A mode by name, or the dimension whose size decides the mode.
 using ModeArgument = std::variant<std::string, int64_t>;
 
 // DynamicShardingAxes: semantic axes with their mode.
@@ -70,7 +71,7 @@ struct DynamicAxes {
 // "ColumnWise").
 std::optional<DynamicAxes> FindDynamicAxes(std::string_view class_name);
 
-// The arguments of PartitionManager.resolve; nothing for those that were not
+// The arguments of PartitionManager.resolve; nullopt for arguments that are not
 // given.
 struct ResolveCall {
   std::optional<std::vector<Value>> axes;
@@ -88,9 +89,9 @@ Result<ManagerResult> Resolve(const PartitionAxis& axis,
                               const Registry& registry,
                               const ResolveCall& call);
 
-// OperationMetadata.get_shardings: the ten specs, softmax_aux last and
-// nothing when no softmax_aux was given. Layouts other than bthd and bhtd
-// are `layout_not_implemented`.
+// A result of OperationMetadata.get_shardings, which returns ten specs.
+// softmax_aux is the last, and is nullopt if no softmax_aux is given. Layouts
+// other than bthd and bhtd give the error `layout_not_implemented`.
 struct AttentionSpec {
   std::string_view name;
   std::optional<PartitionSpec> spec;

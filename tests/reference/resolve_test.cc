@@ -1,4 +1,4 @@
-// Cases of resolution that the recorded vectors do not contain.
+// Tests cases of resolution that the recorded vectors do not contain.
 #include "reference/resolve.h"
 
 #include <doctest/doctest.h>

@@ -6,7 +6,7 @@
 namespace shardc::reference {
 namespace {
 
-// Returns the only item itself, and several items as a tuple.
+// Returns a single item itself, and several items as a tuple.
 Value OneOrTuple(std::vector<Value> items) {
   return items.size() == 1 ? items[0] : Value::Tuple(std::move(items));
 }
@@ -60,8 +60,8 @@ void Setting::GiveAxisRule(AxisRule rule) {
   given_[static_cast<size_t>(rule)] = theirs;
 }
 
-// Returns a random rule as shardc writes it (`head`) and as the reference does
-// (`head_axis`).
+// Returns a random rule in two forms: as shardc writes it (`head`) and as the
+// reference does (`head_axis`).
 std::pair<RegisteredRule, Value> Setting::RandomRule(
     const std::vector<std::string>& names) {
   RegisteredRule ours;
@@ -139,8 +139,8 @@ BothAxes Setting::RandomAxes() {
   return axes;
 }
 
-// Returns a token or a registered name, or `_` outside of a group: in a group
-// the reference takes `_` for an axis.
+// Returns a token or a registered name. Outside of a group it may be `_`; in a
+// group the reference would take `_` for an axis.
 std::string Setting::Name(bool in_group) {
   const auto tokens = BuiltinTokens();
   for (;;) {

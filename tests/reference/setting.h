@@ -1,6 +1,6 @@
-// A random setting of the manager, given to the native resolver and to the
-// reference: axis rules, registered tokens, and lists of axes that use
-// them. A function of its seed.
+// A random setting of the manager in two forms, for the native resolver and for
+// the reference: axis rules, registered tokens, and lists of axes that use
+// them. It is determined by its seed.
 #ifndef SHARDC_TESTS_REFERENCE_SETTING_H_
 #define SHARDC_TESTS_REFERENCE_SETTING_H_
 
@@ -17,10 +17,10 @@
 
 namespace shardc::reference {
 
-// Where a run over seeds begins: SHARDC_SEED, or 1.
+// Returns the first seed of a run over seeds: SHARDC_SEED, or 1.
 uint64_t FirstSeed();
 
-// A list of axes, as shardc and as the reference write it.
+// A list of axes in two forms: as shardc and as the reference write it.
 struct BothAxes {
   SpecList ours;
   std::vector<Value> theirs;
@@ -28,10 +28,10 @@ struct BothAxes {
 
 class Setting {
  public:
-  // Axis rules and registrations that are drawn.
+  // Draws axis rules and registrations.
   explicit Setting(const Draws& draws);
 
-  // Every mesh axis that is ever named.
+  // Returns all mesh axes that may be named.
   static const std::vector<std::string>& Axes();
 
   int64_t Below(int64_t bound) {
@@ -46,12 +46,12 @@ class Setting {
   // Returns a random list of tokens and registered names.
   BothAxes RandomAxes();
 
-  // Leaves out of groups the names that are registered with a null rule: the
-  // reference takes them for mesh axes there, shardc for unsharded.
+  // Removes from groups all names that are registered with a null rule, because
+  // the reference takes them for mesh axes there, and shardc for unsharded.
   void DropNullNames(std::vector<Value>& values) const;
   bool HasNullNames() const { return !null_names_.empty(); }
 
-  // Axis rules and registrations; there are no rules in it.
+  // Returns axis rules and registrations, without rules for parameters.
   const RuleSet& ours() const { return ours_; }
   PartitionAxis axis() const { return PartitionAxis(given_); }
   const Registry& registry() const { return registry_; }
@@ -69,8 +69,8 @@ class Setting {
   RuleSet ours_;
   PartitionAxis::Given given_;
   Registry registry_;
-  // What a rule may name without a circle: tokens that keep their meaning, and
-  // what is registered so far.
+  // The names that a rule may use without a cycle: tokens that keep their
+  // meaning, and names that are already registered.
   std::vector<std::string> names_;
   std::set<std::string> null_names_;  // registered with a null rule
 };

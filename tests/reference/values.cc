@@ -1,9 +1,9 @@
-// Does with values what the Python classes do: a field of PartitionAxis is the
-// given value or, without one, is derived from other fields, once, at
+// Treats values as the Python classes do. A field of PartitionAxis is the given
+// value or, if none is given, is derived from other fields once, at
 // construction.
 //
-// Example: PartitionAxis(tensor_parallel_axis="x") has head_axis "x", as heads
-// derive from it; with head_axis=None given they stay None.
+// Example: PartitionAxis(tensor_parallel_axis="x") has head_axis "x", because
+// heads derive from it. If head_axis=None is given, it stays None.
 #include "reference/values.h"
 
 #include <algorithm>
@@ -65,7 +65,7 @@ void GatherNames(const Value& value, std::set<std::string>& out) {
   for (const Value& item : value.items) GatherNames(item, out);
 }
 
-// Base 16 to base 10, digit by digit: digests have 128 digits at most.
+// Converts base 16 to base 10, digit by digit. Digests have at most 128 digits.
 std::string DecimalOf(std::string_view hex) {
   std::vector<int> digits = {0};  // least significant first
   for (char c : hex) {

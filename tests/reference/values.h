@@ -2,8 +2,9 @@
 // compared: it returns exactly what eformer, EasyDeL, fjformer and MaxText
 // return, as the recorded vectors show. No file of src may include it.
 //
-// Their values, with all their oddities: nested groups, nulls inside groups,
-// literal `_`. The native model (spec.h, axis_rules.h) has none of these.
+// This file holds their values, with all their oddities: nested groups, nulls
+// inside groups, literal `_`. The native model (spec.h, axis_rules.h) has none
+// of these.
 #ifndef SHARDC_TESTS_REFERENCE_VALUES_H_
 #define SHARDC_TESTS_REFERENCE_VALUES_H_
 
@@ -68,9 +69,9 @@ const Error* Failure(const Result<T>& result) {
 using PartitionSpec = std::vector<Value>;
 Result<PartitionSpec> MakePartitionSpec(std::span<const Value> entries);
 
-// The 27 fields of PartitionAxis after construction: what is given, and what
-// derives from it (batch from fsdp and dp, heads from tp ...). A given None
-// stays None.
+// The 27 fields of PartitionAxis after construction. Each is the given value,
+// or derives from others (batch from fsdp and dp, heads from tp and so on). A
+// given None stays None.
 class PartitionAxis {
  public:
   using Given = std::array<std::optional<Value>, kAxisRuleCount>;
@@ -84,11 +85,12 @@ class PartitionAxis {
   std::array<Value, kAxisRuleCount> fields_;
 };
 
-// "kv_head_axis", and back.
+// Returns the name of a field, such as "kv_head_axis". ParseFieldName does the
+// reverse.
 std::string FieldName(AxisRule rule);
 std::optional<AxisRule> ParseFieldName(std::string_view name);
 
-// A tree of parameters. Members of a list are keyed "0", "1" ...
+// A tree of parameters. The members of a list have the keys "0", "1" and so on.
 struct TreeMember;
 struct Tree {
   enum class Kind : uint8_t { kNone, kArray, kHost, kBranch };
@@ -111,23 +113,23 @@ struct Leaf {
   const Tree* value = nullptr;
 };
 
-// Leaves in JAX's order: dictionary keys ascending by code point, list
-// members in place; None and empty branches hold no leaf.
+// Returns the leaves in JAX's order: dictionary keys ascending by code point,
+// list members in their order. None and empty branches have no leaves.
 std::vector<Leaf> Flatten(const Tree& tree);
 std::string JoinPath(std::span<const std::string> path,
                      std::string_view separator);
 
-// The spec that values are in the native model: groups flattened, None and
-// empty strings left out.
+// Returns the spec that values stand for in the native model: groups are
+// flattened, and None and empty strings are removed.
 Spec AxesOf(std::span<const Value> values);
 
-// Every string inside, however deep; None is skipped.
+// Returns every string in the value, at any depth; None is skipped.
 std::set<std::string> NamesIn(const Value& value);
 bool NamesInMesh(std::span<const std::string> names,
                  std::span<const std::string> mesh_axes);
 
-// Decimal digits of the big-endian integer that a digest's bytes are; an
-// unknown algorithm is `unknown_hash_algorithm`.
+// Returns the decimal digits of a digest, read as a big-endian integer. The
+// error for an unknown algorithm is `unknown_hash_algorithm`.
 Result<std::string> SafeHashInt(std::string_view text,
                                 std::string_view algorithm);
 

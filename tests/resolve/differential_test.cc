@@ -1,9 +1,10 @@
-// The resolver against the reference, over random axis rules, registrations
-// (of tokens, chains, one-element lists, null rules, overrides and generation
-// rules) and lists of axes. They agree wherever both give an answer, with
-// nested groups flattened and nulls inside groups left out. A name that is
-// registered with a null rule is an unknown name to the reference, and
-// unsharded to shardc.
+// Compares the resolver with the reference, an implementation of eformer's
+// semantics, over random axis rules, registrations (of tokens, chains,
+// one-element lists, null rules, overrides and generation rules) and lists of
+// axes. If both return a spec, the specs must be equal after nested groups of
+// the reference are flattened and nulls in groups removed. A known difference:
+// for the reference, a name that is registered with a null rule is unknown; for
+// shardc, it is unsharded.
 #include <doctest/doctest.h>
 
 #include <cstdlib>
@@ -52,7 +53,7 @@ void Compare(Setting& setting, Compared& compared) {
   }
 }
 
-// The seeds of a long run: SHARDC_CASES, or 1000.
+// Returns the number of cases: SHARDC_CASES for a long run, else 1000.
 uint64_t Cases() {
   const char* text = std::getenv("SHARDC_CASES");
   return text == nullptr ? 1000 : std::strtoull(text, nullptr, 10);

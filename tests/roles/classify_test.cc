@@ -120,7 +120,7 @@ TEST_CASE("names of real trees have these roles") {
 TEST_CASE("words that are only likely are ignored by default") {
   CHECK(Classify("blk.*.attn_q.weight", '.').module_role == Role::kOther);
   CHECK(Classify("experts.gate_up_proj_bias", '.').leaf == Leaf::kOther);
-  // A sure word wins over a likely one that is nearer to the leaf.
+  // A sure word takes precedence over a likely one that is nearer to the leaf.
   CHECK(Classify("attn.q_proj.proj.weight", '.', Confidence::kLikely)
             .module_role == Role::kQuery);
 }
@@ -155,7 +155,7 @@ TEST_CASE("sizes correct the role that a name gives") {
       {Role::kRouter, {.first = 8, .last = 4096, .width = 4096}, Role::kRouter},
       {Role::kRouter, {.first = 14336, .last = 4096, .width = 4096}, Role::kUp},
       {Role::kRouter, {.first = 2000, .last = 9000}, Role::kOther},
-      // No vocabulary is as large as the width.
+      // A vocabulary is never as large as the width.
       {Role::kEmbedding,
        {.first = 4096, .last = 4096, .width = 4096},
        Role::kOther},
@@ -180,7 +180,7 @@ TEST_CASE("sizes correct the role that a name gives") {
       {Role::kEmbedding,
        {.first = 65, .last = 64, .width = 64},
        Role::kEmbedding},
-      // Without a side that is the width, the role is unknown.
+      // A side that is no width of the model determines no role.
       {Role::kOther,
        {.first = 65, .last = 64, .vocabulary = true},
        Role::kOther},

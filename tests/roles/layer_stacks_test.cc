@@ -80,8 +80,8 @@ TEST_CASE("recorded trees have the dimensions that count their layers") {
 
 TEST_CASE("names do not matter for the dimension of layers") {
   for (RecordedTree& tree : std::vector(RecordedTrees())) {
-    // Two trees have nothing but the names of their projections that shows that
-    // one dimension counts heads.
+    // In two trees, only the names of projections show that a dimension counts
+    // heads, so these trees are skipped.
     if (tree.name.starts_with("flax-plain")) continue;
     CAPTURE(tree.name);
     for (Parameter& one : tree.parameters) {
@@ -109,7 +109,8 @@ TEST_CASE("the last dimension counts layers if attention and more share it") {
   for (size_t i = 0; i < tree.size(); ++i) {
     CHECK(DimsOf(stacks, i) == tree[i].layers);
   }
-  // The columns of heads are no layers, although all projections share them.
+  // The columns of heads do not count layers, although all projections share
+  // them.
   CHECK(Find({{"layers/attn/query", {64, 2, 64}, {}},
               {"layers/attn/key", {64, 2, 64}, {}},
               {"layers/attn/out", {2, 64, 64}, {}}})
@@ -154,7 +155,7 @@ TEST_CASE("adapters of attention and feed-forward make a stack") {
   for (size_t i = 0; i < tree.size(); ++i) {
     CHECK(DimsOf(stacks, i) == tree[i].layers);
   }
-  // Adapters of one layer, with the rank as first dimension, are no stack.
+  // Adapters of one layer, whose first dimension is the rank, are not a stack.
   CHECK(Find({{"look/query/lora_a", {8, 1024}, {}},
               {"look/query/lora_b", {8, 16, 64}, {}},
               {"mull/up/lora_a", {8, 1024}, {}},
@@ -203,8 +204,8 @@ TEST_CASE("experts and single layers are no stacks") {
               {"layers/k_proj/kernel", {1024, 16, 64}, {}},
               {"layers/norm/scale", {1024}, {}}})
             .stacks.empty());
-  // Numbered layers are no stack, although square weights and experts have the
-  // width as a common size.
+  // Numbered layers are not a stack, although square weights and experts have
+  // the width as a common size.
   CHECK(Find({{"layers/*/self_attn/q_proj/kernel", {512, 512}, {}},
               {"layers/*/self_attn/o_proj/kernel", {512, 512}, {}},
               {"layers/*/mlp/experts/up_proj/kernel", {8, 512, 2048}, {}}})

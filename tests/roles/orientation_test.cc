@@ -18,7 +18,8 @@ class Tree {
     entries_.push_back(
         {names_.back(), &roles_.back(), &shapes_.back(), count, packed});
   }
-  // "i": [in, out], "o": [out, in], "-": unknown.
+  // Returns a character for each parameter: "i" for [in, out], "o" for [out,
+  // in], "-" for unknown.
   std::string Orientations(std::optional<int64_t> hidden = {}) const {
     std::string out;
     for (const auto& one : OrientationsOf(entries_, Widths(entries_, hidden))) {
@@ -57,8 +58,8 @@ TEST_CASE("sizes show that a tree is transposed") {
   Tree tree = Llama();
   CHECK(tree.Orientations() == "iiiiiii");
   tree.Transpose();
-  // Squares take the vote of the rectangles; for an embedding its own sizes
-  // count.
+  // Square matrices take the vote of rectangular ones. For an embedding its own
+  // sizes count.
   CHECK(tree.Orientations() == "ooooooo");
 }
 
@@ -76,7 +77,7 @@ TEST_CASE("scales determine how weights are packed") {
 }
 
 TEST_CASE("the length of a norm between blocks is the width") {
-  // A mixer's own width has more matrices than the model's.
+  // The mixer's own width occurs in more matrices than the model's width.
   Tree tree;
   tree.Add("l/*/up_proj/weight", {5120, 2560});
   tree.Add("l/*/x_proj/weight", {192, 5120});
@@ -92,7 +93,8 @@ TEST_CASE("a bias decides for its own weight") {
   tree.Add("h/*/attn/c_proj/weight", {768, 768});
   tree.Add("h/*/adapter/weight", {768, 64});
   tree.Add("h/*/adapter/bias", {64});
-  // The adapter is no Conv1D, yet its bias is as long as its second side.
+  // The adapter is not a Conv1D, although its bias is as long as its second
+  // side.
   CHECK(tree.Orientations() == "i-ii-");
   tree.Transpose();
   CHECK(tree.Orientations() == "o-oo-");

@@ -1,4 +1,4 @@
-// Numbers that follow from a name, as drawn.py draws them.
+// Pseudo-random numbers that follow from a name, the same as in drawn.py.
 #ifndef SHARDC_TESTS_RUNTIMES_DRAWN_H_
 #define SHARDC_TESTS_RUNTIMES_DRAWN_H_
 
@@ -7,7 +7,7 @@
 
 namespace shardc {
 
-// The pseudo-random numbers of a name, in [0, 1), by their index.
+// The pseudo-random numbers in [0, 1) of a name, by their index.
 class Drawn {
  public:
   explicit Drawn(std::string_view name) : key_(Hash(name)) {}

@@ -1,5 +1,6 @@
-// Compares plans with what PyTorch's DTensor puts on each rank, and checks the
-// rule by which a spec's axis order becomes strided placements.
+// Compares plans with the shards that PyTorch's DTensor puts on each rank, and
+// checks the rule by which the order of axes in a spec becomes strided
+// placements.
 #include <algorithm>
 #include <numeric>
 #include <string>
@@ -16,7 +17,7 @@ namespace {
 constexpr int64_t kShardings = 1000;
 constexpr int64_t kPlacements = 400;
 
-// How PyTorch prints a placement: `R`, `S(0)`, `_S(0, 4)`.
+// A placement. PyTorch prints it as `R`, `S(0)` or `_S(0, 4)`.
 struct Placed {
   std::optional<size_t> dim;  // nothing: replicated
   int64_t split_factor = 1;
@@ -43,7 +44,8 @@ std::vector<Placed> Placements(JsonValue entry) {
   return all;
 }
 
-// The part numbered `index` of `parts` that torch.chunk makes of a list.
+// Returns the part with this index of the `parts` parts into which torch.chunk
+// divides a list.
 std::vector<int64_t> Chunk(const std::vector<int64_t>& whole, int64_t parts,
                            int64_t index) {
   const auto size = static_cast<int64_t>(whole.size());
@@ -53,8 +55,8 @@ std::vector<int64_t> Chunk(const std::vector<int64_t>& whole, int64_t parts,
   return {whole.begin() + begin, whole.begin() + end};
 }
 
-// Applies a placement to the indices of a dimension: a strided one splits them
-// into blocks first and takes a part of each.
+// Applies a placement to the indices of a dimension. A strided placement first
+// splits the indices into blocks, and takes a part of each.
 std::vector<int64_t> Applied(const std::vector<int64_t>& whole,
                              const Placed& placed, int64_t parts,
                              int64_t index) {
@@ -67,7 +69,7 @@ std::vector<int64_t> Applied(const std::vector<int64_t>& whole,
   return kept;
 }
 
-// Along each dimension, the indices that a device holds.
+// Returns, for each dimension, the indices that a device holds.
 std::vector<std::vector<int64_t>> Held(const Mesh& mesh, const Shape& shape,
                                        const std::vector<Placed>& placements,
                                        int64_t device) {

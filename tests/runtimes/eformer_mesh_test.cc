@@ -1,5 +1,5 @@
-// Compares meshes with eformer's own, where the recorded vectors have a mesh
-// that eformer remembered from another number of devices.
+// Compares meshes with eformer's own, in cases in which the recorded vectors
+// have a mesh that eformer remembered from another number of devices.
 #include <optional>
 #include <string>
 #include <vector>

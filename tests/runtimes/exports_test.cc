@@ -1,4 +1,5 @@
-// Compares the texts of `export` with what JAX, XLA and PyTorch print.
+// Compares the texts of `export` with the texts that JAX, XLA and PyTorch
+// print.
 #include <utility>
 
 #include "doctest/doctest.h"

@@ -25,8 +25,8 @@ std::string TypeOf(JsonValue entry, bool with_dtype) {
          (with_dtype ? std::string(Member(entry, "dtype").string()) : "");
 }
 
-// Adds every name that a folded entry stands for, with each combination of its
-// numbers, to `out`.
+// Adds to `out` every name that a folded entry stands for, with each
+// combination of its numbers.
 void Unfold(JsonValue entry, const std::vector<std::vector<int64_t>>& indices,
             size_t at, std::string name, Tree& out) {
   if (at == indices.size()) {
@@ -173,7 +173,7 @@ TEST_CASE("small models of every family are those that transformers makes") {
       CHECK(Difference(model, Built(config, "hf")) == "");
       CHECK(Difference(InFiles(entry), Built(config, "hf-files")) == "");
       trees += 2;
-      // A config with only the keys that it must have gives the same tree.
+      // A config with only the required keys gives the same tree.
       if (const auto given = entry.Find("given")) {
         CHECK(Difference(model, Built(*given, "hf")) == "");
         ++trees;

@@ -18,7 +18,8 @@ namespace {
 using schedule::Extent;
 using schedule::Table;
 
-// The first 16 digits of the digest of a row's cells, joined by commas.
+// Computes the first 16 digits of the digest of a row's cells, joined by
+// commas.
 class RowDigest {
  public:
   void Add(const std::string& cell) {
@@ -88,8 +89,8 @@ TEST_CASE("schedules are those of torch.distributed.pipelining") {
     const Table table = schedule::MakeTable(*schedule, extent);
     auto order = OrderOf(table), theirs = Texts(Member(one, "order"));
     if (one.Find("invalid")) {
-      // torch's own check refuses the last rank of its 1F1B, where a backward
-      // comes before its forward.
+      // torch's own check refuses the last rank of its 1F1B, in which a
+      // backward task precedes its forward task.
       CHECK(name == "1f1b");
       CHECK(order.back() != theirs.back());
       order.pop_back();

@@ -1,5 +1,5 @@
-// Reads records of what other systems returned (testdata/runtimes), and the
-// shardings in them as shardc's own structs.
+// Reads records of what other systems returned (testdata/runtimes), and
+// converts the shardings in them to shardc's structs.
 #ifndef SHARDC_TESTS_RUNTIMES_RECORDS_H_
 #define SHARDC_TESTS_RUNTIMES_RECORDS_H_
 
@@ -16,8 +16,8 @@
 
 namespace shardc {
 
-// `name` without its ending: "jax/shardings". A record that is absent or not
-// JSON fails the test.
+// Loads a record. `name` is its name without the ending: "jax/shardings". If it
+// is absent or not JSON, the test fails.
 std::unique_ptr<const JsonDocument> LoadRecord(const std::string& name);
 
 JsonValue Member(JsonValue object, std::string_view key);
@@ -26,7 +26,7 @@ std::vector<int64_t> Integers(JsonValue list);
 Mesh RecordedMesh(JsonValue axes);  // {"dp": 2, "tp": 4}
 Spec RecordedSpec(JsonValue spec);  // [null, "tp", ["dp", "fsdp"]]
 
-// The inputs of a case, which all records of shardings share.
+// The inputs of a case, which are the same in all records of shardings.
 struct ShardingCase {
   Mesh mesh;
   Shape shape;

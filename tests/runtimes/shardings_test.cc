@@ -17,7 +17,7 @@ constexpr int64_t kShardings = 1000;
 constexpr int64_t kRefusals = 120;
 constexpr int64_t kSliceMeshes = 60;
 
-// One parameter `w` under one rule that gives it the spec.
+// Plans one parameter `w` with one rule that gives it the spec.
 std::unique_ptr<const Compiled> PlanOf(const ShardingCase& asked,
                                        Findings& findings) {
   Rule rule;
@@ -60,7 +60,7 @@ bool SlicesAgree(const ShardingCase& asked, JsonValue answer) {
 }
 
 // Returns whether the plan refuses the spec. A scalar counts as refused if it
-// gets no spec, since rules are not tried on scalars.
+// gets no spec, because rules are not tried on scalars.
 bool IsRefused(const ShardingCase& asked) {
   Findings findings;
   const auto compiled = PlanOf(asked, findings);
@@ -91,8 +91,8 @@ TEST_CASE("a slice moved by one would be seen") {
     ++turned;
     seen += SlicesAgree(asked, entry) ? 0 : 1;
   }
-  // The order of axes makes no difference where they have size 1, so that not
-  // every reversed group is detected.
+  // If axes have size 1, their order makes no difference, so not every reversed
+  // group is detected.
   CHECK(seen * 3 > turned);
 }
 

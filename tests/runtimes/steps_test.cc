@@ -1,5 +1,5 @@
-// Compares what transformers' models compute with what shardc's descriptions of
-// these models compute.
+// Compares the results of transformers' models with those of shardc's
+// descriptions of these models.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -219,7 +219,7 @@ TEST_CASE("described models compute what transformers' do") {
     const std::string name(Member(entry, "name").string());
     CAPTURE(name);
     Recomputed ours(entry, {});
-    // transformers computes norms and softmax in float32 here and there.
+    // transformers computes some norms and softmaxes in float32.
     CHECK(ours.LogitsError() < 3e-6);
     CHECK(ours.LossError() < 3e-6);
     CHECK(ours.GradientError() < 1e-11);
@@ -228,8 +228,8 @@ TEST_CASE("described models compute what transformers' do") {
   CHECK(cases >= 25);
 }
 
-// Returns the least number of blocks, at least 2, into which the tokens can be
-// divided.
+// Returns the smallest number of blocks, at least 2, into which the tokens can
+// be divided.
 int64_t TurnsOf(JsonValue entry) {
   const JsonValue ids = Member(entry, "ids");
   const auto length = static_cast<int64_t>((*ids.items().begin()).size());

@@ -37,7 +37,8 @@ bool IsWithin(const std::vector<Unit>& units, const StageBounds& bounds,
   return true;
 }
 
-// The longest stage of the best of all divisions; infinite if none fits.
+// Returns the longest stage of the best of all divisions; infinity if none
+// fits.
 double Exhaustive(const std::vector<Unit>& units,
                   const std::vector<int64_t>& in_flight, int64_t capacity,
                   StageBounds bounds) {
@@ -92,7 +93,8 @@ TEST_CASE("the longest stage is that of an exhaustive search") {
   CHECK(none < 300);
 }
 
-// Layers of time 1 between an embedding and a head.
+// Returns the numbers of layers of the stages for layers of time 1 between an
+// embedding and a head.
 std::vector<int64_t> LayersOf(int64_t layers, double head, size_t stages) {
   std::vector<Unit> units = {{0, 0, 0}};
   units.insert(units.end(), static_cast<size_t>(layers), {1, 1, 0});
@@ -110,8 +112,9 @@ std::vector<int64_t> LayersOf(int64_t layers, double head, size_t stages) {
 }
 
 TEST_CASE("published divisions of layers are found") {
-  // Llama 3 405B: 126 layers, and a head worth 0.63 layers. Any division whose
-  // longest stage has 8 layers is as short; that of the paper is one.
+  // Llama 3 405B has 126 layers, and a head that takes as long as 0.63 layers.
+  // All divisions whose longest stage has 8 layers are equally good, among them
+  // that of the paper.
   const auto sixteen = LayersOf(126, 0.63, 16);
   CHECK(*std::max_element(sixteen.begin(), sixteen.end()) == 8);
   CHECK(sixteen.back() <= 7);
@@ -119,7 +122,7 @@ TEST_CASE("published divisions of layers are found") {
   CHECK(single.front() == 0);
   CHECK(single.back() == 0);
   CHECK(std::count(single.begin(), single.end(), 1) == 126);
-  // Llama 3 8B: a head worth 2.24 layers.
+  // The head of Llama 3 8B takes as long as 2.24 layers.
   const auto four = LayersOf(32, 2.24, 4);
   CHECK(*std::max_element(four.begin(), four.end()) == 9);
   CHECK(four.back() == 6);

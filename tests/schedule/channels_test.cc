@@ -1,5 +1,5 @@
-// Which lowered schedules can run if channels hold a limited number of
-// messages: counts over all tables of sizes that papers use.
+// Checks which schedules can run if channels have room for a limited number of
+// messages, by counts over all tables of the sizes that papers use.
 #include "schedule/channels.h"
 
 #include <doctest/doctest.h>
@@ -57,7 +57,7 @@ TEST_CASE("receives in the sender's turn run without room in the channels") {
   CHECK(tables > 700);
 }
 
-// Receives are placed where their value is used, one at a time.
+// Each receive comes right before the task that reads its value, one at a time.
 TEST_CASE("a schedule of one chunk a rank runs with one message in a channel") {
   for (const char* name : {"gpipe", "1f1b", "zb-h1", "zb-h2"}) {
     CAPTURE(name);

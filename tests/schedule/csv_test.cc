@@ -1,4 +1,4 @@
-// Files of schedules: what is written is read again, and what is wrong in a
+// Files of schedules: a written file can be read again, and each error in a
 // file is reported at its cell.
 #include "schedule/csv.h"
 
@@ -50,7 +50,7 @@ TEST_CASE("empty cells, blanks, quotes and the other line ends are read") {
   CHECK(CsvText(*table) == "0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n");
 }
 
-// `place message` of each finding.
+// Returns `place message` for each finding.
 std::vector<std::string> Refused(const std::string& text,
                                  const Expected& expected = {}) {
   Findings findings;

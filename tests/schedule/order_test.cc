@@ -1,4 +1,4 @@
-// Checks the message for each fault that a table may have.
+// Checks the message for each error that a table may have.
 #include "schedule/order.h"
 
 #include <doctest/doctest.h>
@@ -14,7 +14,7 @@
 namespace shardc::schedule {
 namespace {
 
-// The faults of 1f1b on 2 ranks with 2 micro-batches after a change, each as
+// Returns the faults of a schedule's table after a change, each as
 // `rank.position text`.
 template <class Change>
 std::vector<std::string> FaultsOf(const char* name, const Extent& extent,
@@ -84,7 +84,7 @@ TEST_CASE("ranks that wait for each other are reported as a cycle") {
                  }) ==
         Words{"0.1 ranks wait for each other in a cycle: rank 0 waits in "
               "`0B0` for `1B0`, rank 1 waits in `1F1` for `0F1`"});
-  // The two chunks of rank 0 are exchanged.
+  // Exchanges the two chunks of rank 0.
   const auto exchanged = FaultsOf("interleaved", {2, 2, 2}, [](Rows& rows) {
     for (Cell& cell : rows[0]) cell.task.stage = 2 - cell.task.stage;
   });
@@ -92,9 +92,9 @@ TEST_CASE("ranks that wait for each other are reported as a cycle") {
   CHECK(exchanged.front().find("in a cycle: ") != std::string::npos);
 }
 
-// Decides independently of src/schedule whether a table can run to its end: it
+// Returns whether a table can run to its end, without code of src/schedule:
 // repeatedly runs any task whose inputs exist and whose predecessors in its row
-// have run, and returns whether all tasks were run.
+// have run, and checks that all tasks were run.
 bool CanRun(const Table& table) {
   std::vector<size_t> next(table.rows.size(), 0);
   std::vector<Task> done;
@@ -146,7 +146,7 @@ TEST_CASE("a table with two neighbours exchanged passes if it can run") {
       const size_t at = draws() % (row.size() - 1);
       std::swap(row[at], row[at + 1]);
     }
-    // Within a row, F comes before I or B, and I before W.
+    // Within a row, F must come before I or B, and I before W.
     bool ordered = true;
     for (const auto& row : table.rows) {
       std::vector<Task> met;

@@ -1,5 +1,5 @@
-// Checks every schedule over all small sizes: the proofs pass, and the length
-// of a step and the activations held equal closed formulas.
+// Checks every schedule over all small sizes: the proofs must pass, and the
+// length of a step and the activations held must equal closed formulas.
 #include "schedule/schedules.h"
 
 #include <doctest/doctest.h>
@@ -55,7 +55,8 @@ int64_t StepOf(const std::string& name, const Extent& e) {
   return 6 * m + 2 * (p - 1);  // dualpipev
 }
 
-// Returns the most micro-batches of chunks whose activations rank r holds.
+// Returns the largest number of micro-batches of chunks whose activations rank
+// r holds at the same time.
 int64_t HeldOf(const std::string& name, const Extent& e, int64_t r) {
   const int64_t p = e.ranks, v = e.virtual_stages, m = e.microbatches;
   const int64_t g = m / std::max<int64_t>(1, m / p);
@@ -186,10 +187,11 @@ TEST_CASE("a message takes its time, which an exposed send adds to the task") {
   times.hop_forward = {5};
   times.hop_back = {7};
   // 0F0 takes 1, its message 5, 1F0 and 1F1 together 2, 1B0 2, its message 7,
-  // and 0B0 and 0B1 2 each.
+  // and 0B0 and 0B1 take 2 each.
   CHECK(Simulate(table, times).step == 1 + 5 + 2 + 2 + 7 + 2 + 2);
   times.exposed = true;
-  // 0F0 and 0F1 of 6 each, 1F1 ends at 13, then 1B0 and 1B1 of 9 each, 0B1.
+  // 0F0 and 0F1 take 6 each, so 1F1 ends at 13. Then 1B0 and 1B1 take 9 each,
+  // and 0B1 takes 2.
   CHECK(Simulate(table, times).step == 13 + 9 + 9 + 2);
 }
 

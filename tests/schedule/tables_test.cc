@@ -1,7 +1,7 @@
-// Schedules written out: the rows of each rank, what it holds, when its tasks
-// run, and the sends and receives between them, as
-// testdata/tables/schedules.txt lists them. The formulas of schedules_test.cc
-// check lengths; these cases show which task moved.
+// Complete schedules as testdata/tables/schedules.txt lists them: the row of
+// each rank, the activations that it holds, the times of its tasks, and the
+// sends and receives. The formulas of schedules_test.cc check the length of a
+// step; these cases also show which task has moved.
 #include <doctest/doctest.h>
 
 #include <optional>
@@ -19,7 +19,7 @@
 namespace shardc::schedule {
 namespace {
 
-// Times that differ by stage and are exact in binary.
+// Returns times that differ between stages and are exact in binary.
 Times TimesOf(const Table& table, const TableCase& given) {
   Times out;
   for (int32_t s = 0; s < table.stages; ++s) {
@@ -118,7 +118,8 @@ TEST_CASE("schedules are those that their papers and PyTorch draw") {
 }
 
 TEST_CASE("of equally long stages the fullest one has the fewest bytes") {
-  // Two stages of 4 in each division, and 9, 10 or 11 bytes in the fuller one.
+  // Both divisions have two stages of time 4. The fuller stage has 9, 10 or 11
+  // bytes.
   const std::vector<Unit> units = {{4, 9, 0}, {0, 1, 0}, {0, 1, 0}, {4, 1, 0}};
   const std::vector<int64_t> one = {1, 1};
   CHECK(AssignUnits(units, one, std::nullopt) == StageBounds{0, 1, 4});

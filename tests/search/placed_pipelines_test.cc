@@ -1,4 +1,4 @@
-// Tests where pipelines are placed in the result of a search.
+// Tests at which places pipelines are inserted into the result of a search.
 #include "search/placed_pipelines.h"
 
 #include <doctest/doctest.h>
@@ -37,7 +37,8 @@ Pipeline PipelineOf(int64_t ranks, double seconds, int64_t bytes) {
   return out;
 }
 
-// A front of two meshes, of which the first wins, with these pipelines.
+// Returns the result of a search with these pipelines and a front of two
+// meshes, the first of which is the winner.
 Found With(std::vector<Pipeline> pipelines) {
   Found out;
   out.front = {MeshOf(4, 100), MeshOf(4.5, 50)};
@@ -100,7 +101,7 @@ TEST_CASE("each number of ranks is an alternative whose parts add up") {
         one.because.ends_with("excluded: no time of a pipeline is "
                               "calibrated"));
   }
-  // Of the step of 3 s a quarter is the bubble, and half a second updates.
+  // A quarter of the step of 3 s is the bubble, and half a second is updates.
   CHECK(found.why_not[2].parts[0].seconds == 0.75);
   CHECK(found.why_not[2].parts[1].seconds == 0.25);
 }

@@ -1,4 +1,4 @@
-// Small requests of a search, made by hand or drawn.
+// Small requests of a search, with given or random contents.
 #ifndef SHARDC_TESTS_SEARCH_REQUESTS_H_
 #define SHARDC_TESTS_SEARCH_REQUESTS_H_
 
@@ -16,13 +16,15 @@ struct Decoder {
           vocab = 32000, experts = 0;
 };
 
-// A request for a Llama, or with experts a Mixtral, under its pack and under
-// suggested rules. The result points into itself.
+// Returns a request for a Llama model, or with experts a Mixtral model, with
+// the model's pack and with suggested rules. The request has pointers to its
+// own members.
 std::unique_ptr<Request> RequestFor(const Decoder& decoder, int64_t devices,
                                     const std::string& profile, int64_t batch,
                                     int64_t length, int64_t memory);
 
-// A random model, devices, accelerator, step and memory.
+// Returns a request with a random model, number of devices, accelerator,
+// settings and memory.
 std::unique_ptr<Request> DrawRequest(Draws& draws);
 
 }  // namespace shardc::search

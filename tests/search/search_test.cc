@@ -1,4 +1,4 @@
-// Compares a search with an enumeration that uses no bound.
+// Compares a search with an enumeration of all candidates without bounds.
 #include "search/search.h"
 
 #include <doctest/doctest.h>
@@ -35,8 +35,8 @@ uint64_t NumberOf(const char* variable, uint64_t otherwise) {
   return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
 }
 
-// SHARDC_SEARCH_DRAWS=300 compares 300 cases, and SHARDC_SEARCH_FIRST=60 begins
-// with number 60.
+// Returns the numbers of the cases. SHARDC_SEARCH_DRAWS=300 compares 300 cases,
+// and SHARDC_SEARCH_FIRST=60 begins with case 60.
 std::vector<uint64_t> Seeds() {
   const uint64_t first = NumberOf("SHARDC_SEARCH_FIRST", 60);
   std::vector<uint64_t> out(NumberOf("SHARDC_SEARCH_DRAWS", 12));
@@ -44,8 +44,8 @@ std::vector<uint64_t> Seeds() {
   return out;
 }
 
-// The bounds of a candidate are at most the time and the memory of each of its
-// points; otherwise the search could skip the best one.
+// Checks that the bounds of a candidate are at most the time and the memory of
+// each of its points; otherwise the search could skip the best one.
 void CheckBound(const Bound& bound, const std::vector<Point>& points) {
   CHECK(bound.Usable());
   double seconds = std::numeric_limits<double>::infinity();
@@ -99,7 +99,7 @@ TEST_CASE("branch and bound finds what an enumeration finds") {
       CHECK(Text(ties[i]) == Text(found_ties[i]));
     }
   }
-  // Of a few draws all may be infeasible.
+  // With only a few cases, possibly nothing fits in any of them.
   constexpr size_t kMany = 12;
   if (seeds.size() >= kMany)
     CHECK(feasible * 3 > static_cast<int64_t>(seeds.size()));
@@ -107,10 +107,10 @@ TEST_CASE("branch and bound finds what an enumeration finds") {
                    << " candidates excluded");
 }
 
-// The parameters of these draws are sharded over an axis between hosts, and
-// ZeRO 3 shards them over another one inside a host too. It then gathers a part
-// of each parameter between hosts and the rest inside, and lower stages gather
-// all between hosts.
+// In these cases the parameters are sharded over an axis between hosts, and
+// ZeRO 3 also shards them over another axis inside a host. ZeRO 3 then gathers
+// a part of each parameter between hosts and the rest inside a host, while
+// lower stages gather all of it between hosts.
 TEST_CASE("ZeRO 3 takes no less time than the bound of its mesh") {
   for (const uint64_t seed : {180, 194}) {
     CAPTURE(seed);

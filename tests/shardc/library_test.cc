@@ -1,4 +1,5 @@
-// The public library as its users see it: no other header of ours is read.
+// Tests the public library as its users see it: only its installed headers are
+// included.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -136,8 +137,8 @@ lint:
   CHECK(plan->Json().find("\"weight_decay\": false") != std::string::npos);
   CHECK(shardc::Check(*plan, target->check, findings));
   CHECK(findings.empty());
-  // Inputs of the request win over those of the target, and one of two targets
-  // must be named.
+  // Inputs of the request override those of the target. If there are two
+  // targets, one must be named.
   const auto wider = shardc::OpenTarget(
       {.project = project, .target = "other", .mesh = "fsdp:4,tp:4"}, findings);
   REQUIRE(wider);
@@ -221,7 +222,7 @@ TEST_CASE("errors of an input have a place") {
   CHECK(findings.Text("concise")->find(":6:12: error: ") != std::string::npos);
   CHECK(findings.Text("json")->find("SHD028") != std::string::npos);
   CHECK_FALSE(findings.Text("no such format"));
-  // A copy of findings is independent, and what was moved from is empty.
+  // A copy of findings is independent, and a moved-from object is empty.
   Findings copy = findings;
   CHECK_FALSE(shardc::ReadMesh("fsdp:0", copy));
   CHECK(copy.size() == 2);

@@ -1,7 +1,7 @@
-// Compares what the library returns for small projects with
-// testdata/tables/library.txt: plans, their findings with a model, a batch and
-// a device's memory, the specs of attention, and verdicts. No other header of
-// ours is read but those of the tests.
+// Compares the results of the library for small projects with
+// testdata/tables/library.txt: plans, findings with a model, a batch and a
+// device's memory, specs of attention, and results of verification. Besides the
+// installed headers only those of tests are included.
 #include <doctest/doctest.h>
 
 #include <cstdint>
@@ -107,7 +107,8 @@ std::string AttentionText(const shardc::Target& target) {
   return out;
 }
 
-// Verdicts without their errors, which depend on the processor.
+// Returns the results of verification without their errors, which depend on the
+// processor.
 std::string VerdictsText(const shardc::Target& target) {
   constexpr std::string_view kVerdicts[] = {"pass", "fail", "unsupported"};
   shardc::VerifyOptions options;
@@ -178,7 +179,7 @@ std::string Result(const TableCase& given) {
     }
   }
   out += FindingsText(findings);
-  // Messages name files with their folder.
+  // Messages contain the folder of each file; remove it.
   const std::string path = folder / "";
   for (size_t at; (at = out.find(path)) != std::string::npos;) {
     out.erase(at, path.size());

@@ -57,8 +57,8 @@ TEST_CASE("what is no size") {
   }
 }
 
-// A size that is written and read again is the same up to the last digit
-// written.
+// A size that is formatted and parsed again need not be the same number, but
+// has the same text.
 TEST_CASE("sizes as messages write them are read back") {
   for (int64_t bytes = 1; bytes < INT64_MAX / 3; bytes = bytes * 3 + 1) {
     const auto read = ParseByteSize(BytesText(bytes));

@@ -10,7 +10,7 @@ namespace shardc {
 namespace {
 
 TEST_CASE("digests of the standards' own examples") {
-  // FIPS 180-2 appendix B, RFC 1321 appendix A.5.
+  // The digests are from FIPS 180-2, appendix B, and RFC 1321, appendix A.5.
   CHECK(HexDigest("sha256", "abc") ==
         "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   CHECK(HexDigest("md5", "abc") == "900150983cd24fb0d6963f7d28e17f72");

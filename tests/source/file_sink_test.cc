@@ -125,8 +125,8 @@ TEST_CASE("unfinished files go, those that were finished stay") {
   CHECK(folder.Read("a") == "1");
 }
 
-// Limits the size of files while it lives, so that writes fail as on a full
-// disk.
+// While an object exists, the size of files is limited, so that writes fail as
+// on a full disk.
 class SmallFiles {
  public:
   explicit SmallFiles(rlim_t bytes) {
@@ -164,7 +164,7 @@ TEST_CASE("file sink: a write that fails half way leaves the old file alone") {
   CHECK(folder.Count() == 1);
 }
 
-// Redirects standard output to a descriptor while it lives.
+// While an object exists, standard output is redirected to a descriptor.
 class Stdout {
  public:
   explicit Stdout(int fd) : saved_(::dup(STDOUT_FILENO)) {

@@ -63,7 +63,7 @@ TEST_CASE("file: gzip members one after the other, and zero padding") {
   damaged[damaged.size() - 6] ^= 1;  // the checksum
   CHECK_FALSE(Inflate(damaged, 100, &why));
   CHECK_FALSE(why.empty());
-  // A text that is longer than the chunks in which zlib reads and writes.
+  // Inflate a text that is longer than the chunks of zlib's input and output.
   std::string big;
   for (int i = 0; i < 900000; ++i)
     big += std::to_string(int64_t{i} * 2654435761);

@@ -23,7 +23,8 @@ struct Parsed {
   }
 };
 
-// The scanner and the reader that words errors read the same of a text.
+// Checks that the scanner, and the parser that reports errors, read the same
+// document from a text.
 void CheckSame(std::string_view text) {
   CAPTURE(text);
   const Parsed scanned(text, true);

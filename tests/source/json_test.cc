@@ -27,7 +27,7 @@ std::string TextAt(const Place& place) {
       place.source->text().substr(place.begin, place.end - place.begin));
 }
 
-// Writes the value again, numbers as they were read.
+// Writes a value that was read. Numbers keep their text.
 void Dump(const JsonValue& value, JsonWriter& json) {
   if (value.IsObject()) {
     json.BeginObject();
@@ -196,7 +196,8 @@ TEST_CASE("json: many keys, one of them twice") {
   CHECK(twice.findings.all()[0].labels.size() == 1);
 }
 
-// A random tree written with random white space, read back, is the tree.
+// Writes random trees with random white space and checks that reading them
+// gives the same trees.
 TEST_CASE("json: what is written is read back, place by place") {
   std::mt19937 random(7);
   const auto pick = [&](uint32_t n) { return random() % n; };

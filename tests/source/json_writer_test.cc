@@ -119,8 +119,8 @@ TEST_CASE("json writer: a key that is known to be plain is copied") {
 
 TEST_CASE("json writer: strings") {
   CHECK(JsonString("a\"b\\\n\x01\x7f") == "\"a\\\"b\\\\\\n\\u0001\\u007f\"");
-  // Invisible characters are escaped, except in the canonical style, which
-  // allows only one spelling of a text.
+  // Invisible characters are escaped, except in the canonical style, in which
+  // RFC 8785 fixes the escapes.
   const std::string_view hidden = "\xE2\x80\xAE\x7F\xC2\x85";
   CHECK(JsonString(hidden) == "\"\\u202e\\u007f\\u0085\"");
   const std::string canonical = TextOf([&](Sink& out) {
@@ -129,8 +129,8 @@ TEST_CASE("json writer: strings") {
   CHECK(canonical == "\"" + std::string(hidden) + "\"");
   CHECK(JsonString("\xC3\xA9\xFF") == "\"\xC3\xA9\xEF\xBF\xBD\"");
   CHECK(JsonString("") == "\"\"");
-  // The writer looks at eight bytes together. Every byte is written at every
-  // place among them and read back.
+  // The writer compares several bytes at a time, so write and read each byte at
+  // each position among them.
   for (int byte = 0; byte < 256; ++byte) {
     for (size_t at = 0; at < 20; ++at) {
       std::string text(20, 'x');

@@ -19,8 +19,8 @@ TEST_CASE("a sink matches the same bytes, no more and no fewer") {
   CHECK_FALSE(Matches("abc", "ab"));
   CHECK_FALSE(Matches("abc", "abcd"));
   CHECK_FALSE(Matches("abc", "abd"));
-  // The text is longer than several buffers, and the difference is in any of
-  // them.
+  // The text is longer than several buffers. The difference is in the first, a
+  // middle and the last one.
   const std::string many(10000, 'x');
   CHECK(Matches(many, many));
   for (const size_t at : {size_t{0}, size_t{4096}, size_t{9999}}) {

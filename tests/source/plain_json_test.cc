@@ -13,7 +13,7 @@ struct Numbered {
   int64_t value;  // -1: not plain
 };
 
-// Among the numbers are the limits of 64 bits, at which nothing may overflow.
+// The cases include the limits of 64 bits, at which nothing may overflow.
 TEST_CASE("numbers of up to 18 digits are read, all others left") {
   constexpr Numbered kCases[] = {
       {"0,", 0},
@@ -28,7 +28,7 @@ TEST_CASE("numbers of up to 18 digits are read, all others left") {
       {"012,", -1},
       {"-1,", -1},
       {"x,", -1},
-      {"12", -1},  // what follows may be more of it
+      {"12", -1},  // at the end of the text, more digits might follow
       {"", -1},
   };
   for (const Numbered& one : kCases) {

@@ -10,7 +10,7 @@
 namespace shardc {
 namespace {
 
-// Remembers what it was handed and how.
+// Records the pieces that Drain receives.
 class Pieces final : public Sink {
  public:
   Pieces() : Sink(buffer_) {}

@@ -57,7 +57,8 @@ TEST_CASE("texts of any bytes are ordered") {
   }
 }
 
-// Names of layers that come one after the other, each with the given suffixes.
+// Returns the names of `count` layers one after the other, each with all
+// suffixes.
 std::vector<std::string> Layers(const std::string& before, int count,
                                 const std::vector<std::string>& suffixes) {
   std::vector<std::string> out;

@@ -66,7 +66,7 @@ TEST_CASE("wording: the nearest name") {
   CHECK(Nearest("Tp", names) == "tp");
   CHECK_FALSE(Nearest("expert", names));
   CHECK_FALSE(Nearest("", names));
-  // Of two names that are equally near, the first is suggested.
+  // If two names have the same distance, the first one is suggested.
   const std::vector<std::string> alike = {"abcd", "abce"};
   CHECK(Nearest("abcx", alike) == "abcd");
 }

@@ -53,8 +53,8 @@ StepModel Trained(std::string_view config, int64_t parts, Reduction reduction,
   return std::move(*step);
 }
 
-// Copies the inputs of the whole batch to the graph of its parts, each part
-// getting its rows.
+// Copies the inputs of the whole batch to a graph of micro-batches. Each
+// micro-batch gets its rows.
 void GiveParts(const Graph& whole, const dense::StepValues<double>& from,
                const Graph& parts, dense::StepValues<double>& to) {
   for (size_t i = 0; i < whole.parameters.size(); ++i) {
@@ -157,7 +157,7 @@ Program Lowered(const StepModel& step, Mesh mesh, const Sizes& sizes,
   return std::move(*program);
 }
 
-// Returns the number of gradients' collectives in the backward phase, and the
+// Returns the number of collectives on gradients in the backward phase, and the
 // bytes that they send.
 std::pair<int64_t, int64_t> GradientsSent(const StepModel& step,
                                           int64_t batch) {
@@ -185,11 +185,12 @@ TEST_CASE("reduced once, or each") {
   const auto each = GradientsSent(Trained(kLlama, 4, Reduction::kEach), 4);
   CHECK(each.first == 4 * count);
   CHECK(each.second == 4 * sent);
-  // No axis shards a gradient here.
+  // Here no axis shards a gradient.
   CHECK(GradientsSent(Trained(kLlama, 4, Reduction::kSharded), 4) == once);
 }
 
-// Returns the number of gradients' collectives in the backward phase, by axes.
+// Returns the number of collectives on gradients in the backward phase, by
+// their axes.
 std::map<std::string, int64_t> ReducedOver(int64_t parts, Reduction reduction) {
   const StepModel step = Trained(kLlama, parts, reduction);
   std::vector<Spec> specs;

@@ -1,4 +1,4 @@
-// What the graph of a description has: layers, caches and parameters of each
+// Checks the graph of a description: the layers, caches and parameters of each
 // mode, and which descriptions and sizes are refused.
 #include <algorithm>
 #include <functional>
@@ -31,15 +31,15 @@ TEST_CASE("what sees behind itself has no caches and does not decode") {
         "a model whose queries see what is behind them does not decode");
 }
 
-// The graph has the layers of both stacks, each with its caches.
+// The graph must have the layers of both stacks, each with its caches.
 TEST_CASE("an encoder is run in prefill, before the model decodes") {
   const Family& family = FirstOf("t5");
   const Described model = ModelOf(family);
   CHECK(HasMode(*model.description, &model.config, Mode::kDecode));
   const StepModel step = Built(family, Mode::kPrefill);
   const Graph& graph = step.graph;
-  // The cache has keys and values of the decoder's earlier tokens, and those of
-  // the encoder's output.
+  // The cache has the keys and values of the decoder's earlier tokens and those
+  // of the encoder's output.
   CHECK(graph.caches.size() == 3 * 4);
   CHECK(graph.encoder_layer == 3);
   int32_t last = -1;
@@ -55,7 +55,8 @@ TEST_CASE("an encoder is run in prefill, before the model decodes") {
       std::count_if(graph.ops.begin(), graph.ops.end(),
                     [](const Op& op) { return op.kind == OpKind::kDistance; });
   CHECK(rows == 2);
-  // Decoding has the encoder's parameters, and runs none of it.
+  // In decoding, the encoder's parameters exist, but no op of the encoder is
+  // run.
   const Graph one = Built(family, Mode::kDecode).graph;
   CHECK(one.parameters.size() == graph.parameters.size());
   CHECK(one.caches.size() == graph.caches.size());
@@ -72,7 +73,8 @@ TEST_CASE("an encoder is run in prefill, before the model decodes") {
         "a model with an encoder runs attention as described");
 }
 
-// A graph without the first layer has that layer's table of distances too.
+// A graph that is built without the first layer must still have that layer's
+// table of distances.
 TEST_CASE("a layer without the first one takes what that one holds") {
   const Family& family = FirstOf("t5");
   const Described model = ModelOf(family);
@@ -129,7 +131,7 @@ TEST_CASE("lines that mean nothing are refused where they stand") {
   CHECK(refused("y = fn(x, wave)") == "there is no function `wave`");
 }
 
-// Sizes that a configuration cannot have may come from a description.
+// A description may give sizes that a configuration cannot have.
 TEST_CASE("a step whose sizes do not fit each other is refused") {
   const auto refused = [](size_t family,
                           const std::function<void(ModelDescription&)>& change,

@@ -17,7 +17,7 @@
 namespace shardc::step {
 namespace {
 
-// Sets the number of an encoder's tokens, which otherwise is that of the
+// Sets the number of an encoder's tokens, which by default is that of the
 // model's own tokens.
 void TakeLength(const Graph& graph, int64_t tokens, Sizes& sizes) {
   for (const LabelId label :
@@ -53,7 +53,7 @@ TEST_CASE("gradients are the loss's derivatives") {
   }
 }
 
-// Whichever form attention has, it is the same function.
+// All forms of attention compute the same function.
 TEST_CASE("attention has the same gradients in every form") {
   constexpr int64_t kLength = 8;
   const std::vector<AttentionForm> forms = {{AttentionView::kLocal, 1, 1},
@@ -92,7 +92,7 @@ TEST_CASE("attention has the same gradients in every form") {
     const Graph& plain = first.first;
     const dense::StepValues<double>& want = first.second;
     for (const AttentionForm& form : forms) {
-      // Query heads that each have a KV head of their own have no copies.
+      // If each query head has its own KV head, there are no copies.
       if (form.copies > 1 && family.config.find("num_key_value_heads\": 2") ==
                                  family.config.npos) {
         continue;
@@ -116,7 +116,7 @@ TEST_CASE("attention has the same gradients in every form") {
   }
 }
 
-// Of a role in a layer.
+// Returns the values of the parameter that has a role in a layer.
 std::vector<double>& Of(const StepModel& step,
                         dense::StepValues<double>& values,
                         std::string_view role, int32_t layer) {
@@ -129,7 +129,7 @@ std::vector<double>& Of(const StepModel& step,
   return values[AsIndex(found->value)].data;
 }
 
-// transformers has no code for the first Qwen; it has for the second.
+// transformers has no code for the first Qwen, but has code for the second.
 TEST_CASE("the first Qwen is the second under other names") {
   const StepModel first =
       Built({"qwen", "hf",
@@ -175,7 +175,7 @@ TEST_CASE("the first Qwen is the second under other names") {
   for (size_t i = 0; i < x.size(); ++i) CHECK(std::abs(x[i] - y[i]) < 1e-13);
 }
 
-// Copies the keys and values that prefill keeps of an encoder's tokens to the
+// Copies the keys and values that prefill caches for an encoder's tokens to the
 // caches of decoding.
 void KeepEncodersTokens(const Family& family, const StepModel& whole,
                         const Sizes& sizes,
@@ -189,7 +189,7 @@ void KeepEncodersTokens(const Family& family, const StepModel& whole,
     made[AsIndex(prefill.graph.parameters[i].value)] =
         values[AsIndex(whole.graph.parameters[i].value)];
   }
-  // A training graph has labels and weights besides.
+  // A training graph also has labels and weights.
   size_t next = 0;
   for (const Data& data : whole.graph.data) {
     if (data.kind == DataKind::kLabels || data.kind == DataKind::kWeights) {
@@ -213,7 +213,8 @@ void KeepEncodersTokens(const Family& family, const StepModel& whole,
   CHECK(2 * kept == caches.size());
 }
 
-// One token at a time over caches that hold large stale rows.
+// Decodes one token at a time, with caches whose unused rows have large
+// numbers.
 TEST_CASE("decoding gives the logits of the whole sequence") {
   constexpr int64_t kBatch = 2, kLength = 5;
   for (const Family& family : kFamilies) {

@@ -47,7 +47,8 @@ TEST_CASE("roles are sharded by the logical axes of a mode") {
   };
   CHECK(text("resid", {b, t, d}) == "b:fsdp+dp d:tp");
   CHECK(text("mlp", {b, t, d}) == "b:fsdp+dp");
-  // An axis that does not divide is left out, and that is reported.
+  // An axis that does not divide the dimension is left out, and a note reports
+  // it.
   std::vector<std::string> notes;
   CHECK(text("k", {b, t, k}, &notes) == "b:fsdp+dp");
   CHECK(notes ==
@@ -58,8 +59,8 @@ TEST_CASE("roles are sharded by the logical axes of a mode") {
   CHECK(notes == std::vector<std::string>{
                      "resid b: fsdp does not divide 1 and is left out"});
   make.sizes[AsIndex(b)] = rows;
-  // If the batch is not sharded over the experts' axis, tokens are not sent to
-  // their experts.
+  // Without the experts' axis in the batch, tokens are not sent to their
+  // experts.
   CHECK(text("moe_tok", {b, e, d}) == "none");
   CHECK(text("moe_exp", {b, e, d}) == "b:fsdp+dp e:ep");
   constraints.by_axis[0] = {"fsdp", "dp", "ep"};

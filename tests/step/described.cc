@@ -81,7 +81,7 @@ dense::StepValues<double> RandomInputs(const Graph& graph, const Sizes& sizes,
     for (const int64_t side : value.shape) size *= side;
     for (int64_t i = 0; i < size; ++i) value.data.push_back(unit());
   }
-  // Norms' weights are near 1.
+  // The weights of norms are near 1.
   for (const Parameter& parameter : graph.parameters) {
     auto& value = values[AsIndex(parameter.value)];
     if (value.shape.size() > 1) continue;

@@ -1,4 +1,5 @@
-// Models of configurations and trees under the packs' descriptions, for tests.
+// Models from configurations and parameter trees, with the packs' descriptions,
+// for tests.
 #ifndef SHARDC_TESTS_STEP_DESCRIBED_H_
 #define SHARDC_TESTS_STEP_DESCRIBED_H_
 
@@ -24,22 +25,23 @@ struct Described {
   Manifest manifest;
 };
 
-// "message (params)" lines.
+// Returns a line "message (params)" for each finding.
 std::string TextOf(const Findings& findings);
 
 // Returns the description in the `model:` section of `text`.
 std::shared_ptr<const ModelDescription> Description(const std::string& text,
                                                     Findings& findings);
-// Returns the description of a pack; `name` as `builtin:` takes it.
+// Returns the description of a pack; `name` has the form that `builtin:` takes.
 std::shared_ptr<const ModelDescription> PackDescription(std::string_view name,
                                                         char separator);
 
-// Returns the tree that src/families builds from a config.json's text in
-// `naming`, and the pack's description.
+// Returns the description of a pack, and the manifest that src/families builds
+// from the text of a config.json in `naming`.
 Described FromConfig(const std::string& config, std::string_view naming,
                      std::string_view pack);
 
-// Random inputs of every kind for `sizes`, the same for the same seed.
+// Returns random inputs of every kind for `sizes`. The same seed gives the same
+// inputs.
 dense::StepValues<double> RandomInputs(const Graph& graph, const Sizes& sizes,
                                        uint64_t seed);
 

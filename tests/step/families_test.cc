@@ -1,8 +1,9 @@
 // Compares the steps of small models of every family with
 // testdata/tables/steps.txt: the ops of each phase, what they compute from
 // fixed inputs, the bytes that meshes send and hold under each remat policy,
-// and for some models each op. A change to how a step is built, differentiated
-// or lowered shows as the line of the family and mode that it moves.
+// and for some models each op. If a change affects how a step is built,
+// differentiated or lowered, the lines of the affected families and modes
+// differ.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -62,8 +63,8 @@ std::string ScaleText(const Graph& graph, const Scale& scale) {
   return out;
 }
 
-// " {b, 0, false}": the fields of the op's own attributes, labels by name;
-// empty if it has none.
+// Returns the fields of the op's attributes, labels by name, such as " {b, 0,
+// false}"; empty if the op has no attributes.
 std::string AttributesText(const Graph& graph, const Op& op) {
   if (std::holds_alternative<NoAttributes>(op.attributes)) return "";
   std::string out;
@@ -92,7 +93,8 @@ std::string AttributesText(const Graph& graph, const Op& op) {
   return out + "}";
 }
 
-// "7 = linear q kEinsum(2, 3) [b,t,n] in layer 0".
+// Returns an op as text, such as "7 = linear q kEinsum(2, 3) [b,t,n] in layer
+// 0".
 std::string OpText(const Graph& graph, const Op& op) {
   const Value& value = graph.values[AsIndex(op.out)];
   std::string out = std::to_string(op.out) + " = " + op.name + " " +
@@ -112,7 +114,7 @@ std::string OpText(const Graph& graph, const Op& op) {
   return out;
 }
 
-// The number of ops of each kind, by phase.
+// Returns the number of ops of each kind in each phase.
 std::string CountsText(const Graph& graph) {
   std::map<std::pair<Phase, std::string>, int64_t> counts;
   for (const Op& op : graph.ops) {
@@ -137,14 +139,14 @@ double SumOf(const dense::StepValues<double>& values, ValueId value) {
   if (value < 0) return 0;
   double out = 0;
   const std::vector<double>& data = values[AsIndex(value)].data;
-  // Weighted, so that elements that are exchanged change the sum.
+  // The sum has weights, so that an exchange of elements changes it.
   for (size_t i = 0; i < data.size(); ++i) {
     if (std::isfinite(data[i])) out += data[i] * static_cast<double>(1 + i % 7);
   }
   return out;
 }
 
-// What the dense model computes from fixed inputs.
+// Returns the results of the dense model for fixed inputs.
 std::string NumbersText(const Graph& graph, const Sizes& sizes) {
   dense::StepValues<double> values = RandomInputs(graph, sizes, 9);
   dense::RunStep<double>(graph, sizes, Phase::kOptimizer, values);
@@ -177,8 +179,8 @@ Mesh MeshOf(std::vector<MeshAxis> axes) {
   return out;
 }
 
-// What a device sends and holds on a mesh; the first dimension of a parameter
-// that an axis divides is split over tp, the next one over fsdp.
+// Returns the bytes that a device sends and holds on a mesh. In each parameter
+// tp shards the first dimension that it divides, and fsdp the next one.
 std::string MeshLine(const Graph& graph, const Sizes& sizes, const Mesh& mesh) {
   LowerRequest request{.graph = &graph,
                        .mesh = mesh,
@@ -239,7 +241,8 @@ std::string ModelText(const StepModel& model, bool listing) {
   return out;
 }
 
-// The model's training step, with a policy and micro-batches.
+// Returns the model's training step with a rematerialisation policy and
+// micro-batches.
 StepModel Trained(StepModel model, const std::string& policy, int64_t micro,
                   Reduction reduction) {
   Differentiate(model.graph);

@@ -12,8 +12,8 @@
 namespace shardc::step {
 namespace {
 
-// Returns the operations of each op, inputs left out, in the order of the
-// program.
+// Returns the floating-point operations of each op except inputs, in the order
+// of the program.
 std::vector<double> FlopsOnDevice(const GraphMaker& make,
                                   const Program& program) {
   std::vector<double> out;
@@ -40,7 +40,8 @@ TEST_CASE("a product counts the shard of each label, the summed ones too") {
   make.graph.logits = make.Sum({make.Einsum(inner, down, {b, d}), x}, {b, d});
   CHECK(FlopsOnDevice(make, LoweredOn(make, {{"tp", 1}}, {})) ==
         std::vector<double>{2 * 4 * 8 * 16, 4 * 16, 2 * 4 * 16 * 8, 4 * 8});
-  // f over 2 devices, b over 2: the residual sum has whole rows of d.
+  // f and b are each sharded over 2 devices; the elements of d for the residual
+  // sum are unsharded.
   const Program program =
       LoweredOn(make, {{"dp", 2}, {"tp", 2}}, {{{}, {"tp"}}, {{"tp"}, {}}});
   CHECK(FlopsOnDevice(make, program) ==

@@ -1,4 +1,4 @@
-// Graphs written by hand, for tests of what a mesh makes of them.
+// Graphs that tests write by hand, to check how they are lowered for a mesh.
 #ifndef SHARDC_TESTS_STEP_GRAPH_MAKER_H_
 #define SHARDC_TESTS_STEP_GRAPH_MAKER_H_
 
@@ -14,8 +14,8 @@ namespace shardc::step {
 
 class GraphMaker {
  public:
-  // Adds a dimension label with its size; for a label of factors, the product
-  // of their sizes.
+  // Adds a label and its size. The size of a label with factors is the product
+  // of the factors' sizes.
   LabelId Label(std::string name, int64_t size, std::string semantic = {},
                 std::vector<LabelId> factors = {}) {
     graph.labels.push_back({.name = std::move(name),

@@ -66,13 +66,13 @@ TEST_CASE("labels: fused weights by part have their counts inside") {
     std::vector<std::vector<std::string>> factors;
     std::string contiguous, by_part;
   };
-  // `n` is a logical axis, `h`, `c` and `r` are none.
+  // `n` is a logical axis, the other labels are not.
   const std::vector<Row> rows = {
       {{{"c"}, {"n"}, {"h"}}, "(c n h)", "(n c h)"},
       {{{"c"}, {"r"}, {"n"}}, "(c r n)", "(n c r)"},
       {{{"n"}, {"c"}, {"h"}}, "(n c h)", "(n c h)"},
       {{{"c"}, {"h"}}, "(c h)", "(c h)"},
-      // Labels with parts of several sizes are not reordered.
+      // A label with a factor of several parts is not reordered.
       {{{"n", "c"}, {"h"}}, "((n+c) h)", "((n+c) h)"},
       {{{"c"}, {"n", "r"}, {"h"}}, "(c (n+r) h)", "(c (n+r) h)"}};
   for (const std::string fused : {"", "contiguous", "by_part"}) {

@@ -10,7 +10,7 @@
 namespace shardc::step {
 namespace {
 
-// One letter for each layer, its kind.
+// Each letter is the kind of one layer.
 LayerFold Fold(const std::string& letters) {
   return FoldLayers(std::vector<int32_t>(letters.begin(), letters.end()));
 }
@@ -36,7 +36,8 @@ TEST_CASE("of identical layers four are built") {
 }
 
 TEST_CASE("a block of several layers repeats") {
-  // Five layers with a window and one without, and two at the end.
+  // Ten blocks of five layers with a window and one without, and two more
+  // layers with a window.
   const LayerFold fold = Fold(Repeated("wwwwwg", 10) + "ww");
   CHECK(fold.layers.size() == 26);
   REQUIRE(fold.runs.size() == 1);

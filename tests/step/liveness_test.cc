@@ -12,7 +12,7 @@
 namespace shardc::step {
 namespace {
 
-// 4 rows of 8, 16 wide inside.
+// A model of 4 rows with 8 elements, and 16 elements in between.
 struct Small {
   GraphMaker make;
   LabelId b = make.Label("b", 4, "BATCH");
@@ -45,8 +45,8 @@ TEST_CASE("held on one device, counted by hand") {
   const Small small;
   const Program program = LoweredOn(small.make, {{"tp", 1}}, {});
   // Bytes held: x (64) and both weights (512 together) from the start; then z
-  // (128), m (128), o (64), and r in z's place; z and m are dropped and q added
-  // (64); their sum is in o's place.
+  // (128), m (128) and o (64) are added, and r is stored in z's buffer; z and m
+  // are dropped and q (64) is added; their sum is stored in o's buffer.
   CHECK(Totals(small.make, program) ==
         std::vector<int64_t>{576, 576, 576, 704, 832, 896, 896, 832, 704});
   const PeakMemory peak =
@@ -66,8 +66,8 @@ TEST_CASE("a gathered weight is held with its shard while it is read") {
        HeldOver(small.make.graph, program, small.make.sizes, {})) {
     gathered.push_back(held[static_cast<size_t>(Held::kGathered)]);
   }
-  // Bytes of gathered weights after x, up, down, gather of up, z, m, gather of
-  // down, o, r, q and their sum.
+  // The bytes of gathered weights at each instruction: x, up, down, the gather
+  // of up, z, m, the gather of down, o, r, q and their sum.
   CHECK(gathered ==
         std::vector<int64_t>{0, 0, 0, 256, 256, 0, 256, 256, 256, 256, 0});
 }
@@ -95,7 +95,8 @@ TEST_CASE("updates take the place of what they update") {
   make.graph.updated = {made[0]};
   make.graph.updated_moments = {{made[1], made[2]}};
   const Program program = LoweredOn(make, {{"tp", 1}}, {});
-  // The parameter 16 bytes, the moments 32 each, the gradient and clip 16.
+  // The parameter has 16 bytes, the moments have 32 each, the gradient and the
+  // clip factors 16 each.
   CHECK(Totals(make, program) ==
         std::vector<int64_t>{80, 96, 96, 96, 112, 112, 112, 112});
 }

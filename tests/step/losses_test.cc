@@ -1,5 +1,5 @@
-// Compares what is added to the cross-entropy with formulas over the router's
-// and the head's logits.
+// Compares the losses that are added to the cross-entropy with formulas for the
+// router's and the head's logits.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>

@@ -17,8 +17,8 @@ struct Count {
   std::array<int64_t, kCollectiveCount> number{}, bytes{};
 };
 
-// Counts the collectives of a phase, over exactly these axes or, if `axes` is
-// empty, over any.
+// Counts the collectives of a phase whose axes are `axes`; if `axes` is empty,
+// all collectives.
 Count Counted(const Graph& graph, const Program& program, const Sizes& sizes,
               Phase phase, const AxisGroup& axes = {}) {
   Count out;
@@ -70,7 +70,8 @@ TEST_CASE("tensor parallel: an all_reduce each way") {
   const auto text = [&](Phase phase) {
     return Text(Counted(mlp.make.graph, program, mlp.make.sizes, phase));
   };
-  // V = 8 * 16 * 32 * 2 bytes, of which 2 * 3/4 is sent.
+  // The result has V = 8 * 16 * 32 * 2 bytes, and a device sends 2 * 3/4 of
+  // that.
   CHECK(text(Phase::kForward) == "all_reduce 1 12288");
   CHECK(text(Phase::kBackward) == "all_reduce 1 12288");
   CHECK(program.conflicts.empty());
@@ -87,7 +88,7 @@ TEST_CASE("sequence parallel: pairs of the same volume, and once more") {
     return Text(Counted(mlp.make.graph, program, mlp.make.sizes, phase));
   };
   CHECK(text(Phase::kForward) == "all_gather 1 6144 reduce_scatter 1 6144");
-  // The input is gathered again for its weight's gradient.
+  // The input is gathered once more for the gradient of its weight.
   CHECK(text(Phase::kBackward) == "all_gather 2 12288 reduce_scatter 1 6144");
   program = Lowered(mlp.make, {{"tp", 4}}, {kUp, kDown}, constraints, true);
   CHECK(text(Phase::kBackward) == "all_gather 1 6144 reduce_scatter 1 6144");
@@ -128,8 +129,8 @@ TEST_CASE("hybrid: the shard of a gradient is summed over replicas") {
             .sharding;
     CHECK(sharding.partial == 0);
   }
-  // Each use of a weight is a conflict: the batch's axis could shard its hidden
-  // size too.
+  // Each use of a weight is a conflict, because the batch's axis also shards
+  // the weight's hidden size.
   CHECK(program.conflicts.size() == 6);
 }
 
@@ -207,8 +208,8 @@ TEST_CASE(
   };
   CHECK(text(heads, false) == "n:tp1+tp2");
   CHECK(text(summed, true) == "k:tp1 pending tp2");
-  // The value is reduced before it is repeated; sharding it further along n
-  // sends nothing.
+  // The value is reduced before it is repeated. Sharding the result over one
+  // more axis along n sends nothing.
   CHECK(text(summed, false) == "k:tp1");
   CHECK(text(split, true) == "n:tp1+tp2");
   CHECK(Text(Counted(make.graph, program, make.sizes, Phase::kForward)) ==

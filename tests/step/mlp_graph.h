@@ -1,4 +1,4 @@
-// An MLP with its backward, and usual sharding constraints, for tests.
+// An MLP with its backward pass, and usual sharding constraints, for tests.
 #ifndef SHARDC_TESTS_STEP_MLP_GRAPH_H_
 #define SHARDC_TESTS_STEP_MLP_GRAPH_H_
 
@@ -28,7 +28,8 @@ inline Mesh MeshNamed(const AxisSizes& axes) {
   return mesh;
 }
 
-// Batch over fsdp and dp, heads and the MLP over tp, sequence over sp.
+// Shards the batch over fsdp and dp, heads and the MLP over tp, and the
+// sequence over sp.
 inline ShardingConstraints UsualConstraints() {
   ShardingConstraints out;
   const auto set = [&](std::string_view token, AxisGroup axes) {
@@ -48,7 +49,7 @@ inline ShardingConstraints UsualConstraints() {
   return out;
 }
 
-// Returns the program of a graph on a mesh, under the usual constraints.
+// Returns the program of a graph on a mesh, with the usual constraints.
 inline Program LoweredOn(const GraphMaker& make, const AxisSizes& axes,
                          std::vector<Spec> parameters) {
   const LowerRequest request{.graph = &make.graph,
@@ -62,7 +63,8 @@ inline Program LoweredOn(const GraphMaker& make, const AxisSizes& axes,
   return *program;
 }
 
-// An MLP between two residuals, with its backward as reverse mode has it.
+// An MLP between two residual sums, with the backward ops of reverse-mode
+// differentiation.
 struct Mlp {
   GraphMaker make;
   LabelId b = make.Label("b", 8, "BATCH");

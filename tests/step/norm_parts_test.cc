@@ -54,7 +54,7 @@ TEST_CASE("the norm of a pipeline is that of all of its ranks") {
     AppendOptimizer(one.graph);
     const auto want = ValuesOf(one);
     StepModel many = Differentiated(kFamilies[family]);
-    // Three ranks, of which the second has no parameters.
+    // There are three ranks, and the second has no parameters.
     std::vector<NormPart> parts(3);
     for (size_t i = 0; i < many.graph.parameters.size(); ++i) {
       parts[i % 3 == 0 ? 0 : 2].parameters.push_back(i);

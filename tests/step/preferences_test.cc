@@ -10,7 +10,7 @@
 namespace shardc::step {
 namespace {
 
-// y = merge(split(x)), with a constraint on y alone.
+// y = merge(split(x)), with a sharding constraint on y only.
 struct SplitAndMerge {
   GraphMaker make;
   LabelId b = make.Label("b", 4, "BATCH");
@@ -48,7 +48,7 @@ TEST_CASE("a sharding constraint is the preference of the value it is on") {
   const auto preferred = of.Run();
   CHECK(TextOf(of.make, of.y, preferred[AsIndex(of.y)]) == "b:dp n:tp");
   CHECK(preferred[AsIndex(of.y)].constrained);
-  // An identity changes the constraint, so that it passes no preference on.
+  // An identity changes the constraint, so it does not propagate a preference.
   CHECK(TextOf(of.make, of.heads, preferred[AsIndex(of.heads)]) == "none");
 }
 

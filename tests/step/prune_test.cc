@@ -31,7 +31,7 @@ TEST_CASE("what neither logits nor caches are made of goes") {
   REQUIRE(graph.data.size() == 1);
   CHECK(graph.data[0].kind == DataKind::kIds);
   CHECK(graph.data[0].value == 0);
-  // A parameter that nothing reads is held by its devices nevertheless.
+  // A parameter stays even if no op reads it, because devices hold it.
   CHECK(graph.parameters[0].value == 1);
   CHECK(graph.caches[0].before == 2);
   CHECK(graph.caches[0].after == 2);

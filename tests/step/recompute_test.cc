@@ -21,7 +21,7 @@
 namespace shardc::step {
 namespace {
 
-// The ten policies; those that take arguments have some.
+// The ten policies, with arguments where they take some.
 const std::vector<std::string> kPolicies = {
     "everything_saveable",
     "nothing_saveable",
@@ -80,7 +80,8 @@ StepModel Trained(const Family& family, const std::string& policy) {
   return std::move(*step);
 }
 
-// Products that are recomputed, without the ops that reshape their operands.
+// Returns the names of the recomputed products, without ops that reshape their
+// operands.
 std::set<std::string> NamesOfAgain(const Graph& graph, int32_t layer) {
   std::set<std::string> out;
   for (const Op& op : graph.ops) {
@@ -140,7 +141,7 @@ TEST_CASE("what is run again") {
     return NamesOfAgain(Trained(kFamilies[family], policy).graph, 1);
   };
   CHECK(recomputed("everything_saveable").empty());
-  // Everything is recomputed but what only the next layer reads.
+  // Everything is recomputed except values that only the next layer reads.
   CHECK(recomputed("nothing_saveable") ==
         std::set<std::string>{"r:rmsnorm norm1", "r:linear q", "r:linear k",
                               "r:linear v", "r:attention", "r:linear o",
@@ -151,7 +152,7 @@ TEST_CASE("what is run again") {
   CHECK(dots.count("r:rmsnorm norm2") == 1);
   CHECK(dots.count("r:attention") == 1);
   const auto named = recomputed("save_only_these_names(q_proj,out_proj)");
-  // Neither the product nor the bias of a projection that is kept is
+  // Of a projection that is kept, neither the product nor the bias is
   // recomputed.
   CHECK(named.count("r:linear q") == 0);
   CHECK(named.count("r:linear k") == 1);
@@ -163,8 +164,8 @@ TEST_CASE("what is run again") {
         std::set<std::string>{"r:attention"});
 }
 
-// The forward collectives of a program, and the most bytes that it holds at a
-// time.
+// The forward collectives of a program, and the largest number of bytes that a
+// device holds at the same time.
 struct Summary {
   std::string forward;
   int64_t peak = 0, backward = 0;

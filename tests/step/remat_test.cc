@@ -1,4 +1,5 @@
-// Which tensors of a layer each policy keeps, and which texts are no policy.
+// Checks which tensors of a layer each policy keeps, and which texts are no
+// policy.
 #include "step/remat.h"
 
 #include <doctest/doctest.h>
@@ -21,7 +22,8 @@ constexpr Candidate kGate{"gate_proj", "mlpwi_0", Made::kDot, true};
 // A product with a weight whose result only the next layer reads.
 constexpr Candidate kDown{"down_proj", "mlpwo", Made::kDot, true, false, false};
 constexpr Candidate kContext{"context", "context", Made::kBatchDot, true};
-// Read by the backward pass, and cheap to recompute from what is kept.
+// A product that the backward pass reads and that is cheap to recompute from
+// the kept tensors.
 constexpr Candidate kOutput{"out_proj", "out_proj", Made::kDot,
                             true,       true,       false};
 constexpr Candidate kNorm{"norm", "", Made::kOther};

@@ -27,7 +27,7 @@ Sharding Lay(const std::vector<std::vector<AxisId>>& dims,
   return out;
 }
 
-// `all_gather ab 0, slice c 1`
+// Returns the steps of a reshard as text, such as `all_gather ab 0, slice c 1`.
 std::string Text(const Sharding& from, const Sharding& to) {
   std::string out;
   for (const ReshardStep& step : PlanReshard(from, to)) {
@@ -64,17 +64,18 @@ TEST_CASE("steps between layouts") {
       {Lay({{kA, kB}, {}}), Lay({{}, {}}), "all_gather ab 0"},
       {Lay({{kA, kB}, {}}), Lay({{kA}, {}}), "all_gather b 0"},
       {Lay({{kA, kB}, {}}), Lay({{kB, kA}, {}}), "ppermute ab 0"},
-      // `a` is not the minor axis of its dimension, so `b`, which follows it,
-      // is gathered first.
+      // `a` is not the minor axis of its dimension: `b` follows it and must be
+      // gathered first.
       {Lay({{kA, kB}, {}}), Lay({{}, {kA}}),
        "all_gather b 0, all_to_all a 1<0"},
-      // Two axes exchange their dimensions, so one of them is gathered.
+      // Two axes exchange their dimensions, so one of them must be gathered.
       {Lay({{kA}, {kB}}), Lay({{kB}, {kA}}),
        "all_gather a 0, all_to_all b 0<1, slice a 1"},
-      // Steps that make shards smaller come before those that send them.
+      // Steps that make shards smaller come before steps that send them.
       {Lay({{kA}, {}}, {kB}), Lay({{}, {kC}}),
        "slice c 1, all_reduce b 0, all_gather a 0"},
-      // From sharded batch to sharded hidden, reducing a partial value.
+      // From a sharded batch to a sharded hidden dimension, while a partial
+      // value is reduced.
       {Lay({{kA, kB}, {}}, {kC}), Lay({{kA}, {kB, kC}}),
        "all_to_all b 1<0, reduce_scatter c 1"},
   };
@@ -82,8 +83,9 @@ TEST_CASE("steps between layouts") {
 }
 
 TEST_CASE("any two layouts have a way between them") {
-  // Every sharding of two dimensions by three axes: each axis shards a
-  // dimension, in every order, or is one of a partial value, or unused.
+  // All shardings of two dimensions over three axes: each axis shards a
+  // dimension, in every order, or the value is partial over it, or it is
+  // unused.
   std::vector<Sharding> all;
   const std::vector<std::vector<AxisId>> orders = {{kA, kB, kC}, {kA, kC, kB},
                                                    {kB, kA, kC}, {kB, kC, kA},

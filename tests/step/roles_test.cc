@@ -42,14 +42,15 @@ std::string ConfigPath(const std::string& model) {
   return Root() + "/testdata/configs/" + model + ".config.json";
 }
 
-// Null where no pack describes such a model.
+// Returns the description of the pack that fits the model, or null if none
+// does.
 std::shared_ptr<const ModelDescription> DescriptionFor(
     const Manifest& manifest, std::string_view model_type) {
   const auto pack = PickPack(manifest, model_type);
   return pack ? PackDescription(*pack, manifest.separator) : nullptr;
 }
 
-// Returns what is wrong with the roles of a tree, "" if nothing is, and adds
+// Returns the problems of the roles of a tree, "" if there are none, and adds
 // the number of parameters with a role to `seen`.
 std::string Problems(const ModelDescription& description,
                      const ModelConfig* config, const Manifest& manifest,
@@ -90,7 +91,7 @@ TEST_CASE("every parameter of a bundled tree has one role and its shape") {
     const std::string problems =
         Problems(*description, &*config, *manifest, seen);
     if (model == "mistral-7b") {
-      // The tree is that of an older model than the configuration.
+      // The tree is that of an older model than the one of the configuration.
       CHECK(problems.find("is [32000, 4096], but [v, d] is [32768, 4096]") !=
             problems.npos);
     } else {
@@ -124,7 +125,7 @@ TEST_CASE("so has every parameter of trees made of configurations") {
           Problems(*description, &*config, *manifest, seen);
       ++trees;
       if (file.starts_with("t5-v1.1-xxl")) {
-        // The tree has an encoder only, whose parameters all have roles.
+        // The tree has an encoder only, and all its parameters have roles.
         CHECK(problems.find("layer 0 has no `norm1`") == 0);
         CHECK(problems.find("encoder") == problems.npos);
         continue;
@@ -143,7 +144,8 @@ TEST_CASE("without a configuration sizes come from the tree") {
   REQUIRE(manifest);
   const auto description = DescriptionFor(*manifest, "qwen3");
   REQUIRE(description != nullptr);
-  // The norm of a head determines its width, and thus the number of heads.
+  // The norm of a head has the size of a head, from which the number of heads
+  // follows.
   size_t seen = 0;
   CHECK(Problems(*description, nullptr, *manifest, seen) == "");
   const auto step =

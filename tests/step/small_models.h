@@ -1,5 +1,5 @@
-// Small models of every family that has a description, for tests of the step
-// that is built from it.
+// Small models of every family that has a description, for tests of the steps
+// that are built from them.
 #ifndef SHARDC_TESTS_STEP_SMALL_MODELS_H_
 #define SHARDC_TESTS_STEP_SMALL_MODELS_H_
 
@@ -12,18 +12,18 @@
 
 namespace shardc::step {
 
-// A configuration in which the sizes are small and differ from each other, so
-// that a mistaken dimension changes a result.
+// A configuration with small sizes that all differ, so that a mistaken
+// dimension changes a result.
 struct Family {
   std::string_view pack;
   std::string_view naming;
   std::string_view config;
 };
 
-// At least one model of each pack that has a description.
+// The families, with at least one model of each pack that has a description.
 extern const std::vector<Family> kFamilies;
 
-// Returns the first family that the pack describes.
+// Returns the first family of a pack.
 const Family& FirstOf(std::string_view pack);
 
 Described ModelOf(const Family& family);
@@ -33,7 +33,7 @@ StepModel Built(const Family& family, Mode mode,
                 const AttentionForm& form = {});
 
 // Checks that operands come before results, that labels are known, and that
-// every value is made once.
+// each value is the result of exactly one op.
 void CheckForm(const Graph& graph);
 
 }  // namespace shardc::step

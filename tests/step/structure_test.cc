@@ -1,7 +1,7 @@
 // Compares the structure of small models of every family with
-// testdata/tables/step_structure.txt: the roles of their parameters, also where
-// one tensor holds a parameter of all layers, which layers are of the same
-// kind, and which ops and parameters belong to which stage of a pipeline.
+// testdata/tables/step_structure.txt: the roles of their parameters, also for
+// scanned layers, the kinds of their layers, and the ops and parameters of each
+// pipeline stage.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -28,8 +28,8 @@
 namespace shardc::step {
 namespace {
 
-// The name without its first number, "layers.q" of "layers.3.q"; empty if it
-// has none.
+// Returns the name without its first number, such as "layers.q" for
+// "layers.3.q"; empty if it has no number.
 std::string WithoutLayer(const std::string& name, char separator) {
   for (size_t i = 0; i + 1 < name.size(); ++i) {
     if (name[i] != separator || std::isdigit(name[i + 1]) == 0) continue;
@@ -40,8 +40,8 @@ std::string WithoutLayer(const std::string& name, char separator) {
   return "";
 }
 
-// The tree with one tensor for each parameter of all layers, whose dimension
-// `at` counts them.
+// Returns the tree with scanned layers: one tensor for each parameter of all
+// layers, whose dimension `at` counts the layers.
 Manifest Scanned(const Manifest& from, size_t at) {
   std::map<std::string, std::vector<const Tensor*>> groups;
   for (const Tensor& tensor : from.tensors) {
@@ -114,7 +114,8 @@ std::string KindsText(const Described& model) {
   REQUIRE(roles.has_value());
   std::string out;
   for (const Mode mode : {Mode::kTrain, Mode::kDecode}) {
-    // All tensors of one shape and dtype have one class of specs here.
+    // Here all tensors of one shape and dtype have the same sharding and are
+    // one class.
     std::vector<uint32_t> class_of;
     for (const Tensor& tensor : model.manifest.tensors) {
       class_of.push_back(tensor.type);
@@ -131,7 +132,7 @@ std::string KindsText(const Described& model) {
   return out;
 }
 
-// How many ops of each phase are whose, with two stages.
+// Returns how many ops of each phase belong to each of two stages.
 std::string StagesText(const Family& family, int64_t micro) {
   StepModel model = Built(family, Mode::kTrain);
   Graph& graph = model.graph;

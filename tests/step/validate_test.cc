@@ -35,7 +35,8 @@ TEST_CASE("what was lowered holds, and nothing of it can be left out") {
   for (size_t i = 0; i < right.code.size(); ++i) {
     if (right.code[i].kind != InstructionKind::kCollective) continue;
     ++collectives;
-    // Without the collective, ops read its operand in place of its result.
+    // A program in which ops read the operand of a collective in place of its
+    // result.
     Program wrong = right;
     const int32_t from = wrong.code[i].in[0], to = wrong.code[i].out;
     wrong.code.erase(wrong.code.begin() + static_cast<int64_t>(i));
@@ -48,7 +49,7 @@ TEST_CASE("what was lowered holds, and nothing of it can be left out") {
       if (slot == to) slot = from;
     }
     CHECK_FALSE(Validate(mlp.make.graph, wrong, mlp.make.sizes).empty());
-    // Another kind of collective, or other axes, is wrong too.
+    // Another kind of collective must be detected too.
     wrong = right;
     wrong.code[i].collective =
         right.code[i].collective == Collective::kAllReduce

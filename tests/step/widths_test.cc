@@ -51,7 +51,7 @@ TEST_CASE("wide parameters are gathered narrow and reduced wide") {
     CHECK(BytesOf(graph, graph.gradients[i]) == 4);
     CHECK(BytesOf(graph, graph.updated[i]) == 4);
   }
-  // Activations have no element size that differs from the step's.
+  // Value::bytes is 0 for values with the element size of activations.
   CHECK(BytesOf(graph, graph.logits) == 0);
   CHECK(BytesOf(graph, graph.loss) == 0);
 }

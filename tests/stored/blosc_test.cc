@@ -1,4 +1,4 @@
-// Chunks of blosc: damaged headers and streams. Whole chunks of every
+// Tests blosc chunks with damaged headers and streams. Valid chunks of every
 // compressor are in testdata/stored/zarr2_blosc and zarr3_blosc.
 #include <doctest/doctest.h>
 
@@ -23,7 +23,7 @@ std::string Number(uint32_t value) {
   return out;
 }
 
-// The header of a chunk of `body` bytes in one block.
+// Returns the header of a chunk that has `body` bytes in one block.
 std::string Header(int flags, uint32_t size, size_t body, int version = 2,
                    int element = 4) {
   std::string out = {static_cast<char>(version), 1, static_cast<char>(flags),
@@ -32,14 +32,14 @@ std::string Header(int flags, uint32_t size, size_t body, int version = 2,
          Number(static_cast<uint32_t>(16 + body));
 }
 
-// A chunk of one block with one stream.
+// Returns a chunk of one block with one stream.
 std::string Chunk(int compressor, uint32_t size, const std::string& stream) {
   const std::string body =
       Number(20) + Number(static_cast<uint32_t>(stream.size())) + stream;
   return Header(compressor | kOneStream, size, body.size()) + body;
 }
 
-// What the chunk decodes to, or the reason for which it is refused.
+// Returns what the chunk decodes to, or the reason why it is refused.
 std::string Outcome(const std::string& bytes, int64_t limit_bytes = 64) {
   std::string why;
   const auto out = DecodeBlosc(bytes, limit_bytes, &why);
@@ -54,7 +54,7 @@ const std::string kStream(
 
 TEST_CASE("blosc: matches repeat the bytes before them") {
   CHECK(Outcome(Chunk(kLz4, 8, kStream)) == "abababac");
-  // Streams that did not shrink are stored as they are.
+  // A stream that compression did not shorten is stored uncompressed.
   CHECK(Outcome(Chunk(kLz4, 4, "wxyz")) == "wxyz");
   CHECK(Outcome(Header(2, 4, 4) + "wxyz") == "wxyz");
   CHECK(Outcome(Header(kLz4, 0, 0)).empty());
@@ -66,8 +66,9 @@ TEST_CASE("blosc: bytes after the last element are not shuffled") {
   std::string chunk = Chunk(kLz4, 9, "adbecfXYZ");
   chunk[2] = static_cast<char>(chunk[2] | 1);
   chunk[3] = 2;
-  // Shuffled elements of two bytes: first the four first bytes, then the four
-  // second ones, then the bytes of no complete element.
+  // The elements have two bytes and are shuffled: the first bytes of the four
+  // elements, their second bytes, and then the bytes after the last complete
+  // element.
   CHECK(Outcome(chunk) == "acdfbXeYZ");
 }
 
@@ -100,7 +101,7 @@ TEST_CASE("blosc: headers that disagree with the chunk are refused") {
 
 TEST_CASE("blosc: damaged blocks are refused with their place") {
   const std::string damaged = "its blosc block at byte 20 is damaged";
-  // The size differs from the stream's in both directions.
+  // The stated size is smaller, and then larger, than that of the stream.
   CHECK(Outcome(Chunk(kLz4, 6, kStream)) == damaged);
   CHECK(Outcome(Chunk(kLz4, 9, kStream)) == damaged);
   for (size_t compressor = 0; compressor < 5; ++compressor) {
@@ -109,7 +110,7 @@ TEST_CASE("blosc: damaged blocks are refused with their place") {
           damaged);
     CHECK(Outcome(Chunk(static_cast<int>(compressor << 5), 40, "")) == damaged);
   }
-  // A match from before the first byte, and one without a distance.
+  // One match begins before the first byte, and one has the distance 0.
   for (const char distance : {3, 0}) {
     std::string stream = kStream;
     stream[3] = distance;

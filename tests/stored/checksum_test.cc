@@ -23,7 +23,7 @@ TEST_CASE("checksum: published values") {
 }
 
 TEST_CASE("checksum: the instruction, the table and joined halves agree") {
-  // Lengths around those at which Crc32c computes in another way.
+  // Lengths near those at which Crc32c uses another method.
   for (const size_t size : {0, 1, 7, 8, 9, 100, 255, 256, 511, 512, 513, 767,
                             768, 1025, 12287, 12288, 12289, 40000}) {
     const std::string bytes = Random(size, static_cast<uint32_t>(size));

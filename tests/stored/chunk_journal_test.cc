@@ -1,5 +1,5 @@
-// The journal of written chunks: its lines, what another run reads of them, and
-// which chunks still count after a kill.
+// Tests the journal of written chunks: its lines, what another run reads from
+// them, and which chunks are still valid after a kill.
 #include "stored/chunk_journal.h"
 
 #include <doctest/doctest.h>
@@ -34,7 +34,7 @@ WrittenChunk HeldChunk(const std::string& bytes) {
   return out;
 }
 
-// "offset bytes crc held" of each chunk.
+// Returns "offset bytes crc held" for each chunk.
 std::vector<std::string> Texts(const std::vector<WrittenChunk>& chunks) {
   std::vector<std::string> out;
   for (const WrittenChunk& one : chunks) {
@@ -47,7 +47,8 @@ std::vector<std::string> Texts(const std::vector<WrittenChunk>& chunks) {
 
 using Lines = std::vector<std::string>;
 
-// The chunks that another process reads, and "done" after the last one.
+// Returns the chunks that another process reads, and "done" after the last one
+// if all were written.
 Lines ReadBack(const std::string& path, const JournalKey& key = kKey) {
   const auto read = ChunkJournal::Read(path, key);
   if (!read) return {"unreadable"};
@@ -84,7 +85,7 @@ TEST_CASE("journal: lines hold offset, bytes, CRC and small chunks") {
     REQUIRE(journal);
     CHECK(journal->chunks().empty());
     CHECK_FALSE(journal->done());
-    // The first line is there at once, other lines are gathered.
+    // The first line is written immediately, and other lines are buffered.
     CHECK(folder.Read("j") == "shardc-chunks/v1 chunks state\n");
     CHECK(journal->Add(InFile(0, 4096, 0x1f2e3d4c)));
     CHECK(journal->Add(InFile(4096, 3, 0xabc)));
@@ -101,14 +102,15 @@ TEST_CASE("journal: lines hold offset, bytes, CRC and small chunks") {
             held.substr(held.find(':') + 1) + " 01ff007a\ndone\n");
   CHECK(ReadBack(path).size() == 4);
   CHECK(ReadBack(path).back() == "done");
-  // The next run of the same key continues it.
+  // The next run with the same key continues the journal.
   auto next = ChunkJournal::Open(path, kKey, findings);
   REQUIRE(next);
   CHECK(next->done());
   CHECK(Texts(next->chunks()) ==
         Texts({InFile(0, 4096, 0x1f2e3d4c), InFile(4096, 3, 0xabc),
                HeldChunk(std::string("\x01\xff\0z", 4))}));
-  // Keep forgets that it was done and what came after.
+  // Keep removes the mark that all is done, and the chunks after the given
+  // number.
   CHECK(next->Keep(1));
   CHECK_FALSE(next->done());
   CHECK(folder.Read("j") == "shardc-chunks/v1 chunks state\n0 4096 1f2e3d4c\n");
@@ -135,7 +137,7 @@ TEST_CASE("journal: another key starts a new journal, another state is read") {
     CHECK(journal->chunks().empty());
     CHECK(folder.Read("j") == "shardc-chunks/v1 chunks other\n");
   }
-  // An empty key matches nothing.
+  // An empty key never matches.
   folder.Write("j", "shardc-chunks/v1  state\n0 4 00000001\n");
   const auto journal = ChunkJournal::Open(path, {"", "state"}, findings);
   REQUIRE(journal);
@@ -155,7 +157,7 @@ TEST_CASE("journal: what a kill cuts off does not count") {
       {"0 4 00000001\n4 4 0000", {"0 4 1"}},
       {"0 4 00000001\ndone", {"0 4 1"}},
       {"0 4 00000001\ndone\n4 4 00000002\n", {"0 4 1", "done"}},
-      // A line that is none ends the journal.
+      // The first malformed line ends the journal.
       {"0 4 00000001\n-1 4 00000001\n0 4 00000001\n", {"0 4 1"}},
       {"0 -4 00000001\n", {}},
       {"0 4\n", {}},
@@ -181,7 +183,7 @@ TEST_CASE("journal: lines of large or many chunks are written early") {
   auto journal = ChunkJournal::Open(folder / "j", kKey, findings);
   REQUIRE(journal);
   const auto lines = [&] { return ReadBack(folder / "j").size(); };
-  // 8 MiB of chunks,
+  // The lines are written after 8 MiB of chunks,
   const int64_t half = int64_t{4} << 20;
   CHECK(journal->Add(InFile(0, half, 1)));
   CHECK(lines() == 0);
@@ -189,7 +191,7 @@ TEST_CASE("journal: lines of large or many chunks are written early") {
   CHECK(lines() == 2);
   CHECK(journal->Add(InFile(2 * half, half, 1)));
   CHECK(lines() == 2);
-  // or 4 KiB of lines.
+  // or after 4 KiB of lines.
   CHECK(journal->Add(HeldChunk(std::string(2048, 'x'))));
   CHECK(lines() == 4);
 }
@@ -232,14 +234,14 @@ TEST_CASE("journal: the first chunks whose bytes have their CRC are intact") {
   CHECK(CountIntact(data, chunks) == 2);
   folder.Write("data", "x123456789");
   CHECK(CountIntact(data, chunks) == 0);
-  // A file that ends within a chunk.
+  // The file ends inside a chunk.
   folder.Write("data", "012345678");
   CHECK(CountIntact(data, chunks) == 2);
   auto wrong = chunks;
   wrong[1].crc ^= 1;
   folder.Write("data", "0123456789");
   CHECK(CountIntact(data, wrong) == 1);
-  // A chunk that is longer than what is read at once.
+  // The chunk is longer than what is read at once.
   const std::string large((size_t{1} << 20) + 5, 'a');
   const std::string file = folder.Write("large", large);
   const auto all = static_cast<int64_t>(large.size());

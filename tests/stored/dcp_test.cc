@@ -1,5 +1,5 @@
-// Checkpoints of torch.distributed.checkpoint: samples that torch wrote
-// (testdata/stored), and damaged or hostile ones made here.
+// Tests checkpoints of torch.distributed.checkpoint: samples that torch wrote
+// (testdata/stored), and damaged or hostile ones that are made here.
 #include <doctest/doctest.h>
 
 #include <cstdlib>
@@ -41,7 +41,7 @@ bool Contains(const std::string& text, std::string_view part) {
   return found;
 }
 
-// Returns what opening a folder reports.
+// Opens a folder and returns the findings.
 std::string Opened(const std::string& folder) {
   Findings findings;
   const auto tree = OpenTree(folder, findings);
@@ -49,7 +49,7 @@ std::string Opened(const std::string& folder) {
   return MessagesOf(findings);
 }
 
-// Returns what reading all arrays of a folder reports.
+// Reads all arrays of a folder and returns the findings.
 std::string ReadAll(const std::string& folder) {
   Findings findings;
   const auto tree = OpenTree(folder, findings);
@@ -73,7 +73,8 @@ std::vector<float> Floats(const Tree& tree, const Box& box) {
   return out;
 }
 
-// A folder of one tensor `w` [4, 3] in two files, the second transposed.
+// A folder with one tensor `w` [4, 3] in two files, of which the second is
+// transposed.
 class TwoFiles {
  public:
   explicit TwoFiles(const std::string& first_archive = FloatArchive({2, 3},
@@ -333,7 +334,7 @@ TEST_CASE("dcp: names of tensors and values are there once, without a NUL") {
 TEST_CASE("dcp: a tensor that an extension of torch wrote is refused") {
   TwoFiles files;
   std::string metadata = files.folder().Read(".metadata");
-  // The metadata of the first piece get one member more.
+  // The metadata of the first piece gets an additional member.
   const std::string member = Text("length");
   const size_t at = metadata.find(member);
   REQUIRE(at != std::string::npos);
@@ -388,7 +389,7 @@ void WriteFile(const fs::path& path, std::string_view bytes) {
   file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
 }
 
-// A file of one tensor `z` of one element.
+// Returns a file with one tensor `z` of one element.
 std::string SmallShard() {
   const std::string header =
       R"({"__metadata__":{"DCP_SHARDING_INFO":)"
@@ -399,7 +400,8 @@ std::string SmallShard() {
   return out + header + std::string(4, '\0');
 }
 
-// Copies shards of the sample: pairs of a shard's number and a new name.
+// Copies shards of the sample. `names` has pairs of a shard's number and its
+// new name.
 void CopyShards(const fs::path& to,
                 const std::vector<std::pair<std::string, std::string>>& names) {
   for (const auto& [from, name] : names) {
@@ -411,7 +413,7 @@ void CopyShards(const fs::path& to,
 
 TEST_CASE("dcp: a file of a rank that the names show to be missing is named") {
   TemporaryFolder folder;
-  // The tensors in the files that are present are complete.
+  // All tensors in the present files are complete.
   CopyShards(folder.path(),
              {{"00001", "shard-00001-model-00001-of-00001.safetensors"}});
   WriteFile(folder / "shard-00004-model-00001-of-00001.safetensors",

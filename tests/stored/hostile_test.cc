@@ -1,5 +1,5 @@
-// Damaged and hostile checkpoints: each gives a sentence, with bounded memory
-// and time.
+// Tests damaged and hostile checkpoints. Each gives a finding, with bounded
+// memory and time.
 #include <doctest/doctest.h>
 #include <zstd.h>
 
@@ -34,7 +34,8 @@ void Put(const std::string& path, std::string_view bytes) {
   file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
 }
 
-// "3 arrays", or code and message of the first finding. Reads every array.
+// Opens a folder and reads every array. Returns "3 arrays", or code and message
+// of the first finding.
 std::string Outcome(const std::string& folder) {
   Findings findings;
   const auto tree = OpenTree(folder, findings);
@@ -42,7 +43,7 @@ std::string Outcome(const std::string& folder) {
     for (size_t i = 0; i < tree->arrays.size() && findings.empty(); ++i) {
       const Array& array = tree->arrays[i];
       const Box box = FullBox(array.shape);
-      // No test has a large array that can be read.
+      // The tests have no large array that can be read.
       const int64_t bytes =
           std::min<int64_t>(box.Elements() * array.element_bytes, 1 << 20);
       std::string out(AsIndex(bytes), '\0');
@@ -72,7 +73,7 @@ std::string Zstd(const std::string& bytes) {
   return out;
 }
 
-// A database of one node in `d/n`.
+// A database with one node in `d/n`.
 struct Database {
   TemporaryFolder folder;
   std::string node;
@@ -141,7 +142,7 @@ TEST_CASE("hostile: envelopes") {
 
 TEST_CASE("hostile: a node that is its own child is refused by its level") {
   const std::string body = InnerBody(1, {"d/n", 0, 0});
-  // The node contains its own length, so a length that fits is searched for.
+  // The node contains its own length, so a consistent length is searched for.
   for (uint64_t bytes = body.size(); bytes < body.size() + 64; ++bytes) {
     Database cycle(InnerBody(1, {"d/n", 0, bytes}), 1, 1);
     if (cycle.node.size() != bytes) continue;
@@ -175,8 +176,8 @@ TEST_CASE("hostile: references") {
   }
 }
 
-// The node lists itself as each of its children, which are counted before they
-// are read.
+// The node lists itself as each of its children. Children are counted before
+// they are read.
 TEST_CASE("hostile: more children than a database of arrays has") {
   constexpr size_t kCount = 1'000'001;
   const auto column = [](char value) { return std::string(kCount, value); };
@@ -189,7 +190,8 @@ TEST_CASE("hostile: more children than a database of arrays has") {
       body += static_cast<char>(i >> shift & 0xFF);
     }
   }
-  // For each child: file, offset and size, and its numbers of keys and bytes.
+  // For each child: its file, offset and size, and its numbers of keys and
+  // bytes.
   body += column('\0') + column('\0') + column('\1');
   body += column('\1') + column('\0') + column('\0');
   Mentions(Database(body, kCount, 1).Try(),
@@ -218,8 +220,8 @@ TEST_CASE("hostile: a node of zeros that decodes to gigabytes") {
   Mentions(bomb.Try(), "decodes to more than 128 MiB");
 }
 
-// A database with one array `x` and its only chunk. Keys ascend: `.` is before
-// `0`, and `z` after it.
+// Opens a database with one array `x` and its only chunk. Keys must ascend: `.`
+// is before `0`, and `z` after it.
 std::string TryArray(const std::string& metadata, const std::string& chunk,
                      const std::string& name = ".zarray") {
   const std::pair<std::string, std::string> about = {"x/" + name, metadata};
@@ -286,7 +288,7 @@ TEST_CASE("hostile: the index of a shard") {
   Mentions(Shard("short"), "too few for its index");
 }
 
-// A folder of orbax with one array of zarr for each name.
+// An orbax folder with one zarr array for each name.
 struct Orbax {
   TemporaryFolder folder;
 
@@ -328,7 +330,7 @@ TEST_CASE("orbax: what is missing or unfinished is reported") {
   const std::string saving = folder / "5.orbax-checkpoint-tmp";
   Put(saving + "/_METADATA", "{}");
   Mentions(Outcome(saving), "`.orbax-checkpoint-tmp`: the save of this");
-  // Without `_METADATA`, which is written last, other formats are recognised.
+  // `_METADATA` is written last. Without it, other formats are recognised.
   for (const std::string ending :
        {".orbax-checkpoint-tmp-shardc", ".dcp-tmp-shardc"}) {
     Put(folder / ("6" + ending + "/x/.zarray"), Zarray("[2]", "[2]"));

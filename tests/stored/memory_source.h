@@ -1,5 +1,5 @@
-// Arrays in memory that the writers of checkpoints copy, and the comparison of
-// what they wrote, for tests.
+// Arrays in memory that tests write as checkpoints, and the comparison of the
+// result.
 #ifndef SHARDC_TESTS_STORED_MEMORY_SOURCE_H_
 #define SHARDC_TESTS_STORED_MEMORY_SOURCE_H_
 
@@ -46,8 +46,8 @@ class MemorySource : public BoxSource {
   mutable std::atomic<int64_t> largest_bytes_ = 0;
 };
 
-// Checks that the folder holds exactly these arrays with the source's bytes,
-// and their shardings where Orbax's writer made it.
+// Checks that the folder has exactly these arrays with the source's bytes and,
+// if WriteOrbax made it, their shardings.
 void CompareTree(const std::string& folder,
                  const std::vector<ArrayToWrite>& arrays,
                  const MemorySource& source, bool orbax);

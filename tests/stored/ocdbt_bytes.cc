@@ -5,7 +5,8 @@
 namespace shardc::stored::test {
 namespace {
 
-// Returns the lengths of the prefixes that texts share (0), and of the texts.
+// Returns the lengths of shared prefixes, which are all 0, and the lengths of
+// the texts.
 std::string Lengths(const std::vector<std::string>& texts) {
   std::string out;
   for (size_t i = 1; i < texts.size(); ++i) out += Varint(0);

@@ -16,7 +16,8 @@ inline constexpr uint32_t kNodeMagic = 0x0cdb20de;
 std::string Varint(uint64_t value);
 // Little-endian.
 std::string Fixed(uint64_t value, int bytes);
-// A complete block around a body; compression 1 takes the body as a zstd frame.
+// Returns a complete block around a body. With compression 1, the body must be
+// a zstd frame.
 std::string Block(uint32_t magic, std::string_view body,
                   uint64_t compression = 0);
 // Returns a table of files with these paths, without base paths.
@@ -27,18 +28,18 @@ struct Reference {
   uint64_t offset = 0;
   uint64_t bytes = 0;
 };
-// The body of a manifest with one version.
+// Returns the body of a manifest with one version.
 std::string ManifestBody(const Reference& root, uint64_t keys,
                          uint64_t height = 0);
-// The body of a leaf that holds its values.
+// Returns the body of a leaf that holds its values.
 std::string LeafBody(
     const std::vector<std::pair<std::string, std::string>>& values);
-// The body of a leaf with one value that is in a file.
+// Returns the body of a leaf with one value, which is in a file.
 std::string LeafBody(const std::string& key, const Reference& value);
-// The body of a node above the leaves with one child.
+// Returns the body of a node above the leaves, with one child.
 std::string InnerBody(uint64_t height, const Reference& child);
 
-// `.zarray` of uncompressed float32.
+// Returns the `.zarray` of a float32 array, by default uncompressed.
 std::string Zarray(std::string_view shape, std::string_view chunks,
                    std::string_view compressor = "null");
 

@@ -10,11 +10,11 @@
 
 namespace shardc::stored::test {
 
-// Each returns operations that push one value.
+// Each function returns operations that push one value.
 std::string Int(int64_t value);
 std::string Text(std::string_view text);
 std::string Global(std::string_view module, std::string_view name);
-// A class of torch.distributed.checkpoint.metadata.
+// Returns the global of a class in torch.distributed.checkpoint.metadata.
 std::string OfModule(std::string_view name);
 std::string List(const std::vector<std::string>& values);
 std::string Tuple(const std::vector<std::string>& values);
@@ -23,13 +23,14 @@ std::string Record(const std::string& type, const std::string& state);
 std::string Call(const std::string& function,
                  const std::vector<std::string>& arguments);
 std::string Sizes(const std::vector<int64_t>& sizes);  // a torch.Size
-// A complete pickle of one value.
+// Returns a complete pickle of one value.
 std::string PickleOf(const std::string& value);
 
-// A member's name and bytes.
+// The names and bytes of members.
 using Members = std::vector<std::pair<std::string, std::string>>;
 std::string ZipOf(const Members& members);
-// The archive of a float32 tensor whose storage holds 0, 1, 2 and so on.
+// Returns the archive of a float32 tensor whose storage holds 0, 1, 2 and so
+// on.
 std::string FloatArchive(const std::vector<int64_t>& shape,
                          const std::vector<int64_t>& strides, int64_t first,
                          int64_t stored);
@@ -41,7 +42,7 @@ struct Piece {
   int64_t at = 0;
   int64_t bytes = 0;
 };
-// The `.metadata` of one float32 tensor `w`.
+// Returns the `.metadata` of a checkpoint with one float32 tensor `w`.
 std::string MetadataOf(const std::vector<int64_t>& shape,
                        const std::vector<Piece>& pieces);
 

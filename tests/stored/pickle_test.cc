@@ -91,7 +91,7 @@ TEST_CASE("pickle: globals that are not listed are refused by name") {
         "nothing of it was run (at byte 2)");
   CHECK(WhyRefused(PickleOf(Text("builtins") + Text("eval") + "\x93"))
             .find("`builtins.eval`") != std::string::npos);
-  // Listed names are refused in other roles.
+  // A listed name is refused if it is used in another way.
   CHECK(WhyRefused(PickleOf(Call(Global("m", "Record"), {})))
             .starts_with("the pickle calls `m.Record`"));
   CHECK(WhyRefused(PickleOf(Call(Global("torch", "float32"), {})))

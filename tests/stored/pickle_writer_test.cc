@@ -1,5 +1,6 @@
-// Compares pickles with their bytes in testdata/tables/pickles.txt. Python's
-// `pickle.loads` reads those of one integer as the integer in the title.
+// Compares written pickles with the bytes in testdata/tables/pickles.txt. For a
+// pickle of one integer, Python's `pickle.loads` returns the integer in its
+// title.
 #include "stored/pickle_writer.h"
 
 #include <doctest/doctest.h>
@@ -43,7 +44,8 @@ TEST_CASE("pickles have the bytes that Python reads") {
         words >> word >> rest;
         out.Global(word, rest);
       } else if (kind == "texts") {
-        // As many different texts, then the first and the last one again.
+        // Writes this many different texts, then the first and the last one
+        // again.
         const int count = std::stoi(rest);
         for (int i = 0; i < count; ++i) out.Text(std::to_string(i));
         out.Text("0");

@@ -1,5 +1,5 @@
-// Checkpoints that orbax and tensorstore wrote, with the digest of each array
-// (testdata/stored/README.md).
+// Reads checkpoints that orbax and tensorstore wrote, and compares the digest
+// of each array (testdata/stored/README.md).
 #include <doctest/doctest.h>
 
 #include <cstdlib>

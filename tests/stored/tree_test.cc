@@ -16,8 +16,8 @@
 namespace shardc::stored {
 namespace {
 
-// The element at a place of the array is its number in row-major order, modulo
-// 251; padding is 255.
+// Returns the element at a place of the array: its index in row-major order,
+// modulo 251. Padding is 255.
 char ElementAt(const Shape& shape, const Shape& at) {
   int64_t number = 0;
   for (size_t i = 0; i < shape.size(); ++i) {
@@ -60,7 +60,8 @@ class FakeReader : public ChunkReader {
   mutable int64_t reads_ = 0;
 };
 
-// Reads every box of the array, and returns the chunks read for the full one.
+// Reads every box of the array. Returns how many chunks are read for the full
+// array.
 int64_t CompareAllBoxes(const Array& array) {
   const auto reader = std::make_shared<FakeReader>(array);
   const Tree tree{"t", "fake", {array}, {}, {}, reader};

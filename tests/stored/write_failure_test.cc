@@ -1,5 +1,5 @@
-// A write that fails or is killed leaves nothing that opens, replaces nothing
-// that exists, and damage to what was written is detected.
+// Checks that a write that fails or is killed leaves nothing that opens and
+// replaces nothing that exists, and that damage to written files is detected.
 #include <algorithm>
 #include <filesystem>
 #include <string>
@@ -77,8 +77,8 @@ TEST_CASE("write: a fault of the source leaves nothing") {
   }
 }
 
-// Copies the unfinished folder in the middle of the write, as a kill would
-// leave it.
+// A source that copies the unfinished folder in the middle of the write, as a
+// kill would leave it.
 class SnapshotSource : public BoxSource {
  public:
   SnapshotSource(const TemporaryFolder& folder, int64_t at)
@@ -181,8 +181,8 @@ TEST_CASE("write: a damaged byte of a checkpoint is detected") {
   REQUIRE(WriteOrbax(arrays, {}, source, options, findings));
   for (const std::string name : {"ckpt/manifest.ocdbt", "ckpt/d/values"}) {
     const std::string bytes = folder.Read(name);
-    // With values as small as these the file has one node of OCDBT's tree, and
-    // that node's checksum covers every byte.
+    // With such small values the file has one node of OCDBT's tree, whose
+    // checksum covers every byte.
     for (size_t i = 0; i < bytes.size(); ++i) {
       std::string damaged = bytes;
       damaged[i] = static_cast<char>(damaged[i] ^ 4);

@@ -1,6 +1,6 @@
-// What the writers store is read back bit for bit.
-// tests/runtimes/restore_live_test.py restores the same forms by the libraries
-// themselves.
+// Checks that written checkpoints are read back bit for bit.
+// tests/runtimes/restore_live_test.py restores the same formats with the
+// libraries that define them.
 #include "stored/write.h"
 
 #include <doctest/doctest.h>
@@ -65,7 +65,7 @@ std::vector<ArrayToWrite> RandomArrays(Draws& draws) {
   return out;
 }
 
-// The names in the folder with the bytes of each file.
+// Returns the bytes of each file in the folder, by the file's path there.
 std::map<std::string, std::string> FilesIn(const TemporaryFolder& folder,
                                            const std::string& name) {
   std::map<std::string, std::string> out;
@@ -101,7 +101,7 @@ TEST_CASE("write: random trees are read back bit for bit") {
       REQUIRE(written);
       CHECK(folder.Count() == 1);
       CompareTree(options.folder, arrays, source, writer == WriteOrbax);
-      // Every element was read once by each writer.
+      // Each writer reads every element exactly once.
       CHECK(source.elements() == ++writers * elements);
     }
   }
@@ -162,7 +162,7 @@ TEST_CASE("write: strings and empty nodes are kept, opaque values left out") {
     INFO(MessagesOf(findings));
     REQUIRE(tree);
     REQUIRE(tree->leaves.size() == 3);
-    if (writer == WriteDcp) continue;  // holds them as pickles
+    if (writer == WriteDcp) continue;  // stores them as pickles
     for (size_t i = 0; i < 3; ++i) {
       CHECK(tree->leaves[i].name == leaves[i].name);
       CHECK(tree->leaves[i].kind == leaves[i].kind);
@@ -196,7 +196,7 @@ TEST_CASE("write: the keys of lists stay numbers") {
   }
 }
 
-// The archives of a tree's opaque leaves by their names.
+// Returns the archives of a tree's opaque leaves, by the leaves' names.
 std::map<std::string, std::string> ArchivesOf(const Tree& tree) {
   std::map<std::string, std::string> out;
   for (const Leaf& leaf : tree.leaves) {
@@ -235,7 +235,7 @@ TEST_CASE("write: values that torch has pickled are copied as they are") {
     CHECK(IsWritten(leaf, WriteForm::kDcp));
     CHECK_FALSE(IsWritten(leaf, WriteForm::kOrbax));
   }
-  // A place outside the file is a finding, and nothing is written.
+  // A place that exceeds the file gives a finding, and nothing is written.
   auto leaves = tree->leaves;
   leaves[0].place->bytes += int64_t{1} << 40;
   options.folder = folder / "other";
@@ -256,7 +256,7 @@ TEST_CASE("write: a tree without arrays and one of a single array are read") {
     REQUIRE(WriteOrbax(*arrays, {}, source, options, findings));
     CompareTree(options.folder, *arrays, source, true);
     options.folder = folder / "dcp";
-    // DCP has no name for the root.
+    // DCP cannot store a root without a name.
     CHECK(WriteDcp(*arrays, {}, source, options, findings) == arrays->empty());
   }
 }

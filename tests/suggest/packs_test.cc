@@ -1,5 +1,5 @@
 // Compares suggestions with the program's packs, on every tree that a pack
-// covers, and with every other choice of specs for a family.
+// covers, and with all other combinations of specs for the tensors of a block.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -30,7 +30,8 @@ std::string Root() {
   return root == nullptr ? "." : root;
 }
 
-// Returns the configuration that belongs to the name of a model.
+// Returns the configuration that belongs to the manifest with this file name;
+// nullopt if there is none.
 std::optional<ModelConfig> ConfigOf(std::string name) {
   if (name.starts_with("real-")) return std::nullopt;
   const std::string path = Root() + "/testdata/configs/" +
@@ -43,7 +44,7 @@ std::optional<ModelConfig> ConfigOf(std::string name) {
   return ReadModelConfig(path, findings);
 }
 
-// The number of errors and warnings that `check` reports for a plan.
+// Returns the number of errors and warnings that `check` reports for a plan.
 int Loud(const Compiled& compiled, const std::optional<ModelConfig>& model) {
   LintInputs inputs;
   inputs.compiled = &compiled;
@@ -124,8 +125,8 @@ TEST_CASE("suggestions cost no more than clean packs") {
       row.traffic.push_back(traffic);
       CAPTURE(memory);
       CAPTURE(traffic);
-      // Memory or traffic may be more than 1.05 times that of the pack only if
-      // the other one is at most 0.97 of it.
+      // Memory or traffic may exceed 1.05 times the pack's only if the other
+      // one is at most 0.97 times the pack's.
       CHECK((memory <= 1.05 || traffic <= 0.97));
       CHECK((traffic <= 1.05 || memory <= 0.97));
       if (memory > 1.05 || traffic > 1.05) ++row.beyond;
@@ -139,9 +140,9 @@ TEST_CASE("suggestions cost no more than clean packs") {
   }
 }
 
-// ---- every other choice
+// ---- all other combinations of specs
 
-// The tensors of one family, whose specs are chosen together.
+// The tensors of one block, whose specs are chosen together.
 struct Case {
   std::string name;
   std::vector<NamedShape> tensors;
@@ -195,8 +196,8 @@ bool IsLegal(const InferredDims& inferred, const ShardedGroup& piece) {
                      [&](int64_t units) { return units % tensor == 0; });
 }
 
-// Returns every combination of the dimension that tp shards and the one that
-// the data axes shard: none, the first or the last.
+// Returns every legal combination of the dimension that tp shards and the one
+// that the data axes shard. Each is none, the first or the second.
 std::vector<ShardedGroup> WaysOf(const Suggestion& made, size_t group) {
   std::vector<ShardedGroup> out;
   for (int tensor = -1; tensor < 2; ++tensor) {
@@ -219,7 +220,8 @@ std::vector<ShardedGroup> WaysOf(const Suggestion& made, size_t group) {
 
 struct Best {
   double least_memory = 1e300;
-  double seconds = 1e300;  // of what needs no more than 1.05 of that
+  // The least time of choices that need at most 1.05 times `least_memory`.
+  double seconds = 1e300;
 };
 
 void Walk(const Suggestion& made, std::vector<ShardedGroup>& chosen,
@@ -272,8 +274,8 @@ TEST_CASE("suggestions are near the optimum of every block") {
       const double memory = ours.memory / best.least_memory;
       CAPTURE(time);
       CAPTURE(memory);
-      // In narrow models, with 8192 tokens, a sum of activations costs more
-      // than to gather the weights and compute with unsharded ones.
+      // In narrow models, with 8192 tokens, reducing activations costs more
+      // than gathering the weights and computing with unsharded ones.
       CHECK(time <= (one.name.starts_with("narrow") ? 1.11 : 1.05));
       CHECK(memory <= 1.05);
       ++families;

@@ -67,8 +67,8 @@ TEST_CASE("transposed matrices get transposed specs") {
 }
 
 TEST_CASE("no shard ends inside a head") {
-  // tp 8 divides neither 14 heads nor 2 KV heads, so weights are stored in
-  // slices of the width.
+  // tp of 8 divides neither the 14 heads nor the 2 KV heads, so weights are
+  // sharded along the width instead.
   const Manifest manifest = ManifestOf(Llama(896, 896, 128, 4864, 32000));
   const Mesh mesh = MeshOf({{"tp", 8}});
   const auto made = For(manifest, mesh);
@@ -122,8 +122,8 @@ TEST_CASE("no shard ends inside a quantisation block") {
        {"layers.*.input_layernorm.weight", {7168}}},
       4);
   const Manifest manifest = ManifestOf(tensors);
-  // A shard of 12 blocks over 8 devices would end inside a block; one of 56
-  // would not.
+  // 12 blocks cannot be divided among 8 devices without a shard that ends
+  // inside a block; 56 blocks can.
   const Mesh mesh = MeshOf({{"tp", 8}});
   const auto made = For(manifest, mesh);
   CHECK(SpecOf(made, "layers.0.mlp.up_proj.weight") ==
@@ -140,7 +140,8 @@ TEST_CASE("all projections of a block share a strategy") {
         {"layers.*.mlp.up_proj.weight", {1536, 7168}},
         {"layers.*.mlp.down_proj.weight", {7168, 1536}},
         {"layers.*.input_layernorm.weight", {7168}},
-        // This table is so large that slices save few bytes in comparison.
+        // The embedding is so large that slices of the projections save few
+        // bytes in comparison.
         {"embed_tokens.weight", {int64_t{1} << 24, 7168}}};
     layer[of_up ? 0 : 1].dtype = Dtype::kF8E4M3;
     layer.push_back(
@@ -199,8 +200,8 @@ TEST_CASE("norms over all heads are split with the heads") {
   CHECK(SpecOf(made, "layers.0.self_attn.q_norm.weight") == "[HEAD]");
   CHECK(SpecOf(made, "layers.0.self_attn.k_norm.weight") == "[KV_HEAD]");
   CHECK(SpecOf(made, "layers.1.self_attn.sinks") == "[HEAD]");
-  // With one KV head, the key's norm has the length of one head and is
-  // replicated.
+  // With one KV head, the norm of the keys has the length of one head, and is
+  // therefore replicated.
   tensors = Llama(2048, 2048, 64, 8192, 32000);
   tensors.push_back({"layers.0.self_attn.q_norm.weight", {64}});
   tensors.push_back({"layers.0.self_attn.k_norm.weight", {64}});

@@ -33,7 +33,8 @@ std::string RealText(double x) {
   return text;
 }
 
-// What was inferred of each parameter group, and why its spec was chosen.
+// Returns the inferred dimensions of each parameter group, and the reason for
+// its spec.
 std::string DimsText(const Suggestion& made) {
   std::string out;
   for (size_t g = 0; g < made.dims.groups.size(); ++g) {

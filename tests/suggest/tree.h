@@ -1,4 +1,4 @@
-// Trees, meshes and suggestions for tests.
+// Makes trees, meshes and suggestions for tests.
 #ifndef SHARDC_TESTS_SUGGEST_TREE_H_
 #define SHARDC_TESTS_SUGGEST_TREE_H_
 
@@ -39,7 +39,8 @@ inline Mesh MeshOf(const std::vector<std::pair<std::string, int64_t>>& axes) {
   return mesh;
 }
 
-// Returns the tensors, with one copy for each of `layers` where a name has `*`.
+// Returns the tensors. One with `*` in its name is copied for each of `layers`
+// layers, with the layer's number for `*`.
 inline std::vector<NamedShape> Layers(const std::vector<NamedShape>& tensors,
                                       int layers) {
   std::vector<NamedShape> out;
@@ -55,8 +56,8 @@ inline std::vector<NamedShape> Layers(const std::vector<NamedShape>& tensors,
   return out;
 }
 
-// Returns the spec, as `[HEAD, [FSDP, SP]]`, of the rule that is suggested for
-// a tensor.
+// Returns the spec that the suggested rules give a tensor, as `[HEAD, [FSDP,
+// SP]]`.
 inline std::string SpecOf(const Suggestion& suggestion, std::string_view name) {
   const auto& tensors = suggestion.tree.manifest->tensors;
   for (size_t i = 0; i < tensors.size(); ++i) {

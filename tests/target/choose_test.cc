@@ -114,7 +114,7 @@ TEST_CASE("a request that names all inputs needs no project") {
   CHECK(target->mesh.file == "tp:2");
 }
 
-// Changes the working directory while it lives.
+// Changes the working directory, and restores it in the destructor.
 class WorkingFolder {
  public:
   explicit WorkingFolder(const std::filesystem::path& path)

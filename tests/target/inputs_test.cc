@@ -1,4 +1,4 @@
-// What each input of a target becomes when it is opened, one at a time.
+// Tests how each input of a target is opened, one input at a time.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -39,7 +39,7 @@ TEST_CASE("a mesh is named by a file, by axes or in the project file") {
       MeshSource({.file = {}, .text = "tp:4", .inline_place = {}});
   CHECK(axes->name() == "--mesh");
   CHECK(axes->text() == "tp:4");
-  // Axes of the command line may be given as a file that does not exist.
+  // A value of --mesh that is not an existing file is read as axes.
   const SourceRef flag =
       MeshSource({.file = "dp:2", .text = {}, .inline_place = {}});
   CHECK(flag->name() == "--mesh");
@@ -71,7 +71,7 @@ TEST_CASE("rules are named as a plan shows them, wherever they are") {
   CHECK(names({a, b}, folder.path().string()) ==
         Texts{"a/rules.yaml", "b/rules.yaml"});
   CHECK(names({a}, folder / "b") == Texts{"../a/rules.yaml"});
-  // A pack keeps its name, and is no folder to be relative to.
+  // A pack keeps its name, and other files' names are not relative to it.
   CHECK(names({"builtin:llama", b}, "") ==
         Texts{"builtin:llama/flax", "rules.yaml"});
 }
@@ -150,8 +150,7 @@ TEST_CASE("a manifest that is read alone and without findings is kept") {
   CHECK(read->separator == '.');
   CHECK(cache.Find(path, StampOf(path)).has_value());
   CHECK(OpenManifest(path, {}, findings, &cache)->tensors[0].name == "a.b");
-  // Findings from before are not the manifest's own, but would not be
-  // repeated.
+  // A manifest is kept only if there were no findings before it was read.
   const std::string other =
       folder.Write("other.json", R"({"schema": "shardc.manifest/v1", "params": {
   "a/b": {"shape": [2], "dtype": "F32"}}})");

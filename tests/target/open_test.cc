@@ -117,7 +117,7 @@ TEST_CASE("options win over the target") {
   options.mesh = Mesh{};
   options.mesh->axes = {{"tp", 2}};
   options.mesh->devices = 2;
-  target.mesh = {};  // no need for it
+  target.mesh = {};  // replaced by the options' mesh
   const auto opened = OpenTarget(target, options, findings);
   REQUIRE(opened);
   CHECK(findings.empty());
@@ -233,7 +233,7 @@ targets:
   REQUIRE(loose);
   CHECK(loose->mesh.file == "tp:2");
   CHECK(findings.empty());
-  // A project that is given by name must have a target to use.
+  // If the project is given by its file, a target must be chosen.
   request.project = folder / "shardc.yaml";
   CHECK_FALSE(ChooseForResolver(request, findings));
   CHECK(findings.errors() == 1);

@@ -57,7 +57,8 @@ TEST_CASE("auto compares parts of names, then the model's own name") {
   const Manifest mixtral = ManifestOf(
       {"l.self_attn.q_proj.weight", "l.block_sparse_moe.gate.weight"}, '.');
   CHECK(PickPack(mixtral, "") == "builtin:mixtral/hf");
-  // Complete parts of names count: `my_self_attn` is not `self_attn`.
+  // Only complete parts of names are compared: `my_self_attn` is not
+  // `self_attn`.
   CHECK_FALSE(PickPack(
       ManifestOf({"my_self_attn.weight", "l.gate_proj.weight"}, '.'), ""));
   CHECK_FALSE(PickPack(ManifestOf({"l.self_attn.weight", "l.gate_proj.weight",
@@ -90,7 +91,8 @@ TEST_CASE("auto distinguishes related families") {
                "OLMoE") == "builtin:olmoe/hf");
   CHECK(picked({q, experts, mlp + "shared_experts.up_proj.weight"}) ==
         "builtin:deepseek/hf");
-  // A model that also has layers of another kind has no pack.
+  // No pack is chosen if some layers are of a kind that the pack does not
+  // cover.
   CHECK(picked({q, experts, mlp + "gate.weight", "l.self_attn.q_norm.weight",
                 "l.linear_attn.A_log"}) == "none");
   // gpt_bigcode has the names of GPT-2 with transposed weights, so the model's
@@ -99,7 +101,7 @@ TEST_CASE("auto distinguishes related families") {
         "builtin:gpt_bigcode/hf");
   CHECK(picked({"h.0.attn.attention.q_proj.weight", "h.0.mlp.c_fc.weight"}) ==
         "builtin:gpt_neo/hf");
-  // Families share this name of experts, so the other names decide.
+  // Several families use this name for experts, so the other names decide.
   const std::string moe = "l.block_sparse_moe.";
   CHECK(picked({q, moe + "gate.weight", "norm.bias"}) == "builtin:phimoe/hf");
   CHECK(picked({q, moe + "router.weight"}) == "builtin:granitemoe/hf");
@@ -113,7 +115,7 @@ TEST_CASE("auto distinguishes related families") {
                 "b.0.norm_1.weight"}) == "builtin:mpt/hf");
   CHECK(picked({"b.0.norm_attn_norm.attn.Wqkv.weight",
                 "b.0.ffn.experts.mlp.w1"}) == "builtin:dbrx/hf");
-  // The family has a pack, but not one with these flax names.
+  // The family has a pack, but none for these flax names.
   CHECK_FALSE(PickPack(ManifestOf({"l/self_attn/q/kernel", "l/mlp/dense/kernel",
                                    "l/mlp/fc1/kernel"},
                                   '/'),

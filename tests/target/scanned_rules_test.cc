@@ -23,7 +23,8 @@ Manifest ManifestOf(const Tree& tree, char separator) {
   return builder.Take();
 }
 
-// The rules of `text` after they are fitted to the tree, a line each.
+// Returns the rules of `text` after they are fitted to the tree, one line for
+// each.
 std::vector<std::string> Fitted(const std::string& name,
                                 const std::string& text, const Tree& tree,
                                 char separator = '/') {
@@ -92,8 +93,8 @@ TEST_CASE("rules of files and of trees without scanned layers stay") {
 }
 
 TEST_CASE("a spec that has no room for another dimension stays") {
-  // The rule is for stacked experts, with three dimensions; the tree's scanned
-  // parameter has three dimensions already.
+  // The rule has three entries, for stacked experts, and the scanned parameter
+  // has three dimensions, so no entry can be added for the layers.
   const char* const full = R"(version: 1
 separator: "/"
 rules:

@@ -43,8 +43,8 @@ Verdict RunMatch(JsonValue test) {
   const auto result = Match(At(test, "input"));
   auto expected_error = test.Find("error");
   if (const Error* error = Failure(result)) {
-    // Counted separately, so that a pattern that is wrongly classified as
-    // Python-only shows.
+    // Such patterns are counted separately, to show if one is wrongly
+    // classified as Python-only.
     if (error->kind == "python_only_syntax" && !expected_error) {
       return {Outcome::kPythonOnly, {}};
     }

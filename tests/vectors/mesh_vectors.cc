@@ -1,8 +1,9 @@
 // Runs the recorded vectors of the family mesh. eformer remembers the first
-// mesh made for given sizes and names; the recording ran every case in one
-// process, and a file may hold only some of them. A mesh remembered from a call
-// that the file lacks is a deliberate difference (quirk `remembered-mesh`):
-// ours is for the devices that there are, which is asserted here.
+// mesh that it made for given sizes and names. All cases were recorded in one
+// process, and a file may contain only some of them. If a recorded mesh was
+// remembered from a call that the file lacks, this is a deliberate difference
+// (quirk `remembered-mesh`): the library's mesh has the present devices, which
+// is checked here.
 #include "reference/mesh.h"
 
 #include <memory>
@@ -69,8 +70,9 @@ std::optional<MeshShape> RequestedMesh(JsonValue input) {
   return asked;
 }
 
-// Returns whether the recorded mesh is that of the same request with another
-// number of devices, and ours the one for the devices given.
+// Returns whether `expected` is the mesh of the same request for another number
+// of devices, while `fresh` has all `devices`, or is the error `cannot_reshape`
+// if there is no such mesh.
 bool IsRememberedMesh(const MeshShape& asked, const Made& fresh,
                       const MeshShape& expected, int64_t devices) {
   if (expected.names != asked.names) return false;
@@ -168,7 +170,7 @@ class MeshRunner {
     return Fail("shape " + ShapeText(sizes));
   }
 
-  // Shared, as a Runner is copied.
+  // Shared, because a Runner is copied.
   std::shared_ptr<MeshCache> cache_ = std::make_shared<MeshCache>();
 };
 

@@ -1,5 +1,5 @@
-// Runs the recorded vectors of the family names. Has the table of deliberate
-// differences.
+// Runs the recorded vectors of the family names, and defines the table of
+// deliberate differences.
 #include "importers/eformer.h"
 #include "reference/match.h"
 #include "reference/mesh.h"
@@ -25,7 +25,7 @@ constexpr Quirk kQuirks[] = {
      "the importer reads it as the axis rules inside"},
 };
 
-// Compares one result with a single expected member.
+// Compares a result with the recorded result or error.
 template <class T, class Compare>
 Verdict CompareResult(const reference::Result<T>& result, JsonValue test,
                       Compare compare) {
@@ -41,8 +41,8 @@ Verdict CompareResult(const reference::Result<T>& result, JsonValue test,
   return compare(std::get<T>(result), At(test, "expect"));
 }
 
-// Converts JSON to a value: specs in it are normalised as by JAX, and a
-// dictionary becomes its values.
+// Converts JSON to a value. Specs are normalised as JAX does, and a dictionary
+// becomes the tuple of its values.
 Value ToNamesValue(JsonValue json) {
   if (json.IsObject()) {
     if (auto spec = json.Find("$spec")) {

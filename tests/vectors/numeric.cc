@@ -19,7 +19,7 @@ namespace {
 
 using dense::Array;
 
-// A case's members with short access.
+// Gives short access to the members of a case.
 struct Case {
   JsonValue input;
   std::optional<JsonValue> expect;
@@ -51,10 +51,10 @@ struct Case {
   }
 };
 
-// The length of the last dimension.
+// Returns the length of the last dimension, but at least 1.
 size_t RowOf(const Array& x) {
   if (x.shape.empty()) throw Unreadable{"no rows"};
-  // An array such as [2, 0] holds no element, so no row is read.
+  // An array such as [2, 0] has no elements, so no row is read.
   return std::max<size_t>(1, static_cast<size_t>(x.shape.back()));
 }
 
@@ -70,8 +70,8 @@ std::string RotateHalfCase(const Case& c) {
   return Compare("y", {out.begin(), out.end()}, c.Want("y"), c.rtol, c.atol);
 }
 
-// Returns the rotary embedding of dense, verify's reference, or nothing if
-// dense lacks the scaling.
+// Returns the rotary embedding of dense, the reference of verify; nullopt if
+// dense does not implement the scaling.
 std::optional<dense::Rotary> JudgeOf(const Case& c,
                                      const exec::RopeScaling& scaling) {
   constexpr std::pair<exec::RopeKind, dense::Stretch> kKinds[] = {
@@ -114,7 +114,7 @@ std::string FrequencyCase(const Case& c) {
   const int64_t length = c.Int("max_position_embeddings");
   std::string_view kind = "none";
   if (c.Has("rope_type")) kind = Need(c.input, "rope_type").string();
-  // What the source calls yarn is su (see NumericDifferences).
+  // The source calls su "yarn" (see NumericDifferences).
   if (kind == "yarn") kind = "su";
   const auto known = exec::ParseRopeKind(kind);
   if (!known) throw Unreadable{"no such rope_type"};
@@ -132,7 +132,7 @@ std::string FrequencyCase(const Case& c) {
   std::string why;
   const auto f = exec::Frequencies(c.Int("dim"), Need(c.input, "base").real(),
                                    length, scaling, why);
-  // What the source refuses is refused here as well.
+  // If the source refuses the input, the library must refuse it too.
   if (!f) return c.expect ? why : std::string();
   if (!c.expect) return "accepted what the source refuses";
   std::vector<double> sin, cos;
@@ -175,7 +175,7 @@ std::string RotaryCase(const Case& c) {
   return Compare("y", {out.begin(), out.end()}, c.Want("y"), c.rtol, c.atol);
 }
 
-// [b, h, s, d] of [b, s, h, d].
+// Returns an array [b, s, h, d] as [b, h, s, d].
 std::vector<double> Swapped(const Array& x) {
   return dense::ToBthd(x, Layout::kBhtd).data;
 }
@@ -188,8 +188,8 @@ std::string RepeatCase(const Case& c, std::string_view op) {
   const std::vector<float> got = exec::RepeatBlocks(Floats(x), inner, times);
   const std::vector<double> y(got.begin(), got.end());
   if (op != "repeat_kv_bsnh") return Compare("y", y, c.Want("y"));
-  // The recorded function returns a transposed result for n_rep 1 and fails for
-  // more.
+  // The recorded function returns a transposed result if n_rep is 1, and fails
+  // if it is larger.
   if (times > 1) return c.expect ? "the source did not fail" : std::string();
   return Compare("transposed y", Swapped(x), c.Want("y"));
 }
@@ -203,7 +203,8 @@ std::string QuantizeCase(const Case& c) {
     std::vector<int8_t> values(row);
     const float s = exec::QuantizeInt8(std::span(in).subspan(at, row), values);
     scale.push_back(s);
-    // dense, verify's reference, must quantise the row in the same way.
+    // dense, the reference of verify, must quantise the row to the same
+    // integers.
     std::vector<int8_t> own(row);
     if (dense::ToInt8(std::span(in).subspan(at, row), own) != s ||
         own != values) {
@@ -212,7 +213,7 @@ std::string QuantizeCase(const Case& c) {
     for (int8_t value : values) {
       q.push_back(value);
       back.push_back(exec::DequantizeInt8(value, s));
-      // The threshold is the source's default, which the library never uses.
+      // The threshold is the source's default. The library never uses it.
       shifted.push_back(exec::DequantizeInt8(value, s, 1e-6f));
     }
   }
@@ -228,8 +229,8 @@ std::string QuantizeCase(const Case& c) {
   return {};
 }
 
-// Returns the mask with four dimensions, as the reference takes it, from each
-// form that the source takes.
+// Returns the mask with the four dimensions that dense takes. The source also
+// takes masks of two and three dimensions.
 Array MaskOf(const Case& c) {
   Array mask = c.ArrayAt("mask");
   if (mask.rank() == 2) mask.shape = {mask.dim(0), 1, 1, mask.dim(1)};
@@ -239,8 +240,8 @@ Array MaskOf(const Case& c) {
   return mask;
 }
 
-// [K, H/K] and [K, 1] hold one sink a head, which the library takes as rank
-// 1; its own rank 2 is [sinks, K].
+// In the source, [K, H/K] and [K, 1] hold one sink per head, which dense takes
+// with rank 1. With rank 2, dense takes [sinks, K].
 Array SinksFrom(const Case& c, int64_t key_heads) {
   Array aux = c.ArrayAt("softmax_aux");
   if (aux.rank() == 2 && aux.dim(0) == key_heads) {

@@ -1,5 +1,6 @@
-// The recorded numeric vectors: rotary tables, repeated heads, int8 rows,
-// cache writes and attention, run through the library.
+// Runs the recorded numeric vectors through the library: rotary tables,
+// repeated heads, int8 rows, cache writes and attention. "The source" is the
+// library whose results were recorded.
 #ifndef SHARDC_TESTS_VECTORS_NUMERIC_H_
 #define SHARDC_TESTS_VECTORS_NUMERIC_H_
 
@@ -11,19 +12,19 @@
 
 namespace shardc::vectors {
 
-// Returns an empty text if the library gives the recorded result, or differs
-// exactly as in the table below; otherwise the difference.
+// Returns an empty text if the library returns the recorded result, or differs
+// from it exactly as NumericDifferences states; otherwise the difference.
 std::string CheckNumeric(const JsonValue& test_case);
 
-// Where the library differs from the recorded source on purpose. Each check
-// shows both that the library does otherwise and that the difference alone
-// explains what was recorded.
+// A deliberate difference between the library and the source. Each check shows
+// that the library differs, and that this difference alone explains the
+// recorded result.
 struct Difference {
   std::string_view name;
   std::string_view reason;
 };
 std::span<const Difference> NumericDifferences();
-// The name of the difference that a case falls under; empty for most.
+// Returns the name of the difference that a case shows; empty for most cases.
 std::string_view NumericDifferenceOf(const JsonValue& test_case);
 
 }  // namespace shardc::vectors

@@ -1,7 +1,7 @@
-// Each step is first given to the library as it stands. Where it refuses
-// (past the end), what the source does instead is done by hand: the write is
-// moved back to the last place that has room, or left out, and the index
-// grows all the same.
+// Each step is first given to the library unchanged. If the library refuses it
+// because it exceeds the end of the cache, the test does what the source does:
+// it moves the write back to the last place that has room, or leaves out the
+// write, and increases the index in both cases.
 #include "numeric_cache.h"
 
 #include <algorithm>
@@ -52,8 +52,8 @@ std::vector<double> Doubles(const Buffer& x) {
 }
 
 // Checks a step that the source refuses: the library must refuse it too, unless
-// the refusal is a fault of the source. Returns what is wrong; empty if nothing
-// is.
+// the source refuses it because of a fault of its own. Returns the error; empty
+// if there is none.
 std::string Refusal(const JsonValue& error, const JsonValue& step,
                     bool library_refused) {
   const std::string_view kind = Need(error, "kind").string();
@@ -61,7 +61,7 @@ std::string Refusal(const JsonValue& error, const JsonValue& step,
     return library_refused ? "" : "a write longer than the cache is accepted";
   }
   if (kind == "mask_rank_mismatch") {
-    // The library refuses such a mask only in attention.
+    // The library refuses such a mask only when attention is computed.
     dense::Inputs in;
     const Array key = ArrayOf(Need(step, "key"), 4);
     in.query = in.key = in.value = key;
@@ -70,7 +70,8 @@ std::string Refusal(const JsonValue& error, const JsonValue& step,
     return dense::Attention(in, {}, why) ? "the mask is accepted" : "";
   }
   if (kind == "broadcast_mismatch") {
-    // The source fails by a fault of its first scale, which the library lacks.
+    // The source fails because the initial scale has a wrong shape, a fault
+    // that the library does not have.
     return library_refused ? "the write is refused" : "";
   }
   return "no rule for error " + std::string(kind);
@@ -139,8 +140,8 @@ class Replay {
     return out ? *out : Buffer{};
   }
 
-  // Does what the source does after a step: it quantises everything again, and
-  // returns the old cache's values with the new ones unquantised.
+  // Does what the source does after a step: it returns the cache, in which the
+  // new values are not quantised yet, and then quantises the whole cache again.
   void Requantize() {
     const auto again = [&](ShardedTensor& tensor, std::vector<double>& ints,
                            std::vector<double>& scales,
@@ -204,8 +205,8 @@ class Replay {
     }
     std::vector<double> got;
     for (size_t i = 0; i < U(config_.batch * n * config_.length); ++i) {
-      // The sharded step of the source leaves the caller's mask unchanged.
-      // Otherwise all queries of a step may attend to every written slot.
+      // The source's sharded step leaves the caller's mask unchanged. In other
+      // steps, all queries may attend to every written slot.
       const bool written = i % U(config_.length) < U(cache_.index[0]);
       const double shown = owner_writes || written ? 1 : 0;
       got.push_back(shown * given[i % given.size()]);
@@ -230,7 +231,7 @@ std::string CheckCacheSteps(const JsonValue& input, const JsonValue& expect,
   auto want = wants.items().begin();
   size_t index = 0;
   for (JsonValue step : Need(input, "steps").items()) {
-    if (index == wants.size()) break;  // a step that failed was the last
+    if (index == wants.size()) break;  // the source stopped at a failed step
     const std::string text = replay.Step(step, *want, rtol, atol);
     if (!text.empty()) return "step " + std::to_string(index) + ": " + text;
     ++want;

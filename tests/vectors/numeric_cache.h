@@ -1,4 +1,4 @@
-// Steps of concatenate_to_cache, replayed on the library's cache.
+// Replays steps of concatenate_to_cache on the library's cache.
 #ifndef SHARDC_TESTS_VECTORS_NUMERIC_CACHE_H_
 #define SHARDC_TESTS_VECTORS_NUMERIC_CACHE_H_
 
@@ -9,10 +9,11 @@
 
 namespace shardc::vectors {
 
-// Empty where every step agrees.
+// Returns an empty text if every step agrees; otherwise the first difference.
 std::string CheckCacheSteps(const JsonValue& input, const JsonValue& expect,
                             double rtol, double atol);
-// "clamped write" or "dropped write" where a step passes the end.
+// Returns "clamped write" or "dropped write" if a step exceeds the end of the
+// cache and the source accepts it; otherwise an empty text.
 std::string_view CacheDifference(const JsonValue& input);
 
 }  // namespace shardc::vectors

@@ -1,4 +1,4 @@
-// Arrays of the numeric vectors.
+// Reads and compares the arrays of the numeric vectors.
 #ifndef SHARDC_TESTS_VECTORS_NUMERIC_JSON_H_
 #define SHARDC_TESTS_VECTORS_NUMERIC_JSON_H_
 
@@ -18,7 +18,7 @@ struct Unreadable {
   std::string what;
 };
 
-// A member that must be there.
+// Returns a required member; throws Unreadable if it is absent.
 inline JsonValue Need(JsonValue value, std::string_view key) {
   const auto found = value.Find(key);
   if (!found) throw Unreadable{"no `" + std::string(key) + "`"};
@@ -27,14 +27,15 @@ inline JsonValue Need(JsonValue value, std::string_view key) {
 
 inline void AppendNumbers(const JsonValue& value, std::vector<double>& out) {
   if (!value.IsArray()) {
-    // Numbers are float32 by the file's rule.
+    // The recorded numbers are float32.
     out.push_back(static_cast<float>(value.real()));
     return;
   }
   for (JsonValue item : value.items()) AppendNumbers(item, out);
 }
 
-// Reads an array, which must have `rank` dimensions unless `rank` is 0.
+// Reads an array. It must have `rank` dimensions, unless `rank` is 0, and must
+// not be ragged; otherwise Unreadable is thrown.
 inline dense::Array ArrayOf(JsonValue value, size_t rank = 0) {
   dense::Array out;
   AppendNumbers(value, out.data);
@@ -53,7 +54,7 @@ inline dense::Array ArrayOf(JsonValue value, size_t rank = 0) {
   return out;
 }
 
-// Appends the numbers in float64, as they are written.
+// Appends the numbers in float64, not rounded to float32.
 inline void AppendDoubles(const JsonValue& value, std::vector<double>& out) {
   if (!value.IsArray()) {
     out.push_back(value.real());

@@ -1,4 +1,4 @@
-// Every numeric vector agrees or falls under a listed difference.
+// Checks that every numeric vector agrees or shows a listed difference.
 #include "numeric.h"
 
 #include <doctest/doctest.h>

@@ -17,7 +17,7 @@ using reference::PartitionSpec;
 using reference::Registry;
 using reference::Value;
 
-// Compares the raw axes and the spec that they make, or the error of either
+// Compares the raw axes, and the spec made from them, or the error of either
 // step.
 Verdict CompareResolution(const PartitionAxis& axis, const Registry& registry,
                           JsonValue input, JsonValue holder) {
@@ -188,7 +188,7 @@ Verdict RunRegister(JsonValue test) {
   return Pass();
 }
 
-// Compares the attributes of a bundle's class.
+// Compares the axes and the mode of a bundle with the recorded ones.
 Verdict CompareBundle(const DynamicAxes& bundle, JsonValue expect) {
   Verdict verdict = CompareValues(bundle.axes, At(expect, "axes"), "axes");
   if (verdict.outcome != Outcome::kPassed) return verdict;
@@ -217,7 +217,8 @@ Verdict CompareCorrected(const PartitionSpec& spec, JsonValue input,
 Verdict RunBundles(JsonValue test) {
   const JsonValue input = At(test, "input");
   const auto name = StringAt(input, "bundle");
-  // Fields of an instance count for the plain class only.
+  // Only the base class takes its fields from the case; other bundles are found
+  // by name.
   auto bundle = name == "DynamicShardingAxes"
                     ? std::optional(ToDynamicAxes(At(input, "instance")))
                     : reference::FindDynamicAxes(name);
@@ -278,7 +279,8 @@ Verdict RunAttention(JsonValue test) {
   return Pass();
 }
 
-// Reads an entry of a spec as a group; a group of one axis may be a string.
+// Reads an entry of a spec as a group. A single axis may be written as a
+// string.
 AxisGroup ToGroup(JsonValue json) {
   if (json.IsString()) return {std::string(json.string())};
   return json.IsArray() ? ToStrings(json) : AxisGroup{};
@@ -311,7 +313,7 @@ Verdict RunLogical(JsonValue test) {
       expected.push_back(ToGroup(entry));
     }
     Spec spec = reference::ResolveLogicalAxes(rules, names, mesh);
-    expected.resize(spec.size());  // trailing nulls may be left out
+    expected.resize(spec.size());  // trailing nulls may be absent
     if (spec != expected) {
       return Fail(std::string(StringAt(param, "name")) + ": " + SpecText(spec) +
                   ", expected " + SpecText(expected));

@@ -1,4 +1,5 @@
-// Recorded behaviour of the reference systems, run through the library.
+// Runs the recorded behaviour of the reference systems through tests/reference
+// and the library.
 #ifndef SHARDC_TESTS_VECTORS_VECTORS_H_
 #define SHARDC_TESTS_VECTORS_VECTORS_H_
 
@@ -16,7 +17,7 @@ namespace shardc::vectors {
 enum class Outcome {
   kPassed,
   kFailed,
-  kDiffers,    // a deliberate difference of quirks.h, our answer asserted
+  kDiffers,    // a difference listed in Quirks; our result is checked
   kPythonOnly  // a pattern that RE2 cannot express
 };
 
@@ -28,7 +29,7 @@ Verdict Pass();
 Verdict Fail(std::string why);
 Verdict Differs(std::string_view quirk);
 
-// One per file; it may keep state from case to case.
+// Runs the cases of one file. It may keep state from one case to the next.
 using Runner = std::function<Verdict(JsonValue test)>;
 using MakeRunner = Runner (*)();
 
@@ -43,18 +44,19 @@ Runner NamesFamily();
 Runner LogicalFamily();
 Runner NumericFamily();
 
-// A deliberate difference from the reference.
+// A deliberate difference from the reference systems.
 struct Quirk {
   std::string_view name;
   std::string_view family;
   std::string_view reason;
   std::string_view ours;
 };
-// Returns the deliberate differences; those of the numeric family are in
-// numeric.h.
+// Returns the deliberate differences of all families except numeric, for which
+// see numeric.h.
 std::span<const Quirk> Quirks();
 
-// JSON to the library's values. Arrays become tuples, or lists on request.
+// Convert JSON to the reference's values. Arrays become tuples, or lists if
+// `lists` is set.
 reference::Value ToValue(JsonValue json, bool lists = false);
 std::vector<reference::Value> ToValues(JsonValue json, bool lists = false);
 reference::PartitionAxis::Given ToGiven(JsonValue json, bool lists = false);
@@ -68,23 +70,23 @@ std::string Text(JsonValue json);
 std::string Text(const reference::Value& value);
 std::string Text(std::span<const reference::Value> values);
 
-// For tuples and lists.
+// Return whether values equal recorded ones. A tuple or a list equals an array.
 bool Same(const reference::Value& value, JsonValue json);
 bool Same(std::span<const reference::Value> values, JsonValue json);
 
-// Compares our error with the recorded one: kind, class, and a piece of the
+// Compares an error with the recorded one: kind, class, and a part of the
 // message.
 Verdict CompareError(const reference::Error& error, JsonValue expected);
 Verdict CompareValues(std::span<const reference::Value> values,
                       JsonValue expected, std::string_view what);
 
-// Returns a required member of an object; throws Malformed if the object lacks
-// it, which fails the case.
+// Returns a required member of an object. Throws Malformed, which fails the
+// case, if the object lacks it.
 struct Malformed {
   std::string what;
 };
 JsonValue At(JsonValue object, std::string_view key);
-// A string, or the empty one for any other value.
+// Returns a required member; an empty text if it is not a string.
 std::string_view StringAt(JsonValue object, std::string_view key);
 
 }  // namespace shardc::vectors

@@ -1,8 +1,8 @@
-// Runs every recorded case of SHARDC_VECTORS through the reference systems that
-// tests/reference writes again, and the numeric family through the library,
-// counted by family; product_test.py runs the same through the program. Fails
-// on a failed case, on a family that is not in the table, and on more than 3%
-// deliberate differences.
+// Runs every recorded case in the folder SHARDC_VECTORS through the reference
+// systems that tests/reference reimplements, and the family numeric through the
+// library. Prints counts by family. product_test.py runs the same cases through
+// the program. Fails if a case fails, if a family is unknown, or if more than
+// 3% of the cases are deliberate differences.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -34,7 +34,7 @@ constexpr Family kFamilies[] = {
     {"numeric", NumericFamily},
 };
 
-// The most cases, in percent, that may be deliberate differences.
+// The maximum percentage of cases that may be deliberate differences.
 constexpr int64_t kDifferPercent = 3;
 constexpr int kShownFailures = 10;
 
@@ -96,7 +96,7 @@ void Print(std::string_view family, const Counts& counts) {
   std::printf("%s\n", line.c_str());
 }
 
-// False when the file cannot be run at all.
+// Runs the cases of a file. Returns false if the file cannot be run at all.
 bool RunFile(const std::string& path, Counts& total) {
   Findings findings;
   SourceRef source = ReadSource(path, findings);
@@ -132,8 +132,8 @@ std::string Folder() {
   return std::string(root == nullptr ? "." : root) + "/testdata/vectors";
 }
 
-// Runs a file. A file that lacks required members is reported as one that
-// cannot be run.
+// Like RunFile, but a file that lacks required members is also reported as one
+// that cannot be run.
 bool RunReadable(const std::string& path, Counts& total) {
   try {
     return RunFile(path, total);

@@ -1,4 +1,4 @@
-// Compares verdicts at reduced sizes with those at the sizes given, over random
+// Compares results at reduced sizes with those at the given sizes, for random
 // meshes, axis rules, sizes and settings. To run more of them by hand:
 //
 //   SHARDC_SETTINGS=1000 build/tests/verify_test --test-case='reduced*'
@@ -161,7 +161,7 @@ Setting RandomSetting(uint64_t index) {
   return out;
 }
 
-// `ring train bthd bias`.
+// Returns the name of a case, such as `ring train bthd bias`.
 std::string NameOf(const Case& test) {
   std::string out(test.operation->name);
   out += " " + std::string(ModeName(test.mode)) + " ";
@@ -186,7 +186,8 @@ struct Compared {
   int64_t meshes = 0;  // settings that ran on a smaller mesh
 };
 
-// What differs, a line each. With `most_devices` the mesh is reduced as well.
+// Returns the differences, one line each. With `most_devices` the mesh is
+// reduced as well.
 std::vector<std::string> Differences(const Setting& setting,
                                      std::optional<int64_t> most_devices,
                                      Compared& compared) {
@@ -213,7 +214,8 @@ std::vector<std::string> Differences(const Setting& setting,
     ++compared.meshes;
   }
   if (!small.reduced) return out;
-  // Without `given`, no result at reduced sizes is taken from the sizes given.
+  // If `given` is reset, no result at reduced sizes is computed from the given
+  // sizes.
   const Matrix sent = small;
   for (Case& test : small.cases) test.given.reset();
   for (Matrix::Variant& variant : small.variants) variant.test.given.reset();
@@ -234,7 +236,7 @@ std::vector<std::string> Differences(const Setting& setting,
                     ") for " + full_one + " (" + b.results[i].reason + ")");
     }
     if (i >= sent.cases.size() || !sent.cases[i].given) continue;
-    // A check of shapes alone gives the same result as the run.
+    // The check of shapes alone must give the same result as the run.
     std::string reason;
     if (const auto* trace = std::get_if<CacheTrace>(&sent.given_traces[i])) {
       const auto refused = TraceRefusal(*trace);

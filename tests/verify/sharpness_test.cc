@@ -15,9 +15,9 @@ TEST_CASE("every wrong output is refused in every case of the matrix") {
   for (const std::string& what : sharpness.unsound) FAIL_CHECK(what);
   for (const std::string& what : sharpness.taken) FAIL_CHECK(what);
   CHECK(sharpness.Holds());
-  // The cases are combinations of operations, modes, layouts, dtypes, features
-  // and roundings. The numbers are exact, so that no combination is left out
-  // unnoticed; one that is added changes them.
+  // The cases are all combinations of operations, modes, layouts, dtypes,
+  // features and roundings. The numbers are exact, so that a missing
+  // combination is detected; an added one changes them.
   CHECK(sharpness.cases == 3490);
   CHECK(sharpness.offered == 25900);
   MESSAGE(SharpnessText(sharpness));

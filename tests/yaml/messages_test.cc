@@ -13,8 +13,8 @@
 namespace shardc {
 namespace {
 
-// Each finding as "code: message @3 text" with the byte and the text that it
-// points at.
+// Returns each finding as "code: message @3 text", with the byte offset and the
+// text of its place.
 std::string Texts(const Findings& findings) {
   std::string out;
   for (const Finding& finding : findings.all()) {
@@ -48,7 +48,7 @@ TEST_CASE("broken YAML is reported where it is broken") {
         "multi-document: text after the end of the document @9 -\n");
   const std::string tab = "yaml-syntax: a tab is used as indentation @";
   CHECK(reported("a:\n  b: 1\n\tc: 2\n") == tab + "10 \\x09\n");
-  // The parser fails on the line after it.
+  // The finding is at the tab, although the parser fails on the next line.
   CHECK(reported("a:\n\tb: 1\n  c: [1\n") == tab + "3 \\x09\n");
   CHECK(reported("\ta: 1\n") == tab + "0 \\x09\n");
   CHECK(reported("a: [1, 2\n") ==
@@ -81,13 +81,13 @@ TEST_CASE("keys that are unknown, missing or no text are reported once") {
   CHECK(reported("axes: 1") == "");
   CHECK(reported("devices: 1") ==
         "schema: a mesh has no `axes` @0 devices: 1\n");
-  // A misspelt key is not missing as well.
+  // If a key is misspelt, it is not reported as missing as well.
   CHECK(reported("axis: 1") ==
         "unknown-key: unknown key `axis` in a mesh @0 axis\n");
   CHECK(reported("other: 1") ==
         "unknown-key: unknown key `other` in a mesh @0 other\n"
         "schema: a mesh has no `axes` @0 other: 1\n");
-  // One such finding is enough: the file has another format.
+  // Only the first key that is no text is reported.
   CHECK(reported("axes: 1\n? [a]\n: 1\n? {b: 1}\n: 2\n") ==
         "schema: a key is a list @10 [a]\n");
   CHECK(reported("[1]") == "schema: a mesh is a list, not a mapping @0 [1]\n");

@@ -61,11 +61,11 @@ TEST_CASE("a surrogate pair in double quotes is one character") {
         "{'a\xf0\x9f\x98\x80"
         "b': '\xf0\x9f\x98\x80\xf0\x9f\x98\x81', "
         "'c': 1}");
-  // An alias of it, and a value of two lines.
+  // A pair in a value of two lines, and in an alias of it.
   CHECK(shown("- &x \"\\ud83d\\ude00 1\n  2\"\n- *x\n") ==
         "['\xf0\x9f\x98\x80 1 2', '\xf0\x9f\x98\x80 1 2']");
-  // In single quotes and plain text the pair stays twelve characters, as a
-  // pattern may have them.
+  // In single quotes and plain text, a pair is twelve ordinary characters,
+  // which a pattern may contain.
   CHECK(shown("['\\ud83d\\ude00', \\ud83d\\ude00, \"\\\\ud83d\"]") ==
         "['\\ud83d\\ude00', \\ud83d\\ude00, '\\ud83d']");
 }
@@ -148,7 +148,7 @@ TEST_CASE("each node knows its bytes") {
                       "last", "7", "again", "*n"});
 }
 
-// Random trees, printed in both styles.
+// Makes random trees, and prints them in block style and in flow style.
 class Generator {
  public:
   explicit Generator(uint32_t seed) : random_(seed) {}
@@ -266,8 +266,8 @@ TEST_CASE("random trees come back equal") {
   }
 }
 
-// The node that is open at the end of the text may begin there itself: a tag
-// without a value.
+// A tag without a value at the end of the text: its node is open, and begins at
+// the end of the text.
 TEST_CASE("a list that ends in a tag is never closed") {
   for (const char* text : {"[!!B-sPl@!", "{!t", "[a, !t", "[[!t", "{a: !t"}) {
     CAPTURE(text);
@@ -322,7 +322,8 @@ TEST_CASE("aliases are bounded, deep and wide") {
   REQUIRE(findings.errors() == 1);
   CHECK(findings.all()[0].code->name == code::kYamlAlias.name);
 
-  // Each step makes the tree one level deeper than its text is.
+  // Each alias adds a level of depth to the tree, although no line of the text
+  // is nested deeply.
   std::string deep = "- &a0 []\n";
   for (int i = 1; i < 100; ++i) {
     deep += "- &a" + std::to_string(i) + " [*a" + std::to_string(i - 1) + "]\n";
@@ -333,7 +334,7 @@ TEST_CASE("aliases are bounded, deep and wide") {
   CHECK(found.all()[0].code->name == code::kYamlDepth.name);
 }
 
-// A comma for the decimal point and a dot between thousands.
+// A locale with a decimal comma and dots between thousands, as in German.
 class Comma : public std::numpunct<char> {
   char do_decimal_point() const override { return ','; }
   char do_thousands_sep() const override { return '.'; }

@@ -1,9 +1,9 @@
 // Prints an audit as a table: a row for each kind of traffic, the most bytes
 // first, then the total and what it depends on:
 //
-//   collective  axes  times  bytes   phase    what         shape       line
-//   all_gather  fsdp  12     96 KiB  forward  layers/gate  f32[32,64]  m.py:28
-//   f total             16     160 KiB
+//   sent per device  axes  times  bytes    phase    what  shape    line
+//     all_gather     fsdp  12     96 KiB   forward  gate  f32[32]  m.py:28
+//     total                       160 KiB
 #include "emit/audits/audit_report.h"
 
 #include <algorithm>
@@ -287,7 +287,8 @@ void WriteAuditJson(const Report& report, const AuditText& how, Sink& out) {
   json.Member("by", audit::kByNames[static_cast<size_t>(by)]);
   json.Key("rows");
   json.BeginArray(JsonLayout::kLines);
-  // For By::kAll the member `collectives` already has these rows.
+  // For By::kAll this member is empty, because `collectives` already has the
+  // same rows.
   const auto rows = by == By::kAll ? std::vector<Row>() : Tabulate(report, by);
   for (const Row& row : rows) {
     json.BeginObject();

@@ -23,11 +23,11 @@ namespace shardc {
 
 struct AuditText {
   audit::By by = audit::By::kAll;
-  // What grew since an earlier audit; nullopt if there is none.
+  // The traffic that grew since an earlier audit; nullopt without one.
   std::optional<std::vector<audit::Growth>> growth = std::nullopt;
-  // What differs from a plan; nullopt if there is none.
+  // The differences from a plan; nullopt without one.
   std::optional<audit::Drifts> drifts = std::nullopt;
-  // What differs from a step program; nullopt if there is none.
+  // The differences from a step program; nullopt without one.
   std::optional<StepCompared> compared = std::nullopt;
   // Findings to add to the JSON; text output prints findings in another form.
   std::span<const Finding> findings = {};

@@ -1,11 +1,11 @@
-// Prints the difference between a program and a step program: a row for each
-// kind of collective over the same axes, then what one side has and the other
-// lacks:
+// Prints the difference between a compiled program and a step program: a row
+// for each kind of collective and its axes, then the collectives that only one
+// of the programs has:
 //
-//   against the plan's step  axes  planned  bytes   compiled  bytes
-//     all_gather             fsdp  16       96 KiB  24        128 KiB  differs
-//   extra                    axes  times  bytes   phase     what  line
-//     all_gather             fsdp  8      32 KiB  backward  up    m.py:22 layer
+//   compared with the step  axes  planned  bytes   compiled  bytes
+//     all_gather            fsdp  16       96 KiB  24        128 KiB  more
+//   compiled, not planned   axes  times  bytes   phase     what  line
+//     all_gather            fsdp  8      32 KiB  backward  up    m.py:22 layer
 //       gathered again for the backward pass
 #include "emit/audits/difference_report.h"
 
@@ -25,7 +25,7 @@ using audit::Difference;
 using audit::RouteCompared;
 using audit::Unmatched;
 
-constexpr size_t kShown = 20;  // of what is missing, and of what is extra
+constexpr size_t kShown = 20;  // rows of missing, and of extra collectives
 
 std::string RoutesText(const Difference& difference) {
   Columns table;
@@ -63,7 +63,7 @@ std::string UnmatchedText(std::string_view heading,
     reasons.push_back(
         one.reason.empty() ? "" : "    " + Printable(one.reason) + "\n");
   }
-  // The line below each row has its reason.
+  // Insert the reason of each row as a line below it.
   const std::string rows = table.Text();
   std::string out;
   size_t begin = 0;

@@ -1,4 +1,4 @@
-// Writes the difference between a program and a step program.
+// Writes the difference between a compiled program and a step program.
 #ifndef SHARDC_EMIT_AUDITS_DIFFERENCE_REPORT_H_
 #define SHARDC_EMIT_AUDITS_DIFFERENCE_REPORT_H_
 
@@ -12,7 +12,8 @@
 
 namespace shardc {
 
-// What a program was compared with, and what differs.
+// The step program that a compiled program was compared with, and the
+// differences.
 struct StepCompared {
   audit::PlannedStep step;
   audit::Difference difference;

@@ -8,7 +8,7 @@
 namespace shardc {
 
 // Writes the members `collective`, `axes` and `group_size`. `axes` is null if
-// the groups are not those of axes of the mesh.
+// no axes of the mesh give the collective's groups of devices.
 void WriteGroup(JsonWriter& json, const audit::Traffic& one);
 
 }  // namespace shardc

@@ -1,5 +1,5 @@
-// Writes a calibrated profile. Its figures have four digits, because
-// measurements are not more precise:
+// Writes a calibrated profile, and a table of the expected and measured times.
+// Figures have four digits, because measurements are not more precise:
 //
 //   efficiency:
 //     matmul: {bf16: 0.6612}
@@ -27,7 +27,7 @@ std::string DigitsText(double value) {
   return {text, end.ptr};
 }
 
-// A text as a double-quoted YAML scalar.
+// Returns the text as a double-quoted YAML scalar.
 std::string QuotedYaml(std::string_view text) {
   std::string out;
   {
@@ -44,7 +44,8 @@ std::string PercentOff(double expected, double measured) {
          std::to_string(part) + " %";
 }
 
-// "efficiency.matmul.bf16" -> {"efficiency", "matmul", "bf16"}
+// Returns the keys of a figure in a profile file: {"efficiency", "matmul",
+// "bf16"}.
 std::vector<std::string> PathOf(Figure figure) {
   std::vector<std::string> out(1);
   for (const char c : cost::FigureName(figure)) {

@@ -23,7 +23,8 @@ namespace {
 using cost::Component;
 using cost::Report;
 
-// Returns whether the report has the component in its mode.
+// Returns whether a row is printed for the component of memory: its bytes are
+// unknown or above 0.
 bool Shown(const Report& report, Component one) {
   const auto& bytes = report.memory.most.Of(one);
   return !bytes || *bytes > 0;
@@ -41,8 +42,8 @@ std::string CapacityText(const cost::Memory& memory) {
   return "of " + BytesText(has) + ", " + ShareText(has - needs, has) + " free";
 }
 
-// Returns the bytes of a step including what the software adds, and when the
-// peak occurs.
+// Returns the peak memory of a step, including the memory that the software
+// stack takes: the expected bytes, their range, and the moment of the peak.
 std::string PeakText(const cost::Memory& memory) {
   const cost::TakenBytes& taken = *memory.taken;
   const std::string capacity = CapacityText(memory);

@@ -1,8 +1,7 @@
 // Room: emit/costs. Writes costs and fits.
 // Includes: source, devices, cost, search.
 //
-// Writes a cost report as text and as JSON (`shardc.cost/v1`), and the figures
-// of accelerators.
+// Writes a cost report as text and as JSON (`shardc.cost/v1`).
 #ifndef SHARDC_EMIT_COSTS_COST_REPORT_H_
 #define SHARDC_EMIT_COSTS_COST_REPORT_H_
 

@@ -1,5 +1,5 @@
-// Writes which meshes fit: the sizes that are legal for each axis, then the
-// meshes, the fastest first:
+// Writes which meshes fit: the sizes of each axis, with figures if they are
+// legal and else with the reasons, then the meshes, the best first:
 //
 //   fsdp=8 tp=8   9.13 GiB  88.5 % free  146.7 GiB sent  1.03 s
 #include "emit/costs/fit_report.h"
@@ -22,7 +22,7 @@ int64_t AxisSizeOf(const cost::AxisSize& one) {
   return one.fit.mesh.SizeOf(one.axis);
 }
 
-// Leaves out the axes of size 1.
+// Returns the axes of a mesh without those of size 1: `fsdp=8 tp=8`.
 std::string AxesText(const Mesh& mesh) {
   std::string out;
   for (const MeshAxis& axis : mesh.axes) {
@@ -73,7 +73,8 @@ std::vector<std::string> Cells(std::string name, const FitMesh& one,
           one.batch.empty() ? "" : "batch over " + Listed(one.batch)};
 }
 
-// Returns the settings behind the figures as flags, those that the mode uses.
+// Returns, as flags, the settings from which the figures were computed; only
+// those that the mode uses.
 std::vector<std::string> FlagsOf(const cost::FitReport& report) {
   const cost::Settings& settings = report.settings;
   const bool train = report.mode == Mode::kTrain;

@@ -2,7 +2,8 @@
 // stages and the bytes of a device. The time of the step is that of the
 // schedule's table, plus what all ranks do after it:
 //
-//   step  1.71 s, 27.3 % of the table's time is bubble
+//   step 1.71 s: 1.66 s by the schedule, and 50 ms for data-parallel gradients
+//   and the optimizer
 #include "emit/costs/pipeline_report.h"
 
 #include <array>
@@ -35,7 +36,7 @@ std::string FactorText(double factor) {
   return {text.data(), end.ptr};
 }
 
-// "embedding 0-8", "18-25, 26-31 head"
+// Returns the layers of a rank's stages: "embedding 0-8", "18-25, 26-31 head".
 std::string LayersText(const PipelineCost& cost,
                        const std::vector<int32_t>& stages) {
   std::string out;
@@ -111,7 +112,8 @@ std::string StepText(const PipelineCost& cost) {
   return out;
 }
 
-// "the fullest rank exceeds 80 GiB by 2 GiB", and the same of a range.
+// Returns the memory of a rank compared with the capacity: "exceeds 80 GiB by 2
+// GiB" or "has 2 GiB of 80 GiB free".
 std::string LeftText(int64_t needs, int64_t has) {
   return needs > has
              ? "exceeds " + BytesText(has) + " by " + BytesText(needs - has)
@@ -119,8 +121,8 @@ std::string LeftText(int64_t needs, int64_t has) {
                    " free";
 }
 
-// The memory of the rank that takes most, with what the software adds; that of
-// the tensors where the rest is unknown.
+// Returns a line on the memory of the fullest rank, including the memory that
+// the software stack takes, or without it if it is unknown.
 std::string PeakText(const PipelineCost& cost) {
   const cost::RankCost* rank = cost.FullestRank();
   if (rank == nullptr) {

@@ -1,7 +1,9 @@
-// Lists the accelerators, one per line. The letters after a figure name its
-// sources, which are listed below the table:
+// Lists the accelerators, one per line, and below them the shares of the peak
+// rates that they reach. The letters after a figure name its sources, which are
+// listed last:
 //
-//   h100-sxm  79.65 GiB N  3350 GB/s S  989 SI  18 x 25 GB/s S ...
+//   h100-sxm  h100-80gb  79.65 GiB A  3350 GB/s I  989, 1979, 1979 IL
+//       18 x 25 GB/s I ...
 #include "emit/costs/profile_list.h"
 
 #include <array>

@@ -10,19 +10,21 @@
 
 namespace shardc {
 
-// "pp:8,dp:16,tp:8, interleaved with 4 stages a rank, remat ...".
+// Returns "pp:8,dp:16,tp:8, interleaved with 4 stages a rank, remat ...".
 std::string SearchPipelineText(const search::Pipeline& one);
-// What is known of its time: "no time of a pipeline is calibrated".
+// Returns how accurate a pipeline's time is: "no time of a pipeline is
+// calibrated".
 std::string_view PipelineAccuracyText();
-// "pp:8,dp:16 would win: -12.1 %, but no time of a pipeline is calibrated";
-// empty if no pipeline would.
+// Returns "pp:8,dp:16 would win: -12.1 %, but no time of a pipeline is
+// calibrated"; empty if no pipeline is faster than the winner.
 std::string WouldWinText(const search::Found& found);
-// The lines of the text, with the proof and the number that were evaluated.
+// Returns the lines of the text report: the fastest pipeline, its proof, and
+// the number of evaluated pipelines.
 std::string SearchPipelinesText(const SearchReport& report);
-// The members `pipeline` and `pipelines`.
+// Writes the members `pipeline` and `pipelines`.
 void WriteSearchPipelines(JsonWriter& json, const SearchReport& report);
 
-// The member `proved`: null if the proof was not run.
+// Writes the member `proved`, which is null if the proof was not run.
 void WriteProved(JsonWriter& json, const SearchProof& proof);
 
 }  // namespace shardc

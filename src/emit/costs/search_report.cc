@@ -1,8 +1,9 @@
 // Writes the result of a search: the winner, its proof and its time, then the
-// Pareto front, the ties, and a line for each alternative:
+// Pareto front, the ties, and an entry for each alternative:
 //
 //   winner      fsdp:64, remat dots_saveable, 1 micro-batch, ZeRO 0
-//   why not     tp 1 -> 2   +8.1 %   tensor collectives +120 ms
+//   why not
+//     tp 1 -> 2: +8.1 %; tensor collectives +120 ms
 #include "emit/costs/search_report.h"
 
 #include <array>
@@ -28,7 +29,7 @@ constexpr std::array<std::string_view, 5> kVerdicts = {
     "slower", "tie", "faster", "exceeds_memory", "illegal"};
 constexpr std::array<std::string_view, 4> kProofs = {"not_run", "pass", "fail",
                                                      "unsupported"};
-// What the space lacks.
+// The shardings that the search does not evaluate.
 constexpr std::string_view kNotSearched =
     "pipelines with sequence parallelism on a rank, and schedules other than "
     "1f1b and interleaved, and with `--unmeasured` zb-h1, zb-h2, "

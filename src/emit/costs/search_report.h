@@ -1,4 +1,4 @@
-// Writes what a search found, as text and as JSON (`shardc.search/v1`).
+// Writes the result of a search, as text and as JSON (`shardc.search/v1`).
 #ifndef SHARDC_EMIT_COSTS_SEARCH_REPORT_H_
 #define SHARDC_EMIT_COSTS_SEARCH_REPORT_H_
 
@@ -31,16 +31,18 @@ struct SearchReport {
   SearchProof of_pipeline;          // if it is faster than the winner
 };
 
-// "1 micro-batch, ZeRO 0, remat nothing_saveable".
+// Returns "remat nothing_saveable, 1 micro-batch, ZeRO 0".
 std::string SearchSettingsText(const cost::Settings& settings);
 
-// "dp:2,fsdp:32".
+// Returns "dp:2,fsdp:32".
 std::string SearchMeshText(const Mesh& mesh);
-// The same with the schedule of a pipeline: "pp:2,dp:32, 1f1b".
+// Returns the mesh of a sharding, for a pipeline with its schedule:
+// "pp:2,dp:32, 1f1b".
 std::string SearchMeshText(const search::Sharding& one);
-// How accurate the expected time is, and by what it is known.
+// Returns how accurate the expected time is, and from which measurements that
+// is known.
 std::string SearchAccuracyText(const cost::ExpectedTime& time);
-// What the space of the search lacks.
+// Returns the kinds of shardings that the search does not evaluate.
 std::vector<std::string> NotSearched();
 
 std::string SearchReportText(const SearchReport& report);

@@ -1,6 +1,6 @@
-// A table for spreadsheets and scripts (RFC 4180): one row per parameter. The
-// modes whose specs differ from the train mode's for any parameter get a column
-// each.
+// A table for spreadsheets and scripts (RFC 4180): one row per parameter. A
+// mode gets a column of its own if any parameter's spec in it differs from the
+// spec in train mode.
 #include <algorithm>
 
 #include "emit/exports/exporter.h"
@@ -38,7 +38,8 @@ std::vector<Mode> ModesThatDiffer(const ReadPlan& plan) {
   return out;
 }
 
-// "ep=3" of a placed parameter, "pp=0,3" of one in stages of two ranks.
+// Returns the coordinates that hold a parameter: "ep=3" for a placed parameter,
+// "pp=0,3" for one in stages of two ranks.
 std::string PlaceText(const ReadPlan& plan, const ReadParam& param) {
   std::string out;
   if (param.placement) {

@@ -1,7 +1,8 @@
-// PyTorch DTensor placements, one per mesh axis, applied in the order of the
-// mesh. If a later mesh axis is the major one of the same dimension, the
-// dimension is already divided into that axis's blocks, so the earlier axis is
-// a `_StridedShard` whose split factor is the number of blocks:
+// Writes PyTorch DTensor placements, one per mesh axis. DTensor applies them in
+// the order of the mesh's axes. If a dimension is sharded over two axes of
+// which the major one comes later in the mesh, the earlier axis must divide
+// each block of the later one, so it is a `_StridedShard` whose split factor is
+// the number of these blocks:
 //
 //   dp:2, tp:4 and [["tp", "dp"]]  ->  _StridedShard(0, split_factor=4),
 //   Shard(0)

@@ -8,7 +8,7 @@
 
 namespace shardc::exports {
 
-// python/shardc/arrays.py alone. The build generates this table.
+// Returns one file, python/shardc/arrays.py. The build generates the table.
 std::span<const EmbeddedFile> EmbeddedArrays();
 
 }  // namespace shardc::exports

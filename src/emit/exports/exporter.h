@@ -58,8 +58,8 @@ struct Exporter {
       formats;             // values of --format: "text", "json" or "text|json"
   std::string_view flags;  // options only this format takes: "--mode --form"
   void (*write)(const Request& request, Sink& out, Findings& findings);
-  // Whether each stage of a pipeline has a file of its own: the plan is then
-  // that of a stage's devices (staged.h).
+  // Whether the format has one file per pipeline stage. The exporter then gets
+  // the plan on the mesh of one stage (WithinStage).
   bool of_stage = false;
   // Whether the format lists the ranks that hold a parameter.
   bool lists_ranks = false;

@@ -1,12 +1,13 @@
-// Finds the blocks in which outputs may stay sharded. A column-wise projection
-// may leave its output sharded only if the computation after it, up to a
-// row-wise projection, works on each part separately. The plan does not contain
-// that computation, so a block is local only if its modules have one of the
-// forms that transformers computes in that way:
+// Finds the blocks whose inner outputs may stay sharded. A column-wise
+// projection may leave its output sharded only if the computation after it, up
+// to a row-wise projection, works on each part separately. The plan does not
+// contain that computation, so a block is local only if its modules have one of
+// the forms that transformers computes in that way:
 //
 //   mlp        gate, up -> element by element -> down
 //   self_attn  q, k, v -> norms of each head, attention by heads -> o
 //   self_attn  q or q_b, kv_b -> attention by heads -> o   (latent attention)
+//   attention  query_key_value -> attention by heads -> dense  (GPT-NeoX)
 //
 //   mlp.up_proj ["tp"], mlp.down_proj [null, "tp"]     -> both local
 //   mlp.gate_up_proj ["tp"], which holds two parts     -> not local
@@ -48,8 +49,8 @@ bool SplitsWeight(const HfModule& module, int64_t dim) {
       });
 }
 
-// Returns whether each device has at least one complete head of the norm's size
-// in the rows of each weight.
+// Returns whether the norm has one unsharded scale, and each device has a whole
+// number of heads of its size in the rows of each weight.
 bool NormsEachHead(const Child& norm, const Child& projection,
                    int64_t devices) {
   const HfTensor* const scale = norm.module->Find("weight");
@@ -127,8 +128,8 @@ class Block {
         case Role::kRouter:  // of other layers, which have experts
           break;
         default:
-          // Other modules may only hold scalars, the parameters of an
-          // activation function.
+          // The block may have no other modules, except ones with scalars only,
+          // which are the parameters of activation functions.
           if (HoldsExperts(child.name)) break;
           for (const auto& [leaf, tensor] : child.module->tensors) {
             if (!tensor.AllScalars()) return false;

@@ -21,7 +21,7 @@ struct LocalBlocks {
   std::map<std::string, std::string, std::less<>> hooks;
 };
 
-// `devices` is the size of the axis.
+// `devices` is the size of the tensor parallel axis.
 LocalBlocks LocalBlocksOf(const HfModules& modules, int64_t devices);
 
 }  // namespace shardc::exports

@@ -1,5 +1,6 @@
-// Chooses the styles of experts. Each device computes its part of every
-// expert's inner width, and the module's hook `moe_tp_experts` sums the
+// Chooses the styles of experts. If all tensors are sharded over the experts,
+// each has the style `grouped_gemm`. Otherwise each device computes its part of
+// every expert's inner width, and the module's hook `moe_tp_experts` sums the
 // results. The sum is correct only if all projections are sharded over the
 // inner width. The two orientations of the tensors have the inner width at
 // different dimensions:
@@ -23,9 +24,10 @@ namespace {
 constexpr std::string_view kUneven =
     "its projections are not sharded over one inner width";
 
-// Returns the style of a projection into the experts' inner width, or out of it
-// for `down_proj`. Empty if the axis shards another dimension than the inner
-// width.
+// Returns the style of a projection of experts that is sharded along dimension
+// `dim`. The inner width is dimension `down_dim` of `down_proj`, and dimension
+// 3 - `down_dim` of all other projections. Returns an empty text if one of
+// those is sharded along a different dimension.
 std::string StyleOf(std::string_view leaf, int64_t dim, int64_t down_dim) {
   if (leaf == "down_proj") return dim == 2 ? "rowwise" : "colwise";
   if (dim + down_dim != 3) return "";

@@ -18,14 +18,14 @@ struct ExpertStyles {
 };
 
 // Returns whether some experts return their input and have no tensors, as in
-// LongCat-Flash. There, all projections except `down_proj` have rows for these
-// experts too. The module of these experts, which is inside the module of all
-// experts, gets a style of its own, because the hook of the outer module would
-// add the results of all devices.
+// LongCat-Flash. They are found because all projections except `down_proj` have
+// rows for them too. Their module, which is inside the module of all experts,
+// gets a style of its own: the hook of the outer module would add up the equal
+// results of all devices.
 bool HasIdentityExperts(const HfModule& experts);
 
-// `packed`: whether the version of transformers has styles for tensors that
-// hold two projections.
+// Returns the styles of a module of experts. `packed`: the version of
+// transformers has styles for tensors that hold two projections.
 ExpertStyles StylesOfExperts(const HfModule& experts, bool packed);
 
 }  // namespace shardc::exports

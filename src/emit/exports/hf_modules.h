@@ -18,7 +18,7 @@ namespace shardc::exports {
 
 // How the tensor parallel axis shards one tensor.
 struct AxisSharding {
-  int64_t dim = -1;    // -1 if it does not
+  int64_t dim = -1;    // the sharded dimension; -1: the axis shards none
   int64_t stride = 1;  // shards of that dimension by axes before it
   int64_t rank = 0;    // that of the spec if the shape is unknown
   bool placed = false;

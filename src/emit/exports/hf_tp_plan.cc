@@ -40,12 +40,13 @@ enum class Vocabulary : uint8_t {
   kMerged,   // from 5.16 on, where the plan is added to the model's own
 };
 
-// Refused, for example, for MuseSpark, whose experts normalise their results:
-// each device would normalise only its part of the sum.
+// The reason why experts with modules inside get no style. Example: the experts
+// of MuseSpark normalise their results, and with a style each device would
+// normalise only its part of the sum.
 constexpr std::string_view kModulesInside =
     "it has modules inside, whose code a style does not cover";
-// Inside the module of all experts: the module of the experts that return their
-// input.
+// The name, inside the module of all experts, of the module whose experts
+// return their input.
 constexpr std::string_view kIdentity = ".identity_expert";
 // The output projection of DeepSeek V4, which has a weight for each group of
 // heads in one tensor.
@@ -127,8 +128,8 @@ class TpPlanWriter {
       return;
     }
     if (!is_module) {
-      // The model's own plan may have a hook for parameters that are sharded
-      // there.
+      // The model's own plan may shard these parameters and have a hook for
+      // them. The style here replaces it.
       if (replicated && !name.empty()) Replicate(name, json);
       return;
     }

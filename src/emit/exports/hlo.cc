@@ -9,8 +9,9 @@
 //   fsdp and tp merge into one dimension of 8
 //     ->  {devices=[2,4,2]<=[2,8]T(1,0) last_tile_dim_replicate}
 //
-// An axis that runs over several slices is two dimensions of the grid, because
-// all devices of one slice are numbered before those of the next:
+// An axis that runs over several slices (groups of devices with a fast network)
+// is two dimensions of the grid, because all devices of one slice are numbered
+// before those of the next:
 //
 //   dp:2, tp:4, two slices along tp and [null, "tp"]: the grid is [2,2,2],
 //   slice, dp and the two devices along tp  ->
@@ -94,7 +95,8 @@ std::string Listed(const Numbers& numbers) {
   return out;
 }
 
-// `[2,8]T(1,0)`
+// Returns the grid in XLA's iota form, its sizes and their permutation:
+// `[2,8]T(1,0)`.
 std::string Iota(const Grid& grid, const std::vector<size_t>& order) {
   struct Run {
     size_t first;  // dimension of the grid
@@ -123,7 +125,7 @@ std::string Iota(const Grid& grid, const std::vector<size_t>& order) {
   return runs.size() == 1 ? reshape : reshape + "T(" + Listed(turned) + ")";
 }
 
-// The device numbers in the order of the tiles.
+// Returns the list of device numbers in the order of the tiles.
 std::string DeviceList(const Grid& grid, const std::vector<size_t>& order) {
   std::vector<int64_t> strides(grid.sizes.size(), 1);
   for (size_t i = strides.size(); i > 1; --i) {
@@ -152,8 +154,8 @@ std::string TiledText(const Mesh& mesh, const Grid& grid, const Spec& spec,
          (tiles.replicated ? " last_tile_dim_replicate}" : "}");
 }
 
-// `([2,2,2]T(1,0,2))`, the device numbers in row-major order of the mesh. Empty
-// if these are 0, 1, 2 and so on.
+// Returns the device numbers in row-major order of the mesh, in iota form:
+// `([2,2,2]T(1,0,2))`. Empty if they are 0, 1, 2 and so on.
 std::string DeviceIds(const Grid& grid) {
   std::vector<size_t> order;
   for (const std::vector<size_t>& axis : grid.of_axis) {

@@ -37,7 +37,8 @@ constexpr std::string_view kMeshOfOneSlice =
     R"(    grid = numpy.array(devices, dtype=object).reshape(tuple(AXES.values()))
 )";
 
-// All devices of a slice are numbered before those of the next slice. The
+// Python code that arranges the devices of several slices in the mesh. All
+// devices of a slice are numbered before those of the next slice, and the
 // slices are the outer part of each axis.
 constexpr std::string_view kMeshOfSlices =
     R"(    slices, rank = tuple(DCN.values()), len(AXES)

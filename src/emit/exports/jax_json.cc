@@ -1,4 +1,5 @@
-// Mesh and specs as JSON, for programs that cannot run the Python module.
+// Writes mesh and specs as JSON, for programs that cannot run the Python module
+// of jax.cc.
 #include "emit/exports/exporter.h"
 #include "emit/exports/view.h"
 #include "model/mesh_layout.h"

@@ -22,7 +22,9 @@ std::string SpecCell(const ReadPlan& plan, const ReadParam& param) {
   return out;
 }
 
-// With stages, of the fullest rank.
+// Returns the bytes of the parameters on one device. With pipeline stages these
+// are the bytes on a device of the fullest rank. Returns nullopt if the bytes
+// are unknown, or if a parameter is placed at one coordinate of an axis.
 std::optional<int64_t> TotalPerDevice(const ReadPlan& plan) {
   if (plan.stages) {
     BytesByRank bytes(*plan.stages);

@@ -6,12 +6,14 @@
 //   [embed, mlp] as ["fsdp", "tp"], [embed] as ["tp"]
 //     ->  mlp: tp, embed: tp, embed: fsdp
 //
-// The rules are the pairs of a name and axes that occur in the plan. Rule R
-// must not apply to a dimension of its name that is sharded in another way.
-// Either of two rules prevents that if it comes before R: the dimension's own
-// rule, or a rule of the same parameter that uses an axis of R. One of them is
-// enough, so the order is found greedily: repeatedly take any rule whose
-// requirements are met. If an order exists, this algorithm finds one.
+// The rules are the pairs of a name and axes that occur in the plan. In the
+// example, the rule (embed, tp) must not apply to `embed` of the first
+// parameter. In general, a rule R must not apply to a dimension that has its
+// name and is sharded over other axes. Two kinds of rules prevent that if they
+// come before R: the dimension's own rule, and a rule of another dimension of
+// the same parameter that takes an axis of R. One of them is enough, so the
+// order is found greedily: repeatedly take any rule whose requirements are met.
+// If an order exists, this algorithm finds one.
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -30,7 +32,8 @@
 namespace shardc::exports {
 namespace {
 
-// The limit on the number of (rule, dimension) requirements.
+// The limit on the number of requirements, each of which states that one rule
+// must not apply to one dimension.
 constexpr size_t kMaxNeeds = 20'000'000;
 
 // Parameters with the same logical names and spec.

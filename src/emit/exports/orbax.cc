@@ -3,7 +3,7 @@
 // restores a checkpoint without a target only if each of its arrays has an
 // entry, so `--state` adds the entries of a complete train state:
 //
-//   {"dw": "{\"sharding_type\": \"NamedSharding\", \"shape\": [2], ...}"}
+//   {"dw==": "{\"sharding_type\": \"NamedSharding\", \"shape\": [2], ...}"}
 #include <map>
 
 #include "emit/exports/exporter.h"
@@ -16,15 +16,15 @@
 namespace shardc::exports {
 namespace {
 
-// orbax joins the parts of a path with dots, whatever the separator of the
-// plan.
+// Returns a parameter's name in orbax, which joins the parts of a path with
+// dots, whatever the separator of the plan.
 std::string OrbaxName(std::string name, char separator) {
   if (separator != '/') return name;
   for (char& c : name) c = c == '/' ? '.' : c;
   return name;
 }
 
-// Devices as nested lists, one level for each axis.
+// Writes devices as nested lists, one level for each axis.
 void WriteGrid(JsonWriter& json, const Mesh& mesh, size_t axis,
                const std::vector<int64_t>& devices, size_t& next) {
   if (axis == mesh.axes.size()) {

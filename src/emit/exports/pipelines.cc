@@ -5,8 +5,8 @@
 //   megatron-pipeline  --pipeline-model-parallel-layout "Et*9|t*9|t*8|t*6L"
 //   vllm-pipeline      VLLM_PP_LAYER_PARTITION=9,9,8,6
 //
-// MaxText requires stages of equal numbers of layers; its embedding and head
-// are outside of stages.
+// A fourth format is for MaxText, which requires the same number of layers in
+// each stage and keeps embedding and head outside of stages.
 #include <algorithm>
 
 #include "emit/exports/stage_modules.h"
@@ -52,7 +52,8 @@ void WriteTorch(const Request& request, Sink& out, Findings& findings) {
   out.Put('\n');
 }
 
-// "t*9", "t", or nothing for a stage without layers.
+// Returns the decoder layers of a stage in Megatron's layout: "t*9", "t", or an
+// empty text for a stage without layers.
 std::string Layers(int64_t count) {
   if (count == 0) return "";
   return count == 1 ? "t" : "t*" + std::to_string(count);

@@ -10,11 +10,12 @@
 
 namespace shardc::exports {
 
-// A Python string literal; JSON strings are valid Python strings.
+// Returns a Python string literal. It is the JSON string, which is valid
+// Python.
 std::string PythonString(std::string_view text);
-// `P(("fsdp", "sp"), None, "tp")`
+// Returns `P(("fsdp", "sp"), None, "tp")`.
 std::string PartitionSpecText(const Spec& spec);
-// `{"dp": 2, "tp": 4}`
+// Returns `{"dp": 2, "tp": 4}`.
 std::string AxesText(const Mesh& mesh);
 
 }  // namespace shardc::exports

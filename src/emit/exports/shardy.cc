@@ -19,7 +19,7 @@
 namespace shardc::exports {
 namespace {
 
-// An MLIR string literal.
+// Returns an MLIR string literal.
 std::string MlirString(std::string_view text) {
   constexpr std::string_view kHex = "0123456789ABCDEF";
   std::string out = "\"";
@@ -93,8 +93,9 @@ std::string TensorText(const TensorType& type) {
   return out + std::string(ElementType(type.dtype.value_or(Dtype::kF32))) + ">";
 }
 
-// `<["dp"=2, "tp"=2], device_ids=[0, 2, 1, 3]>`: without `device_ids`, Shardy
-// numbers devices in row-major order.
+// Returns `<["dp"=2, "tp"=2], device_ids=[0, 2, 1, 3]>`. `device_ids` is
+// omitted if devices are numbered in row-major order, as Shardy does by
+// default.
 std::string MeshLiteral(const Mesh& mesh) {
   std::string axes, devices;
   for (const MeshAxis& axis : mesh.axes) {
@@ -108,8 +109,8 @@ std::string MeshLiteral(const Mesh& mesh) {
          (devices.empty() ? "" : ", device_ids=[" + devices + "]") + ">";
 }
 
-// The propagation round of a dimension: that of the first of its axes in
-// `order`. Axes that are not listed come in the last round.
+// Returns the propagation round of a dimension: the lowest position that one of
+// its axes has in `order`. If none is listed, it is the last round.
 size_t RoundOf(const AxisGroup& group, const std::vector<std::string>& order) {
   size_t round = order.size();
   for (const std::string& axis : group) {

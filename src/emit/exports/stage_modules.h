@@ -21,8 +21,8 @@ struct ExportedStage {
   std::vector<std::string> modules;
 };
 
-// Returns the modules of each stage in order. Returns nullopt and adds a
-// finding (SHD062) if the names do not count one chain of layers, if a
+// Returns the stages in order. Returns nullopt and adds a finding (SHD062) if
+// the parameter names do not number the layers from 0 on in one sequence, if a
 // parameter belongs to no stage, if the stages do not have exactly the model's
 // layers, or if a spec shards over the axis of the stages.
 std::optional<std::vector<ExportedStage>> StagesOf(const Request& request,

@@ -1,4 +1,4 @@
-// Plans with stages for formats that know no stages.
+// Converts plans with pipeline stages for formats that cannot express stages.
 #ifndef SHARDC_EMIT_EXPORTS_STAGED_H_
 #define SHARDC_EMIT_EXPORTS_STAGED_H_
 
@@ -10,17 +10,17 @@
 
 namespace shardc::exports {
 
-// The plan without stages that puts the same parameters on the same devices: a
-// parameter of one rank is placed at that coordinate of the stages' axis, and a
-// tensor that holds layers is sharded over it. A finding (inexpressible) and
-// nothing if a parameter is on some ranks and not on one or all, or if the
-// stages have different numbers of layers of a tensor.
+// Returns a plan without stages in which each device holds the same parameters:
+// a parameter of one rank is placed at the rank's coordinate of the stage axis,
+// and a tensor of stacked layers is sharded over that axis. Returns nullopt and
+// adds a finding (inexpressible) if a parameter is on several ranks but not on
+// all, or if the stages hold different numbers of a tensor's layers.
 std::optional<ReadPlan> WithoutStages(const ReadPlan& plan,
                                       std::string_view format,
                                       Findings& findings);
 
-// The plan of one stage's devices, for formats that a stage has its own of: on
-// the mesh without the stages' axis.
+// Returns the plan on the mesh of one stage, which is the mesh without the
+// stage axis, for formats that have one file per stage.
 ReadPlan WithinStage(const ReadPlan& plan);
 
 }  // namespace shardc::exports

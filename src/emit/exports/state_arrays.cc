@@ -1,6 +1,6 @@
 // Finds the parameter of each array of a train state. An optimizer's state
 // holds trees of the parameters' structure, so an array belongs to the
-// parameter whose name its path ends with, as in the Python package
+// parameter whose name occurs last in its path, as in the Python package
 // (python/shardc/arrays.py):
 //
 //   params/up/kernel             [8, 16]  ->  up/kernel, dimensions 0 and 1
@@ -142,9 +142,9 @@ class State {
     std::string name;
     Parts parts;
     std::optional<Shape> shape;
-    const ReadParam* param = nullptr;  // whose name the path contains
-    size_t begin = 0, end = 0;         // where
-    bool same = false;                 // of the parameter's shape
+    const ReadParam* param = nullptr;  // its name is a part of the path
+    size_t begin = 0, end = 0;         // the range of that part
+    bool same = false;                 // the shapes are equal
   };
 
   static Parts PartsOf(std::string_view name, char separator) {
@@ -212,7 +212,8 @@ class State {
   Spec SpecOf(const Array& array, Findings& findings) {
     if (array.param != nullptr && array.same) return array.param->SpecOf(mode_);
     if (!array.shape || array.shape->empty()) return {};
-    // Optimizers use arrays of one element as placeholders.
+    // An array of at most one element is replicated whatever its name:
+    // optimizers use such arrays as placeholders.
     if (array.param != nullptr && Elements(*array.shape) < 2) return {};
     if (AmongParameters(array)) {
       if (array.param == nullptr) {
@@ -254,7 +255,8 @@ class State {
   char separator_;
   std::map<Parts, const ReadParam*> names_;
   size_t longest_ = 1;
-  // The paths at which copies of the parameters' tree begin.
+  // The paths at which copies of the parameters' tree begin, such as `params`
+  // and `opt_state/0/mu`.
   std::set<Parts> roots_;
   std::vector<std::string> unknown_;
 };

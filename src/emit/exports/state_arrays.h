@@ -17,10 +17,10 @@ struct StateArray {
   Spec spec;         // empty if the array is replicated
 };
 
-// Returns the spec of each array of the state, in its order. An array with a
-// parameter's name and another shape than the plan's is a finding. An array
-// that is in a copy of the parameters' tree, but not in the plan, is
-// replicated, with a warning. Returns an empty list after errors.
+// Returns the spec of each array of the state, in its order. In a copy of the
+// parameters' tree, an array with a parameter's name and another shape than the
+// plan's is a finding, and an array that the plan lacks is replicated, with a
+// warning. Returns an empty list after errors.
 std::vector<StateArray> ArraysOfState(const ReadPlan& plan, Mode mode,
                                       const Manifest& state,
                                       Findings& findings);

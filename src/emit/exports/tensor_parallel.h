@@ -15,8 +15,9 @@ namespace shardc::exports {
 std::optional<std::string> TensorAxis(const Request& request,
                                       Findings& findings);
 
-// The dimension that the axis shards, and the number of its interleaved pieces:
-// the product of the axes before the axis in the dimension's group.
+// The dimension that the axis shards. If the dimension is sharded over other
+// axes first, a rank's part consists of several pieces: `stride` is their
+// number, the product of the sizes of these axes.
 struct Split {
   int64_t dim = 0;
   int64_t stride = 1;

@@ -1,10 +1,11 @@
 // The parameter tree with the axes that shard each leaf; layers with the same
 // specs share one branch:
 //
-//   model
-//   └── layers
-//       └── * (32)
-//           └── up  [4096, 11008]  fsdp, tp
+//   fsdp=2 tp=4
+//   └── model
+//       └── layers
+//           └── *
+//               └── up  [4096, 11008]  fsdp, tp  x32
 #include <map>
 
 #include "emit/exports/exporter.h"

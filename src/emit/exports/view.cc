@@ -1,8 +1,9 @@
-// Groups parameters by the template of their name and everything a line shows
-// of them, so that one line stands only for parameters that agree in all of it:
+// Groups parameters by their name, with numbers replaced by `*`, and by all
+// values that a line of output shows, so that a line is right for each
+// parameter of its group:
 //
 //   h/0/up ["tp"], h/1/up ["tp"], h/2/up []
-//     ->  h/*/up tp (2), h/*/up replicated
+//     ->  h/*/up tp (2), h/2/up replicated
 #include "emit/exports/view.h"
 
 #include <algorithm>
@@ -16,7 +17,8 @@
 namespace shardc::exports {
 namespace {
 
-// Reports the parameters for which `wrong` holds in one finding.
+// Reports the parameters for which `wrong` holds in one finding. Returns true
+// if there are none.
 template <class Wrong>
 bool None(const ReadPlan& plan, const Wrong& wrong, const std::string& message,
           const std::string& help, Findings& findings) {

@@ -16,11 +16,11 @@ namespace shardc::exports {
 // The longest list of devices that is written out.
 constexpr int64_t kMostListed = 1 << 16;
 
-// The separator that most parameter names contain; a slash if none does or two
-// tie.
+// Returns the separator that most parameter names contain; a slash if no name
+// has one or both are in equally many names.
 char SeparatorOf(const ReadPlan& plan);
 
-// The spec with one group per dimension of a tensor of that rank.
+// Returns the spec with one group for each dimension of a tensor of that rank.
 Spec Padded(const Spec& spec, size_t rank);
 
 // Returns the shape of a shard; nullopt if the shape is unknown.
@@ -30,14 +30,14 @@ std::optional<int64_t> ShardBytes(const Mesh& mesh, const Spec& spec,
                                   const TensorType& type);
 
 // Returns false and adds a finding (inexpressible) if some parameter is placed
-// at one mesh coordinate or has no known rank, and the format cannot express
-// that. The finding names the format, the first such parameters and their
-// number.
+// at one mesh coordinate, which the format cannot express. The finding names
+// the format, the first such parameters and their number.
 bool NoPlacements(const ReadPlan& plan, std::string_view format,
                   Findings& findings);
 bool ShapesKnown(const ReadPlan& plan, std::string_view format,
                  Findings& findings);
-// Does the same as NoPlacements for dtypes that store elements in blocks.
+// Returns false and adds a finding (inexpressible) if some parameter has a
+// dtype that stores elements in blocks.
 bool NoBlocks(const ReadPlan& plan, std::string_view format,
               Findings& findings);
 
@@ -52,17 +52,17 @@ bool HasAxis(const Mesh& mesh, const std::string& flag, const std::string& name,
              Findings& findings);
 
 // Parameters whose names differ only in whole numbers and that have the same
-// sharding: one line of text formats.
+// type and sharding: one line of text formats.
 struct Fold {
   std::string name;  // `layers/*/mlp/up/kernel`
   const ReadParam* first = nullptr;
   int64_t count = 0;
 };
-// The groups in the order of their first parameter.
+// Returns the groups in the order of their first parameter.
 std::vector<Fold> Folded(const ReadPlan& plan, char separator);
 
-// A spec in short: `fsdp+sp, tp, -` for [["fsdp", "sp"], "tp", null];
-// `replicated` if no dimension is sharded.
+// Returns a spec in short form: `fsdp+sp, tp, -` for [["fsdp", "sp"], "tp",
+// null]; `replicated` if no dimension is sharded.
 std::string ShortSpec(const Spec& spec);
 
 }  // namespace shardc::exports

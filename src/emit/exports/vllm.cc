@@ -12,7 +12,9 @@
 namespace shardc::exports {
 namespace {
 
-// The last dimension of a weight is its input; a vector belongs to the output.
+// Returns the kind of layer: "row" if the last dimension of a matrix, its
+// input, is sharded, else "column". A vector, such as a bias, belongs to the
+// output.
 std::string_view Kind(const ReadParam& param, const Split& split) {
   const size_t rank = param.type.shape ? param.type.shape->size() : 2;
   const bool input = rank >= 2 && split.dim == static_cast<int64_t>(rank) - 1;

@@ -1,7 +1,7 @@
-// Computes a unified diff. Equal lines at both ends are set aside. Of the lines
-// between them the longest common subsequence is kept; all others are removed
-// or added lines. Changes with at most five unchanged lines between them share
-// a hunk with three lines of context:
+// Computes a unified diff. Equal lines at the beginning and at the end are set
+// aside. Among the other lines, those of the longest common subsequence are
+// unchanged, and all others are removed or added. Changes with at most five
+// unchanged lines between them share a hunk, which has three lines of context:
 //
 //   a b c d  ->  a c x d     " a", "-b", " c", "+x", " d"
 #include "emit/findings/diff.h"
@@ -26,10 +26,10 @@ std::vector<std::string_view> Lines(std::string_view text) {
   return out;
 }
 
-// The limit on the lines that differ. The table has, for each pair of
-// positions, the length of the longest common subsequence of the lines after
-// them, so the time is quadratic in the number of lines. If there are more, all
-// of them are shown as replaced.
+// The limit on the number of lines that are compared; if there are more, all of
+// them are shown as replaced. Table has, for each pair of positions, the length
+// of the longest common subsequence of the lines after them, so the time is
+// quadratic in the number of lines.
 constexpr size_t kMostLines = 4000;
 
 using LineSpan = std::span<const std::string_view>;

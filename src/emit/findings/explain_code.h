@@ -8,11 +8,11 @@
 
 namespace shardc {
 
-// The explanation of a code or name ("SHD101", "catch-all-replicates"), ending
-// with a line break. Returns nullopt if there is no such diagnostic.
+// Returns the explanation of a code or name ("SHD101", "catch-all-replicates"),
+// ending with a line break. Returns nullopt if there is no such diagnostic.
 std::optional<std::string> ExplainCode(std::string_view code);
 
-// Every diagnostic as Markdown, for the documentation.
+// Returns all diagnostics as Markdown, for the documentation.
 std::string CodesMarkdown();
 
 }  // namespace shardc

@@ -51,10 +51,10 @@ inline constexpr std::string_view kFindingFormatNames = [] {
 // Returns whether the place is in a file, not in an option, a pack or standard
 // input.
 bool IsFile(const Place& place);
-// Returns the place of the finding in a file: its own, or a related place that
-// replaces it. The source is empty if none of them is in a file.
+// Returns the place of the finding if it is in a file, else its `main_file`,
+// whose source is null if there is none.
 const Place& FilePlace(const Finding& finding);
-// The message, followed by the targets to which it applies.
+// Returns the message, followed by the targets to which it applies.
 std::string MessageText(const Finding& finding);
 // Returns the same text as MessageText, preceded by the place if the place is
 // not in a file.

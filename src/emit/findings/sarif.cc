@@ -1,7 +1,7 @@
-// SARIF 2.1.0 for code scanning services: one run, every lint and reading code
-// as a rule, paths from the root of the repository, columns in code points, and
-// fingerprints that do not change when lines move. GitHub rejects a file that
-// has a result without a location, so each result has one.
+// Writes SARIF 2.1.0 for code scanning services. The file has one run, and each
+// code is a rule in it. Paths start at the root of the repository, columns
+// count code points, and fingerprints do not change when lines move. GitHub
+// rejects a file that has a result without a location, so each result has one.
 #include <map>
 
 #include "emit/findings/formats.h"
@@ -107,8 +107,8 @@ void WriteRule(JsonWriter& json, const Code& code) {
   json.EndObject();
 }
 
-// Returns a hash of code, file and parameters, but not of the line; repetitions
-// are numbered.
+// Returns a hash of the code, the file and the parameters, or the message if
+// there are none, but not of the line; repetitions are numbered.
 std::string Fingerprint(const FindingReport& report, const Finding& finding,
                         std::map<std::string, int>& seen) {
   std::string text = finding.code->Id();

@@ -1,14 +1,14 @@
 // A finding as people read it:
 //
-//   error[SHD202 indivisible]: dimension 1 of `lm_head/kernel` is 50257 ...
-//     --> rules.yaml:12:5
+//   error[SHD109 catch-all-not-last]: the catch-all `.*` is above 1 rule, ...
+//     --> rules.yaml:3:12
 //      |
-//   12 |   - match: 'lm_head'
-//      |            ^^^^^^^^^
-//     ::: rules.yaml:3:5: this rule takes it first
 //    3 |   - match: '.*'
-//      |            ----
-//      = help: write ...
+//      |            ^^^^
+//     ::: rules.yaml:12:12: never reached
+//   12 |   - match: 'lm_head'
+//      |            ---------
+//      = help: move it to the end
 //
 // Long lines (such as a manifest on one line) are shortened to a window around
 // the caret. All text from files goes through Printable.
@@ -55,8 +55,8 @@ size_t CodePoints(std::string_view text) {
                                [](char c) { return !IsContinuation(c); }));
 }
 
-// Back returns the offset `count` code points before `offset`, Forward the
-// offset after it.
+// Back returns the offset that is `count` code points before `offset`, and
+// Forward the one that is `count` code points after it.
 size_t Back(std::string_view text, size_t offset, size_t count) {
   while (offset > 0 && count > 0) {
     --offset;
@@ -87,7 +87,8 @@ std::string Shown(std::string_view text) {
   return Printable(spaced);
 }
 
-// The source line with its marks below it, indented by a gutter of `width`.
+// Returns the source line with its marks below it, indented by a gutter of
+// `width` columns.
 std::string Snippet(const Place& place, char mark, size_t width,
                     const Paint& paint, std::string_view color) {
   const Source& source = *place.source;

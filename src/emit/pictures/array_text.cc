@@ -104,8 +104,8 @@ class ArrayDrawing {
     columns_ = picture::Shown(count, best);
   }
 
-  // Returns the width of the widest cell, which is one of the corner cells
-  // because these have the longest numbers.
+  // Returns the width of the widest cell. It is one of the corner cells or the
+  // last column's heading, because these have the longest numbers.
   int64_t Widest(bool brief) const {
     int64_t out = 1;
     const int64_t panels[] = {0, array_.PanelCount() - 1};
@@ -238,14 +238,14 @@ class ArrayDrawing {
   const Glyphs& glyphs_;
   AxisInk ink_;
   std::vector<int64_t> rows_, columns_;
-  size_t digits_ = 1;   // of the largest device number
+  size_t digits_ = 1;   // number of digits of the largest device number
   int64_t label_ = 0;   // columns before the grid, without the indent
   int64_t number_ = 1;  // width of a row's coordinate
   int64_t cell_ = 3;
   bool brief_ = false;
 };
 
-// Returns the line of a dimension: `  dim 0   14336 / 4 = 3584 by tp`.
+// Returns the line of a dimension: ` dim 0 14336 / 4 = 3584 over tp`.
 Line DimLine(const ArrayDim& dim, const AxisInk& ink, int64_t names,
              const PictureStyle& style) {
   Line out(style);

@@ -2,8 +2,8 @@
 // can be read without colour and be copied as text. `!` marks the budget inside
 // a bar, `│` the budget beyond its end:
 //
-//   train   PPGGOOOO··········│    5.59 GiB   35 %
-//   decode  PPPPPPPP!PPPPP         20.1 GiB  126 %  over
+//   train   PPGGOO············│       5.59 GiB    35 %
+//   decode  PPPPPPPPPPPPPPPPPP!PPPP   20.1 GiB   126 %  over
 #include "emit/pictures/bars_text.h"
 
 #include <algorithm>
@@ -91,8 +91,8 @@ std::string MemoryText(const MemoryBars& memory, const PictureStyle& style) {
     even = even && !bar.least;
   }
   const int64_t scale = picture::ScaleOf(memory.budget.value_or(0), peak);
-  // The columns that name, bytes, percentage, `over` and the space between them
-  // leave for the bar.
+  // The width of the bar is the rest of the line next to name, bytes,
+  // percentage, `over` and the spaces between them.
   const int64_t width =
       std::max<int64_t>(8, style.width - 2 - name - 1 - 2 - bytes - 2 - 6 - 6);
   Lines out = {Line(style).Bold("memory per device")};

@@ -22,7 +22,7 @@ struct PictureStyle {
   int64_t width = 80;  // columns
 };
 
-// The number of columns that a terminal uses for a text without control
+// Returns the number of columns that a terminal uses for a text without control
 // characters.
 int64_t TextWidth(std::string_view text);
 // Returns the start of the text in at most `width` columns, with a mark if it
@@ -69,7 +69,7 @@ class Line {
 
 using Lines = std::vector<Line>;
 
-// The lines without trailing spaces, each ended by a line break.
+// Returns the lines without trailing spaces, each ended by a line break.
 std::string TextOfLines(const Lines& lines);
 
 // Places blocks next to each other, as many in a row as fit the width,
@@ -84,7 +84,7 @@ Lines Wrapped(std::string_view text, int64_t indent, const PictureStyle& style);
 class AxisInk {
  public:
   explicit AxisInk(const Mesh& mesh);
-  // `dp, fsdp`
+  // Appends the names of axes in their colours: `dp, fsdp`.
   void Put(const AxisGroup& axes, std::string_view between, Line& line) const;
   uint8_t ColorOf(std::string_view axis) const;
 

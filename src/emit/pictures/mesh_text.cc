@@ -80,14 +80,15 @@ class MeshDrawing {
     return mesh_.mesh().axes[axis].name;
   }
 
-  // `fsdp \ tp`
+  // Appends the heading of the corner cell, the axes of rows and columns:
+  // `fsdp \ tp`.
   void Corner(Line& line) const {
     ink_.Put({NameOf(*mesh_.rows())}, "", line);
     line.Put(" \\ ");
     ink_.Put({NameOf(*mesh_.columns())}, "", line);
   }
 
-  // Whether a host boundary is left of a column of the row.
+  // Returns whether a boundary between hosts is left of column number `at`.
   bool SplitsBefore(size_t at) const {
     if (mesh_.host_form() != HostForm::kInRow || at == 0) return false;
     const int64_t column = columns_[at];
@@ -203,8 +204,8 @@ Lines AxisTable(const MeshPicture& mesh, const PictureStyle& style) {
   }
   const int64_t strides = 9 + stride;
   const int64_t at = 2 + name + 2 + size + 2 + group + 2;
-  // If the line has no room for both, the group column shows the stride as
-  // well.
+  // If the line has no room for a column of strides, it is omitted: the group
+  // column, `0-60 step 4`, shows the stride too.
   const bool with_stride = at + strides + lies <= style.width;
   Lines out;
   for (size_t i = 0; i < rows.size(); ++i) {

@@ -20,10 +20,12 @@ std::string DevicesText(const picture::DeviceSet& devices,
 // Returns the shortest text of a set of devices: `0 +15`.
 std::string DevicesShort(const picture::DeviceSet& devices);
 // Returns where the devices of an axis are: `inside one host`, `each on another
-// host`, `2 a host, 4 hosts`; empty if the hosts are unknown.
+// host`, `2 a host, 4 hosts`; empty if the hosts are unknown or the axis has
+// one device.
 std::string HostSpanText(const picture::AxisLine& line);
 
-// The coordinate of a piece of a dimension: `3`, or `0.3` over two axes.
+// Returns the coordinate of a piece of a dimension: `3`, or `0.3` over two
+// axes.
 std::string CoordinateText(const Mesh& mesh, const picture::ArrayDim& dim,
                            int64_t piece);
 

@@ -19,16 +19,15 @@ class JsonWriter;
 // text also has the slice, and the position by which plans and checkpoints
 // number devices.
 std::string PlaceText(const Mesh& mesh, const DevicePlace& place);
-// {"device", "position", "coordinates": {"dp": 0}, "process", "slice"}
+// Writes {"device", "position", "coordinates": {"dp": 0}, "process", "slice"}.
 void WritePlace(JsonWriter& json, const Mesh& mesh, const DevicePlace& place);
 
-// The first index of a part and the index after its end, by dimension.
-// DeviceSlices returns nullopt if the shape is unknown or the spec is illegal.
-// The first axis of a group is major.
+// The first index of a device's part and the index after its end, by dimension.
+// SlicesOf returns nullopt if the shape is unknown or the spec is illegal.
 using Slices = std::vector<std::pair<int64_t, int64_t>>;
 std::optional<Slices> SlicesOf(const Mesh& mesh, const DevicePlace& place,
                                const ModeLayout& mode);
-// `[0:512, 1024:2048]`
+// Returns `[0:512, 1024:2048]`.
 std::string SlicesText(const Slices& slices);
 void WriteSlices(JsonWriter& json, const std::optional<Slices>& slices);
 

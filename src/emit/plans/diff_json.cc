@@ -1,9 +1,10 @@
-// Writes a difference as shardc.diff/v1. `mesh`, `bytes_per_device`, `fields`
-// and `steps` are written only if they differ:
+// Writes a difference as shardc.diff/v1. `mesh`, `stages`, `fields` and `steps`
+// are written only if they differ. `bytes_per_device` is written if the plans
+// differ in anything, and both numbers may be the same:
 //
 //   {"schema": "shardc.diff/v1",
 //    "bytes_per_device": {"before": 8192, "after": 16384, "by_mode": [..]},
-//    "params": [{"names": [..], "before": ["tp"], "after": [null], ..}], ..}
+//    "params": [{"names": [..], .., "before": ["tp"], "after": [null], ..}],
 #include <array>
 #include <string>
 #include <string_view>
@@ -35,7 +36,7 @@ void WriteModes(JsonWriter& json, const std::vector<Mode>& modes) {
   WriteModeNames(json, modes);
 }
 
-// JSON text as a string, or null.
+// Writes a text as a string, or null if there is none.
 void WriteText(JsonWriter& json, std::string_view key,
                const std::optional<std::string>& text) {
   json.Key(key);

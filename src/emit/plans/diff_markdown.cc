@@ -1,5 +1,6 @@
 // Writes a difference as a comment on a pull request: the totals first, then a
-// row for each group of parameters, folded if there are many rows.
+// row for each group of parameters, folded if there are many rows, then
+// messages:
 //
 //   | | before | after | change |
 //   |---|--:|--:|--:|
@@ -7,8 +8,7 @@
 //
 //   | what | of | before | after | moves |
 //   |---|--:|---|---|---|
-//   | `layers.*.w` | 4 | `["tp"]` 2 KiB | `[null]` 4 KiB in train | all_gather
-//   |
+//   | `*.w` | 4 | `["tp"]` 2 KiB | `[null]` 4 KiB in train | all_gather |
 #include <algorithm>
 #include <string>
 #include <string_view>

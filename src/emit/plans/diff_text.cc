@@ -1,8 +1,9 @@
-// Prints a difference as text. `~` marks what changed, `+` what only the second
-// plan has and `-` what only the first has:
+// Prints a difference as text. Changed entries are marked with `~`, entries
+// that only the second plan has with `+`, and those that only the first has
+// with `-`:
 //
 //   ~ layers.*.mlp.up_proj.weight [14336, 4096] BF16, 32 of them
-//       spec   ["tp", "fsdp"] -> [null, "tp"], in decode
+//       spec   ["tp", "fsdp"] -> ["tp", null], in decode
 //       holds  3.5 MiB -> 28 MiB per device of each, 112 MiB -> 896 MiB of all
 //       moves  all_gather over `fsdp`, 24.5 MiB sent per device, of each
 #include <algorithm>

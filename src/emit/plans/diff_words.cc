@@ -1,6 +1,6 @@
-// Texts of a difference. The summary counts each parameter once, even if it is
-// in several groups: a parameter that decode shards in another way than train
-// is in two groups.
+// Texts of a difference. A parameter whose sharding changes in one way for
+// train and in another for decode is in two groups of changes. The summary
+// counts it once.
 #include "emit/plans/diff_words.h"
 
 #include <cmath>

@@ -11,24 +11,24 @@
 
 namespace shardc {
 
-// "[4096, 4096] BF16"
+// Returns "[4096, 4096] BF16".
 std::string DiffTypeText(const TensorType& type);
-// "train, prefill and decode"; "every mode"
+// Returns "train, prefill and decode" or "every mode".
 std::string DiffModesText(const std::vector<Mode>& modes);
-// "3.5 MiB", "unknown"
+// Returns "3.5 MiB", or "unknown" for nullopt.
 std::string DiffBytesText(const std::optional<int64_t>& bytes);
-// "+8 KiB (+100.0 %)"; empty if a number is unknown or both are equal.
+// Returns "+8 KiB (+100.0 %)"; empty if a number is unknown or both are equal.
 std::string DiffChangeText(const std::optional<int64_t>& before,
                            const std::optional<int64_t>& after);
-// "all_gather over `fsdp`, 24.5 MiB sent per device"; empty if nothing moves
-// or it is not known.
+// Returns "all_gather over `fsdp`, 24.5 MiB sent per device"; empty if no data
+// moves or it is not known.
 std::string DiffMoveText(const SpecChange& change);
-// The bytes of a rank; "nothing" of one that the plan lacks.
+// Returns the bytes of a pipeline rank; "nothing" if the plan has fewer ranks.
 std::string DiffRankBytesText(const std::vector<std::optional<int64_t>>& bytes,
                               size_t rank);
 // Returns the pattern, or "no rule" if it is empty.
 std::string DiffRuleText(const std::string& pattern);
-// "4 parameters resharded, 1 parameter added"; "no difference"
+// Returns "4 parameters resharded, 1 parameter added" or "no difference".
 std::string DiffSummaryText(const PlanDifference& diff);
 // If the meshes differ in their number of devices, returns the reason why no
 // moves are given; else empty.

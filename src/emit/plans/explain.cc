@@ -28,14 +28,15 @@ const ParamLayout& LayoutOf(const Compiled& c, size_t param) {
   return c.plan.layouts[c.plan.params[param].layout];
 }
 
-// The rules up to and including the first match; all rules if none matched.
+// Returns the number of rules that were tried: those up to and including the
+// first match, all if none matched, or 0 for a scalar.
 size_t Tried(const Compiled& c, size_t param) {
   const int32_t rule = LayoutOf(c, param).rule;
   if (rule >= 0) return AsIndex(rule) + 1;
   return LayoutOf(c, param).unmatched ? c.rules.rules.size() : 0;
 }
 
-// The part of the name that the rule's pattern matched.
+// Returns the part of the name that the rule's pattern matches.
 std::string MatchedPart(const Compiled& c, size_t rule, size_t param) {
   const std::string_view name = c.plan.names[param];
   const auto range = c.matcher->Find(rule, name, c.manifest.separator);
@@ -49,8 +50,8 @@ std::string RuleLabel(const Compiled& c, size_t rule) {
          Printable(c.plan.rules[rule].source) + ")";
 }
 
-// Returns the parallelism axes that were left out of the spec because the mesh
-// lacks them, so that their size is 1.
+// Returns the parallelism axes (`dp`, `tp`, ...) that the mesh lacks. They were
+// left out of the spec, because a missing axis counts as one of size 1.
 std::string LeftOut(const Compiled& c, const NameTrace& trace) {
   std::string out;
   for (const std::string& axis : trace.axes) {
@@ -118,7 +119,7 @@ std::string AddedText(const ModeLayout& mode) {
          " due to corrections";
 }
 
-// The text of a mode without its heading.
+// Returns the text of a mode without its heading.
 std::string ModeBody(const Compiled& c, const ModeLayout& mode, int32_t rule,
                      const std::optional<DevicePlace>& holder) {
   std::string out;
@@ -181,8 +182,8 @@ void AddModes(std::string& out, const Compiled& c, const ParamLayout& layout,
   }
 }
 
-// Whether the device holds a tensor that is placed at one coordinate of an
-// axis, or is in a stage of a pipeline.
+// Returns whether the device holds the parameter, which may be placed at one
+// coordinate of an axis or be in a pipeline stage.
 bool Holds(const Compiled& c, size_t param, const DevicePlace& device) {
   if (const auto& stages = c.plan.stages) {
     const auto axis = c.mesh.Find(stages->axis);
@@ -337,7 +338,8 @@ std::string ExplainText(const Compiled& c, size_t param,
     out += "\n" + PlaceText(c.mesh, *device) +
            (holder ? "" : ", holds no part of it") + "\n";
   }
-  // The slices of a spec are of all layers, of which a stage has some.
+  // Do not print the device's slices of a stacked tensor: they would be slices
+  // of all layers, and a stage has only some of them.
   if (IsStacked(stages, param)) holder.reset();
   AddModes(out, c, layout, holder);
   return out;

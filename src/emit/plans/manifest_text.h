@@ -9,7 +9,8 @@
 
 namespace shardc {
 
-// The parameters with totals; tensors that differ only in layer numbers share a
+// Returns the parameters with totals. Tensors of the same shape and dtype whose
+// names differ only in numbers, such as those of layers and experts, share a
 // line with their count.
 std::string ManifestText(const Manifest& manifest);
 // Writes shardc.manifest/v1, one parameter per line.

@@ -1,7 +1,8 @@
-// Draws a mesh as a grid of device numbers. Axes longer than 1 are drawn: the
-// last one as the columns of a block, the one before it as its rows, and a
-// block for each coordinate of the others. Device numbers differ from positions
-// if the mesh has slices.
+// Writes a mesh, its ranks, or the place of one device, as text and as JSON.
+// The text draws the mesh as a grid of device numbers. Axes longer than 1 are
+// drawn: the last one as the columns of a block, the one before it as its rows,
+// and a block for each coordinate of the others. Device numbers may differ from
+// positions if the mesh has slices.
 //
 //   dp 2, fsdp 2, tp 2  ->  dp=0: 0 1 / 2 3     dp=1: 4 5 / 6 7
 #include "emit/plans/mesh_grid.h"
@@ -31,7 +32,7 @@ std::string Padded(std::string text, size_t width) {
                              : text;
 }
 
-// "0-7": the devices of one process have consecutive numbers.
+// Returns the device numbers of a process, which are consecutive: "0-7".
 std::string Range(const std::vector<int64_t>& numbers) {
   if (numbers.empty()) return "none";
   std::string out = std::to_string(numbers.front());
@@ -169,7 +170,7 @@ void WriteRanks(JsonWriter& json, const Mesh& mesh, const AxisRules& axes) {
   json.EndArray();
 }
 
-// "device: h100-sxm, 79.65 GiB"; either part may be missing.
+// Returns "device: h100-sxm, 79.65 GiB"; either part may be missing.
 std::string DeviceText(const Device& device) {
   std::string out = device.profile;
   if (device.memory_bytes) {

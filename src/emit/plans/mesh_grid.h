@@ -11,15 +11,16 @@
 
 namespace shardc {
 
-// A larger grid is reported by its size and not drawn.
+// The limits on the number of devices for drawing the grid as text and for
+// listing it in JSON. Of a larger mesh, the text has only the size.
 inline constexpr int64_t kDrawnDevices = 1024;
 inline constexpr int64_t kListedDevices = 65536;
 // The largest mesh whose ranks are listed.
 inline constexpr int64_t kRankedDevices = 1 << 20;
 
-// Axes, host mesh, and the grid: the last two axes longer than 1 are rows and
-// columns, with one block per coordinate of the other axes. `ranks` adds a line
-// per process.
+// Returns the axes, the mesh of hosts, and the grid of devices. The last two
+// axes longer than 1 are its rows and columns, and there is one block for each
+// coordinate of the other axes. With `ranks`, a line per process is added.
 std::string MeshGridText(const Mesh& mesh, const AxisRules& axes, bool ranks);
 // Returns the place of one device instead of the grid; 0 <= device <
 // mesh.devices.

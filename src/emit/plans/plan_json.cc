@@ -26,8 +26,8 @@ void WriteSpecMember(JsonWriter& json, const Spec& spec) {
   WriteSpec(json, spec);
 }
 
-// Writes the value of a correction before or after; a correction of the
-// complete spec shows the spec.
+// Writes the value before or after a correction: the axes of the corrected
+// dimension, or the spec (`whole`) if all of it was corrected.
 void WriteSide(JsonWriter& json, std::string_view key, const Edit& edit,
                const AxisGroup& group, const Spec& whole) {
   json.Key(key);
@@ -50,8 +50,8 @@ void WriteCorrection(JsonWriter& json, const Edit& edit, const ModeLayout& mode,
                      bool last) {
   json.BeginObject();
   WriteEditMembers(json, edit, mode.resolved, mode.spec);
-  // The added bytes are known for the mode only; they are written with its last
-  // correction.
+  // The added bytes are known only for all corrections of a mode together, so
+  // they are written with the last one, and the others get 0.
   std::optional<int64_t> added = 0;
   if (last) {
     added = std::nullopt;
@@ -119,8 +119,8 @@ void WriteRules(JsonWriter& json, const Plan& plan) {
 }
 
 void WriteParams(JsonWriter& json, const Plan& plan) {
-  std::vector<std::string> layouts;  // with their braces, and without
-  std::vector<std::string_view> members;
+  std::vector<std::string> layouts;       // JSON objects
+  std::vector<std::string_view> members;  // the same without their braces
   layouts.reserve(plan.layouts.size());
   for (const ParamLayout& layout : plan.layouts) {
     layouts.push_back(JsonText([&](JsonWriter& text) {

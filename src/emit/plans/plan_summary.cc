@@ -1,8 +1,10 @@
-// The summary of a plan: totals, the largest replicated parameters, and how
-// many parameters each rule won. Corrections that differ only in the parameter
-// share a line with their number and an example:
+// The summary of a plan: totals, the largest replicated parameters, how many
+// parameters each rule won, corrections, and unmatched parameters. Corrections
+// that differ only in the parameter share a line with their number and an
+// example:
 //
-//   1  indivisible: dimension 0 "tp" to null in train, +13.8 MiB per device
+//   1  indivisible: dimension 0 "tp" to null in train, +13.8 MiB per device,
+//      such as lm_head.weight
 #include <algorithm>
 #include <cmath>
 #include <map>

@@ -11,7 +11,7 @@ namespace shardc {
 // (kShortest).
 enum class SpecForm : uint8_t { kAsWritten, kShortest };
 
-// `[["FSDP", "SP"], "TP", null]`
+// Writes `[["FSDP", "SP"], "TP", null]`.
 void WriteSpecList(JsonWriter& json, const SpecList& list, SpecForm form);
 // Writes the members "match", "spec" and the other settings of the rule.
 void WriteRuleMembers(JsonWriter& json, const Rule& rule, SpecForm form);

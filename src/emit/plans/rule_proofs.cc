@@ -2,7 +2,7 @@
 // by the facts that were proven about it:
 //
 //   1  mlp/.*/kernel$  (rules.yaml:5)
-//      never wins: [0] takes every name, such as `mlp//kernel`
+//      never wins: [0] matches all its names, such as `mlp//kernel`
 #include "emit/plans/rule_proofs.h"
 
 #include "emit/plans/rules_text.h"
@@ -51,7 +51,7 @@ std::string ProofText(const RuleProof& proof) {
   return "not proven: the pattern is too large";
 }
 
-// Ascending numbers, with consecutive ones as a range:
+// Returns ascending numbers as text, with consecutive ones as a range:
 //
 //   0, 1, 2, 5  ->  [0] to [2], [5]
 std::string RangesText(std::span<const uint32_t> numbers) {

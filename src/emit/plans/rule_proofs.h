@@ -18,9 +18,9 @@ struct RuleProofs {
 };
 
 std::string RuleProofsText(const RuleSet& rules, const RuleProofs& proofs);
-// {"rules": [{"match", "source", "proof", "name", "covers": [{"rule",
+// Writes {"rules": [{"match", "source", "proof", "name", "covers": [{"rule",
 // "name"}]}], "pairs": [{"first", "second", "relation", "both", "only_first",
-// "only_second"}], "pairs_apart", "pairs_not_proven"}
+// "only_second"}], "pairs_apart", "pairs_not_proven"}.
 void WriteRuleProofsJson(const RuleSet& rules, const RuleProofs& proofs,
                          Sink& out);
 

@@ -1,7 +1,8 @@
-// Merges several rules files into one JSON file with the same meaning: every
-// axis rule with its value, so that nothing depends on defaults, and specs in
-// their shortest form. Axis rules alone can also be written as YAML, quoted
-// where YAML would not read a string:
+// Writes several rules files as one JSON file with the same meaning: every axis
+// rule with its value, so that nothing depends on defaults, and specs in their
+// shortest form. Imported and suggested rules are written as JSON or YAML, and
+// meshes as YAML. In YAML a name is quoted if YAML would not read it as a
+// string:
 //
 //   {batch: [fsdp], head: "true"}  ->  batch: fsdp, head: "true"
 #include "emit/plans/rules_file.h"
@@ -18,7 +19,7 @@
 namespace shardc {
 namespace {
 
-// `null`, `"tp"`, `["fsdp", "dp"]`; an empty list is not null.
+// Writes `null`, `"tp"` or `["fsdp", "dp"]`. An empty list stays an empty list.
 void WriteAxisValue(JsonWriter& json, const AxisValue& value) {
   if (!value.is_null && value.axes.empty()) {
     json.Array(value.axes);
@@ -32,8 +33,8 @@ void WriteRegistered(JsonWriter& json, const RegisteredRule& rule) {
     json.Null();
     return;
   }
-  // A plain name also sets the decode rule, a list does not; a list of one name
-  // therefore stays a list.
+  // A list of one name stays a list, because it means something else than the
+  // plain name, which sets the rule of decode as well.
   const bool list = rule.is_list || rule.names.size() != 1;
   if (list) json.BeginArray();
   for (const auto& name : rule.names) {
@@ -151,12 +152,13 @@ std::string AxesYaml(const AxisRules& axes, bool always) {
   return "axes:\n" + out;
 }
 
-// One comment line; characters that would end the line are escaped.
+// Returns a comment line. Characters that would end the line are escaped.
 std::string CommentYaml(const std::string& line, const std::string& indent) {
   return indent + "# " + Printable(line) + "\n";
 }
 
-// Uses single quotes if no character of the text needs an escape.
+// Returns the text as a quoted YAML scalar, in single quotes if no character
+// needs an escape.
 std::string QuotedYaml(const std::string& text) {
   if (Printable(text) != text) return JsonString(text);
   std::string out = "'";
@@ -188,7 +190,8 @@ std::string SourceYaml(const SpecSource& source) {
   return "[" + out + "]";
 }
 
-// The separator of the first rule that has a fixed one.
+// Returns the separator of the first rule whose separator does not depend on
+// the names of parameters.
 std::optional<char> OneSeparator(const RuleSet& rules) {
   for (const Rule& rule : rules.rules) {
     if (rule.separator_from != SeparatorFrom::kNames) return rule.separator;

@@ -19,11 +19,11 @@ namespace shardc {
 void WriteRulesFileJson(const RuleSet& rules, Sink& out);
 bool HasMixedSeparators(const RuleSet& rules);
 
-// Returns the imported rules as a rules file: YAML with comments, or JSON with
-// the comments as notes.
+// Returns the imported rules as a rules file: YAML with all comments, or JSON,
+// in which a rule's comments are its `note` and the file's own are omitted.
 std::string ImportedFileYaml(const Imported& imported);
 void WriteImportedFileJson(const Imported& imported, Sink& out);
-// The text of a mesh file.
+// Returns the text of a mesh file.
 std::string MeshFileYaml(const Mesh& mesh);
 
 }  // namespace shardc

@@ -32,7 +32,7 @@ std::string ListText(const SpecList& list) {
   return out + "]";
 }
 
-// The settings of a rule other than pattern and spec.
+// Returns the settings of a rule other than pattern and spec.
 std::string Extras(const Rule& rule) {
   std::string out;
   const auto add = [&](const std::string& text) {

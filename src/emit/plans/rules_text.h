@@ -10,7 +10,7 @@
 
 namespace shardc {
 
-// `[[FSDP, SP], TP]`, `ColumnWise`, `like: \1.weight`
+// Returns `[[FSDP, SP], TP]`, `ColumnWise` or `like: \1.weight`.
 std::string SpecSourceText(const SpecSource& source);
 std::string RulePlaceText(const Rule& rule);  // `rules.yaml:12`
 // Returns a line for each file whose separator is not written but inferred: the
@@ -18,7 +18,7 @@ std::string RulePlaceText(const Rule& rule);  // `rules.yaml:12`
 std::vector<std::string> InferredSeparators(const RuleSet& rules);
 
 std::string RulesText(const RuleSet& rules);
-// {"rules": [{"match", "spec", "modes", "source", ...}], "policy": ...}
+// Writes {"rules": [{"match", "spec", "modes", "source", ...}], "policy": ...}.
 void WriteRulesJson(const RuleSet& rules, Sink& out);
 
 }  // namespace shardc

@@ -1,6 +1,6 @@
-// A parameter of one layer is in one stage; a tied embedding is in the first
-// and the last one; a tensor that holds all layers is in each stage that has
-// any of them:
+// Writes the stages in which a parameter is, one per line. A parameter of one
+// layer is in one stage, a tied embedding in the first and the last, and a
+// tensor of stacked layers in each stage that has some of its layers:
 //
 //   stage 0 of 4 over `pp`, on rank 0: layers 0-7
 //   stage 1 of 4 over `pp`, on rank 1: layers 8-15

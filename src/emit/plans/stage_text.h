@@ -11,11 +11,12 @@ namespace shardc {
 
 class JsonWriter;
 
-// "stage 2 of 4 over `pp`, on rank 2", a line for each stage of the parameter.
+// Returns "stage 2 of 4 over `pp`, on rank 2", a line for each stage of the
+// parameter.
 std::string StageLines(const PlannedStages& stages, size_t param);
 
-// The member "stages": {"axis", "of": [{"stage", "ranks", "layers"}]}; "layers"
-// only of a tensor that holds several.
+// Writes the member "stages": {"axis", "of": [{"stage", "ranks", "layers"}]}.
+// "layers" is written only for a tensor of stacked layers.
 void WriteParamStages(JsonWriter& json, const PlannedStages& stages,
                       size_t param);
 

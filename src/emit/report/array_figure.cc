@@ -4,7 +4,7 @@
 // the axes that shard the dimension.
 //
 //   A tile is at least 46 x 30 px and wide enough for its label; tiles are 3 px
-//   apart, 6 px if they have replicas.
+//   apart, 6 px if they have one replica, 8 px if they have more.
 #include "emit/report/figures.h"
 
 #include <algorithm>
@@ -38,7 +38,8 @@ std::string Code(const DeviceSet& devices) {
   return out;
 }
 
-// Returns one of ten colour steps from pale to full, by the position in a row.
+// Returns the CSS class of one of ten colour steps, from pale to full, by the
+// position `at` in a row of `count`.
 std::string Step(int64_t at, int64_t count) {
   return "o" + std::to_string(count > 1 ? at * 9 / (count - 1) : 5);
 }

@@ -1,7 +1,7 @@
-// Writes the differences to a base plan, folded: a sign, the changed
-// parameters, the values before and after, the bytes of a device, and how the
-// data moves. Attention's specs are listed by dimension, because a change of
-// the batch's axes changes nine tensors:
+// Writes the differences from a base plan. A row stands for parameters with the
+// same change: a sign, the parameters, the values before and after, the change
+// in bytes per device, and how the data moves. Specs of attention are compared
+// by dimension, because a change of the batch axes changes nine tensors:
 //
 //   ~ model.layers.*.o_proj.weight ×32  [fsdp, tp] → [null, tp]  +224 MiB
 #include <algorithm>

@@ -8,7 +8,7 @@
 
 namespace shardc::report {
 
-// page.css and page.js. The build generates this table.
+// Returns page.css and page.js. The build generates the table.
 std::span<const EmbeddedFile> EmbeddedPage();
 
 }  // namespace shardc::report

@@ -1,7 +1,8 @@
-// Memory has its origin at zero, so that a device's memory is seen as a whole;
-// time begins below the fastest point, since the points of a front differ by at
-// most 30 %. Between two points a stair shows what each amount of memory
-// achieves:
+// Draws the Pareto front of time and memory. The memory axis starts at zero, so
+// that the bytes can be compared with a device's memory. The time axis starts
+// below the fastest point, since the points of a front differ by at most 30 %.
+// The stairs between the points show the shortest time for each amount of
+// memory:
 //
 //   340 ms |  o___
 //          |      |__o______
@@ -32,8 +33,8 @@ constexpr double kLeft = 72, kRight = 20, kTop = 26, kBottom = 44;
 constexpr int kMostTicks = 8;
 constexpr double kSpare = 0.04;  // of the span of times, above and below
 
-// The smallest of 1, 2 and 5 times a power of ten that divides the span into at
-// most `kMostTicks` parts.
+// Returns the distance of the ticks on the time axis: the smallest of 1, 2 and
+// 5 times a power of ten that divides the span into at most `kMostTicks` parts.
 double TimeStep(double span) {
   double step = std::pow(10.0, std::floor(std::log10(span / kMostTicks)));
   for (const double factor : {1.0, 2.0, 5.0, 10.0}) {
@@ -42,15 +43,16 @@ double TimeStep(double span) {
   return step * 10;
 }
 
-// The smallest power of two that divides the bytes into at most `kMostTicks`
-// parts.
+// Returns the distance of the ticks on the memory axis: the smallest power of
+// two that divides the bytes into at most `kMostTicks` parts.
 int64_t MemoryStep(int64_t bytes) {
   int64_t step = 1;
   while (bytes / step > kMostTicks) step *= 2;
   return step;
 }
 
-// With as many digits as make two ticks differ.
+// Formats the time at a tick with the number of digits in which neighbouring
+// ticks differ.
 std::string TickText(double seconds, double step) {
   const double unit = seconds >= 1 ? 1 : seconds >= 1e-3 ? 1e-3 : 1e-6;
   const char* const name = unit == 1 ? "s" : unit == 1e-3 ? "ms" : "us";
@@ -73,7 +75,8 @@ constexpr std::array<Look, 5> kLooks = {
      {"fits", "the runner-up, on another mesh"},
      {"p3", "the winner"}}};
 
-// A shape around a centre: the marks differ in shape, not in colour alone.
+// Draws a mark around a centre. Marks differ in shape and not in colour alone,
+// so that colour-blind readers can distinguish them.
 void WriteShape(Html& html, Mark mark, double x, double y) {
   const Look& look = kLooks[static_cast<size_t>(mark)];
   const auto path = [&](const std::vector<std::pair<double, double>>& corners) {
@@ -202,8 +205,8 @@ class Plot {
     Words("end", x, kTop - 8, "a device has " + BytesText(capacity_));
   }
 
-  // The stairs leave out pipelines, which take nothing from the front of the
-  // meshes.
+  // Draws the stairs through the points of the front that are no pipelines: in
+  // the front, pipelines do not replace other shardings.
   void WriteStairs() {
     std::vector<const Sharding*> meshes;
     for (const Sharding& one : found_.front) {
@@ -213,7 +216,8 @@ class Plot {
     html_.Raw("<path class=host d=\"M");
     html_.Fixed(X(*meshes[0])).Raw(" ").Fixed(Y(*meshes[0]));
     for (size_t i = 1; i < meshes.size(); ++i) {
-      // Between the two memories the slower one is the best that fits.
+      // Between two points, memory suffices only for the slower one, so the
+      // step is at the memory of the faster one.
       html_.Raw("V").Fixed(Y(*meshes[i]));
       html_.Raw("H").Fixed(X(*meshes[i]));
     }

@@ -1,5 +1,5 @@
-// A drawing of the shardings that a search found: their memory across, their
-// time up.
+// A drawing of the shardings that a search found: memory on the horizontal
+// axis, time on the vertical one.
 #ifndef SHARDC_EMIT_REPORT_FRONT_PLOT_H_
 #define SHARDC_EMIT_REPORT_FRONT_PLOT_H_
 

@@ -1,7 +1,7 @@
 // Escapes the characters with a meaning in HTML. Invisible characters are made
 // visible first, so that no name can reorder the page:
 //
-//   </script>\u202e  ->  &lt;/script&gt;\u202e, as seven letters
+//   </script> and the character U+202E  ->  &lt;/script&gt;\u202e
 #include "emit/report/html.h"
 
 #include <array>
@@ -15,7 +15,8 @@ namespace {
 
 constexpr size_t kLongest = 400;  // bytes shown of a name
 
-// The start of the text, at most `most` bytes in whole characters.
+// Returns the start of the text, in complete characters of at most `most` bytes
+// together.
 std::string_view Beginning(std::string_view text, size_t most) {
   size_t at = 0;
   while (at < text.size()) {

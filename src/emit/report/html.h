@@ -23,7 +23,7 @@ class Html {
   // Appends a name or a path: the browser may break it after separators, and a
   // very long one is shortened.
   Html& Name(std::string_view text);
-  // Appends a message; text in backticks becomes `code`.
+  // Appends a message; text in backticks becomes a `<code>` element.
   Html& Message(std::string_view text);
   Html& Bytes(int64_t bytes);
   Html& Bytes(const std::optional<int64_t>& bytes);  // a dash if unknown

@@ -1,6 +1,6 @@
-// Draws one figure for each distinct sharding of the plan's arrays, for the
-// largest parameter with that sharding. All replicated parameters share one
-// figure, whatever their rank:
+// Writes the section of the mesh, and draws one figure for each distinct
+// sharding of the plan's arrays, for the largest parameter with that sharding.
+// All replicated parameters share one figure, whatever their rank:
 //
 //   ["tp", "fsdp"] of 162 parameters, [null, "tp"] of 32, replicated: 65
 #include <algorithm>

@@ -342,8 +342,8 @@ void WriteCell(const Page& page, const Cell& cell, const Box& box, Mode mode,
   for (const std::string& line : lines) {
     longest = std::max(longest, line.size());
   }
-  // Whether the texts fit a map of half the width, as on paper, or of a third,
-  // as on a phone.
+  // Find out whether the texts also fit if the map is drawn at half of its
+  // width, as on paper, or at a third, as on a phone.
   const double needed = static_cast<double>(longest) * 7.4 + 6;
   const bool third = shown && needed < box.width / 3;
   const bool half = shown && needed < box.width / 2;
@@ -378,7 +378,8 @@ void WriteMap(const Page& page, Mode mode, Html& html) {
   for (size_t i = 0; i < regions.size(); ++i) {
     std::vector<int64_t> inner;
     for (const Cell& cell : regions[i].cells) inner.push_back(cell.bytes);
-    // A slightly wider gap separates components than their groups.
+    // Make each component's box smaller, so that the gap between components is
+    // wider than that between their groups.
     Box box = boxes[i];
     box.width = std::max(0.0, box.width - 2);
     box.height = std::max(0.0, box.height - 2);

@@ -1,6 +1,7 @@
 // Draws the mesh as wide as the page allows, one panel per coordinate of the
-// outer axes; hosts are outlined and separated by gaps. Columns are in percent
-// of the width, so that text keeps its size on a phone, and rows are in px:
+// outer axes, or only the first if there are many; hosts are outlined and
+// separated by gaps. Columns are in percent of the width, so that text keeps
+// its size on a phone, and rows are in px:
 //
 //   8 columns in 2 hosts: 8 cells and 7 gaps of 0.07 cells, and one more gap of
 //   0.2 cells between the hosts; column 4 begins at 4.48 of 8.69 cells, 51.55 %
@@ -94,7 +95,8 @@ class MeshDrawing {
     return 32 + cells + static_cast<double>(hosts * 6);
   }
 
-  // `dx` is in px, to the left of the columns if it is negative.
+  // Writes a text. `x` is in percent; `dx` is an offset in px, negative to the
+  // left.
   void Word(std::string_view look, double x, double dx, double y,
             std::string_view text) {
     html_.Raw("<text class=\"").Raw(look).Raw("\" x=\"").Fixed(x);

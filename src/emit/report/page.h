@@ -37,7 +37,8 @@ class Page {
   const Input& in;
   const Limits limits;
   Html html;
-  // Modes in which every parameter has the same spec, in the plan's order.
+  // The plan's modes, grouped: two modes are in one group if every parameter
+  // has the same spec in both.
   const std::vector<std::vector<Mode>> groups;
   FigureKeys figures;
 
@@ -85,7 +86,7 @@ class Page {
 };
 
 std::string ModesText(const std::vector<Mode>& modes);
-// A key that is equal for specs with the same figure.
+// Returns a key that is equal for specs with the same figure.
 std::string FigureKey(const picture::FoldedPlan& plan,
                       const picture::ParamGroup& group, Mode mode);
 // Writes a part's share of the sum, rounded: `36 %`, or `<1 %`.
@@ -113,8 +114,8 @@ void WriteAssumptions(Page& page);
 void WriteTable(Page& page, const Table& table);
 void WriteTables(Page& page);
 
-// Writers of parts of sections: a finding, and what the header states of the
-// program.
+// Write parts of sections: one finding, and the statement on the compiled
+// program in the page's header.
 void WriteFinding(Page& page, const Finding& finding);
 void WriteProgramVerdict(Page& page);
 

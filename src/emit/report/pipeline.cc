@@ -1,5 +1,5 @@
-// The stages of a pipeline: what each has and what its ranks hold, and the
-// schedule's tasks over time. Without a batch the tasks have one length each.
+// Writes the section on a pipeline: the layers and the bytes of each stage, and
+// the tasks of the schedule over time, all drawn with the same length:
 //
 //   stage 1 on rank 1: layers 8-15    3.25 GiB on a device of rank 1
 #include <string>
@@ -12,7 +12,8 @@
 namespace shardc::report {
 namespace {
 
-// The most tasks of a timeline, for each row that a table may have.
+// The limit on the tasks of a timeline is this number times the limit on the
+// rows of a table.
 constexpr size_t kTasksOfRow = 20;
 
 std::string PartsText(const PlanStage& stage) {

@@ -27,8 +27,9 @@ using audit::Unmatched;
 
 constexpr size_t kRemarks = 5;  // shown of each kind
 
-// Returns the text of a source line without folders. A program has the paths of
-// the machine that compiled it, and the page must not show them.
+// Returns the text of a source line, with the file's path in the repository or,
+// if it is outside, its name. A program has the paths of the machine that
+// compiled it, and the page must not show them.
 std::string LineOf(const Page& page, const hlo::SourceLine& line) {
   if (line.file.empty()) return "–";
   std::string path = page.in.repository.PathOf(std::string(line.file));
@@ -38,7 +39,8 @@ std::string LineOf(const Page& page, const hlo::SourceLine& line) {
   return path;
 }
 
-// Returns "at least " if the total is a lower bound.
+// Returns the words before the total: "at least " if it is a lower bound, "at
+// most ", "about ", or an empty text if it is exact.
 std::string_view BoundText(const audit::Report& report) {
   const std::string_view bound = BoundName(report);
   if (bound == "exact") return "";

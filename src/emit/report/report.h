@@ -25,12 +25,12 @@
 namespace shardc::report {
 
 struct Base {
-  std::string name;  // of the parameters file
+  std::string name;  // of the plan file
   const picture::FoldedPlan* plan = nullptr;
   const PlanDifference* diff = nullptr;
 };
 
-// The KV cache in modes where it has the same sharding.
+// The KV cache, with the modes in which it has this sharding.
 struct Cache {
   std::vector<Mode> modes;
   std::string title;

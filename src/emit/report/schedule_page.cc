@@ -1,6 +1,7 @@
-// Draws the timeline of a schedule. A row of the drawing is a rank. Its
-// background has the pattern of a bubble, and the tasks are drawn over it, so
-// the visible rest of the background is the bubble:
+// Writes the page of a schedule: a drawing of its timeline, and a table of its
+// ranks. A row of the drawing is a rank. Its background has the pattern of a
+// bubble, and the tasks are drawn over it, so the visible rest of the
+// background is the bubble:
 //
 //   rank 1  //// [1F0][1F1][1B0    ]////[1B1    ]
 #include "emit/report/schedule_page.h"
@@ -25,7 +26,8 @@ constexpr double kLetterWidth = 6.7;
 struct TaskLook {
   std::string_view fill, text;
 };
-// The looks of tasks, in the order of TaskKind, and then that of pairs.
+// The CSS classes and names of tasks, in the order of TaskKind. The last one is
+// for pairs of overlapped tasks.
 constexpr std::array<TaskLook, 5> kTaskLooks = {
     {{"p1", "F, forward"},
      {"p4", "B, backward"},

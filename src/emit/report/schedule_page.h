@@ -19,8 +19,8 @@ size_t DrawnTasks(const ScheduleReport& report);
 // table of the ranks. The schedule has at most kMostDrawnTasks tasks.
 void WriteSchedulePage(const ScheduleReport& report, Sink& out);
 
-// The parts of that page: the length of the step and its bubbles with the
-// drawing, and the table of the ranks.
+// Write parts of that page, which the report's page has too: the drawing with
+// the length of the step and of its bubbles, and the table of the ranks.
 void WriteTimeline(const ScheduleReport& report, Html& html);
 void WriteRankTable(const ScheduleReport& report, Html& html);
 

@@ -1,6 +1,7 @@
-// The page has every figure of the JSON but the parts of alternatives. Both
-// steps, the winner's and the runner-up's, are bars on one scale, so that the
-// part that decides is seen:
+// Writes the result of a search as a page. It has most values of the JSON form,
+// but not the parts of the alternatives' times, for example. The steps of the
+// winner and of the runner-up are bars on one scale, so that the part that
+// makes the difference is visible:
 //
 //   winner     [products      |attention |head|collectives]      304 ms
 //   runner-up  [products      |attention |head|collectives   ]   312 ms
@@ -33,7 +34,8 @@ struct SearchCell {
   bool right = false;
 };
 
-// A table of its own width; its first column has the heads of its rows.
+// A table that is only as wide as its contents. Its first column has the
+// headings of the rows.
 class SearchTable {
  public:
   SearchTable(Html& html, std::string_view label,
@@ -96,7 +98,8 @@ std::string ZeroText(const Sharding& one) {
   return std::to_string(one.report.settings.zero);
 }
 
-// Groups of the parts of a step, as many as the page has colours.
+// The parts of a step's time are drawn in these groups, because the page has
+// only as many colours.
 struct Group {
   std::string_view fill, name;
 };

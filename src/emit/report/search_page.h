@@ -1,4 +1,4 @@
-// What a search found, as a page.
+// Writes the result of a search as an HTML page.
 #ifndef SHARDC_EMIT_REPORT_SEARCH_PAGE_H_
 #define SHARDC_EMIT_REPORT_SEARCH_PAGE_H_
 

@@ -1,5 +1,5 @@
-// A separate page for one result, without a script: a schedule's timeline, or
-// what a search found.
+// A separate page for one result, without a script: the timeline of a schedule,
+// or the result of a search.
 #ifndef SHARDC_EMIT_REPORT_SHEET_H_
 #define SHARDC_EMIT_REPORT_SHEET_H_
 
@@ -17,7 +17,7 @@ std::string_view PageFile(std::string_view name);
 // Returns `sha256-` and the digest in base64, the form of a source in a content
 // security policy.
 std::string PolicyHash(std::string_view text);
-// Fill patterns: of replicated parts, of arrays, and of bubbles.
+// Returns the SVG fill patterns of replicated parts, of arrays, and of bubbles.
 std::string_view FillPatterns();
 
 // Writes the page; `body` writes its sections.

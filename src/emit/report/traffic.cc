@@ -1,10 +1,11 @@
 // Draws which devices exchange the bytes of a step. Collectives over the same
 // axes send to the same devices, so there is one row for each set of axes:
 // device 0 and the devices that it exchanges bytes with are filled, hosts are
-// separated by lines, and the bar is the fraction of all bytes sent:
+// separated by lines, and the bytes and their fraction of all bytes sent
+// follow. A large mesh has device numbers in place of the drawing:
 //
-//   fsdp      ■···■···■···|■···■···■···   8 devices, 2 hosts   4.77 GiB
-//   tp        ■■■■········|············   4 devices, 1 host    1.2 GiB
+//   fsdp      ■···■···|■···■···   4 devices, 2 hosts   4.77 GiB   80 %
+//   tp        ■■■■····|········   4 devices, 1 host     1.2 GiB   20 %
 #include "emit/report/traffic.h"
 
 #include <algorithm>

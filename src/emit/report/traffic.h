@@ -1,5 +1,5 @@
-// Draws between which devices a step sends its bytes, by the axes of the
-// collectives.
+// Draws, for each set of axes over which a step has collectives, the devices
+// that exchange bytes.
 #ifndef SHARDC_EMIT_REPORT_TRAFFIC_H_
 #define SHARDC_EMIT_REPORT_TRAFFIC_H_
 

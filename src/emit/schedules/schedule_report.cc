@@ -1,7 +1,7 @@
-// Writes the report of a schedule, with two bubbles. `step` is the time until
-// the last rank ends, which counts if the optimizer waits for all ranks; `rank`
-// is the time from a rank's own first task to its last. zb-h2 on 4 ranks with 8
-// micro-batches:
+// Writes the report of a schedule, with the bubble measured in two ways. `step`
+// is the time until the last rank ends, which is the right one if the optimizer
+// waits for all ranks; `rank` is the time from the first task of a rank to its
+// last. For zb-h2 on 4 ranks with 8 micro-batches:
 //
 //   step          27 ticks, 11.1 % of it bubble
 //   longest rank  24 ticks, 0.0 % of it bubble
@@ -70,7 +70,8 @@ std::vector<int32_t> StagesOf(const schedule::Table& table, int32_t rank) {
   return out;
 }
 
-// "0 4", or "0, 4, ... 60" of many.
+// Returns the stages of a rank: "0 4". Many stages are abbreviated, with the
+// last one after "..".
 std::string StagesText(const std::vector<int32_t>& stages) {
   std::string out;
   constexpr size_t kShown = 8;

@@ -31,12 +31,13 @@ struct ScheduleReport {
   std::vector<ChannelNeed> channels;
 };
 
-// Runs all proofs on a table whose order is proven.
+// Simulates the table and runs the remaining proofs. The order of its tasks
+// must have been proven already.
 ScheduleReport MakeScheduleReport(schedule::Table table,
                                   const schedule::Times& times);
 
 std::string ScheduleReportText(const ScheduleReport& report);
-// shardc.schedule/v1
+// Writes shardc.schedule/v1.
 void WriteScheduleJson(const ScheduleReport& report, Sink& out);
 
 // Returns the names of the schedules, one per line, with a description.

@@ -62,8 +62,8 @@ std::string RowText(const std::vector<Cell>& row,
     if (end <= begin || end > out.size()) continue;
     std::string text = NameOf(row[i]).substr(0, end - begin - 1);
     text.append(end - begin - 1 - text.size(), '-');
-    // If a task's name is shorter than its only column, it is padded with
-    // blanks, not with dashes.
+    // Dashes show the duration of a task of several ticks. A task of one tick
+    // with a short name is padded with blanks.
     if (end - begin == width) {
       std::replace(text.begin(), text.end(), '-', ' ');
     }

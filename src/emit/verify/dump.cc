@@ -39,7 +39,7 @@ void WriteDumpSettings(JsonWriter& json, const Case& test,
                        const CaseTensors& tensors) {
   const exec::AttentionOptions& o = tensors.problem.options;
   json.BeginObject();
-  // Null: the scale follows from the query's head dimension.
+  // Null if the scale is the default, 1 / sqrt(head dimension).
   json.Member("scale", o.scale);
   json.Member("causal", o.causal);
   json.Key("window");

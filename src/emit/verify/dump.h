@@ -17,15 +17,16 @@ namespace shardc {
 // that the case uses are added: bias, mask, additive_mask, softmax_aux,
 // q_segment_ids, kv_segment_ids, q_positions, kv_positions, kv_lengths,
 // kv_starts, blocks, and for latent attention latent, rope_key, up_key and
-// up_value (its key and value are then the expansion of the latent, rounded).
-// For caches and pages the file has, by step, their contents before and after,
-// the tokens that were written, and their slots (`step-0003/before/key`).
+// up_value in place of key and value. For caches and pages the file has, by
+// step, their contents before and after, the tokens that were written, and
+// their slots (`step-0003/before/key`).
 std::string DumpTensors(const verify::CaseTensors& tensors);
 
-// {"case": ..., "settings": {...}}. If the case was run, the settings hold
-// layout, scale (null: from the head dimension), causal, window, mask value,
-// the dropout seed, masked rows, every setting of a settings file, and specs by
-// tensor.
+// Writes {"case": ..., "settings": {...}}. `settings` is written only if the
+// case has a reference result, so not for a case that did not run, nor for a
+// trace. It holds layout, scale (null: from the head dimension), causal,
+// window, mask value, padding segment, dropout seed, masked rows, every setting
+// of a settings file, and specs by tensor.
 void WriteDumpJson(const verify::Case& test, const verify::CaseResult& result,
                    const verify::CaseTensors& tensors, Metrics metrics,
                    Sink& out);

@@ -1,10 +1,11 @@
 // Prints the results of cases, one row per case. Columns are as wide as their
 // widest cell, and the column of features is shown only if a case has some.
-// Failures of one operation and mode with the same remedy share one reason, and
-// so do equal texts:
+// A reason is printed once, with the number of further cases that have it.
+// Failures of one operation and mode with the same remedy count as one reason:
 //
-//   fail: vanilla decode: ... help: set kv_head to ...
-//       and 3 more cases of it likewise
+//   fail: vanilla decode: ...
+//       help: set kv_head to ...
+//       and 3 more cases with the same remedy
 #include "emit/verify/report_text.h"
 
 #include <algorithm>
@@ -28,8 +29,8 @@ using verify::SelfTest;
 using verify::Sizes;
 using verify::Status;
 
-// `all_gather 1.5 KiB`: bytes of the device that sends most; "-" if none is
-// sent.
+// Returns `all_gather 1.5 KiB`, the bytes of the device that sends most, or "-"
+// if no bytes are sent.
 std::string TrafficText(const exec::SentBytes& sent) {
   std::string out;
   for (size_t kind = 0; kind < kCollectiveCount; ++kind) {
@@ -42,7 +43,7 @@ std::string TrafficText(const exec::SentBytes& sent) {
   return out.empty() ? "-" : out;
 }
 
-// `BF16`, or `BF16/I8` with the dtype of the cache.
+// Returns `BF16`, or `BF16/I8` with the dtype of the cache.
 std::string DtypesText(const Case& test) {
   std::string out(DtypeName(test.dtype));
   if (test.kv_dtype && *test.kv_dtype != test.dtype) {
@@ -128,7 +129,7 @@ void AppendReasons(const Report& report, Status status, std::string& out) {
   }
 }
 
-// "train, prefill and decode"
+// Returns "train, prefill and decode".
 std::string ModeList(const std::vector<Mode>& modes) {
   std::string out;
   for (size_t i = 0; i < modes.size(); ++i) {
@@ -162,7 +163,7 @@ void AppendProjections(const Report& report, std::string& out) {
          failed;
 }
 
-// The remarks of the run and of its cases, each once.
+// Returns the remarks of the run and of its cases, each once.
 std::vector<std::string> Remarks(const Report& report) {
   std::vector<std::string> out = report.remarks;
   const auto add = [&](const Case& test, const std::string& remark) {
@@ -189,15 +190,15 @@ std::string ReportText(const Report& report) {
   for (size_t i = 0; i < report.cases.size(); ++i) {
     rows.push_back(RowOf(report.cases[i], report.results[i]));
   }
-  // Whether no case has features.
+  // Remove the column of features if no case has any.
   const bool plain =
       std::all_of(report.cases.begin(), report.cases.end(),
                   [](const Case& test) { return FeatureNames(test).empty(); });
   if (plain) {
     for (Row& row : rows) row.erase(row.begin() + 4);
   }
-  // The run used reduced sizes, so the bytes at the given sizes are added,
-  // computed by formula.
+  // If the run used reduced sizes, the last column has the bytes at the given
+  // sizes, computed by formula. Otherwise it is removed.
   if (!report.reduced) {
     for (Row& row : rows) row.pop_back();
   }

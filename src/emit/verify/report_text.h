@@ -11,10 +11,10 @@
 
 namespace shardc {
 
-// A table with a line per case, and below it the reasons of failures and of
-// unsupported cases.
+// Returns a table with a line per case, and below it the reasons of failures
+// and of unsupported cases.
 std::string ReportText(const verify::Report& report);
-// One line per injected fault: the case that detected it.
+// Returns a line per injected fault, with the case that detected it.
 std::string SelfTestText(const verify::SelfTest& result);
 // Returns a line with the number of faults that change outputs by less than the
 // tolerance.

@@ -1,6 +1,6 @@
-// Writes the settings of a case's operation. Each setting has the value that
-// the case runs with, whether it was given or is a default: the scale as a
-// number, an axis that was not named as null.
+// Writes the settings of a case's operation with the values that the case runs
+// with, including defaults: the scale is always a number, and an axis that was
+// not named is null.
 //
 //   head_dim 16 and no scale of its own  ->  "softmax_scale": 0.25
 #include "emit/verify/settings_json.h"

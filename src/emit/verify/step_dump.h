@@ -10,13 +10,14 @@
 
 namespace shardc {
 
-// A safetensors file. For each input: `0003.input` in its dtype and
-// `0003.reference` in float64. For each compared value: `0012.output`, gathered
-// from the devices, and `0012.reference`.
+// Returns a safetensors file. For each input it has `0003.input` in its dtype
+// and `0003.reference` in float64; for each compared value `0012.output`,
+// gathered from the devices, and `0012.reference`.
 std::string StepDumpTensors(const verify::StepReport& report);
 
-// {"step": ..., "settings": {...}, "tensors": [...]}: the report's entry, the
-// remaining choices of the run, and the meaning of each tensor number.
+// Writes {"step": ..., "settings": {...}, "tensors": [...]}: the report's
+// entry, the remaining choices of the run, and the meaning of each tensor
+// number.
 void WriteStepDumpJson(const verify::StepReport& report, Sink& out);
 
 }  // namespace shardc

@@ -1,4 +1,5 @@
-// Writes what the text report shows, as JSON members with the same names:
+// Writes the contents of the text report (step_text.cc) as JSON members whose
+// names are those of its columns:
 //
 //   {"part": "layer 0-31", "phase": "forward", "op": "linear o", ...
 #include "emit/verify/step_json.h"

@@ -1,4 +1,4 @@
-// `shardc.step/v1`.
+// Writes steps as JSON with the schema `shardc.step/v1`.
 #ifndef SHARDC_EMIT_VERIFY_STEP_JSON_H_
 #define SHARDC_EMIT_VERIFY_STEP_JSON_H_
 

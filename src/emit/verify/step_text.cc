@@ -1,9 +1,8 @@
 // Prints a step, one line per collective; layers with the same collectives
 // share a line. Below these lines are the sharding conflicts, the bytes sent in
-// total, and what was compared.
+// total, the stages of a pipeline, the memory, and the result of the proof.
 //
-//   layer 0-31  linear o  [b,t,d]  ... partial tp -> b:dp  all_reduce tp  192
-//   MiB
+//   layer 0-31  linear o  [b,t,d]  ... -> b:dp  all_reduce tp  192 MiB
 #include "emit/verify/step_text.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// Writes the results of `shardc verify step` as text.
+// Writes the results of `shardc verify step` and `shardc explain --step` as
+// text.
 #ifndef SHARDC_EMIT_VERIFY_STEP_TEXT_H_
 #define SHARDC_EMIT_VERIFY_STEP_TEXT_H_
 
@@ -11,7 +12,7 @@
 namespace shardc {
 
 std::string StepText(const verify::StepReport& report);
-// Writes what `explain PARAM --step` prints.
+// Returns the text of `explain PARAM --step`.
 std::string ParameterStepText(const verify::ParameterStep& step);
 std::string StepSelfTestText(const verify::StepSelfTest& result);
 

@@ -1,6 +1,6 @@
-// Writes tensors as little-endian bytes, one after the other:
+// Writes tensors to a safetensors file, as little-endian bytes:
 //
-//   1.0 in BF16  ->  80 3F     of a reference in F64  ->  00 ... F0 3F
+//   1.0 in BF16  ->  80 3F     1.0 in F64, as in references  ->  00 ... F0 3F
 #include "emit/verify/tensor_file.h"
 
 #include <bit>

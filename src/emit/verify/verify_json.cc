@@ -68,7 +68,7 @@ void WriteSteps(JsonWriter& json, const exec::Ledger& ledger) {
   json.EndArray();
 }
 
-// Minimum, mean and maximum over devices; with a NaN, all three are NaN.
+// Minimum, mean and maximum over devices. If a value is NaN, all three are NaN.
 struct Spread {
   double least = 0, mean = 0, greatest = 0;
 };
@@ -78,7 +78,7 @@ Spread SpreadOf(const std::vector<double>& values) {
   if (values.empty()) return out;
   out.least = out.greatest = values[0];
   for (double v : values) {
-    // A comparison with a NaN is false, so that no later value replaces it.
+    // A NaN stays: every later comparison with it is false.
     if (v < out.least || std::isnan(v)) out.least = v;
     if (v > out.greatest || std::isnan(v)) out.greatest = v;
     out.mean += v;

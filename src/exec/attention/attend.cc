@@ -26,15 +26,15 @@ bool NeedsLoops(const LocalSlice& slice) {
   return slice.options->masked_rows == MaskedRows::kMean || !InKernels(slice);
 }
 
-// The keys that the rows of a tile attend to: an interval [begin, end) for each
-// row, or bytes [rows, keys].
+// The keys that the rows of a tile attend to: either an interval [begin, end)
+// for each row, or a byte for each row and key.
 struct Sight {
   std::vector<int32_t> begin, end;
   std::vector<uint8_t> mask;
 };
 
-// Returns the position of the first key of `tile` if the positions of its keys
-// ascend by one, else nullopt.
+// Returns the position of the first key of `tile` if it is not negative and the
+// positions of the tile's keys ascend by one, else nullopt.
 std::optional<int64_t> FirstPosition(const LocalSlice& slice,
                                      const Tile& tile) {
   const int32_t* const p =
@@ -52,8 +52,8 @@ bool SeesIntervals(const LocalSlice& slice) {
          slice.additive_mask.buffer == nullptr;
 }
 
-// Fills the intervals, with keys counted from the tile's first key, whose
-// position is `first`.
+// Fills the intervals of `sight`. They count keys from the tile's first key,
+// whose position is `first`.
 void SeeIntervals(const LocalSlice& slice, const Tile& tile, int64_t first,
                   Sight& sight) {
   const AttentionOptions& options = *slice.options;
@@ -108,7 +108,8 @@ bool SameForHeads(const BroadcastView& view) {
   return view.buffer == nullptr || view.buffer->shape[1] == 1;
 }
 
-// Query heads [tile.head, tile.head + heads), which share one key head.
+// The kernel's arguments for query heads [tile.head, tile.head + heads), which
+// share one key head.
 struct HeadGroup {
   Sight sight;
   std::vector<float> added;
@@ -168,8 +169,8 @@ void Describe(const LocalSlice& from, const Tile& tile, int64_t heads,
                 state.out.real.data() + at * to.value_dim};
 }
 
-// Attends with the rows and keys of `tile`, for heads from tile.head to
-// `head_end`.
+// Adds the keys of `tile` to the states of its rows, for the heads from
+// tile.head to `head_end`.
 void AttendHeads(const LocalSlice& slice, const Tile& tile, int64_t head_end,
                  SoftmaxState& state) {
   const bool whole = tile.row_begin == 0 && tile.row_end == slice.rows();
@@ -214,8 +215,9 @@ bool SeesAny(const LocalSlice& slice, int64_t b, int64_t h, int64_t t) {
   return false;
 }
 
-// With finite mask values, a row without visible keys has equal weights for all
-// keys. A row whose logits are all -inf is an exception.
+// Adds all keys with equal weights to the rows that see no key, as a finite
+// mask value does (MaskedRows::kMean). A row whose logits are all -inf although
+// it sees keys is an exception.
 void AttendToAll(const LocalSlice& slice, SoftmaxState& state) {
   const int64_t rows = slice.rows(), dim = slice.value->shape[3];
   const int64_t key_heads = slice.value->shape[2], keys = slice.keys();

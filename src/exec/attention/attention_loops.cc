@@ -1,7 +1,7 @@
-// Attention by plain loops, row by row, for operations that need a feature the
-// kernels lack: a product, its cap, bias and masks, then a running softmax that
-// keeps the largest logit, the sum of weights and the weighted values. A larger
-// logit rescales the sums so far:
+// Attention by plain loops, row by row, for problems with a feature that the
+// kernels lack. Each product gets its cap, bias and masks and is added to a
+// running softmax, which keeps the largest logit, the sum of weights and the
+// sum of weighted values. A larger logit rescales both sums:
 //
 //   logits 1, then 3: max 1, sum 1, out v0
 //     ->  max 3, sum e^-2 + 1 = 1.135, out e^-2 v0 + v1, finally out / sum
@@ -51,7 +51,7 @@ int32_t IntegerAt(const Buffer* buffer, int64_t b, int64_t i) {
   return buffer->integers[AsIndex(b * buffer->shape[1] + i)];
 }
 
-// One query row of one head, with the indices of the slice fixed.
+// One query row of one head of the slice.
 class Row {
  public:
   Row(const LocalSlice& slice, int64_t b, int64_t h, int64_t t)
@@ -131,7 +131,7 @@ class Row {
     return keep ? static_cast<float>(1 / (1 - options.dropout)) : 0;
   }
 
-  // Adds keys [begin, begin + scores.size()) to the running softmax.
+  // Adds keys [begin, begin + count) to the row's running softmax.
   void Absorb(const float* scores, int64_t begin, int64_t count,
               SoftmaxState& state) const {
     const auto at = AsIndex((b_ * s_.heads() + h_) * s_.rows() + t_);

@@ -19,8 +19,9 @@
 
 namespace shardc::exec {
 
-// A rank-4 [B|1, H|1, T|1, S|1] buffer read at the slice's indices plus the
-// offsets of the slice within it; null: absent.
+// A [B|1, H|1, T|1, S|1] buffer, such as a bias, of which a slice reads a part:
+// the slice's indices plus the offsets here. If `buffer` is null, the input is
+// absent.
 struct BroadcastView {
   const Buffer* buffer = nullptr;
   int64_t batch = 0, head = 0, row = 0, key = 0;
@@ -40,10 +41,11 @@ struct LocalSlice {
   const Buffer* key_starts = nullptr;       // I32 [B], or null
   BroadcastView bias, mask, additive_mask;
 
-  // Global indices of this slice's first row and head, for dropout.
+  // The indices of this slice's first row and head in the unsharded tensor, on
+  // which dropout depends.
   int64_t batch_offset = 0, head_offset = 0;
   float scale = 1;
-  // Whether the query has one row per sequence, counted over all devices.
+  // Whether each sequence has only one query row over all devices.
   bool one_row = false;
   const AttentionOptions* options = nullptr;
   const Arithmetic* arithmetic = &kRightArithmetic;
@@ -54,7 +56,8 @@ struct LocalSlice {
   int64_t keys() const { return key->shape[1]; }
 };
 
-// F32. Empty rows: max -inf, sum 0, out 0.
+// The running softmax of each row, in F32. For a row without keys max is -inf,
+// and sum and out are 0.
 struct SoftmaxState {
   Buffer max;  // [B, H, T]
   Buffer sum;  // [B, H, T]
@@ -62,17 +65,17 @@ struct SoftmaxState {
 };
 SoftmaxState EmptyState(const LocalSlice& slice);
 
-// Returns scale * q.k, [B, H, T, S].
+// Returns the products scale * q.k of all rows and keys, [B, H, T, S].
 Buffer DotScores(const LocalSlice& slice);
-// Applies cap, bias and mask in place. A masked logit becomes -inf, or
-// kMaskValue in mean mode.
+// Applies cap, bias and mask to scores in place. A masked logit becomes -inf,
+// or kMaskValue if the options have MaskedRows::kMean.
 void FinishScores(const LocalSlice& slice, Buffer& scores);
-// Returns whether the fast kernels can process all keys of the slice, apart
-// from masked rows. The result depends only on values that all devices share,
-// so it is the same for every sharding.
+// Returns whether the fast kernels support the slice, not counting rows that
+// see no key. The result depends only on values that all devices share, so it
+// is the same for every sharding.
 bool InKernels(const LocalSlice& slice);
-// Processes all keys of the slice with the kernels, block by block, and
-// computes masked rows as the options require.
+// Adds all keys of the slice to the state with the kernels, block by block.
+// Rows that see no key then get the output that the options require.
 void AttendRows(const LocalSlice& slice, SoftmaxState& state);
 // Adds the finished scores of all keys of the slice to the state.
 void AttendScores(const LocalSlice& slice, const Buffer& scores,
@@ -83,12 +86,12 @@ void AttendScores(const LocalSlice& slice, const Buffer& scores,
 // attend.cc describes which of the two runs.
 void AttendKeys(const LocalSlice& slice, int64_t begin, int64_t end,
                 int64_t block_k, SoftmaxState& state);
-// AttendKeys for query rows [row_begin, row_end) only.
+// Does the same as AttendKeys for query rows [row_begin, row_end) only.
 void AttendBlock(const LocalSlice& slice, int64_t row_begin, int64_t row_end,
                  int64_t begin, int64_t end, int64_t block_k,
                  SoftmaxState& state);
 
-// Some rows and keys of one batch row and head.
+// A range of rows and a range of keys of one batch row and head.
 struct Tile {
   int64_t batch, head, row_begin, row_end, key_begin, key_end;
 };
@@ -98,13 +101,14 @@ void AttendTile(const LocalSlice& slice, const Tile& tile, int64_t block_k,
 void AttendTileByLoops(const LocalSlice& slice, const Tile& tile,
                        int64_t block_k, SoftmaxState& state);
 
-// VisibleAt returns whether query row (b, h, t) may attend to `key`. The other
-// function returns the bias and additive mask of their capped product.
+// VisibleAt returns whether query row (b, h, t) may attend to `key`. AddedAt
+// returns the sum of bias and additive mask that is added to their logit.
 bool VisibleAt(const LocalSlice& slice, int64_t b, int64_t h, int64_t t,
                int64_t key);
 float AddedAt(const LocalSlice& slice, int64_t b, int64_t h, int64_t t,
               int64_t key);
-// Returns 0 if dropout removes the weight, else the factor for a kept one.
+// Returns 0 if dropout removes the weight of the key, else the factor by which
+// the weight is multiplied.
 float KeepAt(const LocalSlice& slice, int64_t b, int64_t h, int64_t t,
              int64_t key);
 

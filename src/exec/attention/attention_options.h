@@ -19,14 +19,16 @@ enum class MaskedRows : uint8_t {
 // additive mask entry at or below half of it counts as masked.
 inline constexpr double kMaskValue = -0.7 * 3.4028234663852886e38;
 
-// Keys at pq - left <= pk <= pq + right; absent: unbounded on that side.
+// A query at position pq sees keys at pq - left <= pk <= pq + right. If one of
+// them is absent, that side is unbounded.
 struct Window {
   std::optional<int64_t> left;
   std::optional<int64_t> right;
   bool operator==(const Window&) const = default;
 };
 
-// A window of W keys that end at the query itself: 0 <= pq - pk < W.
+// Returns the window of the last `count` keys up to the query's own position: 0
+// <= pq - pk < count.
 inline Window LastKeys(int64_t count) { return {count - 1, 0}; }
 
 // The options. The logit of query i and key j is
@@ -40,14 +42,15 @@ struct AttentionOptions {
   double soft_cap = 0;          // 0: none
   bool causal = false;          // pk <= pq
   std::optional<Window> window;
-  // Queries attend to keys of equal, non-negative segment id; rows with this
-  // id, if set, attend to nothing either.
+  // Queries attend to keys of the same segment id if it is not negative. If
+  // set, rows with this id attend to nothing.
   std::optional<int64_t> padding_segment;
   MaskedRows masked_rows = MaskedRows::kZero;
-  // Probability that a weight is dropped, in [0, 1). The others are scaled by
-  // 1/(1 - dropout) in the output, never in the denominator. KeepsWeight(
-  // dropout_seed, b, h, pq, pk, dropout) of random.h decides for each weight,
-  // with global batch row and query head, so sharding cannot change the result.
+  // The probability that a weight is dropped, in [0, 1). The others are
+  // multiplied by 1/(1 - dropout) in the output; the softmax's denominator is
+  // unchanged. KeepsWeight(dropout_seed, b, h, pq, pk, dropout) of random.h
+  // decides for each weight, with global batch row and query head, so sharding
+  // cannot change the result.
   double dropout = 0;
   uint64_t dropout_seed = 0;
 

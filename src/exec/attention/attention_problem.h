@@ -21,8 +21,8 @@
 
 namespace shardc::exec {
 
-// Inputs of latent attention, in these shapes for every layout: r latent dims,
-// p rotated dims; a head's query is [nope, p].
+// The inputs of latent attention. Their shapes do not depend on the layout: r
+// latent dims, p rotated dims. A head's query is [nope, p].
 struct LatentInputs {
   Buffer latent;    // [B, S, r]
   Buffer rope_key;  // [B, S, p]
@@ -30,8 +30,9 @@ struct LatentInputs {
   Buffer up_value;  // [H, r, Dv]
 };
 
-// B batch, T query length, S key length, H query heads, K key heads, D and Dv
-// dims, N and M packed tokens. Query, key and value are in `layout`.
+// The inputs of one attention. B batch, T query length, S key length, H query
+// heads, K key heads, D and Dv dims, N and M packed tokens. Query, key and
+// value are in `layout`.
 struct AttentionProblem {
   Layout layout = Layout::kBthd;
   Buffer query;  // [B, T, H, D], [B, H, T, D] or [N, H, D]
@@ -48,12 +49,12 @@ struct AttentionProblem {
   std::optional<Buffer> key_positions;    // I32 [B, S]; absent: j
   std::optional<Buffer> key_lengths;      // I32 [B]; absent: S
   std::optional<Buffer> key_starts;       // I32 [B]; absent: 0
-  // BOOL [B|1, H|1, blocks of T, blocks of S]: the table of the operation
-  // blocksparse.
+  // BOOL [B|1, H|1, blocks of T, blocks of S]: which blocks of keys the queries
+  // of a block see. Only the operation blocksparse reads it.
   std::optional<Buffer> blocks;
 
-  // The inputs of the operations multi_latent_...; key and value are then the
-  // expansion of the latent, which other operations read.
+  // The inputs of the operations multi_latent_... If present, key and value are
+  // the keys and values computed from the latent, for all other operations.
   std::optional<LatentInputs> latent;
 
   AttentionOptions options;
@@ -83,12 +84,12 @@ struct OperationSettings {
   // quantised when written and dequantised when read.
   bool int8_pages = false;
   int64_t blocksize_b = 1;  // batch rows a step; never changes a result
-  // The dtype that query, key and value are cast to; absent: their common
+  // The dtype to which query, key and value are cast. If absent: their common
   // dtype.
   std::optional<Dtype> runtime_dtype;
   Dtype softmax_dtype = Dtype::kF32;
   int dot_bits = 0;  // 0, 8 or 4: products of operands quantised per row
-  // If set, the ring must be one axis of this name.
+  // If set, the ring must run over this axis alone.
   std::string sequence_axis;
   // For ulysses: of the axes that split the lengths, these axes pass keys
   // around a ring, and the others exchange lengths for heads.

@@ -1,9 +1,8 @@
-// States of the online softmax: empty states, merging, and the final division.
-// To merge two states of the same rows, both are scaled to the larger of their
-// maxima and added. The caller chooses the order of merges, because sums are
-// rounded:
+// The start and the end of an online softmax: empty states, and the final
+// division, before which a sink may be added to a state. State and sink are
+// then scaled to the larger of their maxima:
 //
-//   (max 1, sum 1) with (max 3, sum 1)  ->  (max 3, sum e^-2 + 1 = 1.135)
+//   (max 1, sum 1) with a sink of 3  ->  (max 3, sum e^-2 + 1 = 1.135)
 //
 // A sink adds to the sum but has no value; a state without keys has max -inf.
 #include <algorithm>
@@ -19,7 +18,8 @@ namespace {
 
 constexpr float kNone = -std::numeric_limits<float>::infinity();
 
-// Returns exp(from - to), or 0 for a state without keys.
+// Returns the factor exp(from - to) by which a state with maximum `from` is
+// rescaled, or 0 for a state without keys.
 float Weight(float from, float to) {
   return from == kNone ? 0.0f : std::exp(from - to);
 }

@@ -1,12 +1,14 @@
-// Quantised matmuls: each row is rounded to steps of its largest element, and
-// products are sums of integers. If the head dimension is sharded, the largest
-// elements are reduced first, so every device uses the same steps, and the
-// integer sums are added exactly:
+// Quantised matmuls: the elements of a row, or those of values in one dim and
+// block of keys, are rounded to steps of the largest one, and products are sums
+// of integers. If the head dimension is sharded, the largest elements are
+// reduced first, so every device uses the same steps, and the integer sums are
+// added exactly:
 //
 //   [1, -0.5] to 8 bits: the step is 1 / 127.5, the integers are 127 (the
 //   maximum) and -64
 //
-// A softmax in 16 bits rounds after every operation, over a row of all keys.
+// A softmax in 16 bits rounds the logits, distances, exponentials, their sum
+// and the quotients, over a row of all keys.
 #include "exec/attention/narrow.h"
 
 #include <algorithm>
@@ -20,7 +22,8 @@
 namespace shardc::exec {
 namespace {
 
-// Returns the rows of [B, L, N, D] as integers.
+// Returns the rows of x [B, L, N, D] as integers of `bits` bits; `largest` has
+// the largest magnitude of each row.
 std::vector<int32_t> QuantizeOperandRows(const Buffer& x, const Buffer& largest,
                                          int bits) {
   const int64_t dim = x.shape[3];
@@ -34,7 +37,8 @@ std::vector<int32_t> QuantizeOperandRows(const Buffer& x, const Buffer& largest,
   return out;
 }
 
-// Calls body(offset in [B, H, T, S], row of query, row of key).
+// Calls body(offset in scores [B, H, T, S], row of query, row of key) for each
+// score.
 template <class Body>
 void ForScores(const LocalSlice& slice, Body body) {
   const int64_t key_heads = slice.key->shape[2];
@@ -52,8 +56,8 @@ void ForScores(const LocalSlice& slice, Body body) {
   }
 }
 
-// The values of one key head of a batch row, quantised within blocks of keys,
-// with one step for each block and dim.
+// The values of one key head of one batch row as integers, with one step for
+// each block of keys and dim.
 struct Values {
   std::vector<int32_t> integers;  // [S, Dv]
   std::vector<double> step;       // [blocks, Dv]
@@ -105,7 +109,8 @@ class RowProduct {
     }
   }
 
-  // out += weights . values of the block of keys that starts at `begin`.
+  // Adds weights . values to `out`, for the block of keys that starts at
+  // `begin`.
   void Add(std::span<const float> weights, int64_t begin, float* out) const {
     if (narrow_.bits == 0) {
       for (size_t i = 0; i < weights.size(); ++i) {

@@ -1,11 +1,11 @@
 // Attention with arithmetic narrower than float32: products of operands that
 // are quantised to few bits, and softmax in 16 bits.
 //
-// Quantised matmuls. A row of integers stands for integer * step, step = max
-// |x| / (2^(bits-1) - 0.5), with integers up to 2^(bits-1) - 1 whose products
-// add up exactly. For q.k a row is one token's D numbers of one head. For p.v a
-// row is a query's weights, or for each dim a head's values, over the keys of
-// one block.
+// Quantised matmuls. The numbers of a row are stored as integers up to
+// 2^(bits-1) - 1 times step = max |x| / (2^(bits-1) - 0.5). Products of the
+// integers add up exactly. For q.k a row is one token's D numbers of one head.
+// For p.v a row is a query's weights, or for each dim a head's values, over the
+// keys of one block.
 //
 // If D is sharded, a row's largest number is all-reduced first; otherwise each
 // shard would have its own step. The integer sums are all-reduced next, so the
@@ -14,8 +14,8 @@
 //
 // Softmax in a dtype: logits (sinks too) are rounded to it, and so are their
 // distance from the maximum, its exponential, the sum, which is accumulated in
-// float32, and the quotient. A masked logit is at least the lowest number of
-// the dtype, since -inf in all of a row would produce NaN.
+// float32, and the quotient. A finite logit below the dtype's range becomes its
+// lowest finite number, since a row of only -inf would result in NaN.
 #ifndef SHARDC_EXEC_ATTENTION_NARROW_H_
 #define SHARDC_EXEC_ATTENTION_NARROW_H_
 
@@ -29,7 +29,7 @@
 
 namespace shardc::exec {
 
-// Returns max |x| over the last dimension: [B, L, N, D] to F32 [B, L, N].
+// Returns max |x| over the last dimension of x [B, L, N, D], as F32 [B, L, N].
 Buffer LargestOfRows(const Buffer& x,
                      const Arithmetic& arithmetic = kRightArithmetic);
 
@@ -37,7 +37,7 @@ Buffer LargestOfRows(const Buffer& x,
 // and `key_largest` [B, S, K] are the largest numbers of unsharded rows.
 Buffer IntegerScores(const LocalSlice& slice, const Buffer& query_largest,
                      const Buffer& key_largest, int bits);
-// Returns scale * sum * both steps, F32.
+// Returns the products in F32: scale * sum * query step * key step.
 Buffer ScaledScores(const LocalSlice& slice, const Buffer& sums,
                     const Buffer& query_largest, const Buffer& key_largest,
                     int bits);
@@ -46,8 +46,9 @@ Buffer ScaledScores(const LocalSlice& slice, const Buffer& sums,
 PerDevice QuantisedScores(Machine& machine, const Slices& slices,
                           const AxisGroup& dim_axes, int bits);
 
-// Turns `row`, finished logits followed by the logits of its sinks, into
-// weights of the logits. Returns false, with zeros, if no logit is visible.
+// Replaces the finished logits in `row` by their weights. `row` ends with one
+// more entry for each sink. Returns false, and sets zeros, if no logit is
+// visible.
 bool SoftmaxIn(Dtype dtype, std::span<const float> sinks, std::span<float> row,
                const Arithmetic& arithmetic = kRightArithmetic);
 
@@ -56,9 +57,9 @@ struct Narrow {
   Dtype softmax_dtype = Dtype::kF32;  // other dtypes need all keys at once
   int64_t block_k = 0;                // keys; 0: all
 };
-// AttendScores with weights in the softmax dtype and a quantised p.v. Returns
-// true if it has added the sinks [sinks, H] too, which it does for a softmax
-// dtype other than F32.
+// Does the same as AttendScores, with weights in the softmax dtype and a
+// quantised product of weights and values. Returns true if it has already added
+// the sinks [sinks, H], as it does if the softmax dtype is not F32.
 bool AttendNarrow(const LocalSlice& slice, const Buffer& scores,
                   const Narrow& narrow, const Buffer* sinks,
                   SoftmaxState& state);

@@ -1,6 +1,6 @@
 // The common dtype of operands by JAX's promotion lattice (JAX docs: "Type
-// promotion semantics"). Each type points to the next ones above it; the common
-// type of two is the least type above both.
+// promotion semantics"). The table has an edge from each type to the next ones
+// above it. The common type of two types is the least type above both.
 #include "exec/attention/promote.h"
 
 #include <array>
@@ -105,7 +105,7 @@ std::optional<Dtype> DtypeOf(Node node) {
   return std::nullopt;
 }
 
-// Returns the set of nodes above each node.
+// Returns, for each node, the set of nodes above it, including itself.
 std::array<Above, kNodes> Closure() {
   std::array<Above, kNodes> above;
   for (size_t i = 0; i < kNodes; ++i) above[i].set(i);
@@ -115,14 +115,15 @@ std::array<Above, kNodes> Closure() {
   return above;
 }
 
-// Returns the least type above all of them, or nullopt.
+// Returns the least type that is above each of `nodes` or equal to it; nullopt
+// if there is none.
 std::optional<Node> Join(std::span<const Node> nodes) {
   static const std::array<Above, kNodes> kAbove = Closure();
   Above all;
   all.set();
   for (Node node : nodes) all &= kAbove[node];
   for (size_t i = 0; i < kNodes; ++i) {
-    // The least type has all others above it.
+    // The least common type is below all other common types.
     if (all[i] && kAbove[i] == all) return static_cast<Node>(i);
   }
   return std::nullopt;
@@ -136,7 +137,8 @@ Node NarrowNode(Node node) {
   return node;
 }
 
-// Operands that are only Python scalars take the default width.
+// Returns the default width for a type that has only Python scalars as
+// operands.
 Node Settle(Node node) {
   if (node == kIntStar) return kI64;
   if (node == kFloatStar) return kF64;

@@ -9,7 +9,7 @@
 
 namespace shardc::exec {
 
-// A Python scalar takes the width of the other operand.
+// A Python scalar (int or float), which takes the width of the other operand.
 enum class WeakKind : uint8_t { kInt, kFloat };
 
 struct PromoteOptions {
@@ -17,8 +17,9 @@ struct PromoteOptions {
   bool inexact = true;  // integer results become F32, as layers expect
 };
 
-// Returns nullopt where JAX refuses (two different 8-bit floats, an int4 with
-// an int8) or where shardc has no such dtype. Needs at least one operand.
+// Returns the common dtype. Returns nullopt where JAX refuses (two different
+// 8-bit floats, an int4 with an int8) or where shardc has no such dtype. Needs
+// at least one operand.
 std::optional<Dtype> CanonicalDtype(std::span<const Dtype> operands,
                                     PromoteOptions options = {});
 std::optional<Dtype> CanonicalDtype(std::span<const Dtype> operands,

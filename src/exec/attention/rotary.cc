@@ -1,6 +1,6 @@
 // Rotary position embedding. Angles are computed in float64: at position 10^5 a
-// float32 product has an error of 10^-3 radians, larger than the errors that
-// verification must detect.
+// float32 product has an error of up to 0.004 radians, larger than the errors
+// that verification must detect.
 #include "exec/attention/rotary.h"
 
 #include <algorithm>

@@ -20,22 +20,24 @@ enum class RopeKind : uint8_t {
   kLlama3,    // low frequencies / factor, smooth between two wavelengths
 };
 
-// Parses "linear", "su", "longrope", "default" ...; nullopt if unknown.
+// Parses a name of a scaling such as "linear", "su", "longrope" or "default".
+// Returns nullopt if it is unknown.
 std::optional<RopeKind> ParseRopeKind(std::string_view name);
 
 struct RopeScaling {
   RopeKind kind = RopeKind::kNone;
   double factor = 1;
   int64_t original_length = 0;  // positions that the model was trained for
-  // kLongRope: one factor for each frequency, for lengths up to
-  // `original_length` and for longer ones.
+  // kLongRope: one factor for each frequency. The first list is for lengths up
+  // to `original_length`, the second for longer ones.
   std::vector<double> short_factors;
   std::vector<double> long_factors;
   // kYarn: frequencies with more than beta_fast turns over the original length
   // are kept, those with fewer than beta_slow are divided by the factor.
   double beta_fast = 32;
   double beta_slow = 1;
-  // kYarn: round the indices of the two limiting frequencies outwards.
+  // kYarn: round the index of the first limiting frequency down and that of the
+  // second up.
   bool truncate = true;
   // kLlama3: original_length/low and original_length/high are the wavelengths
   // between which frequencies are interpolated.
@@ -43,7 +45,7 @@ struct RopeScaling {
   double high_frequency_factor = 4;
   // Factor on sin and cos; absent: the kind's default (yarn 0.1 ln(factor) + 1,
   // longrope sqrt(1 + ln(s)/ln(original_length)), s = length /
-  // original_length).
+  // original_length), which is 1 if the factor or s is at most 1.
   std::optional<double> attention_factor;
 };
 
@@ -59,22 +61,23 @@ std::optional<RopeFrequencies> Frequencies(int64_t dim, double base,
                                            const RopeScaling& scaling,
                                            std::string& why);
 
-// The sin and cos of one position, [dim] each: frequency i applies to elements
-// i and i + dim/2.
+// The sin and cos of all angles at one position, [dim] each. Elements i and i +
+// dim/2 both belong to frequency i.
 struct RopeRow {
   std::vector<float> sin;
   std::vector<float> cos;
 };
 RopeRow RowAt(const RopeFrequencies& frequencies, int64_t position);
 
-// Writes (-x2, x1) for (x1, x2), the halves of x split at floor(n/2).
+// Writes (-x2, x1) to `out`, where x1 and x2 are the halves of x, split at
+// floor(n/2).
 void RotateHalf(std::span<const float> x, std::span<float> out);
 
 // Computes x*cos + rotate_half(x)*sin in float32, in place; the tables are as
 // long as x.
 void ApplyRotary(std::span<float> x, std::span<const float> sin,
                  std::span<const float> cos);
-// The interleaved convention: pairs (x0, x1), (x2, x3) ... are rotated by
+// Does the same for interleaved pairs: (x0, x1), (x2, x3) ... are rotated by
 // frequency 0, 1, ...
 void ApplyRotaryInterleaved(std::span<float> x, std::span<const float> sin,
                             std::span<const float> cos);

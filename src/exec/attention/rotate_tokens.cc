@@ -1,8 +1,9 @@
-// A device rotates its own tokens by their positions in the unsharded sequence:
-// the row's first position plus the offset of the device's slice.
+// Each device rotates its own tokens by their positions in the unsharded
+// sequence: the first position of the batch row, plus the offset of the
+// device's slice, plus the token's index in the slice.
 //
-//   8 tokens of a row from position 100, length over sp 2  ->  sp=1 rotates by
-//   104 to 107
+//   8 tokens from position 100, length sharded over sp of size 2:
+//   device sp=1 rotates by positions 104 to 107
 #include "exec/attention/rotate_tokens.h"
 
 #include <span>

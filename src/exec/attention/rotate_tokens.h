@@ -1,4 +1,4 @@
-// Rotary embedding of a sharded tensor of tokens.
+// Rotary embedding of a sharded tensor, [batch, length, heads, dim].
 #ifndef SHARDC_EXEC_ATTENTION_ROTATE_TOKENS_H_
 #define SHARDC_EXEC_ATTENTION_ROTATE_TOKENS_H_
 
@@ -15,7 +15,8 @@ namespace shardc::exec {
 enum class RotaryStyle : uint8_t { kHalves, kInterleaved };
 enum class RotaryOf : uint8_t { kQuery, kKey };
 
-// The rotation that one device applies to its tokens.
+// The rotation that one device applies to its tokens. RotarySeam, which fault
+// injection sets, may change it.
 struct Rotation {
   RotaryOf what;
   RotaryStyle style;
@@ -28,7 +29,7 @@ struct RotarySeam {
 
 // Rotates [B, n, N, D] in place and rounds to its dtype: token t of row b is at
 // position first[b] + t of the unsharded tensor. D must be unsharded, as the
-// elements of a pair are D/2 apart.
+// elements of a pair may be D/2 apart.
 void RotateTokens(const Machine& machine, ShardedTensor& tokens,
                   const std::vector<int64_t>& first,
                   const RopeFrequencies& frequencies, RotaryStyle style,

@@ -16,10 +16,10 @@
 namespace shardc::exec {
 namespace {
 
-// Returns the offset, in elements, at which a device's slice of a dimension
-// begins within the device's slice of the same dimension of another tensor. The
-// dimension has `size` elements and is sharded over `host`; in the other tensor
-// over `guest`, a prefix of `host`.
+// Returns the offset, in elements, of a device's slice of a dimension within
+// the device's slice of the same dimension of another tensor. The dimension has
+// `size` elements and is sharded over `host` in the first tensor and over
+// `guest`, a prefix of `host`, in the other.
 int64_t Within(const SimMesh& mesh, int device, int64_t size,
                const AxisGroup& host, const AxisGroup& guest) {
   return mesh.Index(device, host) * (size / mesh.Parts(host)) -
@@ -70,8 +70,8 @@ void MakeSlices(const Machine& machine, const Staged& staged, GroupMap map,
   const SimMesh& mesh = machine.mesh();
   const Spec& q = staged.query.spec;
   const Spec& k = staged.key.spec;
-  // The mesh of all devices: positions of keys on any device are computed here
-  // without a transfer.
+  // Positions are scattered to all devices, not only to those of this process:
+  // every process computes them, so no transfer is needed.
   const SimMesh whole(mesh.mesh());
   out.query_positions =
       Scatter(whole, staged.query_positions, Spec{q[0], q[1]});

@@ -1,6 +1,7 @@
 // Prepares inputs of any layout and dtype as [B, L, N, D] in one dtype: tensors
 // are cast, checked against their specs, scattered to devices and transposed
-// there. Inputs that no operation can run with are refused here.
+// there. Inputs that no operation can run with, and settings that this one does
+// not support, are refused here.
 #include "exec/attention/staging.h"
 
 #include <algorithm>
@@ -14,7 +15,7 @@
 namespace shardc::exec {
 namespace {
 
-// Returns the spec and shape of [B, L, N, D] for a tensor in another layout.
+// Converts a spec in `layout` to the dimensions [B, L, N, D].
 Spec CanonicalSpec(Spec spec, Layout layout) {
   if (layout == Layout::kThd) {
     spec = PadSpec(std::move(spec), 3);
@@ -139,7 +140,8 @@ class Stager {
     return true;
   }
 
-  // Removes axes from dimensions of size 1, which cannot be split.
+  // Removes the axes of dimensions of size 1, which cannot be split, and adds a
+  // remark. With `strict_length` the spec is returned unchanged.
   Spec DropUnit(std::string_view name, Spec spec, const Shape& shape) {
     if (options_.strict_length) return spec;
     for (size_t d = 0; d < spec.size() && d < shape.size(); ++d) {
@@ -154,12 +156,12 @@ class Stager {
     return spec;
   }
 
-  // Scatters one of query, key and value, or records why it cannot be.
+  // Scatters the query, key or value, or records why that is impossible.
   void Main(std::string_view name, const Buffer& global, const Spec& spec,
             ShardedTensor& out) {
     const Spec use = DropUnit(name, spec, global.shape);
     if (auto bad = CheckLayout(mesh_, global.shape, use)) {
-      // A fault that the key has too is reported once.
+      // The value's error is not reported if the key has the same error.
       if (name == "value" && key_fault_ == bad->message) return;
       if (name == "key") key_fault_ = bad->message;
       Complain(name, std::move(*bad));
@@ -172,8 +174,8 @@ class Stager {
     out = Canonical(Scatter(mesh_, global, use), problem_.layout);
   }
 
-  // Explains that one query cannot be split where query and key lengths must
-  // have the same axes.
+  // Explains that a single query row cannot be split, if the operation requires
+  // the same axes for the query's and the key's length.
   void ExplainLength(const Shape& shape, LayoutError& why) const {
     const size_t length = problem_.layout == Layout::kBhtd ? 2 : 1;
     if (problem_.layout == Layout::kThd || why.tensor != "query" ||
@@ -249,9 +251,10 @@ class Stager {
   std::string key_fault_;
 };
 
-// Returns the axes for one dimension of an extra input such as a mask: `own` if
-// it is a prefix of `host`, the axes of the query's or key's dimension, else
-// `host`. A dimension of size 1 is broadcast and gets no axes.
+// Returns the axes of one dimension of an extra input such as a mask. `host`
+// are the axes of the query's or key's dimension. The input keeps its own axes
+// if they are a prefix of `host`, else it gets `host`. A dimension of size 1 is
+// broadcast and gets no axes.
 AxisGroup Nested(const SimMesh& mesh, int64_t size, const AxisGroup& own,
                  const AxisGroup& host) {
   if (size == 1) return {};

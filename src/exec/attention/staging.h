@@ -18,8 +18,8 @@ namespace shardc::exec {
 
 struct Staged {
   const AttentionProblem* problem = nullptr;
-  // The dtype of the computation, the output and the query. Key and value have
-  // it too, except in pages, where they keep their stored dtype.
+  // The dtype of the computation, of the output and of the query. Key and value
+  // have it too, except in pages, which keep their stored dtype.
   Dtype dtype = Dtype::kF32;
   AttentionOptions options;                                // the problem's
   ShardedTensor query;                                     // [B, T, H, D]
@@ -31,10 +31,12 @@ struct Staged {
   bool sinks_by_key_head = false;
   Spec output;  // of [B, T, H, Dv]
 
-  // Known on every host, so placed without a transfer: [B, T|S], [B].
+  // Every host knows these arrays, so they are placed without a transfer: [B,
+  // T|S], [B].
   Buffer query_positions, key_positions;
   std::optional<Buffer> key_lengths, key_starts;
-  // Index of the first row in a larger batch, which keys the dropout draws.
+  // The index of the first row in a larger batch. The dropout of a weight
+  // depends on its row's index there.
   int64_t first_row = 0;
 
   int64_t T() const { return query.shape[1]; }
@@ -51,25 +53,25 @@ std::optional<Dtype> ComputeDtype(const AttentionProblem& problem,
 
 // What an operation supports besides float32 softmax of unquantised products.
 struct StageOptions {
-  // Refuses an input whose spec splits a dimension of size 1. If false, the
-  // dimension stays unsharded and the run gets a remark.
+  // If set, an input whose spec splits a dimension of size 1 is refused.
+  // Otherwise the dimension stays unsharded and the run gets a remark.
   bool strict_length = false;
   bool narrow_softmax = false;    // settings.softmax_dtype
   bool quantised_matmul = false;  // settings.dot_bits
   bool heads_on_keys = false;     // key heads on the query's axes
-  // Key and value are pages, which are cast when they are read: reshards send
-  // them in the stored dtype.
+  // Key and value are pages, which are cast when they are read, so reshards
+  // send them in the stored dtype.
   bool pages = false;
 };
 
-// Joins several refusals into one, so that a user sees at once all that must
-// change; duplicates are removed. Keeps the axis and place of the first;
-// nullopt for an empty list.
+// Joins several errors into one without duplicates, so that a user sees at once
+// all that must change. The result has the axis and place of the first error;
+// it is nullopt for an empty list.
 std::optional<LayoutError> Joined(std::vector<LayoutError> errors);
 
+// Stages the inputs, and casts them to the compute dtype before any transfer.
 // Returns nullopt, and the reason, if an input's layout is illegal, a shape
-// does not fit, or a setting is not supported by this operation. Inputs are
-// cast to the compute dtype before any transfer.
+// does not fit, or the operation does not support a setting.
 std::optional<Staged> Stage(const Machine& machine,
                             const AttentionProblem& problem,
                             const AttentionSpecs& specs,
@@ -77,24 +79,26 @@ std::optional<Staged> Stage(const Machine& machine,
                             StageOptions options, LayoutError& why,
                             std::vector<std::string>& remarks);
 
-// Returns why softmax or products cannot follow the settings.
+// Returns the reason if the operation does not support the settings of the
+// softmax or of the products, else nullopt.
 std::optional<LayoutError> CheckArithmetic(const OperationSettings& settings,
                                            const StageOptions& options);
 
-// Reshards one input and charges the bytes.
+// Reshards one input; the ledger records the bytes.
 void Move(Machine& machine, ShardedTensor& tensor, Spec spec,
           std::string_view what);
-// Reshards bias, masks, sinks and segment ids so that they nest in query and
-// key, which must have their layouts already. `unsharded_keys`: bias and masks
-// keep all keys, as devices of a ring read them for every block.
+// Reshards bias, masks, sinks and segment ids so that each device has the parts
+// for its slices of query and key, which must already have their final layouts.
+// With `unsharded_keys`, bias and masks keep all keys, because the devices of a
+// ring read them for every block.
 void MoveExtras(Machine& machine, Staged& staged, bool unsharded_keys = false);
 
-// Rewords the refusal of a key in the MHA spec whose heads do not divide, and
-// adds what to do; other refusals stay as they are.
+// Rewords the error of a key whose heads cannot be sharded over the query's
+// head axes (the MHA spec), and adds what to do. Other errors are unchanged.
 void ExplainKeyHeads(const SimMesh& mesh, const AttentionProblem& problem,
                      const AttentionSpecs& specs, LayoutError& why);
-// Reshards key and value over the axes of the query's heads (the MHA spec);
-// returns why if that is impossible.
+// Reshards key and value over the axes of the query's heads (the MHA spec).
+// Returns the reason if that is impossible.
 std::optional<LayoutError> KeysOnQueryHeads(Machine& machine, Staged& staged);
 // Stages the inputs of a local kernel that keeps the axes of batch and heads
 // and needs all other dimensions unsharded. Returns nullopt if
@@ -106,13 +110,13 @@ std::optional<Staged> StageLocal(Machine& machine,
                                  StageOptions options,
                                  OperationOutcome& outcome);
 
-// How a device's query head chooses its key head.
+// How a query head on a device finds its key head.
 enum class GroupMap : uint8_t {
   kGlobal,  // by global head number, as a compiler of global programs does
   kNaive,   // local head t reads t / (H_loc / K_loc), as a local kernel does
 };
-// The slices of all devices. Positions, lengths and starts are split as query
-// and key are.
+// The slices of all devices. Positions are sharded as query and key are;
+// lengths and starts as the key's batch is.
 struct Slices {
   std::vector<LocalSlice> at;  // by device
   ShardedTensor query_positions, key_positions;
@@ -120,18 +124,19 @@ struct Slices {
   std::vector<AttentionOptions> options;  // by device
   std::deque<Buffer> replaced;            // buffers that a fault replaced
 };
-// `staged` and `out` must not move afterwards: the slices point into both.
+// The slices point into `staged` and `out`, so neither may be moved afterwards.
 void MakeSlices(const Machine& machine, const Staged& staged, GroupMap map,
                 Slices& out);
 
-// Applies the machine's SliceSeam to slices that were built elsewhere.
+// Applies the machine's SliceSeam, as MakeSlices does, to slices that other
+// code has built.
 void See(const Machine& machine, const Staged& staged, Slices& slices);
 
-// Finishes the rows of a device: adds the sinks, then divides the outputs by
-// the sums of the weights. Returns [B, T, H_loc, Dv].
+// Adds the sinks to the rows of a device, then divides the outputs by the sums
+// of the weights. Returns [B, T, H_loc, Dv].
 Buffer FinishRows(const Machine& machine, const Staged& staged, int device,
                   const LocalSlice& slice, SoftmaxState& state, Dtype dtype);
-// Rounds values that were added over devices in float32 to `dtype`.
+// Rounds an output that was summed over devices in float32 to `dtype`.
 void RoundOutput(ShardedTensor& output, Dtype dtype);
 
 // Returns the sinks of a device, [sinks, H_loc].
@@ -140,7 +145,7 @@ Buffer LocalSinks(const Machine& machine, const Staged& staged, int device,
 
 // Replaceable steps between unsharded tensors and the slices of devices.
 struct SliceSeam {
-  // Changes what devices see, before they attend.
+  // Changes the slices of all devices before they attend.
   std::function<void(const Machine&, const Staged&, Slices&)> cut;
   // Changes a device's sinks, [sinks, H_loc].
   std::function<void(const Machine&, const Staged&, Buffer&)> sinks;
@@ -150,21 +155,22 @@ struct SliceSeam {
   std::function<void(const Machine&, const Staged&, ShardedTensor&)> join;
 };
 
-// Checks that a local kernel can run with each device's shapes: equal batch
-// rows, and key heads that divide query heads. Returns why not, with the axis
-// at fault.
+// Checks that a local kernel can run on each device's slice: query and key need
+// equally many batch rows, and key heads must divide query heads. Returns the
+// reason, with the axis at fault, if it cannot.
 std::optional<LayoutError> CheckLocalShapes(const SimMesh& mesh,
                                             const Staged& staged);
 
 // Returns an empty [B, T, H, Dv], sharded by the query's batch, length and
 // heads.
 ShardedTensor EmptyOutput(const Machine& machine, const Staged& staged);
-// Reshards to specs.output, restores the problem's layout, and passes the
-// result through the machine's SliceSeam.
+// Reshards the output to specs.output, converts it to the problem's layout, and
+// passes it through the machine's SliceSeam.
 ShardedTensor FinishOutput(Machine& machine, const Staged& staged,
                            ShardedTensor output);
 
-// Return I32 [B, T] and [B, S]: kv_len - T + i and j, or the problem's own.
+// Return the problem's positions, I32 [B, T] and [B, S]. Without them query i
+// is at keys - T + i, and key j at j.
 Buffer QueryPositions(const AttentionProblem& problem, int64_t batch,
                       int64_t rows, int64_t keys);
 Buffer KeyPositions(const AttentionProblem& problem, int64_t batch,
@@ -173,7 +179,8 @@ Buffer KeyPositions(const AttentionProblem& problem, int64_t batch,
 // Swaps dimensions 1 and 2 on every device: bthd to bhtd and back.
 ShardedTensor SwapLengthAndHeads(const ShardedTensor& tensor);
 
-// Returns the longest common prefix of the axis lists a and b.
+// Returns the longest common prefix of the axis lists a and b, both without
+// axes of size 1.
 AxisGroup CommonPrefix(const SimMesh& mesh, const AxisGroup& a,
                        const AxisGroup& b);
 bool SameAxes(const SimMesh& mesh, const AxisGroup& a, const AxisGroup& b);

@@ -131,8 +131,8 @@ void Traffic::MoveIds(const std::optional<Buffer>& buffer, const Spec& given,
   TensorSharding t{buffer->shape, PadSpec(given, 2)};
   DropUnit(t);
   if (!exchange.joined) return MoveTo(t, {host.spec[0], host.spec[1]}, 4);
-  // Ids are sharded like the lengths before the exchange, and are then gathered
-  // over the axes of the exchange.
+  // Segment ids are sharded as the lengths before the exchange, and then
+  // gathered over the axes of the exchange.
   MoveTo(t, {host.spec[0], exchange.lengths}, 4);
   AllGather(exchange.axes, LocalElements(t));
 }

@@ -1,7 +1,7 @@
-// Bytes that leave each device over an operation's program, by collective, from
-// closed formulas of two sets of layouts: those of the inputs and those that
-// the operation declares. The formulas do not use the ledger, which counts what
-// collectives send.
+// Bytes that leave each device in an operation's program, by collective. They
+// are computed by closed formulas from the layouts of the inputs and the
+// layouts that the operation declares. The formulas do not use the ledger,
+// which counts what the simulated collectives send.
 //
 // An operation writes its formula as the steps of its program: reshard, gather
 // or reduce, then produce the output.
@@ -21,14 +21,14 @@
 
 namespace shardc::exec {
 
-// A tensor's layout, without its elements.
+// The shape and spec of a tensor, without its elements.
 struct TensorSharding {
   Shape shape;
   Spec spec;  // one entry per dimension
 };
 
-// Returns [batch, length, heads, dim] for a tensor in a layout; packed tokens
-// are one row of batch x length.
+// Returns the sharding of [batch, length, heads, dim] for a tensor in `layout`;
+// packed tokens are one batch row.
 TensorSharding InBthd(Shape shape, Spec spec, Layout layout);
 
 class Traffic {
@@ -40,11 +40,13 @@ class Traffic {
   const SimMesh& mesh() const { return mesh_; }
   const AttentionProblem& problem() const { return problem_; }
   const OperationSettings& settings() const { return settings_; }
-  // Bytes of an element in the compute dtype, and of a key or value in a page.
+  // Return the bytes of an element in the compute dtype, and of an element of a
+  // key or value as stored in a page.
   int64_t element_bytes() const { return element_bytes_; }
   int64_t stored_bytes() const { return stored_bytes_; }
 
-  // The current layouts. Dimensions of size 1 are unsharded.
+  // The shardings after the steps that were added so far; at first those of the
+  // inputs, with dimensions of size 1 unsharded.
   TensorSharding query, key, value;
   const TensorSharding& output() const { return output_; }
 
@@ -52,16 +54,18 @@ class Traffic {
   Shape LocalShapeOf(const TensorSharding& laid) const;
   int64_t LocalElements(const TensorSharding& laid) const;
 
-  // Adds this many bytes for every device.
+  // Adds a collective in which every device sends this many bytes.
   void Add(Collective kind, int64_t bytes);
-  // Records the axes of the last Add, for callers that show where bytes go.
+  // Records the axes of the last Add, for callers that print the bytes of each
+  // step.
   void Over(const AxisGroup& axes);
   void MoveTo(TensorSharding& laid, Spec to, int64_t bytes_per_element);
   // Gathers lengths and head dimensions of query, key and value.
   void GatherLengths();
   // Reshards key and value over the axes of the query's heads (the MHA spec).
   void KeysOnHeads();
-  // Reshards bias, masks, ids and sinks; query and key must be in place.
+  // Reshards bias, masks, segment ids and sinks. Query and key must already
+  // have their final layouts.
   void MoveExtras(bool unsharded_keys = false);
   void MoveSinks();
   // Add a collective over `axes`, with `elements` float32 numbers on each
@@ -74,16 +78,18 @@ class Traffic {
   // Adds the all_reduce of partial logits where the head dimension is sharded,
   // and that of the rows' largest numbers where products are quantised.
   void ReduceLogits();
-  // Adds n - 1 shifts of key, value and segment ids by every device.
+  // Adds n - 1 ring steps, in each of which every device sends its key, value
+  // and segment ids.
   void PassKeysRound(int64_t n);
   // Reshards the output from `spec` to the requested one.
   void FinishAs(Spec spec);
 
-  // The exchange of ulysses, which the extra inputs must follow.
+  // The all_to_all of ulysses; the extra inputs are resharded to match it.
   struct Exchange {
     AxisGroup lengths, axes;  // the lengths' axes, and those exchanged
     int64_t repeated = 1;     // how often each key head is sent
-    // The joined tokens are not one contiguous run of the sequence.
+    // Whether the tokens that a device has after the exchange are not one
+    // contiguous range of the sequence.
     bool joined = false;
   };
   Exchange exchange;

@@ -1,8 +1,8 @@
 // The KV cache has a fixed number of slots for each row, and each row has its
 // own length. All parts (keys, values, scales, positions) are sharded by the
 // key's spec and reshard together. A view holds the cache in the compute dtype;
-// if the cache has this dtype already, its buffers move to the view and back
-// (LendCache, ReturnCache) and are not copied.
+// if this dtype can represent all values of the cache's, the buffers move to
+// the view and back (LendCache, ReturnCache) and are not copied.
 //
 //   4 rows over dp 2, insert into slot 2: devices of dp=1 write their row 0
 #include "exec/cache/kv_cache.h"
@@ -21,7 +21,8 @@
 namespace shardc::exec {
 namespace {
 
-// Returns the specs of [B, S, K] and [B, S] from that of [B, S, K, D].
+// Return the specs of scales [B, S, K] and of positions [B, S], given that of
+// keys [B, S, K, D].
 Spec ScaleSpec(const Spec& spec) { return {spec[0], spec[1], spec[2]}; }
 Spec PositionSpec(const Spec& spec) { return {spec[0], spec[1]}; }
 
@@ -32,8 +33,8 @@ LayoutError MakeError(std::string message, std::string help = {}) {
   return why;
 }
 
-// Returns every part that has a batch and a length, with its spec when keys
-// have `spec`.
+// Returns every tensor of the cache that has a batch and a length dimension,
+// and the spec that it gets if the keys get `spec`.
 struct CacheTensor {
   ShardedTensor* tensor;
   Spec spec;
@@ -114,7 +115,8 @@ void Relabel(ShardedTensor& tensor, Dtype dtype) {
   for (Buffer& local : tensor.local) local.dtype = dtype;
 }
 
-// Returns a view with everything but keys and values.
+// Returns a view that has positions, lengths and starts, but no keys and
+// values.
 CacheView ViewPlaces(const Machine& machine, const KvCache& cache) {
   CacheView view;
   view.positions = cache.positions;
@@ -156,8 +158,8 @@ std::optional<KvCache> MakeCache(const SimMesh& mesh, const CacheConfig& config,
   cache.config = config;
   const Spec full = PadSpec(spec, 4);
   const auto zeros = [&](const Shape& of, Dtype dtype, const Spec& split) {
-    // Allocated device by device: the global tensor may be far larger than any
-    // shard.
+    // Each device's shard is allocated by itself, because the unsharded tensor
+    // may be far larger than any shard.
     return OnEveryDevice(mesh, of, split,
                          Buffer::Zeros(LocalShape(mesh, of, split), dtype));
   };

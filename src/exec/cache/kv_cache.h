@@ -1,12 +1,13 @@
 // Room: exec/cache. The sharded KV cache.
 // Includes: source, floats, exec/kernels, exec/machine.
 //
-// The key-value cache over a serving trace: prefill writes, insertion into
-// slots, decode steps, and the reshards between the layouts of these modes.
+// The key-value cache of a serving trace: prefill writes it, finished prefills
+// are inserted as rows, decode steps append to it, and it is resharded between
+// the layouts of these modes.
 //
 // Each row of the batch has its own length. Position p of a row is at slot p of
-// dimension 1, or at p mod max_length where the cache rolls. Index and start
-// are small and replicated.
+// dimension 1, or at p mod max_length where the cache rolls. `index` and
+// `start` are small, so every device has all of them.
 #ifndef SHARDC_EXEC_CACHE_KV_CACHE_H_
 #define SHARDC_EXEC_CACHE_KV_CACHE_H_
 
@@ -27,8 +28,8 @@ struct CacheConfig {
   int64_t key_heads = 1;      // K
   int64_t head_dim = 1;       // D
   Dtype dtype = Dtype::kF32;  // F32, F16, BF16, or I8 with F32 scales
-  // If above 0, only this many last positions are attended to, and slots are
-  // reused: position p is at slot p mod S.
+  // If more than 0, queries attend to this many last positions only, and slots
+  // are reused: position p is at slot p mod max_length.
   int64_t window = 0;
 };
 
@@ -36,8 +37,8 @@ struct KvCache {
   CacheConfig config;
   ShardedTensor key;    // [B, S, K, D]
   ShardedTensor value;  // [B, S, K, D]
-  // I8 only: F32 [B, S, K], the largest |x| of a row; sharded as the values
-  // are, without D.
+  // I8 only: F32 [B, S, K], the largest |x| of each row of D elements, sharded
+  // as keys and values.
   ShardedTensor key_scale;
   ShardedTensor value_scale;
   // With a window only: I32 [B, S], the position that each slot holds, or -1.
@@ -56,26 +57,28 @@ std::optional<KvCache> MakeCache(const SimMesh& mesh, const CacheConfig& config,
                                  const Spec& spec, LayoutError& why);
 
 // Appends n tokens to every row; key and value are [B, n, K, D] in F32 with any
-// spec. They are first resharded to the cache's spec with the length unsharded,
-// and charged. Where the length is sharded, each position is written by the one
-// device that owns it. With `counts` [B], row b takes only its first counts[b]
-// tokens. Returns false and writes nothing if a token has no slot.
+// spec. They are first resharded to the cache's spec with the length unsharded;
+// the ledger records the bytes. Where the length is sharded, each position is
+// written by the one device that owns it. With `counts` [B], row b takes only
+// its first counts[b] tokens. Returns false and writes nothing if a token has
+// no slot.
 bool AppendTokens(Machine& machine, KvCache& cache, const ShardedTensor& key,
                   const ShardedTensor& value,
                   const std::vector<int64_t>& counts, LayoutError& why);
 
-// Copies the only row of `from` to row `slot`, with its length and start. All
-// sizes but B must agree. Only the devices that own the slot keep the row;
-// resharding it to their layout is charged.
+// Copies the only row of `from`, with its length and start, to row `slot` of
+// `into`. All sizes but B must be equal. Only the devices that hold the row
+// `slot` keep the copy; the ledger records the reshard to their layout.
 bool InsertRow(Machine& machine, const KvCache& from, KvCache& into,
                int64_t slot, LayoutError& why);
 
-// Reshards the cache to the layout of another mode; every part is charged.
+// Reshards every tensor of the cache to the layout of another mode; the ledger
+// records the bytes.
 bool MoveCache(Machine& machine, KvCache& cache, const Spec& spec,
                LayoutError& why);
 
-// The cache as attention reads it: values of `dtype` (dequantised in F32 and
-// rounded), with the lengths of its rows.
+// The cache as attention reads it: keys and values in one dtype (int8 is
+// dequantised in F32 and then rounded), and the lengths of the rows.
 struct CacheView {
   ShardedTensor key;             // [B, S, K, D]
   ShardedTensor value;           // [B, S, K, D]
@@ -85,19 +88,20 @@ struct CacheView {
   bool lent = false;             // key and value are the cache's own buffers
 };
 CacheView ViewCache(const Machine& machine, const KvCache& cache, Dtype dtype);
-// Returns a view without a copy if the cache's values have `dtype`. The cache
-// has no keys and values until ReturnCache gets the view back.
+// LendCache returns a view. If the cache's dtype is `dtype`, the buffers move
+// to the view without a copy, and the cache has no keys and values until
+// ReturnCache moves them back.
 CacheView LendCache(const Machine& machine, KvCache& cache, Dtype dtype);
 void ReturnCache(CacheView view, KvCache& cache);
 
-// A position to write, and one rank of the axes that split the length.
+// A position to write, and one of the ranks over which the length is sharded.
 struct SlotQuery {
   int64_t position = 0;
   int64_t window = 0;  // above 0: slots are reused
   int64_t slots = 1;   // of a row, over all ranks
   int64_t parts = 1, rank = 0;
 };
-// Returns the rank's own slot for the position, or -1 if another rank owns it.
+// Returns the slot of the position on this rank, or -1 if another rank has it.
 int64_t OwnSlot(const SlotQuery& query);
 
 // The defaults of CacheSeam. AppendTokens, InsertRow and all functions that

@@ -1,12 +1,13 @@
 // Writing to the cache. Where the length is sharded into n parts of L = S/n
-// slots, the device of rank r writes the positions of [i, i + n) whose slot is
-// in [r L, (r + 1) L), shifted by -r L: each position has exactly one such
-// rank.
+// slots, the device of rank r writes the new positions whose slot is in [r L,
+// (r + 1) L), at the slot's number minus r L. Each position has exactly one
+// such rank.
 //
-// Example: S = 8 over 4 ranks, 3 tokens at index 3: rank 1 writes slot 1 (3),
-// rank 2 writes slots 0 and 1 (4 and 5), ranks 0 and 3 write nothing.
+// Example: S = 8 over 4 ranks, 3 tokens from position 3: rank 1 writes position
+// 3 to its slot 1, rank 2 writes positions 4 and 5 to its slots 0 and 1, ranks
+// 0 and 3 write nothing.
 //
-// tests/exec/kv_cache_test.cc checks this for all indices and counts.
+// tests/exec/cache/kv_cache_test.cc checks this for all indices and counts.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -78,8 +79,8 @@ bool Fits(const KvCache& cache, const ShardedTensor& key,
   return true;
 }
 
-// Returns the largest |x| of each row, [B, n, K], over the devices that share
-// the row.
+// Returns the largest |x| of each row of D elements, [B, n, K]. If D is
+// sharded, that is the maximum over the devices that share the row.
 PerDevice RowMaxima(Machine& machine, const ShardedTensor& tokens,
                     std::string_view what) {
   PerDevice out(tokens.local.size());
@@ -144,7 +145,7 @@ Tokens Prepare(Machine& machine, const KvCache& cache,
   return out;
 }
 
-// Returns the slot of a position on one device, or -1 if another owns it.
+// Returns the slot of a position on one device, or -1 if another device has it.
 int64_t LocalSlot(const SimMesh& mesh, const CacheSeam& seam,
                   const KvCache& cache, int device, int64_t position) {
   const AxisGroup& axes = cache.spec()[1];
@@ -155,7 +156,7 @@ int64_t LocalSlot(const SimMesh& mesh, const CacheSeam& seam,
                     .rank = mesh.Index(device, axes)});
 }
 
-// Writes one device's tokens into one tensor; `width` elements a slot.
+// Writes one device's tokens into one tensor of its cache.
 void Place(const Machine& machine, const KvCache& cache, int device,
            const std::vector<int64_t>& counts, const Buffer& tokens,
            Buffer& slots) {

@@ -1,8 +1,9 @@
-// The correct implementation of each operation in Arithmetic.
+// The correct implementations of the functions of Arithmetic.
 //
 // Example: a row has absorbed logits 1 and 2, so its reference is 2 and its sum
 // e^-1 + 1 = 1.37. A logit 4 moves the reference to 4: sum and output are
-// rescaled by e^-2, to 0.185, and the key's weight 1 is added: 1.185.
+// multiplied by e^-2, which makes the sum 0.185, and the key's weight 1 is
+// added: 1.185.
 #include "exec/kernels/arithmetic.h"
 
 #include <cmath>

@@ -1,7 +1,6 @@
-// The operations of attention's arithmetic in which another order, dtype or row
-// would change the result: an online softmax, its rounding, and rows quantised
-// to few bits. A run uses the correct functions unless its machine carries
-// others, which fault injection does.
+// The operations of attention's arithmetic that fault injection replaces by
+// wrong ones: steps of the online softmax, its rounding, and rows quantised to
+// few bits. A run uses the correct functions unless its machine has others.
 //
 // The fast kernels have the correct softmax built in; only the loops call
 // these.
@@ -30,39 +29,44 @@ float StoreInt8(std::span<const float> x, float largest, std::span<int8_t> q);
 float ScaleOf(std::span<const float> scales, size_t row);
 
 struct Arithmetic {
-  // Returns the logit of a scaled product: capped (cap 0: not), then biased.
+  // Returns the logit of a scaled product: first capped, unless cap is 0, then
+  // with the bias added.
   float (*logit)(float product, float cap, float bias) = CapThenBias;
-  // Returns the reference that logits are subtracted from, given the largest
-  // logit so far.
+  // Returns the reference, the number that is subtracted from logits before
+  // exp. The argument is the largest logit so far.
   float (*reference)(float largest) = TheLargest;
-  // Moves the sums to a new reference: factor = exp(old - new).
+  // Multiplies the sum and the output by factor = exp(old - new) when the
+  // reference changes.
   void (*rescale)(float factor, float& sum,
                   std::span<float> out) = RescaleState;
   // Adds one key: `weight` to the sum, and `kept` times `value` to the output.
   // `kept` is the weight after dropout.
   void (*absorb)(float weight, float kept, const float* value, float& sum,
                  std::span<float> out) = AbsorbKey;
-  // Adds a sink to the sum; it has no value.
+  // Adds the weight of a sink to the sum. A sink has no value.
   void (*absorb_sink)(float weight, float& sum,
                       std::span<float> out) = AbsorbSink;
   // Rounds an element of the output to its dtype.
   float (*store)(Dtype dtype, float x) = RoundOnce;
-  // Returns the replacement for a finite logit below the softmax dtype's range.
+  // Returns the replacement for a finite logit below the range of the softmax
+  // dtype.
   float (*lowest)(Dtype dtype) = LowestFinite;
 
-  // Quantised matmuls: `largest` returns the number that a row's step is
-  // computed from, `unscale` a sum of integer products in the operands' units.
+  // Quantised matmuls: `largest` returns the number from which a row's step is
+  // computed. `unscale` converts a sum of integer products to the operands'
+  // units.
   float (*largest)(std::span<const float> row) = LargestMagnitude;
   double (*unscale)(int32_t sum, double query_step,
                     double key_step) = UnscaledSum;
 
-  // Rows of int8: `quantise` writes a row and returns the scale to store;
-  // `scale` returns the scale of a row that is read.
+  // Rows of int8: `quantise` writes a row and returns the scale to be stored.
+  // `scale` returns the stored scale of a row.
   float (*quantise)(std::span<const float> x, float largest,
                     std::span<int8_t> q) = StoreInt8;
   float (*scale)(std::span<const float> scales, size_t row) = ScaleOf;
 
-  // Returns whether the softmax is the one that the fast kernels have.
+  // Returns whether the softmax functions are those that the fast kernels
+  // implement.
   bool InKernels() const;
 };
 

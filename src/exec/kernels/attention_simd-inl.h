@@ -1,5 +1,6 @@
-// Code that prefill and decode share, compiled once per target: dispatch on the
-// element type, and one row of scores after the products.
+// Code that the prefill and decode kernels share, compiled once per target:
+// dispatch on the element type, and the operations on a row of scores after the
+// products.
 #if defined(SHARDC_EXEC_KERNELS_ATTENTION_SIMD_INL_H_) == \
     defined(HWY_TARGET_TOGGLE)
 #ifdef SHARDC_EXEC_KERNELS_ATTENTION_SIMD_INL_H_
@@ -13,8 +14,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace shardc::exec::HWY_NAMESPACE {
 
-// Uses no templates of the standard library: an instance compiled for one
-// target could be linked into code for another.
+// The helpers here use no templates of the standard library: an instance
+// compiled for one target could be linked into code for another.
 HWY_INLINE int64_t RoundUp(int64_t x, int64_t to) {
   return (x + to - 1) / to * to;
 }
@@ -36,8 +37,8 @@ HWY_INLINE void CopyFloats(const float* from, int64_t count, float* to) {
 }
 
 #if HWY_HAVE_SCALABLE
-// Returns the sum of v's 128-bit blocks, lane by lane, as four floats. How many
-// blocks there are is known only at run time, so halves are added in memory.
+// Adds the 128-bit blocks of v lane by lane and stores the four sums. The
+// number of blocks is known only at run time, so halves are added in memory.
 HWY_INLINE void AddBlocks(DF d, VF v, float* sums) {
   const hn::FixedTag<float, 4> block;
   alignas(64) float all[64];
@@ -52,7 +53,7 @@ HWY_INLINE void AddBlocks(DF d, VF v, float* sums) {
   hn::StoreU(hn::Load(block, all), block, sums);
 }
 #elif HWY_TARGET != HWY_SCALAR
-// Returns the sum of v's 128-bit blocks, lane by lane, as four floats.
+// Adds the 128-bit blocks of v lane by lane and stores the four sums.
 template <class D, class V>
 HWY_INLINE void AddBlocks(D d, V v, float* sums) {
   if constexpr (hn::MaxLanes(D()) > 4) {
@@ -74,7 +75,7 @@ HWY_INLINE void PrefetchRow(const T* row, int64_t count) {
   for (int64_t i = 0; i < size; i += kLine) hwy::Prefetch(bytes + i);
 }
 
-// The interval of keys [begin, end) that query row t attends to.
+// The keys [begin, end) that a query row attends to.
 struct Rows {
   int64_t begin, end;
 };
@@ -103,7 +104,7 @@ HWY_INLINE void WithElement(Dtype dtype, const F& f) {
   }
 }
 
-// dst[i] = factor * src[i] in float32.
+// Sets dst[i] = factor * src[i], computed in float32.
 template <class E>
 HWY_INLINE void ConvertRow(const typename E::T* src, int64_t count,
                            float factor, float* dst) {
@@ -121,7 +122,7 @@ HWY_INLINE void ConvertRow(const typename E::T* src, int64_t count,
 }
 
 // Applies cap, bias and mask of query row (g, t) to the scores s of key rows
-// [first, first + count). s has room up to a full vector.
+// [first, first + count). s must have room for full vectors.
 inline void AdjustScores(const AttentionSlice& in, int64_t g, int64_t t,
                          int64_t first, int64_t count, float* s) {
   const DF df;
@@ -150,8 +151,9 @@ HWY_INLINE bool AdjustsScores(const AttentionSlice& in) {
   return in.soft_cap != 0 || in.bias != nullptr || in.mask != nullptr;
 }
 
-// Returns the largest lane. Highway's emulated vectors begin a maximum at the
-// lowest finite number, so lanes that are all minus infinity are handled first.
+// Returns the largest lane. Where Highway has no instruction for it, its
+// maximum begins at the lowest finite number, so lanes that are all minus
+// infinity are handled first.
 HWY_INLINE float MostOfLanes(VF v) {
   const DF df;
 #if HWY_TARGET == HWY_EMU128
@@ -161,10 +163,11 @@ HWY_INLINE float MostOfLanes(VF v) {
   return hn::GetLane(hn::MaxOfLanes(df, v));
 }
 
-// Turns scores s[c0, c1) into weights in place; only [lo, hi) are visible, the
-// others become 0. c0 and c1 are multiples of two vectors, and an entry's index
-// alone selects which of the two sums it joins. Updates max and sum; returns
-// the factor for the values accumulated before.
+// Replaces scores s[c0, c1) by weights in place; entries outside of [lo, hi)
+// are masked and become 0. c0 and c1 are multiples of two vectors. Weights are
+// added in two vectors; the index of an entry alone decides which of them it
+// joins. Updates max and sum, and returns the factor by which earlier sums must
+// be multiplied.
 HWY_INLINE float SoftmaxRow(int64_t c0, int64_t c1, int64_t lo, int64_t hi,
                             float* HWY_RESTRICT s, float& max, float& sum) {
   const DF df;

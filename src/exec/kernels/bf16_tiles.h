@@ -36,8 +36,8 @@ struct Bf16Rows {
   int64_t dim = 0;
 };
 
-// Packs two left tiles for each 32 dims, [dims / 32][2][16][32], with
-// zeros after the last row, at most kBlockRows, and the last dim.
+// Packs at most kBlockRows rows as two left tiles for each 32 dims, [dims /
+// 32][2][16][32], with zeros after the last row and the last dim.
 void PackLeft(const Bf16Rows& from, uint16_t* to);
 // Packs rows as columns of right tiles, [rows / 16][dims / 32] tiles, with
 // zeros up to a multiple of 32 rows and after the last dim.

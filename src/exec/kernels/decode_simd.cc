@@ -1,19 +1,20 @@
 // Attention of few query rows over a long cache. Every key and value is read
-// once, and reading dominates the time: memory delivers about 10 bytes a cycle,
-// and the products could process 128.
+// once, and reading takes most of the time: memory delivers about 10 bytes a
+// cycle, and the products could process 128.
 //
-// So each cache line is read once, in nearly its own order. Keys are processed
-// in blocks of kDecodeBlock from row 0: first the products with keys, then
-// softmax, then the products with values. The heads of a position are
+// So each cache line is read once, in nearly ascending order. Keys are
+// processed in blocks of kDecodeBlock from row 0: first the products with keys,
+// then softmax, then the products with values. The heads of a position are
 // contiguous, and every position is read for all rows (query heads of all
 // slices). Values are read in two sequential streams: two positions at a time,
-// half a block apart. So are keys where that is faster, and else one position
-// at a time (floats/streams.h). Lines slightly ahead are prefetched.
+// half a block apart. Keys are read in the same way where that is faster,
+// otherwise one position at a time (floats/streams.h). Lines slightly ahead are
+// prefetched.
 //
-// A score is one sum per lane over the dims, then a tree over the lanes; an
-// output is one chain over the keys: neither depends on the other rows. For
-// example the score of a head of 128 dims on AVX2 is 8 lane sums of 16 products
-// each.
+// The sum of a score has one partial sum per lane, and the lanes are added as a
+// tree. An output adds the keys one after the other. Neither depends on the
+// other rows. For example the score of a head of 128 dims on AVX2 is 8 lane
+// sums of 16 products each.
 //
 // tests/exec/kernels/attention_kernels_test.cc compares the results with loops.
 
@@ -37,13 +38,14 @@ namespace shardc::exec::HWY_NAMESPACE {
 constexpr int64_t kDecodeBlock = 1024;
 constexpr int64_t kHalf = kDecodeBlock / 2;
 
-// The order in which a block's keys and values are read. kAhead is how far
-// ahead of a row memory is prefetched, in bytes; 0: it is not.
+// The order in which the keys and values of a block are read. kKeysAhead and
+// kValuesAhead are how many bytes ahead of a row memory is prefetched; 0 means
+// no prefetching.
 //
-// Two positions at a time, with far prefetching: narrow elements need more
-// instructions a line, so fewer loads are in flight without it. A position of
-// int8 is half as long as one of bfloat16, and half as far ahead was 1.08 times
-// as fast on an Intel Xeon.
+// This order reads two positions at a time and prefetches far ahead: narrow
+// elements need more instructions a cache line, so without prefetching fewer
+// loads are in flight. A position of int8 is half as long as one of bfloat16:
+// half the distance was 1.08 times as fast on an Intel Xeon.
 template <class E>
 struct TwoStreams {
   static constexpr bool kOneKey = false;
@@ -53,8 +55,8 @@ struct TwoStreams {
                                                      : 2048;
   static constexpr int64_t kValuesAhead = kKeysAhead;
 };
-// One key at a time for all rows. Values are read as above, so that outputs are
-// the same.
+// Reads one key at a time for all rows. Values are read as in TwoStreams, so
+// that outputs have the same bits.
 template <class E>
 struct OneStream {
   static constexpr bool kOneKey = true;
@@ -62,7 +64,7 @@ struct OneStream {
   static constexpr int64_t kValuesAhead = 256;
 };
 
-// Sums the lanes of four vectors, each by the same tree.
+// Sums the lanes of each of four vectors. All four are added in the same order.
 HWY_INLINE void SumFour(VF s0, VF s1, VF s2, VF s3, float* sums) {
 #if HWY_TARGET == HWY_SCALAR
   sums[0] = hn::GetLane(s0);
@@ -85,14 +87,16 @@ HWY_INLINE void SumFour(VF s0, VF s1, VF s2, VF s3, float* sums) {
 #endif
 }
 
-// Rows are read in pairs of vectors, whose elements E::Load2 may permute:
-// queries and outputs are kept in that order, padded with zeros to full pairs.
+// Rows are read in pairs of vectors, whose elements E::Load2 may permute.
+// Queries and outputs are therefore stored in that order, and padded with zeros
+// to full pairs.
 HWY_INLINE int64_t PairLanes() {
   return 2 * static_cast<int64_t>(hn::Lanes(DF()));
 }
 HWY_INLINE int64_t Padded(int64_t dim) { return RoundUp(dim, PairLanes()); }
 
-// Loads the last `count` elements of a row, with zeros after them.
+// Loads the last `count` elements of a row, which do not fill a pair of
+// vectors, and adds zeros.
 template <class E>
 HWY_NOINLINE void Load2First(const typename E::T* p, int64_t count, float* to) {
   alignas(64) typename E::T all[2 * 64] = {};
@@ -113,7 +117,7 @@ HWY_INLINE void PrefetchPair(const typename E::T* p) {
   if constexpr (kPair > kLine) hwy::Prefetch(bytes + kLine);
 }
 
-// Returns q . k as a sum per lane.
+// Returns q . k as one partial sum per lane, which the caller adds.
 template <class E, int64_t kAhead>
 HWY_INLINE VF Dot(const float* HWY_RESTRICT q, const typename E::T* k,
                   int64_t dim) {
@@ -140,7 +144,7 @@ HWY_INLINE VF Dot(const float* HWY_RESTRICT q, const typename E::T* k,
   return hn::Add(even, odd);
 }
 
-// out += w[0] * v[0] + w[1] * v[1] ..., in this order.
+// Computes out += w[0] * v[0] + w[1] * v[1] + ..., in this order.
 template <class E, int64_t kCount, int64_t kAhead>
 HWY_INLINE void AddRows(const float* w, const typename E::T* const* v,
                         int64_t dim, float* HWY_RESTRICT out) {
@@ -181,7 +185,7 @@ HWY_INLINE void ScaleRow(float factor, int64_t count, float* out) {
   if (factor != 1) ConvertRow<F32Element>(out, count, factor, out);
 }
 
-// One query row of one slice during a block of keys.
+// The state of one query row of one slice while a block of keys is processed.
 struct DecodeRow {
   const AttentionSlice* in;
   float* max;
@@ -234,8 +238,8 @@ HWY_INLINE void ScoreKeys(const DecodeRow& a, const DecodeRow& b, int64_t first,
   b.scores[k + kHalf] = sums[3];
 }
 
-// Computes the scores of key k of the block at `first`, for four of `count`
-// rows from row `i` on. Beyond the last row, the last one is computed again.
+// Computes the scores of key k of the block at `first` for rows i to i + 3 of
+// `count`. In place of rows that do not exist, the last row is computed again.
 template <class E, bool kAll, class Order>
 HWY_INLINE void ScoreKey(const DecodeRow* rows, int64_t i, int64_t count,
                          int64_t first, int64_t k) {
@@ -251,7 +255,7 @@ HWY_INLINE void ScoreKey(const DecodeRow* rows, int64_t i, int64_t count,
   for (int64_t r = 0; r < 4; ++r) row(r).scores[k] = sums[r];
 }
 
-// Computes the scores of a block's keys, of which the first `keys` exist.
+// Computes the scores of the block at `first`, which has `keys` keys.
 template <class E, bool kAll, class Order>
 HWY_INLINE void ScoreBlock(const DecodeRow* rows, int64_t count, int64_t first,
                            int64_t keys) {
@@ -271,7 +275,8 @@ HWY_INLINE void ScoreBlock(const DecodeRow* rows, int64_t count, int64_t first,
   }
 }
 
-// Adds values k and k + kHalf of the block at `first`.
+// Adds values k and k + kHalf of the block at `first`, times their weights, to
+// the output of row r.
 template <class E, bool kAll, class Order>
 HWY_INLINE void AddValues(const DecodeRow& r, int64_t first, int64_t k) {
   const bool one = kAll || r.Sees(k);
@@ -351,7 +356,8 @@ void DecodeRows(DecodeRow* rows, int64_t count) {
   }
 }
 
-// Convert between `count` floats and to[0, Padded(count)), in E's order.
+// Arrange pads a row of `count` floats with zeros to full pairs and permutes it
+// to the element order of E. Restore reverses the permutation.
 template <class E>
 void Arrange(float* row, int64_t count) {
   for (int64_t i = count; i < Padded(count); ++i) row[i] = 0;
@@ -431,7 +437,8 @@ void DecodeSlices(const AttentionSlice* slices, const AttentionState* states,
     }
   }
   const auto all = static_cast<int64_t>(row_count);
-  // Bytes are bound by instructions, and were slower in one stream.
+  // For elements of one byte the instructions, not memory, limit the speed, and
+  // one stream was slower.
   if (one_stream && sizeof(typename E::T) > 1) {
     DecodeRows<E, OneStream<E>>(rows, all);
   } else {

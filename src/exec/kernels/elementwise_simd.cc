@@ -1,8 +1,8 @@
-// Kernels that process each element alone: exp, reductions for the collectives,
-// rotary embedding. All but exp give the same bits on every target.
-// tests/exec/elementwise_kernels_test.cc compares them with plain loops, and on
-// demand exp over all float32 values. Example: 10 floats on AVX2 are one full
-// vector of 8 and a padded copy of the last 2.
+// Kernels that are not attention: exp, reductions for the collectives, a
+// product of matrices, rotary embedding. All but exp give the same bits on
+// every target. tests/exec/kernels/elementwise_kernels_test.cc compares them
+// with plain loops, and on demand exp over all float32 values. Example: 10
+// floats on AVX2 are one full vector of 8 and a padded copy of the last 2.
 
 #include <cmath>
 
@@ -20,8 +20,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace shardc::exec::HWY_NAMESPACE {
 
-// Calls `whole(const In*, Out*)` for every full vector, and for a padded copy
-// of the remaining elements.
+// Calls `whole(const In*, Out*)` for every full vector of x, and once for the
+// remaining elements, copied and padded to a vector.
 template <class In, class Out, class F>
 HWY_INLINE void Map(const In* x, Out* out, size_t count, const F& whole) {
   const size_t n = hn::Lanes(DF());
@@ -99,8 +99,8 @@ void MixRows(float a, const float* x, float b, const float* y, size_t count,
   for (; i < count; ++i) out[i] = b != 0 ? a * x[i] + b * y[i] : a * x[i];
 }
 
-// Keeps four rows of `into`, two vectors wide, in registers over the inner
-// dimension; `b` is a strip of just these columns.
+// Adds a product to four rows of `into`, two vectors wide, which stay in
+// registers over the inner dimension. `b` has only these columns.
 HWY_INLINE void MultiplyTile(const float* a, size_t inner, const float* b,
                              float* into, size_t stride) {
   const DF df;
@@ -134,7 +134,7 @@ HWY_INLINE void MultiplyTile(const float* a, size_t inner, const float* b,
   hn::StoreU(c31, df, r3 + n);
 }
 
-// MultiplyTile for one row, and for columns that fill no two vectors.
+// Does the same as MultiplyTile for one row and a strip of any width.
 HWY_INLINE void MultiplyRow(const float* a, size_t inner, const float* b,
                             size_t width, float* into) {
   for (size_t k = 0; k < inner; ++k) {
@@ -142,8 +142,8 @@ HWY_INLINE void MultiplyRow(const float* a, size_t inner, const float* b,
   }
 }
 
-// Processes b in strips of columns, each copied to be contiguous: `strip` has
-// room for two vectors of every inner index.
+// Processes b in strips of two vectors of columns. Each strip is copied to
+// `strip`, which has room for `inner` rows, so that its rows are contiguous.
 void MultiplyAll(const float* a, const float* b, size_t rows, size_t columns,
                  size_t inner, float* strip, float* into) {
   const size_t most = 2 * hn::Lanes(DF());

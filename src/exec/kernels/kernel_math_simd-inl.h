@@ -1,5 +1,6 @@
-// Loads and functions for the kernels, compiled once per target: included
-// inside HWY_NAMESPACE files after hwy/highway.h, hence the toggled guard.
+// Loads and functions for the kernels, compiled once per target. Files with
+// HWY_NAMESPACE include this header after hwy/highway.h, once for each target,
+// so the include guard toggles.
 #if defined(SHARDC_EXEC_KERNELS_KERNEL_MATH_SIMD_INL_H_) == \
     defined(HWY_TARGET_TOGGLE)
 #ifdef SHARDC_EXEC_KERNELS_KERNEL_MATH_SIMD_INL_H_
@@ -19,8 +20,8 @@ using shardc::HWY_NAMESPACE::DI;
 using shardc::HWY_NAMESPACE::DU;
 using shardc::HWY_NAMESPACE::VF;
 
-// Returns 2^n for n + 127 in the low bits of `biased` (where the sum of a float
-// and 1.5*2^23 + 127 has them); n = -127 gives 0.
+// Returns 2^n, where the low bits of `biased` are n + 127: it is the sum of n
+// and 1.5*2^23 + 127 as a float. n = -127 gives 0.
 HWY_INLINE VF PowerOfTwo(VF biased) {
   const DF df;
   const DI di;
@@ -58,8 +59,8 @@ HWY_INLINE VF ExpNonPositiveV(VF x) {
   return hn::Mul(ExpReduced(ReduceByLn2(x, n)), PowerOfTwo(biased));
 }
 
-// Returns e^x for all x. 2^n is multiplied in two halves, so that the second
-// multiplication rounds once, also to subnormals.
+// Returns e^x for all x. The factor 2^n is applied as two factors, so that only
+// the second multiplication rounds, also for subnormal results.
 HWY_INLINE VF ExpV(VF x) {
   const DF df;
   const DI di;
@@ -78,8 +79,8 @@ HWY_INLINE VF ExpV(VF x) {
   return hn::IfThenElse(nan, x, hn::Mul(hn::Mul(y, first), second));
 }
 
-// Uses an odd polynomial near 0, 1 - 2/(e^2|x| + 1) elsewhere: error of a few
-// ulp.
+// Returns tanh(x) with an error of a few ulp: an odd polynomial near 0,
+// elsewhere 1 - 2/(e^(2|x|) + 1) with the sign of x.
 HWY_INLINE VF TanhV(VF x) {
   const DF df;
   const VF a = hn::Abs(x);
@@ -98,9 +99,9 @@ HWY_INLINE VF TanhV(VF x) {
                         hn::CopySign(far, x));
 }
 
-// Element types in memory. Load reads Lanes(DF()) of them, Load2 twice as many:
-// the first and the second half, or, where that is cheaper (kApart), the
-// elements at even and at odd places.
+// Element types in memory. Load reads Lanes(DF()) elements. Load2 reads twice
+// as many: the first and the second half or, where that is cheaper (kApart),
+// the elements at even and at odd indices.
 struct F32Element {
   using T = float;
   static HWY_INLINE VF Load(const T* p) { return hn::LoadU(DF(), p); }
@@ -123,7 +124,8 @@ struct Bf16Element {
     b = Load(p + 1);
   }
 #else
-  // 32 bits hold two elements: the low one is shifted up, the high one stays.
+  // A bfloat16 number is the upper half of a float32. Each 32 bits hold two
+  // elements: the lower is shifted up, and the upper stays where it is.
   static constexpr bool kApart = true;
   static HWY_INLINE void Load2(const T* p, VF& a, VF& b) {
     const hn::Repartition<uint16_t, DU> du16;

@@ -3,14 +3,15 @@
 // Includes: source, model, floats.
 //
 // Fast attention over one slice: the query heads that share one key head, in
-// one batch row. The implementations use SIMD (*_simd.cc); plain loops with the
-// same functions, the oracle, are the tests' kernel_loops.h.
+// one batch row. The implementations use SIMD (*_simd.cc). Tests compare them
+// with plain loops (kernel_loops.h of the tests).
 //
 // Softmax is online (Milakov & Gimelshein 2018; the blocked form is Dao et al.,
-// FlashAttention, 2022): a state (max, sum, out) per query row absorbs one
-// slice of keys after the other, and FinishAttention divides at the end. A
-// row's result depends on that row, its keys and the target alone: not on the
-// other rows of the call, on threads, or on how rows are split up.
+// FlashAttention, 2022): each query row has a state (max, sum, out) to which
+// slices of keys are added, and FinishAttention divides at the end. A row's
+// result depends only on that row, its keys and the instruction set (the SIMD
+// target): not on the other rows of the call, on threads, or on how rows are
+// split up.
 #ifndef SHARDC_EXEC_KERNELS_KERNELS_H_
 #define SHARDC_EXEC_KERNELS_KERNELS_H_
 
@@ -25,12 +26,14 @@
 
 namespace shardc::exec {
 
-// Keys are processed in blocks of this many, from row 0 of the slice.
+// The number of keys of a block. The blocks are counted from row 0 of the
+// slice.
 inline constexpr int64_t kKeyBlock = 256;
 
-// G query heads, T query rows, S key rows, D and Dv dims. Strides count
-// elements; the last dim is contiguous. K and V values must be finite even
-// where they are masked: a masked weight is 0, and 0 times the value is added.
+// The arguments of the kernels. G query heads, T query rows, S key rows, D and
+// Dv dims. Strides count elements; the last dim is contiguous. K and V values
+// must be finite even where they are masked: a masked weight is 0, and 0 times
+// the value is added.
 struct AttentionSlice {
   int64_t heads = 1;       // G
   int64_t query_rows = 0;  // T
@@ -48,7 +51,7 @@ struct AttentionSlice {
   Dtype kv_dtype = Dtype::kF32;  // F32, BF16, F16 or I8
   int64_t key_row_stride = 0;
   int64_t value_row_stride = 0;
-  // I8 only: an element stands for q * scale / 127.5.
+  // I8 only: the value of an element q is q * scale / 127.5.
   const float* key_scale = nullptr;    // [S] by scale_stride
   const float* value_scale = nullptr;  // [S] by scale_stride
   int64_t scale_stride = 1;
@@ -56,22 +59,23 @@ struct AttentionSlice {
   float scale = 1;     // of the logits
   float soft_cap = 0;  // c * tanh(scale*q.k / c) where not 0
 
-  // Query row t attends to key rows [begin[t], end[t]), which expresses causal
-  // masks, windows, lengths and left padding. Null: begin at 0, end at S.
+  // Query row t attends to key rows [begin[t], end[t]). Such intervals express
+  // causal masks, windows, lengths and left padding. Null: 0 and S.
   const int32_t* begin = nullptr;  // [T]
   const int32_t* end = nullptr;    // [T]
 
-  // Added to the logits after the cap; a stride of 0 broadcasts.
+  // The bias is added to the logits after the cap. A stride of 0 broadcasts it.
   const float* bias = nullptr;  // [G, T, S] by the two strides
   int64_t bias_head_stride = 0;
   int64_t bias_row_stride = 0;
-  // 0 masks the entry; for masks that are not intervals.
+  // A mask for patterns that are not intervals; 0 masks an entry.
   const uint8_t* mask = nullptr;  // [G, T, S] by the two strides
   int64_t mask_head_stride = 0;
   int64_t mask_row_stride = 0;
 };
 
-// Row (g, t) is at index g*T + t. Empty rows: max -inf, sum 0, out 0.
+// The running softmax of each row; row (g, t) is at index g*T + t. For a row
+// without keys max is -inf, and sum and out are 0.
 struct AttentionState {
   float* max = nullptr;  // [G*T]
   float* sum = nullptr;  // [G*T]
@@ -80,40 +84,40 @@ struct AttentionState {
 
 void ClearState(const AttentionSlice& slice, const AttentionState& state);
 
-// Adds the keys of a slice to the state in blocks, which is the fastest way for
-// many query rows. If query, key and value are BF16 and the processor has AMX,
-// the products are bfloat16, and the weights are rounded to it for the product
-// with the values: an output's error is then up to 2^-8 max |v|
-// (prefill_bf16_simd.cc). All other products are float32.
+// Adds the keys of a slice to the state, block by block. This is the fastest
+// way for many query rows. If query, key and value are BF16 and the processor
+// has AMX, the products are computed in bfloat16, and the weights are rounded
+// to it before they multiply the values: an output's error is then up to
+// 2^-8 max |v| (prefill_bf16_simd.cc). All other products are float32.
 void PrefillAttention(const AttentionSlice& slice, const AttentionState& state,
                       Scratch& scratch);
 
-// One pass over the keys for few query rows, which memory bandwidth bounds.
-// Reads the keys of all slices block by block, since those of several heads are
-// usually contiguous; all slices must have one kv_dtype. Adds in another order
-// than PrefillAttention, so callers choose between them by the global query
-// length.
+// Adds the keys of all slices to their states, for few query rows, where memory
+// bandwidth limits the speed. The slices are read together, block by block,
+// because the keys of several heads are usually contiguous; all must have one
+// kv_dtype. The order of additions differs from PrefillAttention's, so callers
+// choose between the two by the query length of the unsharded tensor.
 void DecodeAttention(std::span<const AttentionSlice> slices,
                      std::span<const AttentionState> states, Scratch& scratch);
 
-// Computes out = state.out / sum, zeros where sum is 0. With `sinks` [G] the
-// sum first grows by exp(sink - max). `lse` [G*T], if not null, receives
-// log(sum) + max, -inf for empty rows. Output strides count elements.
+// Computes out = state.out / sum, zeros where sum is 0. If `sinks` [G] is not
+// null, exp(sink - max) is first added to the sum. `lse` [G*T], if not null,
+// receives log(sum) + max, -inf for empty rows. Output strides count elements.
 void FinishAttention(const AttentionSlice& slice, const AttentionState& state,
                      const float* sinks, float* out, int64_t out_head_stride,
                      int64_t out_row_stride, float* lse);
 
-// Computes e^x. The largest error over all float32, in units of the result's
-// last place (at least 2^-149, so subnormal results count): 1.0104 with fused
-// multiply-add, 0.9904 without. NaN stays NaN.
+// Computes e^x; NaN stays NaN. The largest error over all float32, in ulp of
+// the result (an ulp is at least 2^-149, also for subnormal results), is 1.0104
+// with fused multiply-add and 0.9904 without.
 inline constexpr double kExpMaxUlp = 1.011;
 void Exp(std::span<const float> x, std::span<float> out);
 // Computes e^x for x <= 0, for softmax: as Exp does, but results below 2^-126
 // may be 0.
 void ExpNonPositive(std::span<const float> x, std::span<float> out);
 
-// For collectives, called for one member after the other: into[i] += x[i] and
-// into[i] = max(into[i], x[i]); a NaN on either side stays.
+// Add x[i] to into[i], or set into[i] to the larger of the two; NaN if one of
+// them is NaN. Collectives call them for one member after the other.
 void AddInto(std::span<const float> x, std::span<float> into);
 void MaxInto(std::span<const float> x, std::span<float> into);
 
@@ -123,8 +127,8 @@ void Mix(float a, std::span<const float> x, float b, std::span<const float> y,
          std::span<float> out);
 
 // Computes into [rows, columns] += a [rows, inner] times b [inner, columns],
-// row-major. Products of an element are added one after the other, each rounded
-// first, so every target gives the same bits.
+// row-major. The products of an element are rounded and then added one after
+// the other, so every target gives the same bits.
 struct MatrixSizes {
   size_t rows = 0, columns = 0, inner = 0;
 };
@@ -141,8 +145,9 @@ void Rotate(std::span<float> row, std::span<const float> cos,
 // names such as "AVX3". The last is portable code. "AMX" is the best set
 // together with AMX; the sets after it are without.
 std::vector<std::string> KernelTargets();
-// Makes the kernels use the named set; "" selects the best again. Returns false
-// if there is no such set. For tests and measurements, while no kernel runs.
+// Makes the kernels use the named instruction set; "" selects the best one
+// again. Returns false if there is no such set. Tests and measurements call it
+// while no kernel runs.
 bool UseKernelTarget(std::string_view name);
 
 }  // namespace shardc::exec

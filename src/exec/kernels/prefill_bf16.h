@@ -12,7 +12,8 @@ namespace shardc::exec {
 // used.
 bool MultipliesBf16(const AttentionSlice& slice);
 
-// PrefillAttention if MultipliesBf16.
+// Computes what PrefillAttention does, for slices for which MultipliesBf16 is
+// true.
 void PrefillBf16(const AttentionSlice& slice, const AttentionState& state,
                  Scratch& scratch);
 

@@ -305,7 +305,7 @@ class Prefill {
   float* out_ = nullptr;         // [tiles][32][out_dim]
   uint16_t* key_ = nullptr;      // [kKeyBlock / 16][depth] right tiles
   uint16_t* value_ = nullptr;    // [out_dim / 16][kKeySteps] right tiles
-  float* scores_ = nullptr;      // [32][kScoreStride]
+  float* scores_ = nullptr;      // [2][32][kScoreStride]
   uint16_t* weights_ = nullptr;  // [32][kWeightStride]
 };
 

@@ -3,10 +3,11 @@
 // Keys are processed in blocks of kKeyBlock; each block is packed once: K
 // transposed into panels [D][NR] and V into panels [block][NR], NR two vectors
 // wide, so that one panel stays in the first-level cache while all row tiles
-// use it. The query is packed once, in tiles [D][MR]. Both products then are
-// the same register tile of MR x NR sums, each sum one chain of fused
-// multiply-adds in ascending order. Skipped and masked entries both contribute
-// zeros, so a row is independent of the other rows of its tile.
+// use it. The query is packed once, in tiles [D][MR]. Both products are then
+// computed by the same loop over tiles of MR x NR sums in registers. Each sum
+// is one chain of fused multiply-adds in ascending order. Skipped and masked
+// entries both add zeros, so a row does not depend on the other rows of its
+// tile.
 //
 // A tile of MR rows x NR keys is skipped if no row of it attends to any of the
 // keys. A causal mask therefore wastes about (NR + MR)/2 keys per row, not half
@@ -31,8 +32,9 @@
 HWY_BEFORE_NAMESPACE();
 namespace shardc::exec::HWY_NAMESPACE {
 
-// MR x vectors of sums: 32 registers hold 8 x 2 with some to spare, 16 hold 4 x
-// 2. A panel of at least four columns lets rows be packed by four.
+// A tile has kRows x kVectors vectors of sums: 8 x 2 fit into 32 registers, and
+// 4 x 2 into 16. A panel has at least four columns, so that rows can be packed
+// by four.
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
 constexpr int64_t kRows = 8;
 constexpr int64_t kVectors = 2;
@@ -44,10 +46,12 @@ constexpr int64_t kRows = 4;
 constexpr int64_t kVectors = 2;
 #endif
 constexpr int64_t kTilesPerBlock = 128 / kRows;
-// Row stride of scores; not a power of two, so rows spread over cache sets.
+// The distance between rows of scores. It is not a power of two, so that rows
+// spread over the sets of the cache.
 constexpr int64_t kScoreStride = kKeyBlock + 32;
 
-// Rows prefetched ahead of packing; prefetching past the end has no effect.
+// How many rows ahead of the packed one are prefetched. Prefetching past the
+// end has no effect.
 constexpr int64_t kAhead = 8;
 
 HWY_INLINE int64_t PanelWidth() {  // NR
@@ -78,7 +82,7 @@ struct PackedCall {
 };
 
 #if HWY_HAVE_SCALABLE
-// Stores the 128-bit blocks of v, `step` floats apart.
+// Stores the 128-bit blocks of v at `dst`, `step` floats apart.
 HWY_INLINE void StoreBlocks(DF d, VF v, float* HWY_RESTRICT dst, int64_t step) {
   const hn::FixedTag<float, 4> block;
   alignas(64) float all[64];
@@ -88,7 +92,7 @@ HWY_INLINE void StoreBlocks(DF d, VF v, float* HWY_RESTRICT dst, int64_t step) {
   }
 }
 #elif HWY_TARGET != HWY_SCALAR
-// Stores the 128-bit blocks of v, `step` floats apart.
+// Stores the 128-bit blocks of v at `dst`, `step` floats apart.
 template <class D, class V>
 HWY_INLINE void StoreBlocks(D d, V v, float* HWY_RESTRICT dst, int64_t step) {
   if constexpr (hn::MaxLanes(D()) > 4) {
@@ -139,10 +143,11 @@ HWY_INLINE void TransposeFour(const float* HWY_RESTRICT src, int64_t src_stride,
   }
 }
 
-// Computes sum[r][v] = sum over k, in order, of a[k*AStep + r*AStride] *
-// b[k*NR + v*N], and calls use(r, v, sum[r][v]) for each of the sums.
+// Computes sum[r][v] = sum over k, in order, of a[k*AStep + r*AStride] * b[k*NR
+// + v*N], and calls use(r, v, sum[r][v]) for each of the sums.
 #if HWY_HAVE_SCALABLE
-// A vector whose size is known only at run time cannot be an array's element.
+// Vectors whose size is known only at run time cannot be elements of an array,
+// so each sum is a variable of its own.
 template <int64_t kAStep, int64_t kAStride, class F>
 HWY_INLINE void MultiplyTile(const float* HWY_RESTRICT a,
                              const float* HWY_RESTRICT b, int64_t count,
@@ -310,8 +315,8 @@ void PackValues(const AttentionSlice& in, int64_t first, int64_t count,
   }
 }
 
-// Keys [begin, end) of the block at `first` that some row of the tile attends
-// to, relative to the block.
+// The keys of a block that some row of the tile attends to, as indices [begin,
+// end) in the block, whose first key is `first`.
 struct Seen {
   int64_t begin, end;
 };
@@ -320,7 +325,7 @@ HWY_INLINE Seen SeenIn(const RowTile& tile, int64_t first, int64_t count) {
           HWY_MIN(tile.end - first, count)};
 }
 
-// Processes tiles [from, to) with the packed block of keys.
+// Adds the packed block of keys to the rows of tiles [from, to).
 void AttendBlock(const AttentionSlice& in, const AttentionState& state,
                  int64_t first, int64_t count, int64_t from, int64_t to,
                  const PackedCall& work) {
@@ -387,7 +392,8 @@ HWY_INLINE bool AnySeen(const PackedCall& work, int64_t from, int64_t to,
   return false;
 }
 
-// Copies between the caller's rows [G*T, Dv] and the tiles' panels.
+// Copies the outputs from the caller's rows [G*T, Dv] to the panels of the
+// tiles (kIn), or back.
 template <bool kIn>
 void CopyOut(const AttentionSlice& in, const AttentionState& state,
              const PackedCall& work) {

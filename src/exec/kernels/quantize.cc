@@ -1,9 +1,9 @@
-// Rounds rows to steps of their own. int8 stores the largest magnitude as a
-// float, which stands for 127.5 steps, so that both ends of the range are used;
-// quantised matmuls use as many steps on either side. A row of zeros has step
-// 0.
+// Rounds the numbers of each row to integers times the row's step. int8 stores
+// the largest magnitude of the row, which is 127.5 steps, so that the range
+// -128 to 127 is used up; quantised matmuls use the same range on both sides of
+// zero. A row of zeros has step 0.
 //
-//   [1, -0.5]  ->  scale 1, 127 and -64  ->  0.996 and -0.502
+//   [1, -0.5]  ->  scale 1, integers 127 and -64  ->  read as 0.996 and -0.502
 #include "exec/kernels/quantize.h"
 
 #include <algorithm>
@@ -44,7 +44,7 @@ void QuantizeInt8(std::span<const float> x, float scale, std::span<int8_t> q) {
   if (scale == 0 || !std::isfinite(scale)) return;
   const float factor = 127.5f / scale;
   for (size_t i = 0; i < x.size(); ++i) {
-    // A subnormal scale has no finite inverse: divide instead.
+    // The inverse of a subnormal scale overflows, so such rows are divided.
     const double value = std::isfinite(factor)
                              ? double{x[i] * factor}
                              : double{x[i]} * 127.5 / double{scale};

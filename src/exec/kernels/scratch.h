@@ -13,8 +13,9 @@ class Scratch {
  public:
   static constexpr size_t kAlign = 64;  // bytes: a cache line, a widest vector
 
-  // Begins a new round of Take calls and invalidates earlier results. Grows to
-  // `bytes`, never shrinks.
+  // Begins a new round of Take calls with `bytes` bytes in total, and
+  // invalidates the results of earlier rounds. The memory grows if needed and
+  // never shrinks.
   void Reset(size_t bytes) {
     if (size_ < bytes + kAlign) {
       size_ = bytes + kAlign;

@@ -1,7 +1,7 @@
-// Ranks agree on results: every rank shares what it knows, and all compute the
-// same conclusion. Arrays that are replicated on several ranks are not sent
-// whole: a rank shares a digest of 128 bits of each, and only if two digests
-// differ is one array sent, to find the first element that differs.
+// Agreement of ranks: every rank sends what it knows to all others, and all
+// compute the same result from it. Replicas of an array on several ranks are
+// compared by digests of 128 bits; only if two digests differ is an array sent,
+// to find the first element that differs.
 //
 //   rank 0 reports device 1, rank 1 reports device 2  ->  device 1, on both
 #include "exec/machine/agreement.h"
@@ -35,7 +35,7 @@ void PutText(const std::string& text, Packet& out) {
   PutAll(text, out);
 }
 
-// Reads what AppendPacket wrote on a rank of the same program.
+// Reads a packet that AppendPacket wrote on another rank.
 class PacketReader {
  public:
   explicit PacketReader(const Packet& bytes) : left_(bytes) {}
@@ -48,7 +48,7 @@ class PacketReader {
   std::string Text() { return All<std::string>(); }
 
  private:
-  // Reads as many elements as the count gives, fewer if the packet ends.
+  // Reads a count and as many elements, or fewer if the packet ends.
   template <class Range>
   Range All() {
     constexpr size_t kWidth = sizeof(typename Range::value_type);
@@ -115,8 +115,8 @@ struct Reported {
   int64_t first = 0, second = 0;
 };
 
-// Returns, by device, the shape of its array and, in a group of several
-// devices, the digest, as the rank that holds the device reports them.
+// Returns the shape of each device's array and, if its group has several
+// devices, the digest. The rank that holds the device reports them.
 std::map<int, Reported> Report(
     const SimMesh& mesh, const ShardedTensor& tensor,
     const std::vector<const std::vector<int>*>& groups) {
@@ -155,7 +155,8 @@ std::map<int, Reported> Report(
   return out;
 }
 
-// Returns where two arrays of the same shape differ, the same on all ranks.
+// Returns the offset of the first difference between the arrays of two devices,
+// which have the same shape. All ranks get the same result.
 int64_t PlaceOf(const SimMesh& mesh, const ShardedTensor& tensor, int first,
                 int other) {
   Crossing crossing(mesh);
@@ -209,8 +210,9 @@ Ledger SumOverRanks(Transport* transport, const Ledger& own) {
     from = end;
   }
   std::vector<int64_t> moved = {own.crossed()};
-  // A rank none of whose devices used a collective has no list of bytes for it:
-  // fill the list with zeros, so that all ranks pass equally many numbers.
+  // If no device of a rank used a collective, the rank's list of bytes for it
+  // is empty. Fill the list with zeros, so that all ranks pass equally many
+  // numbers.
   int64_t longest = 0;
   for (const LedgerEntry& entry : own.entries()) {
     longest = std::max(longest, static_cast<int64_t>(entry.sent.size()));

@@ -1,6 +1,6 @@
-// Results that the ranks of one mesh compute together, so that each continues
-// with the same value. In one process each function returns its argument's
-// value.
+// Results that the ranks of a mesh compute together, so that each continues
+// with the same value. If one process holds all devices, each function returns
+// the result of that process alone.
 #ifndef SHARDC_EXEC_MACHINE_AGREEMENT_H_
 #define SHARDC_EXEC_MACHINE_AGREEMENT_H_
 
@@ -18,22 +18,24 @@ namespace shardc::exec {
 // numbers.
 std::vector<int64_t> SumOverRanks(Transport* transport,
                                   std::vector<int64_t> own);
-// Returns the ledger of all devices; the ranks' entries must correspond.
+// Returns the ledger of all devices. All ranks must have recorded the same
+// collectives in the same order.
 Ledger SumOverRanks(Transport* transport, const Ledger& own);
 
-// Returns the error with the lowest `order`. If several ranks have such an
-// error, returns that of the lowest rank, which has the first devices.
+// Returns the error of all ranks' errors that has the lowest `order`; of
+// several, that of the lowest rank, which holds the first devices.
 std::optional<LayoutError> FirstError(const SimMesh& mesh,
                                       std::optional<LayoutError> own,
                                       int64_t order = 0);
 
-// Sets the shapes of the arrays of devices on other ranks, which have no
-// elements here.
+// Set the shapes of the arrays that devices on other ranks hold. Such arrays
+// have no elements here.
 void ShapeElsewhere(const SimMesh& mesh, ShardedTensor& tensor);
 void ShapeElsewhere(const SimMesh& mesh, const Shape& extent, Dtype dtype,
                     PerDevice& local);
 
-// Returns `local` on every device, as the shard of `shape` by `spec`.
+// Returns a tensor of `shape` by `spec` in which every device has the shard
+// `local`.
 ShardedTensor OnEveryDevice(const SimMesh& mesh, const Shape& shape,
                             const Spec& spec, const Buffer& local);
 
@@ -44,14 +46,14 @@ struct Differing {
   int64_t at = -1;
   Shape shape = {};  // the other array's shape, if it is not the layout's
 };
-// Returns the first difference within `groups`, lists of devices that hold the
-// same shard. Compares digests of 128 bits, and the bits of arrays whose
-// digests differ.
+// Returns the first difference between devices of one group; the devices of a
+// group should hold the same shard. Digests of 128 bits are compared first, and
+// the arrays only if digests differ.
 std::optional<Differing> FirstDiffering(
     const SimMesh& mesh, const ShardedTensor& tensor, const Shape& extent,
     const std::vector<const std::vector<int>*>& groups);
 
-// Returns the array of each listed device, on every rank.
+// Returns the array of each listed device; all ranks get all of them.
 std::vector<Buffer> ShareArrays(const SimMesh& mesh,
                                 const ShardedTensor& tensor,
                                 const std::vector<int>& devices);

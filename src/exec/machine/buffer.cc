@@ -1,6 +1,7 @@
-// Arrays are row-major. A block is copied as runs along the last dimension, and
-// the indices of the other dimensions count up with carries. Trailing
-// dimensions that the block fills in both arrays belong to the run:
+// Arrays are row-major. A block is copied as runs of contiguous elements along
+// the last dimension, for all indices of the other dimensions. If the block
+// fills trailing dimensions of both arrays, a run extends over these
+// dimensions:
 //
 //   [1:3, 2:6] of [4, 8]  ->  runs of 4 from 10 and from 18
 //   [1:3, 0:8] of [4, 8]  ->  one run of 16 from 8
@@ -18,7 +19,7 @@
 namespace shardc::exec {
 namespace {
 
-// Calls back for runs of elements that are contiguous in both blocks, by
+// Copies a block as runs of elements that are contiguous in both arrays, by
 // recursion over the leading dimensions.
 template <class T>
 void CopyRuns(const std::vector<T>& from, const Shape& from_shape,
@@ -33,7 +34,8 @@ void CopyRuns(const std::vector<T>& from, const Shape& from_shape,
   for (int64_t e : extent) {
     if (e == 0) return;
   }
-  // Runs end at the last dimension that the block does not fill in both arrays.
+  // A run extends over the trailing dimensions that the block fills in both
+  // arrays, and over one more dimension.
   size_t outer = rank - 1;
   int64_t run = extent[outer];
   while (outer > 0 && extent[outer] == from_shape[outer] &&
@@ -71,7 +73,8 @@ int64_t FirstBits(const std::vector<T>& a, const std::vector<T>& b) {
   return -1;
 }
 
-// Calls f with the vectors that hold the elements of both buffers.
+// Calls f with the vectors that hold the elements of a and b, which must have
+// the same kind of dtype.
 template <class A, class B, class F>
 auto WithElements(A& a, B& b, const F& f) {
   if (a.IsWide()) return f(a.wide, b.wide);

@@ -12,12 +12,13 @@
 
 namespace shardc::exec {
 
-// The logit of a masked key.
+// The logit of a masked key, unless masked rows are means (kMaskValue).
 inline constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
-// F32, BF16 and F16 keep each element's value in `real`, where all three are
-// exact, F64 in `wide`; I32, I8 and BOOL in `integers`. `dtype` sets how wide
-// an element is in memory and on the network, and which values are allowed.
+// The elements of F32, BF16 and F16 are in `real`, where all three are exact,
+// those of F64 in `wide`, and those of I32, I8 and BOOL in `integers`. `dtype`
+// decides how many bytes an element counts in memory and on the network, and
+// which values it may have.
 struct Buffer {
   Shape shape;
   Dtype dtype = Dtype::kF32;
@@ -26,9 +27,9 @@ struct Buffer {
   std::vector<double> wide = {};
 
   static Buffer Zeros(Shape shape, Dtype dtype);
-  // Returns a buffer with a shape and no elements, to check whether a program
-  // is possible: it is sharded and resharded like any other buffer, and no
-  // element is read.
+  // Returns a buffer with a shape and no elements, for runs that only check
+  // whether a program is possible. It is sharded and resharded as any other
+  // buffer is.
   static Buffer Hollow(Shape shape, Dtype dtype);
   bool IsHollow() const;
 
@@ -41,11 +42,12 @@ struct Buffer {
 };
 
 bool IsRealDtype(Dtype dtype);
-// Returns the product of the sizes; INT64_MAX if it does not fit. No buffer of
-// so many elements is made: requests are bounded (verify/cases/limits.h), and
-// costs are computed from hollow buffers.
+// Returns the product of the sizes, or INT64_MAX if it overflows. No buffer has
+// so many elements: requests are limited (verify/cases/limits.h), and costs are
+// computed from hollow buffers.
 int64_t ElementsOf(const Shape& shape);
-// Return the row-major offset of a position, and the position of an offset.
+// Return the row-major offset of an element's indices, and the indices of an
+// offset.
 int64_t OffsetOf(const Shape& shape, const Shape& position);
 Shape PositionOf(const Shape& shape, int64_t offset);
 
@@ -53,20 +55,21 @@ Shape PositionOf(const Shape& shape, int64_t offset);
 // the same rank and dtype kind. Both blocks must be inside their arrays.
 void CopyBlock(const Buffer& from, const Shape& from_start, Buffer& to,
                const Shape& to_start, const Shape& extent);
-// Returns the block as an array.
+// Returns a copy of the block of `extent` elements that begins at `start`.
 Buffer SliceBlock(const Buffer& from, const Shape& start, const Shape& extent);
-// Returns `from` restricted to [begin, begin + length) of `dim`.
+// Returns a copy of `from` restricted to [begin, begin + length) of `dim`.
 Buffer SliceDim(const Buffer& from, size_t dim, int64_t begin, int64_t length);
 // Concatenates parts of equal shape along `dim`.
 Buffer ConcatDim(const std::vector<const Buffer*>& parts, size_t dim);
 // Returns the transpose whose dimension i is dimension `order[i]` of `from`.
 Buffer TransposeDims(const Buffer& from, const std::vector<size_t>& order);
 
-// Rounds each element to a value of its narrow dtype; other dtypes stay.
+// Rounds the elements of a BF16 or F16 buffer to values of its dtype. Other
+// buffers are unchanged.
 void RoundTo(Buffer& buffer);
 
-// Returns whether shape, dtype and bits are equal: -0 differs from 0, NaNs
-// compare by payload.
+// Returns whether shape, dtype and the bits of all elements are equal: 0 and -0
+// differ, and NaNs are equal only if their payloads are.
 bool BitEqual(const Buffer& a, const Buffer& b);
 // Returns the row-major offset of the first element whose bits differ, or -1.
 // The shapes must be equal.

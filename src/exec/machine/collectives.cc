@@ -1,9 +1,9 @@
 // A collective runs group by group on the devices' arrays and records the bytes
-// that a ring of that size would send. Reductions add in ascending order of
-// members, once for all members, so every member has the same bits with any
-// number of threads.
+// that a ring of the group's size would send. A reduction is computed once for
+// all members, in ascending order of members, so every member has the same bits
+// with any number of threads.
 //
-//   all_gather over tp 4 of 8 bytes each  ->  32 bytes, 3 * 8 sent by each
+//   all_gather over tp=4 of 8 bytes each  ->  32 bytes; each sends 3 * 8
 #include "exec/machine/collectives.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace {
 
 int64_t ElementBytes(const Buffer& array) { return DtypeBits(array.dtype) / 8; }
 
-// Calls `body(group)` with the device ids of each group's members.
+// Calls `body` for each group of devices over `axes`, with the members' ids.
 void ForGroups(Machine& machine, const AxisGroup& axes,
                const std::function<void(const std::vector<int>&)>& body) {
   for (const std::vector<int>& group : machine.mesh().Groups(axes)) {
@@ -34,7 +34,7 @@ void Record(Machine& machine, const CollectiveCall& call,
   machine.ledger().Record(call.kind, call.axes, n, std::move(sent), call.what);
 }
 
-// Reduces the members' arrays in ascending group index.
+// Reduces the arrays of a group's members in ascending order.
 Buffer ReduceGroup(const std::vector<int>& group, const CollectiveCall& call) {
   const PerDevice& in = *call.in;
   Buffer total = in[AsIndex(group[0])];
@@ -151,7 +151,8 @@ PerDevice BroadcastOf(Machine& machine, const CollectiveCall& call) {
     const Buffer& from = in[AsIndex(group[AsIndex(call.root)])];
     for (int64_t i = 0; i < n; ++i) {
       out[AsIndex(group[AsIndex(i)])] = from;
-      // The chain starts at the root and ends at the member before it.
+      // Each member of the chain sends to the next one. The chain starts at the
+      // root and ends at the member before it, which sends nothing.
       const bool last = (i + 1) % n == call.root;
       sent[AsIndex(group[AsIndex(i)])] = last ? 0 : from.Bytes();
     }

@@ -1,13 +1,13 @@
 // Collectives over any set of mesh axes. Each takes one buffer per device, all
-// of one shape and dtype, returns one per device, and adds an entry to the
-// ledger.
+// of one shape and dtype, returns one buffer per device, and adds an entry to
+// the ledger.
 //
 // Members of a group are ordered by their index along the axis list. Reductions
 // add in ascending group index for every element and member, so replicas agree
 // in bits. (A real ring rotates the order: its results agree within tolerance,
 // not in bits.)
 //
-// Every collective is a CollectiveCall, which goes through the machine's
+// Every function here builds a CollectiveCall and passes it to the machine's
 // CollectiveSeam.
 #ifndef SHARDC_EXEC_MACHINE_COLLECTIVES_H_
 #define SHARDC_EXEC_MACHINE_COLLECTIVES_H_
@@ -29,7 +29,7 @@ using PerDevice = std::vector<Buffer>;  // by device id
 enum class Reduce : uint8_t { kSum, kMax };
 using Edge = std::pair<int64_t, int64_t>;  // (source, target) group indices
 
-// The arguments of a collective. Each kind reads the members it needs.
+// The arguments of a collective. Each kind reads the members that it needs.
 struct CollectiveCall {
   Collective kind = Collective::kAllGather;
   AxisGroup axes = {};
@@ -52,7 +52,8 @@ struct CollectiveSeam {
 // Concatenates the members' shards along `dim`.
 PerDevice AllGather(Machine& machine, const AxisGroup& axes,
                     const PerDevice& in, size_t dim, std::string_view what);
-// Adds, then member i keeps slice i of `dim`, which the group's size divides.
+// Adds the members' buffers; member i then keeps slice i of `dim`. The size of
+// the group must divide `dim`.
 PerDevice ReduceScatter(Machine& machine, const AxisGroup& axes,
                         const PerDevice& in, size_t dim, std::string_view what,
                         bool rounds = false);
@@ -63,15 +64,15 @@ PerDevice AllReduce(Machine& machine, const AxisGroup& axes,
 // receives along `concat_dim` in the senders' order.
 PerDevice AllToAll(Machine& machine, const AxisGroup& axes, const PerDevice& in,
                    size_t split_dim, size_t concat_dim, std::string_view what);
-// `edges` are (source, target) group indices; a device that is no target
-// receives zeros. No two edges share a target.
+// Sends buffers along `edges`, pairs of (source, target) group indices. No two
+// edges have the same target. A device that is no target receives zeros.
 PerDevice Ppermute(Machine& machine, const AxisGroup& axes, const PerDevice& in,
                    const std::vector<Edge>& edges, std::string_view what);
-// Every member receives the buffer of group index `root`.
+// Every member receives the buffer of the member with group index `root`.
 PerDevice Broadcast(Machine& machine, const AxisGroup& axes,
                     const PerDevice& in, int64_t root, std::string_view what);
 
-// Adds one more part to a reduction, element by element.
+// Adds `part` to `total`, or takes the maximum, element by element.
 void Accumulate(const Buffer& part, Reduce reduce, Buffer& total);
 
 // Returns (i, i + 1 mod n): the edges of one ring step.

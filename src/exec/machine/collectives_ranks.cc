@@ -1,7 +1,7 @@
-// Collectives over several processes. What one member owes another is sent
-// directly, in one exchange of all ranks. An all_reduce takes two exchanges:
-// each member adds one chunk, in ascending order of members, and then sends it
-// to the others. The bits therefore equal those of one process, and the total
+// Collectives over several processes. Members send blocks directly to each
+// other, in one exchange of all ranks. An all_reduce takes two exchanges: each
+// member adds one chunk, in ascending order of members, and then sends it to
+// the others. The bits therefore equal those of one process, and the total
 // bytes equal those that the ledger records for a ring.
 //
 //   all_reduce of 5 elements over tp 2: member 0 adds elements 0 and 1, member
@@ -84,7 +84,8 @@ class Across {
 
   int64_t ElementBytes() const { return DtypeBits(sample_.dtype) / 8; }
 
-  // Calls body for the members of all groups that this rank holds, with index.
+  // Calls body(group, index, device) for each member of a group that this rank
+  // holds.
   void ForHeld(const std::function<void(const Group&, int64_t, int)>& body) {
     for (const Group& group : groups_) {
       for (int64_t i = 0; i < n_; ++i) {
@@ -98,9 +99,10 @@ class Across {
   using BlockOf = std::function<Buffer(const Buffer& own, int64_t to)>;
   using Join = std::function<void(int device, int64_t i, std::vector<Buffer>)>;
 
-  // Sends every member's `block(its array of `in`, j)` to member j, where it
-  // has shape `shape(from, j)`, and passes the blocks in the members' order to
-  // `join(device, its index, blocks)`.
+  // Sends a block from every member to every other member: member j receives
+  // `block(array, j)` of each member's array in `in`, of the shape `shape(from,
+  // j)`. Then calls `join(device, its index, blocks)` with the blocks in the
+  // members' order.
   void Everyone(const PerDevice& in, const ShapeOf& shape, const BlockOf& block,
                 const Join& join) {
     Crossing crossing(mesh_);
@@ -129,7 +131,7 @@ class Across {
     machine_.ledger().Moved(call_.kind, crossing.sent(), crossing.crossed());
   }
 
-  // Returns whether members of one group are on several ranks.
+  // Returns whether the members of some group are on several ranks.
   bool Apart() const {
     return std::any_of(groups_.begin(), groups_.end(), [&](const Group& g) {
       return std::any_of(g.begin(), g.end(), [&](int device) {
@@ -164,7 +166,7 @@ class Across {
 
   static Buffer EntireBuffer(const Buffer& own, int64_t) { return own; }
 
-  // Sends slice j of `dim` to each member j.
+  // Sends slice j of the call's dimension to member j, for all j.
   void Slices(const Join& join) {
     Shape slice = sample_.shape;
     slice[call_.dim] /= n_;
@@ -192,7 +194,7 @@ class Across {
     });
   }
 
-  // Returns where member j's chunk begins.
+  // Return the first element and the number of elements of member j's chunk.
   int64_t ChunkBegin(int64_t j) const { return j * sample_.Elements() / n_; }
   int64_t ChunkLength(int64_t j) const {
     return ChunkBegin(j + 1) - ChunkBegin(j);
@@ -211,7 +213,7 @@ class Across {
         });
   }
 
-  // Returns for each device the sum of its chunk.
+  // Returns each device's chunk of the sum.
   PerDevice AddChunks() {
     PerDevice chunks(in_.size());
     Everyone(
@@ -265,7 +267,8 @@ class Across {
       out_[AsIndex(device)] = mesh_.Holds(from)
                                   ? in_[AsIndex(from)]
                                   : crossing.Take(from, device, sample_.shape);
-      // The ledger's chain ends at the member before the root.
+      // The chain of a broadcast ends at the member before the root, which
+      // sends nothing. The ledger records the bytes of the chain.
       sent_[AsIndex(device)] = (i + 1) % n_ == call_.root ? 0 : sample_.Bytes();
     });
   }

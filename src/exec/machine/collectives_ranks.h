@@ -6,9 +6,9 @@
 
 namespace shardc::exec {
 
-// Does what RunCollective does, with the same bits: each rank passes and
-// receives the arrays of its own devices, and records what these send. The
-// other entries of the result have a shape and no elements.
+// Computes the same bits as RunCollective. Each rank sends and receives the
+// arrays of its own devices, and records the bytes that these send. The
+// result's entries for devices of other ranks have a shape and no elements.
 PerDevice RunAcrossRanks(Machine& machine, const CollectiveCall& call);
 
 }  // namespace shardc::exec

@@ -1,8 +1,8 @@
-// Parcels for one rank are concatenated, each after a header that names its
-// devices; ranks exchange them in one call. Elements are sent with the width of
-// their dtype. If one of them is not a value of the dtype, the block is sent
-// with the width of the host's array, and the bytes are counted with that
-// width.
+// Blocks for one rank are concatenated, each after a header that names its
+// devices, and all ranks exchange them in one call. Elements are sent with the
+// width of their dtype. If an element of a block is not a value of the dtype,
+// the block is sent, and its bytes are counted, with the width of the host's
+// array.
 //
 //   device 0 on rank 0 sends BF16 [3] to devices 1 and 2 on rank 1
 //     ->  rank 1 receives two headers and 2 * 6 bytes
@@ -24,7 +24,8 @@ struct Line {
   int64_t elements = 0;
 };
 
-// Appends the 16 bits of each element; returns false if a value would change.
+// Sets `out` to the elements as F16 or BF16; returns false if that changes the
+// value of one.
 bool Halves(Dtype dtype, const std::vector<float>& x,
             std::vector<uint16_t>& out) {
   out.resize(x.size());
@@ -40,7 +41,8 @@ bool Halves(Dtype dtype, const std::vector<float>& x,
          std::memcmp(x.data(), back.data(), x.size() * sizeof(float)) == 0;
 }
 
-// Appends the 8 bits of each element of I8 and BOOL.
+// Appends the elements as 8 bits each, for I8 and BOOL; returns false if one
+// does not fit.
 bool Eighths(const std::vector<int32_t>& x, std::vector<int8_t>& out) {
   for (const int32_t value : x) {
     if (value != static_cast<int8_t>(value)) return false;
@@ -55,7 +57,7 @@ int PutWidth(const std::vector<T>& all, Packet& out) {
   return sizeof(T);
 }
 
-// Returns the bytes written for each element.
+// Appends the elements of a block; returns the number of bytes of each element.
 int PutElements(const Buffer& block, Packet& out) {
   if (block.IsWide()) return PutWidth(block.wide, out);
   if (block.IsReal()) {

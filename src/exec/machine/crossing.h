@@ -1,4 +1,5 @@
-// Blocks that devices send one another in one step, carried over ranks.
+// Blocks that devices send to each other in one step, across ranks where
+// needed.
 #ifndef SHARDC_EXEC_MACHINE_CROSSING_H_
 #define SHARDC_EXEC_MACHINE_CROSSING_H_
 
@@ -14,7 +15,8 @@
 
 namespace shardc::exec {
 
-// A block in transit, at its dtype's own width where that keeps every value.
+// A block in transit. Its elements are as wide as their dtype if that preserves
+// every value.
 struct Parcel {
   int from = 0, to = 0;
   Buffer block;  // of one dimension
@@ -30,13 +32,14 @@ class Crossing {
   // Sends a block from a device of this rank. If the receiver is on this rank
   // too, the block is only counted: the receiver reads the sender's buffer.
   void Send(int from, int to, const Buffer& block);
-  // Exchanges the parcels; every rank calls this after its last Send.
+  // Exchanges the blocks. Every rank must call this after its last Send.
   void Deliver();
-  // Returns what a device on another rank sent to a device of this rank.
+  // Returns the block that a device on another rank sent to a device of this
+  // rank.
   Buffer Take(int from, int to, Shape shape);
 
-  // Bytes that devices of this rank sent, by device; and how many of them went
-  // to another rank.
+  // The bytes that each device of this rank sent, and the number of bytes that
+  // went to other ranks.
   const std::vector<int64_t>& sent() const { return sent_; }
   int64_t crossed() const { return crossed_; }
 

@@ -1,5 +1,5 @@
-// Entries in program order. Bytes are added over entries for each device before
-// the maximum is taken, so that the maximum is one device's:
+// Entries are in program order. The bytes of a device are added over all
+// entries before the maximum over devices is taken:
 //
 //   all_gather by 2 devices of 8 and 0 bytes, then of 0 and 6
 //     ->  maximum 8, total 14

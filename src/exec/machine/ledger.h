@@ -1,4 +1,5 @@
-// The bytes that collectives sent, entry by entry. Room comm has the formulas.
+// The ledger: the bytes that each collective of a run sent. Room comm has the
+// formulas.
 #ifndef SHARDC_EXEC_MACHINE_LEDGER_H_
 #define SHARDC_EXEC_MACHINE_LEDGER_H_
 
@@ -13,12 +14,12 @@
 
 namespace shardc::exec {
 
-// Bytes that leave each device, by collective; a collective that was not used
-// has an empty list of devices.
+// The bytes that leave each device, by collective. The list of a collective
+// that was not used is empty.
 struct SentBytes {
   std::array<std::vector<int64_t>, kCollectiveCount> by;
 
-  // Adds `sent`, a number for each device.
+  // Adds `sent`, the bytes of each device.
   void Add(Collective kind, const std::vector<int64_t>& sent);
   void Add(const SentBytes& other);
   const std::vector<int64_t>& Of(Collective kind) const {
@@ -26,7 +27,7 @@ struct SentBytes {
   }
   int64_t Most(Collective kind) const;  // the maximum over devices
   int64_t Total() const;
-  // Equal if all numbers are; a list of zeros equals an empty one.
+  // Compares all numbers; an empty list equals a list of zeros.
   bool operator==(const SentBytes& other) const;
 };
 
@@ -43,8 +44,8 @@ class Ledger {
  public:
   void Record(Collective kind, AxisGroup axes, int64_t group_size,
               std::vector<int64_t> sent, std::string_view what);
-  // Records what really moved, besides the entries: bytes that each device
-  // handed over, and how many of them went to another rank.
+  // Records bytes that really moved, besides the entries: those that each
+  // device sent, and how many of all these bytes went to another rank.
   void Moved(Collective kind, const std::vector<int64_t>& bytes,
              int64_t crossed);
   // Adds the moved bytes of `other`, without its entries.
@@ -55,8 +56,8 @@ class Ledger {
   int64_t steps() const { return static_cast<int64_t>(entries_.size()); }
   SentBytes Sent() const;
 
-  // Return the bytes of a collective: the busiest device's sum, and the sum
-  // over devices.
+  // Return the bytes of a collective: the largest sum of a device, and the sum
+  // over all devices.
   int64_t MostSent(Collective kind) const;
   int64_t TotalSent(Collective kind) const;
   int64_t TotalSent() const;  // over all kinds

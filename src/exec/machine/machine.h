@@ -2,9 +2,8 @@
 // ledger of bytes sent.
 // Includes: source, model, floats, comm, exec/kernels.
 //
-// A bulk-synchronous machine that alternates local steps on all devices with
-// collectives between them. Programs access other devices' memory in no other
-// way.
+// A bulk-synchronous machine: local steps on all devices alternate with
+// collectives. Only collectives read the memory of other devices.
 #ifndef SHARDC_EXEC_MACHINE_MACHINE_H_
 #define SHARDC_EXEC_MACHINE_MACHINE_H_
 
@@ -20,7 +19,8 @@ namespace shardc::exec {
 
 class Machine {
  public:
-  // `threads` host threads simulate the devices; they never change a result.
+  // `threads` host threads simulate the devices; their number never changes a
+  // result.
   explicit Machine(const SimMesh& mesh, int threads = 1, Seams seams = {});
 
   const SimMesh& mesh() const { return *mesh_; }
@@ -30,7 +30,7 @@ class Machine {
   // Runs `body(device)` for every device of this rank; it may write to that
   // device's buffers only.
   void Local(const std::function<void(int)>& body) const;
-  // Returns the seam of this type (seams.h).
+  // Returns the functions of this seam that the run uses (seams.h).
   template <class T>
   const T& Seam() const {
     return seams_.Get<T>();

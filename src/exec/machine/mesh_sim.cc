@@ -1,6 +1,7 @@
-// Device ids are row-major: a coordinate is a division by the axis's stride. A
-// group is the devices that agree on every other axis, in the order of the axes
-// given.
+// Device ids are row-major: the coordinate on an axis is the id divided by the
+// axis's stride, modulo its size. A group over some axes has the devices that
+// agree on every other axis; their order follows the order in which the axes
+// are given.
 //
 //   dp 2, tp 4: device 6 is dp=1 tp=2; groups of dp: 0 4, 1 5, 2 6, 3 7
 #include "exec/machine/mesh_sim.h"

@@ -1,12 +1,13 @@
 // The simulated mesh: device ids, coordinates, and groups over axes.
 //
 // A device's id is its row-major rank over the mesh's axes, the last axis
-// fastest. Its index along an axis list (a1, ..., ak) is mixed radix in the
-// order of the *list*, a1 most significant: [fsdp, dp] and [dp, fsdp] are
-// different layouts. An axis that the mesh lacks has size 1.
+// fastest. Its index along an axis list (a1, ..., ak) has the coordinates as
+// digits, in the order of the list, a1 most significant: [fsdp, dp] and [dp,
+// fsdp] are different layouts. An axis that the mesh lacks has size 1.
 //
-// With a transport, rank r of n holds devices [r D / n, (r + 1) D / n) of D, at
-// least one; arrays of the other devices have a shape and no elements here.
+// With a transport, rank r of n holds devices [r D / n, (r + 1) D / n) of all
+// D, at least one. The arrays of devices on other ranks have a shape and no
+// elements.
 #ifndef SHARDC_EXEC_MACHINE_MESH_SIM_H_
 #define SHARDC_EXEC_MACHINE_MESH_SIM_H_
 
@@ -38,17 +39,18 @@ class SimMesh {
   int RankOf(int device) const;
   int64_t SizeOf(std::string_view axis) const;
   bool Has(std::string_view axis) const;
-  // Returns the product of the axes' sizes: the number of shards of a
-  // dimension.
+  // Returns the product of the axes' sizes: the number of shards of a dimension
+  // that is sharded over them.
   int64_t Parts(const AxisGroup& axes) const;
 
   int64_t Coordinate(int device, std::string_view axis) const;
   // Returns the device's index along the axes, in [0, Parts(axes)).
   int64_t Index(int device, const AxisGroup& axes) const;
-  // Returns the groups of devices that agree on all axes not in the list;
-  // members ordered by their index along it, groups by their first member's id.
+  // Returns the groups of devices that agree on all axes not in the list. The
+  // members of a group are in the order of Index(), the groups in the order of
+  // their first members' ids.
   std::vector<std::vector<int>> Groups(const AxisGroup& axes) const;
-  // Returns `dp=1 tp=3`, for messages.
+  // Returns the coordinates of a device for messages, such as "dp=1 tp=3".
   std::string DeviceText(int device) const;
 
  private:

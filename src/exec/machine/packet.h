@@ -1,5 +1,5 @@
-// Writes values to packets and reads them, in their memory representation: all
-// ranks run the same program.
+// Writes values to packets and reads them. Values are stored as they are in
+// memory, because all ranks run the same program.
 #ifndef SHARDC_EXEC_MACHINE_PACKET_H_
 #define SHARDC_EXEC_MACHINE_PACKET_H_
 
@@ -18,8 +18,8 @@ void PutAll(const Range& all, Packet& out) {
   out.insert(out.end(), bytes.begin(), bytes.end());
 }
 
-// Reads as many elements as `all` has from the front of the rest; returns false
-// if fewer are left.
+// Fills `all` with elements from the front of `left` and removes them there.
+// Returns false if fewer are left.
 template <class Range>
 bool TakeAll(std::span<const std::byte>& left, Range&& all) {
   const auto to = std::as_writable_bytes(std::span(all));

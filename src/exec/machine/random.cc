@@ -17,7 +17,7 @@ constexpr uint32_t kWeyl0 = 0x9E3779B9;
 constexpr uint32_t kWeyl1 = 0xBB67AE85;
 constexpr int kRounds = 10;
 
-// The last counter word separates the three uses of one key.
+// The last word of the counter, which keeps the three uses of a key apart.
 constexpr uint32_t kForBits = 0;
 constexpr uint32_t kForSplit = 1;
 constexpr uint32_t kForName = 2;
@@ -84,9 +84,9 @@ std::array<double, 2> Random::Normals(uint64_t index) const {
   return out[0];
 }
 
-// The Box-Muller transform, step by step for a block of numbers: the processor
-// overlaps what is independent, while within one number each step waits for
-// the one before it.
+// Applies the Box-Muller transform to blocks of numbers, one step at a time for
+// a whole block: the processor overlaps the same step of different numbers, but
+// the steps of one number each wait for the step before.
 void Random::FillNormals(uint64_t first,
                          std::span<std::array<double, 2>> out) const {
   constexpr size_t kBlock = 32;

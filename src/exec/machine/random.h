@@ -16,21 +16,25 @@ namespace shardc::exec {
 std::array<uint32_t, 4> Philox(std::array<uint32_t, 4> counter,
                                std::array<uint32_t, 2> key);
 
-// A stream of numbers by index, from which further streams can be split.
+// A stream of random numbers, each of which is drawn by its index. Further
+// independent streams can be split off.
 class Random {
  public:
   explicit Random(uint64_t seed) : key_(seed) {}
 
-  // An independent stream for each index or name; the parent is unchanged.
+  // Return an independent stream for each index or name; this stream is
+  // unchanged.
   Random Split(uint64_t index) const;
   Random Split(std::string_view name) const;
 
   uint64_t Bits(uint64_t index) const;
   double Uniform(uint64_t index) const;  // [0, 1), 53 bits
   double Normal(uint64_t index) const;   // mean 0, variance 1
-  // Returns two of them, for half the price each; the first equals Normal's.
+  // Returns two independent normal numbers, in about the time that Normal takes
+  // for one. The first equals Normal(index).
   std::array<double, 2> Normals(uint64_t index) const;
-  // Sets `out` to Normals(first), Normals(first + 1) and so on, in less time.
+  // Sets `out` to Normals(first), Normals(first + 1) and so on, faster than
+  // single calls.
   void FillNormals(uint64_t first, std::span<std::array<double, 2>> out) const;
   // Returns an integer in [0, bound), bound > 0, with a bias below bound/2^64.
   uint64_t Below(uint64_t index, uint64_t bound) const;
@@ -41,7 +45,7 @@ class Random {
   uint64_t key_;
 };
 
-// Numbers in the order of the calls, for code that picks test cases.
+// Draws numbers by consecutive indices, for code that picks test cases.
 class RandomSequence {
  public:
   explicit RandomSequence(Random random) : random_(random) {}
@@ -59,10 +63,10 @@ class RandomSequence {
   uint64_t next_ = 0;
 };
 
-// Returns whether dropout keeps the weight of global batch row b, query head h,
-// query position pq and key position pk: the counter is those four modulo 2^32,
-// the key is the seed, and the first output word / 2^32 is compared with the
-// rate.
+// Returns whether dropout keeps the weight of batch row b, query head h, query
+// position pq and key position pk of the unsharded attention. Philox has these
+// four numbers modulo 2^32 as its counter and the seed as its key. The weight
+// is kept if the first output word / 2^32 is at least `rate`.
 bool KeepsWeight(uint64_t seed, int64_t b, int64_t h, int64_t pq, int64_t pk,
                  double rate);
 

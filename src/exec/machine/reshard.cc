@@ -1,9 +1,10 @@
-// A reshard computes, for every device and every old shard that meets its new
-// one, the overlap of the two: the device's own shard first, then shards of
-// their holders in turn.
+// To reshard a tensor, the overlap of each device's new shard with every old
+// shard is copied. A device that holds the old shard itself reads its own copy;
+// other devices receive it from its holders, which take turns.
 //
-//   [8] over tp, on dp 2, tp 2, to replicated: each half has two holders, and
-//   each of them sends its 4 elements to one of the two devices that lack them
+//   [8] sharded over tp is replicated on dp=2 tp=2: each half has two holders,
+//   and each of them sends its 4 elements to one of the two devices that lack
+//   them
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -25,26 +26,26 @@ ShardedTensor Reshard(Machine& machine, const ShardedTensor& tensor, Spec spec,
 
 namespace {
 
-// A block that one device needs of a shard. A piece holds no positions, because
-// they follow from the two layouts and there are as many pieces as devices
-// times shards if a tensor becomes replicated.
+// A block of one old shard that one device needs. A piece stores no positions,
+// because they follow from the two layouts, and there are as many pieces as
+// devices times shards if a tensor becomes replicated.
 struct Piece {
   int device = 0, holder = 0;
   size_t shard = 0;  // of the old layout
 };
 
-// Where a piece begins in the shard and in the device's new shard, and its
-// extent.
+// Where a piece begins in the old shard and in the device's new shard, and its
+// size in each dimension.
 struct Block {
   Shape from, to, size;
 };
 
-// Computes what every device needs of `tensor` to have `out`. Shards of the old
-// layout are numbered in row-major order of their places, so the shards that a
-// device needs are a range in each dimension. Replicas of a new shard need the
-// same blocks of the old ones, so what is computed for the first replica serves
-// the others: a tensor that becomes replicated on 1,024 devices has a million
-// pieces, of 1,024 different blocks.
+// Computes the pieces of `tensor` that every device needs for its shard of
+// `out`. Shards of the old layout are numbered in row-major order of their
+// places, so the shards that a device needs are a range in each dimension.
+// Replicas of a new shard need the same blocks of the old shards, so the result
+// for the first replica is used for the others: a tensor that becomes
+// replicated on 1,024 devices has a million pieces, of 1,024 different blocks.
 class Pieces {
  public:
   Pieces(const SimMesh& mesh, const ShardedTensor& tensor,
@@ -74,8 +75,8 @@ class Pieces {
     }
   }
 
-  // Calls `body` with the number of each shard that has a part of what the
-  // device needs, in ascending order.
+  // Calls `body` with the number of each old shard that overlaps the device's
+  // new shard, in ascending order.
   template <class F>
   void ForShards(int device, const F& body) const {
     if (is_empty_) return;
@@ -116,7 +117,8 @@ class Pieces {
     }
   }
 
-  // Calls `body` as ForEach does, and with the number of elements of the piece.
+  // Calls `body` as ForEach does, with the number of elements of the piece as a
+  // second argument.
   template <class F>
   void ForEachCounted(const F& body) const {
     std::vector<std::vector<int64_t>> counts(wanted_.size());
@@ -132,9 +134,9 @@ class Pieces {
     });
   }
 
-  // Returns the device whose new shard has the same elements as the device's,
-  // if it comes before the device and every replica of an old shard gives both
-  // the same bits because there is only one; otherwise -1.
+  // Returns an earlier device that has the same new shard, so that its array
+  // can be copied, or -1. All old shards must be held once: else the two
+  // devices could receive from different replicas, whose bits may differ.
   int SameAs(int device) const {
     const int first = first_replica_[AsIndex(device)];
     return each_held_once_ && first < device ? first : -1;
@@ -182,7 +184,7 @@ class Pieces {
   bool each_held_once_ = true;
 };
 
-// Sends what other ranks need of this rank's shards.
+// Sends the pieces that devices of other ranks need of this rank's shards.
 void SendPieces(Machine& machine, const ShardedTensor& tensor,
                 const Pieces& places, const Collective* kind,
                 Crossing& crossing) {
@@ -203,7 +205,7 @@ void SendPieces(Machine& machine, const ShardedTensor& tensor,
   }
 }
 
-// Copies the pieces to their places, over ranks if there are several.
+// Copies every piece to its place in `out`, across ranks if there are several.
 void PutPieces(Machine& machine, const ShardedTensor& tensor,
                const Pieces& places, const Collective* kind,
                ShardedTensor& out) {

@@ -1,8 +1,7 @@
-// Seams: the steps of a run that a test can replace, with a decorator that
-// observes them or with an injected fault. Each room declares the seams of its
-// own programs as structs of functions whose defaults are correct; a machine
-// carries those that its run replaces. Programs call the machine's functions
-// only.
+// Seams: the steps of a run that a test can replace by a function that observes
+// them or injects a fault. Each room declares the seams of its own programs as
+// structs of functions whose defaults are correct. A machine has the seams that
+// its run replaces, and programs get every seam from the machine.
 #ifndef SHARDC_EXEC_MACHINE_SEAMS_H_
 #define SHARDC_EXEC_MACHINE_SEAMS_H_
 

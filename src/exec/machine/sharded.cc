@@ -1,9 +1,9 @@
 // A layout determines where each device's shard begins, and everything here
-// follows from that. Coverage is proven with the elements' numbers as values:
-// each device must hold exactly the numbers of its place, and all devices
-// together as many copies of each as there are replicas.
+// follows from that. To prove that a layout covers a tensor, each element's
+// value is its own number: each device must hold exactly the numbers of its
+// shard, and each number must occur as often as there are replicas.
 //
-//   [4] over tp, on dp 2, tp 2: devices 0 and 2 hold 0 1, devices 1 and 3
+//   [4] sharded over tp on dp=2 tp=2: devices 0 and 2 hold 0 1, devices 1 and 3
 //   hold 2 3, and each number occurs twice
 #include "exec/machine/sharded.h"
 
@@ -35,7 +35,7 @@ LayoutError OtherShape(int device, const Shape& shape, const Shape& extent) {
   return why;
 }
 
-// Builds the error for two replicas of the shard at `start` that differ at
+// Returns the error for two replicas of the shard at `start` that differ at
 // offset `at`.
 LayoutError ReplicasDiffer(const SimMesh& mesh, const Shape& extent,
                            const Shape& start, int first, int other,
@@ -234,15 +234,16 @@ LayoutError Misplaced(const SimMesh& mesh, const ShardedTensor& tensor,
 }
 
 // Counts how often each element's number occurs. A run of consecutive numbers
-// is counted by where it begins and ends: on a thousand devices that hold
-// replicas, nearly all numbers are in such runs. Numbers outside of runs are
-// counted only where a layout is wrong, and only then take memory.
+// is counted only at its begin and its end, which is fast: with a correct
+// layout all numbers are in such runs. Numbers outside of runs are counted one
+// by one, and take memory only if there are some.
 class Tally {
  public:
   explicit Tally(int64_t count) : count_(count), begin_(AsIndex(count), 0) {}
 
-  // Adds the numbers of a run that should be `first`, `first + 1` and so on.
-  // Returns the index of the first number that is another, or -1.
+  // Counts a run of numbers, which is first, first + 1 and so on if the layout
+  // is correct. Returns the index of the first number that differs from that,
+  // or -1.
   int64_t Add(std::span<const int32_t> run, int64_t first) {
     const auto length = static_cast<int64_t>(run.size());
     int64_t wrong = -1;
@@ -282,8 +283,9 @@ class Tally {
   std::vector<int32_t> begin_, single_;
 };
 
-// Runs of a shard along which row-major offsets ascend by one in the full
-// tensor too, and the number of leading dimensions that count the runs.
+// The runs of a shard whose elements are contiguous in the full tensor too:
+// their length, and the number of leading dimensions over which the runs are
+// counted.
 struct Runs {
   size_t outer = 0;
   int64_t length = 1;
@@ -344,7 +346,7 @@ std::optional<LayoutError> CheckCoverage(const SimMesh& mesh,
   if (mesh.transport() == nullptr) {
     tally.ForEach(is_right);
   } else {
-    // How often each element occurs over the devices of all ranks.
+    // The number of times that each element occurs on the devices of all ranks.
     std::vector<int64_t> seen(AsIndex(count));
     tally.ForEach([&](int64_t id, int64_t times) {
       seen[AsIndex(id)] = times;

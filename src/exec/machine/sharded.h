@@ -29,9 +29,9 @@ struct LayoutError {
   std::optional<size_t> dimension;
 };
 
-// Each device holds [i L, (i + 1) L) of every dimension, where i is its index
-// along the dimension's axes and L = size / parts. The tensor is replicated
-// over axes that the spec does not name.
+// Each device holds elements [i L, (i + 1) L) of every dimension, where i is
+// the device's index along the dimension's axes and L = size / parts. The
+// tensor is replicated over axes that the spec does not name.
 struct ShardedTensor {
   Shape shape;  // global
   Dtype dtype = Dtype::kF32;
@@ -39,16 +39,18 @@ struct ShardedTensor {
   PerDevice local;  // by device id, all of the same shape
 };
 
-// Returns the spec with an entry for every dimension; longer specs are kept.
+// Returns the spec with empty entries appended up to `rank`. A longer spec is
+// returned unchanged.
 Spec PadSpec(Spec spec, size_t rank);
 
-// Returns why the tensor cannot have the spec: an axis that the mesh lacks or
-// that occurs twice, an entry too many, a dimension that does not divide.
+// Returns nullopt if the tensor can have the spec, else the reason: an axis
+// that the mesh lacks or that occurs twice, too many entries, or a dimension
+// that the axes do not divide.
 std::optional<LayoutError> CheckLayout(const SimMesh& mesh, const Shape& shape,
                                        const Spec& spec);
 
-// Return, for a legal layout, the shape of every shard and where a device's
-// shard begins.
+// Return the shape of every shard, and the first element of a device's shard in
+// each dimension. The layout must be legal.
 Shape LocalShape(const SimMesh& mesh, const Shape& shape, const Spec& spec);
 Shape LocalStart(const SimMesh& mesh, const Shape& shape, const Spec& spec,
                  int device);
@@ -59,22 +61,22 @@ std::map<Shape, std::vector<int>> Holders(const SimMesh& mesh,
 
 // Shards a tensor; the spec must be legal.
 ShardedTensor Scatter(const SimMesh& mesh, const Buffer& global, Spec spec);
-// Returns where two replicas differ in bits, or which buffer has another shape
-// than the layout's.
+// Returns an error if two replicas differ in bits, or if a buffer does not have
+// the shape that the layout requires.
 std::optional<LayoutError> CheckReplicas(const SimMesh& mesh,
                                          const ShardedTensor& tensor);
-// Returns the global tensor; nullopt, and the reason, if replicas differ.
+// Returns the unsharded tensor, or nullopt, and the reason, if replicas differ.
 std::optional<Buffer> Gather(const SimMesh& mesh, const ShardedTensor& tensor,
                              LayoutError& why);
 
 // Reshards a tensor to another legal layout. Holders of a shard take turns in
-// sending it to the devices that lack it. Charged as all_gather where axes are
-// only removed, as all_to_all where an axis changes its dimension, as ppermute
-// where axes only change order or are exchanged for others; free where each
-// device has all it needs.
+// sending it to the devices that lack it. The ledger records an all_gather if
+// axes are only removed, an all_to_all if an axis changes its dimension, a
+// ppermute if axes only change their order or are replaced by others, and
+// nothing if each device has all that it needs.
 ShardedTensor Reshard(Machine& machine, const ShardedTensor& tensor, Spec spec,
                       std::string_view what);
-// Reshards without the machine's ReshardSeam, which Reshard goes through.
+// Reshards without the machine's ReshardSeam, which Reshard calls.
 ShardedTensor RunReshard(Machine& machine, const ShardedTensor& tensor,
                          const Spec& spec, std::string_view what);
 struct ReshardSeam {
@@ -85,9 +87,9 @@ struct ReshardSeam {
 
 // Returns an I32 tensor whose elements are their own row-major offsets.
 Buffer UniqueIds(const Shape& shape);
-// Checks that every element of `tensor`, which was filled with UniqueIds, is
-// where the layout puts it, and that each replica group holds each exactly
-// once.
+// Checks that every element of `tensor`, which was filled with UniqueIds, is on
+// the devices that the layout requires, and occurs as often as there are
+// replicas.
 std::optional<LayoutError> CheckCoverage(const SimMesh& mesh,
                                          const ShardedTensor& tensor);
 

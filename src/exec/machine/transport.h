@@ -1,5 +1,5 @@
-// How the processes that hold the devices of one mesh communicate. Each holds a
-// contiguous run of devices; without a transport one process holds all.
+// How the processes that hold the devices of one mesh communicate. Each process
+// holds consecutive devices; without a transport one process holds all.
 #ifndef SHARDC_EXEC_MACHINE_TRANSPORT_H_
 #define SHARDC_EXEC_MACHINE_TRANSPORT_H_
 
@@ -11,7 +11,8 @@ namespace shardc::exec {
 
 using Packet = std::vector<std::byte>;
 
-// Every rank must make the same calls in the same order.
+// Communication between the ranks of a run. Every rank must make the same calls
+// in the same order.
 class Transport {
  public:
   virtual ~Transport() = default;
@@ -21,7 +22,8 @@ class Transport {
   virtual std::vector<Packet> Exchange(std::vector<Packet> out) = 0;
   // Sends `own` to all ranks; returns what every rank sent, by rank.
   virtual std::vector<Packet> Share(const Packet& own) = 0;
-  // Ends all ranks, which are no longer at the same call.
+  // Ends the processes of all ranks. A rank calls this if it cannot continue,
+  // so that the others do not wait for it.
   [[noreturn]] virtual void Stop(const std::string& why) = 0;
 };
 

@@ -1,16 +1,18 @@
-// Blocked online softmax that skips the blocks which a table hides.
+// Blocked online softmax that skips the blocks that a table marks as hidden.
 //
 // The wrapper keeps the axes of batch and heads and gathers the rest; key and
 // value are sharded over the query's head axes (the MHA spec). The table has
 // global block coordinates and is sharded as the query's batch and heads, so
-// the bits equal those of the unsharded run. It hides blocks of which, by
-// positions, no query may attend to any key; within a visible block each key is
-// masked separately.
+// the bits equal those of the unsharded run. A table is given or computed. In a
+// computed one a block is hidden if positions allow none of its queries to
+// attend to any of its keys, unless its keys are global. Within a visible block
+// each key is masked separately.
 //
 // Example: 4 queries and 4 keys in blocks of 2 under a causal table [[1, 0],
 // [1, 1]]: queries 0 and 1 never see keys 2 and 3.
 //
-// Cost: all_gather of (n-1)(b_k + b_v), and b_q, where lengths are sharded.
+// Cost: if a length is sharded over n devices, each sends (n-1) b to all_gather
+// a query, key or value of b bytes per device.
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -25,8 +27,8 @@ extern const Operation kBlockSparse;
 
 namespace {
 
-// The smallest and the largest position of a block's tokens that are at least
-// `least`. If there are none, `last` is below `first`.
+// The smallest and the largest position of the tokens of a block, not counting
+// positions below `least`. If there are none, `last` is below `first`.
 struct Between {
   int64_t first = std::numeric_limits<int64_t>::max();
   int64_t last = std::numeric_limits<int64_t>::min();
@@ -45,8 +47,8 @@ Between PositionsOf(const Buffer& positions, int64_t row, int64_t block,
   return out;
 }
 
-// Returns whether a query of one block may attend to a key of the other, by
-// causality and window.
+// Returns whether causality and window allow a query of one block to attend to
+// a key of the other.
 bool Meet(const Between& queries, const Between& keys, bool windowed,
           const AttentionOptions& options) {
   if (keys.last < keys.first) return false;

@@ -10,7 +10,8 @@
 // Example: 8 keys in blocks of 3 are processed as keys 0-2, 3-5 and 6-7, on one
 // device and on many.
 //
-// Cost: all_gather of (n-1)(b_k + b_v), and b_q, where lengths are sharded.
+// Cost: if a length is sharded over n devices, each sends (n-1) b to all_gather
+// a query, key or value of b bytes.
 #include <algorithm>
 #include <utility>
 

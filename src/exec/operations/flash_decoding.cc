@@ -1,13 +1,14 @@
 // Decoding over a cache whose length is sharded (Dao et al. 2023,
-// "Flash-Decoding"): the one query row is on every device of the length axes,
-// each computes a partial softmax (m, l, o) of its own keys, and the partial
-// results merge by the log-sum-exp rule:
+// "Flash-Decoding"): the one query row is on every device of the length axes.
+// Each device computes a partial softmax (m, l, o) of its own keys, and the
+// partial results are merged by the log-sum-exp rule:
 //   M = max m_r,  l = sum exp(m_r - M) l_r,  o = sum exp(m_r - M) o_r,  o / l.
 // A rank without keys has (-inf, 0, 0) and exp(-inf - M) := 0.
 //
 // Sent per device, n = ranks: all_reduce of max, then of sum and output in
-// float32: 2(n-1)/n * 4 B_loc H_loc (D+2) bytes. The variant gathers normalised
-// outputs and their log-sum-exp, (n-1) * 4 B_loc H_loc (D+1) bytes.
+// float32: 2(n-1)/n * 4 B_loc H_loc (D+2) bytes. With DecodeMerge::kAllGather
+// normalised outputs and their log-sum-exp are gathered: (n-1) * 4 B_loc H_loc
+// (D+1) bytes.
 //
 // Where the length shares axes with heads (decode context parallelism) the
 // query is gathered over those heads first, and the output is reduce-scattered
@@ -103,8 +104,8 @@ class FlashDecoding {
     });
   }
 
-  // Merges partial results of all heads; afterwards each device has the output
-  // of its own heads. `axes` are the length axes, shared with heads.
+  // Merges the partial results of all heads if length and heads share axes.
+  // Afterwards each device has the output of its own heads.
   PerDevice MergeContextParallel() {
     PerDevice lse(states_.size());
     machine_.Local([&](int d) {
@@ -153,7 +154,8 @@ class FlashDecoding {
     return LocalSinks(machine_, staged_, d, slices_.at[AsIndex(d)]);
   }
 
-  // Returns [rows, D+1]: out and sum, rescaled to the common maximum.
+  // Returns out and sum of each row, rescaled to the maximum over all devices:
+  // [rows, D+1].
   static Buffer Packed(const SoftmaxState& state, const Buffer& max) {
     const int64_t rows = state.max.Elements(), dim = state.out.shape[3];
     Buffer out = Buffer::Zeros({rows, dim + 1}, Dtype::kF32);
@@ -179,7 +181,7 @@ class FlashDecoding {
     }
   }
 
-  // Returns [1, rows, D+1]: out / sum and the log-sum-exp.
+  // Returns out / sum and the log-sum-exp of each row: [1, rows, D+1].
   Buffer Normalised(const SoftmaxState& state) const {
     const int64_t rows = state.max.Elements(), dim = state.out.shape[3];
     Buffer out = Buffer::Zeros({1, rows, dim + 1}, Dtype::kF32);
@@ -217,7 +219,8 @@ class FlashDecoding {
     }
   }
 
-  // Returns exp(lse_own - lse of all ranks, sinks included).
+  // Returns the weight of this device's result for a row: exp(own log-sum-exp -
+  // log-sum-exp over all devices, sinks included).
   float Share(int device, const Buffer& lse, int64_t n, int64_t row, int64_t,
               int64_t head) const {
     const int64_t rows = lse.Elements() / n;

@@ -8,7 +8,8 @@
 
 namespace shardc::exec {
 
-// Runs over a cache, whose keys and values are not copied.
+// Runs decoding on staged inputs. Keys and values, such as those of a cache,
+// are not copied.
 OperationOutcome RunStagedDecoding(Machine& machine, Staged& staged,
                                    const OperationSettings& settings);
 

@@ -1,20 +1,20 @@
-// multi_latent_ragged_page_attention_v1: keys and values of all heads come from
-// one latent row c [S, r] and one rotated row k_pe [S, p] a token, so pages
-// hold r + p numbers a token and no heads:
+// multi_latent_ragged_page_attention_v1: the keys and values of all heads are
+// computed from the latent c [S, r] and the rotated k_pe [S, p], so pages hold
+// r + p numbers for each token and no heads:
 //   key of head h   = [W_uk[h]^T c, k_pe],  value = W_uv[h]^T c
-// The absorbed form never expands them. With q = [q_nope, q_pe],
+// The absorbed form never computes keys and values. With q = [q_nope, q_pe],
 //   q_lat = W_uk q_nope;  logits = scale (q_lat . c + q_pe . k_pe)
 //   o = W_uv^T (softmax(logits) c)
 // which is attention with one key head of r + p dims and values of r. The scale
 // is that of the expanded form, 1/sqrt(nope + p), not 1/sqrt(r + p).
 //
 // Head axes shard the query and the two matrices; the latent is replicated over
-// them. If the latent's dim is sharded over n devices, logits are added (4
-// B_loc H_loc T S_loc bytes, 2(n-1)/n of them sent), with the rotated part
-// counted on one of the devices, and outputs are added too. If its length is
-// sharded, partial softmaxes of width r merge as in flash_decoding. Pages are
-// [P, ceil(ps/p'), p', pad128(r) + pad128(p)] with p' = 32/bits tokens a word,
-// sharded over the batch's axes.
+// them. If the latent's dim is sharded over n devices, logits are all-reduced
+// (4 B_loc H_loc T S_loc bytes, of which a device sends 2(n-1)/n), and only one
+// of the devices adds the rotated part. Outputs are all-reduced too. If the
+// length is sharded, partial softmaxes of width r are merged as in
+// flash_decoding. Pages are [P, ceil(ps/p'), p', pad128(r) + pad128(p)] with p'
+// = 32/bits tokens a word, sharded over the batch's axes.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -89,7 +89,8 @@ std::optional<LayoutError> CheckLatent(const SimMesh& mesh,
   return std::nullopt;
 }
 
-// Returns the inputs rounded for the products, at the width of their pages.
+// Returns the inputs rounded to the dtype of the products; the dtype that they
+// are stored in remains.
 LatentInputs Rounded(LatentInputs in, Dtype dtype) {
   for (Buffer* x : {&in.latent, &in.rope_key, &in.up_key, &in.up_value}) {
     RoundAll(dtype, x->real);
@@ -111,7 +112,9 @@ class LatentRun {
         ranks_(DropTrivial(mesh_, staged.key.spec[3])),
         parts_(AsIndex(machine.devices())) {}
 
-  // Reshards the latent to its pages, and replicates the queries.
+  // Reshards the latent to the layout of its pages, replicates the queries over
+  // all axes but those of the heads, and assigns pages. Returns an error if the
+  // latent's dim is not divisible, or if there are no such pages.
   std::optional<LayoutError> Place() {
     const Spec k = staged_.key.spec;
     Buffer latent = in_.latent, rope = in_.rope_key;
@@ -165,7 +168,7 @@ class LatentRun {
     if (!lengths_.empty()) Merge();
   }
 
-  // Returns [B, T, H_loc, Dv] of every device, in F32.
+  // Returns the output of every device in F32, [B, T, H_loc, Dv].
   PerDevice Outputs() {
     PerDevice out(parts_.size());
     machine_.Local([&](int d) { out[AsIndex(d)] = Expand(d); });
@@ -211,7 +214,8 @@ class LatentRun {
     return true;
   }
 
-  // Reads the keys of this device's rows from their pages.
+  // Writes the latents of this device's rows to pages, and reads the keys and
+  // values from these.
   void ReadPages(int device, DeviceInputs& part) {
     const Buffer& latent = latent_.local[AsIndex(device)];
     const Buffer& rope = rope_.local[AsIndex(device)];
@@ -228,8 +232,8 @@ class LatentRun {
     }
     part.key = Buffer::Zeros({rows, keys, 1, rank + rope_dim}, Dtype::kF32);
     part.value = Buffer::Zeros({rows, keys, 1, rank}, Dtype::kF32);
-    // The rotated part is not sharded: of the devices that share the latent's
-    // dim, only the first adds its product to the logits.
+    // The rotated part is not sharded. Of the devices that share the latent's
+    // dim, only the first adds the product of the rotated part to the logits.
     const bool turns = mesh_.Index(device, ranks_) == 0;
     for (int64_t i = 0; i < rows * keys; ++i) {
       const auto c = pages.Latent(first + i / keys, i % keys);
@@ -241,7 +245,8 @@ class LatentRun {
     }
   }
 
-  // Computes q_lat next to q_pe, for the rows whose pages are on this device.
+  // Computes q_lat and appends q_pe, for the batch rows whose pages are on this
+  // device.
   void AbsorbQuery(int device, DeviceInputs& part) const {
     const Buffer& all = staged_.query.local[AsIndex(device)];
     const Buffer& up = up_key_.local[AsIndex(device)];  // [H_loc, r_loc, nope]
@@ -301,7 +306,8 @@ class LatentRun {
     slice.one_row = staged_.T() == 1;
   }
 
-  // Merges partial softmaxes of the length's shards by the log-sum-exp rule.
+  // Merges the partial softmaxes of the shards of the length by the log-sum-exp
+  // rule.
   void Merge() {
     PerDevice top;
     for (const DeviceInputs& part : parts_) top.push_back(part.state.max);
@@ -338,7 +344,7 @@ class LatentRun {
     });
   }
 
-  // Multiplies softmax(..) c with W_uv: [B_loc, T, H_loc, Dv].
+  // Computes the output, softmax(..) c times W_uv: [B_loc, T, H_loc, Dv].
   Buffer Expand(int device) {
     DeviceInputs& part = parts_[AsIndex(device)];
     const Buffer mean =
@@ -359,8 +365,8 @@ class LatentRun {
     return out;
   }
 
-  // Places the device's rows among those of all shards; + 0 makes every zero
-  // positive.
+  // Returns all batch rows: the device's own rows at their places, zeros for
+  // the others. Adding 0 makes every zero positive.
   Buffer InPlace(int device, const Buffer& own) const {
     Shape shape = own.shape;
     shape[0] = staged_.query.shape[0];
@@ -399,11 +405,12 @@ OperationOutcome RunLatent(Machine& machine, const AttentionProblem& problem,
   }
   outcome.unsupported = CheckLatent(machine.mesh(), problem, *staged);
   if (outcome.unsupported) return outcome;
-  // The rows arrive sharded over the axes of the pages.
+  // Place() shards the batch rows over the axes of the pages.
   LatentRun run(machine, problem, *staged, settings);
   outcome.unsupported = run.Place();
   if (outcome.unsupported || problem.IsHollow()) return outcome;
-  // Segment ids are sliced from the unsharded ones, which every host has.
+  // Every host has the unsharded segment ids, so no device needs them
+  // resharded.
   staged->query_segments.reset();
   staged->key_segments.reset();
   MoveExtras(machine, *staged);
@@ -419,8 +426,10 @@ OperationOutcome RunLatent(Machine& machine, const AttentionProblem& problem,
   return outcome;
 }
 
-// The latent is resharded to its pages; logits and outputs are added over
-// shards of its dim, partial softmaxes over shards of its length.
+// Adds the bytes of LatentRun: the latent, the queries and the sinks are
+// resharded; logits and outputs are all-reduced over shards of the latent's
+// dim, partial softmaxes over shards of its length, and outputs over shards of
+// the batch.
 void LatentBytes(Traffic& traffic) {
   const LatentInputs& l = *traffic.problem().latent;
   const AxisGroup rows = traffic.query.spec[0];

@@ -3,15 +3,15 @@
 // Includes: source, model, floats, comm, exec/machine, exec/attention,
 // exec/pages.
 //
-// The operations: each is a record of its properties and the program that the
-// real kernel runs. Code that depends on the operation reads the record, never
-// the name. A new operation is a source in this folder that defines its record,
-// and a line in table.h.
+// An operation is a record of its properties and the program that the real
+// kernel runs. Code that depends on the operation reads the record, never the
+// name. To add an operation, add a source that defines its record to this
+// folder, and a line to table.h.
 //
-// There are two kinds. For the global view (vanilla) a compiler inserts the
-// collectives, so any legal layout gives right numbers and only bytes are
-// checked. The others have the local view: the kernel trusts its slices, so a
-// layout that it does not expect gives wrong numbers.
+// There are two kinds. An operation with the global view (vanilla) gets its
+// collectives from a compiler, so every legal layout gives right results and
+// only bytes need a check. The others have the local view: the kernel trusts
+// its slices, so a layout that it does not expect gives wrong results.
 #ifndef SHARDC_EXEC_OPERATIONS_OPERATION_H_
 #define SHARDC_EXEC_OPERATIONS_OPERATION_H_
 
@@ -31,21 +31,22 @@
 
 namespace shardc::exec {
 
-// What an operation does with a dimension's axes: "local" needs nothing, "-" is
-// unsupported, any other text names the collective.
+// The collective that an operation needs if a dimension is sharded. "local"
+// means none, "-" that the operation does not support such a sharding.
 struct Supports {
   std::string_view batch, query_length, key_length, heads, dim;
 };
 
-// A kernel on local slices whose wrapper keeps the axes of batch and heads and
-// gathers the rest; LocalBytes (traffic.h) is its formula.
+// For a kernel on local slices whose wrapper keeps the axes of batch and heads
+// and gathers all other dimensions. LocalBytes (traffic.h) computes its bytes.
 inline constexpr Supports kLocalSupports = {.batch = "local",
                                             .query_length = "all_gather q",
                                             .key_length = "all_gather k, v",
                                             .heads = "local",
                                             .dim = "all_gather"};
 
-// Inputs besides query, key and value; not every operation takes each.
+// Inputs besides query, key and value, and other features, that only some
+// operations support.
 enum class Input : uint8_t {
   kBias,
   kMask,  // boolean or additive
@@ -60,7 +61,8 @@ inline constexpr InputSet kDenseInputs = {
     Input::kBias,     Input::kMask,        Input::kDropout,
     Input::kSegments, Input::kLeftPadding, Input::kSinksByKeyHead};
 
-// The state between calls that verification follows step by step.
+// What an operation keeps between calls; `shardc verify` then checks it call by
+// call.
 enum class StateTrace : uint8_t {
   kNone,
   kCache,  // prefill, insertion and decoding over a cache
@@ -76,38 +78,42 @@ struct Operation {
   // it is a kernel that sees only the slices of its device.
   bool global_view = false;
   bool decode_only = false;  // T = 1
-  // Key and value are sharded over the query's head axes (the MHA spec).
+  // Whether key and value are sharded over the query's head axes (the MHA
+  // spec).
   bool heads_on_keys = false;
-  // Query and key lengths have the same axes, so a query of length 1 is not
-  // supported where keys are sharded by length.
+  // Whether query and key lengths must have the same axes. A query of length 1
+  // is then not supported if the key length is sharded.
   bool equal_length_axes = false;
-  // Lengths are exchanged for heads, whose number the lengths' axes must
-  // divide.
+  // Whether an all_to_all exchanges lengths for heads. The axes of the lengths
+  // must then divide the heads.
   bool exchanges_heads = false;
-  // Partial logits of a sharded head dimension are added.
+  // Whether partial logits are added if the head dimension is sharded.
   bool adds_logits = false;
-  // The keys' length may share axes with the heads.
+  // Whether the key length may share axes with the heads.
   bool context_parallel = false;
 
-  // Rows of logits are computed in full, so the softmax may be in 16 bits.
+  // Whether full rows of logits are computed, so that the softmax may be in 16
+  // bits.
   bool narrow_softmax = false;
-  // A quantised matmul of weights and values has a step for each key block.
+  // Whether a quantised matmul of weights and values has a step for each block
+  // of keys.
   bool quantises_blocks = false;
   MaskedRows masked_rows = MaskedRows::kZero;
 
   // The layout of pages of keys and values, if the operation reads keys from
-  // such pages: causal attention of complete requests, without masks.
+  // such pages. It then supports only complete requests, without masks, and
+  // unless `causal_only` is false only causal attention.
   std::optional<PagedKernel> pages = std::nullopt;
   // Whether the operation reads pages of latent rows, one row for each token.
   bool latent = false;
   StateTrace trace = StateTrace::kNone;
 
-  // Settings that affect the operation, in addition to kCommonSettings.
+  // The settings that affect the operation besides kCommonSettings.
   SettingSet settings = {};
   InputSet inputs = kDenseInputs;
 
-  // `bytes` and `run` have no default: every operation defines them. `bytes`
-  // adds the bytes that all devices send in a run, computed from the layouts.
+  // Every operation must define `bytes` and `run`. `bytes` adds the bytes that
+  // all devices send in a run, computed from the layouts.
   void (&bytes)(Traffic& traffic);
   OperationOutcome (&run)(Machine& machine, const AttentionProblem& problem,
                           const AttentionSpecs& specs,

@@ -1,7 +1,7 @@
-// paged_flash_attention: q [B, T, H, D], table [B, pages], two pools. With one
-// query in each row, `causal` is off, since the row's length already hides
-// later keys. Ragged queries fall back to unified_attention. Takes no segment
-// ids.
+// paged_flash_attention: q [B, T, H, D], a page table [B, pages] and two pools
+// of pages. If each row has one query, `causal` is off, since the row's length
+// already hides later keys. The real kernel runs ragged queries as
+// unified_attention. Segment ids are not supported.
 #include "exec/operations/paged_operation.h"
 
 namespace shardc::exec {

@@ -1,5 +1,5 @@
-// The operations on pages of keys and values share one program, configured by
-// the `pages` of their records.
+// The operations on pages of keys and values share one program. The member
+// `pages` of an operation's record configures it.
 #ifndef SHARDC_EXEC_OPERATIONS_PAGED_OPERATION_H_
 #define SHARDC_EXEC_OPERATIONS_PAGED_OPERATION_H_
 
@@ -15,7 +15,8 @@ inline constexpr Supports kPagedSupports = {
     .heads = "local",
     .dim = "-"};
 
-// The functions `run` and `bytes` of the record of a paged operation.
+// RunOnPages and BytesOfPages are the functions `run` and `bytes` in the record
+// of a paged operation.
 template <const Operation& operation>
 OperationOutcome RunOnPages(Machine& machine, const AttentionProblem& problem,
                             const AttentionSpecs& specs,

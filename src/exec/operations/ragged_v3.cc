@@ -2,13 +2,14 @@
 // pages, then attends. Pages are [P, ps, g, p, pad128(D)] words of p = 32/bits
 // elements.
 //
-// distribution [decode_end, prefill_end, total]: requests of one query first,
-// then those whose keys are all new, then the mixed ones; the kernel has a
-// separate program for each of the three.
+// distribution [decode_end, prefill_end, total]: requests of one query come
+// first, then requests whose keys are all new, then mixed requests. The kernel
+// has a separate program for each of the three.
 //
 // Heads can be sharded over n devices iff n divides g and K; with D = 64, where
-// a head's keys and values share a row, iff n p divides K: otherwise padding
-// shifts page slices against query slices. In other cases heads are replicated.
+// a head's keys and values share a row, iff n p divides K. Otherwise padding
+// would shift the slices of pages against the slices of queries, so heads are
+// replicated.
 #include "exec/operations/paged_operation.h"
 
 namespace shardc::exec {

@@ -1,18 +1,18 @@
 // Ring attention (Liu, Zaharia, Abbeel 2023): the lengths of query and key are
-// sharded over the same axes; each rank keeps its queries, and every block of
-// keys passes by.
+// sharded over the same axes; each rank keeps its queries, and the blocks of
+// keys are passed from rank to rank.
 //
-// Rank r, step t = 0 .. n-1: the current block is j = (r - t) mod n; it is
-// skipped if nothing in it is visible, else added to the softmax state; before
-// the next step key, value and segment ids go to rank r + 1. With n - 1 shifts
-// a rank sends (n-1)(b_k + b_v + b_ids). (Known code shifts n times; the last
-// shift is unused.)
+// In step t = 0 .. n-1 rank r has block j = (r - t) mod n. The block is skipped
+// if causality hides all of it, else added to the softmax state. Before the
+// next step key, value and segment ids are sent to rank r + 1. With n - 1
+// shifts a rank sends (n-1)(b_k + b_v + b_ids). (Known code shifts n times; the
+// last shift is unused.)
 //
 // Order. Contiguous: under a causal mask rank 0 is idle while rank n-1 has n
-// blocks. Zig-zag: the sequence is divided into 2n chunks and rank r holds r
-// and 2n-1-r, so every rank has the same number of causal pairs. Striped:
-// position p is on rank p mod n. Tokens, positions and ids are permuted
-// together before they are sharded, and the output is permuted back.
+// blocks. Zig-zag: the sequence is divided into 2n chunks and rank r holds
+// chunks r and 2n-1-r, so every rank has the same number of causal pairs.
+// Striped: position p is on rank p mod n. Tokens, positions and ids are
+// permuted together before they are sharded, and the output is permuted back.
 //
 // Not supported: a query of length 1, which cannot be split (decoding needs
 // another operation or an unsharded query length), and a sharded head
@@ -31,7 +31,8 @@ extern const Operation kRing;
 
 namespace {
 
-// Key and value blocks in transit; device d has block number `block[d]`.
+// The key and value blocks that the devices hold in this step; device d has
+// block number `block[d]`.
 struct Passing {
   PerDevice key, value, segments, positions;
   std::vector<int64_t> block;
@@ -87,8 +88,8 @@ class Ring {
     return out;
   }
 
-  // Attends with a device's queries and the block that passes, in place of the
-  // device's own keys.
+  // Adds the block that a device has in this step to the softmax state of the
+  // device's queries.
   void Absorb(int device, const Passing& passing, SoftmaxState& state) const {
     LocalSlice slice = slices_.at[AsIndex(device)];
     slice.key = &passing.key[AsIndex(device)];
@@ -97,8 +98,8 @@ class Ring {
     if (!passing.segments.empty()) {
       slice.key_segments = &passing.segments[AsIndex(device)];
     }
-    // Inputs that are not sharded over the ring are read at the block's
-    // columns.
+    // Bias and masks keep all keys, so they are read at the columns of the
+    // block.
     const int64_t own = machine_.mesh().Index(device, axes_);
     const int64_t shift = (passing.block[AsIndex(device)] - own) * slice.keys();
     slice.bias.key += shift;
@@ -114,7 +115,8 @@ class Ring {
     }
   }
 
-  // Returns false only if positions alone hide all of the block.
+  // Returns false if causality hides the whole block, by positions alone; masks
+  // and segments are not considered.
   bool AnyVisible(const LocalSlice& slice) const {
     const AttentionOptions& options = *slice.options;
     if (!options.causal) return true;
@@ -132,7 +134,8 @@ class Ring {
     shift(passing.key, "key");
     shift(passing.value, "value");
     if (!passing.segments.empty()) shift(passing.segments, "kv_segment_ids");
-    // Positions follow from the block's number, so they are not charged.
+    // Positions follow from the block's number, so the ledger records no bytes
+    // for them.
     const PerDevice before = passing.positions;
     const std::vector<int64_t> block = passing.block;
     for (const auto& group : machine_.mesh().Groups(axes_)) {
@@ -198,8 +201,8 @@ std::optional<LayoutError> CheckRing(const SimMesh& mesh,
   return Joined(std::move(bad));
 }
 
-// Returns an error if the settings name an axis of the ring and the lengths are
-// sharded over other axes.
+// Returns an error if the settings name the axis of the ring and the lengths
+// are sharded over other axes.
 std::optional<LayoutError> CheckAxis(const SimMesh& mesh, const Staged& staged,
                                      const std::string& axis) {
   const AxisGroup axes = DropTrivial(mesh, staged.query.spec[1]);

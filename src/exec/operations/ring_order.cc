@@ -1,6 +1,6 @@
-// In a causal ring a device is idle if its keys all come after its queries. So
-// tokens are permuted before the ring and back after it, with their positions,
-// and every device gets early and late tokens:
+// In a causal ring a device is idle while its keys all come after its queries.
+// So that every device has early and late tokens, tokens and their positions
+// are permuted before the ring, and the output is permuted back:
 //
 //   8 tokens on 2 devices  zig-zag  0 1 6 7 | 2 3 4 5
 //                          striped  0 2 4 6 | 1 3 5 7
@@ -80,7 +80,8 @@ AttentionProblem PermuteProblem(const AttentionProblem& problem,
   PermuteExtra(out.additive_mask, 3, key_order);
   PermuteExtra(out.query_segments, 1, query_order);
   PermuteExtra(out.key_segments, 1, key_order);
-  // Positions no longer equal the index, so they become an explicit input.
+  // A token's position no longer equals its index, so positions become an
+  // explicit input.
   const int64_t batch =
       problem.layout == Layout::kThd ? 1 : problem.query.shape[0];
   out.query_positions = PermuteDim(

@@ -1,4 +1,4 @@
-// The steps of a ring, and the orders in which its ranks hold a sequence.
+// Ring attention, and the orders in which its ranks hold a sequence.
 #ifndef SHARDC_EXEC_OPERATIONS_RING_ORDER_H_
 #define SHARDC_EXEC_OPERATIONS_RING_ORDER_H_
 
@@ -12,11 +12,12 @@
 
 namespace shardc::exec {
 
-// Slot i of the permuted sequence holds token RingOrder(...)[i]; rank r has
-// slots [r L/n, (r+1) L/n). Zig-zag needs a length that 2n divides, striped n.
+// Returns the permutation of a sequence: slot i holds token RingOrder(...)[i],
+// and rank r has slots [r L/n, (r+1) L/n). For kZigZag 2n must divide the
+// length, for kStriped n.
 std::vector<int64_t> RingOrder(SequenceOrder order, int64_t length, int64_t n);
 
-// Returns the tensor with slice `order[i]` of `dim` at i.
+// Returns the tensor whose slice i of `dim` is slice `order[i]` of `from`.
 Buffer PermuteDim(const Buffer& from, size_t dim,
                   const std::vector<int64_t>& order);
 
@@ -28,7 +29,7 @@ AttentionProblem PermuteProblem(const AttentionProblem& problem,
 
 struct Staged;
 struct RingSeam {
-  // Returns how many of the `ranks` blocks of a ring a rank processes.
+  // Returns how many of the n blocks of a ring each rank processes.
   std::function<int64_t(int64_t ranks)> steps = [](int64_t n) { return n; };
 };
 // Runs ring attention on slices whose lengths are sharded over one list of

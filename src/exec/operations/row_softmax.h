@@ -8,8 +8,9 @@
 
 namespace shardc::exec {
 
-// Computes logits, adds them over `dim_axes` if the head dimension is sharded,
-// then softmax and output, sharded by the query's layout and the value's dim.
+// Computes the logits, all-reduces them over `dim_axes` if the head dimension
+// is sharded, and computes softmax and output. The output has the query's
+// layout for batch, length and heads and the value's for its dim.
 ShardedTensor RowSoftmax(Machine& machine, const Staged& staged, GroupMap map,
                          const OperationSettings& settings,
                          const AxisGroup& dim_axes);

@@ -1,10 +1,11 @@
-// Plain attention over full rows of logits, as a local kernel: vanilla's
-// arithmetic, but its wrapper keeps batch and head axes and gathers the rest,
-// and its group map trusts the slices.
+// Plain attention over full rows of logits, as a local kernel. The arithmetic
+// is vanilla's, but the wrapper keeps the axes of batch and heads and gathers
+// all other dimensions, and a query head reads the key head with its local
+// number divided by the group size.
 //
-// Example that gives wrong numbers, which verification detects: query heads on
-// tp, two key heads replicated. Each device's query heads then read the first
-// key head, whichever they should.
+// Example of wrong results, which verification detects: query heads are sharded
+// over tp=2 and two key heads are replicated. Each device's query heads belong
+// to one key head, but half of them read the other.
 #include <utility>
 
 #include "exec/attention/staging.h"

@@ -1,6 +1,6 @@
 // The operations, one line each, in the order in which they are listed and run.
-// Included by code that defines SHARDC_OPERATION; each name is a constant of a
-// source in this folder.
+// Code that includes this list defines SHARDC_OPERATION first. Each name is a
+// constant that a source in this folder defines.
 SHARDC_OPERATION(kVanilla)
 SHARDC_OPERATION(kSdpa)
 SHARDC_OPERATION(kFlashAttention)

@@ -2,19 +2,20 @@
 // split of the heads, attention runs over the full length, and a second
 // all_to_all changes the output back.
 //
-// Sent: (n-1)/n (b_q + b_k + b_v + b_o). n divides the local query heads and
-// the local key heads; where n is a multiple of the key heads these are
-// repeated n / K_loc times first, which multiplies b_k and b_v. The bits equal
-// the unsharded run's. Segment ids are gathered.
+// A device sends (n-1)/n (b_q + b_k + b_v + b_o) bytes. n must divide the local
+// query heads and the local key heads. If n is a multiple of the key heads
+// instead, these are first repeated n / K_loc times, which multiplies b_k and
+// b_v. The bits equal those of the unsharded run. Segment ids are gathered.
 //
-// Over a ring (Fang and Zhao 2024, "USP"): of the lengths' axes those named in
-// settings.ring_axes, r in all, pass keys round, and only the others, u, take
-// part in the exchange. A device then has the tokens of its u group, in the
-// group's order; where u comes before r in the list these are not a contiguous
-// run of the sequence, so positions travel with them. Sent: the exchange with n
-// = u, ids gathered over u, then (r-1)(b_k + b_v + b_ids) with the sizes after
-// the exchange; n divides heads as above, whatever r. Bias and masks keep all
-// keys and queries.
+// Over a ring (Fang and Zhao 2024, "USP"): the axes of the lengths that
+// settings.ring_axes names, r devices, pass keys around a ring, and only the
+// others, u devices, take part in the all_to_all. A device then has the tokens
+// of its u group, in the group's order. If u comes before r in the list of
+// axes, these tokens are not contiguous in the sequence, so their positions are
+// permuted too. A device sends the bytes of the all_to_all with n = u, gathers
+// ids over u, and sends (r-1)(b_k + b_v + b_ids) with the sizes after the
+// all_to_all. u must divide the heads as n above. Bias and masks keep all keys
+// and queries.
 //
 // Example: T, S on sp = 4, 8 heads and 2 key heads: each key head is sent to
 // two ranks. Example that is unsupported: 6 heads over sp = 4.
@@ -33,7 +34,8 @@ extern const Operation kUlysses;
 
 namespace {
 
-// The axes of the lengths, those of the exchange and those of the ring.
+// The axes of the lengths, and those of them that are used by the all_to_all
+// and by the ring.
 struct Lists {
   AxisGroup all, exchange, ring;
 };
@@ -79,7 +81,7 @@ std::optional<LayoutError> CheckHeadDim(const SimMesh& mesh,
   return std::nullopt;
 }
 
-// Checks that the axes taken from lengths divide a device's heads.
+// Checks that the axes of the all_to_all divide a device's heads.
 std::optional<LayoutError> CheckHeads(const SimMesh& mesh, const Staged& staged,
                                       const AxisGroup& exchange) {
   const int64_t n = mesh.Parts(exchange);
@@ -132,7 +134,8 @@ Buffer RepeatHeads(const Buffer& in, int64_t times) {
   return out;
 }
 
-// Sinks by key head are repeated with their heads.
+// If there are sinks for each key head, repeats them as the key heads are
+// repeated.
 void RepeatSinks(Machine& machine, Staged& staged, int64_t times) {
   if (!staged.sinks || !staged.sinks_by_key_head) return;
   ShardedTensor& sinks = *staged.sinks;
@@ -154,8 +157,8 @@ void RepeatSinks(Machine& machine, Staged& staged, int64_t times) {
   }
 }
 
-// Returns the token of each slot of a length once the exchange has joined the
-// shards of every ring rank.
+// Returns the token at each place of a length after the all_to_all has joined
+// the shards of every ring rank.
 std::vector<int64_t> OrderOf(const SimMesh& mesh, const Lists& lists,
                              int64_t length) {
   const int64_t each = length / mesh.Parts(lists.all);
@@ -170,7 +173,8 @@ std::vector<int64_t> OrderOf(const SimMesh& mesh, const Lists& lists,
   return out;
 }
 
-// Reorders ids, bias, masks and positions as the joined tokens.
+// Reorders segment ids, bias, masks and positions as the tokens are ordered
+// after the all_to_all.
 void JoinExtras(Machine& machine, Staged& staged, const Lists& lists) {
   const SimMesh& mesh = machine.mesh();
   const auto query_order = OrderOf(mesh, lists, staged.T());
@@ -200,7 +204,7 @@ void JoinExtras(Machine& machine, Staged& staged, const Lists& lists) {
   staged.key_positions = PermuteDim(staged.key_positions, 1, key_order);
 }
 
-// Attends with each device's heads over the full length.
+// Runs attention on each device, with its heads and the full length.
 ShardedTensor AttendWhole(Machine& machine, const Staged& staged,
                           const OperationSettings& settings) {
   Slices slices;
@@ -270,8 +274,8 @@ OperationOutcome RunUlysses(Machine& machine, const AttentionProblem& problem,
   return outcome;
 }
 
-// Adds (n-1)/n of query, key, value and output; over a ring, its steps with the
-// sizes after the exchange.
+// Adds the bytes of the two all_to_alls, (n-1)/n of query, key, value and
+// output, and of the ring, with the sizes after the first all_to_all.
 void UlyssesBytes(Traffic& traffic) {
   TensorSharding &query = traffic.query, &key = traffic.key,
                  &value = traffic.value;
@@ -304,7 +308,7 @@ void UlyssesBytes(Traffic& traffic) {
       t->spec[2].insert(t->spec[2].end(), exchange.axes.begin(),
                         exchange.axes.end());
     }
-    // The exchange sent `repeated` copies of each key head.
+    // The all_to_all has sent `repeated` copies of each key head.
     key.shape[2] *= exchange.repeated;
     value.shape[2] *= exchange.repeated;
   }

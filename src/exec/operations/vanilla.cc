@@ -1,15 +1,16 @@
 // Plain attention over full rows of logits, as a compiler's global view runs
 // it.
 //
-// Batch, query length and heads keep the query's sharding; keys are gathered
-// over their length, and over their heads where the query's heads do not nest
-// in them. If the head dimension of query and key is sharded, partial logits
-// are added (all_reduce) before any non-linear step. A split of the value's
-// dimension passes through to the output at no cost.
+// Batch, query length and heads keep the query's sharding. Keys are gathered
+// over their length, and over their heads unless their head axes are a prefix
+// of the query's. If the head dimension of query and key is sharded, partial
+// logits are added (all_reduce) before any non-linear step. A split of the
+// value's dimension passes through to the output at no cost, unless the query's
+// batch, length or heads use its axes.
 //
-// Example that sends nothing: q heads on tp, 8 key heads on tp = 8. Example
-// with a gather: q heads on [tp2, tp1], key heads on [tp1]: tp1 is no prefix,
-// so a device's key heads are not those that its query heads read.
+// Example that sends nothing: query heads and 8 key heads sharded over tp=8.
+// Example with a gather: q heads on [tp2, tp1], key heads on [tp1]: tp1 is no
+// prefix, so a device's key heads are not those that its query heads read.
 #include <utility>
 
 #include "exec/attention/staging.h"
@@ -22,7 +23,8 @@ extern const Operation kVanilla;
 
 namespace {
 
-// Reshards key and value so that each device has the keys of its queries.
+// Reshards key and value so that each device has the keys that its queries
+// read.
 void MoveKeys(Machine& machine, Staged& staged) {
   const SimMesh& mesh = machine.mesh();
   const Spec& q = staged.query.spec;
@@ -53,7 +55,8 @@ OperationOutcome RunVanilla(Machine& machine, const AttentionProblem& problem,
   MoveKeys(machine, *staged);
   MoveExtras(machine, *staged);
   const AxisGroup dim = staged->query.spec[3];
-  // Integer sums are the same in any order.
+  // Sums of integers do not depend on the order, so quantised products keep the
+  // result exact.
   outcome.exact = machine.mesh().Parts(dim) == 1 || settings.dot_bits > 0;
   outcome.output = FinishOutput(
       machine, *staged,

@@ -1,7 +1,8 @@
 // A page of latent rows: the latent and its rotated part are each padded to 128
 // lanes, and a word holds as many tokens as fit 32 bits:
 //
-//   BF16, rank 512, rope 64, offset 5 of a page  ->  word 2, row 1, 640 lanes
+//   BF16, rank 512, rope 64, offset 5 of a page  ->  word 2, second half of the
+//   word, 640 lanes
 #include "exec/pages/latent_pages.h"
 
 #include <algorithm>

@@ -10,9 +10,10 @@
 
 namespace shardc::exec {
 
-// [P, ceil(ps/p'), p', pad128(r) + pad128(p)]: p' = 32/bits tokens a word, the
-// latent's r elements and then the rotated p. Free pages hold a large number,
-// so that reading one changes the result. The table must outlive this object.
+// The pages are [P, ceil(ps/p'), p', pad128(r) + pad128(p)], where p' = 32/bits
+// is the number of tokens in a word; a row has the latent's r elements and then
+// the p rotated ones. Free pages hold a large number, so that reading one
+// changes the result. The table must outlive this object.
 class LatentPages {
  public:
   LatentPages(const PageTable& table, int64_t shard, int64_t rank, int64_t rope,

@@ -1,5 +1,5 @@
-// The place of a token's head in its page in each of three formats, and from it
-// which shardings of heads keep keys with their values and words undivided:
+// The place of a token's head in a page, in each of three formats. It decides
+// which shardings of heads keep each key with its value and split no word:
 //
 //   interleaved  [page, 2 * K, D]         K0 V0 K1 V1
 //   separate     [page, K, D] twice       K0 K1 and V0 V1
@@ -24,7 +24,7 @@ constexpr int64_t kHalfLanes = 64;
 
 int64_t Packing(Dtype dtype) { return 32 / DtypeBits(dtype); }
 
-// Returns whether keys and values share one row of lanes.
+// Returns whether the keys and values of a head share one row of 128 lanes.
 bool SharesRow(const PoolConfig& config) {
   return config.format == PageFormat::kPacked && config.head_dim == kHalfLanes;
 }
@@ -42,8 +42,8 @@ Shape PoolShape(const PoolConfig& c) {
           CeilDiv(c.head_dim, kLanes) * kLanes};
 }
 
-// Checks that a device's slice of dimension 2 has complete heads, keys with
-// their values, and as many as its queries read.
+// Checks that each device's slice of dimension 2 has complete heads, both keys
+// and values of each, and as many heads as its queries read.
 std::optional<LayoutError> CheckHeads(const SimMesh& mesh,
                                       const PoolConfig& c) {
   const int64_t n = mesh.Parts(c.head_axes);
@@ -69,7 +69,7 @@ std::optional<LayoutError> CheckHeads(const SimMesh& mesh,
   return std::nullopt;
 }
 
-// Returns the row-major offset of element 0 of a head's keys or values.
+// Returns the row-major offset of element 0 of a token's key or value.
 size_t Offset(const PoolConfig& c, const Buffer& local, int64_t page,
               int64_t offset, int64_t head, bool values) {
   const int64_t row = page * c.page_size + offset;
@@ -109,7 +109,8 @@ std::optional<PagePool> MakePool(const SimMesh& mesh, const PoolConfig& config,
   }
   PagePool pool;
   pool.config = config;
-  // Allocated device by device: the global pool may be far larger than a shard.
+  // Each device's pool is allocated by itself, because the unsharded pool may
+  // be far larger than a shard.
   const Spec full = PadSpec(spec, shape.size());
   Buffer local = Buffer::Zeros(LocalShape(mesh, shape, full), config.dtype);
   std::fill(local.real.begin(), local.real.end(), RoundTo(config.dtype, fill));

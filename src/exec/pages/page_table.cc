@@ -1,6 +1,7 @@
 // Free pages form one stack for each shard, and every page has a reference
-// count. A row that grows into a page which other rows use copies it first;
-// only the last page of a row can be half full, so only it is ever copied.
+// count. Before a row writes to a page that other rows share, it copies the
+// page. Only the last page of a row can be partly filled, so only that page is
+// ever copied.
 //
 //   pages of 4: row 0 grows by 6 to pages 0, 1; row 1 shares them
 //   row 1 grows by 1: page 1 is copied to 2, row 1 has pages 0, 2
@@ -85,7 +86,7 @@ bool PageTable::Grow(int64_t row, int64_t count, std::vector<PageCopy>& copies,
     why.help = "widen the table or use larger pages";
     return false;
   }
-  // Only the last page can be half full, so only it can be written to later.
+  // The new tokens go to the last page if it is partly filled.
   const bool copy_last = count > 0 && length % config_.page_size != 0 &&
                          uses_[AsIndex(pages.back())] > 1 &&
                          config_.copy_shared;

@@ -18,7 +18,7 @@
 
 namespace shardc::exec {
 
-// The value of entries that no token has written.
+// The value of a pool's entries that no token has been written to.
 inline constexpr float kFreePage = 1e4f;
 
 struct PageConfig {
@@ -27,13 +27,13 @@ struct PageConfig {
   int64_t rows = 1;           // R: requests
   int64_t pages_per_row = 1;  // width of the table
   int64_t shards = 1;         // n, divides P and R
-  // Copy a shared page before it is written; faults switch this off.
+  // Copy a shared page before it is written. Fault injection switches this off.
   bool copy_shared = true;
-  // Page 0 of each shard is never used: tables are padded with it.
+  // Never use the first page of a shard: unused entries of tables point to it.
   bool reserve_first = true;
 };
 
-// Contents to copy before a write; both pages are of one shard.
+// A copy that must be made before a write. Both pages belong to one shard.
 struct PageCopy {
   int64_t from = 0, to = 0;
   bool operator==(const PageCopy&) const = default;
@@ -45,18 +45,20 @@ struct PageSlot {
 
 class PageTable {
  public:
-  // Returns nullopt if shards do not divide pages or rows, or nothing would
-  // fit.
+  // Returns nullopt, and the reason, if a size is 0, if the shards do not
+  // divide the pages or the rows, or if a shard has no page besides the
+  // reserved one.
   static std::optional<PageTable> Make(const PageConfig& config,
                                        LayoutError& why);
 
   // Makes room for `count` more tokens of a row, and appends the copies that
   // must be made before anything is written. Returns false, and changes
-  // nothing, if the row's table or its shard's free pages do not suffice.
+  // nothing, if the row's table is too short or its shard has too few free
+  // pages.
   bool Grow(int64_t row, int64_t count, std::vector<PageCopy>& copies,
             LayoutError& why);
-  // Lets an empty row share all tokens of another row of its shard, by
-  // reference.
+  // Adds a reference to each page of row `from` to the empty row `to` of the
+  // same shard, so that both have the same tokens.
   bool Share(int64_t from, int64_t to, LayoutError& why);
   // Empties a row; pages that no other row uses become free.
   void Release(int64_t row);
@@ -71,8 +73,8 @@ class PageTable {
 
   const PageConfig& config() const { return config_; }
   const std::vector<int64_t>& lengths() const { return lengths_; }  // [R]
-  // Returns I32 [R, pages_per_row]: global ids, padded with the shard's first
-  // page.
+  // Returns the table, I32 [R, pages_per_row]: global page ids, padded with the
+  // shard's first page.
   Buffer Table() const;
 
   // For tests: makes Grow use pages in a random order.

@@ -1,6 +1,6 @@
-// Conditions on a batch of requests before any page is read: tables and lengths
-// fit each other, every page that is read belongs to the request's shard, and
-// requests are sorted as the kernel's programs expect.
+// Checks a batch of requests before any page is read: tables and lengths must
+// fit each other, every page must belong to the request's shard, and requests
+// must be sorted as the kernel's programs expect.
 //
 //   distribution [1, 2, 3]: request 0 has one query, in request 1 all keys are
 //   new, request 2 is anything else
@@ -85,7 +85,8 @@ std::optional<LayoutError> CheckRequest(const RaggedBatch& batch,
   return std::nullopt;
 }
 
-// A request in the decode range runs in the kernel's program of one query.
+// Checks that requests are in the order that the distribution requires. A
+// request before decode_end runs in the kernel's program for one query.
 std::optional<LayoutError> CheckDistribution(const RaggedBatch& batch,
                                              int64_t shards) {
   const int64_t each = batch.sequences / shards;

@@ -1,5 +1,6 @@
-// Checks which inputs a paged operation can take, and finds the requests in
-// them: rows of a batch, or runs of equal segment ids of packed tokens.
+// Checks that a paged operation supports the inputs, and finds the requests in
+// them. A request is a row of the batch or, for packed tokens, a run of equal
+// segment ids.
 //
 //   segments 0 0 0 1 1 -1  ->  requests of 3 and 2 tokens
 #include <algorithm>
@@ -108,9 +109,9 @@ std::optional<LayoutError> CheckInputs(const AttentionProblem& problem,
   return std::nullopt;
 }
 
-// Returns whether the positions of a request's keys are 0, 1, 2 and so on and
-// its queries have the positions of the last keys. All of them may be shifted
-// by one number.
+// Returns whether the positions of a request's keys ascend by one and its
+// queries have the positions of the last keys. The first key may have any
+// position.
 bool CountsKeys(const Staged& staged, const PagedRequest& request) {
   const auto shift = [](const Buffer& positions, int64_t begin, int64_t count,
                         int64_t first, std::optional<int64_t>& common) {

@@ -1,12 +1,12 @@
-// The program of the paged operations. Each request's keys are read page by
-// page into one contiguous run and attended to like any others, so a request's
-// bits depend on its own pages alone.
+// The program of the paged operations. The keys of each request are read page
+// by page into one contiguous array, and attention over it runs as usual, so a
+// request's bits depend on its own pages alone.
 //
 // Over data axes shard r owns pages [r P/n, (r + 1) P/n) and requests [r R/n,
 // (r + 1) R/n). All queries are on every device of those axes; each device
-// attends for its own requests, has zeros for the others', and the outputs are
-// added: 2(n-1)/n * 4 N H_loc D bytes. Adding zeros keeps all bits but the sign
-// of zero, which is made positive everywhere.
+// computes its own requests' outputs and has zeros for the others, and the
+// outputs are all-reduced: 2(n-1)/n * 4 N H_loc D bytes. Adding zeros keeps all
+// bits but the sign of zero, which is made positive everywhere.
 //
 // Pages are assigned in a random order and free ones hold a large number, so
 // that a table that is read wrongly changes the result.
@@ -46,7 +46,8 @@ class PagedRun {
     if (kernel.distributed) Order();
   }
 
-  // Assigns pages, writes the resident keys, and checks the batch.
+  // Assigns pages, writes the keys that are already in the cache, and checks
+  // the batch.
   std::optional<LayoutError> Prepare() {
     LayoutError why;
     if (!MakeTable(why)) return why;
@@ -73,7 +74,8 @@ class PagedRun {
     return std::nullopt;
   }
 
-  // Returns F32 [B, T, H_loc, D] of every device, zeros for requests of others.
+  // Returns the output of every device, F32 [B, T, H_loc, D], with zeros for
+  // requests of other shards.
   PerDevice Attend() {
     if (kernel_.writes) {
       for (size_t r = 0; r < requests_.size(); ++r) {
@@ -105,7 +107,7 @@ class PagedRun {
     for (const PagedRequest& request : requests_) {
       width = std::max(width, CeilDiv(request.keys, settings_.page_size));
     }
-    // Each shard has one reserved page and two that stay free.
+    // Each shard has one page that is reserved and two that stay free.
     PageConfig config;
     config.pages = rows * width + 3 * shards_;
     config.page_size = settings_.page_size;
@@ -141,7 +143,8 @@ class PagedRun {
     return request.queries == request.keys ? 1 : 2;
   }
 
-  // Sorts each shard's requests by program; a request keeps its shard.
+  // Sorts the requests of each shard by the kernel's program that runs them. A
+  // request stays in its shard.
   void Order() {
     const auto each = static_cast<long>(requests_.size()) / shards_;
     for (long shard = 0; shard < shards_; ++shard) {
@@ -166,7 +169,8 @@ class PagedRun {
     }
   }
 
-  // Returns how many queries a request's program attends for: one in decode.
+  // Returns for how many queries of a request the kernel's program computes
+  // outputs. The program for decoding computes one.
   int64_t QueriesOf(int64_t r) const {
     if (batch_.distribution.empty()) return batch_.Queries(r);
     const int64_t each = batch_.sequences / shards_;
@@ -174,8 +178,8 @@ class PagedRun {
     return r % each < decode_end ? 1 : batch_.Queries(r);
   }
 
-  // Writes keys [begin, end) of a request to its pages on the devices that own
-  // them. A device of the request's shard holds its batch row.
+  // Writes keys [begin, end) of a request to its pages, on the devices that own
+  // them. The devices of the request's shard hold its batch row.
   void Write(size_t r, int64_t begin, int64_t end) {
     const PagedRequest& request = requests_[r];
     const int64_t each = pool_->config.pages / shards_;
@@ -227,8 +231,8 @@ class PagedRun {
                       pool_->IsQuantized() ? staged_.dtype : staged_.key.dtype);
     for (int64_t p = 0; p < keys; ++p) {
       const PageRead from = Find(r, p, shard, values);
-      // The table of another shard's request has page ids outside this device's
-      // pages: limit them.
+      // On a device of another shard the request's page ids are outside the
+      // device's pages, so they are limited.
       const int64_t page = std::clamp<int64_t>(from.id - from.shard * from.each,
                                                0, from.each - 1);
       for (int64_t h = 0; h < heads; ++h) {
@@ -279,7 +283,7 @@ class PagedRun {
     const Buffer result =
         FinishRows(machine_, staged_, device, slice, state, Dtype::kF32);
     for (int64_t i = 0; i < result.Elements(); ++i) {
-      // + 0 makes every zero positive.
+      // Adding 0 makes every zero positive.
       out.real[AsIndex(begin * heads * dim + i)] =
           result.real[AsIndex(i)] + 0.0f;
     }
@@ -299,8 +303,8 @@ class PagedRun {
   RaggedBatch batch_;
 };
 
-// Shards key heads as the query's; where pages cannot be sharded so, heads are
-// replicated.
+// Shards key heads as the query's heads. If pages cannot be sharded so, all
+// heads are replicated, the query's too.
 void PlaceHeads(Machine& machine, const PagedKernel& kernel, Dtype dtype,
                 Staged& staged, std::vector<std::string>& remarks) {
   AxisGroup heads = staged.query.spec[2];

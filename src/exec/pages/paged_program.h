@@ -1,5 +1,5 @@
-// The shared program of the paged operations: a batch of requests whose keys
-// are in pages, attended to request by request.
+// The program that all paged operations share: a batch of requests whose keys
+// are in pages. Attention runs for one request after the other.
 #ifndef SHARDC_EXEC_PAGES_PAGED_PROGRAM_H_
 #define SHARDC_EXEC_PAGES_PAGED_PROGRAM_H_
 
@@ -18,17 +18,17 @@
 
 namespace shardc::exec {
 
-// N query tokens of R requests, one request after the other. Query i of a
-// request is at position length - queries + i of its keys.
+// The N query tokens of R requests, one request after the other. Query i of a
+// request has position length - queries + i.
 struct RaggedBatch {
   std::vector<int64_t> cumulative;  // [R + 1]: request r's queries begin at
                                     // cumulative[r] and end at the next
   std::vector<int64_t> lengths;     // [R]: keys, the new ones included
   Buffer table;                     // I32 [R, pages a row]: global page ids
   int64_t sequences = 0;            // requests; rows after these are padding
-  // For each shard, as indices counted from its first request: [decode_end,
-  // prefill_end, total]. Requests before decode_end have one query, those
-  // before prefill_end only new keys; the remaining ones have several queries
+  // For each shard [decode_end, prefill_end, total], as indices from its first
+  // request: requests before decode_end have one query, those before
+  // prefill_end have only new keys, and the remaining ones have several queries
   // and older keys. Empty if the kernel takes no distribution.
   std::vector<std::array<int64_t, 3>> distribution;
 
@@ -53,27 +53,28 @@ struct PagedKernel {
   PageFormat format = PageFormat::kSeparate;
   bool writes = false;      // the kernel itself writes the new tokens
   bool dense_rows = false;  // queries are [B, T, H, D], not ragged
-  // A single query may attend to all keys of its row; more queries must be
-  // causal.
+  // Whether several queries need a causal mask. A single query never does,
+  // because it may attend to all keys of its request.
   bool causal_only = true;
-  // Requests are ordered as decode, prefill, mixed, each with a separate
-  // program, by a distribution.
+  // Whether requests must be sorted as decode, prefill, mixed, for which the
+  // kernel has separate programs. The distribution has the end of each part.
   bool distributed = false;
 };
 
-// Where a request's tokens are among all query and all key tokens.
+// The place of a request's tokens among all query tokens and among all key
+// tokens.
 struct PagedRequest {
   int64_t query_begin = 0, queries = 0, key_begin = 0, keys = 0;
 };
 
-// The tables that a batch's kernel reads.
+// The tables that the kernel reads for a batch. PagedSeam can change them.
 struct PagedTables {
   RaggedBatch& batch;
   std::vector<PagedRequest>& requests;
   std::vector<int64_t>& owners;  // [R]: the shard that attends for each
   int64_t shards, tokens;        // tokens: of all queries
 };
-// One read of a token's key or value from a page.
+// The read of one token's key or value from a page. PagedSeam can change it.
 struct PageRead {
   int64_t request, position;
   int64_t id;           // the page's, among those of all shards
@@ -87,8 +88,8 @@ struct PagedSeam {
   std::function<void(PageRead&)> read;
 };
 
-// Finds the requests: rows of the batch, or runs of equal segment ids. Returns
-// an error if a sharding or an input is not supported with pages.
+// Finds the requests of a problem: rows of the batch, or runs of equal segment
+// ids. Returns an error if a sharding or an input is not supported with pages.
 std::optional<LayoutError> FindRequests(const SimMesh& mesh,
                                         const AttentionProblem& problem,
                                         const Staged& staged,
@@ -101,8 +102,8 @@ OperationOutcome RunPaged(Machine& machine, const AttentionProblem& problem,
                           const AttentionSpecs& specs,
                           const OperationSettings& settings,
                           const PagedKernel& kernel, std::string_view name);
-// Adds the bytes: queries are gathered to every shard of pages, outputs are
-// added over them in float32.
+// Adds the bytes of RunPaged: queries are gathered over the shards of pages,
+// and outputs are all-reduced over them in float32.
 void PagedBytes(Traffic& traffic, const PagedKernel& kernel);
 
 }  // namespace shardc::exec

@@ -1,5 +1,5 @@
-// Relative position buckets, as in T5: the row of a table of position biases
-// for the distance between a key and its query.
+// Relative position buckets, as in T5: a table of position biases has a row for
+// each distance, or range of distances, between a key and its query.
 //
 // The table is for keys before the query, or with `both` half of its rows are
 // for keys up to the query and half for keys after it. The first half of a
@@ -17,7 +17,8 @@
 
 namespace shardc::exec {
 
-// `behind` is the number of places by which the key comes after the query.
+// Returns the row for a key that is `behind` places after its query, or before
+// it if `behind` is negative.
 inline int64_t DistanceRow(int64_t behind, int64_t rows, int64_t most,
                            bool both) {
   const int64_t side = both ? rows / 2 : rows;

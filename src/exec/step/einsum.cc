@@ -1,8 +1,9 @@
-// Labels are of four kinds: in both operands and the result (batch), in one
-// operand and the result (rows, columns), or not in the result (inner). The
-// operands are copied to [batch, rows, inner] and [batch, inner, columns], so
-// that the innermost loop runs over columns and every element is a sum in the
-// order of the inner labels:
+// A product of two operands has four kinds of labels. Batch labels are in both
+// operands and the result, row labels in the first operand and the result,
+// column labels in the second operand and the result, and inner labels not in
+// the result. The operands are copied to [batch, rows, inner] and [batch,
+// inner, columns], so that the innermost loop runs over columns and every
+// element is a sum in the order of the inner labels:
 //
 //   y [b t d], w [f d] -> [b t f]   rows b t, columns f, inner d
 #include "exec/step/kernels.h"
@@ -71,8 +72,8 @@ Split SplitLabels(const Labels& a, const Labels& b, const Labels& out) {
   return split;
 }
 
-// Returns the part's elements in the order of the labels, repeated along labels
-// that the part lacks.
+// Returns the elements of a part in the order of the labels `order`, repeated
+// along labels that the part lacks.
 template <class T>
 std::vector<T> Ordered(const Part& part, const Labels& order,
                        const LocalOp& local) {
@@ -124,7 +125,7 @@ template <class T>
 void Run(const LocalOp& local) {
   const Part *a = &local.in[0], *b = &local.in[1];
   Split split = SplitLabels(*a->labels, *b->labels, *local.labels);
-  // The inner loop runs over the longer dimension.
+  // The innermost loop runs over columns; make them the longer dimension.
   if (SizeOf(split.rows, local) > SizeOf(split.columns, local)) {
     std::swap(a, b);
     std::swap(split.rows, split.columns);

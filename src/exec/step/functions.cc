@@ -1,5 +1,5 @@
-// One row for each function, for float32 and float64. `f_d` is the derivative
-// of `f`:
+// The table of scalar functions, for float32 and float64. The function `f_d` is
+// the derivative of `f`:
 //
 //   silu 2   ->  1.7616
 #include "exec/step/functions.h"

@@ -6,8 +6,8 @@
 
 namespace shardc::exec {
 
-// A function of the operands and the op's constant. FindStepFunction returns
-// null for an unknown name.
+// A function of the operands x[0], x[1], ... and the op's constant.
+// FindStepFunction returns the function with a name, or null if there is none.
 template <class T>
 using StepFunction = T (*)(const T* x, T constant);
 template <class T>

@@ -1,6 +1,8 @@
-// Kernels that find rows by ids or positions. An id counts rows of the whole
-// table; a device subtracts the row at which its part starts and skips ids of
-// rows that other devices hold, so that the sum over devices is the result:
+// Kernels that find rows by ids or positions, and the kernel that computes the
+// rows of a position bias. An id is a row of the unsharded table. A device
+// subtracts the first row of its part and skips ids of rows that other devices
+// hold, so that the sum of a lookup's results over the devices is the unsharded
+// result:
 //
 //   lookup, rows [4, 8) of 8 on this device: id 6 reads row 2 of the part,
 //   id 3 gives zeros
@@ -17,14 +19,16 @@ namespace {
 
 using step::OpKind;
 
-// Returns the dimension that ids count, and what is added to them.
+// Returns the dimension whose rows the ids are, and the number that is added to
+// each id.
 step::LookupAttributes RowsOf(const step::Op& op) {
   const auto* const rows = std::get_if<step::LookupAttributes>(&op.attributes);
   if (rows != nullptr) return *rows;
   return {step::As<step::LabelAttributes>(op).label, 0};
 }
 
-// Lookup and pick read the row of an id; scatter and place add to it.
+// Lookup and pick read the rows of the ids; scatter and place add to these
+// rows.
 template <class T>
 void Indexed(const LocalOp& local) {
   const OpKind kind = local.op->kind;
@@ -32,7 +36,8 @@ void Indexed(const LocalOp& local) {
   const size_t ids_at = reads ? 1 : 0;
   const Part& ids = local.in[ids_at];
   const Part& real = local.in[1 - ids_at];
-  // The loop runs over the result if rows are read, else over the operand.
+  // The loop runs over the result if rows are read, and over the operand if
+  // they are written.
   const Labels& loop = reads ? *local.labels : *real.labels;
   const Shape& extent = reads ? local.out->shape : real.buffer->shape;
   const Labels& other = reads ? *real.labels : *local.labels;

@@ -1,5 +1,5 @@
-// What the kernels of a step's ops share: the type an op computes in, and how
-// loops over labels address the parts of values.
+// Helpers of the kernels of a step's ops: the number type an op computes in,
+// and the strides by which loops over labels move through the parts of values.
 #ifndef SHARDC_EXEC_STEP_KERNEL_H_
 #define SHARDC_EXEC_STEP_KERNEL_H_
 
@@ -14,7 +14,7 @@
 
 namespace shardc::exec {
 
-// Returns the global size of a label.
+// Returns the size of a label in the unsharded value.
 inline int64_t SizeOf(const LocalOp& local, step::LabelId label) {
   return (*local.sizes)[AsIndex(label)];
 }
@@ -43,13 +43,14 @@ inline Shape AlongOut(const Labels& loop, const LocalOp& local) {
   return StridesAlong(loop, *local.labels, local.out->shape);
 }
 
-// Returns the stride of one label, which the array must have.
+// Returns the stride of a label, in elements. The array must have the label.
 inline int64_t StrideOf(const Labels& labels, const Shape& shape,
                         step::LabelId label) {
   return StridesOf(shape)[DimOf(labels, label)];
 }
 
-// Returns a number that depends on sizes, at the global ones.
+// Returns the factor of a scale, its constant times powers of the unsharded
+// sizes of labels.
 inline double ScaleOf(const LocalOp& local, const step::Scale& scale) {
   double out = scale.constant;
   for (const auto& [label, power] : scale.powers) {
@@ -58,8 +59,8 @@ inline double ScaleOf(const LocalOp& local, const step::Scale& scale) {
   return out;
 }
 
-// Calls `body` once for each line along the label `along`, with the offsets at
-// which the line starts in each array.
+// Calls `body` for each line along the label `along`, with the offset of the
+// line's first element in each array.
 template <class F>
 void ForLines(const Labels& loop, const Shape& extent, step::LabelId along,
               const std::vector<Shape>& strides, const F& body) {
@@ -70,7 +71,8 @@ void ForLines(const Labels& loop, const Shape& extent, step::LabelId along,
 
 }  // namespace shardc::exec
 
-// Defines NAME as the kernel TEMPLATE<T>, for the type that the op computes in.
+// Defines the function NAME. It runs TEMPLATE<T>, where T is the number type
+// that the op computes in.
 #define SHARDC_KERNEL(NAME, TEMPLATE)                                   \
   void NAME(const LocalOp& local) {                                     \
     InType(local, [&](auto type) { TEMPLATE<decltype(type)>(local); }); \

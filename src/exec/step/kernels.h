@@ -1,6 +1,6 @@
-// The kernels of a step's ops, one for each row of the table in local_op.cc.
-// Each reads the parts of its operands on one device and fills `local.out`,
-// which holds zeros.
+// The kernels of a step's ops, which the table in local_op.cc lists. Each reads
+// the parts of its operands on one device and fills `local.out`, which holds
+// zeros before.
 #ifndef SHARDC_EXEC_STEP_KERNELS_H_
 #define SHARDC_EXEC_STEP_KERNELS_H_
 

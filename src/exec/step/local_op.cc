@@ -1,5 +1,5 @@
-// The kernel of each op, and the rounding of its result. A new op adds a row
-// here and its kernel in a file of its own.
+// The table of the ops' kernels, and the rounding of their results. To add an
+// op, add a row here and its kernel in another file.
 //
 //   einsum of BF16 parts: products and sums in float32, rounded once at the end
 #include "exec/step/local_op.h"
@@ -19,7 +19,7 @@ struct KernelRow {
   void (*run)(const LocalOp&);
 };
 
-// In the order of OpKind. Inputs are given and have no kernel.
+// In the order of OpKind. Inputs are given, so they have no kernel.
 constexpr std::array<KernelRow, step::kOpKinds> kKernels = {{
     {OpKind::kInput, nullptr},
     {OpKind::kEinsum, RunEinsum},

@@ -15,14 +15,16 @@
 
 namespace shardc::exec {
 
-// A device's part of a value, and the global index at which it starts.
+// The part of a value that one device holds, and the index in the unsharded
+// value at which the part starts.
 struct Part {
   const std::vector<step::LabelId>* labels = nullptr;
   const Buffer* buffer = nullptr;
   Shape start = {};
 };
 
-// One op on one device. `out` has the local shape and dtype.
+// One op on one device. `out` already has the shape of the device's part and
+// the dtype of the result.
 struct LocalOp {
   const step::Graph* graph = nullptr;
   const step::Op* op = nullptr;
@@ -34,8 +36,8 @@ struct LocalOp {
   Buffer* out = nullptr;
 };
 
-// Computes in float64 for F64, else in float32; results of narrower dtypes are
-// rounded once.
+// Computes the op in float64 if the result or an operand is F64, otherwise in
+// float32. Results of narrower dtypes are rounded once, at the end.
 void RunLocalOp(const LocalOp& local);
 
 struct LocalOpSeam {

@@ -14,9 +14,10 @@ namespace shardc::exec {
 inline constexpr size_t kMostArrays = 8;
 using Offsets = std::array<int64_t, kMostArrays>;
 
-// Calls `body` with the offsets of all arrays for each element of `extent`.
-// `strides[i]` has the stride of array i for each dimension, `base[i]` is the
-// offset at which array i begins. The last dimension runs fastest.
+// Calls `body` for each element of `extent`, with the offset of that element in
+// each array. `strides[i]` has the stride of array i along each dimension, and
+// `base[i]` is the offset at which array i begins. The last dimension runs
+// fastest.
 template <class F>
 void ForNest(const Shape& extent, const std::vector<Shape>& strides,
              Offsets base, const F& body) {

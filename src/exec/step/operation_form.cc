@@ -1,6 +1,6 @@
-// The form follows from the operation's record: the compiler's global view, a
-// kernel on slices whose lengths are gathered or exchanged for heads, or a
-// ring:
+// Reads from an operation's record how it runs inside a step: in the compiler's
+// global view, as a kernel on slices whose lengths are gathered or exchanged
+// for heads, or as a ring:
 //
 //   ulysses, q [b, t:sp, n:tp, h]  ->  op_q b, t, n:tp+sp: an all_to_all
 #include "exec/step/operation_form.h"
@@ -65,7 +65,8 @@ void AddStepOverrides(const Operation& operation,
     put("op_q", "QUERY_LENGTH", {});
     put("op_out", "QUERY_LENGTH", {});
   }
-  // The parts of a softmax over sharded keys are combined.
+  // An operation for decoding combines the partial softmaxes of sharded keys,
+  // so only other operations gather the key length.
   const bool joins = operation.decode_only;
   if (!rings && !joins) {
     put("op_k", "KV_LENGTH", {});

@@ -16,7 +16,8 @@ namespace shardc::exec {
 step::AttentionForm StepForm(const Operation& operation, int64_t length_parts,
                              int64_t key_heads);
 
-// Adds the axes of the operation's query, key and output to those of a mode.
+// Adds the shardings that the operation requires of its query, key and output
+// to a mode's constraints.
 void AddStepOverrides(const Operation& operation,
                       step::ShardingConstraints& constraints);
 

@@ -1,4 +1,5 @@
-// Access of kernels to parts of values: by label, in one type.
+// How kernels read parts of values: strides by label, and elements in one
+// number type.
 #ifndef SHARDC_EXEC_STEP_PARTS_H_
 #define SHARDC_EXEC_STEP_PARTS_H_
 
@@ -15,13 +16,15 @@ using Labels = std::vector<step::LabelId>;
 inline constexpr size_t kNoDim = static_cast<size_t>(-1);
 
 size_t DimOf(const Labels& labels, step::LabelId label);
-// Row-major.
+// Returns the strides of a row-major array, in elements.
 Shape StridesOf(const Shape& shape);
-// Returns an array's stride for each of `loop`'s labels; 0 for labels it lacks.
+// Returns an array's stride along each of the labels `loop`; 0 for labels that
+// the array lacks.
 Shape StridesAlong(const Labels& loop, const Labels& labels,
                    const Shape& shape);
 
-// The elements as T, copied only if they are stored as another type.
+// The elements of a buffer as T. They are copied only if they are stored as
+// another type.
 template <class T>
 class Reals {
  public:

@@ -73,7 +73,8 @@ void Rope(const LocalOp& local) {
            });
 }
 
-// Returns the slopes of this device's heads; none if the op has no slopes.
+// Returns the ALiBi slopes of this device's heads; none if the op has no
+// slopes.
 template <class T>
 std::vector<T> SlopesOf(const LocalOp& local,
                         const step::MaskAttributes& mask) {
@@ -99,7 +100,8 @@ void Mask(const LocalOp& local) {
   const int64_t window =
       mask.window == step::kNoLabel ? 0 : SizeOf(local, mask.window);
   const std::vector<T> slopes = SlopesOf<T>(local, mask);
-  // The fourth array gives no element: its offset is the index of the head.
+  // The fourth array is not read. Its strides are chosen so that its offset is
+  // the index of the head.
   Shape count(scores.labels->size(), 0);
   if (!slopes.empty()) count[DimOf(*scores.labels, mask.heads)] = 1;
   const Reals<T> in(*scores.buffer);

@@ -1,9 +1,10 @@
 // Kernels that move elements within a device: dimensions are split, merged,
 // divided, indexed, renamed, repeated for heads and rolled. A loop runs over
-// the array that has the smaller pieces as dimensions of their own and
-// addresses the other array by strides and an offset:
+// the array that has the smaller pieces, such as the factors or the part, as
+// dimensions. The other array is addressed by strides and an offset:
 //
-//   part 1 of (c+r), c 4, r 2: offset 4 along (c+r), r has the stride of (c+r)
+//   part 1 of (c+r), sizes c 4 and r 2
+//     ->  offset 4 along (c+r); the stride of r is that of (c+r)
 #include "exec/step/kernels.h"
 
 #include <algorithm>
@@ -38,8 +39,8 @@ int64_t PartBegin(const LocalOp& local, LabelId whole, int64_t index) {
   return out;
 }
 
-// Copies between a loop over the labels of one array and the other array, in
-// which one dimension has another stride or an offset.
+// Copies between two arrays. The loop runs over the labels of one; in the other
+// array a dimension has another stride or an offset.
 template <class T>
 void Reshape(const LocalOp& local) {
   const step::Op& op = *local.op;
@@ -47,7 +48,8 @@ void Reshape(const LocalOp& local) {
   const bool to_merged = op.kind == OpKind::kMerge ||
                          op.kind == OpKind::kUnpart ||
                          op.kind == OpKind::kUnindex;
-  // The loop runs over `small`, `other` is addressed.
+  // The loop runs over the elements of `small`; `other` is addressed by
+  // strides.
   const Labels& small = to_merged ? *part.labels : *local.labels;
   const Shape& extent = to_merged ? part.buffer->shape : local.out->shape;
   const Labels& other = to_merged ? *local.labels : *part.labels;
@@ -120,7 +122,8 @@ void Heads(const LocalOp& local) {
       slices ? 0 : (repeat ? part.start : local.start)[kv_dim];
   const int64_t kv_stride = StridesOf(other_shape)[kv_dim];
   const Shape strides = StridesAlong(loop, other, other_shape);
-  // The third array gives no element: its offset is the index of the head.
+  // The third array is not read. Its strides are chosen so that its offset is
+  // the index of the head.
   Shape count(loop.size(), 0);
   count[dim] = 1;
   const Reals<T> in(*part.buffer);

@@ -28,7 +28,8 @@ void SetInteger(Buffer& out, int64_t at, int32_t value) {
   }
 }
 
-// Returns the places of the `count` largest; of equal numbers the first counts.
+// Returns the indices of the `count` largest numbers; of equal numbers the
+// first ones.
 template <class T>
 std::vector<int64_t> Largest(const std::vector<T>& line, int64_t count) {
   std::vector<int64_t> order(line.size());
@@ -51,8 +52,8 @@ T ScoreOf(step::GroupScore score, const std::vector<T>& line, size_t begin,
   return two ? group[0] + group[1] : group[0];
 }
 
-// Writes 1 for the experts of each token that `chosen` returns for its line of
-// scores.
+// Calls `chosen` with each token's line of scores, and writes 1 for each expert
+// that it returns.
 template <class T, class F>
 void Choose(const LocalOp& local, LabelId experts, const F& chosen) {
   const Part& scores = local.in[0];

@@ -1,7 +1,8 @@
-// Runs a program instruction by instruction: inputs are scattered by their
-// sharding, an op runs on every device's parts, a slice keeps the block of the
-// device's index along the axes, and collectives are run by the machine, whose
-// ledger gets one entry for each, in the order of the program:
+// Runs a program instruction by instruction. Inputs are scattered by their
+// sharding, and an op runs on every device's parts. A slice keeps the block
+// whose number is the device's index along the axes. The machine runs the
+// collectives, and its ledger gets an entry for each, in the order of the
+// program:
 //
 //   slice tp on d of [b d], d 8, tp 4, device at tp 2  ->  d [4, 6)
 #include "exec/step/run.h"
@@ -200,15 +201,16 @@ class Runner {
   }
 
  public:
-  // Returns who sends its shard to whom if a dimension's axes change order.
+  // Returns the edges (sender, receiver) for a change of the order of a
+  // dimension's axes.
   static std::vector<Edge> ReorderEdges(const SimMesh& mesh,
                                         const AxisGroup& from,
                                         const AxisGroup& to) {
     const std::vector<int> group = mesh.Groups(from).front();
     std::vector<Edge> out;
     for (size_t i = 0; i < group.size(); ++i) {
-      // This device will hold the shard of index `to`, which the device of that
-      // index has now.
+      // Device i needs the shard whose number is the device's index along `to`.
+      // At present the member of the group with that number holds it.
       out.emplace_back(mesh.Index(group[i], to), static_cast<int64_t>(i));
     }
     return out;
@@ -266,13 +268,14 @@ std::vector<int64_t> PredictedSent(const SimMesh& mesh,
       value.integral ? step::kIntegerBytes : DtypeBits(dtype) / 8;
   const AxisGroup axes = program.axes.Group(instruction.axes);
   const int64_t n = mesh.Parts(axes);
-  // The axes in their new order, if the instruction changes it.
+  // The axes in their new order, if the instruction changes the order.
   const AxisGroup to = program.axes.Group(
       program.slots[AsIndex(instruction.out)].sharding.dims[instruction.dim]);
   for (int device = 0; device < mesh.devices(); ++device) {
     const int64_t member = mesh.Index(device, axes);
     int64_t& sent = out[AsIndex(device)];
-    // A device that keeps its block when blocks change places sends nothing.
+    // If a ppermute changes the order of axes, a device whose block stays in
+    // place sends nothing.
     const bool stays = instruction.collective == Collective::kPpermute &&
                        instruction.shift == 0 &&
                        mesh.Index(device, to) == member;

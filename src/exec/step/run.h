@@ -16,32 +16,33 @@ namespace shardc::exec {
 struct StepInputs {
   step::Sizes sizes = {};
   Dtype dtype = Dtype::kF64;
-  // Global values, by ValueId; empty for values that are not inputs.
+  // The unsharded values by ValueId; empty for values that are not inputs.
   std::vector<Buffer> values = {};
 };
 
 enum class KeepSlots : uint8_t {
   kAll,
-  kResults,  // a slot is freed after its last reader
+  kResults,  // other slots are freed after their last reader
 };
 
 struct StepRun {
   std::vector<PerDevice> slots;  // of the program
 };
-// All sizes must divide by their shards. Collectives and ops run through the
-// machine's seams.
+// Runs a program and returns its slots. The shards of each dimension must
+// divide its size. Collectives and ops run through the machine's seams.
 StepRun RunStep(Machine& machine, const step::Graph& graph,
                 const step::Program& program, const StepInputs& inputs,
                 KeepSlots keep);
 
-// Runs one instruction of a program: `slots`, one for each slot of the program,
-// hold its operands, and get its result.
+// Runs one instruction of a program. `slots` has one entry for each slot of the
+// program: it has the operands, and gets the result.
 void RunInstruction(Machine& machine, const step::Graph& graph,
                     const step::Program& program, const StepInputs& inputs,
                     const step::Instruction& instruction,
                     std::vector<PerDevice>& slots);
 
-// Returns the global index at which a device's part of a slot starts.
+// Returns the index in the unsharded value at which a device's part of a slot
+// starts.
 Shape LocalStartOf(const SimMesh& mesh, const step::Program& program,
                    const step::Slot& slot, const Shape& local, int device);
 

@@ -1,7 +1,8 @@
-// ALiBi slopes by head: the amount by which a score falls for each token
-// between key and query. Of n heads, a power of two, they are 2^(-8/n),
-// 2^(-16/n) and so on. Of another number, the first are those of the next
-// smaller power of two, and the rest are every second one of the next greater.
+// The ALiBi slope of each head: the amount by which a score falls for each
+// token between key and query. If the number n of heads is a power of two, the
+// slopes are 2^(-8/n), 2^(-16/n) and so on. Otherwise the first heads have the
+// slopes of the next smaller power of two, and the others every second slope of
+// the next larger one.
 #ifndef SHARDC_EXEC_STEP_SLOPES_H_
 #define SHARDC_EXEC_STEP_SLOPES_H_
 

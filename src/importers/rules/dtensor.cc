@@ -1,7 +1,8 @@
-// Converts PyTorch's placements, one per mesh axis, to specs. A dimension's
-// axes are in the mesh's order except for strided ones: a strided axis's factor
-// is the number of parts that later axes have already made, which gives the
-// axes it comes after.
+// Converts PyTorch's placements, one per mesh axis, to specs. The axes that
+// shard one dimension are in the mesh's order, unless an axis is strided. The
+// factor of a strided axis is the number of parts into which later axes of the
+// mesh have already divided the dimension, so the strided axis comes after
+// these in the spec:
 //
 //   a:2, b:4, ["_S(0, 4)", "S(0)"]  ->  [[b, a]]
 #include "importers/rules/exact.h"
@@ -23,7 +24,8 @@ bool Refuse(const Code& code, JsonValue at, std::string message,
   return false;
 }
 
-// Reads `S(0)`, `Shard(dim=0)`, `_StridedShard(dim=0, sf=4)`, ...
+// Reads a placement such as `S(0)`, `Shard(dim=0)` or `_StridedShard(dim=0,
+// sf=4)`.
 bool ReadPlacement(JsonValue value, Placed& placed, Findings& findings) {
   Scan scan(value.string(), value.place());
   const std::string word = scan.Word();
@@ -52,8 +54,9 @@ bool ReadPlacement(JsonValue value, Placed& placed, Findings& findings) {
   return true;
 }
 
-// Inserts the axis after the axes it is strided over. Called from the last axis
-// to the first.
+// Inserts an axis into a spec, after the axes whose sizes multiply to its
+// factor. Must be called from the mesh's last axis to its first. Returns false
+// if no such axes exist.
 bool Insert(const Mesh& mesh, size_t axis, const Placed& placed, Spec& spec) {
   const auto dim = AsIndex(placed.dim);
   if (spec.size() <= dim) spec.resize(dim + 1);
@@ -97,7 +100,7 @@ bool ReadParam(const JsonMember& member, const Mesh& mesh, NamedSpec& param,
   return true;
 }
 
-// The devices in row-major order of the mesh.
+// Reads the device numbers, in the row-major order of the mesh.
 bool ReadDevices(JsonValue value, Mesh& mesh, Findings& findings) {
   std::vector<int64_t> devices;
   if (value.IsArray()) {

@@ -1,4 +1,5 @@
-// Makes patterns that match the given names and no other name of the source:
+// Makes rules whose patterns match the given names and no other name of the
+// source:
 //
 //   h.0.up [tp], h.1.up [tp], h.0.down [tp], h.1.down []
 //     ->  ^h\.[0-9]+\.up$ [tp], ^h\.0\.down$ [tp], ^h\.1\.down$ []
@@ -28,9 +29,9 @@ char SeparatorOf(const std::vector<Param>& params) {
   return dots > 0 ? '.' : '/';
 }
 
-// Returns the text before the number at the end of a part of a name: nothing
-// for `12` and, with `suffixes`, `layers_` for `layers_12`. Returns other parts
-// unchanged.
+// Returns the text before the number that ends a part of a name: an empty text
+// for `12` and, with `suffixes`, `layers_` for `layers_12`. Returns a part
+// without such a number unchanged.
 std::string_view BeforeNumber(std::string_view part, bool suffixes) {
   size_t end = part.size();
   while (end > 0 && part[end - 1] >= '0' && part[end - 1] <= '9') --end;
@@ -39,7 +40,8 @@ std::string_view BeforeNumber(std::string_view part, bool suffixes) {
   return number ? part.substr(0, end) : part;
 }
 
-// Converts a name such as `h.1.up` to a pattern that matches each number.
+// Converts a name such as `h.1.up` to a pattern that matches it with any
+// numbers.
 std::string TemplatePattern(std::string_view name, char separator,
                             bool suffixes) {
   std::string out = "^";
@@ -161,8 +163,9 @@ bool Fold(const std::vector<Param>& params, Imported& imported,
   for (const Param& param : params) {
     std::string pattern = TemplatePattern(param.name, imported.separator, true);
     Group& group = groups[pattern];
-    // If no other name differs from this one in numbers only, a number such as
-    // that of `Dense_0` may belong to the name and is not generalised.
+    // If no other name differs from this one in numbers only, a number at the
+    // end of a word, as in `Dense_0`, may belong to the name, so it is not
+    // generalised.
     if (group.names == 1) {
       pattern = TemplatePattern(param.name, imported.separator, false);
     }

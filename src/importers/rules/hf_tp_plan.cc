@@ -1,14 +1,17 @@
-// Imports transformers' tensor parallel plans. Numbers in parameter names
-// become `*`. A parameter has the style of its own name, else of its module's:
+// Imports transformers' tensor parallel plans. A key is the name of a parameter
+// or a module, with `*` for numbers. A parameter has the style of its own key
+// or, if it has none, of its module's. Each of these patterns begins with
+// `(?:^|\.)`:
 //
 //   {"layers.*.mlp.down_proj": "rowwise"}
-//     ->  layers\.[0-9]+\.mlp\.down_proj\.bias$ [], ...\.[^.]+$ [null, tp]
+//     ->  layers\.[0-9]+\.mlp\.down_proj$ [tp], ...\.bias$ [],
+//         ...\.[^.]+$ [null, tp]
 //
-// The dimension that a style shards counts from the last. With a manifest, the
-// number of dimensions is known, and only rules that a parameter matches are
-// written. Without one, the tensors of experts that are parameters of their
-// module have three dimensions. Embeddings are recognised by name, as their
-// weights are transposed.
+// Most styles shard a dimension that counts from the last one. With a manifest,
+// the number of dimensions is known, and only rules that match a parameter are
+// written. Without a manifest, a tensor of experts that is a parameter of its
+// module is taken to have three dimensions. Embeddings are recognised by name,
+// as their weights are transposed.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -30,8 +33,8 @@
 namespace shardc::imports {
 namespace {
 
-// The effect of a style on a weight [out, in]; an expert's is [experts, out,
-// in].
+// The dimension of a weight [out, in] that a style shards. A weight of experts
+// is [experts, out, in].
 enum class Split : uint8_t {
   kReplicated,
   kOut,
@@ -48,8 +51,8 @@ struct Style {
   Split split = Split::kReplicated;
 };
 
-// Styles of all versions from 4.5 on. A style that only moves activations
-// leaves its weights replicated.
+// All styles of transformers from version 4.5 on. A style that only reshards
+// activations leaves the weights replicated.
 constexpr std::array kStyles = {
     Style{"colwise", Split::kOut},
     Style{"colwise_rep", Split::kOut},
@@ -104,8 +107,8 @@ bool HasExperts(std::string_view key) {
   return false;
 }
 
-// Returns the sharded dimension of a weight of that rank; nullopt if it is
-// replicated.
+// Returns which dimension of a weight of this rank is sharded; nullopt if the
+// weight is replicated.
 std::optional<size_t> DimOf(Split split, size_t rank) {
   switch (split) {
     case Split::kReplicated:
@@ -125,7 +128,8 @@ std::optional<size_t> DimOf(Split split, size_t rank) {
   return std::nullopt;
 }
 
-// Matches `layers.*.q_proj` anywhere in a name, from the start of a part.
+// Returns a pattern for a key such as `layers.*.q_proj`, which matches at the
+// start of any part of a name.
 std::string KeyPattern(std::string_view key) {
   std::string out = "(?:^|\\.)";
   bool first = true;
@@ -175,7 +179,7 @@ class TpPlan {
   }
 
  private:
-  // Returns the plan itself, or the member that contains it.
+  // Returns the plan: the document's root, or the member that contains it.
   std::optional<JsonValue> PlanIn(JsonValue root, Findings& findings) const {
     const std::array<std::string_view, 4> members = {"tp_plan", "_tp_plan",
                                                      "base_model_tp_plan", ""};
@@ -217,8 +221,8 @@ class TpPlan {
   void AddRules(const Key& one) {
     const auto& [key, split, place] = one;
     const std::string pattern = KeyPattern(key);
-    // The rank of a tensor that the key names itself, without `.weight`:
-    // stacked experts have rank 3 and their biases rank 2; other such tensors
+    // The key names a tensor without `.weight`. Its rank is assumed: stacked
+    // experts have rank 3, biases of experts rank 2, and all other such tensors
     // are vectors.
     const size_t own_rank = !HasExperts(key)        ? 1
                             : key.ends_with("bias") ? 2
@@ -248,15 +252,18 @@ class TpPlan {
     return nullptr;
   }
 
-  // The rule of the parameters that have one key and the same last part.
+  // The rule for parameters that have the same key and the same last part of
+  // the name.
   struct Match {
     const Key* key = nullptr;
     std::string leaf;  // ".weight" if the key is the module's; else empty
     size_t rank = 0;
   };
 
-  // Adds the rules that parameters of the manifest match, for their ranks.
-  // `all` becomes whether each parameter has one.
+  // Adds a rule for each key and last part of a name that parameters of the
+  // manifest have. Sets `all` to whether each parameter has a rule. Returns
+  // false after a finding (inexpressible) if a style shards different
+  // dimensions of the parameters of one rule.
   bool AddMatching(Imported& out, bool& all, Findings& findings) {
     bool numbered = false;  // whether a key is of one layer only
     for (size_t i = 0; i < keys_.size(); ++i) {
@@ -296,7 +303,8 @@ class TpPlan {
     return true;
   }
 
-  // Adds to `used` the keys of all modules around the parameter.
+  // Finds the key of a parameter. Adds this key, and the keys of all modules
+  // that contain the parameter, to `used`.
   Match MatchOf(const std::string& name, std::set<const Key*>& used) const {
     Match match;
     match.key = KeyOf(name);
@@ -313,7 +321,8 @@ class TpPlan {
     return match;
   }
 
-  // A vector has no input dimension: `rowwise` leaves it replicated.
+  // Returns the dimension that is sharded. A vector has no input dimension, so
+  // `rowwise` leaves it replicated.
   static std::optional<size_t> DimOf(const Match& match) {
     const Split split = match.key->split;
     const bool by_input = split == Split::kIn || split == Split::kPackedIn;
@@ -322,8 +331,10 @@ class TpPlan {
     return dim && *dim < match.rank ? dim : std::nullopt;
   }
 
-  // In the order of the plan, a parameter's own key before its module's, a
-  // longer key before one that it ends with, and that of one layer before `*`.
+  // Adds the rules so that the first match is the right one: in the order of
+  // the plan, but a parameter's own key before its module's, a longer key
+  // before a key that it ends with, and a key of one layer before a key with
+  // `*`.
   void PutInOrder(const std::map<std::string, Match>& matches, Imported& out) {
     std::vector<const std::pair<const std::string, Match>*> sorted;
     for (const auto& match : matches) sorted.push_back(&match);
@@ -351,7 +362,7 @@ class TpPlan {
     }
   }
 
-  // Notes the keys that no parameter or module of the manifest has.
+  // Adds a note about keys that no parameter or module of the manifest has.
   void NameUnused(const std::set<const Key*>& used, Imported& out) const {
     std::string names;
     for (const Key& key : keys_) {

@@ -1,8 +1,9 @@
 // Converts XLA's shardings to specs over a mesh. They are read from the output
-// of `export hlo`, or from the parameters of a compiled program's text. In the
-// iota form and the listed form, the axes are inferred from the devices of the
-// tiles (hlo_tiles.h). Each distinct text is converted once, as a program has
-// many parameters and few shardings.
+// of `export hlo`, or from the parameters of a compiled program's text. A
+// sharding that lists devices (`{devices=[2,1]0,1}`) or gives them as an iota
+// (`{devices=[2,4]<=[8]}`) names no axes, so they are inferred from the devices
+// of the tiles (hlo_tiles.h). Equal texts are converted once, because a program
+// has many parameters and few shardings.
 #include "importers/rules/hlo.h"
 
 #include <algorithm>
@@ -25,8 +26,8 @@ namespace shardc::imports {
 namespace {
 
 constexpr int64_t kMostDevices = 1 << 20;
-// Limits: the tiles of all distinct shardings times their dimensions, and the
-// bytes of cached sharding texts.
+// Limits on the work: the number of tiles times dimensions of all distinct
+// shardings, and the bytes of cached sharding texts.
 constexpr int64_t kMostSteps = 1 << 28;
 constexpr size_t kMostKept = size_t{16} << 20;
 
@@ -110,9 +111,10 @@ class HloShardings {
     return true;
   }
 
-  // Prepares for the device numbers that `export hlo` writes. In a mesh of
-  // several slices they differ from positions (model/mesh_layout.h), by which a
-  // compiled program numbers its partitions. Returns false after a finding.
+  // Prepares the conversion of the device numbers that `export hlo` writes. On
+  // a mesh of several slices, a device's number differs from its position in
+  // the mesh (model/mesh_layout.h); compiled programs number their partitions
+  // by position. Returns false after a finding.
   bool NumberDevices(const Place& place) {
     if (!imported_.mesh || imported_.mesh->slices == 1) return true;
     if (imported_.mesh->devices > kMostDevices) {
@@ -253,7 +255,8 @@ class HloShardings {
     return SpecOf(*dims, *devices, rank, scan.PlaceOf(begin, scan.at()));
   }
 
-  // Returns the device numbers in the order of the tiles.
+  // Returns the device numbers in the order of the tiles; nullopt after a
+  // finding.
   std::optional<std::vector<int64_t>> Devices(Scan& scan) {
     std::vector<int64_t> out;
     if (!scan.Take("<=[")) {
@@ -268,7 +271,7 @@ class HloShardings {
     return IotaOf(scan);
   }
 
-  // Reads `2,4]T(1,0)`.
+  // Reads the rest of an iota after `<=[`, such as `2,4]T(1,0)`.
   std::optional<std::vector<int64_t>> IotaOf(Scan& scan) {
     const auto sizes = Numbers(scan, "]");
     if (!sizes) return std::nullopt;
@@ -333,7 +336,8 @@ class HloShardings {
     return std::nullopt;
   }
 
-  // Reads `{mesh['a'=2,'b'=4], [{'a'}, {}]}`.
+  // Reads the rest of a sharding by axis names, such as `{mesh['a'=2,'b'=4],
+  // [{'a'}, {}]}`.
   std::optional<Spec> Named(Scan& scan) {
     Mesh mesh;
     while (!scan.Take("]")) {
@@ -376,8 +380,8 @@ class HloShardings {
     return std::nullopt;
   }
 
-  // Reads `[2,2,2]T(1,0,2)),` or `0,2,1,3),`. A mesh that is given already is
-  // not changed.
+  // Reads the rest of `device_ids=(`: `[2,2,2]T(1,0,2)),` or `0,2,1,3),`. Does
+  // not change a mesh that the user has given.
   bool DeviceIds(Scan& scan, Mesh& mesh) {
     const size_t begin = scan.at();
     const bool iota = scan.Take("[");
@@ -421,7 +425,7 @@ class HloShardings {
   Findings& findings_;
   Imported imported_;
   std::vector<NamedSpec> params_;
-  // By device number; empty if devices are numbered by their positions.
+  // Positions in the mesh by device number; empty if the two are equal.
   std::vector<int64_t> positions_;
   std::map<std::string, Spec, std::less<>> known_;  // by the sharding's text
   size_t kept_ = 0;

@@ -1,4 +1,4 @@
-// XLA's shardings of arrays as specs.
+// Converts XLA's shardings of arrays to specs.
 #ifndef SHARDC_IMPORTERS_RULES_HLO_H_
 #define SHARDC_IMPORTERS_RULES_HLO_H_
 
@@ -13,9 +13,9 @@
 
 namespace shardc::imports {
 
-// Returns the specs of shardings such as `{devices=[2,4]<=[8]}`, which are
-// views of the source's text. nullopt stands for one that is malformed, that no
-// spec over the mesh expresses, or that is beyond the limit of `import hlo`.
+// Returns the specs of shardings such as `{devices=[2,4]<=[8]}`, which must be
+// views of the source's text. A sharding becomes nullopt if it is malformed, if
+// no spec over the mesh expresses it, or if it exceeds a limit of `import hlo`.
 std::vector<std::optional<Spec>> SpecsOfShardings(
     const SourceRef& source, const Mesh& mesh,
     std::span<const std::string_view> shardings);

@@ -12,8 +12,9 @@
 namespace shardc::imports {
 namespace {
 
-// Finds the axes of one dimension, minor axes first: steps of as many tiles as
-// the axes found so far have parts move along one axis.
+// Finds the axes that shard one dimension, the minor axis first. If the axes
+// found so far make n parts, the tile n steps away differs from tile 0 in its
+// coordinate on the next axis only.
 bool GroupOf(const Mesh& mesh, int64_t parts, int64_t stride,
              const std::vector<int64_t>& devices, AxisGroup& group) {
   for (int64_t step = 1; step < parts;) {
@@ -29,7 +30,8 @@ bool GroupOf(const Mesh& mesh, int64_t parts, int64_t stride,
   return mesh.Parts(group) == parts;
 }
 
-// A device's coordinate along one axis, as a digit of its position.
+// One digit of a device's position in the mesh: the coordinate on an axis of
+// this size, which is position / stride % size.
 struct Digit {
   int64_t stride = 1, size = 1;
 };
@@ -47,7 +49,8 @@ std::vector<Digit> DigitsOf(const Mesh& mesh, const AxisGroup& group) {
   return digits;
 }
 
-// Returns whether the spec places each tile on the device of the sharding.
+// Returns whether the spec places each tile on the device that the sharding
+// names.
 bool Holds(const Mesh& mesh, const Tiles& tiles, const Spec& spec) {
   std::vector<std::vector<Digit>> digits;
   for (const AxisGroup& group : spec) digits.push_back(DigitsOf(mesh, group));

@@ -1,4 +1,4 @@
-// The spec that places tiles of a tensor on given devices.
+// Finds the spec that places tiles of a tensor on given devices.
 #ifndef SHARDC_IMPORTERS_RULES_HLO_TILES_H_
 #define SHARDC_IMPORTERS_RULES_HLO_TILES_H_
 
@@ -18,8 +18,8 @@ struct Tiles {
   size_t rank = 0;                      // of the tensor
 };
 
-// Returns nullopt if no spec over the mesh has these tiles. There is a device
-// of the mesh for each tile.
+// Returns the spec over the mesh that gives these tiles; nullopt if there is
+// none. The number of tiles must be that of the mesh's devices.
 std::optional<Spec> SpecOfTiles(const Mesh& mesh, const Tiles& tiles);
 
 }  // namespace shardc::imports

@@ -1,9 +1,9 @@
 // Room: importers/rules. Reads other systems' rules, one file per format.
 // Includes: source, model, yaml, hlo, importers.
 //
-// Imports other systems' rules: one file per format, one line each in table.h.
-// Anything that cannot be converted is a finding at its place, and then nothing
-// is imported.
+// Each format has one file here and one line in table.h. If a part of a file
+// cannot be converted, the importer reports it at its place and imports
+// nothing.
 #ifndef SHARDC_IMPORTERS_RULES_IMPORTER_H_
 #define SHARDC_IMPORTERS_RULES_IMPORTER_H_
 
@@ -22,7 +22,8 @@ namespace shardc::imports {
 
 struct Request {
   SourceRef source;
-  // `--symbol`: which of a file's rule sets; `--set`: values of flags.
+  // `--symbol` chooses one of a file's rule sets; `--set` gives values of
+  // flags.
   std::string symbol;
   std::map<std::string, std::string> values;
   std::string matching;      // `--matching`

@@ -1,4 +1,4 @@
-// The mesh in the JSON that `export hlo` writes.
+// Reads a mesh from the JSON that `export hlo` writes.
 #ifndef SHARDC_IMPORTERS_RULES_JSON_MESH_H_
 #define SHARDC_IMPORTERS_RULES_JSON_MESH_H_
 

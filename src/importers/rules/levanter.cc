@@ -1,6 +1,6 @@
-// Imports Levanter's training configuration: the mesh axis that shards each
-// named axis of haliax in parameters. The last entry for a name wins, and it
-// applies wherever the name occurs:
+// Imports Levanter's training configuration, which maps the named axes of
+// haliax to the mesh axes that shard them in parameters. If a name has several
+// entries, the last one wins:
 //
 //   tensor_parallel_axes: [mlp], parameter_axis_resources: {mlp: data}
 //     ->  mlp: data, embed: data (the default of fsdp_axis)
@@ -79,7 +79,8 @@ class LevanterConfig {
                   "version has");
   }
 
-  // Later entries override earlier ones in the order of TrainerConfig.
+  // Applies the entries in the order of TrainerConfig, in which later ones
+  // override earlier ones.
   bool ReadOlder(const YamlNode& trainer) {
     const auto data = AxisGroup{"data"};
     AxisGroup batch = {"replica", "data"};  // default of both versions
@@ -125,8 +126,8 @@ class LevanterConfig {
     return true;
   }
 
-  // Adds a name or several that are all sharded over `axes`; `absent` is the
-  // value if the key is absent.
+  // Maps a name, or each name of a list, to `axes`. If the key is absent, maps
+  // the name `absent` if that is not empty.
   bool AddNames(const YamlNode& node, std::string_view key,
                 std::string_view absent, const AxisGroup& axes) {
     const YamlNode* names = FindMember(node, key);
@@ -143,7 +144,8 @@ class LevanterConfig {
     return true;
   }
 
-  // Checks the mesh's size of an axis against the file's; -1 means the rest.
+  // Checks the axis's size in the mesh against the size in the file, where -1
+  // stands for all remaining devices.
   bool IsSize(const YamlNode& node, const std::string& axis) {
     const auto size = ReadInteger(context_, node, "`" + axis + "`", {-1});
     if (!size) return false;
@@ -174,7 +176,8 @@ class LevanterConfig {
                        });
   }
 
-  // Replicas within and across slices are one axis.
+  // Checks the number of replicas, which the file gives as a product of
+  // replicas within slices and across slices. The mesh has one axis for both.
   bool CheckReplicas(const YamlNode& trainer) {
     int64_t product = 1;
     const YamlNode* last = nullptr;

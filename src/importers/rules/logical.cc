@@ -1,5 +1,5 @@
-// Applies logical axis rules to the names of `--names`, which gives one exact
-// rule per parameter:
+// Applies logical axis rules to the logical names of the parameters
+// (`--names`), and makes one exact rule for each parameter:
 //
 //   mlp: tp over {"up": ["embed", "mlp"]}  ->  ^up$: [null, tp]
 #include "importers/rules/logical.h"
@@ -13,7 +13,8 @@
 namespace shardc::imports {
 namespace {
 
-// Reads MaxText's `logical_shardings.json` or {"name": ["embed", "mlp"]}.
+// Reads a parameter's logical names: a list such as ["embed", "mlp"], or the
+// object of MaxText's `logical_shardings.json`.
 std::optional<Spec> NamesOf(JsonValue value, Findings& findings) {
   if (value.IsObject()) {
     const auto spec = value.Find("partition_spec");

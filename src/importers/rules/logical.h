@@ -1,4 +1,5 @@
-// Converts logical axis rules, given the parameters' logical names (`--names`).
+// Converts logical axis rules to rules for parameters whose logical names are
+// given (`--names`).
 #ifndef SHARDC_IMPORTERS_RULES_LOGICAL_H_
 #define SHARDC_IMPORTERS_RULES_LOGICAL_H_
 

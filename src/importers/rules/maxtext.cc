@@ -1,5 +1,5 @@
-// Imports MaxText's `logical_axis_rules` in YAML: a list of pairs whose second
-// is an axis, a list of axes, or null.
+// Imports MaxText's `logical_axis_rules` in YAML: a list of pairs. The first of
+// a pair is a logical axis, the second a mesh axis, a list of them, or null.
 //
 //   logical_axis_rules: [['mlp', ['fsdp', 'tensor']], ['norm', 'tensor']]
 #include <utility>

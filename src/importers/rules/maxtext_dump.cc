@@ -1,5 +1,5 @@
-// Imports MaxText's `named_shardings.json`: the mesh, spec and shape of every
-// parameter. Names are JAX's key paths:
+// Imports MaxText's `named_shardings.json`: the spec of every parameter, and
+// the mesh, which must be the same for all. Names are JAX's key paths:
 //
 //   .params/['params']/['decoder']/['kernel']  ->  params/params/decoder/kernel
 #include "importers/rules/exact.h"

@@ -1,7 +1,9 @@
-// Translates patterns character by character; escapes and character classes are
-// copied:
+// Translates patterns character by character. Character classes are copied,
+// with `^` for the `!` that negates one in a glob, and escapes of Python's
+// patterns are copied except for `\Z`:
 //
-//   glob  layers.*.q_[ab]  ->  ^layers\..*\.q_[ab]$
+//   glob    layers.*.q_[!ab]  ->  ^layers\..*\.q_[^ab]$
+//   Python  kernel\Z          ->  kernel\z
 #include "importers/rules/pattern.h"
 
 namespace shardc::imports {
@@ -11,7 +13,8 @@ bool IsSpecial(char c) {
   return std::string_view("\\.+*?()|[]{}^$").find(c) != std::string_view::npos;
 }
 
-// Returns the offset after the character class that begins at `at`.
+// Returns the offset after the character class, such as `[ab]`, that begins at
+// `at`.
 size_t ClassEnd(std::string_view text, size_t at) {
   size_t i = at + 1;
   if (i < text.size() && (text[i] == '^' || text[i] == '!')) ++i;
@@ -20,8 +23,8 @@ size_t ClassEnd(std::string_view text, size_t at) {
   return i < text.size() ? i + 1 : std::string_view::npos;
 }
 
-// Restricts dots and negated classes of a pattern to characters other than the
-// separator.
+// Makes the dots and negated classes of a pattern match no separator, so that
+// the pattern matches within one part of a name.
 std::string WithinPart(std::string_view pattern, char separator) {
   const std::string other =
       separator == '.' ? "\\." : std::string(1, separator);

@@ -1,4 +1,5 @@
-// Translates other systems' patterns to RE2 patterns that are searched.
+// Translates other systems' patterns to RE2 patterns, which are searched in a
+// name.
 #ifndef SHARDC_IMPORTERS_RULES_PATTERN_H_
 #define SHARDC_IMPORTERS_RULES_PATTERN_H_
 
@@ -8,17 +9,19 @@
 
 namespace shardc::imports {
 
-// Escapes a literal text: `a.b` to `a\.b`.
+// Returns a pattern that matches the text literally: `a\.b` for `a.b`.
 std::string Literal(std::string_view text);
-// Returns `^name$`, escaped.
+// Returns the pattern `^name$` with the name escaped.
 std::string EntireName(std::string_view name);
 // Translates Python's fnmatch, which matches entire names: `*.q_proj.*`.
 std::string FromGlob(std::string_view glob);
-// Translates a Python pattern where RE2's syntax differs (`\Z`).
+// Translates a Python pattern, whose syntax differs from RE2's in details such
+// as `\Z`.
 std::string FromPython(std::string_view pattern);
-// Matches consecutive parts of a path against the patterns in turn, each of
-// them completely: (`attn`, `(q|k)`) becomes
-// `(?:^|/)(?:attn)/(?:(q|k))(?:/|$)`. No pattern can match across a separator.
+// Returns a pattern that matches consecutive parts of a path, the first part by
+// the first pattern and so on. Each pattern must match a complete part:
+// (`attn`, `(q|k)`) becomes `(?:^|/)(?:attn)/(?:(q|k))(?:/|$)`. No pattern can
+// match across a separator.
 std::string FromParts(std::span<const std::string> parts, char separator);
 
 }  // namespace shardc::imports

@@ -1,6 +1,7 @@
-// Rule sets in Python source: a list of (pattern, PartitionSpec), as a
-// constant, a class attribute or what a function returns; a dict whose keys are
-// complete names; or a tree of specs, whose paths are the names. Python is not
+// Imports rule sets from Python source: a list of (pattern, PartitionSpec); a
+// dict whose keys are complete names; or a tree of specs, whose paths are the
+// names. A rule set may be a constant, a class attribute or the result of a
+// function. A PartitionAxis becomes axis rules. The source is parsed but never
 // run. Comments above a rule and at the end of its line are imported with it:
 //
 //   ("wte/embedding", PS("tp")),  # large
@@ -29,8 +30,8 @@ bool IsPatternLike(const PyValue& value) {
                      [](const PyValue& v) { return v.is == PyIs::kText; });
 }
 
-// Returns the axis rule that gives a token its axes in generation modes;
-// nullopt if the rule of the other modes does.
+// Returns the axis rule that a logical axis uses in generation modes; nullopt
+// if it uses the same rule in all modes.
 std::optional<AxisRule> TwinOf(const std::string& name, const AxisRules& axes) {
   const Token* token = FindToken(name);
   if (token == nullptr || !token->rule) return std::nullopt;
@@ -38,11 +39,12 @@ std::optional<AxisRule> TwinOf(const std::string& name, const AxisRules& axes) {
   return twin && !axes.Value(*twin).is_null ? twin : std::nullopt;
 }
 
-// Keeps the meaning of a spec that Python resolves in `mode`: it is the same in
-// every mode of the plan, whereas tokens follow the plan's mode. For a
-// generation mode, tokens become the names of their decode rules, which mean
-// the same in every mode. For other modes, if a token would have other axes in
-// decode, the rule gets the mesh axes of `mode` for decode and insert.
+// Keeps the meaning of a spec that Python code resolves in `mode`. There the
+// spec is the same in every mode, whereas logical axes in a rule follow the
+// mode of the plan. If `mode` is a generation mode, logical axes are replaced
+// by the names of their decode rules, which mean the same in every mode. For
+// other modes, if a logical axis would have other mesh axes in decode, the rule
+// gets explicit specs for decode and insert with the mesh axes of `mode`.
 void KeepMode(Mode mode, const AxisRules& axes, ImportedRule& made) {
   Rule& rule = made.rule;
   auto* list = std::get_if<SpecList>(&rule.spec);
@@ -101,8 +103,8 @@ bool HasRules(const PyValue& value) {
              });
 }
 
-// Returns whether a function seems, by its name, to return a tree of specs, but
-// its value depends on a flag that is not given.
+// Returns whether a function seems, by its name, to return a tree of specs,
+// although its value is unknown because it depends on a flag.
 bool MayHaveTree(const PySymbol& symbol) {
   const std::string name = FoldCase(symbol.name);
   return symbol.is_function && HangsOnFlag(symbol.value) &&
@@ -204,7 +206,7 @@ class RulesModuleReader {
   }
 
   // Returns the symbols that `--symbol` names. A symbol that a class inherits
-  // counts only if no other symbol has the name.
+  // counts only if no class defines one of this name itself.
   std::vector<const PySymbol*> Named(const std::vector<PySymbol>& symbols) {
     std::vector<const PySymbol*> own, inherited;
     for (const PySymbol& symbol : symbols) {
@@ -215,8 +217,8 @@ class RulesModuleReader {
     return own.empty() ? inherited : own;
   }
 
-  // Returns the symbols that hold rules: lists and dicts of patterns, and, if
-  // there is no list, trees of specs.
+  // Returns the symbols that hold rules: lists and dicts of patterns. If the
+  // file has no list, trees of specs are returned.
   std::vector<const PySymbol*> WithRules(const std::vector<PySymbol>& symbols) {
     std::vector<const PySymbol*> found, trees;
     bool lists = false;
@@ -324,8 +326,8 @@ class RulesModuleReader {
     return true;
   }
 
-  // Sets all members of a rule except its pattern. `whole` is the text of the
-  // rule, whose comments are imported.
+  // Sets the spec, modes, place and comments of a rule. `whole` is the text of
+  // the rule, whose comments are imported. Returns false after a finding.
   bool MakeRule(const PyValue& spec, const PyValue& whole,
                 const AxisRules& axes, ImportedRule& made) {
     auto read = SpecOf(source_, spec, findings_);
@@ -337,9 +339,9 @@ class RulesModuleReader {
     return true;
   }
 
-  // Applies the mode in which Python resolves a spec. A bundle has a mode of
-  // its own, which the reference uses whatever mode is given. Returns false
-  // after a finding.
+  // Applies the mode in which Python resolves a spec. A bundle has its own
+  // mode, which eformer uses instead of the given one. Returns false after a
+  // finding.
   bool ReadMode(const PyValue& spec, const AxisRules& axes,
                 ImportedRule& made) {
     if (spec.is != PyIs::kResolved) return true;
@@ -404,7 +406,7 @@ class RulesModuleReader {
         [](const PyComment& comment, size_t at) { return comment.begin < at; });
     auto at = from;
     while (at != module_.comments.end() && at->begin < whole.begin) ++at;
-    // Above a rule, only the last kMostComments comments are considered.
+    // Only the last kMostComments comments before a rule are considered.
     if (at - from > kMostComments)
       at -= kMostComments;
     else
@@ -419,8 +421,8 @@ class RulesModuleReader {
     return out;
   }
 
-  // Returns whether there are only comments, blanks and `(` between the comment
-  // and `begin`.
+  // Returns whether only comments, white space and `(` are between the comment
+  // and `begin`, so that the comment belongs to the rule.
   bool Adjoins(const PyComment& comment, size_t begin) const {
     const std::string_view text = source_->text();
     size_t at = comment.begin;

@@ -19,8 +19,8 @@ bool IsSuper(const PyNode& node) {
          node.items[0].text == "super";
 }
 
-// Appends the names of the classes whose objects the statements assign to
-// `name`.
+// Appends the names of the functions whose results these statements assign to
+// `name`; a class is called to make an object.
 void Assigned(const std::vector<PyStatement>& body, std::string_view name,
               std::vector<std::string_view>& out) {
   for (const PyStatement& one : body) {
@@ -82,8 +82,8 @@ PyValue PyEvaluator::Call(const PyNode& node, PyScope& scope,
   if (one && KeepsItsArgument(name)) {
     PyValue value = Value(node.items[1], scope, owner);
     if (name != "list" && name != "dict") return value;
-    // `list(x)` and `dict(x)` are copies: later changes of a copy do not change
-    // x.
+    // `list(x)` and `dict(x)` make a copy. Later changes of the copy must not
+    // change `x`.
     if (!Make(BytesOf(value.items))) {
       return Unknown(node, std::string(kPyTooInvolved));
     }
@@ -105,9 +105,9 @@ PyValue PyEvaluator::Call(const PyNode& node, PyScope& scope,
   return Unknown(node, "what `" + TextOf(function) + "` returns");
 }
 
-// Evaluates range, enumerate, zip, the methods items, keys and values of a
-// dict, dict with keywords, and the constructors of the file's classes. Returns
-// nullopt for other functions.
+// Evaluates calls of built-in functions: range, enumerate, zip, dict with
+// keywords, the methods items, keys and values of a dict, and the constructors
+// of the file's classes. Returns nullopt for any other function.
 std::optional<PyValue> PyEvaluator::Builtin(std::string_view name,
                                             const PyNode& node, PyScope& scope,
                                             const PyClass* owner) {
@@ -188,8 +188,8 @@ PyValue PyEvaluator::Range(const PyNode& node, const PyValue& given) {
   return Sized(std::move(out), node);
 }
 
-// Evaluates zip or, with `counted`, enumerate, whose tuples begin with 0, 1, 2
-// and so on.
+// Evaluates zip or, with `counted`, enumerate, which adds the numbers from 0 as
+// first elements of the tuples.
 PyValue PyEvaluator::Zipped(const PyNode& node, const PyValue& given,
                             bool counted) {
   PyValue out = Simple(PyIs::kSequence, node);
@@ -261,9 +261,9 @@ const PyClass* PyEvaluator::ClassOf(const PyNode& node, const PyScope& scope,
   return of == nullptr ? nullptr : MemberClass(*of, node.text);
 }
 
-// Returns the class of the object `self.name`: that of the class attribute,
-// that given in `sub_configs`, or the class whose constructor `__init__`
-// assigns, if there is only one. Returns nullptr if it is unknown.
+// Returns the class of the object `self.name`. It is the class of the class
+// attribute, the class that `sub_configs` names, or the only class whose object
+// `__init__` assigns to the name. Returns nullptr if the class is unknown.
 const PyClass* PyEvaluator::MemberClass(const PyClass& of,
                                         std::string_view name) const {
   const auto named = [&](const PyValue& value) {
@@ -288,10 +288,9 @@ const PyClass* PyEvaluator::MemberClass(const PyClass& of,
   return one ? ClassNamed(classes[0]) : nullptr;
 }
 
-// Returns whether the name is the starred parameter of a function, as in
-// `def f(*args)`. The evaluator calls functions without additional arguments,
-// so `args` is empty, and a call `g(*args)` inside of `f` is evaluated as
-// `g()`.
+// Returns whether the name is the starred parameter of a function, as in `def
+// f(*args)`. The evaluator calls functions without additional arguments, so
+// `args` is empty, and a call `g(*args)` inside of `f` is evaluated as `g()`.
 bool PyEvaluator::IsPassedOn(const PyNode& node, const PyScope& scope) {
   if (node.kind != PyKind::kName) return false;
   const auto at = scope.find(node.text);

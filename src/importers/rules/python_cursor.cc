@@ -1,6 +1,5 @@
-// Moves over the tokens of a Python file. At the first syntax error the
-// position jumps to the last token, of kind kEnd, at which every loop of the
-// parser stops.
+// Moves over the tokens of a Python file. After the first syntax error the
+// position is the last token, kEnd, where every loop of the parser stops.
 #include "importers/rules/python_cursor.h"
 
 #include <algorithm>

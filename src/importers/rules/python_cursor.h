@@ -13,8 +13,8 @@
 
 namespace shardc::imports {
 
-// After the first finding the position is the end, so that loops over the
-// tokens stop.
+// A position in the tokens. After the first finding it is the end, so that
+// loops over the tokens stop.
 class PyCursor {
  public:
   // `findings` must outlive this object.
@@ -23,7 +23,7 @@ class PyCursor {
         tokens_(std::move(tokens)),
         findings_(findings) {}
 
-  // Whether there is no finding yet.
+  // Returns whether there is no finding yet.
   bool good() const { return good_; }
   const PyTokenAt& Now(size_t ahead = 0) const {
     return tokens_[std::min(at_ + ahead, tokens_.size() - 1)];
@@ -60,7 +60,7 @@ class PyCursor {
   bool Enter(std::string message);
   void Leave() { --depth_; }
 
-  // The index of the current token.
+  // Returns the index of the current token.
   size_t at() const { return at_; }
   const PyTokenAt& token(size_t at) const { return tokens_[at]; }
 

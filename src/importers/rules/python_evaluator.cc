@@ -1,6 +1,6 @@
-// Evaluates Python expressions without running them: names are looked up in the
-// function, its class and the module, loops run over values that are known.
-// Every other value is unknown, with the reason:
+// Evaluates Python expressions without a Python interpreter. Names are looked
+// up in the function, its class and the module, and loops run over known
+// values. Every other value is unknown, and its reason is kept for the finding:
 //
 //   def rules(self, full=True):
 //     return A if full else B     ->  A's value; with --set full=false, B's
@@ -16,8 +16,8 @@ namespace {
 
 // The maximum depth of nested function calls.
 constexpr int kCallLimit = 20;
-// The maximum bytes of all values of a file, shared values counted once. Real
-// files need less than 4 MiB.
+// The maximum bytes of all values of a file. A value that several names share
+// counts once. Real files need less than 4 MiB.
 constexpr int64_t kByteLimit = int64_t{64} << 20;
 
 bool Returns(const std::vector<PyStatement>& body) {
@@ -99,7 +99,8 @@ PyValue PyEvaluator::Value(const PyNode& node, PyScope& scope,
     return Unknown(node, std::string(kPyTooInvolved));
   }
   PyValue value = Evaluated(node, scope, owner);
-  // Bytes are counted even beyond the limit, so that no further value is made.
+  // The bytes are added even if they exceed the limit, so that the next call
+  // refuses to make a value.
   made_ += BytesOf(value);
   return value;
 }

@@ -33,7 +33,7 @@ struct PyClass {
   std::vector<const PyClass*> order;
 };
 
-// A function, and the class that defines it.
+// A function, and the class that defines it; null for a function of the module.
 struct PyMethod {
   const PyStatement* function = nullptr;
   const PyClass* in = nullptr;
@@ -42,11 +42,11 @@ struct PyMethod {
 // Returns an attribute of the class or of its bases; nullptr if there is none.
 const PyValue* AttributeOf(const PyClass& of, std::string_view name);
 // Returns a method of the class or of its bases. With `after`, searches only
-// the classes that follow it in `of.order`, as Python's super() does.
+// the classes that follow `after` in `of.order`, as Python's super() does.
 PyMethod MethodOf(const PyClass& of, std::string_view name,
                   const PyClass* after = nullptr);
 
-// The names of a module.
+// The names that a module defines.
 struct PyNames {
   PyScope globals;
   std::map<std::string, PyClass, std::less<>> classes;
@@ -55,46 +55,49 @@ struct PyNames {
 
 class PyEvaluator {
  public:
-  // `names` grows while the module's statements are run (Step). All arguments
-  // must outlive this object.
+  // `names` grows while Step runs the module's statements. All arguments must
+  // outlive the evaluator.
   PyEvaluator(std::string_view text,
               const std::map<std::string, std::string>& values,
               const PyNames& names)
       : text_(text), values_(values), names_(names) {}
 
-  // Returns what a function returns for an object of the class `owner`. Its
-  // parameters have the values given with `--set` or their defaults; flags with
-  // default values are added to `defaults`. `in` is the class that defines the
-  // function.
+  // Calls a function on an object of the class `owner` and returns the result.
+  // Parameters have the values given with `--set`, or else their defaults;
+  // flags that take their defaults are added to `defaults`. `in` is the class
+  // that defines the function.
   PyValue Called(const PyStatement& function, const PyClass* owner,
                  const PyClass* in, std::vector<std::string>& defaults);
-  // Runs a statement that is not a definition; it may change names in `scope`.
+  // Runs a statement that does not define a function or class. It may change
+  // names in `scope`.
   void Step(const PyStatement& one, PyScope& scope, const PyClass* owner);
   PyValue Value(const PyNode& node, PyScope& scope, const PyClass* owner);
 
  private:
-  // Returns what a function returns. Parameters that are not in `given` have
-  // the values given with `--set` or their defaults.
+  // Calls a function and returns the result. Parameters that are not in `given`
+  // have the values given with `--set`, or else their defaults.
   PyValue Called(const PyMethod& method, const PyClass* owner, PyScope given);
   // Runs statements. Returns the value of the first `return` that is reached.
   std::optional<PyValue> Run(const std::vector<PyStatement>& body,
                              PyScope& scope, const PyClass* owner);
   std::optional<PyValue> Branch(const PyStatement& one, PyScope& scope,
                                 const PyClass* owner);
-  // Makes all names that the statements change unknown.
+  // Marks all names that the statements change as unknown.
   void Forget(const std::vector<PyStatement>& body, PyScope& scope,
               const PyValue& unknown);
   PyValue Undecided(const PyNode& at, const PyValue& condition) const;
   std::string TextOf(const PyNode& node) const;
   void Grow(const PyStatement& one, PyScope& scope, const PyClass* owner);
   void Put(const PyStatement& one, PyScope& scope, const PyClass* owner);
-  // Returns whether a value is a list or a dict, which changes under all of its
-  // names at once.
+  // Returns whether a value is a list or a dict. A change of these is visible
+  // under all names that share the value.
   bool IsList(const PyValue& value) const;
-  // Makes the other names of a list or dict unknown when it is changed.
+  // Marks all other names of a list or dict as unknown, because one of its
+  // names is used to change it.
   void ForgetOthers(const PyValue& value, const PyStatement& at,
                     PyScope& scope);
-  // Sets the value of a key in `dict`. Returns false if that exceeds a limit.
+  // Sets the value of a key in `dict`. Returns false if `dict` would exceed a
+  // limit.
   bool PutItem(const PyValue& key, const PyValue& value, PyValue& dict);
   void Loop(const PyStatement& one, PyScope& scope, const PyClass* owner);
   // Assigns a value to the names of a loop's target.
@@ -102,8 +105,9 @@ class PyEvaluator {
   // Returns the values that a loop over `value` visits, in order.
   PyValue Elements(PyValue value, const PyNode& node);
   PyValue Each(const PyNode& node, PyScope& scope, const PyClass* owner);
-  // Evaluates a comprehension from its clause number `clause` on and appends
-  // the results to `out`, which becomes unknown if a clause is unknown.
+  // Evaluates a comprehension from the clause with the number `clause` on, and
+  // appends the results to `out`. If a clause is unknown, `out` becomes
+  // unknown.
   void EachFrom(const PyNode& node, size_t clause, PyScope& scope,
                 const PyClass* owner, PyValue& out);
   PyValue Format(const PyNode& node, PyScope& scope, const PyClass* owner);
@@ -115,13 +119,14 @@ class PyEvaluator {
   PyValue Named(const PyNode& node, const PyScope& scope);
   PyValue Copied(const PyValue& value, const PyNode& node);
   PyValue Attribute(const PyNode& node, PyScope& scope, const PyClass* owner);
-  // Appends the items of `from`, which is written `*name`, to `to`.
+  // Appends the items of `from`, the value of `name` in `*name`, to `to`.
   void Spread(const PyValue& from, const PyNode& node, PyValue& to);
   PyValue Several(const PyNode& node, PyScope& scope, const PyClass* owner);
   PyValue Sum(const PyNode& node, PyScope& scope, const PyClass* owner);
   PyValue Logic(const PyNode& node, PyScope& scope, const PyClass* owner);
   PyValue Call(const PyNode& node, PyScope& scope, const PyClass* owner);
-  // Evaluates a call of a built-in function of Python; nullopt for others.
+  // Evaluates a call of a built-in function of Python; returns nullopt for any
+  // other function.
   std::optional<PyValue> Builtin(std::string_view name, const PyNode& node,
                                  PyScope& scope, const PyClass* owner);
   PyValue Range(const PyNode& node, const PyValue& given);
@@ -137,8 +142,8 @@ class PyEvaluator {
   const PyClass* ClassNamed(std::string_view name) const;
   const PyClass* MemberClass(const PyClass& of, std::string_view name) const;
   static bool IsPassedOn(const PyNode& node, const PyScope& scope);
-  // Returns the values of a call's arguments by parameter; nullopt if they are
-  // not known.
+  // Returns the values of a call's arguments by the name of the parameter;
+  // nullopt if they are unknown.
   std::optional<PyScope> Given(const PyStatement& function, const PyNode& call,
                                PyScope& scope, const PyClass* owner);
   PyValue Arguments(PyIs is, const PyNode& node, PyScope& scope,

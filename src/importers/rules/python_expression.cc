@@ -1,9 +1,10 @@
 // A recursive descent parser of Python's expressions with one method per level
-// of precedence: choices (`a if c else b`), then `or`, `and`, comparisons,
-// sums, terms, and atoms with their calls and indices. Code that rule sets do
-// not need is skipped to the end of its brackets or its line:
+// of precedence: choices (`a if c else b`), then `or`, `and`, `not`,
+// comparisons, sums, terms, and atoms with their calls and indices. All binary
+// operators but `+` become kOther, so they are parsed as sums are. Code that
+// rule sets do not need is skipped to the end of its brackets or its line:
 //
-//   A + (x for x in y)[1:]  ->  add(name A, part(other))
+//   A + (lambda x: y)[1:]  ->  add(name A, part(other))
 #include "importers/rules/python_expression.h"
 
 #include <algorithm>
@@ -25,8 +26,9 @@ PyNode PyExpressionParser::Made(PyKind kind, size_t begin,
   for (const PyNode& item : items) {
     node.height = std::max(node.height, item.height + 1);
   }
-  // A chain of operators or calls is not nested in the text, but its tree is
-  // as high as the chain is long.
+  // The tree of a chain of operators or calls is as high as the chain is long,
+  // although the text has no nested brackets. Code that recurses into trees
+  // needs this limit.
   if (node.height > kHeightLimit) {
     Refuse("this is nested too deeply");
     items.clear();
@@ -40,8 +42,8 @@ PyNode PyExpressionParser::Made(PyKind kind, size_t begin,
   return node;
 }
 
-// Parses expressions with commas between them as a tuple. The targets of a
-// loop end at its `in`.
+// Parses expressions that commas separate, as a tuple. With `targets`, stops at
+// the `in` of a loop.
 PyNode PyExpressionParser::Sequence(bool targets) {
   const auto next = [&] {
     if (!targets) return StarOrExpression();
@@ -104,7 +106,8 @@ PyNode PyExpressionParser::Choice() {
   return Made(PyKind::kChoice, begin, std::move(items));
 }
 
-// Skips `lambda a, *b, c=lambda: 0: body`; no rule set needs its value.
+// Skips a lambda, such as `lambda a, *b, c=lambda: 0: body`, because no rule
+// set needs its value.
 PyNode PyExpressionParser::Lambda() {
   const size_t begin = Now().begin;
   Next();
@@ -162,8 +165,8 @@ PyNode PyExpressionParser::Compared() {
                  IsOperator(">=") || IsWord("in"))) {
       break;
     }
-    // `a == b == c` does not compare the result of `a == b` with c: it is
-    // kOther.
+    // Python evaluates `a == b == c` as `a == b and b == c`, which has no kind
+    // of its own, so it is kOther.
     left = Pair(chain ? PyKind::kOther : kind, std::move(left), words,
                 &PyExpressionParser::Sum);
   }
@@ -229,7 +232,8 @@ PyNode PyExpressionParser::Term() {
   return node;
 }
 
-// `x["a"]`, `x[0]` and `x[name]` have an index; slices and others have none.
+// Parses `x[...]`. `x["a"]`, `x[0]` and `x[name]` have an index; slices and
+// everything else have none.
 PyNode PyExpressionParser::Part(PyNode of) {
   const size_t begin = of.begin;
   std::vector<PyNode> items;
@@ -312,7 +316,8 @@ void PyExpressionParser::SkipItem() {
   }
 }
 
-// Skips a bracket, or the rest of an expression.
+// Skips brackets with their content, or the rest of an expression, and returns
+// kOther.
 PyNode PyExpressionParser::Other() { return Other(Now().begin); }
 PyNode PyExpressionParser::Other(size_t begin) {
   if (IsOperator("(") || IsOperator("[") || IsOperator("{")) {
@@ -354,7 +359,7 @@ PyNode PyExpressionParser::Atom() {
   return {};
 }
 
-// Adjacent strings are one string.
+// Parses strings that follow each other, which Python joins to one string.
 PyNode PyExpressionParser::Strings() {
   const size_t begin = Now().begin;
   bool known = true;
@@ -381,8 +386,9 @@ PyNode PyExpressionParser::Strings() {
   return Made(PyKind::kFormat, begin, std::move(items));
 }
 
-// Parses what an f-string has between braces: a name or attributes of one.
-// Other expressions, conversions and formats are kOther.
+// Parses the text between the braces of an f-string: a name, or an attribute
+// such as `self.name`. All other expressions, conversions and formats are
+// kOther.
 PyNode PyExpressionParser::Inserted(std::string_view text, size_t begin) {
   const auto part = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
@@ -420,7 +426,7 @@ PyNode PyExpressionParser::Bracket() {
   std::vector<PyNode> items;
   while (good() && !IsOperator(close)) {
     if (braces && IsOperator("**")) {
-      // `**x` is stored as a key of kind kStar with a value of kind kNone.
+      // `**x` becomes a key of kind kStar whose value is of kind kNone.
       dict = true;
       Next();
       const size_t from = Now().begin;

@@ -16,17 +16,19 @@ class PyExpressionParser : public PyCursor {
  public:
   using PyCursor::PyCursor;
 
-  // Returns the names that `:=` has bound since the last call.
+  // Returns the names that `:=` has bound since the last call of TakeBound.
   std::vector<std::string> TakeBound() { return std::exchange(bound_, {}); }
 
-  // Parses expressions with commas between them as a tuple. The targets of a
-  // loop end at its `in`.
+  // Parses expressions that commas separate, as a tuple. With `targets`, stops
+  // at the `in` of a loop.
   PyNode Sequence(bool targets = false);
   PyNode StarOrExpression();
   PyNode Expression();
-  // Skips a bracket, or the rest of an expression.
+  // Skips brackets with their content, or the rest of an expression, and
+  // returns kOther.
   PyNode Other();
-  // Skips a bracket, or the rest of an expression.
+  // Does the same as Other() for an expression that starts at `begin` and has
+  // been parsed up to the current token. The returned node starts at `begin`.
   PyNode Other(size_t begin);
   // Parses the arguments of a call of `function`.
   PyNode Call(PyNode function);
@@ -45,7 +47,8 @@ class PyExpressionParser : public PyCursor {
               PyNode (PyExpressionParser::*next)());
   PyNode Term();
   PyNode Part(PyNode of);
-  // Parses the clauses of a comprehension up to `close`; `items` are its value.
+  // Parses the clauses of a comprehension up to the bracket `close`. `items`
+  // are its element or, in a dict, its key and value.
   PyNode Each(size_t begin, std::vector<PyNode> items, std::string_view close);
   void SkipItem();
   PyNode Atom();

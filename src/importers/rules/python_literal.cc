@@ -1,6 +1,5 @@
-// Values are compared by what they hold, not by where they are written.
-// Conditions are true or false as in Python: an empty text or sequence is
-// false.
+// Compares values by their content, not by their places in the text. As in
+// Python, an empty text or sequence is false:
 //
 //   Same(("a", 1), ["a", 1])  ->  true     TruthOf(())  ->  false
 #include "importers/rules/python_literal.h"

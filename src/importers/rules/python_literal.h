@@ -12,14 +12,14 @@
 namespace shardc::imports {
 
 // The maximum number of values nested in one value, where a shared value counts
-// each time that it occurs, and the maximum bytes of a text.
+// each time that it occurs. It is also the maximum of a text's bytes.
 inline constexpr int64_t kPySizeLimit = 1'000'000;
 
-// Returns a value that is written at `node`.
+// These functions make a value whose place is that of `node`.
 PyValue Simple(PyIs is, const PyNode& node, std::string text = {});
 PyValue Unknown(const PyNode& node, std::string why, std::string flag = {});
 PyValue Truth(const PyNode& node, bool truth);
-// Returns the value of a flag given with `--set`.
+// Returns the value of a flag that is given with `--set`.
 PyValue FromFlag(const std::string& text, const PyNode& node);
 
 // Returns the integer written as `12` or `1_000`; nullopt for other values.
@@ -28,22 +28,23 @@ bool Same(const PyValue& a, const PyValue& b);
 // Returns whether a condition holds; nullopt if that is unknown.
 std::optional<bool> TruthOf(const PyValue& value);
 
-// Return the bytes of a value without the lists that it may share, and the
-// bytes of the values of a list.
+// Return the bytes of a value, without lists that other values may share, and
+// the bytes of all values of a list.
 int64_t BytesOf(const PyValue& value);
 int64_t BytesOf(const PyList<PyValue>& values);
 // Returns the value with its `size` set, or an unknown value if the size
 // exceeds kPySizeLimit.
 PyValue Sized(PyValue value, const PyNode& node);
 
-// Names under which JAX's PartitionSpec is called.
+// Returns whether JAX's PartitionSpec is called by this name.
 bool IsSpecName(std::string_view name);
 // Returns whether the function returns the items of its only argument, as
 // `tuple` and `freeze` do.
 bool KeepsItsArgument(std::string_view function);
-// Returns the result of PartitionManager.resolve(axes, mode, dynamic_axes,
-// shape), PartitionAxis.resolve_spec or DynamicShardingAxes for these
-// arguments. The dynamic axes supply axes and mode if these are not given.
+// Returns the result of a call of PartitionManager.resolve(axes, mode,
+// dynamic_axes, shape), PartitionAxis.resolve_spec or DynamicShardingAxes with
+// these arguments. If axes or mode are not given, those of the dynamic axes
+// count.
 PyValue ResolvedOf(const PyValue& given, const PyNode& node);
 
 }  // namespace shardc::imports

@@ -1,5 +1,5 @@
-// Evaluates what expressions are made of: names, literals, operators and
-// comprehensions. Calls have a file of their own.
+// Evaluates names, literals, operators and comprehensions. Calls are in
+// python_calls.cc.
 //
 //   {f"h{i}": P() for i in range(2)}  ->  {"h0": P(), "h1": P()}
 #include <algorithm>
@@ -11,8 +11,8 @@
 namespace shardc::imports {
 namespace {
 
-// Limits the sum of the sizes of the values that names are read as, and so the
-// time of code that doubles a value with each line.
+// The maximum of the sum of sizes of all values that are read through names. It
+// limits the time of code that doubles a value with each line.
 constexpr int64_t kCopyLimit = 30'000'000;
 
 }  // namespace
@@ -201,9 +201,9 @@ PyValue PyEvaluator::Each(const PyNode& node, PyScope& scope,
                           const PyClass* owner) {
   const bool dict = node.keywords[0] == "key";
   PyValue out = Simple(dict ? PyIs::kDict : PyIs::kSequence, node);
-  // The loop variables of a comprehension are names in it only, so they are
-  // bound in a copy of the scope. The caller's scope must not change, since the
-  // caller may hold an iterator into it.
+  // The loop variables of a comprehension exist only inside it, so they are
+  // bound in a copy of the scope. The caller's scope must not change, because
+  // the caller may hold an iterator into it.
   PyScope inside = scope;
   steps_ += static_cast<int64_t>(inside.size());
   EachFrom(node, dict ? 2 : 1, inside, owner, out);
@@ -273,7 +273,7 @@ PyValue PyEvaluator::Format(const PyNode& node, PyScope& scope,
   return Simple(PyIs::kText, node, std::move(text));
 }
 
-// `x["key"]` of a dict and `x[0]` of a sequence.
+// Evaluates `x["key"]` of a dict and `x[0]` of a sequence.
 PyValue PyEvaluator::Part(const PyNode& node, PyScope& scope,
                           const PyClass* owner) {
   if (node.items.size() == 2) {

@@ -4,7 +4,7 @@
 //   if x:          name name : newline
 //     y = 'a' 'b'  indent name = string string newline dedent
 //
-// Strings keep their value: `'\\d'` and `r'\d'` are the same pattern.
+// The text of a string token is its value, so `'\\d'` and `r'\d'` are equal.
 #include "importers/rules/python_tokens.h"
 
 #include <algorithm>
@@ -103,8 +103,8 @@ class Tokenizer {
     }
   }
 
-  // Reads the indentation of a line. Returns true if the line is empty or a
-  // comment.
+  // Reads the indentation of a line, which opens and closes no block if the
+  // line is empty or only a comment. Returns true at the end of the text.
   bool Indentation() {
     size_t width = 0, i = at_;
     for (; i < text_.size(); ++i) {
@@ -247,8 +247,8 @@ class Tokenizer {
     if (inserts && plain_) out_.tokens.back().parts = std::move(parts);
   }
 
-  // Skips `{x["a"]!r:>{width}}` of a formatted string. Strings inside may use
-  // the quotes of the string around them.
+  // Skips a replacement field such as `{x["a"]!r:>{width}}` of an f-string.
+  // Strings inside it may use the same quotes as the f-string.
   void Replacement() {
     const size_t begin = at_++;
     if (++nested_ > kBracketLimit) {

@@ -18,7 +18,7 @@ enum class PyToken : uint8_t {
   kName,
   kNumber,
   kString,    // `text` is its value
-  kTemplate,  // an f-string, a t-string or bytes
+  kTemplate,  // an f-string, a t-string, bytes, or a value not known
   kOperator,
   kNewline,
   kIndent,
@@ -31,8 +31,8 @@ struct PyTokenAt {
   size_t begin = 0;
   size_t end = 0;
   std::string text;
-  // For an f-string: texts and the contents of its braces in turn, beginning
-  // and ending with a text.
+  // The parts of an f-string: texts and the contents of braces in turn; the
+  // first and the last part are texts.
   std::vector<std::string> parts;
 };
 
@@ -47,9 +47,9 @@ struct PyTokens {
   std::vector<PyComment> comments;
 };
 
-// Findings: limit, encoding, python-syntax (an unterminated string or bracket,
-// inconsistent indentation, a byte that begins no token). Returns nullopt after
-// a finding.
+// Returns nullopt after a finding: limit, encoding, or python-syntax (such as
+// an unterminated string or bracket, inconsistent indentation, or a byte that
+// begins no token).
 std::optional<PyTokens> TokenizePython(const SourceRef& source,
                                        Findings& findings);
 

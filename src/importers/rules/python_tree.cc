@@ -1,8 +1,8 @@
 // A recursive descent parser of Python's statements; its base class parses
-// expressions. What rule sets do not need (lambdas, slices, arithmetic) is
-// skipped and kept as kOther:
+// expressions. Expressions whose values rule sets do not need, such as lambdas
+// and all arithmetic but `+`, become kOther:
 //
-//   x = (("a", P(t)),) if f else y[0]
+//   x = (("a", P(t)),) if f else y * 2
 //     ->  assign x: choice(sequence(...), name f, other)
 #include "importers/rules/python_tree.h"
 
@@ -25,7 +25,8 @@ std::string NameOf(const PyNode& node) {
   return {};
 }
 
-// Returns all names that an assignment to `target` binds or changes.
+// Returns all names that an assignment to the expression `target` binds or
+// changes.
 std::vector<std::string> NamesOf(const PyNode& target) {
   std::vector<std::string> names;
   if (std::string name = NameOf(target); !name.empty()) {
@@ -53,23 +54,24 @@ void Gather(const std::vector<PyStatement>& body, PyStatement& to) {
   }
 }
 
-// Marks a statement as unknown, since its body may run zero times, once or
-// several times.
+// Marks a statement as unknown, because its body may run any number of times.
 void Unknown(PyStatement& made) {
   made.act = PyAct::kUnknown;
   Gather(made.body, made);
   made.body.clear();
 }
 
-// Returns whether one of the statements leaves a loop or the function other
-// than by a return.
+// Returns whether one of the statements leaves a loop or the function in
+// another way than by a return, such as `break`.
 bool Leaves(const std::vector<PyStatement>& body) {
   return std::any_of(body.begin(), body.end(), [](const PyStatement& one) {
     return one.act == PyAct::kLeave || Leaves(one.body) || Leaves(one.other);
   });
 }
 
-// Parses `rules.append(x)`, `rules.extend(x)`, `tree.update(x)`.
+// Parses a call that changes a value into a statement: `rules.append(x)`,
+// `rules.extend(x)` or `tree.update(x)`. After other such calls, for example of
+// `sort`, the value is unknown.
 void Method(PyNode& call, PyStatement& made) {
   if (call.kind != PyKind::kCall || call.items[0].kind != PyKind::kAttribute) {
     return;
@@ -362,7 +364,7 @@ class PyStatementParser : private PyExpressionParser {
     }
   }
 
-  // Parses `match`. It is unknown which of its cases runs.
+  // Parses `match`. It is not known which of its cases runs.
   void Match(PyStatement& made) {
     SkipHeader();
     Take(":");
@@ -375,7 +377,8 @@ class PyStatementParser : private PyExpressionParser {
       }
       const size_t from = at();
       SkipHeader();
-      // Names that a pattern binds. Names that it only reads are included too.
+      // Adds the names that a pattern binds. Names that the pattern only reads
+      // cannot be distinguished, so they are added too.
       for (size_t i = from; i < at(); ++i) {
         if (token(i).kind == PyToken::kName) {
           made.names.push_back(token(i).text);
@@ -395,7 +398,7 @@ class PyStatementParser : private PyExpressionParser {
     if (!runs) made.body.clear();
   }
 
-  // Parses an assignment in any form, or an expression.
+  // Parses an assignment of any form, or an expression.
   void Simple(PyStatement& made) {
     PyNode first = Sequence();
     if (Take(":")) {
@@ -427,8 +430,8 @@ class PyStatementParser : private PyExpressionParser {
     EndLine();
   }
 
-  // `a = b = value`, `a["key"] = value`. The values of a list of targets are
-  // unknown.
+  // Parses the rest of `a = b = value` or `a["key"] = value`. If the target is
+  // a list of names, their values are unknown.
   void Assign(const PyNode& first, PyStatement& made) {
     std::vector<PyNode> targets;
     targets.push_back(first);

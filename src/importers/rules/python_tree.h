@@ -1,6 +1,6 @@
 // Parses Python statements and expressions into a tree, as far as rule sets
-// need them. Other code is kept as kOther with its place, and is an error only
-// where its value is needed.
+// need them. Other code is represented by kOther with its place, and is an
+// error only if its value is needed.
 #ifndef SHARDC_IMPORTERS_RULES_PYTHON_TREE_H_
 #define SHARDC_IMPORTERS_RULES_PYTHON_TREE_H_
 
@@ -75,8 +75,8 @@ struct PyStatement {
   std::vector<std::string> names;
   bool returns = false;
   PyNode target, value;
-  // `parameters` has names with their defaults; `starred` has the names of
-  // `*args` and `**kwargs`.
+  // The parameters of a function. `parameters` has names with their defaults;
+  // `starred` has the names of `*args` and `**kwargs`.
   std::vector<std::pair<std::string, std::optional<PyNode>>> parameters;
   std::vector<std::string> starred;
   std::vector<PyStatement> body, other;
@@ -87,8 +87,8 @@ struct PyModule {
   std::vector<PyComment> comments;  // in the file's order
 };
 
-// Findings: those of the tokens, python-syntax. Returns nullopt after a
-// finding.
+// Returns nullopt after a finding: python-syntax, or a finding of
+// TokenizePython.
 std::optional<PyModule> ParsePython(const SourceRef& source,
                                     Findings& findings);
 

@@ -1,4 +1,5 @@
-// Flattens trees of specs:
+// Flattens a tree of specs into a list. A path in the tree is a parameter's
+// name:
 //
 //   {"layers": [{"wq": P("tp")}]}  ->  layers/0/wq P("tp")
 #include "importers/rules/python_trees.h"
@@ -13,10 +14,11 @@
 namespace shardc::imports {
 namespace {
 
-// Trees of parameters are a few levels deep; this bounds the recursion.
+// The maximum depth of a tree, because the code recurses. Trees of parameters
+// are only a few levels deep.
 constexpr int kTreeDepthLimit = 64;
-// The maximum number of symbols, and of specs of one symbol, for which symbols
-// that are parts of others are searched.
+// WithoutParts compares symbols only if there are at most this many symbols,
+// and at most this many specs in each.
 constexpr size_t kSymbolLimit = 50, kPlaceLimit = 100'000;
 
 bool HasParts(const PyValue& value) {
@@ -81,7 +83,7 @@ class Flattener {
 
   bool Add(const PyValue& value, const std::string& path, int depth) {
     if (value.is == PyIs::kNone) return true;
-    // A tuple of axis names is a spec rather than a list of specs.
+    // A tuple of axis names is a spec and not a list of specs.
     const bool inner =
         HasParts(value) && (value.is != PyIs::kSequence || Holds(value, depth));
     if (!inner) {

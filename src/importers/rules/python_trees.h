@@ -1,5 +1,5 @@
-// Trees of specs in Python: dicts, lists and objects inside each other. The
-// path to a spec is the name of its parameter.
+// Reads trees of specs in Python: nested dicts, lists and objects. The path to
+// a spec is the name of its parameter.
 #ifndef SHARDC_IMPORTERS_RULES_PYTHON_TREES_H_
 #define SHARDC_IMPORTERS_RULES_PYTHON_TREES_H_
 
@@ -18,29 +18,29 @@ struct PyLeaf {
   PyValue spec;
 };
 
-// Whether a value is a spec or the name of a built-in bundle.
+// Returns whether a value is a spec or the name of a built-in bundle.
 bool IsSpecLike(const PyValue& value);
 
-// Whether a dict or an object has a spec in it, at any depth.
+// Returns whether a dict or an object contains a spec, at any depth.
 bool HoldsSpecs(const PyValue& value);
 
 // Returns whether a value, or a value nested in it, depends on a flag that is
 // not given.
 bool HangsOnFlag(const PyValue& value);
 
-// Returns whether specs are in a dict, list or object inside another one, so
-// that their names are paths. An object is always a tree.
+// Returns whether specs are nested at least two levels deep in dicts, lists and
+// objects, so that their names are paths. An object is always a tree.
 bool IsTree(const PyValue& value);
 
-// Returns the specs of a tree in its order, where None is skipped. Returns
-// nullopt after a finding (inexpressible) at a key that is no name, or at a
-// value that is neither a spec nor a tree.
+// Returns the specs of a tree in the order of the source; a value None is
+// skipped. Returns nullopt after a finding (inexpressible) if a key cannot be a
+// name, or if a value is neither a spec nor a tree.
 std::optional<std::vector<PyLeaf>> LeavesOf(const SourceRef& source,
                                             const PyValue& tree,
                                             Findings& findings);
 
-// Returns the symbols except those all of whose specs are written in the value
-// of another symbol, such as functions that return a part of a tree.
+// Removes symbols whose specs are all part of another symbol's value, such as
+// functions that return a part of a tree. Returns the other symbols.
 std::vector<const PySymbol*> WithoutParts(
     const std::vector<const PySymbol*>& symbols);
 

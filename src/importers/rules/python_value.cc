@@ -1,5 +1,6 @@
-// Lists what a Python module defines: constants, attributes of classes, and
-// what its functions return when called without arguments:
+// Lists the values that a Python module defines: constants, attributes of
+// classes, and the results of its functions when they are called without
+// arguments:
 //
 //   A = (("a", P("tp")),)
 //   def rules(self): return A     ->  A and rules, both with A's value
@@ -16,15 +17,16 @@ namespace {
 
 constexpr size_t kOrderLimit = 100;  // classes among the bases of one
 
-// Returns whether a base class is one of Python's own, which define no rules.
+// Returns whether a base class is one of Python's own classes, which define no
+// rules.
 bool HasNoRules(const PyNode& base) {
   return base.kind == PyKind::kPart || base.text == "object" ||
          base.text == "ABC" || base.text == "Protocol" ||
          base.text == "NamedTuple";
 }
 
-// What a module's statements define. All constants are read first, so that
-// functions may name those that follow them.
+// Collects the symbols of a module. All constants are read before functions are
+// evaluated, because a function may use constants that are defined after it.
 class ModuleSymbols {
  public:
   ModuleSymbols(const PyModule& module, std::string_view text,
@@ -46,9 +48,9 @@ class ModuleSymbols {
   }
 
  private:
-  // Runs the statements of a body and collects the functions and classes that
-  // it defines. Step has already run the branches of an `if`, so in a branch
-  // only definitions are collected.
+  // Runs the statements of a body, and collects the functions and classes that
+  // it defines. Step runs the branches of an `if` itself, so in a branch only
+  // definitions are collected.
   void Collect(const std::vector<PyStatement>& body, const std::string& prefix,
                PyScope& scope, PyClass* owner, bool branch = false) {
     for (const PyStatement& one : body) {
@@ -79,8 +81,8 @@ class ModuleSymbols {
       all.insert(all.end(), at->second.order.begin(), at->second.order.end());
       if (all.size() > kOrderLimit) break;
     }
-    // A class that is a base of two bases comes after both of them, as in
-    // Python.
+    // As in Python, a class that is a base of two bases comes after both of
+    // them.
     std::vector<const PyClass*> out;
     std::set<const PyClass*> seen = {&made};
     for (auto it = all.rbegin(); it != all.rend(); ++it) {

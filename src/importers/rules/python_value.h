@@ -1,5 +1,6 @@
-// The values of Python expressions, found without running Python: constants,
-// class attributes, branches on known flags, functions without arguments.
+// Finds the values of Python expressions without a Python interpreter:
+// constants, class attributes, branches on known flags, functions without
+// arguments.
 #ifndef SHARDC_IMPORTERS_RULES_PYTHON_VALUE_H_
 #define SHARDC_IMPORTERS_RULES_PYTHON_VALUE_H_
 
@@ -67,8 +68,8 @@ struct PyValue {
   PyList<PyValue> items;
   PyList<PyField> fields;
   size_t begin = 0, end = 0;  // where it is written
-  // If the value is unknown: the reason, the flag that it depends on (which can
-  // be given with `--set`), and the place of the reason in the text.
+  // For an unknown value: the reason, the flag that the value depends on (which
+  // can be given with `--set`), and the place in the text.
   std::string why, flag;
   size_t why_begin = 0, why_end = 0;
   int64_t size = 1;  // values in it, itself included
@@ -79,9 +80,9 @@ struct PyField {
   PyValue second;
 };
 
-// A named value: a constant of the module, an attribute of a class, or what a
-// function returns. Members that a class inherits are listed under the names of
-// both classes.
+// A named value: a constant of the module, an attribute of a class, or the
+// result of a function. If a class inherits a member, the member is listed once
+// for each of the two classes.
 struct PySymbol {
   std::string name;  // `LlamaConfig.get_partition_rules`
   PyValue value;

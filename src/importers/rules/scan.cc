@@ -1,5 +1,5 @@
-// A cursor that only moves forward: each call reads what it expects, or
-// fails after skipping at most blanks.
+// Reads another system's text from left to right. Take either reads the
+// expected text, or fails and skips at most blanks:
 //
 //   `devices=[4,1]`: Take("devices=["), Number() 4, Take(","), Number() 1
 #include "importers/rules/scan.h"

@@ -24,14 +24,17 @@ class Scan {
   size_t at() const { return at_; }
   void MoveTo(size_t at) { at_ = at; }
   void Blanks();
-  // Skips blanks and takes `word`; returns false if another text is next.
+  // Skips blanks and takes `word`; returns false if the text goes on
+  // differently.
   bool Take(std::string_view word);
-  // Moves past the next `word`; returns false if there is none.
+  // Moves past the next occurrence of `word`; returns false if there is none.
   bool Find(std::string_view word);
   std::optional<int64_t> Number();
-  // Takes a string in `'` or `"` and replaces its escapes `\22` and `\"`.
+  // Takes a string in `'` or `"`, and returns it with the escapes `\22` and
+  // `\"` replaced. Returns nullopt if there is no string or if it never ends.
   std::optional<std::string> Quoted();
-  // Takes `[A-Za-z0-9_.-]+`.
+  // Takes a word of the characters [A-Za-z0-9_.-]; returns an empty text if
+  // there is none.
   std::string Word();
   std::string_view Since(size_t begin) const {
     return text_.substr(begin, at_ - begin);

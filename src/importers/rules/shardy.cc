@@ -1,9 +1,12 @@
 // Imports Shardy's MLIR: the mesh, and the shardings of the arguments of
-// `@main`. An argument's name is its `jax.arg_info`, the name of its location
-// if no other argument has it, or its number:
+// `@main`. An argument's name is its `jax.arg_info`; without that, the name of
+// its location if it is unique; otherwise `arg` and its number:
 //
 //   %arg0: tensor<8x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"tp"}, {}]>}
 //     loc("p['w']")  ->  ^w$ [tp, null]
+//
+// JSON is read as well: an object whose `mesh` and `params` hold the same texts
+// by parameter name.
 #include <algorithm>
 #include <map>
 
@@ -112,7 +115,8 @@ class ShardyModule {
     return true;
   }
 
-  // Reads `device_ids=[0, 2, 1, 3]`: the devices in the order of the mesh.
+  // Reads `device_ids=[0, 2, 1, 3]`, the device numbers in the order of the
+  // mesh.
   bool DeviceIds(Scan& scan, Mesh& mesh) {
     const size_t begin = scan.at();
     if (!scan.Take("device_ids=[")) {
@@ -133,7 +137,8 @@ class ShardyModule {
                           mesh, findings_);
   }
 
-  // Reads `: tensor<8x4xf32> {attributes}` and an optional location.
+  // Reads the rest of an argument: `: tensor<8x4xf32> {attributes}` and an
+  // optional location.
   bool Argument(Scan& scan, int64_t number) {
     if (!scan.Take(":") || !scan.Take("tensor<") || !scan.Find(">")) {
       scan.Refuse("a tensor's type is missing here", findings_);
@@ -158,8 +163,9 @@ class ShardyModule {
     return true;
   }
 
-  // Reads `"name")`, `"name"("file.py":1:2))`, `#loc5)` or another location,
-  // which has no name. Returns nullopt after a finding.
+  // Reads the rest of a location and returns its name. The text is `"name")`,
+  // `"name"("file.py":1:2))`, `#loc5)` or another form, which has no name.
+  // Returns nullopt after a finding.
   std::optional<std::string> Location(Scan& scan) {
     const size_t begin = scan.at();
     std::string name;
@@ -186,7 +192,8 @@ class ShardyModule {
     return name;
   }
 
-  // Returns the name that `#loc5 = loc("name")` gives; empty without one.
+  // Returns the name in an alias such as `#loc5 = loc("name")`; an empty text
+  // if the alias has no name.
   std::string AliasOf(const std::string& word) {
     if (!aliases_) ReadAliases();
     const auto found = aliases_->find(word);
@@ -211,7 +218,7 @@ class ShardyModule {
     }
   }
 
-  // Names the arguments by their locations, of which each has its own.
+  // Names each argument by its location if no other argument has the same one.
   void NameByLocation() {
     for (const auto& [index, name] : locations_) {
       if (located_[name] > 1) continue;
@@ -251,7 +258,7 @@ class ShardyModule {
     return true;
   }
 
-  // Skips a value with its brackets and strings.
+  // Skips the value of an attribute, including its brackets and strings.
   bool Skip(Scan& scan) {
     int depth = 0;
     while (!scan.AtEnd()) {
@@ -323,9 +330,10 @@ class ShardyModule {
   Imported imported_;
   std::string mesh_;
   std::vector<NamedSpec> params_;
-  // The names of the arguments' locations, by their place in `params_`.
+  // The names of the arguments' locations, with the arguments' indices in
+  // `params_`.
   std::vector<std::pair<size_t, std::string>> locations_;
-  std::map<std::string, int> located_;  // the arguments with that name
+  std::map<std::string, int> located_;  // arguments by location name
   std::optional<std::map<std::string, std::string>> aliases_;
   bool open_ = false;
 };

@@ -1,5 +1,6 @@
-// Converts Python values to specs. Entries are names of mesh axes; symbols such
-// as HEAD are kept, since shardc has tokens of the same names:
+// Converts Python values to specs, and a PartitionAxis to axis rules. Strings
+// name mesh axes. Symbols such as HEAD are kept, because shardc has logical
+// axes of the same names:
 //
 //   PartitionSpec(("fsdp", "sp"), None, TP)  ->  [[fsdp, sp], null, TP]
 #include "importers/rules/spec_value.h"

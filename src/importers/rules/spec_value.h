@@ -12,17 +12,19 @@
 
 namespace shardc::imports {
 
-// Adds a finding for a value that is not literally in the file, at its use.
+// Reports, at its use, a value that is not known from the file's text.
 void RefuseUnknown(const SourceRef& source, const PyValue& value,
                    Findings& findings);
 
-// Converts `None`, `"tp"` or a tuple of names.
+// Converts an entry of a spec: `None`, `"tp"` or a tuple of names. Returns
+// nullopt after a finding.
 std::optional<SpecEntry> EntryOf(const SourceRef& source, const PyValue& value,
                                  Findings& findings);
-// Converts PartitionSpec(...), a resolved bundle, None, or a plain tuple.
+// Converts a spec: PartitionSpec(...), a resolved bundle, None, or a plain
+// tuple. Returns nullopt after a finding.
 std::optional<SpecSource> SpecOf(const SourceRef& source, const PyValue& value,
                                  Findings& findings);
-// Converts PartitionAxis(head_axis="tp", ...).
+// Converts PartitionAxis(head_axis="tp", ...). Returns nullopt after a finding.
 std::optional<AxisRules> AxesOf(const SourceRef& source, const PyValue& value,
                                 Findings& findings);
 

@@ -1,5 +1,6 @@
-// The formats of `shardc import`, one line each: a record defined by a source
-// file of this folder. Include this file after defining SHARDC_IMPORT.
+// The formats of `shardc import`, one line each. Each line names a record that
+// a source file of this folder defines. Include this file after defining
+// SHARDC_IMPORT.
 SHARDC_IMPORT(kPython)
 SHARDC_IMPORT(kFlax)
 SHARDC_IMPORT(kT5x)

@@ -1,5 +1,6 @@
-// A wrong axis rule affects several tensors and modes. All of them are one
-// finding, at the line of the rule:
+// Groups illegal specs of attention tensors by their cause. A wrong axis rule
+// affects several tensors and modes, which become one finding at the line of
+// the rule:
 //
 //   axes: {key_sequence: spp}
 //     key, value, kv_segment_ids in four modes -> one finding, at `spp`
@@ -14,7 +15,7 @@
 namespace shardc {
 namespace {
 
-// Edits that one finding reports.
+// Equal edits of several tensors and modes, which one finding reports.
 struct Reported {
   Edit edit;
   bool illegal = false;
@@ -37,7 +38,8 @@ void AddOnce(std::vector<T>& items, T item) {
   }
 }
 
-// The registration that defines a logical axis, if any.
+// Returns the place of the registration that defines a logical axis; a place
+// without a position if there is none.
 Place RegisteredPlace(const Facts& facts, const std::string& name) {
   for (const Registration& one : facts.compiled().rules.registrations) {
     if (one.name == name || "__" + one.name + "__" == name ||
@@ -48,9 +50,10 @@ Place RegisteredPlace(const Facts& facts, const std::string& name) {
   return {};
 }
 
-// Returns the line of the rule that a name was resolved by, or else of the rule
-// that it takes its value from; `batch` takes its value from two rules. The
-// place has no position if all of these rules are defaults.
+// Returns the line of the registration or of the axis rule by which a name was
+// resolved. If that rule is a default, returns the line of the rule from which
+// it derives its value; `batch` derives its value from two rules. The place has
+// no position if all of these rules are defaults.
 Place WrittenPlace(const Facts& facts, const NameTrace& trace) {
   const Place registered = RegisteredPlace(facts, trace.name);
   if (registered.HasPosition()) return registered;
@@ -81,7 +84,7 @@ Place WrittenPlace(const Facts& facts, const AttentionLayout& layout,
 }
 
 // Returns the dimensions that an edit concerns: the dimension that it changes
-// and, for a repeated axis, the other dimensions that have the axis.
+// and, for a repeated axis, all other dimensions that have this axis.
 std::vector<size_t> DimensionsOf(const AttentionLayout& layout,
                                  const Edit& edit) {
   std::vector<size_t> dims = {static_cast<size_t>(*edit.dim)};
@@ -97,8 +100,8 @@ std::vector<size_t> DimensionsOf(const AttentionLayout& layout,
   return dims;
 }
 
-// Returns " (defaults of the axis rules `batch` and `head`)": the rules that an
-// edit comes from.
+// Returns the rules that caused an edit if they are defaults: " (defaults of
+// the axis rules `batch` and `head`)".
 std::string DefaultsText(const AttentionLayout& layout, const Edit& edit) {
   std::vector<std::string> rules;
   for (size_t dim : DimensionsOf(layout, edit)) {

@@ -1,4 +1,4 @@
-// Illegal specs of attention tensors, and the lines that cause them.
+// Reports illegal specs of attention tensors at the lines that cause them.
 #ifndef SHARDC_LINT_ANALYSIS_ATTENTION_EDITS_H_
 #define SHARDC_LINT_ANALYSIS_ATTENTION_EDITS_H_
 
@@ -15,24 +15,25 @@
 
 namespace shardc {
 
-// Returns the place that gives a dimension of `tensor` its axes: the line in
-// `axes:` or `register:`, or `otherwise` if the axes are defaults.
+// Returns the place that determines the axes of a dimension of `tensor`: the
+// line in `axes:` or `register:`, or `otherwise` if the axes are defaults.
 Place AttentionPlace(const Facts& facts, Mode mode, std::string_view tensor,
                      size_t dim, Place otherwise);
 
-// Whether some file writes the axis rule that a name was resolved by, or the
-// rule that this one takes its value from. A default does not count, nor does
-// the name of one of the five parallelism axes, which only renames an axis.
+// Returns whether a file sets the axis rule by which a name was resolved, or
+// the rule from which that axis rule derives its value. Defaults do not count,
+// and the five rules that only rename a parallelism axis do not count either.
 bool Written(const Facts& facts, const NameTrace& trace);
-// Returns whether a file writes one of the axis rules that give dimension `dim`
-// of an attention tensor its axes.
+// Returns whether a file sets one of the axis rules that determine the axes
+// of dimension `dim` of an attention tensor.
 bool Written(const Facts& facts, Mode mode, std::string_view tensor,
              size_t dim);
 
-// "train", "train and decode", "train, prefill and decode"
+// Returns for example "train", "train and decode" or "train, prefill and
+// decode".
 std::string ModesText(std::span<const Mode> modes);
 
-// Axes that split a dimension of attention's `tensor` in some of the modes.
+// The axes that shard a dimension of one of attention's tensors in some modes.
 struct ModeSplit {
   AxisGroup axes;
   int64_t parts = 0;  // at least 2
@@ -45,13 +46,14 @@ struct ModeSplit {
 // AttentionPlace.
 std::vector<ModeSplit> SplitsOf(const Facts& facts, std::string_view tensor,
                                 AttentionDim dim, const Place& otherwise);
-// "decode", or "every mode" for all that are planned.
+// Returns the modes of a split: "decode", or "every mode" if it has all planned
+// modes.
 std::string ModesText(const Facts& facts, const ModeSplit& split);
 
-// Reports one finding for each distinct edit with this reason and line.
-// `observe` returns the message for "attention's `key` and `value`" and the
-// edit; the modes are appended to it. Levels are those of ReportEdits
-// (legality.h).
+// Reports one finding for each distinct edit that has this reason, at its line.
+// `observe` returns the message, given "attention's `key` and `value`" and the
+// edit; the modes are appended to the message. The levels are the same as those
+// of ReportEdits (legality.h).
 void ReportAttentionEdits(
     const Facts& facts, const Code& code, Reason reason,
     const std::function<std::string(const std::string&, const Edit&)>& observe,

@@ -11,15 +11,17 @@ namespace shardc {
 
 enum AttentionDim { kBatchDim = 0, kLengthDim = 1, kHeadsDim = 2 };
 
-// `query` or `key` in layout bthd: batch, length, heads, head dim.
+// Returns the spec of `query` or `key` in dimension order bthd: batch, length,
+// heads, head size.
 Spec AttentionSpecOf(const Facts& facts, Mode mode, std::string_view tensor);
 AxisGroup AttentionAxes(const Facts& facts, Mode mode, std::string_view tensor,
                         AttentionDim dim);
 
-// Bytes of keys and values of all layers in bfloat16; empty if an input is
-// unknown.
+// Returns the bytes of keys and values of all layers in bfloat16; nullopt if an
+// input is unknown.
 std::optional<int64_t> CacheBytes(const Facts& facts);
-// The bytes that one device holds in a mode, each dimension rounded up.
+// Returns the bytes of the cache on one device in a mode, where each dimension
+// is rounded up; nullopt if an input is unknown.
 std::optional<int64_t> CacheBytesPerDevice(const Facts& facts, Mode mode);
 
 bool Plans(const Facts& facts, Mode mode);

@@ -1,4 +1,4 @@
-// Unescaped dots of a pattern that are meant as separators.
+// Finds unescaped dots in a pattern that are meant as separators.
 #ifndef SHARDC_LINT_ANALYSIS_DOTS_H_
 #define SHARDC_LINT_ANALYSIS_DOTS_H_
 
@@ -8,9 +8,8 @@
 
 namespace shardc {
 
-// `mlp.up.weight` to `mlp\.up\.weight`: escapes every dot without a quantifier,
-// not in a class and not escaped, between two word characters, groups or
-// classes. Empty if there is none.
+// Escapes the dots that separate parts of a path: `mlp.up.weight` becomes
+// `mlp\.up\.weight`. Returns nullopt if the pattern has no such dot.
 std::optional<std::string> EscapeDots(std::string_view pattern);
 
 }  // namespace shardc

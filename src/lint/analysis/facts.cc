@@ -1,12 +1,12 @@
-// Facts are computed once for all lints. Parameters whose names differ in
-// numbers only and that have one layout and rule are a group. Each pair of a
-// parameter and a rule that matches it is visited once, to record which rule is
-// the first match:
+// Computes facts once for all lints. Parameters that have the same layout and
+// rule and whose names differ only in numbers are one group. For each
+// parameter, all rules that match it are visited, to record which one is the
+// first match:
 //
 //   layers.0.up and layers.1.up  ->  layers.*.up, 2 parameters
 //   rules [0] `up`, [1] `layers`  ->  [1] found 2, won 0, lost 2 to [0]
 //
-// A lint is then a loop over some twenty groups, whatever the number of layers.
+// A lint then loops over some twenty groups, whatever the number of layers.
 #include "lint/analysis/facts.h"
 
 #include <algorithm>
@@ -28,7 +28,7 @@
 namespace shardc {
 namespace {
 
-// Saturates: lints print these sums and do not plan with them.
+// Returns the sum, saturated at INT64_MAX, because lints only print these sums.
 int64_t AddTo(int64_t a, int64_t b) {
   return CheckedAdd(a, b).value_or(INT64_MAX);
 }
@@ -46,9 +46,9 @@ struct GroupHash {
   }
 };
 
-// Returns the first of the names that each pattern matches, or -1. Patterns
-// that cannot be compiled match none; if all of them together are too large,
-// each half is matched on its own.
+// Returns, for each pattern, the index of the first name that it matches, or
+// -1. A pattern that cannot be compiled matches no name. If all patterns
+// together are too large for one set, each half is matched on its own.
 std::vector<int32_t> FirstMatches(std::span<const Pattern> patterns,
                                   std::span<const std::string_view> names,
                                   char separator) {
@@ -65,7 +65,8 @@ std::vector<int32_t> FirstMatches(std::span<const Pattern> patterns,
   const Matches matches = matcher->Match(names, separator);
   std::vector<bool> seen(matches.begin.size());
   for (size_t i = 0; i < names.size(); ++i) {
-    // Each set of patterns is visited for the first name that has it.
+    // Names that match the same set of patterns are common. Only the first of
+    // them can be the first match of a pattern.
     if (seen[matches.set[i]]) continue;
     seen[matches.set[i]] = true;
     for (const uint32_t pattern : matches.Of(i)) {
@@ -199,7 +200,7 @@ void Facts::OrientGroups() {
   }
 }
 
-// Visits every pair of a parameter and a rule that matches it once.
+// Visits each pair of a parameter and a rule that matches it.
 void Facts::FindRuleFacts() {
   rule_facts_.resize(rules().size());
   for (size_t r = 0; r < rules().size(); ++r) {
@@ -218,8 +219,8 @@ void Facts::FindRuleFacts() {
         ++facts.won;
         continue;
       }
-      // A rule mostly loses to the same rule as the last time: search from the
-      // end.
+      // Successive parameters mostly lose to the same rule, so the search
+      // starts at the last one.
       auto at =
           std::find_if(facts.lost.rbegin(), facts.lost.rend(),
                        [&](const LostTo& lost) { return lost.rule == winner; });
@@ -242,8 +243,10 @@ void Facts::FindRuleFacts() {
   }
 }
 
-// The rule set was written for other names if only catch-alls match all but a
-// fiftieth of the parameters and of the bytes: a few matches are coincidence.
+// Decides whether the rules were written for a model with other names: if three
+// quarters of the rules other than catch-alls match nothing, and all of these
+// apply to at most one parameter in fifty and one byte in fifty. So few matches
+// are coincidence.
 void Facts::FindNaming() {
   int64_t specific = 0;
   int64_t dead = 0;
@@ -263,9 +266,10 @@ void Facts::FindNaming() {
                   dead * 4 >= specific * 3;
 }
 
-// Tries the dead rules on one parameter of every group, with the other
-// separator and without regard to case. All rules are matched at once, so the
-// time is linear in the names and in the rules.
+// Searches for the reason why rules match nothing: tries the dead rules on one
+// parameter of every group, with the other separator and without regard to
+// case. All rules are matched at once, so the time is linear in the names and
+// in the rules.
 void Facts::FindDeadCauses() {
   std::vector<size_t> dead_rules;
   for (size_t r = 0; r < rules().size(); ++r) {
@@ -304,8 +308,9 @@ void Facts::FindDeadCauses() {
   };
   try_with(DeadCause::kSeparator, "");
   if (!dead_rules.empty()) try_with(DeadCause::kCase, "(?i)");
-  // If the rules were written for other names, no cause is reported for single
-  // rules, unless the separator explains most of them.
+  // If the rules were written for a model with other names, no causes are
+  // reported for single rules, unless the separator explains at least half of
+  // them.
   int64_t dead = 0;
   int64_t separated = 0;
   for (const RuleFacts& facts : rule_facts_) {

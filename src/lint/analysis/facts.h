@@ -3,12 +3,12 @@
 // Includes: source, model, resolve, legalize, roles, comm, schedule, step,
 // plan.
 //
-// What lints read: the compiled target, and facts that are derived from it
-// once.
+// This file holds the input of lints: the compiled target, and the facts that
+// are derived from it.
 //
-// Parameters whose names differ in numbers only (layers, experts) and that
-// share a layout are one parameter group: 90,000 parameters are a hundred
-// groups, and most lints visit groups only.
+// Parameters that share a layout and whose names differ only in numbers (of
+// layers and experts) are one parameter group. 90,000 parameters are about a
+// hundred groups, and most lints visit only groups.
 #ifndef SHARDC_LINT_ANALYSIS_FACTS_H_
 #define SHARDC_LINT_ANALYSIS_FACTS_H_
 
@@ -54,7 +54,8 @@ struct ParameterGroup {
   int64_t count() const { return end - begin; }
 };
 
-// An earlier rule that wins parameters which a later rule matches too.
+// An earlier rule that is the first match of parameters which a later rule
+// matches too.
 struct LostTo {
   uint32_t rule = 0;
   int64_t count = 0;
@@ -91,12 +92,14 @@ class Facts {
   const LintInputs& inputs() const { return inputs_; }
   char separator() const { return manifest().separator; }
 
-  // Sizes of the configuration that contradict the parameters.
+  // Returns the sizes in the configuration that contradict the parameters'
+  // shapes.
   std::span<const Misfit> misfits() const { return misfits_; }
-  // Facts of the model's step, computed at the first call; null if the rules do
-  // not describe this model or its configuration is unknown.
+  // Returns facts of the model's step, which are computed at the first call;
+  // null if the rules do not describe this model or if its configuration is
+  // unknown.
   const StepFacts* Step() const;
-  // Bits of Need of the inputs that are given.
+  // Returns which inputs are given, as bits of Need.
   unsigned has() const { return has_; }
 
   std::span<const ParameterGroup> groups() const { return groups_; }
@@ -115,35 +118,41 @@ class Facts {
   const ModeLayout& Train(const ParameterGroup& group) const {
     return LayoutOf(group).modes.front();
   }
-  // The rank, or -1 if the shape is unknown.
+  // Returns the rank, or -1 if the shape is unknown.
   int Rank(const ParameterGroup& group) const;
-  // Elements and bytes of one parameter of the group, and the bytes of all of
-  // its parameters; 0 if unknown.
+  // Return the elements and the bytes of one parameter of the group, and the
+  // bytes of all of its parameters; 0 if they are unknown.
   int64_t Elements(const ParameterGroup& group) const;
   int64_t Bytes(const ParameterGroup& group) const;
   int64_t TotalBytes(const ParameterGroup& group) const;
   int64_t total_bytes() const { return total_bytes_; }
 
-  // Axes of a dimension of the train spec; none past its end.
+  // Returns the axes of a dimension in the train spec; none if the spec is
+  // shorter.
   AxisGroup AxesAt(const ParameterGroup& group, int dim) const;
-  // The mesh axis along which a layout places each parameter at one coordinate.
+  // Returns the mesh axis along which a layout places each parameter at one
+  // coordinate; empty if it places none.
   const std::string& PlacementAxis(const ParamLayout& layout) const;
-  // The number of shards of a parameter in train, its placement included.
+  // Returns the number of shards of a parameter in train, including its
+  // placement.
   int64_t Parts(const ParameterGroup& group) const;
-  // Whether the group is replicated on several devices.
+  // Returns whether the group is replicated on several devices.
   bool Replicated(const ParameterGroup& group) const;
-  // Whether the spec of some mode is illegal and was not corrected.
+  // Returns whether the spec of some mode is illegal and was not corrected.
   bool Illegal(const ParameterGroup& group) const;
-  // Whether lints can judge the group's specs: they are legal, and either a
-  // rule matches or the policy replicates unmatched parameters.
+  // Returns whether lints can judge the group's specs: they are legal, and
+  // either a rule matches or the policy is to replicate unmatched parameters.
   bool Judged(const ParameterGroup& group) const;
 
-  // A rule's spec in a mode before shapes are considered; empty for `like`.
+  // Returns a rule's spec in a mode, before shapes are considered; nullopt if
+  // the rule has no spec of its own (`like`).
   std::optional<Spec> RuleSpec(int32_t rule, Mode mode = Mode::kTrain) const;
-  // All axes of a rule's spec in train, also those that the mesh lacks.
+  // Returns all axes of a rule's spec in train, including those that the mesh
+  // lacks.
   AxisGroup RequestedAxes(int32_t rule) const;
 
-  // The places of a rule, of a group's rule and of the mesh; empty if unknown.
+  // Return the places of a rule, of a group's rule and of the mesh; without a
+  // position if the place is unknown.
   Place RulePlace(int32_t rule) const;
   Place GroupPlace(const ParameterGroup& group) const {
     return RulePlace(group.rule);
@@ -153,19 +162,21 @@ class Facts {
   std::vector<std::string> Names(const ParameterGroup& group) const;
   std::string Example(const ParameterGroup& group) const;
 
-  // Whether only catch-alls apply to almost all parameters.
+  // Returns whether almost all parameters are matched only by catch-alls,
+  // because the rules were written for other names.
   bool OtherNaming() const { return other_naming_; }
   int64_t applied() const {
     return applied_;
   }  // to rules other than catch-alls
-  // Tensor parallel axes are those that an axis rule for heads, MLP or
-  // vocabulary names; weights are gathered over all other axes before use.
-  // Returns the product of the sizes of those in `group`, and the axes
-  // themselves.
+  // An axis is tensor parallel if an axis rule for tensor parallelism, heads,
+  // MLP or vocabulary names it; over all other axes, weights are gathered
+  // before use. Return the number of parts that the tensor-parallel axes of
+  // `group` make, and these axes.
   int64_t TensorParts(const AxisGroup& group) const;
   AxisGroup TensorAxes(const AxisGroup& group) const;
-  // The axes over which a parameter stays split in use: all but data axes (dp,
-  // fsdp, sp), unless such an axis is tensor parallel as well.
+  // Returns the axes of `group` over which a parameter stays sharded while it
+  // is used: all but the data axes (dp, fsdp, sp). A data axis that is also
+  // tensor parallel counts as well.
   AxisGroup KeptAxes(const AxisGroup& group) const;
 
  private:

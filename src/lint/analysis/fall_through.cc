@@ -1,12 +1,13 @@
-// Adds the bytes of large groups that a catch-all replicates. They are reported
-// from a fifth of the model, or from a twentieth if a rule that matches nothing
-// was probably intended for one of them:
+// Finds large groups that a catch-all replicates. They are reported if together
+// they have at least a fifth of the model's bytes, or a twentieth if a dead
+// rule (one that matches nothing) was probably intended for one of them:
 //
 //   6 of 100 GB and a dead rule `moe/experts/up` for mlp/experts/up: reported
 //   6 of 100 GB and no such rule: not reported
 //
-// A dead rule is intended for the group whose name is the fewest edits away:
-// `atn/c_proj` for attn/c_proj, though mlp/c_proj may be larger.
+// A dead rule is assumed to be intended for the group whose name needs the
+// fewest edits: `atn/c_proj` for attn/c_proj, although mlp/c_proj may be
+// larger.
 #include "lint/analysis/fall_through.h"
 
 #include <algorithm>
@@ -44,8 +45,8 @@ struct Claim {
   size_t group = 0;   // index into FallThrough::groups
 };
 
-// Returns, for each dead rule that is not yet `named`, the groups of `open`
-// whose nearest rule it is.
+// Returns, for each dead rule that is not in `named`, the groups of `open` to
+// which this rule is the nearest.
 std::map<int32_t, std::vector<Claim>> ClaimsOf(const Facts& facts,
                                                const FallThrough& fall,
                                                std::span<const size_t> open,
@@ -65,14 +66,15 @@ std::map<int32_t, std::vector<Claim>> ClaimsOf(const Facts& facts,
   return claims;
 }
 
-// Sets `fall.intended`, in the order of the groups. If a rule is nearest to
-// several groups, it goes to the group with the fewest edits, and the others
-// get the nearest of the remaining rules.
+// Sets `fall.intended`, in the order of the groups. A rule that is the nearest
+// to several groups is assigned to the group with the fewest edits. The other
+// groups get the nearest of the remaining rules.
 void Assign(const Facts& facts, FallThrough& fall) {
   std::set<int32_t> named;
   std::vector<size_t> open(fall.groups.size());
   std::iota(open.begin(), open.end(), 0);
-  // Keyed by the index of the group, so that the result has the groups' order.
+  // Sorted by the group's index, so that the result has the order of the
+  // groups.
   std::map<size_t, IntendedFallThrough> intended;
   for (;;) {
     const auto claims = ClaimsOf(facts, fall, open, named);
@@ -93,7 +95,8 @@ void Assign(const Facts& facts, FallThrough& fall) {
       }
     }
   }
-  // A group that got a rule is not also named as a second candidate.
+  // A group to which a rule is assigned is not named as the second candidate of
+  // another rule.
   std::set<const ParameterGroup*> settled;
   for (const auto& [group, one] : intended) settled.insert(one.group);
   for (auto& [group, one] : intended) {

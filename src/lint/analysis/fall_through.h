@@ -1,4 +1,5 @@
-// Large parameters that only a catch-all matches, which replicates them.
+// Finds large parameters that are replicated because only a catch-all matches
+// them.
 #ifndef SHARDC_LINT_ANALYSIS_FALL_THROUGH_H_
 #define SHARDC_LINT_ANALYSIS_FALL_THROUGH_H_
 
@@ -10,21 +11,21 @@
 
 namespace shardc {
 
-// Smaller parameters are norms, biases and routers, which are commonly
-// replicated.
+// Parameters with fewer elements are norms, biases and routers, which are
+// usually replicated on purpose.
 inline constexpr int64_t kLargeElements = 65536;
 
-// A dead rule with the parameters that it was probably intended for.
+// A dead rule, and the parameters that it was probably intended for.
 struct IntendedFallThrough {
   NearRule intended;
   const ParameterGroup* group = nullptr;
-  // Another group whose name is at most one edit further from the rule, if any.
+  // Another group whose name is at most one edit further away from the rule.
   std::optional<NearRule> also;
   const ParameterGroup* also_group = nullptr;
 };
 
-// Returns the edits between the part of the rule and the part of the name that
-// differ.
+// Returns the number of edits between the differing parts of the rule and of
+// the name.
 int64_t EditsOf(const NearRule& near);
 
 struct FallThrough {
@@ -35,9 +36,9 @@ struct FallThrough {
 };
 
 // Returns one record for each catch-all that replicates at least a fifth of the
-// model, or at least a twentieth if a dead rule was intended for one of its
-// groups; smaller amounts may be replicated on purpose. Returns none if the
-// rule set has only catch-alls.
+// model, or at least a twentieth if a dead rule was probably intended for one
+// of its groups; smaller amounts may be replicated on purpose. Returns none if
+// the rule set has only catch-alls.
 std::vector<FallThrough> CatchAllFallThroughs(const Facts& facts);
 
 }  // namespace shardc

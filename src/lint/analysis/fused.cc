@@ -1,7 +1,7 @@
-// The sizes of query, key and value follow from the model's heads, from an
-// output size of three times the input size, or from the input size of the
-// block's output projection, which is the size of the queries; gate and up are
-// halves:
+// Finds the parts of fused projections. The sizes of query, key and value
+// follow from the model's heads, from an output size of three times the input
+// size, or from the input size of the block's output projection, which equals
+// the size of the queries. Gate and up are halves.
 //
 //   c_attn [1600, 4800]: queries, keys and values of 1600 each, dimension 1
 #include "lint/analysis/fused.h"
@@ -13,8 +13,9 @@
 namespace shardc {
 namespace {
 
-// The input size of the output projection of the same attention block, which is
-// the size of its queries; 0 if there is no such projection.
+// Returns the input size of the output projection of the same attention block,
+// which equals the size of the block's queries; 0 if there is no such
+// projection.
 int64_t QueriesOf(const Facts& facts, const ParameterGroup& group) {
   for (const ParameterGroup& output : facts.groups()) {
     if (output.role.role != Role::kOutput || facts.Rank(output) != 2 ||
@@ -37,10 +38,10 @@ std::vector<FusedPart> QkvParts(const Facts& facts, const ParameterGroup& group,
               {"keys", heads->kv_heads * heads->head_dim}};
     }
   }
-  // There are as many KV heads as query heads, and the queries are as wide as
-  // the model.
+  // With as many KV heads as query heads, and queries as wide as the model, the
+  // three parts have the input size each.
   if (size == 3 * other) return {{"queries, keys and values each", other}};
-  // Grouped queries: what the queries leave is keys and values.
+  // With grouped queries, the rest after the queries is keys and values.
   const int64_t queries = QueriesOf(facts, group);
   const int64_t rest = size - queries;
   if (queries > 0 && rest > 0 && rest % 2 == 0 && rest / 2 <= queries) {
@@ -49,7 +50,8 @@ std::vector<FusedPart> QkvParts(const Facts& facts, const ParameterGroup& group,
   return {};
 }
 
-// Which dimension holds the two halves of a fused gate and up projection.
+// Returns which dimension holds the two halves of a fused gate and up
+// projection; -1 if that is unknown.
 int GateUpDim(const Facts& facts, const ParameterGroup& group) {
   const int rank = facts.Rank(group);
   const int known = OutDim(group.role, rank);

@@ -1,4 +1,5 @@
-// Fused projections: query, key and value, or gate and up, in one matrix.
+// Finds the parts of fused projections, which have query, key and value, or
+// gate and up, in one matrix.
 #ifndef SHARDC_LINT_ANALYSIS_FUSED_H_
 #define SHARDC_LINT_ANALYSIS_FUSED_H_
 
@@ -16,14 +17,15 @@ struct FusedPart {
   int64_t size = 0;
 };
 
-// Parts that are stored one after the other, sizes in elements.
+// The parts of a fused projection, which are stored one after the other in
+// dimension `dim`.
 struct Fused {
   int dim = 0;
-  std::vector<FusedPart> parts;  // of different sizes, at least one
+  std::vector<FusedPart> parts;  // one for all parts of a size; not empty
 };
 
-// Empty if the group is no fused projection, or the sizes of its parts are
-// unknown.
+// Returns nullopt if the group is not a fused projection, or if the sizes of
+// its parts are unknown.
 std::optional<Fused> FusedOf(const Facts& facts, const ParameterGroup& group);
 
 }  // namespace shardc

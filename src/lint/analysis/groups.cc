@@ -1,6 +1,7 @@
-// Groups that belong together share a text: siblings their path with `?` for
-// the role (sibling_path), biases and scales the module path of their weight.
-// Of two groups with one role the larger represents the role.
+// Finds parameter groups that belong together by comparing names. Siblings have
+// the same path except for the role, which is replaced by `?` (sibling_path).
+// Biases, scales and zero points have the module path of their weight. If two
+// groups have the same role, the larger one represents it.
 //
 //   layers/*/attn/q_proj/kernel  ->  siblings of layers/*/attn/?/kernel
 #include "lint/analysis/groups.h"

@@ -1,5 +1,5 @@
-// Projections of one module, and what belongs to a weight: its bias, scale and
-// zero point.
+// Finds the projections of a module, and the companions of a weight: its bias,
+// scale and zero point.
 #ifndef SHARDC_LINT_ANALYSIS_GROUPS_H_
 #define SHARDC_LINT_ANALYSIS_GROUPS_H_
 
@@ -10,8 +10,9 @@
 
 namespace shardc {
 
-// The weights (kernels) of one module by role, the largest group of each, in
-// order of appearance. Modules with a single role are left out.
+// The weights (kernels) of one module by role, each with its largest group.
+// SiblingsOf returns modules in order of appearance, without those that have a
+// single role.
 struct Siblings {
   std::map<Role, const ParameterGroup*> roles;
 
@@ -29,10 +30,11 @@ struct Companion {
 std::vector<Companion> CompanionsOf(const Facts& facts);
 
 bool IsWeight(const ParameterGroup& group);
-// Whether some dimension of the spec in train has one of `axes`.
+// Returns whether one of `axes` shards a dimension of the group in train.
 bool SplitOver(const Facts& facts, const ParameterGroup& group,
                const AxisGroup& axes);
-// Whether the group is at one coordinate of a `place` axis.
+// Returns whether the group's tensors are each placed at one coordinate of a
+// `place` axis.
 bool IsPlaced(const Facts& facts, const ParameterGroup& group);
 
 }  // namespace shardc

@@ -1,4 +1,4 @@
-// Attention heads by the model's configuration.
+// The attention heads in the model's configuration.
 #ifndef SHARDC_LINT_ANALYSIS_HEADS_H_
 #define SHARDC_LINT_ANALYSIS_HEADS_H_
 

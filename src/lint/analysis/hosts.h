@@ -1,4 +1,4 @@
-// How mesh axes are distributed over hosts.
+// Computes how mesh axes are distributed over hosts.
 #ifndef SHARDC_LINT_ANALYSIS_HOSTS_H_
 #define SHARDC_LINT_ANALYSIS_HOSTS_H_
 
@@ -8,8 +8,9 @@
 
 namespace shardc {
 
-// Devices are numbered row-major and each host has consecutive numbers, so that
-// a group along an axis spans `size` times the sizes of the later axes.
+// Returns how many consecutive device numbers a group along an axis spans: the
+// product of its size and the sizes of all later axes. Devices are numbered
+// row-major, and each host has consecutive numbers.
 inline int64_t SpanOf(const Mesh& mesh, size_t axis) {
   int64_t span = 1;
   for (size_t i = axis; i < mesh.axes.size(); ++i) span *= mesh.axes[i].size;

@@ -1,5 +1,6 @@
-// Two names are compared up to the first byte that differs. It must be in a
-// part of digits in both, which a template writes as `*`; the comparison
+// Compares the templates of two names without making them. The names are
+// compared up to the first byte that differs. That byte must be in a part of
+// digits in both names, which a template writes as `*`. The comparison
 // continues after these parts:
 //
 //   layers.0.up, layers.12.up  ->  differ in `0` and `12`, then `.up` is equal
@@ -14,7 +15,8 @@
 namespace shardc {
 namespace {
 
-// The number of bytes at the beginning that are equal, eight at a time.
+// Returns the number of equal bytes at the beginning. Compares eight bytes at a
+// time.
 size_t CommonPrefix(std::string_view a, std::string_view b) {
   const size_t shorter = std::min(a.size(), b.size());
   size_t same = 0;
@@ -59,7 +61,7 @@ std::optional<uint32_t> LastGroups::Find(std::string_view name, uint32_t layout,
         !SameTemplate(name, entry.name, separator_)) {
       continue;
     }
-    // Names come in order, so the next name differs least from this one.
+    // The next name is more likely to resemble this one than the one before it.
     entry.name = name;
     return entry.group;
   }

@@ -1,4 +1,4 @@
-// The parameter groups of the last parameters.
+// Remembers the parameter groups of the last parameters.
 #ifndef SHARDC_LINT_ANALYSIS_LAST_GROUPS_H_
 #define SHARDC_LINT_ANALYSIS_LAST_GROUPS_H_
 
@@ -10,20 +10,20 @@
 
 namespace shardc {
 
-// Whether two names have the same template (AppendTemplate of model/name.h),
-// without making it. The separator is not 0.
+// Returns whether two names have the same template (AppendTemplate of
+// model/name.h), without making the templates. The separator must not be 0.
 bool SameTemplate(std::string_view a, std::string_view b, char separator);
 
-// The parameters of a layer or an expert follow each other, so that most names
-// have a group among the last ones, and comparing two names is cheaper than
-// making and hashing a template.
+// A small table of parameters and their groups. The parameters of a layer or an
+// expert follow each other, so most names find their group here, and comparing
+// two names is cheaper than making and hashing a template.
 class LastGroups {
  public:
-  // Names are kept as views.
+  // Keeps views of the names, which must outlive this object.
   explicit LastGroups(char separator) : separator_(separator) {}
 
-  // The group of an earlier parameter with the same template, layout and rule,
-  // if it is still known.
+  // Returns the group of an earlier parameter with the same template, layout
+  // and rule; nullopt if there was none or if its entry has been replaced.
   std::optional<uint32_t> Find(std::string_view name, uint32_t layout,
                                int32_t rule);
   void Keep(std::string_view name, uint32_t layout, int32_t rule,

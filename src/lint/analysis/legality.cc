@@ -1,8 +1,10 @@
-// One loop for the lints that report what legalize found: a problem that the
-// policy did not correct has the code's level, a corrected one is a warning
-// with its cost, and one that several modes share is reported once.
+// Reports the problems that legalize found in specs, for several lints. A
+// problem that the policy did not correct has the code's level. A corrected one
+// is a warning that names the cost. A problem in several modes is reported
+// once.
 //
 //   50257 over tp 4, shrink  ->  ...; the policy makes it null, 13.8 MiB more
+//   per device and parameter
 #include "lint/analysis/legality.h"
 
 #include <algorithm>
@@ -46,8 +48,8 @@ void ReportEdits(const Facts& facts, const Code& code, Reason reason,
       }
       LintFinding finding =
           GroupFinding(facts, code, group, std::move(message), help);
-      // This finding explains why the parameter is replicated, so findings
-      // about its replication are redundant.
+      // The correction explains why the parameter is replicated, so other
+      // findings about its replication are redundant.
       if (!illegal && facts.Replicated(group)) {
         finding.reports.push_back(ReplicatedTopic(facts.Example(group)));
       }

@@ -1,4 +1,4 @@
-// Findings about what legalization found, for the lints that report it.
+// Reports problems that legalization found, for the lints about them.
 #ifndef SHARDC_LINT_ANALYSIS_LEGALITY_H_
 #define SHARDC_LINT_ANALYSIS_LEGALITY_H_
 
@@ -11,9 +11,10 @@
 
 namespace shardc {
 
-// Reports one finding for each group and distinct edit of this reason, over all
-// modes. An illegal spec has the code's level; one that the policy corrected is
-// a warning with the cost of the correction.
+// Reports one finding for each group and distinct edit that has this reason,
+// over all modes. `observe` returns the message. An illegal spec has the code's
+// level; one that the policy corrected is a warning with the cost of the
+// correction.
 void ReportEdits(const Facts& facts, const Code& code, Reason reason,
                  const std::function<std::string(const ParameterGroup&,
                                                  const Edit&)>& observe,

@@ -1,6 +1,7 @@
-// Replicated and evenly sharded parameters take the same bytes on all devices;
-// placed ones are added by coordinate, of which the fullest counts. The result
-// is that of the mode that needs most:
+// Computes the memory of the device that needs the most. Replicated and evenly
+// sharded parameters take the same bytes on all devices. Placed parameters are
+// added up by coordinate, and the fullest coordinate counts. The result is that
+// of the mode that needs the most:
 //
 //   3 experts of 1 GiB placed on ep 2: coordinates hold 2 and 1  ->  2 GiB
 #include "lint/analysis/memory.h"
@@ -32,7 +33,7 @@ int64_t ParameterBytes(const Facts& facts, size_t mode) {
   return held.Fullest().value_or(INT64_MAX);
 }
 
-// The layers of the stages of a rank.
+// Returns the number of layers in all stages of a rank.
 int64_t LayersOfRank(const PlannedStages& stages, int32_t rank) {
   int64_t out = 0;
   for (int32_t s = 0; s < stages.stages(); ++s) {
@@ -43,8 +44,8 @@ int64_t LayersOfRank(const PlannedStages& stages, int32_t rank) {
   return out;
 }
 
-// Takes the fullest rank of the pipeline: its parameters, and the part of the
-// cache that its layers have.
+// Sets `use` to the parameters of the fullest rank of the pipeline and the part
+// of the cache for its layers.
 void TakeFullestRank(const Facts& facts, const PlannedStages& stages,
                      size_t mode, MemoryUse& use) {
   const int64_t whole = use.cache;

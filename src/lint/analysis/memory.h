@@ -14,7 +14,8 @@ struct MemoryUse {
   Mode mode = Mode::kTrain;
   int64_t parameters = 0;
   int64_t cache = 0;  // 0 if batch, length or model are unknown
-  // Of the pipeline, the rank whose devices hold most; -1: without stages.
+  // The rank of the pipeline whose devices need the most; -1 without a
+  // pipeline.
   int32_t rank = -1;
 
   int64_t Total() const { return parameters + cache; }
@@ -22,7 +23,8 @@ struct MemoryUse {
   std::string Device() const;    // "a device", "a device of rank 3"
 };
 
-// The planned mode in which the fullest device holds most.
+// Returns the memory in the planned mode in which the fullest device needs the
+// most; nullopt if a size is unknown.
 std::optional<MemoryUse> MostMemory(const Facts& facts);
 
 }  // namespace shardc

@@ -1,6 +1,6 @@
-// Each size of the configuration is searched in the parameters that must have
-// it. One parameter with that size is enough, since a tree may hold several
-// towers. A size that none has is a misfit:
+// Checks the sizes of the configuration against the shapes of parameters. A
+// size fits if one parameter that should have it does, because a tree may hold
+// several towers. A size that no such parameter has is a misfit:
 //
 //   32 heads of 128, every q_proj 2048 wide  ->  4096 is not 2048
 //   40 heads of 128, q_proj 5120 wide        ->  fits
@@ -18,13 +18,14 @@
 namespace shardc {
 namespace {
 
-// Whether each stored number is one weight.
+// Returns whether each stored number is one weight, as is not the case with
+// packed dtypes.
 bool IsPlain(const Facts& facts, const ParameterGroup& group) {
   const auto dtype = facts.TypeOf(group).dtype;
   return !dtype || !MayPack(*dtype);
 }
 
-// The output size of a projection to heads; 0 if it is unknown.
+// Returns the output size of a projection to heads; 0 if it is unknown.
 int64_t HeadsWidth(const Facts& facts, const ParameterGroup& group) {
   const int rank = facts.Rank(group);
   const int dim = OutDim(group.role, rank);
@@ -56,7 +57,7 @@ Found Look(const Facts& facts, const Wanted& wanted) {
   return out;
 }
 
-// Whether some output projection has an input of this size.
+// Returns whether some output projection has an input of this size.
 bool EntersOutput(const Facts& facts, int64_t width) {
   return std::any_of(
       facts.groups().begin(), facts.groups().end(),
@@ -93,9 +94,9 @@ void AddHeads(const Facts& facts, std::vector<Misfit>& out) {
   };
   const int64_t query = heads->heads * heads->head_dim;
   const int64_t key = heads->kv_heads * heads->head_dim;
-  // A gate that is fused with the query doubles its output size compared with
-  // the input of the output projection; in fused projections KV heads may have
-  // been repeated.
+  // A gate that is fused with the query doubles the query's output size, so the
+  // query is then twice as wide as the input of the output projection. In fused
+  // projections, KV heads may have been repeated.
   std::vector<int64_t> query_widths = {query};
   if (EntersOutput(facts, query)) query_widths.push_back(2 * query);
   const Wanted all[] = {
@@ -110,8 +111,8 @@ void AddHeads(const Facts& facts, std::vector<Misfit>& out) {
     const Found found = Look(facts, wanted);
     const ParameterGroup* const group = found.first;
     has_queries |= found.fits && wanted.role == Role::kQuery;
-    // If the queries have the right size, a fused projection of another size
-    // belongs to another tower.
+    // If the separate queries have the right size, a fused projection of
+    // another size belongs to another tower.
     const bool other = wanted.role == Role::kFusedQkv && has_queries;
     if (group == nullptr || found.fits || other) continue;
     out.push_back({true,
@@ -151,7 +152,7 @@ void AddVocabulary(const Facts& facts, std::vector<Misfit>& out) {
   const int64_t rows =
       (*facts.TypeOf(*vocabulary.embedding)
             .shape)[static_cast<size_t>(vocabulary.embedding_dim)];
-  // Additional rows are padding.
+  // An embedding with more rows than the vocabulary is padded.
   if (rows >= *vocab) return;
   out.push_back({false,
                  "the configuration gives a vocabulary of " +

@@ -1,4 +1,4 @@
-// Whether a configuration fits the parameters.
+// Checks whether a configuration fits the parameters.
 #ifndef SHARDC_LINT_ANALYSIS_MODEL_FIT_H_
 #define SHARDC_LINT_ANALYSIS_MODEL_FIT_H_
 
@@ -12,7 +12,7 @@ namespace shardc {
 class Facts;
 struct ParameterGroup;
 
-// A size of the configuration that contradicts the shapes.
+// A size in the configuration that contradicts the shapes of parameters.
 struct Misfit {
   bool heads =
       false;  // of attention, so that lints that count heads cannot run
@@ -21,8 +21,8 @@ struct Misfit {
       nullptr;  // with the contradicting shape; may be null
 };
 
-// Empty without a configuration. A size that no shape can contradict is
-// accepted.
+// Returns an empty list without a configuration. A size that no parameter
+// should have cannot be checked, and is accepted.
 std::vector<Misfit> MisfitsOf(const Facts& facts);
 
 }  // namespace shardc

@@ -14,33 +14,36 @@
 namespace shardc {
 
 std::string Quoted(std::string_view text);  // in backticks
-// "95.0 %"; "0 %" if the total is 0.
+// Returns a percentage such as "95.0 %"; "0 %" if `whole` is 0.
 std::string PercentText(int64_t part, int64_t whole);
-// "`layers/*/q_proj/kernel` (32 parameters)", or the name of a single one.
+// Returns "`layers/*/q_proj/kernel` (32 parameters)", or the quoted name of a
+// single parameter.
 std::string ParametersText(const Facts& facts, const ParameterGroup& group);
-// The group's name, or that of its single parameter.
+// Returns the group's template, or the name of its single parameter.
 std::string GroupName(const Facts& facts, const ParameterGroup& group);
-// "`tp` has 4" or "`fsdp` x `sp` have 8".
+// Returns "`tp` has 4" or "`fsdp` x `sp` have 8", with the number of devices.
 std::string AxesHave(const Facts& facts, const AxisGroup& group);
-// "rules.yaml:12", or "rule 3" if the place is unknown.
+// Returns the rule's place, "rules.yaml:12", or "rule 3" if the place is
+// unknown.
 std::string RuleText(const Facts& facts, int32_t rule);
-// "a, b and 4 more", at most `limit` of them shown.
+// Returns a list such as "a, b and 4 more", which shows at most `limit` items.
 std::string ListText(std::span<const std::string> items, size_t limit = 3);
 // Returns "10 % 4 = 2", which explains why `parts` does not divide `size`.
 std::string RemainderText(int64_t size, int64_t parts);
-// "is" or "are"
+// Returns "is" for a count of 1, else "are".
 std::string_view IsAre(int64_t count);
 
-// Returns the topics that are explained if the rules were written for other
-// names: dead rules, catch-alls, unmatched and replicated parameters, and
-// unused axes.
+// Returns the topics of all findings that are explained if the rules were
+// written for other names: dead rules, catch-alls, unmatched and replicated
+// parameters, and unused axes.
 std::vector<Topic> NamingTopics(const Facts& facts);
-// Whether a wrong separator is why the rules do not match these names.
+// Returns whether the rules do not match these names because they use the wrong
+// separator.
 bool SeparatorExplainsNaming(const Facts& facts);
 
-// A finding with the code's level and without a message.
+// Returns a finding with the code's level and without a message.
 LintFinding FindingAt(const Code& code, Place place = {});
-// A finding about one parameter group, at its rule.
+// Returns a finding about one parameter group, at the place of its rule.
 LintFinding GroupFinding(const Facts& facts, const Code& code,
                          const ParameterGroup& group, std::string message,
                          std::string help);

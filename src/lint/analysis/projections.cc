@@ -1,18 +1,21 @@
-// A projection to heads is x[tokens, width] * W[width, heads * head_dim]. If
-// the plan shards the last dimension of W over `tp`, so is the result's; if it
-// shards the first, each device has a partial sum over `tp` of all heads:
+// Compares the sharding of heads in projections with that of the axis rules. A
+// projection to heads is x[tokens, width] * W[width, heads * head_dim]. If the
+// plan shards the last dimension of W over `tp`, the heads of the result are
+// sharded over `tp` too; if it shards the first, the result has all heads and
+// is partial over `tp`:
 //
 //   axis rules: query heads over tp
 //   q_proj/kernel [4096, 4096]: [fsdp, tp]  ->  heads over tp: agrees
 //   q_proj/kernel [4096, 4096]: [tp, null]  ->  heads unsharded, and the
 //       result is partial over tp: differs
 //
-// The dimension of heads is found by its size, after the dimensions that count
-// scanned layers are left out:
+// The dimension of heads is found by its size. Dimensions that count scanned
+// layers are skipped:
 //
 //   [32, 4096, 32, 128] in a stack of 32 layers -> [4096, 32, 128] -> heads 1
 //
-// Data axes are left out: a weight is gathered over them before its product.
+// Data axes are not compared, because a weight is gathered over them before its
+// product.
 #include "lint/analysis/projections.h"
 
 #include <algorithm>
@@ -29,7 +32,7 @@
 namespace shardc {
 namespace {
 
-// Dimensions of a projection as stored; -1: there is none.
+// The dimensions of a projection's tensor; -1 for one that it does not have.
 struct ProjectionDims {
   int heads = -1;
   int head_dim = -1;  // -1: in the same dimension as the heads
@@ -41,8 +44,8 @@ bool IsProjection(Role role) {
          role == Role::kOutput;
 }
 
-// Why the sharding of heads does not follow from the spec of a parameter of
-// this role; empty if it may.
+// Returns why the spec of a parameter of this role does not determine the
+// sharding of heads; an empty text if it may determine it.
 std::string_view WhyNotByRole(Role role) {
   switch (role) {
     case Role::kFusedQkv:
@@ -70,7 +73,8 @@ std::string_view HeadsName(Role role) {
   return IsKeyOrValue(role) ? "KV heads" : "heads";
 }
 
-// Dimensions of a matrix with heads and their size in one dimension.
+// Finds the dimensions of a matrix that has heads and head size in one
+// dimension. Returns nullopt if sizes and names leave them undecided.
 std::optional<ProjectionDims> OfMatrix(const ParameterRole& role,
                                        const std::vector<int>& dims,
                                        const Shape& shape, int64_t size) {
@@ -86,8 +90,9 @@ std::optional<ProjectionDims> OfMatrix(const ParameterRole& role,
                         .width = dims[*heads_last ? 0 : 1]};
 }
 
-// Dimensions of a tensor with heads and their size in two dimensions, heads
-// before their size.
+// Finds the dimensions of a tensor that has heads and head size in two
+// consecutive dimensions, heads first. Returns nullopt if no two dimensions
+// have these sizes, or if several have.
 std::optional<ProjectionDims> OfTensor(const std::vector<int>& dims,
                                        const Shape& shape, int64_t count,
                                        int64_t head_dim) {
@@ -139,6 +144,7 @@ class Comparison {
   }
 
  private:
+  // Returns whether another projection is in the same block:
   // `verses/lookback/out` is next to `verses/lookback/query`.
   bool IsNextToProjection(const ParameterGroup& group) const {
     const std::string_view name = group.name;
@@ -189,8 +195,8 @@ class Comparison {
     CompareModes(group, *found, count);
   }
 
-  // Adds one result for each different status and reason, with the modes that
-  // have it.
+  // Adds one result for each distinct pair of status and reason, with all modes
+  // that have it.
   void CompareModes(const ParameterGroup& group, const ProjectionDims& dims,
                     int64_t count) {
     const size_t begin = out_.size();
@@ -213,7 +219,9 @@ class Comparison {
     }
   }
 
-  // The axes of a dimension that split the product.
+  // Returns the axes of a dimension of a weight over which it is still sharded
+  // when it is multiplied: those that are not gathered before, except for axes
+  // of size 1.
   AxisGroup KeptAt(const Spec& spec, int dim) const {
     if (dim < 0 || AsIndex(dim) >= spec.size()) return {};
     AxisGroup out = facts_.KeptAxes(spec[AsIndex(dim)]);

@@ -1,4 +1,5 @@
-// Whether the projections of attention shard heads as the axis rules do.
+// Compares how the projections of attention shard heads with what the axis
+// rules say.
 #ifndef SHARDC_LINT_ANALYSIS_PROJECTIONS_H_
 #define SHARDC_LINT_ANALYSIS_PROJECTIONS_H_
 
@@ -22,7 +23,8 @@ struct HeadAxes {
 
 enum class ProjectionStatus : uint8_t { kAgrees, kDiffers, kUnknown };
 
-// The result of comparing one parameter group, and the modes that have it.
+// The result of comparing one parameter group in the modes that give the same
+// result.
 struct ComparedProjection {
   const ParameterGroup* group = nullptr;
   ProjectionStatus status = ProjectionStatus::kAgrees;
@@ -32,9 +34,9 @@ struct ComparedProjection {
 };
 
 // Compares the plan's specs of all query, key, value and output projections
-// with `axes`, in those of its modes that the plan has. A group whose layout
-// of heads cannot be determined is kUnknown, with the reason. `value_dim` is
-// the size of a head in the value and output projections.
+// with `axes`, for the planned modes in `axes`. If the dimension of heads of a
+// group cannot be found, its status is kUnknown, with the reason. `value_dim`
+// is the size of a head in the value and output projections.
 std::vector<ComparedProjection> CompareProjections(
     const Facts& facts, const Heads& sizes, int64_t value_dim,
     std::span<const HeadAxes> axes);

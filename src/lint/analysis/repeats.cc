@@ -1,5 +1,5 @@
-// Rules are keyed by file, pattern and separator; a second rule with a key
-// repeats the first. It has the same spec if placement and specs are equal in
+// Finds rules with the same file, pattern and separator. The second of them
+// repeats the first. `same_spec` is set if placement and specs are equal in
 // every mode.
 //
 //   [0] `up` ColumnWise, [2] `up` RowWise  ->  {0, 2, not the same spec}

@@ -1,4 +1,4 @@
-// Patterns that are written twice in one file.
+// Finds patterns that are written twice in one file.
 #ifndef SHARDC_LINT_ANALYSIS_REPEATS_H_
 #define SHARDC_LINT_ANALYSIS_REPEATS_H_
 
@@ -15,7 +15,8 @@ struct Repeat {
   bool same_spec = true;  // in every mode, and the same placement
 };
 
-// Each later rule once, with the first rule of its pattern, in rule order.
+// Returns each later rule once, with the first rule that has the same pattern,
+// in the order of rules.
 std::vector<Repeat> RepeatsOf(const Facts& facts);
 
 }  // namespace shardc

@@ -1,5 +1,5 @@
-// Ring attention whose settings in a target split the sequence into more chunks
-// than its axes.
+// Finds ring attention in zig-zag order, which splits the sequence into twice
+// as many chunks as its axes have devices.
 #ifndef SHARDC_LINT_ANALYSIS_RINGS_H_
 #define SHARDC_LINT_ANALYSIS_RINGS_H_
 
@@ -21,8 +21,9 @@ struct ZigZagRing {
   Place place;               // of the setting; may be empty
 };
 
-// The operations for which the settings select zig-zag order: those that the
-// target lists, or if it lists none, those that have settings.
+// Returns the operations for which the settings select zig-zag order. Only
+// operations that the target lists count or, if it lists none, all that have
+// settings.
 std::vector<ZigZagRing> RingsOf(const VerifyInput& input,
                                 const OperationsFile& settings,
                                 std::span<const KnownOperation> operations);

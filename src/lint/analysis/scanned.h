@@ -1,4 +1,4 @@
-// The dimensions that count scanned layers, by parameter group.
+// Finds the dimensions that count scanned layers, by parameter group.
 #ifndef SHARDC_LINT_ANALYSIS_SCANNED_H_
 #define SHARDC_LINT_ANALYSIS_SCANNED_H_
 
@@ -7,7 +7,7 @@
 
 namespace shardc {
 
-// Finds the layer stacks of the parameter groups, given the number of layers of
+// Finds the layer stacks of the parameter groups, with the number of layers in
 // the model's configuration. LayerStacks::dims is indexed by group.
 LayerStacks StacksOf(const Facts& facts);
 

@@ -1,5 +1,6 @@
-// Stages are compared by the multiplications of a token, and schedules by
-// running their tables with tasks of one length each:
+// Judges the stages of a pipeline without a device profile. The time of a stage
+// is the number of multiplications for a token, and schedules are simulated
+// with tasks of equal length:
 //
 //   layers 8 8 8 8 and a head worth 2.4 layers: the last stage takes
 //   10.4 / 8.6 = 1.21 times the mean
@@ -18,13 +19,13 @@
 namespace shardc {
 namespace {
 
-// Stages are uneven if the longest one takes this much of the mean, and another
-// division shortens it by a twentieth.
+// Stages are reported as uneven if the longest takes kUneven times the mean and
+// if another division makes it shorter by the factor kShorter.
 constexpr double kUneven = 1.15, kShorter = 0.95;
 constexpr double kLargeBubble = 0.2;
-// Longer tables take too long to compare with those of all schedules.
+// Schedules with more tasks are not compared, because that would take too long.
 constexpr int64_t kMostTasks = 1 << 16;
-// The search for a division takes stages * units^2 steps.
+// The limit on the steps of a search for a division, stages * units^2.
 constexpr int64_t kMostSteps = int64_t{1} << 28;
 
 std::vector<double> TimesOf(const PlannedStages& stages,
@@ -40,7 +41,7 @@ std::vector<double> TimesOf(const PlannedStages& stages,
   return out;
 }
 
-// The longest time over the mean.
+// Returns the longest time as a multiple of the mean.
 double Unevenness(const std::vector<double>& times) {
   double sum = 0;
   for (const double time : times) sum += time;
@@ -86,7 +87,8 @@ Place StagesPlace(const Facts& facts) {
 
 std::optional<UnevenStages> UnevenStagesOf(const Facts& facts) {
   const PlannedStages* stages = facts.compiled().stages.get();
-  // Tensors that hold all layers cannot be divided unevenly by a spec.
+  // A tensor that holds all layers cannot be divided unevenly by a spec, so no
+  // other division is possible.
   if (stages == nullptr || !stages->units.stacks.empty()) return std::nullopt;
   const int64_t count = stages->stages(), units = stages->units.count();
   if (count < 2 || count * units > kMostSteps / units) return std::nullopt;
@@ -127,7 +129,8 @@ std::optional<LargeBubble> LargeBubbleOf(const Facts& facts) {
   out.held = MostHeld(table);
   out.better_part = out.part;
   for (const schedule::Schedule& one : schedule::Schedules()) {
-    // Another number of stages, or parameters held twice, is another memory.
+    // Schedules that hold parameters twice, or that need another number of
+    // stages, are skipped: they would need more or other memory.
     if (one.placement == schedule::Placement::kBoth ||
         schedule::Refusal(one, extent)) {
       continue;

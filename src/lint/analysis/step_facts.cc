@@ -1,7 +1,8 @@
-// Layers are of one class if they have the same roles with the same shardings,
-// and the same lines of the description apply. Two layers of each class are
-// lowered, the first for itself and the second for all others of its class,
-// since there may be a reshard between one layer and the next:
+// Chooses the layers that represent the model's step. Layers are of one class
+// if they have the same roles with the same shardings and if the same
+// conditional lines of the model's description apply. Two layers of each class
+// are lowered. The first stands for itself and the second for all others of its
+// class, because there may be a reshard between one layer and the next:
 //
 //   61 layers, three without experts  ->  layers 0, 1, 3, 4, which stand for
 //                                         1, 2, 1 and 57
@@ -80,7 +81,8 @@ std::unique_ptr<const StepFacts> StepFacts::Make(const Facts& facts) {
       out->group_of_[param] = static_cast<uint32_t>(g);
     }
   }
-  // Parameters with a wrong role have a lint of their own: no step is made.
+  // If a parameter has a wrong role, another lint reports it and no step is
+  // made.
   const auto& problems = out->roles_.problems;
   const bool whole = std::all_of(
       problems.begin(), problems.end(), [](const step::RoleProblem& problem) {
@@ -126,7 +128,7 @@ bool StepFacts::MostHaveRoles() const {
 }
 
 void StepFacts::FindSample(step::Formulas& formulas) {
-  std::map<std::vector<int64_t>, int32_t> kinds;  // to the layer that counts
+  std::map<std::vector<int64_t>, int32_t> kinds;  // by class: its second layer
   const auto roles = static_cast<int32_t>(description_->roles.size());
   for (int32_t layer = 0; layer < roles_.layers; ++layer) {
     std::vector<int64_t> kind = {static_cast<int64_t>(roles_.StackOf(layer))};
@@ -149,8 +151,8 @@ void StepFacts::FindSample(step::Formulas& formulas) {
     int32_t& counts = known->second;
     if (fresh) {
       stands_for_[layer] = 1;
-      // The first layer of a class counts once. The second, if there is one,
-      // will count for all others.
+      // The first layer of a class stands only for itself. The second one, if
+      // there is one, will stand for all others.
       counts = -1;
     } else {
       if (counts < 0) counts = layer;

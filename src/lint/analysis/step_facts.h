@@ -1,6 +1,6 @@
-// The step of the model, if the rules describe it: roles of parameters, and a
-// program of one or two layers of each class, which represent all layers.
-// Nothing is computed.
+// The step of the model, if the rules describe it: the roles of parameters, and
+// a lowered program with one or two layers of each class, which represent all
+// layers. The program is not executed.
 #ifndef SHARDC_LINT_ANALYSIS_STEP_FACTS_H_
 #define SHARDC_LINT_ANALYSIS_STEP_FACTS_H_
 
@@ -35,22 +35,23 @@ struct ModeStep {
 
   const step::Graph& graph() const { return step.model.graph; }
   const step::Program& program() const { return *step.program; }
-  // The number of such ops in the step of the full model.
+  // Returns how often the op, which represents those of other layers, occurs in
+  // the step of the full model.
   int64_t Times(const step::Op& op) const;
-  // Bytes that a device sends in the full step, and for one instruction of one
-  // layer.
+  // Return the bytes that a device sends in the full step, and those of one
+  // instruction in one layer.
   int64_t Sent() const { return Sent(program()); }
   int64_t Sent(const step::Program& program) const;
   int64_t Sent(const step::Instruction& instruction) const;
-  // Returns the bytes that a device would send with other parameter specs or
-  // sharding constraints; nullopt if that step has no program.
+  // Returns the bytes that a device would send with other specs of parameters
+  // or other sharding constraints; nullopt if that step has no program.
   std::optional<int64_t> SentWith(
       const std::vector<Spec>& specs,
       const std::vector<step::ShardingConstraintOverride>& constraints = {})
       const;
 };
 
-// Why a step has no program.
+// The reason why a mode's step has no program.
 struct StepRefusal {
   Mode mode = Mode::kTrain;
   Place place;
@@ -59,15 +60,16 @@ struct StepRefusal {
 
 class StepFacts {
  public:
-  // Empty if no file describes the model, or if it describes another one: most
-  // parameters then have no role.
+  // Returns null if no file describes the model, if shapes or the model's
+  // configuration are unknown, or if the description is that of another model,
+  // because most parameters then have no role.
   static std::unique_ptr<const StepFacts> Make(const Facts& facts);
 
   const ModelDescription& description() const { return *description_; }
-  // Whether the description is that of a built-in pack.
+  // Returns whether the description is that of a built-in pack.
   bool builtin() const;
   const step::Roles& roles() const { return roles_; }
-  // Null if that mode is not planned or has no program.
+  // Returns null if the mode is not planned or has no program.
   const ModeStep* Find(Mode mode) const;
   const std::vector<StepRefusal>& refusals() const { return refusals_; }
   const ParameterGroup& GroupOf(int64_t row) const;
@@ -88,8 +90,8 @@ class StepFacts {
   std::vector<StepRefusal> refusals_;
 };
 
-// Reports one finding for each parameter group with this fault. Findings with
-// equal messages are joined.
+// Reports one finding for each parameter group whose role has this fault.
+// Findings with equal messages are joined.
 void ReportRoleFault(const Facts& facts, step::RoleFault fault,
                      const Code& code, const std::string& help,
                      FindingSink& sink);

@@ -1,5 +1,6 @@
-// Findings of lints, with the facts that they report, so that one cause gives
-// one finding (lint/once.h), whichever lints were selected or ignored.
+// Findings of lints together with the facts that they report (topics).
+// lint/once.h uses the topics to report each cause once, whichever lints are
+// selected or ignored.
 #ifndef SHARDC_LINT_ANALYSIS_TOPIC_H_
 #define SHARDC_LINT_ANALYSIS_TOPIC_H_
 
@@ -18,19 +19,20 @@ using Topic = std::string;
 
 struct LintFinding : Finding {
   LintFinding() = default;
-  // Most facts are reported by one lint only.
+  // Converts a finding that reports no fact of another lint, as most do.
   LintFinding(Finding finding)  // NOLINT(google-explicit-constructor)
       : Finding(std::move(finding)) {}
 
   std::vector<Topic> reports;
-  // The finding is removed if the remaining findings report all of these.
+  // If this is not empty, the finding is removed if the other findings report
+  // all of these facts.
   std::vector<Topic> unless;
   // The part of `message` that names the parameters; may be empty.
   std::string subject;
-  // If `cause` is not empty, findings of one code with the same cause are
-  // joined, even at different rules; the message becomes `before`, all subjects
-  // and `after`. If it is empty, findings are joined that differ only in their
-  // subjects.
+  // If `cause` is not empty, findings with the same code and cause are joined,
+  // even if they are at different rules; the message becomes `before`, all
+  // subjects and `after`. If it is empty, only findings that are equal except
+  // for their subjects are joined.
   struct Several {
     std::string cause, before, after;
   };
@@ -45,27 +47,28 @@ inline Topic DeadRuleTopic(size_t rule) {
 inline Topic CatchAllTopic(size_t rule) {
   return "catch-all " + std::to_string(rule);
 }
-// A parameter, by a name of its group, that is replicated.
+// The topic that a parameter, an example of its group, is replicated.
 inline Topic ReplicatedTopic(const std::string& name) {
   return "whole " + name;
 }
-// This number of heads does not divide by this number of shards.
+// The topic that this number of shards does not divide this number of heads.
 inline Topic HeadsTopic(int64_t heads, int64_t parts) {
   return "heads " + std::to_string(heads) + " over " + std::to_string(parts);
 }
-// A null decode rule, which does not replace the standard rule.
+// The topic that a decode rule is null, so that it does not replace the
+// standard rule.
 inline Topic DecodeNullTopic(std::string_view rule) {
   return "null " + std::string(rule);
 }
-// Nothing uses a mesh axis.
+// The topic that nothing uses a mesh axis.
 inline Topic UnusedAxisTopic(std::string_view axis) {
   return "unused " + std::string(axis);
 }
-// The rules were written for other names.
+// The topic that the rules were written for other names.
 inline Topic NamingTopic() { return "other naming"; }
-// A weight whose activation has to be resharded.
+// The topic that a weight forces its activation to be resharded.
 inline Topic ReshardTopic(const std::string& name) { return "reshard " + name; }
-// A parameter that no rule matches.
+// The topic that no rule matches a parameter.
 inline Topic UnmatchedTopic(const std::string& name) {
   return "unmatched " + name;
 }

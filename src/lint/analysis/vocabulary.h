@@ -1,4 +1,4 @@
-// The embedding and the output head of a model.
+// Finds the embedding and the output head of a model.
 #ifndef SHARDC_LINT_ANALYSIS_VOCABULARY_H_
 #define SHARDC_LINT_ANALYSIS_VOCABULARY_H_
 

@@ -1,6 +1,7 @@
 // An adapter adds the product B A to the matrix of its base. A reads the base's
-// input and B writes the base's output; between them is the rank, the shorter
-// side of both:
+// input and B writes the base's output. The dimension between them is the rank,
+// which is the shorter side of both and must not be sharded. The other side
+// must be sharded as the base's dimension is, or unsharded:
 //
 //   q_proj [in, out] over [null, tp]  ->  lora_B [r, out] over tp, or unsharded
 #include <map>
@@ -39,7 +40,8 @@ std::optional<Adapter> AdapterOf(std::string_view name, char separator) {
   return std::nullopt;
 }
 
-// A dimension of an adapter, its axes and those of the base's dimension.
+// A dimension of an adapter, with its axes and the axes of the same dimension
+// of the base.
 struct Side {
   int dim = 0;
   AxisGroup axes, base_axes;
@@ -84,7 +86,8 @@ void Judge(const Facts& facts, const ParameterGroup& group, bool down,
   side.dim = 1 - rank_dim;
   side.axes = facts.TensorAxes(facts.AxesAt(group, side.dim));
   side.base_axes = facts.TensorAxes(facts.AxesAt(base, base_dim));
-  // An unsharded adapter costs its few bytes only: each device uses its part.
+  // An unsharded adapter costs only its few bytes, because each device uses its
+  // own part of it.
   if (facts.TensorParts(side.axes) <= 1 ||
       SameSplit(facts.mesh(), side.axes, side.base_axes)) {
     return;

@@ -1,7 +1,7 @@
-// The output of the query projection is, through attention, the input of the
-// output projection, so that both have to be split over the same axes. Only
-// tensor parallel axes are compared: weights are gathered over the others
-// before the product.
+// The query projection and the output projection are connected by attention, so
+// the output of the first and the input of the second must be sharded over the
+// same axes. Only tensor-parallel axes are compared, because weights are
+// gathered over all others before the product.
 //
 //   q_proj [fsdp, tp], o_proj [fsdp, tp]  ->  output over tp, input unsharded
 #include <string>
@@ -18,7 +18,7 @@ extern const Lint kAttentionReshard;
 
 namespace {
 
-// Tensor parallel axes of the output and of the input dimension.
+// Return the tensor-parallel axes of a projection's output and of its input.
 AxisGroup Out(const Facts& facts, const ParameterGroup& group) {
   return facts.TensorAxes(
       facts.AxesAt(group, OutDim(group.role, facts.Rank(group))));
@@ -32,7 +32,8 @@ bool Empty(const Facts& facts, const AxisGroup& group) {
   return SameSplit(facts.mesh(), group, {});
 }
 
-// A projection to heads whose input is split rather than the heads.
+// Reports a projection to heads that is sharded over its input instead of its
+// heads.
 void CheckTransposed(const Facts& facts, const ParameterGroup& group,
                      FindingSink& sink) {
   const AxisGroup axes = In(facts, group);

@@ -12,8 +12,8 @@ extern const Lint kAxisOfSizeOne;
 
 namespace {
 
-// Reports rules that name axes and split nothing on this mesh, once for each
-// set of axes, at the first rule.
+// Reports rules whose axes all have size 1 on this mesh, so that they shard
+// nothing. Rules with the same axes are one finding, at the first of them.
 void CheckAxisOfSizeOne(const Facts& facts, FindingSink& sink) {
   std::vector<AxisGroup> reported;
   for (size_t r = 0; r < facts.rule_facts().size(); ++r) {

@@ -1,6 +1,6 @@
-// Devices are numbered with the last axis fastest, and each host has a run of
-// numbers, so that a group along an axis spans the product of its size and
-// those of all later axes.
+// Devices are numbered with the last axis fastest, and each host has
+// consecutive numbers. A group along an axis therefore spans the product of its
+// size and the sizes of all later axes.
 //
 //   tp 4, fsdp 4, 4 devices a host  ->  a group along tp spans 16 numbers
 #include <string>
@@ -23,7 +23,7 @@ void CheckChattyAxisAcrossHosts(const Facts& facts, FindingSink& sink) {
   for (size_t i = 0; i < mesh.axes.size(); ++i) {
     const MeshAxis& axis = mesh.axes[i];
     if (axis.size <= 1 || facts.TensorAxes({axis.name}).empty()) continue;
-    // An axis larger than a host crosses hosts in any order.
+    // An axis that is larger than a host crosses hosts in any order of axes.
     if (axis.size > per_host || SpanOf(mesh, i) <= per_host) continue;
     std::string inner;
     for (size_t j = i + 1; j < mesh.axes.size(); ++j) {

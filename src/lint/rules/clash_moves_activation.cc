@@ -1,8 +1,9 @@
-// A sharding conflict: an axis splits one dimension of an activation and
-// another dimension of the weight in the same op. For a tensor parallel axis
-// the weight keeps its sharding and the activation is gathered. If the weight
-// had the axis on the activation's dimension, nothing would be gathered; the
-// step is lowered a second time with such a spec to see whether it sends less:
+// Reports a sharding conflict: in one op, an axis shards one dimension of the
+// activation and another dimension of the weight. If the axis is tensor
+// parallel, the weight keeps its sharding and the activation is gathered. If
+// the weight had the axis on the activation's dimension, nothing would be
+// gathered; the step is lowered a second time with such a spec to see whether
+// it sends less:
 //
 //   a [b, t, (n h):tp], o [d:tp, (n h)]   all_gather tp of a
 //   a [b, t, (n h):tp], o [d, (n h):tp]   a partial sum, reduced once
@@ -41,7 +42,7 @@ struct WeightConflict {
   int64_t layers = 0, moved = 0;
 };
 
-// The dimension of the value that loses the axis in an all-gather or
+// Returns the label of the dimension that loses the axis in an all-gather or
 // all-to-all.
 LabelId Lost(const ModeStep& of, const Instruction& move, AxisId axis) {
   const step::Slot& from =
@@ -65,8 +66,8 @@ const step::Parameter* ParameterOf(const ModeStep& of, const step::Op& op) {
   return nullptr;
 }
 
-// The collective by which an activation loses the axis for the op of a
-// conflict.
+// Returns the collective that removes the axis from an activation for the op of
+// a conflict; null if there is none.
 const Instruction* MoveFor(const ModeStep& of,
                            const step::ShardingConflict& conflict) {
   for (const Instruction& one : of.program().code) {
@@ -118,8 +119,8 @@ std::vector<WeightConflict> ConflictsOf(const ModeStep& of) {
   return out;
 }
 
-// Specs in which the weights of the role have the axis on the activation's
-// dimension; empty if they have no such dimension.
+// Returns the specs with the axis on the activation's dimension in all weights
+// of the role; nullopt if these have no such dimension.
 std::optional<std::vector<Spec>> Moved(const ModeStep& of,
                                        const WeightConflict& conflict,
                                        int& dim) {
@@ -173,7 +174,8 @@ void CheckConflictReshardsActivation(const Facts& facts, FindingSink& sink) {
         !facts.rule_facts()[static_cast<size_t>(group.rule)].builtin;
     if (!own) finding.level = Level::kNote;
     finding.subject.clear();
-    // Two other lints compare the projections of one module.
+    // Two other lints compare the projections of one module, and take
+    // precedence.
     finding.unless = {ReshardTopic(facts.Example(group))};
     sink.push_back(std::move(finding));
   }

@@ -1,5 +1,5 @@
-// A bias is compared with the output dimension of its weight; a scale has every
-// dimension of its weight, and each is compared.
+// Compares the spec of a bias with the output dimension of its weight, and the
+// spec of a scale with every dimension of its weight.
 //
 //   kernel [in, out] over [tp, fsdp], bias [out] over [tp]  ->  tp, not fsdp
 #include "comm/reshard.h"
@@ -14,8 +14,9 @@ extern const Lint kCompanionDiffers;
 
 namespace {
 
-// A replicated bias or scale costs few bytes and each device uses its part, so
-// that only one that is split over other axes than its weight is reported.
+// Returns whether a bias or scale is sharded over other axes than its weight. A
+// replicated one is accepted, because it costs few bytes and each device uses
+// its own part.
 bool Disagree(const Facts& facts, const Companion& pair, int* dim,
               AxisGroup* weight_axes, AxisGroup* axes) {
   const int rank = facts.Rank(*pair.weight);
@@ -26,7 +27,8 @@ bool Disagree(const Facts& facts, const Companion& pair, int* dim,
     *dim = own - 1;
     *axes = facts.AxesAt(*pair.other, own - 1);
     *weight_axes = facts.AxesAt(*pair.weight, out);
-    // Only tensor parallel axes are compared: others are gathered before use.
+    // Only tensor-parallel axes are compared, because a bias is gathered over
+    // all others before use.
     return facts.TensorParts(*axes) > 1 &&
            !SameSplit(facts.mesh(), facts.TensorAxes(*axes),
                       facts.TensorAxes(*weight_axes));

@@ -8,7 +8,8 @@ extern const Lint kConfigMisfit;
 
 namespace {
 
-// The configuration's file, or the manifest if it has none.
+// Returns the place of the configuration's file, or of the manifest if the
+// configuration has no file.
 Place ConfigPlace(const Facts& facts) {
   const SourceRef& source = facts.model()->source;
   return source == nullptr

@@ -1,6 +1,7 @@
-// A dead rule is a warning. It is a note if the last parts of its pattern name
-// a parameter that only some models of a family have, unless a large parameter
-// that only a catch-all matches has a similar name:
+// A dead rule is a warning. It is only a note if the last parts of its pattern
+// name a parameter that not all models of a family have, such as a bias. It
+// stays a warning if a large parameter that no rule or only a catch-all matches
+// has a similar name.
 //
 //   self_attn/q_proj/bias  ->  note      unbiased/kernel  ->  warning
 #include <algorithm>
@@ -24,7 +25,7 @@ extern const Lint kDeadRule;
 
 namespace {
 
-// Leaves and modules that only some models of a family have.
+// Last parts of names, and modules, that only some models of a family have.
 constexpr std::array<std::string_view, 3> kOptionalLeaves = {"bias", "scale",
                                                              "scales"};
 constexpr std::array<std::string_view, 6> kLeaves = {
@@ -51,15 +52,16 @@ bool IsNorm(std::string_view word) {
          word.starts_with("ln_") || word == "ln";
 }
 
-// Removes the marks of what is not literal.
+// Removes the characters that stand for wildcards in a sketch.
 std::string Literal(std::string text) {
   std::erase(text, Sketch::kWild);
   std::erase(text, Sketch::kAnyChar);
   return text;
 }
 
-// Whether the last part of a pattern's text is a leaf or module that not every
-// model has. Whole parts are compared: `unbiased` also contains `bias`.
+// Returns whether the last part of a pattern's text is a leaf or module that
+// not every model has. Complete parts are compared, because `unbiased` contains
+// `bias`.
 //
 //   ln_f/scale  ->  optional     head_proj/kernel  ->  not
 bool IsOptionalText(std::string_view text, char separator) {
@@ -88,8 +90,8 @@ struct NearName {
   std::string also;  // the rewrite for another name, one edit further at most
 };
 
-// Dead rules that were probably intended for a large parameter which only a
-// catch-all, or no rule, matches.
+// Returns the dead rules that were probably intended for a large parameter
+// which no other rule, or only a catch-all, matches.
 std::set<int32_t> Intended(const Facts& facts) {
   std::set<int32_t> out;
   for (const ParameterGroup& group : facts.groups()) {
@@ -105,8 +107,8 @@ std::set<int32_t> Intended(const Facts& facts) {
 }
 
 // Returns, for each dead rule, the name in the tree that is nearest to its
-// pattern, and the pattern rewritten to match that name. Returns nothing if
-// there are so many names and rules that comparing them would take long.
+// pattern, and the pattern rewritten to match that name. Returns an empty map
+// if there are so many names and rules that comparing them would take long.
 std::map<int32_t, NearName> NearNames(const Facts& facts) {
   constexpr size_t kMostComparisons = 200000;
   std::map<int32_t, NearName> out;
@@ -119,8 +121,8 @@ std::map<int32_t, NearName> NearNames(const Facts& facts) {
     const int64_t edits = EditsOf(*near);
     const auto longest = static_cast<int64_t>(
         std::max(near->written.size(), near->found.size()));
-    // If more than half of the letters differ, it is another word and not a
-    // typing error.
+    // If more than half of the letters differ, the name is another word and not
+    // a typing error.
     if (2 * edits > longest) continue;
     NearName& best = out[near->rule];
     if (best.group == nullptr || edits < best.edits) {
@@ -151,7 +153,7 @@ void CheckDeadRule(const Facts& facts, FindingSink& sink) {
     const bool optional = intended.count(static_cast<int32_t>(r)) == 0 &&
                           IsOptional(rule.sketch, facts.rules()[r].separator);
     LintFinding finding;
-    // A finding that explains why the rule is dead takes precedence.
+    // A finding that explains why the rule is dead makes this one redundant.
     finding.unless = {DeadRuleTopic(r)};
     finding.code = &kDeadRule.code;
     finding.level = optional ? Level::kNote : kDeadRule.code.level;

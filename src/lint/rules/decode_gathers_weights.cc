@@ -1,6 +1,7 @@
-// Counts the bytes of each role that a decode step gathers, with the cheapest
-// collectives at each op, then lowers the same step without the gathered axis
-// in the role's specs:
+// Finds weights that a decode step gathers. The bytes are counted with the
+// cheapest collectives at each op, and those of the step are compared with
+// those of the same step without the gathered axes in the specs of these
+// weights:
 //
 //   q [n h, d:fsdp], 4096 rows a device   all_gather fsdp, 31 MiB a token
 #include <algorithm>
@@ -24,7 +25,8 @@ namespace {
 
 constexpr int64_t kWorthBytes = int64_t{1} << 20;
 
-// The parameter that a value is or is computed from; null if there is none.
+// Returns the parameter that a value is, or is computed from; null if there is
+// none.
 const step::Parameter* Origin(const ModeStep& of, step::ValueId value) {
   if (of.weight[static_cast<size_t>(value)] == 0) return nullptr;
   for (const step::Parameter& parameter : of.graph().parameters) {

@@ -1,6 +1,6 @@
-// Experts that are not split over the expert axis have one cause, whatever
-// their number of rules: one finding for stacked experts, one for single
-// tensors.
+// Reports experts that are not sharded over the expert axis. All rules
+// concerned have one cause, so there is one finding for stacked experts and one
+// for experts with a tensor each.
 //
 //   ep 4, experts [8, 1024, 4096] over [null, fsdp, tp]  ->  reported
 #include <string>
@@ -17,8 +17,7 @@ extern const Lint kExpertAxis;
 
 namespace {
 
-// Returns whether each expert has its own tensor, rather than a part of a
-// stack.
+// Returns whether each expert has its own tensor, instead of a part of a stack.
 bool IsSingle(const ParameterGroup& group) {
   return group.name.find("experts/*") != std::string::npos ||
          group.name.find("experts.*") != std::string::npos;
@@ -41,7 +40,7 @@ LintFinding Report(const Facts& facts, const ParameterGroup& group,
   for (const std::string& axis : experts) {
     finding.reports.push_back(UnusedAxisTopic(axis));
   }
-  // Catch-alls have a lint of their own.
+  // Another lint reports large parameters that a catch-all replicates.
   if (group.rule >= 0 && facts.Replicated(group)) {
     finding.unless = {CatchAllTopic(static_cast<size_t>(group.rule))};
   }

@@ -1,6 +1,6 @@
-// Tokens are split over the axes of batch and sequence. An expert axis among
-// them exchanges tokens by all_to_all; otherwise each of its coordinates holds
-// the same tokens:
+// Tokens are sharded over the axes of batch and sequence. If the expert axis is
+// one of them, all_to_all exchanges the tokens. If not, all coordinates of the
+// expert axis hold the same tokens:
 //
 //   batch over dp and fsdp, experts over ep 4  ->  4 copies of each token
 #include <algorithm>
@@ -21,7 +21,7 @@ bool Holds(const AxisGroup& axes, const std::string& axis) {
   return std::find(axes.begin(), axes.end(), axis) != axes.end();
 }
 
-// The axes of experts that split no tokens.
+// Returns the axes of experts that shard no tokens.
 AxisGroup Outside(const Facts& facts) {
   const AxisRules& axes = facts.compiled().rules.axes;
   AxisGroup tokens;
@@ -32,7 +32,8 @@ AxisGroup Outside(const Facts& facts) {
   }
   AxisGroup out;
   for (const std::string& axis : axes.Value(AxisRule::kExpert).axes) {
-    // Experts over the tensor parallel axis are tensor parallelism.
+    // Experts that are sharded over the tensor-parallel axis are tensor
+    // parallelism, which is not reported.
     if (Holds(tokens, axis) || facts.TensorParts({axis}) > 1) continue;
     if (facts.mesh().Parts({axis}).value_or(1) > 1) out.push_back(axis);
   }
@@ -53,7 +54,8 @@ void CheckExpertsOutsideBatch(const Facts& facts, FindingSink& sink) {
   const int64_t copies = facts.mesh().Parts(outside).value_or(1);
   LintFinding finding = FindingAt(kExpertsOutsideBatch.code, facts.MeshPlace());
   finding.level = Level::kNote;
-  // If the batch axes are defaults, the finding is only a note.
+  // The finding is only a note if the batch axes are defaults, so an explicit
+  // rule raises its level.
   if (rules.axes.Given(AxisRule::kBatch)) {
     finding.level = finding.code->level;
     finding.place = rules.axes_places[static_cast<size_t>(AxisRule::kBatch)];

@@ -1,11 +1,12 @@
-// Parts that are stored one after the other are split as one dimension, so that
-// no device has its share of each part, whatever the sizes:
+// Parts that are stored one after the other are sharded as one dimension. A
+// device then has a piece of the whole and not its share of each part, even if
+// all sizes divide:
 //
 //   queries | keys | values of 1600 over tp 4
-//     -> 0 to 1199, all of queries | 1200 to 2399 ...
+//     -> 0 to 1199, queries only | 1200 to 2399, queries and keys | ...
 //
 // Families that interleave the parts (query, key and value of each head; rows
-// of gate and up) are split correctly and not reported.
+// of gate and up) are sharded correctly, and not reported.
 #include <algorithm>
 #include <array>
 #include <string>
@@ -25,11 +26,12 @@ extern const Lint kFusedContiguous;
 
 namespace {
 
-// BLOOM, GPT-NeoX and Falcon interleave by head, ChatGLM does not.
+// Tensors of this name are interleaved by head in BLOOM, GPT-NeoX and Falcon,
+// but not in ChatGLM.
 constexpr std::string_view kByHead = "query_key_value";
 constexpr std::array<std::string_view, 2> kContiguousFamilies = {"chatglm",
                                                                  "glm"};
-// Columns of gate and up alternate.
+// In this family the columns of gate and up alternate.
 constexpr std::string_view kInterleavedGates = "gpt_oss";
 
 bool Interleaves(const Facts& facts, const ParameterGroup& group) {
@@ -59,7 +61,7 @@ void CheckFusedContiguous(const Facts& facts, FindingSink& sink) {
     if (!fused) continue;
     const AxisGroup axes = facts.TensorAxes(facts.AxesAt(group, fused->dim));
     const int64_t shards = facts.TensorParts(axes);
-    // If a part does not divide, SHD221 is reported.
+    // If the size of a part does not divide, SHD221 reports it.
     if (shards <= 1 || !PartsDivide(*fused, shards)) continue;
     const TensorType& type = facts.TypeOf(group);
     const int64_t width = (*type.shape)[static_cast<size_t>(fused->dim)];

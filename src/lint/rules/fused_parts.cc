@@ -1,5 +1,5 @@
-// The sizes of the parts of a fused projection follow from the model's heads or
-// from the shape. Each part has to divide, not only their sum.
+// The number of shards has to divide the size of each part of a fused
+// projection and not only the sum of the parts.
 //
 //   gate and up in 2734 over tp 2: 2734 % 2 = 0, but 1367 % 2 = 1
 #include <string>

@@ -1,5 +1,6 @@
-// Fully sharded data parallelism reduce-scatters a gradient whose parameter has
-// the axis, and all-reduces one whose parameter lacks it:
+// In fully sharded data parallelism, the gradient of a parameter that is
+// sharded over the axis is reduce-scattered. The gradient of any other
+// parameter is all-reduced, which sends twice as much:
 //
 //   q    [n h, d:fsdp]   reduce_scatter fsdp
 //   head [v:tp, d]       all_reduce fsdp, and replicated over it
@@ -24,13 +25,15 @@ extern const Lint kGradientAllReduced;
 
 namespace {
 
-// For each parameter group the axis and the bytes that its all_reduces send.
+// The axis over which a parameter group's gradients are all-reduced, and the
+// bytes that this sends.
 struct Reduced {
   std::string axis;
   int64_t bytes = 0;
 };
 
-// The parameter whose gradient a value is; null if it is no gradient.
+// Returns the parameter whose gradient this value is; null if the value is not
+// a gradient.
 const step::Parameter* GradientOf(const step::Graph& graph,
                                   step::ValueId value) {
   for (size_t i = 0; i < graph.gradients.size(); ++i) {
@@ -39,7 +42,7 @@ const step::Parameter* GradientOf(const step::Graph& graph,
   return nullptr;
 }
 
-// Whether the axis divides some dimension of each shard.
+// Returns whether the axis's size divides a dimension of a device's shard.
 bool Divides(const Facts& facts, const ParameterGroup& group,
              const std::string& axis) {
   const auto& shard = facts.Train(group).shard_shape;
@@ -105,8 +108,7 @@ void CheckGradientAllReduced(const Facts& facts, FindingSink& sink) {
     if (reduced == found.end() || !scattered.contains(reduced->second.axis) ||
         facts.Elements(group) < kLargeElements ||
         facts.TotalBytes(group) < facts.total_bytes() / 100 ||
-        // Parameters that are replicated on every device have a finding of
-        // their own.
+        // Another lint reports parameters that are replicated on every device.
         facts.Replicated(group) ||
         !Divides(facts, group, reduced->second.axis)) {
       continue;

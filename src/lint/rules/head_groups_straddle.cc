@@ -1,9 +1,9 @@
-// Query heads that share a KV head are a group. KV heads that are replicated,
-// or split over the first of the query's axes, are on the devices of their
-// group:
+// Query heads that share a KV head are a group. A device has the KV heads of
+// its query heads if KV heads are replicated, or are sharded over the first of
+// the query heads' axes:
 //
-//   query over [tp, sp], key over [tp]  ->  each device's heads find theirs
-//   query over [tp], key over [dp]      ->  they are on other devices
+//   query over [tp, sp], key over [tp]  ->  each device has both
+//   query over [tp], key over [dp]      ->  KV heads are on other devices
 #include <map>
 #include <vector>
 
@@ -49,7 +49,8 @@ void CheckHeadGroupsStraddle(const Facts& facts, FindingSink& sink) {
            facts, "query", kHeadsDim,
            {facts.model()->source, Place::kEntireFile, Place::kEntireFile})) {
     if (heads->heads % split.parts != 0) continue;
-    // The axes of keys may differ between modes.
+    // The axes of the key may differ between modes in which the query has the
+    // same.
     std::map<AxisGroup, std::vector<Mode>> by_key;
     for (Mode mode : split.modes) {
       by_key[AttentionAxes(facts, mode, "key", kHeadsDim)].push_back(mode);

@@ -1,7 +1,8 @@
-// The dimension of heads is recognised by its size, heads times head size. If
-// the axes divide that size but not the number of heads, a device holds part of
-// a head. All projections with the same number of heads over the same axes are
-// one finding. In a fused projection query heads or KV heads may be split.
+// Finds shards that hold part of a head. The dimension of heads is recognised
+// by its size, heads times head size. If the number of shards divides that size
+// but not the number of heads, a device holds part of a head. All projections
+// with the same number of heads over the same axes are one finding. In a fused
+// projection, query heads or KV heads may be split.
 //
 //   768 = 12 * 64 over 8: 768 % 8 = 0, 12 % 8 = 4
 #include <optional>
@@ -18,7 +19,7 @@ extern const Lint kHeadSplit;
 
 namespace {
 
-// The heads of a projection that is split inside a head.
+// The heads of a projection whose shards hold parts of heads.
 struct HeadSplit {
   int64_t count = 0;
   bool key = false;
@@ -41,7 +42,7 @@ std::optional<HeadSplit> HeadSplitOf(const Facts& facts, const Heads& heads,
                                         : OutDim(group.role, rank);
   if (dim < 0) return std::nullopt;
   const int64_t count = query ? heads.heads : heads.kv_heads;
-  // Query heads together with KV heads of keys and values.
+  // A fused projection has query heads, and KV heads for keys and for values.
   const int64_t all = fused ? count + 2 * heads.kv_heads : count;
   const int64_t size = (*facts.TypeOf(group).shape)[static_cast<size_t>(dim)];
   if (size != all * heads.head_dim &&
@@ -79,8 +80,8 @@ LintFinding Report(const Facts& facts, const ParameterGroup& group,
                     ParametersText(facts, group);
   finding.message = finding.subject + " holds " + after;
   finding.several = {heads, "", " hold " + after};
-  // Fewer KV heads than devices are common and only cost time; query heads that
-  // do not divide are an error.
+  // More shards than KV heads are common and only cost time, so this is a
+  // warning. Query heads that do not divide are an error.
   if (cut.key) finding.level = Level::kWarning;
   finding.reports = {HeadsTopic(cut.count, parts)};
   return finding;

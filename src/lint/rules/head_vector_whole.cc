@@ -1,9 +1,10 @@
-// Vectors with a number for each head, or for each column of the query or key:
+// Reports replicated vectors that have a number for each head, or for each
+// column of the query or key, although the heads are sharded:
 //
 //   sinks [64], q_proj split over tp 8    ->  8 of them on each device
 //   q_norm [4096], a mean over all heads        ->  each device has 512 columns
 //
-// A norm over the columns of one head is used by every head and stays
+// A norm over the columns of one head is used by every head, so it stays
 // replicated.
 #include <algorithm>
 #include <map>
@@ -42,7 +43,7 @@ std::optional<HeadVector> HeadVectorOf(const ParameterGroup& group,
   return std::nullopt;
 }
 
-// A projection of a block, whose output is split over `axes`.
+// A projection of a block, whose output is sharded over `axes`.
 struct Projection {
   int64_t width = 0;
   AxisGroup axes;
@@ -50,7 +51,7 @@ struct Projection {
 
 using Blocks = std::map<std::string, Projection, std::less<>>;
 
-// Projections of this role with a split output, by block.
+// Returns the projections of this role whose output is sharded, by block.
 Blocks SplitOnes(const Facts& facts, Role role) {
   Blocks out;
   for (const ParameterGroup& group : facts.groups()) {
@@ -95,8 +96,8 @@ LintFinding Report(const Facts& facts, const ParameterGroup& group,
 }
 
 // Returns the blocks in which the query is normalised head by head. The key
-// then is too, even if its norm has the width of the key because there is only
-// one KV head.
+// then is too, even if its norm is as wide as the key because there is only one
+// KV head.
 std::set<std::string> NormedByHead(const Facts& facts, const Blocks& queries) {
   std::set<std::string> out;
   for (const ParameterGroup& group : facts.groups()) {

@@ -25,7 +25,8 @@ void CheckHeadsIndivisible(const Facts& facts, FindingSink& sink) {
                       " heads, " + AxesHave(facts, split.axes) + " in " +
                       ModesText(facts, split) + ": " +
                       RemainderText(heads->heads, parts);
-    // A finding at the projection's rule takes precedence.
+    // A finding about the same heads at a projection's rule makes this one
+    // redundant.
     finding.unless = {HeadsTopic(heads->heads, parts)};
     finding.reports = finding.unless;
     finding.help = "give `head` an axis whose size divides the heads";

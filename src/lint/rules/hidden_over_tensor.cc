@@ -1,4 +1,4 @@
-// If the hidden dimension of activations is split over the tensor parallel
+// If the hidden dimension of activations is sharded over the tensor-parallel
 // axis, every column-parallel projection gathers it and every row-parallel one
 // scatters it.
 #include "lint/analysis/facts.h"
@@ -13,8 +13,8 @@ extern const Lint kHiddenOverTensor;
 
 namespace {
 
-// Without an axis rule in a file the default is reported if the model's step is
-// known and sends fewer bytes otherwise.
+// Reports the default of the axis rule, if the model's step is known and would
+// send fewer bytes with an unsharded hidden dimension.
 void CheckDefault(const Facts& facts, FindingSink& sink) {
   const StepFacts* const step = facts.Step();
   const ModeStep* const of =
@@ -40,8 +40,8 @@ void CheckDefault(const Facts& facts, FindingSink& sink) {
 
 void CheckHiddenOverTensor(const Facts& facts, FindingSink& sink) {
   const RuleSet& rules = facts.compiled().rules;
-  // Most files do not write this rule, so that the default is judged
-  // separately.
+  // Most files do not write this rule. Its default is reported only if the step
+  // sends more bytes because of it.
   const auto& written = rules.axes.Given(AxisRule::kHiddenState);
   if (!written) return CheckDefault(facts, sink);
   const AxisGroup tensor = facts.TensorAxes(written->axes);

@@ -29,8 +29,8 @@ void CheckKvHeadsIndivisible(const Facts& facts, FindingSink& sink) {
              ? "each head would be on " + std::to_string(parts / kv) +
                    " devices, or split between them"
              : RemainderText(kv, parts));
-    // A finding at a projection's rule, or of the query heads, takes
-    // precedence.
+    // A finding about the same heads at a projection's rule, or about query
+    // heads, makes this one redundant.
     finding.unless = {HeadsTopic(kv, parts)};
     finding.help = "give `kv_head` an axis whose size divides " +
                    std::to_string(kv) +

@@ -1,6 +1,5 @@
-// Each rule that replicates a large parameter is a finding. Rules that would
-// split it, but over axes that this mesh lacks, have one cause and are one
-// finding:
+// Reports each rule that replicates a large parameter. Rules that would shard
+// it, but over axes that this mesh lacks, have one cause and are one finding:
 //
 //   rules over fsdp, mesh tp:8  ->  one finding, with the bytes of all
 #include <algorithm>
@@ -24,8 +23,8 @@ namespace {
 
 using Groups = std::vector<const ParameterGroup*>;
 
-// Reports groups of one or several rules: the place is that of the first, the
-// others are labels. The message begins with `cause`.
+// Reports groups of one or more rules as one finding, at the place of the
+// first; the other places are labels. The message begins with `cause`.
 void Report(const Facts& facts, const Groups& groups, const std::string& cause,
             std::string help, FindingSink& sink) {
   LintFinding finding =
@@ -42,7 +41,7 @@ void Report(const Facts& facts, const Groups& groups, const std::string& cause,
     if (rules.insert(group->rule).second) {
       finding.labels.push_back({facts.GroupPlace(*group), "and here"});
     }
-    // Catch-alls have lints of their own.
+    // Other lints report parameters that a catch-all replicates.
     finding.unless.push_back(ReplicatedTopic(facts.Example(*group)));
   }
   finding.message = cause + ListText(texts) + ", " + BytesText(bytes) + " (" +
@@ -54,7 +53,7 @@ void Report(const Facts& facts, const Groups& groups, const std::string& cause,
   sink.push_back(std::move(finding));
 }
 
-// Reports rules that would split over axes that this mesh lacks.
+// Reports rules that would shard over axes that this mesh lacks.
 void ReportAbsent(const Facts& facts, const Groups& groups, FindingSink& sink) {
   AxisGroup axes;
   for (const ParameterGroup* group : groups) {

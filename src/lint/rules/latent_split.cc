@@ -1,6 +1,6 @@
-// Latent attention projects to a latent, norms it, and projects it to heads.
-// The norm reads the entire latent, and all heads share one part of it, the
-// rotated key:
+// Latent attention projects activations to a latent, norms it, and projects it
+// to heads. The latent must not be sharded, because the norm reads all of it,
+// and because all heads share a part of it, the rotated key:
 //
 //   kv_a_proj_with_mqa [576, 7168] over [tp, fsdp]  ->  reported
 //   kv_b_proj [32768, 512] over [tp, fsdp]          ->  its heads are split
@@ -22,7 +22,7 @@ void CheckLatentSplit(const Facts& facts, FindingSink& sink) {
         !IsWeight(group) || !facts.Judged(group)) {
       continue;
     }
-    // The latent is the shorter side of the projection.
+    // The latent is the shorter dimension of the projection.
     const Shape& shape = *facts.TypeOf(group).shape;
     if (shape[0] == shape[1]) continue;
     const int dim = shape[0] < shape[1] ? 0 : 1;

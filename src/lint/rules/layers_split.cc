@@ -1,10 +1,11 @@
 // Reports scanned layers whose layer dimension is sharded. roles/layer_stacks.h
-// finds this dimension, for this lint and for suggested rules:
+// finds this dimension:
 //
 //   verses/q_proj/kernel [32, 4096, 4096], verses/norm/scale [32, 4096]
 //     ->  dimension 0 counts layers
 //
-// Stacks that sizes and names leave undecided are not reported.
+// Nothing is reported if sizes and names do not decide which dimension counts
+// layers.
 #include <algorithm>
 #include <array>
 #include <string>
@@ -22,8 +23,8 @@ extern const Lint kLayersSplit;
 
 namespace {
 
-// Names of pipeline axes, which may split the layer dimension: each stage of a
-// pipeline has some of the layers.
+// Names of pipeline axes. They may shard the layer dimension, because each
+// stage of a pipeline has some of the layers.
 constexpr std::array<std::string_view, 6> kPipelines = {
     "pp", "pipe", "pipeline", "stage", "stages", "pipeline_parallel"};
 

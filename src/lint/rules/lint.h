@@ -3,9 +3,8 @@
 // Includes: source, model, match, match/proof, roles, comm, step,
 // lint/analysis.
 //
-// A lint is one file in rules/ with its check and its texts. It is listed in
-// table.h, from which `explain`, the SARIF rule list and the documentation are
-// generated. Its two examples are its test.
+// table.h lists the lints. `explain`, the SARIF rule list and the documentation
+// are generated from it. The two examples of a lint are its test.
 #ifndef SHARDC_LINT_RULES_LINT_H_
 #define SHARDC_LINT_RULES_LINT_H_
 
@@ -23,8 +22,8 @@ namespace shardc {
 
 class Facts;
 
-// A small complete input, as it is written in files. In a good example, fields
-// that are empty or 0 have the values of the bad one.
+// A small complete input, with the texts of its files. In a good example,
+// fields that are empty or 0 have the values of the bad example.
 struct LintExample {
   std::string_view mesh = {};      // mesh string or YAML
   std::string_view rules = {};     // YAML
@@ -46,14 +45,16 @@ struct Lint {
   std::string_view instead = {};  // what to write instead
   LintExample bad = {};           // gives this finding
   LintExample good = {};          // does not
-  // Null for lints that other files report (ignores, the committed plan).
+  // Null for lints that other files report: unused ignores and the committed
+  // plan.
   void (*check)(const Facts& facts, FindingSink& sink) = nullptr;
 };
 
-// By number.
+// Returns all lints, sorted by number.
 std::span<const Lint* const> AllLints();
 
-// Every code there is: reading codes, then lints, by number.
+// Returns all codes: those of reading files, of lints, of pipeline stages and
+// of compiled programs, sorted by number.
 std::span<const Code* const> AllCodes();
 
 // Finds a code by "SHD203", "203" or "too-long"; null if there is none.

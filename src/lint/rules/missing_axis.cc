@@ -1,5 +1,6 @@
-// All rules that name the same missing axis are one finding, at the first: most
-// often the axis has another name, or an axis rule is wrong.
+// Reports all rules that name the same missing axis as one finding, at the
+// first rule, because the usual cause is one axis with another name, or one
+// wrong axis rule.
 //
 //   three rules over `model`, mesh dp, tp  ->  one finding, two labels
 #include <string>

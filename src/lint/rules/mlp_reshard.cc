@@ -14,8 +14,8 @@ extern const Lint kMlpReshard;
 
 namespace {
 
-// The largest ratio of the two sizes: packed weights per stored number, times
-// the parts that are fused in one matrix.
+// The sizes of two dimensions that meet may differ by up to this factor:
+// weights packed in one stored number, times the parts fused in one matrix.
 constexpr int64_t kPacked = 16;
 
 // One of two consecutive projections, and the dimension that they share.
@@ -25,9 +25,9 @@ struct MlpSide {
   int rank = 0;
 };
 
-// Finds the output dimension of the first projection or the input dimension of
-// the second. A dimension that counts scanned layers is skipped, as in [in,
-// layers, out].
+// Returns the output dimension of the first projection or the input dimension
+// of the second; `of` chooses. A dimension that counts scanned layers is
+// skipped, as in [in, layers, out].
 MlpSide SideOf(const Facts& facts, const LayerStacks& stacks,
                const ParameterGroup& group,
                int (*of)(const ParameterRole&, int)) {
@@ -44,13 +44,13 @@ MlpSide SideOf(const Facts& facts, const LayerStacks& stacks,
   return {group, at < 0 ? -1 : dims[AsIndex(at)], facts.Rank(group)};
 }
 
-// Whether the output of one projection is the input of the other.
+// Returns whether the output of `up` can be the input of `down`.
 bool Meet(const Facts& facts, const MlpSide& up, const MlpSide& down) {
   const auto size = [&](const MlpSide& side) {
     return (*facts.TypeOf(side.group).shape)[AsIndex(side.dim)];
   };
   const int64_t leaving = size(up), entering = size(down);
-  // The sizes may differ by packed numbers and fused parts.
+  // Packed numbers and fused parts make the sizes differ.
   if (up.rank == 2 || leaving <= 0 || entering <= 0) return true;
   return std::max(leaving, entering) <= kPacked * std::min(leaving, entering);
 }

@@ -1,7 +1,7 @@
-// A norm over the model's width reads unsharded activations, so that its scale
-// is needed unsharded as well. Norms of queries and keys have the size of
-// heads, and those inside a mixer its inner size, which may be split; they are
-// not reported.
+// A norm over the model's width reads unsharded activations, so its scale must
+// be unsharded too. Norms of queries and keys have the size of heads, and norms
+// inside a mixer have the mixer's inner size. These sizes may be sharded, so
+// such norms are not reported.
 #include <algorithm>
 #include <string_view>
 
@@ -17,7 +17,8 @@ extern const Lint kNormSplit;
 
 namespace {
 
-// Norms inside attention or a mixer, whose length is not the model's width.
+// Returns whether a norm is inside attention or a mixer, so that its length is
+// not the model's width.
 bool IsInner(std::string_view name, char separator) {
   const auto parts = SplitName(name, separator);
   return std::any_of(parts.begin(), parts.end(), [](std::string_view part) {

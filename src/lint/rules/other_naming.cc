@@ -1,5 +1,5 @@
-// Reports, once for a rule set, that its rules were written for parameters with
-// other names. facts.cc decides whether that is so; this file counts the rules.
+// Reports once for a rule set that its rules were written for other names.
+// facts.cc decides this; here the rules are counted for the message.
 //
 //   rules for kernels, torch names: 2 of 2 rules match nothing, 0 of 2 reached
 #include <string>
@@ -22,7 +22,7 @@ void CheckOtherNaming(const Facts& facts, FindingSink& sink) {
   int32_t first = -1;
   LintFinding finding = FindingAt(kOtherNaming.code);
   finding.reports = NamingTopics(facts);
-  // A wrong separator is the better explanation.
+  // If a wrong separator explains the names better, this finding is redundant.
   if (SeparatorExplainsNaming(facts)) finding.unless = {NamingTopic()};
   for (size_t r = 0; r < facts.rule_facts().size(); ++r) {
     const RuleFacts& rule = facts.rule_facts()[r];

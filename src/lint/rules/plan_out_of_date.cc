@@ -4,8 +4,8 @@ namespace shardc {
 
 extern const Lint kPlanOutOfDate;
 
-// A complete plan, since all of its members are compared; each line of the file
-// is a line here.
+// The example is a complete plan, because all members are compared. Each line
+// of the macro is a line of the file.
 // clang-format off
 #define SHARDC_EXAMPLE_PLAN(spec) \
   "{\n" \
@@ -29,7 +29,7 @@ extern const Lint kPlanOutOfDate;
   "}\n"
 // clang-format on
 
-// Found by locked.cc, which reads the committed plan.
+// locked.cc reports this lint, because it reads the committed plan.
 constinit const Lint kPlanOutOfDate{
     .code = {195, "plan-out-of-date", Level::kError,
              "the committed plan is not the plan of the inputs"},

@@ -1,6 +1,7 @@
-// The shapes of a weight and its scale give the block of each dimension.
-// Without scales the configuration gives the block of the input dimension of
-// projections.
+// Reports shards that split a block of quantised numbers, which share a scale.
+// The block of each dimension follows from the shapes of a weight and its
+// scale. Without scales, the configuration gives the block of the input
+// dimension of projections.
 //
 //   576 rows, 5 scales: blocks of 128; over tp 8 a shard has 72, inside a block
 #include <algorithm>
@@ -34,15 +35,15 @@ void Report(const Facts& facts, const ParameterGroup& weight, int dim,
       "unsharded"));
 }
 
-// Matrices that quantised checkpoints quantise.
+// Returns whether quantised checkpoints quantise this matrix.
 bool IsProjection(const ParameterGroup& group) {
   const Role role = group.role.module_role;
   return IsWeight(group) && role != Role::kLatentUp &&
          (IsAttention(role) || IsMlp(role));
 }
 
-// Uses the configuration's group size if the tree has no scales, which is a
-// tree before quantisation.
+// Uses the group size in the configuration if the tree has no scales: such a
+// tree describes the model before quantisation.
 void CheckConfigured(const Facts& facts, FindingSink& sink) {
   if (facts.model() == nullptr || !facts.model()->quant_group) return;
   const auto groups = facts.groups();
@@ -71,7 +72,7 @@ void CheckQuantisationBlock(const Facts& facts, FindingSink& sink) {
     for (int dim = 0; dim < rank; ++dim) {
       const auto at = static_cast<size_t>(dim);
       const int64_t scales = (*facts.TypeOf(*pair.other).shape)[at];
-      // If there is one scale for the entire dimension, it has no blocks.
+      // A dimension with a single scale has no blocks.
       if (scales <= 1) continue;
       const int64_t block =
           BlockOf((*facts.TypeOf(*pair.weight).shape)[at], scales);

@@ -1,5 +1,5 @@
 // A zig-zag ring of n devices splits the sequence into 2n chunks, so that each
-// device has an early and a late one:
+// device has an early chunk and a late one:
 //
 //   1100 tokens, sp 4: 8 chunks, 1100 % 8 = 4
 #include <algorithm>
@@ -38,12 +38,13 @@ void CheckRingLength(const Facts& facts, FindingSink& sink) {
   for (const ZigZagRing& ring : facts.inputs().rings) {
     for (const ModeSplit& split :
          SplitsOf(facts, "query", kLengthDim, facts.MeshPlace())) {
-      // Generation has one token at a time, which has no order.
+      // Generation processes one token at a time, so zig-zag order has no
+      // effect.
       const bool runs =
           std::any_of(split.modes.begin(), split.modes.end(), [&](Mode mode) {
             return !IsGeneration(mode) && ring.mode.value_or(mode) == mode;
           });
-      // If the axes do not divide the length, SHD406 is reported.
+      // If the axes do not divide the length at all, SHD406 reports it.
       if (runs && length % split.parts == 0 &&
           length % (2 * split.parts) != 0) {
         sink.push_back(Report(facts, ring, split, length));

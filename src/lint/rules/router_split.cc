@@ -1,5 +1,5 @@
-// The smaller dimension of a router counts experts. Axes that are gathered
-// before use may split it.
+// Reports routers whose expert dimension, the smaller one, is sharded over axes
+// that are not gathered before use.
 //
 //   gate [4096, 8] over [null, ep]  ->  a device sees 2 of 8 scores at ep 4
 #include "lint/analysis/facts.h"

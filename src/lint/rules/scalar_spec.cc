@@ -8,7 +8,8 @@ extern const Lint kScalarSpec;
 
 namespace {
 
-// A bundle such as Replicated fits any shape.
+// Returns the spec that a rule lists; null for another form, such as a bundle
+// like Replicated, which fits any shape.
 const SpecList* WrittenSpec(const Rule& rule) {
   return std::get_if<SpecList>(&rule.spec);
 }

@@ -1,5 +1,6 @@
-// facts.cc has tried each dead rule with the other separator. The rules of a
-// file are one finding, since the separator of the file is wrong.
+// Reports files with the wrong separator. lint/analysis/facts.cc tries each
+// dead rule with the other separator. All rules of a file are one finding,
+// because they share the separator of the file.
 //
 //   `self_attn\.q_proj` in a file of `/`: a name has become self_attn/q_proj
 #include <map>
@@ -17,7 +18,7 @@ extern const Lint kSeparatorMismatch;
 
 namespace {
 
-// One finding for each file.
+// Reports one finding for each file.
 void CheckSeparatorMismatch(const Facts& facts, FindingSink& sink) {
   std::vector<std::pair<const Source*, std::vector<int32_t>>> files;
   for (size_t r = 0; r < facts.rules().size(); ++r) {

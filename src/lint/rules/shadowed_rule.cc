@@ -1,7 +1,7 @@
 // A rule is shadowed if earlier rules match every parameter that it matches;
-// the earlier rules are labels of the finding. Duplicates, catch-alls and
-// overriding rules have lints of their own. A proof decides whether it holds
-// for this tree only or for all names.
+// the earlier rules are labels of the finding. Other lints report duplicates,
+// catch-alls and overriding rules. A proof decides whether the rule is shadowed
+// only in this tree or for all names.
 //
 //   rules [0] `kernel`, [1] `o_proj/kernel`: [0] wins the only parameter that
 //   [1] matches, and it wins every name that [1] can match
@@ -19,7 +19,8 @@ extern const Lint kShadowedRule;
 
 namespace {
 
-// A file that extends another may override its rules.
+// Returns whether all rules that win over this one are in other files. A file
+// that extends another may override its rules.
 bool Overrides(const Facts& facts, const RuleFacts& rule, size_t index) {
   const Place& own = facts.rules()[index].place;
   for (const LostTo& lost : rule.lost) {
@@ -31,12 +32,12 @@ bool Overrides(const Facts& facts, const RuleFacts& rule, size_t index) {
 bool IsShadowed(const Facts& facts, size_t index) {
   const RuleFacts& rule = facts.rule_facts()[index];
   if (rule.found == 0 || rule.won > 0 || rule.builtin) return false;
-  // A catch-all may win no parameter: it is meant for those that other rules
-  // leave.
+  // A catch-all may win no parameter, because it is meant for parameters that
+  // other rules do not match.
   if (rule.sketch.catch_all) return false;
   if (Overrides(facts, rule, index)) return false;
   for (const LostTo& lost : rule.lost) {
-    // Duplicates and rules below a catch-all have lints of their own.
+    // Other lints report duplicates and rules below a catch-all.
     if (facts.rule_facts()[lost.rule].sketch.catch_all) return false;
     if (facts.rules()[lost.rule].match == facts.rules()[index].match) {
       return false;
@@ -45,8 +46,9 @@ bool IsShadowed(const Facts& facts, size_t index) {
   return true;
 }
 
-// Whether the rule never applies in this tree or in any; empty if there is no
-// proof.
+// Returns an addition to the message: whether the rule never applies to any
+// name, or a name in another tree to which it would apply. Returns an empty
+// text if there is no proof.
 std::string OfAllNamesText(const Facts& facts, size_t rule) {
   Prover prover(*facts.compiled().matcher, {.work = 4'000'000});
   const RuleProof proof = prover.ProveRule(static_cast<uint32_t>(rule));

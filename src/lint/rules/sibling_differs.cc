@@ -1,5 +1,6 @@
-// Groups of one name and type differ in rule or layout. The largest is taken as
-// the usual one and the others are reported.
+// Reports parameters of the same name template and type whose specs in train
+// differ. The largest group is taken as the usual one, and the others are
+// reported.
 //
 //   up/kernel: one rule for layers 0 and 1, another for layers 2 to 31
 //     ->  layers 0 and 1 are reported
@@ -19,7 +20,7 @@ extern const Lint kSiblingDiffers;
 
 namespace {
 
-// Groups of one name and type that differ in their train spec.
+// Compares groups of the same name and type by their specs in train.
 void CheckSiblingDiffers(const Facts& facts, FindingSink& sink) {
   std::map<std::pair<std::string_view, uint32_t>, std::vector<size_t>> alike;
   for (size_t k = 0; k < facts.groups().size(); ++k) {

@@ -1,5 +1,6 @@
-// Counts are read from the text, with a stack of open groups. A count
-// multiplies the largest number of copies inside what it repeats:
+// Reports patterns with large counts, because an automaton has a copy of the
+// repeated part for each repetition. Nested counts are multiplied. They are
+// read from the pattern's text, with a stack of open groups:
 //
 //   `(a{20}b{3}){30}`  ->  600, reported     `a{20}(b){30}`  ->  30
 #include <algorithm>
@@ -19,12 +20,13 @@ extern const Lint kSlowPattern;
 
 namespace {
 
-// The number of copies of a repeated part, with nested counts multiplied, from
-// which a rule set may no longer fit the fast automaton.
+// Patterns with this many copies of a part are reported, because a rule set
+// with such patterns may be too large for the fast automaton.
 constexpr int64_t kManyCopies = 500;
 
-// Returns the index after an escape, a class in brackets or any other character
-// at `i`. In a class, a bracket directly after `[` or `[^` is literal.
+// Returns the index after the escape, the class in brackets or the single
+// character at `i`. In a class, a bracket directly after `[` or `[^` is
+// literal.
 size_t AfterAtom(std::string_view pattern, size_t i) {
   if (pattern[i] == '\\') return i + 2;
   if (pattern[i] != '[') return i + 1;
@@ -42,7 +44,7 @@ struct Count {
   size_t end = 0;  // the index after `}`
 };
 
-// Reads `{n}`, `{n,}` or `{n,m}` at `i`; nullopt if the text there is none.
+// Reads `{n}`, `{n,}` or `{n,m}` at `i`; returns nullopt if there is none.
 std::optional<Count> ReadCount(std::string_view pattern, size_t i) {
   constexpr int64_t kLargest = 100000;  // RE2 accepts 1,000
   Count out;
@@ -66,7 +68,8 @@ std::optional<Count> ReadCount(std::string_view pattern, size_t i) {
 
 // Returns the largest product of nested counts.
 int64_t Copies(std::string_view pattern) {
-  // The most copies of a part so far, in the pattern and in each open group.
+  // The largest number of copies of a part so far, in the pattern and in each
+  // group that is open.
   std::vector<int64_t> most = {1};
   size_t i = 0;
   while (i < pattern.size()) {

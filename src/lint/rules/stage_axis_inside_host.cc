@@ -1,5 +1,5 @@
-// Devices are numbered with the last axis fastest, and each host has a run of
-// numbers, so that an axis that comes later is inside a host sooner:
+// Devices are numbered with the last axis fastest, and each host has
+// consecutive numbers, so later axes are inside a host:
 //
 //   fsdp 8, pp 4 on hosts of 8 devices: pp is inside a host, and a group along
 //   fsdp has two devices of each of four hosts
@@ -44,7 +44,7 @@ void CheckStageAxisInsideHost(const Facts& facts, FindingSink& sink) {
         !IsUsed(facts, axis.name)) {
       continue;
     }
-    // Another lint reports a tensor parallel axis that would fit in a host.
+    // Another lint reports a tensor-parallel axis that would fit into a host.
     if (axis.size <= per_host && !facts.TensorAxes({axis.name}).empty()) {
       continue;
     }

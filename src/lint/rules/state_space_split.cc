@@ -4,7 +4,8 @@
 //   in_proj  [z | x | B | C | dt]   2 inner + 2 groups * state + heads
 //   conv1d   [x | B | C]            inner + 2 groups * state
 //
-// Contiguous shards of either do not give a device its heads and their groups.
+// A contiguous shard of either parameter does not consist of a device's heads
+// and their groups.
 #include <map>
 #include <optional>
 #include <string>
@@ -21,13 +22,14 @@ extern const Lint kStateSpaceSplit;
 
 namespace {
 
-// The sizes of one mixer; 0 if unknown.
+// Sizes of one mixer; 0 for a size that is unknown.
 struct Mixer {
   int64_t heads = 0;  // of A_log
   int64_t inner = 0;  // of the gated norm
 };
 
-// Path and last naming part of "backbone.layers.*.mixer.in_proj.weight".
+// The mixer's path and the last part of the module's name, of a parameter such
+// as "backbone.layers.*.mixer.in_proj.weight".
 struct Member {
   std::string mixer;
   std::string_view part;
@@ -58,8 +60,8 @@ std::map<std::string, Mixer> MixersOf(const Facts& facts) {
   return out;
 }
 
-// The columns of B and C together, twice groups times state; empty if the width
-// is not that of such a mixer.
+// Returns the columns of B and C together, which are 2 * groups * state;
+// nullopt if the width is not that of a Mamba-2 mixer.
 std::optional<int64_t> GroupColumns(const Mixer& mixer, std::string_view part,
                                     int64_t width) {
   const int64_t rest = part == "in_proj" ? width - 2 * mixer.inner - mixer.heads

@@ -1,6 +1,6 @@
 // Parts of the examples of lints about a model's step: a model with an
 // embedding and two projections (PAIR), and a model with only an embedding
-// (TABLE). They are macros, so that an example is one string literal.
+// (TABLE). They are macros because an example must be one string literal.
 #ifndef SHARDC_LINT_RULES_STEP_EXAMPLE_H_
 #define SHARDC_LINT_RULES_STEP_EXAMPLE_H_
 
@@ -32,8 +32,8 @@
   "{\"hidden_size\": 256, \"intermediate_size\": 1024,\n" \
   " \"vocab_size\": 1024, \"num_hidden_layers\": 1}\n"
 
-// An example appends its roles to the first macro and the ops of `end` to the
-// second.
+// An example writes its roles after the first macro, and the ops of `end` after
+// the second.
 #define SHARDC_EXAMPLE_TABLE_SECTION          \
   "model:\n"                                  \
   "  dims: {d: hidden_size, v: vocab_size}\n" \

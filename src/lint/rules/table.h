@@ -1,6 +1,6 @@
-// The lints, one line each, by number. Include this file after defining
-// SHARDC_LINT; each name is a constant that a source file of this folder
-// defines.
+// The lints, one line each, sorted by number. Each name is a constant that a
+// source file of this folder defines. Include this file after defining
+// SHARDC_LINT.
 SHARDC_LINT(kCatchAllReplicates)
 SHARDC_LINT(kOtherNaming)
 SHARDC_LINT(kCatchAllTakesLarge)

@@ -12,7 +12,7 @@ extern const Lint kTinySharded;
 
 namespace {
 
-// For smaller shards a collective costs its latency only.
+// A shard of fewer bytes is not worth the latency of its collectives.
 constexpr int64_t kTinyShardBytes = 256;
 
 void CheckTinySharded(const Facts& facts, FindingSink& sink) {

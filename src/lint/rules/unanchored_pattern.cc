@@ -16,7 +16,8 @@ bool IsWord(char c) {
          (c >= '0' && c <= '9') || c == '_';
 }
 
-// `kernel` found in `kernel_scale`: the match ends inside a word.
+// Returns whether a match that ends at `end` ends inside a word of the name, as
+// `kernel` does in `kernel_scale`.
 bool EndsInsideWord(const std::string& name, size_t end) {
   return end > 0 && end < name.size() && IsWord(name[end - 1]) &&
          IsWord(name[end]);

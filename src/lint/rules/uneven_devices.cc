@@ -14,8 +14,8 @@ extern const Lint kUnevenDevices;
 
 namespace {
 
-// Specs shard evenly; only placement gives one coordinate more bytes than
-// another.
+// Reports devices with different bytes. Specs shard evenly, so only placement
+// can give one coordinate more bytes than another.
 void CheckUnevenDevices(const Facts& facts, FindingSink& sink) {
   HeldBytes held;
   for (const PlannedParam& param : facts.plan().params) {

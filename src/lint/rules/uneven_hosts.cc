@@ -1,4 +1,5 @@
-// Either the devices of a replica divide those of a host, or the reverse.
+// Reports meshes in which a replica's number of devices neither divides the
+// host's number of devices nor is a multiple of it.
 //
 //   tp 6, 24 devices on 3 hosts: 8 a host, 8 % 6 = 2
 #include <string>

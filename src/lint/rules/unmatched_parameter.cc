@@ -28,7 +28,7 @@ void CheckUnmatchedParameter(const Facts& facts, FindingSink& sink) {
           {facts.RulePlace(intended->rule),
            "the nearest rule has " + Quoted(intended->written) +
                " where the name has " + Quoted(intended->found)});
-      // A second rule may be equally near.
+      // Names a second rule if it is about as near.
       const auto second = facts.nearest().Of(
           group.name, NearestRules::Among::kAll, {intended->rule});
       const bool two = second && second->rule != intended->rule &&

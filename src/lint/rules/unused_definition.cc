@@ -1,5 +1,6 @@
-// Collects all names in specs and bundles, without surrounding underscores, and
-// reports the definitions outside packs that are not among them.
+// Collects all names that specs and bundles use, without surrounding
+// underscores, and reports definitions that are not among them. Definitions in
+// packs are not reported.
 //
 //   bundles: {QKV: ...}, and no `spec: QKV`  ->  bundle `QKV`
 #include <set>

@@ -4,7 +4,8 @@ namespace shardc {
 
 extern const Lint kUnusedIgnore;
 
-// Found by suppress.cc, which knows what each ignore suppressed.
+// suppress.cc reports this lint, because it knows which ignores suppressed a
+// finding.
 constinit const Lint kUnusedIgnore{
     .code = {190, "unused-ignore", Level::kWarning,
              "a comment ignores a finding that does not exist"},

@@ -1,6 +1,6 @@
-// Symbols: classes of code points that all patterns of a list treat in the same
-// way. Rules about `layers/\d+/attn` need some fifteen symbols, which keeps the
-// tables of the automata small.
+// The alphabet of an automaton. Its symbols are classes of code points that all
+// patterns of a list treat in the same way. Rules about `layers/\d+/attn` need
+// about fifteen symbols, which keeps the tables of the automata small.
 #ifndef SHARDC_MATCH_AUTOMATON_ALPHABET_H_
 #define SHARDC_MATCH_AUTOMATON_ALPHABET_H_
 
@@ -17,13 +17,14 @@ namespace shardc {
 // depend.
 enum class Neighbour : uint8_t { kEdge, kWord, kNewline, kOther };
 
-// The assertions, as bits, that hold between two characters of these kinds;
-// kEdge is the beginning or end of the text.
+// Returns, as bits, the assertions that hold between two characters of these
+// kinds. kEdge is the beginning or the end of the text.
 unsigned HoldingBetween(Neighbour before, Neighbour next);
 
 class Alphabet {
  public:
-  // `assertions` are the bits that the patterns use.
+  // Makes the alphabet for the sets of characters and the assertions (as bits)
+  // that the patterns use.
   Alphabet() = default;
   Alphabet(std::span<const CharSet> sets, unsigned assertions);
 
@@ -32,11 +33,11 @@ class Alphabet {
   // Returns the symbols of the code points below 0x80.
   const std::array<uint32_t, 128>& ascii() const { return ascii_; }
   Neighbour KindOf(uint32_t symbol) const { return kinds_[symbol]; }
-  // Whether `symbol` is in set number `set` of the constructor's sets.
+  // Returns whether `symbol` is in set number `set` of the constructor's sets.
   bool Holds(uint32_t set, uint32_t symbol) const {
     return holds_[set * kinds_.size() + symbol] != 0;
   }
-  // The code points of each symbol.
+  // Returns the code points of each symbol.
   std::vector<CharSet> Members() const;
 
  private:

@@ -1,17 +1,21 @@
-// Names with a common prefix pass through the same states. The states along the
-// last name are kept, and matching begins where the next name differs:
+// Matches names one after the other. Names with a common prefix pass through
+// the same states, so the states of the last name are kept, and matching begins
+// where the next name differs:
 //
 //   model/layers/10/attn/q_proj/kernel
 //   model/layers/10/attn/k_proj/kernel   reads `k_proj/kernel` only
 //
-// If a state expects exactly the byte that comes, the next state is the next
-// number, and eight such steps are one comparison of eight bytes:
-// `_proj/kernel` of the first name has built the states 25 to 37, so from state
-// 25 on the second name is compared with the bytes that these states expect.
-// Any other step is one lookup in the table.
+// States are numbered in the order in which they are built, so a name that
+// builds several states in a row gives them consecutive numbers. For each state
+// n the table has the "expected" byte, the one that leads to state n + 1. In
+// the example, `_proj/kernel` of the first name has built the 12 states that
+// follow state n. If the second name is in state n before its own
+// `_proj/kernel`, its next eight bytes are compared with the expected bytes of
+// states n to n + 7 at once. A step to a state with another number is one
+// lookup in the table.
 //
-// The result is always RE2's: names and patterns for which that is in doubt are
-// left to RE2. tests/match/differential_test.cc compares both.
+// The result is always that of RE2: names and patterns for which this is not
+// certain are left to RE2. tests/match/differential_test.cc compares both.
 #include "match/automaton/automaton.h"
 
 #include <algorithm>
@@ -29,7 +33,8 @@ uint64_t Load(const void* from) {
   return word;
 }
 
-// Number of bytes before the first byte that is not zero.
+// Returns the number of zero bytes, in the order of memory, before the first
+// other byte.
 size_t ZeroBytes(uint64_t word) {
   if constexpr (std::endian::native == std::endian::little) {
     return static_cast<size_t>(std::countr_zero(word)) / 8;
@@ -49,7 +54,8 @@ size_t CommonPrefix(std::string_view a, std::string_view b) {
   return at;
 }
 
-// Number of bytes from `at` on that are as expected; kNone is never equal.
+// Returns the number of bytes from `at` on that equal the expected ones. kNone
+// (no expected byte) equals no byte, not even 0x80.
 size_t AsExpected(std::string_view name, size_t at, const uint8_t* expected) {
   constexpr uint64_t kNones = 0x8080808080808080u;
   static_assert(StateTable::kNone == 0x80 && StateTable::kPadding >= kWord);
@@ -77,7 +83,8 @@ Automaton::Automaton(const Nfa& nfa, RuleSets& sets,
                      const AutomatonLimits& limits)
     : nfa_(nfa),
       limits_(limits),
-      // RE2 tests `\B` between the bytes of one code point, too.
+      // If a pattern has `\B`, only ASCII names are matched here: RE2 also
+      // tests `\B` between the bytes of one code point.
       ascii_only_(nfa.Uses(kNoWordEdge)),
       table_(nfa, sets, limits) {
   Begin();
@@ -94,7 +101,8 @@ void Automaton::Begin() {
   forgotten_ = table_.forgotten();
 }
 
-// Number of bytes of `name` whose states are those of the last name.
+// Returns the number of bytes at the beginning of `name` whose states are known
+// from the last name.
 size_t Automaton::Shared(std::string_view name) const {
   size_t at = std::min(CommonPrefix(last_, name), read_);
   // Moves back to the start of a code point, since there are no states between
@@ -106,8 +114,9 @@ size_t Automaton::Shared(std::string_view name) const {
   return at;
 }
 
-// The state after the code point at `at`, if its first byte alone does not
-// decide it. kNotMade if RE2 has to match the name.
+// Returns the state after the code point at `at`, for code points that are not
+// one byte or whose step is not in the table yet. Returns kNotMade if RE2 has
+// to match the name.
 StateTable::State Automaton::StepOver(State from, std::string_view name,
                                       size_t at, size_t& length) {
   const CodePoint point = DecodeUtf8(name, at);

@@ -18,17 +18,17 @@
 
 namespace shardc {
 
-// For one thread. The prefix that a name shares with the previous one is not
-// read again, so names should be given in an order that keeps prefixes
-// together.
+// Finds the patterns that match a name; for use by one thread. The prefix that
+// a name shares with the previous name is not read again, so names with the
+// same prefix should be given one after the other.
 class Automaton {
  public:
-  // `nfa` and `sets` outlive it.
+  // `nfa` and `sets` must outlive this object.
   Automaton(const Nfa& nfa, RuleSets& sets, const AutomatonLimits& limits = {});
 
-  // The number in `sets` of the patterns that match `name`, which must be valid
-  // until the next call. Nothing if RE2 has to match the name: it is not UTF-8
-  // or a limit is reached.
+  // Returns the number in `sets` of the set of patterns that match `name`,
+  // whose text must stay valid until the next call. Returns nullopt if RE2 has
+  // to match the name: it is not UTF-8, or a limit is reached.
   std::optional<uint32_t> Find(std::string_view name);
 
   size_t states() const { return table_.size(); }  // in memory now

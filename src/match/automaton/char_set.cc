@@ -1,5 +1,6 @@
-// A set is a sorted list of ranges with gaps between them, so complement is
-// one walk over the gaps and membership one binary search:
+// Operations on sets of code points. A set is a sorted list of ranges with gaps
+// between them, so its complement is the list of the gaps, and a member is
+// found by binary search:
 //
 //   [a-c] [b-f] [x]  ->  a-f x      complement  ->  0-` g-w y-10FFFF
 #include "match/automaton/char_set.h"
@@ -13,7 +14,9 @@ constexpr uint32_t kKelvinSign = 0x212A;
 constexpr uint32_t kLongS = 0x017F;
 constexpr uint32_t kCaseBit = 0x20;
 
-// The part of `range` within [low, high], with its case changed.
+// Appends the part of `range` that is within `letters`, with its case changed,
+// and the characters outside ASCII that equal one of its letters if case is
+// ignored.
 void AddOtherCase(CodeRange range, CodeRange letters,
                   std::vector<CodeRange>& out) {
   const uint32_t low = std::max(range.low, letters.low);

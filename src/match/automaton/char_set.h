@@ -23,9 +23,9 @@ CharSet Canonical(std::vector<CodeRange> ranges);
 CharSet Complement(const CharSet& set);
 bool Contains(const CharSet& set, uint32_t point);
 
-// Appends a range and the characters that are equal to it if case is ignored,
-// as in RE2: `k` adds the Kelvin sign and `s` the long s. False for ranges
-// above ASCII, which would need Unicode tables.
+// Appends a range and all characters that RE2 treats as equal to one in it if
+// case is ignored: `k` adds `K` and the Kelvin sign, `s` adds `S` and the long
+// s. Returns false for ranges above ASCII, which would need Unicode tables.
 bool AddFolded(CodeRange range, std::vector<CodeRange>& out);
 
 }  // namespace shardc

@@ -1,14 +1,15 @@
-// Thompson's construction, from the end: each part is built with the node that
-// follows it. `ab*$` becomes
+// Builds the NFA by Thompson's construction, from the end of a pattern: each
+// part is built with the node that follows it. `ab*$` becomes
 //
 //   0 found   1 assert $ -> 0   2 fork -> 3, 1   3 set b -> 2   4 set a -> 2
 //
-// A search for it has no nodes at first, and the nodes {1, 3} after every `a`,
-// since a match may begin at any position. That beginning is not kept in the
-// sets of nodes: `after_first` has the nodes after the first symbol.
+// A match may begin at any position, so every `a` adds the nodes that follow it
+// to the set of active nodes. The first node of a pattern would be active at
+// every position; it is therefore not stored in the sets. Instead,
+// `after_first` has the nodes that are added after each symbol.
 //
-// A hundred rules for `layers/\d+/` would have a hundred nodes at each position
-// of it, so patterns share the nodes of a common prefix.
+// A hundred rules that begin with `layers/\d+/` would have a hundred active
+// nodes at each position of it, so patterns share the nodes of a common prefix.
 #include "match/automaton/nfa.h"
 
 #include <algorithm>
@@ -21,15 +22,18 @@
 namespace shardc {
 namespace {
 
-// A pattern above the first limit, or beyond the totals, is left to RE2.
+// A pattern with more nodes than the first limit, or that would exceed the
+// second limit in total, is left to RE2. If one of the other limits is
+// exceeded, all patterns are.
 constexpr int64_t kPatternNodes = 5'000;
 constexpr int64_t kAllNodes = 400'000;
 constexpr size_t kMostBeginnings = 4'000'000;
 constexpr size_t kMostSymbols = 250;
 constexpr size_t kMostSets = 5'000;
-// Depth of nested branchings after common prefixes.
+// The limit on the depth of nested branchings after common prefixes.
 constexpr size_t kDeepestShared = 200;
-// Number of different parts, other than literal code points, after a prefix.
+// The limit on the number of different parts after a prefix that are compared;
+// literal code points are not counted.
 constexpr size_t kMostOtherParts = 16;
 
 class Builder {
@@ -85,8 +89,8 @@ class Builder {
 };
 
 uint32_t Builder::SetNumber(CharSet set) {
-  // The names have another separator than the pattern: it belongs to the set if
-  // the pattern's separator does.
+  // If names have another separator than the pattern is written with, the
+  // names' separator must be in the set exactly if the pattern's is.
   if (separator_ != 0 && wanted_ != 0 && separator_ != wanted_) {
     const auto own = static_cast<unsigned char>(separator_);
     const bool holds = Contains(set, static_cast<unsigned char>(wanted_));
@@ -103,7 +107,8 @@ uint32_t Builder::SetNumber(CharSet set) {
   return at->second;
 }
 
-// Most parts of a pattern are literal and need no set.
+// Returns the number of the set with one code point. Most parts of a pattern
+// are such literals, so their numbers are cached by code point.
 uint32_t Builder::PointNumber(uint32_t point) {
   const auto own = static_cast<unsigned char>(separator_);
   const auto wanted = static_cast<unsigned char>(wanted_);
@@ -179,7 +184,7 @@ uint32_t Builder::PlaceRest(const Rest& rest) {
   return next;
 }
 
-// The number of parts that all of `rests` begin with.
+// Returns the number of parts with which all of `rests` begin.
 size_t Builder::CommonParts(const Rests& rests) {
   const Rest& first = rests[0];
   size_t common = first.parts.size();
@@ -192,8 +197,8 @@ size_t Builder::CommonParts(const Rests& rests) {
   return common;
 }
 
-// Builds the parts that all of `rests` begin with, at least one, and what
-// follows them, and returns the first node.
+// Builds the parts with which all of `rests` begin (at least one), then the
+// remaining parts of each, and returns the first node.
 uint32_t Builder::PlaceShared(Rests rests, size_t depth) {
   const std::span<const PatternTree> parts =
       rests[0].parts.first(CommonParts(rests));
@@ -214,8 +219,8 @@ uint32_t Builder::PlaceShared(Rests rests, size_t depth) {
   return next;
 }
 
-// The first nodes of `rests`, built together for those with the same first
-// part.
+// Builds `rests` and appends their first nodes to `entries`. Those with the
+// same first part share its node.
 void Builder::PlaceAll(const Rests& rests, size_t depth,
                        std::vector<uint32_t>& entries) {
   std::map<std::pair<char, uint32_t>, Rests> points;

@@ -18,7 +18,8 @@ struct NfaPattern {
   char separator = '/';  // that the pattern is written with
 };
 
-// Whether patterns with a common prefix share its nodes.
+// Whether patterns with a common prefix share the nodes of the prefix (kShared)
+// or each has nodes of its own (kOwn).
 enum class Prefixes : bool { kOwn, kShared };
 
 struct Nfa {
@@ -38,28 +39,29 @@ struct Nfa {
   };
 
   std::vector<Node> nodes;
-  std::vector<bool> inside;  // by pattern; if not, RE2 has to match it
+  std::vector<bool> inside;  // by pattern: has nodes; if not, RE2 matches it
   std::vector<bool>
       begins_anywhere;  // by pattern: not anchored at the beginning
   std::vector<bool> begins_at_start;  // by pattern: anchored there
   std::vector<uint8_t> asserts;       // by Node::pattern: assertion bits
   Alphabet alphabet;
-  // A search may begin at every position. `after_first` has the nodes after the
-  // first symbol; patterns that begin with an assertion are listed apart: those
-  // anchored at the text's beginning, which are tried once, and the others.
+  // The beginnings of matches, which may be at every position. `after_first`
+  // has the nodes after the first symbol of a match. Patterns that begin with
+  // an assertion are in other lists: those anchored at the beginning of the
+  // text, which are tried once, and those with other assertions.
   std::vector<std::vector<uint32_t>> after_first;  // by symbol: nodes
   std::vector<uint32_t> begin_anchored;
   std::vector<uint32_t> begin_asserted;
   std::vector<uint32_t> everywhere;  // patterns that match every text
 
-  // Builds the automaton for names with that `separator`, which a pattern's own
-  // separator then matches (0: each separator matches itself). Returns nullopt
-  // if the patterns are too large.
+  // Builds the automaton for names with that `separator`: a separator in a
+  // pattern, such as `/`, then matches the one in names, such as `.` (0: it
+  // matches itself). Returns nullopt if the patterns are too large.
   static std::optional<Nfa> Build(std::span<const NfaPattern> patterns,
                                   char separator, Prefixes prefixes);
 
   size_t patterns() const { return inside.size(); }
-  // Whether some pattern has the assertion.
+  // Returns whether some pattern has the assertion.
   bool Uses(Assertion assertion) const;
 };
 

@@ -1,9 +1,10 @@
-// A recursive-descent parser of RE2's syntax (it follows re2/parse.cc). It gets
-// only patterns that RE2 has accepted, so it reports no errors. For a feature
-// that it does not support it returns nothing, and RE2 matches the pattern.
+// A recursive-descent parser of RE2's syntax, which follows re2/parse.cc. It
+// gets only patterns that RE2 has accepted, so it reports no errors. If a
+// pattern has a feature that the parser does not support, it returns nullopt,
+// and RE2 matches the pattern.
 //
 //   `a(b|c)+$`  ->  sequence(a, repeat(choice(b, c), 1..), end of text)
-//   `(?i)\pL`   ->  nothing
+//   `(?i)\pL`   ->  nullopt
 //
 // tests/match/differential_test.cc compares it with RE2 on random patterns and
 // on all small ones.
@@ -19,7 +20,8 @@ namespace {
 using Ranges = std::vector<CodeRange>;
 
 constexpr int kDeepest = 100;
-// A class with more ranges comes from Unicode tables.
+// A class with more ranges than this comes from Unicode tables (`\pL`) and is
+// not supported.
 constexpr size_t kMostRanges = 64;
 constexpr int kMostRepeats = 1000;  // RE2's own limit
 
@@ -194,8 +196,8 @@ bool PatternParser::IsRepetition(size_t at) const {
   return at < text_.size() && kSigns.find(text_[at]) != std::string_view::npos;
 }
 
-// Whether the next character is literal and not repeated, as most of a pattern
-// is.
+// Returns whether the next character is a literal without a repetition. Most
+// characters of a pattern are, so this fast test comes first.
 bool PatternParser::AtPlain() const {
   const char c = text_[at_];
   return (IsLetter(c) || IsDigit(c) || c == '/' || c == '_') && !flags_.fold &&
@@ -231,7 +233,8 @@ std::optional<PatternTree> PatternParser::ReadSequence(int depth) {
     }
     if (repeated) {
       Take("?");
-      // RE2 refuses two repetitions in a row, except literal braces.
+      // RE2 refuses two repetitions in a row and counts above its limit. Braces
+      // that are no count are literal text.
       const bool too_many = least > kMostRepeats || most > kMostRepeats;
       if (AtRepetition() || too_many) return std::nullopt;
       PatternTree repeat;
@@ -298,8 +301,9 @@ std::optional<PatternTree> PatternParser::ReadGroup(int depth) {
     Flags inner = flags_;
     if (!ReadFlags(inner)) return std::nullopt;
     flags_ = inner;
-    // `(?i)` holds to the end of the enclosing group. A repetition after it
-    // would apply to what precedes it.
+    // The flags of `(?i)` hold to the end of the enclosing group. A repetition
+    // after it, `a(?i)*`, would apply to the part before it, which is not
+    // supported.
     if (Take(")")) {
       if (AtRepetition()) return std::nullopt;
       return PatternTree{};
@@ -332,7 +336,8 @@ std::optional<uint32_t> HexValue(std::string_view digits) {
   return value;
 }
 
-// The code point of an escape, which is the same inside and outside of classes.
+// Reads an escape for one code point. The syntax is the same inside and outside
+// of classes.
 std::optional<uint32_t> PatternParser::ReadEscapedPoint() {
   Take("\\");
   if (Done()) return std::nullopt;
@@ -361,8 +366,8 @@ std::optional<uint32_t> PatternParser::ReadEscapedPoint() {
   return static_cast<uint32_t>(c);
 }
 
-// Reads `\d`, `\W`, `[:alpha:]` or `[:^alpha:]`; `known` is whether there was
-// one.
+// Reads `\d`, `\W`, `[:alpha:]` or `[:^alpha:]` and sets `known` to whether
+// there was one.
 bool PatternParser::ReadNamedClass(Ranges& out, bool& known) {
   known = false;
   std::string name;

@@ -9,9 +9,9 @@
 
 namespace shardc {
 
-// Parses a pattern that RE2 accepts. Nothing if it uses a feature that only RE2
-// supports here: `\pL` and other Unicode groups, `\C`, `\Q`, octal escapes,
-// ignoring the case of characters above ASCII, and very deep groups.
+// Parses a pattern that RE2 accepts. Returns nullopt if it uses a feature that
+// this parser does not support: `\pL` and other Unicode groups, `\C`, `\Q`,
+// octal escapes, ignoring the case of characters above ASCII, very deep groups.
 std::optional<PatternTree> ReadPatternTree(std::string_view pattern);
 
 }  // namespace shardc

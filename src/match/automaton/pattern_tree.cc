@@ -1,6 +1,7 @@
-// Recursive functions over the tree. The automata decide whether a pattern
-// matches, not where, so parts at either end that may be empty are removed, and
-// a repetition there is reduced to its minimum:
+// Functions on the tree of a pattern: they trim it and count its nodes. The
+// automata decide whether a pattern matches anywhere in a name, not where, so
+// parts at either end that may be empty are removed, and a repetition there is
+// reduced to its minimum:
 //
 //   `.*k+ernel.*`  ->  `kernel`     7 nodes for `a{2,4}b`: 4 of `a`, 2 forks, b
 #include "match/automaton/pattern_tree.h"
@@ -12,10 +13,10 @@
 namespace shardc {
 namespace {
 
-// An upper bound of any count, so that counting does not overflow.
+// Counts of nodes stop at this number, so that they do not overflow.
 constexpr int64_t kManyNodes = int64_t{1} << 40;
 
-// Whether it matches the empty string at every position.
+// Returns whether the tree matches the empty string at every position.
 bool IsSkippable(const PatternTree& tree) {
   switch (tree.kind) {
     case TreeKind::kPoint:
@@ -32,8 +33,9 @@ bool IsSkippable(const PatternTree& tree) {
   return false;
 }
 
-// A search may begin later and end earlier, so only the minimum of a repetition
-// at either end is needed.
+// Trims one end of the tree. A repetition at the end is reduced to its minimum:
+// wherever more repetitions match, a shorter part of the name matches with the
+// minimum.
 void TrimEnd(PatternTree& tree, bool front) {
   switch (tree.kind) {
     case TreeKind::kPoint:

@@ -47,17 +47,17 @@ struct PatternTree {
 
 using TreeKind = PatternTree::Kind;
 
-// Removes what cannot change whether a text matches: repetitions at both ends
+// Removes parts that do not change which texts match: repetitions at both ends
 // are reduced to their minimum. `.*a+b*` becomes `a`.
 void TrimEnds(PatternTree& tree);
 
-// Number of nodes of the pattern in an automaton.
+// Returns the number of nodes of the pattern in an automaton.
 int64_t NodesOf(const PatternTree& tree);
 
-// Whether the pattern can match only at the beginning of a text.
+// Returns whether the pattern can match only at the beginning of a text.
 bool IsAnchored(const PatternTree& tree);
 
-// All assertions of the pattern, as bits.
+// Returns all assertions of the pattern, as bits.
 uint8_t AssertionsOf(const PatternTree& tree);
 
 }  // namespace shardc

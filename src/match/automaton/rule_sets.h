@@ -14,8 +14,8 @@ namespace shardc {
 
 class RuleSets {
  public:
-  // The number of the set `rules`, which is ascending. Equal sets have equal
-  // numbers.
+  // Returns the number of the set `rules`, which must be ascending. Equal sets
+  // have equal numbers.
   uint32_t Number(std::span<const uint32_t> rules) {
     const uint64_t hash = HashOf(rules);
     auto [at, end] = by_hash_.equal_range(hash);

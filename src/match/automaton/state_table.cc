@@ -1,7 +1,9 @@
-// The subset construction, one state at a time. A state is a set of nodes of
-// the nondeterministic automaton and the set of patterns that have matched; the
-// nodes of those patterns are left out. With `attn/kernel$` and `attn` as
-// patterns 0 and 1:
+// Builds the states of the deterministic automaton by the subset construction,
+// each when it is first needed. A state is a set of nodes of the
+// nondeterministic automaton together with the set of patterns that have
+// already matched, whose nodes are left out. In the example, patterns 0 and 1
+// are `attn/kernel$` and `attn`, and a node is written as the symbol that it
+// reads:
 //
 //   ""  --a-->  {t, t}  --ttn-->  {/}, found 1  --/kernel-->  {$}, found 1
 //                                                        end: found 0, 1
@@ -12,8 +14,8 @@
 // consecutive numbers.
 //
 // A pattern such as `(a|b)*a(a|b){20}` has a million states, and a name may
-// need a new one for each byte: states are dropped if they take too much
-// memory, and the caller limits the cost of building them.
+// need a new one for each byte. Therefore states are dropped if they take too
+// much memory, and the caller limits the cost of building them.
 #include "match/automaton/state_table.h"
 
 #include <algorithm>
@@ -50,7 +52,8 @@ StateTable::StateTable(const Nfa& nfa, RuleSets& sets,
             columns_.begin());
 }
 
-// Patterns of the set `found` have matched and are skipped.
+// Sets dead_: the patterns of the set `found` have matched already, so their
+// nodes are skipped.
 void StateTable::SetDead(uint32_t found) {
   if (found == dead_set_) return;
   if (dead_set_) {
@@ -60,7 +63,7 @@ void StateTable::SetDead(uint32_t found) {
   dead_set_ = found;
 }
 
-// The number of the union of set `before` and found_.
+// Returns the number of the union of the set `before` and found_.
 uint32_t StateTable::Merge(uint32_t before) {
   if (found_.empty()) return before;
   const auto rules = sets_.Of(before);
@@ -73,7 +76,8 @@ uint32_t StateTable::Merge(uint32_t before) {
 bool StateTable::IsSettled(const Entry& entry) {
   SetDead(entry.found);
   if (entry.size > 0) return false;
-  // No remaining pattern can begin here or later.
+  // A state without nodes is final only if no pattern that has not matched yet
+  // can begin here or later.
   const bool at_start = entry.before == Neighbour::kEdge;
   for (size_t p = 0; p < nfa_.patterns(); ++p) {
     const bool begins =
@@ -98,7 +102,7 @@ size_t StateTable::HeldBytes() const {
          (nodes_.size() + slots_.size()) * sizeof(uint32_t);
 }
 
-// The slot of the state in slots_, or the empty slot for it.
+// Returns the slot of the state in slots_, or the empty slot for it.
 size_t StateTable::SlotOf(const Entry& entry) const {
   const size_t mask = slots_.size() - 1;
   const auto nodes = PlaceOf(entry).nodes;
@@ -126,7 +130,8 @@ void StateTable::Rehash() {
   }
 }
 
-// Stores the state of to_ with the set `found`, or finds it.
+// Returns the state that consists of the nodes in to_ and the set `found`. It
+// is stored if it is new.
 StateTable::State StateTable::Put(uint32_t found) {
   if (HeldBytes() > limit_bytes_) Forget();
   if (states_.size() * 2 >= slots_.size()) Rehash();

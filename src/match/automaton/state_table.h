@@ -20,47 +20,50 @@ namespace shardc {
 struct AutomatonLimits {
   // States are dropped and rebuilt if they take more bytes than this.
   size_t bytes = size_t{16} << 20;
-  // Limit of the nodes visited while states are built: a constant, and an
-  // amount for each byte of names. Beyond it the automaton is given up.
+  // The limit on the number of nodes visited while states are built: a constant
+  // plus an amount for each byte of the names. If it is exceeded, the automaton
+  // is no longer used, and RE2 matches the remaining names.
   int64_t work = 8'000'000;
   int64_t work_per_byte = 16;
 };
 
 class StateTable {
  public:
-  // Number of a state, from 1. Negative if no further byte can change the
-  // result.
+  // The number of a state, from 1 on. It is negative if no further byte can
+  // change the result.
   using State = int32_t;
   static constexpr State kNotMade = 0;
-  // In expected(): no byte is expected.
+  // The value in expected() for a state without an expected byte.
   static constexpr uint8_t kNone = 0x80;
-  // Bytes that may be read beyond the end of expected().
+  // The number of bytes that may be read beyond the end of expected().
   static constexpr size_t kPadding = 8;
 
   StateTable(const Nfa& nfa, RuleSets& sets, const AutomatonLimits& limits);
 
-  // The state before the first byte.
+  // Returns the state before the first byte.
   State Start();
 
-  // The next state if it has been built, else kNotMade: by symbol, or by byte
-  // (kNotMade above 0x7F).
+  // Return the state after a symbol or a byte if it has been built, else
+  // kNotMade. A byte above 0x7F is not a complete symbol, so it always gives
+  // kNotMade.
   State Known(State from, uint32_t symbol) const {
     return cells_[AsIndex(from) * stride_ + symbol];
   }
   State KnownByte(State from, uint8_t byte) const {
     return Known(from, columns_[byte]);
   }
-  // By state, the ASCII byte that leads to the next state number, or kNone. The
-  // run of states that one name built is thus the run of its bytes here.
+  // By state n, the ASCII byte that leads to state n + 1, or kNone. States are
+  // numbered as they are built, so the bytes of a name that built a run of
+  // states are consecutive here.
   const uint8_t* expected() const { return expected_.data(); }
 
-  // Builds the state after `symbol`, which begins with `byte` in the text.
-  // kNotMade if `allowed` nodes have been visited. All other states may be
-  // dropped, which increments forgotten().
+  // Builds the state after `symbol`, whose first byte in the text is `byte`.
+  // Returns kNotMade if more than `allowed` nodes have been visited in total.
+  // May drop all other states, which increments forgotten().
   State Make(State from, uint32_t symbol, uint8_t byte, int64_t allowed);
 
-  // The set of patterns that match if the text ends here, as a number in
-  // `sets`.
+  // Returns the set of patterns that match if the text ends in this state, as a
+  // number in `sets`.
   uint32_t AtEnd(State state);
 
   size_t size() const { return states_.size() - 1; }

@@ -1,6 +1,7 @@
-// An assertion can be evaluated only when the characters on both sides are
-// known. A set therefore keeps the kAssert nodes that it has reached, and the
-// step over the next symbol first evaluates them. With `a\b` and the text `a/`:
+// Computes the step from one set of nodes to the next. An assertion such as
+// `\b` can be evaluated only when the characters on both sides are known. The
+// kAssert nodes that are reached are therefore kept in the set, and the step
+// over the next symbol first evaluates them. With `a\b` and the text `a/`:
 //
 //   {}  --a-->  {assert \b}  --/-->  \b holds between `a` and `/`: found
 #include "match/automaton/stepper.h"
@@ -10,8 +11,8 @@
 namespace shardc {
 namespace {
 
-// Passed in place of the assertions that hold: keep assertion nodes for the
-// next step.
+// A value of Visit's `holding` for the case that the next character is not
+// known: assertion nodes are kept for the next step.
 constexpr unsigned kLater = UINT32_MAX;
 constexpr unsigned kWordAssertions = kWordEdge | kNoWordEdge;
 
@@ -32,7 +33,9 @@ void Stepper::NewRound() {
   }
 }
 
-// Adds the nodes that are reached from `start` without reading a character.
+// Adds the nodes that are reached from `start` without reading a character to
+// `out`, and the patterns that match to `found`. `holding` are the bits of the
+// assertions that hold at this position, or kLater.
 void Stepper::Visit(uint32_t start, unsigned holding,
                     std::vector<uint32_t>& out, std::vector<uint32_t>& found) {
   stack_.push_back(start);
@@ -48,7 +51,7 @@ void Stepper::Visit(uint32_t start, unsigned holding,
         out.push_back(at);
         break;
       case NodeKind::kFork:
-        // Nodes are built from the end, so `other` is visited first.
+        // `next` is pushed first, so that `other` is visited first.
         stack_.push_back(node.next);
         stack_.push_back(node.other);
         break;
@@ -122,8 +125,9 @@ void Stepper::End(NfaPlaceView at, const std::vector<bool>& dead,
   Look(at, Neighbour::kEdge, dead, found);
 }
 
-// Keeps only what an assertion depends on, so that equal positions compare
-// equal.
+// Returns the kind of the last character, or kOther if no assertion in the set
+// depends on it, so that more positions compare equal and there are fewer
+// states.
 Neighbour Stepper::Behind(const NfaPlace& place, uint32_t symbol) const {
   unsigned asserted = begin_asserts_;
   for (uint32_t at : place.nodes) {

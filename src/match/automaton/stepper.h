@@ -22,21 +22,22 @@ struct NfaPlaceView {
   Neighbour before = Neighbour::kEdge;
 };
 
-// Has scratch memory: one for each thread.
+// Computes steps. It has scratch memory, so each thread needs one of its own.
 class Stepper {
  public:
-  // Whether patterns may begin at every position, or only `nodes` continue.
+  // Whether patterns may begin at every position (kEverywhere), or a step only
+  // continues from the given nodes (kNo).
   enum class Begin : bool { kNo, kEverywhere };
 
   Stepper(const Nfa& nfa, Begin begin);
 
-  // Steps from `from` over `symbol`. Patterns that are `dead` (by number) do
-  // not begin. Patterns that match, also before the symbol, are appended to
-  // `found`, perhaps twice; their nodes stay in `to`.
+  // Steps from `from` over `symbol` to `to`. Patterns that are `dead` (by
+  // number) do not begin. Patterns that match before or after the symbol are
+  // appended to `found`, some perhaps twice. Their nodes remain in `to`.
   void Step(NfaPlaceView from, uint32_t symbol, const std::vector<bool>& dead,
             NfaPlace& to, std::vector<uint32_t>& found);
 
-  // Patterns that match if the text ends at `at`.
+  // Appends the patterns that match if the text ends at `at` to `found`.
   void End(NfaPlaceView at, const std::vector<bool>& dead,
            std::vector<uint32_t>& found);
 

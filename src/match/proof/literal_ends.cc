@@ -1,11 +1,12 @@
-// Most rules end with literal characters and `$`, and two such rules share a
-// name only if one of the ends is the end of the other:
+// Finds pairs of rules that may match a common name. Most rules end with
+// literal characters and `$`. Two such rules can match the same name only if
+// one of the texts is the end of the other:
 //
 //   q_proj\.weight$   proj\.weight$   may share names
 //   q_proj\.weight$   k_proj\.weight$   do not
 //
-// The ends are kept in the order of their reversed texts, in which the longer
-// ends follow the shorter one and stand together.
+// The ends are stored reversed and sorted, so that all ends that have a common
+// ending follow it.
 #include "match/proof/literal_ends.h"
 
 #include <algorithm>
@@ -50,7 +51,8 @@ LiteralEnds LiteralEndsOf(std::string_view pattern, bool either_separator) {
   return out;
 }
 
-// Calls `visit` with the rules of each end that does not exclude `end`.
+// Calls `visit` with the rules of each stored end that is an ending of `end`,
+// or of which `end` is an ending.
 template <typename Visit>
 void EarlierRules::ForEachEnd(std::u32string_view end,
                               const Visit& visit) const {

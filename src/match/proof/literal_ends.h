@@ -1,5 +1,5 @@
-// The texts with which every match of a pattern begins and ends, and the pairs
-// of rules that these do not exclude.
+// The literal texts with which all names that a pattern matches begin and end,
+// and the pairs of rules that may match a common name according to these texts.
 #ifndef SHARDC_MATCH_PROOF_LITERAL_ENDS_H_
 #define SHARDC_MATCH_PROOF_LITERAL_ENDS_H_
 
@@ -16,19 +16,21 @@ struct LiteralEnds {
   std::u32string end;  // every name that matches ends so, last character first
 };
 
-// Returns empty texts for a pattern without `^` or `$`, or that the automata do
-// not support. With `either_separator`, names may have another separator than
-// the pattern, and the texts stop before the first one.
+// Returns the literal ends of a pattern. `begin` is empty without `^`, `end`
+// without `$`, and both are if the automata do not support the pattern. With
+// `either_separator`, names may have another separator than the pattern, so the
+// texts stop before the first separator.
 LiteralEnds LiteralEndsOf(std::string_view pattern, bool either_separator);
 
 // A list of rules to which rules are added one by one, and which finds the
 // earlier rules that may match a name that the new rule matches.
 class EarlierRules {
  public:
-  // Returns how many of the rules added so far have an end that does not
-  // exclude this rule.
+  // Returns the number of rules added so far that may match a common name with
+  // this rule, judged by the ends of the names.
   int64_t Count(const LiteralEnds& rule) const;
-  // Returns these rules in order, without those whose beginning excludes it.
+  // Returns the indices of these rules in order, without those whose beginning
+  // does not fit that of this rule.
   std::vector<uint32_t> List(const LiteralEnds& rule) const;
   void Add(LiteralEnds rule);
 

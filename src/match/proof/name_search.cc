@@ -1,18 +1,20 @@
-// A breadth-first search over texts. If two texts lead to the same positions in
-// all patterns, one of them is enough, and the first one found is a shortest.
+// Searches for a name that some patterns match (the wanted ones) and others do
+// not (the avoided ones), by a breadth-first search over texts. If two texts
+// lead to the same positions in all patterns, one of them is enough, and the
+// first one found is a shortest.
 //
-// Better (antichains, De Wulf and others, CAV 2006): of two positions, one that
-// includes the other in the patterns wanted, and is included in it in the
-// patterns to avoid, can be completed by every text that completes the other.
-// For `kernel$` without `attn`:
+// More texts can be dropped (antichains, De Wulf and others, CAV 2006). A text
+// A is as good as a text B if A's positions include B's in the wanted patterns,
+// and B's include A's in the avoided patterns: every continuation that makes B
+// a solution then makes A one. For `kernel$` without `attn`:
 //
 //   ""   {} {}        every beginning is possible
-//   "x"  {} {}        no better: dropped
-//   "a"  {} {attn 1}  closer to what is to be avoided: dropped
+//   "x"  {} {}        "" is as good: dropped
+//   "a"  {} {attn 1}  "" is as good: dropped
 //   "k"  {kernel 1} {}  kept
 //
-// Texts that approach a pattern to avoid are thus dropped at once, and the sets
-// of positions stay small where a product of deterministic automata would not.
+// Texts that approach an avoided pattern are thus dropped at once, and the
+// search stays small where a product of deterministic automata would be large.
 #include "match/proof/name_search.h"
 
 #include <algorithm>
@@ -36,7 +38,8 @@ const CharSet& NameCharacters() {
   return set;
 }
 
-// The most readable code point of a set, and its rank, smallest first.
+// Returns the most readable code point of a set, for example names in messages,
+// and its rank; rank 0 is the best.
 std::optional<std::pair<size_t, uint32_t>> BestLetter(const CharSet& members) {
   constexpr std::string_view kBest =
       "xabcdefghijklmnopqrstuvwyz0123456789_ABCDEFGHIJKLMNOPQRSTUVWXYZ/.-";
@@ -119,8 +122,8 @@ Search::Search(const Nfa& nfa, size_t wanted, int64_t& work)
             [](const Letter& a, const Letter& b) { return a.rank < b.rank; });
 }
 
-// Returns, by pattern, whether it is in `mask`: it has matched and need not
-// begin again.
+// Returns, by pattern, whether it is in `mask`, the wanted patterns that have
+// matched: they need not begin again.
 const std::vector<bool>& Search::DeadFor(uint32_t mask) {
   std::vector<bool>& dead = dead_[mask];
   if (dead.empty()) {
@@ -130,7 +133,8 @@ const std::vector<bool>& Search::DeadFor(uint32_t mask) {
   return dead;
 }
 
-// Adds the patterns found to `mask`; false if one of them is to be avoided.
+// Adds the patterns in `found` to `mask`. Returns false if one of them is an
+// avoided pattern.
 bool Search::Mark(std::span<const uint32_t> found, uint32_t& mask) const {
   for (uint32_t pattern : found) {
     if (pattern >= wanted_) return false;
@@ -147,7 +151,8 @@ bool Search::IsName(const Text& text) {
   return Mark(found_, mask) && mask == all_;
 }
 
-// Whether every completion of `text` to a name also completes `known`.
+// Returns whether every continuation that makes `text` a solution also makes
+// `known` one, so that `text` can be dropped.
 bool Search::IsAsGood(const Text& known, const Text& text) {
   if (known.place.before != text.place.before ||
       (known.found & text.found) != text.found) {

@@ -28,9 +28,10 @@ struct NameAnswer {
   char separator = 0;                  // of that name
 };
 
-// A name with that `separator` that all patterns of `all` match and none of
-// `none`. Subtracts the visited nodes from `work`. kNotProven if `work` does
-// not suffice or a pattern is not supported by the automata.
+// Searches for a name with that `separator` that all patterns of `all` and no
+// pattern of `none` match. Subtracts the number of visited nodes from `work`.
+// The answer is kNotProven if `work` does not suffice or if the automata do not
+// support a pattern.
 NameAnswer SearchName(std::span<const NfaPattern> all,
                       std::span<const NfaPattern> none, char separator,
                       int64_t& work);

@@ -1,15 +1,17 @@
-// A rule never wins if every name that matches its pattern matches an earlier
-// one. The earlier patterns that matter are found by searching for a name
-// without any of them, and adding the winner of each name that is found:
+// Proves which rules can win. A rule never wins if every name that its pattern
+// matches is also matched by an earlier pattern. The earlier patterns that
+// matter are found step by step: search for a name that the rule matches and
+// that none of them matches, and add the rule that wins this name:
 //
 //   [0] q_proj  [1] k_proj  [2] .*  [3] (q|k)_proj/kernel
 //   avoiding none     q_proj/kernel   is won by 0
 //   avoiding 0        k_proj/kernel   is won by 1
 //   avoiding 0, 1     no name: 0 and 1 cover the rule
 //
-// A rule that wins is thus proven by one or two small searches, and a cover has
-// few of many rules. Then rules that the others of the cover make redundant are
-// left out, and each remaining one has a name of its own.
+// A rule that wins is thus proven by one or two small searches. The rules that
+// were added are a cover of the rule, usually few of many. Finally, rules that
+// the others of the cover make redundant are removed, and each remaining one
+// gets an example name that it alone matches.
 #include "match/proof/prover.h"
 
 #include <algorithm>
@@ -20,7 +22,7 @@
 namespace shardc {
 namespace {
 
-// A cover of more rules than this helps no reader.
+// The limit on the rules of a cover: a longer list would not help a reader.
 constexpr size_t kMostCovers = 100;
 
 }  // namespace
@@ -28,7 +30,8 @@ constexpr size_t kMostCovers = 100;
 Prover::Prover(const Matcher& matcher, const ProofLimits& limits)
     : matcher_(matcher), limits_(limits) {}
 
-// The separators that names may have: that of the patterns, or both.
+// Returns the separators that names may have: that of the patterns, or both if
+// the patterns have different ones.
 std::vector<char> Prover::SeparatorsOf(std::span<const uint32_t> all,
                                        std::span<const uint32_t> none) const {
   std::vector<char> out;
@@ -44,7 +47,8 @@ std::vector<char> Prover::SeparatorsOf(std::span<const uint32_t> all,
   return out;
 }
 
-// Whether RE2 confirms the name.
+// Returns whether RE2 confirms that all patterns of `all` and none of `none`
+// match the name that was found.
 bool Prover::Holds(const NameAnswer& found, std::span<const uint32_t> all,
                    std::span<const uint32_t> none) const {
   const auto has = [&](uint32_t rule) {
@@ -100,7 +104,7 @@ void Prover::Minimise(uint32_t rule, std::vector<Cover>& covers) {
   }
 }
 
-// The earlier rule that wins the name.
+// Returns the first rule before `rule` that matches the name, if any.
 std::optional<uint32_t> Prover::WinnerBefore(uint32_t rule,
                                              const NameAnswer& name) const {
   for (uint32_t r = 0; r < rule; ++r) {
@@ -240,7 +244,7 @@ PatternProof Contains(const Pattern& outer, const Pattern& inner) {
 
 namespace {
 
-// No rule. Rules of the second list are numbered after those of the first.
+// Stands for "no rule" in place of a rule's number.
 constexpr uint32_t kNobody = UINT32_MAX;
 
 bool SameRule(const RuledPattern& a, const RuledPattern& b) {
@@ -248,8 +252,9 @@ bool SameRule(const RuledPattern& a, const RuledPattern& b) {
          a.pattern.separator == b.pattern.separator;
 }
 
-// Two lists, of which the common prefix and suffix are skipped: a name that
-// matches no rule between has the same winner in both.
+// Compares two lists of rules. Rules with which both lists begin or end are
+// skipped as winners: a name that no other rule matches has the same winner in
+// both lists.
 class TwoLists {
  public:
   TwoLists(std::span<const RuledPattern> before,

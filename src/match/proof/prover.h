@@ -59,10 +59,11 @@ struct PairProof {
 
 class Prover {
  public:
-  // `matcher` outlives it.
+  // `matcher` must outlive this object.
   explicit Prover(const Matcher& matcher, const ProofLimits& limits = {});
 
-  // A shortest name that all of `all` (at most 16) and none of `none` match.
+  // Returns a shortest name that all rules of `all` (at most 16) and no rule of
+  // `none` match.
   NameAnswer FindName(std::span<const uint32_t> all,
                       std::span<const uint32_t> none);
   RuleProof ProveRule(uint32_t rule);
@@ -70,7 +71,7 @@ class Prover {
   // so that the work does not grow with the square of the number of rules.
   std::vector<RuleProof> ProveRules();
   PairProof ProvePair(uint32_t first, uint32_t second);
-  // Whether work is left for further questions.
+  // Returns whether work is left for further questions.
   bool HasWork() const { return limits_.work > 0; }
   const Matcher& matcher() const { return matcher_; }
 
@@ -110,7 +111,7 @@ struct PatternProof {
   std::string name;  // if kNo
 };
 
-// Whether `outer` matches every name that `inner` matches.
+// Returns whether `outer` matches every name that `inner` matches.
 PatternProof Contains(const Pattern& outer, const Pattern& inner);
 
 // A rule of a list, and its effect: rules with equal `outcome` have the same
@@ -119,8 +120,9 @@ struct RuledPattern {
   Pattern pattern;
   uint32_t outcome = 0;
 };
-// Whether every name has the same outcome under both lists, or none under both.
-// The name is a counterexample.
+// Returns whether every name has the same outcome under both lists; having no
+// matching rule in either list counts as the same. The name is a
+// counterexample.
 PatternProof SameOutcomes(std::span<const RuledPattern> before,
                           std::span<const RuledPattern> after);
 

@@ -1,7 +1,6 @@
-// Modes with equal specs before and equal specs after are one change. A change
-// of specs is more than their text: with one mesh for another, a parameter
-// whose spec is unchanged may have other bytes per device, or the same bytes
-// on other devices.
+// Compares the specs of two classes. Modes with equal specs before and equal
+// specs after are one change. A spec with the same text may still be a change
+// if the mesh differs, because a device then holds other bytes:
 //
 //   fsdp=16 -> fsdp=32, spec ["fsdp"]: 2 KiB -> 1 KiB per device
 //   dp=2 fsdp=16 -> fsdp=16 dp=2, spec ["fsdp"]: the bytes are equal, and each
@@ -15,7 +14,8 @@
 namespace shardc {
 namespace {
 
-// Specs that differ in the number of trailing nulls are equal.
+// Appends nulls up to the rank, so that specs which differ only in the number
+// of trailing nulls are equal.
 Spec Padded(Spec spec, const TensorType& type) {
   if (type.shape && spec.size() < type.shape->size()) {
     spec.resize(type.shape->size());
@@ -27,8 +27,8 @@ std::string KeyOf(const SpecChange& change) {
   std::string out = SpecText(change.before) + SpecText(change.after);
   for (const Mode mode : change.modes) out += ModeName(mode);
   out += TypeKey(change.type);
-  // Only the axis is compared: coordinates differ between the layers of a
-  // group.
+  // Only the axis is compared, because the layers of a group have different
+  // coordinates.
   if (change.placed_before != change.placed_after) {
     out += change.placed_before ? change.placed_before->axis : "";
     out += ">";
@@ -77,8 +77,8 @@ void ClassComparison::AddSpecs(const ReadParam& was, const ReadParam& now,
     change.sent_bytes_per_device = cost.sent_bytes_per_device;
   }
   const bool same_spec = a == b && was.placement == now.placement;
-  // If the type changed, different bytes are reported with the change of the
-  // type and are not a change of their own.
+  // If the type changed, the change of the type has the bytes, so a difference
+  // in bytes alone is not another change.
   const bool same_bytes =
       was.type != now.type || change.held_before == change.held_after;
   if (same_spec && same_bytes && !change.move) return;

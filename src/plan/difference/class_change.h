@@ -1,5 +1,5 @@
-// How the parameters of one class of a plan became those of a class of another
-// plan. A class is all parameters with the same entry in the plan's JSON.
+// Compares a class of parameters in one plan with a class of another plan. A
+// class is all parameters that have the same entry in the plan's JSON.
 #ifndef SHARDC_PLAN_DIFFERENCE_CLASS_CHANGE_H_
 #define SHARDC_PLAN_DIFFERENCE_CLASS_CHANGE_H_
 
@@ -14,8 +14,7 @@
 namespace shardc {
 
 struct ClassChange {
-  // A member of the JSON that differs. `key` is the same text for equal
-  // differences.
+  // A member of the JSON that differs. `key` is equal for equal differences.
   struct Field {
     EntryChange change;
     bool detailed = false;
@@ -34,12 +33,14 @@ struct ClassChange {
   }
 };
 
-// Interprets the difference of two parameters of two valid plans.
+// Compares parameters of two valid plans in the terms of specs, types and
+// rules.
 class ClassComparison {
  public:
   ClassComparison(const PlanTable& before, const PlanTable& after);
 
-  // Fills type, rule and specs; parameters by their number in their plan.
+  // Fills type, rule and specs. The parameters are given by their indices in
+  // their plans.
   void Compare(size_t before, size_t after, ClassChange& out);
   // Compares the specs of one parameter in two modes.
   void CompareModes(size_t param, Mode before, Mode after, ClassChange& out);
@@ -50,7 +51,7 @@ class ClassComparison {
   const Mesh& mesh_after() const { return after_.classes.plan.mesh; }
 
   static const ReadParam& ParamOf(const PlanTable& table, size_t param);
-  // The pattern of the winning rule; empty: none.
+  // Returns the pattern of the parameter's winning rule; empty if it has none.
   static std::string_view PatternOf(const PlanTable& table, size_t param);
 
  private:
@@ -62,11 +63,11 @@ class ClassComparison {
   MoveCosts costs_;
 };
 
-// Sets `detailed` of the fields whose difference `type`, `rule` or `specs`
-// describes as well.
+// Sets `detailed` of the fields whose difference `type`, `rule` or `specs` also
+// describe.
 void MarkDetailed(bool same_axes, ClassChange& change);
 
-// "[4096, 4096] BF16"
+// Returns for example "[4096, 4096] BF16".
 std::string TypeKey(const TensorType& type);
 
 }  // namespace shardc

@@ -1,6 +1,6 @@
 // Compares the JSON of both plans, including members that no other part of the
-// program reads. Parameters are paired by name; the differences of a pair are
-// computed once for all pairs with the same two entries:
+// program reads. Parameters are paired by name. The differences of a pair are
+// computed once for all pairs that have the same two entries:
 //
 //   "layers.0.up": {..1..}   "layers.0.up": {..2..}   computed
 //   "layers.1.up": {..1..}   "layers.1.up": {..2..}   the same two entries
@@ -36,8 +36,8 @@ std::vector<int64_t> CountsOf(const PlanTable& table) {
   return counts;
 }
 
-// The bytes of all parameters on the fullest device of each rank of a plan with
-// stages; nothing if a size is unknown.
+// Returns, for each rank of a plan with stages, the bytes of all parameters on
+// the rank's fullest device; nullopt for a rank with an unknown size.
 std::vector<std::optional<int64_t>> HeldByRank(const PlanTable& table,
                                                Mode mode) {
   const ReadPlan& plan = table.classes.plan;
@@ -54,8 +54,8 @@ std::vector<std::optional<int64_t>> HeldByRank(const PlanTable& table,
   return bytes.Fullest();
 }
 
-// The bytes of all parameters on the fullest device; nothing if a size is
-// unknown.
+// Returns the bytes of all parameters on the fullest device; nullopt if a size
+// is unknown.
 std::optional<int64_t> HeldInAll(const PlanTable& table, Mode mode) {
   const auto& classes = table.classes.plan.params;
   const auto counts = CountsOf(table);
@@ -117,7 +117,7 @@ bool SameNames(const JsonValue& a, const JsonValue& b) {
 // Compares the entries of two plans' `params`.
 class ParamsComparison {
  public:
-  // `classes` is null if one of the files is not a valid plan.
+  // `classes` must be null if one of the files is not a valid plan.
   ParamsComparison(const PlanJson& before, const PlanJson& after,
                    ClassComparison* classes,
                    const std::vector<LayerMove>& layers)
@@ -197,8 +197,8 @@ class ParamsComparison {
                   number_before, number_after);
   }
 
-  // The moves of layers are listed once for all parameters of the layers; a
-  // plan that has stages and another that has none differ in `stages`.
+  // Marks changes of stages as detailed if the list of moved layers, or the
+  // member `stages` of the plans, already describes them.
   void MarkStages(size_t before, size_t after, ClassChange& change) const {
     const ReadParam& was = ClassComparison::ParamOf(classes_->before(), before);
     const ReadParam& now = ClassComparison::ParamOf(classes_->after(), after);
@@ -236,7 +236,7 @@ void CompareParams(const PlanJson& before, const PlanJson& after,
   change.message = "`params` is not an object";
 }
 
-// The tables are null if one of the files is not a valid plan.
+// The tables must be null if one of the files is not a valid plan.
 std::optional<PlanDifference> Compare(const SourceRef& before,
                                       const SourceRef& after,
                                       const PlanTable* table_before,

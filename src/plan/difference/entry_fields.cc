@@ -1,9 +1,9 @@
-// The two entries are walked side by side and compared as texts with one
-// spacing and one order of members:
+// Compares two entries member by member, as texts with the same spacing and the
+// same order of members:
 //
 //   {"spec": ["tp"], "rule": 3}   {"spec": [null], "rule": 4}
-//   "spec" differs; the rule is not compared, as another rule is why the spec
-//   differs, or follows from the same edit of the rules
+//   "spec" differs. The rule is not compared, because it is the cause of the
+//   other spec, or follows from the same edit of the rules.
 #include "plan/difference/entry_fields.h"
 
 #include <algorithm>
@@ -17,8 +17,8 @@
 namespace shardc {
 namespace {
 
-// kStated: the members from which other members of a parameter follow.
-// kDerived: members that follow from these.
+// kStated has the members from which other members of a parameter follow;
+// kDerived has the members that follow from these.
 constexpr std::array<std::string_view, 3> kStated = {"shape", "dtype", "spec"};
 constexpr std::array<std::string_view, 3> kDerived = {
     "shard_shape", "bytes_per_device", "corrections"};
@@ -106,7 +106,7 @@ class EntryComparison {
         value, Subject(member), WasAndIs(before, after));
   }
 
-  // A mode without an entry has the train spec.
+  // Compares the specs of modes. A mode without an entry has the train spec.
   void CompareModeSpecs() {
     const auto all_before = MemberAt(before_, "modes");
     const auto all_after = MemberAt(after_, "modes");
@@ -120,7 +120,8 @@ class EntryComparison {
           MemberText(MembersOf(own), "spec", train_before);
       const std::string after = MemberText(
           MembersOf(MemberAt(modes_after, mode)), "spec", train_after);
-      // The change of the train spec is reported once.
+      // If the mode has the train spec in both plans, the change is reported
+      // for train only.
       if (before == after || (before == train_before && after == train_after)) {
         continue;
       }
@@ -145,7 +146,8 @@ class EntryComparison {
     }
   }
 
-  // The rule's pattern: a rule inserted above changes the indices of all below.
+  // Returns the pattern of the rule. The index is not compared, because a rule
+  // that is inserted above changes the indices of all rules below.
   static std::string PatternOf(const JsonMembers& members,
                                const RulePatterns& rules) {
     const auto index = MemberAt(members, "rule");

@@ -1,5 +1,5 @@
-// Differences of single parameters are gathered into groups. Parameters are in
-// one group if their names have the same template (numbers replaced by `*`) and
+// Gathers differences of single parameters into groups. Parameters are in one
+// group if their names have the same template (numbers replaced by `*`) and if
 // they differ in the same way:
 //
 //   layers.0.up, layers.1.up: ["tp"] -> [null]  ->  one group `layers.*.up`
@@ -132,8 +132,8 @@ void Gatherer::AddSpecs(GroupKey key, std::string_view name,
   GatheredSpecs& group = specs_.Add(key, name, [&] {
     GatheredSpecs made;
     static_cast<SpecChange&>(made) = change;
-    // `change` was computed once for the parameter's class, whereas the
-    // placements are those of this parameter.
+    // `change` was computed once for all parameters of the class, but each
+    // parameter has its own placement.
     made.placed_before = was.placement;
     made.placed_after = now.placement;
     return made;

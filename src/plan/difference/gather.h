@@ -12,20 +12,21 @@
 
 namespace shardc {
 
-// Where a parameter's name and entry are in the first plan.
+// The places of a parameter's name and entry in the first plan.
 struct EntryPlace {
   Place name, entry;
 };
 
 class Gatherer {
  public:
-  // `classes` is null if only fields are compared.
+  // `classes` must be null if only fields are compared.
   explicit Gatherer(const ClassComparison* classes) : classes_(classes) {}
 
-  // A parameter of both plans, by its number in each.
+  // Adds a parameter that both plans have. `before` and `after` are its indices
+  // in them.
   void Add(const ClassChange& change, std::string_view name,
            const EntryPlace& place, size_t before, size_t after);
-  // A parameter that only one plan has.
+  // Add a parameter that only one plan has.
   void AddNew(std::string_view name, const Place& place, size_t after);
   void AddRemoved(std::string_view name, const Place& place, size_t before);
 

@@ -1,5 +1,5 @@
-// Grouping of parameters whose names differ only in numbers and that differ
-// between two plans in the same way.
+// Groups parameters whose names differ only in numbers and that differ in the
+// same way between two plans.
 #ifndef SHARDC_PLAN_DIFFERENCE_GROUPS_H_
 #define SHARDC_PLAN_DIFFERENCE_GROUPS_H_
 
@@ -18,7 +18,7 @@
 namespace shardc {
 
 // Gives each distinct text a number, so that a text that many parameters share
-// is stored once and compared as a number.
+// is stored only once and compared by its number.
 class Numbers {
  public:
   uint32_t Of(const std::string& text) {
@@ -36,17 +36,18 @@ class Numbers {
   std::vector<const std::string*> texts_;
 };
 
-// What identifies a group: the template of its names, and what differs.
+// The key of a group: numbers of the template of its names and of the
+// difference.
 struct GroupKey {
   uint32_t shown = 0;
   uint32_t difference = 0;
 };
 
-// Groups by their key, in the order in which they were first seen.
+// Collects groups by their keys, in the order in which they were first added.
 template <class Group>
 class Groups {
  public:
-  // The group of the key; `make` makes a new one.
+  // Returns the group of the key; if there is none, `make` makes it.
   template <class Make>
   Group& Add(GroupKey key, std::string_view name, const Make& make) {
     const uint64_t number = uint64_t{key.shown} << 32 | key.difference;
@@ -75,7 +76,7 @@ class Groups {
   std::vector<uint32_t> shown_;
 };
 
-// How many parameters of a group a device holds at most.
+// Counts the largest number of parameters of a group that a device holds.
 class Copies {
  public:
   void Add(const std::optional<ReadPlacement>& placement) {

@@ -1,5 +1,6 @@
-// Between two meshes, a move is classified in the axes of their joint mesh and
-// named by the axes of the first:
+// Finds the collective that moves a parameter from one spec to another. Between
+// two meshes, the specs are compared in the axes of their joint mesh, and the
+// collective is named by the axes of the first mesh:
 //
 //   dp=2 fsdp=16 -> fsdp=32, spec ["fsdp"]: in the joint axes dp x fsdp the
 //   spec changes from [fsdp] to [[dp, fsdp]], which no device can slice from
@@ -23,7 +24,7 @@ bool Divides(const Mesh& mesh, const Shape& shape, const Spec& spec) {
   return spec.size() <= shape.size();
 }
 
-// The axes of both specs, each once.
+// Returns the axes of both specs, each once.
 AxisGroup AxesOf(const Mesh& mesh, const Spec& before, const Spec& after) {
   AxisGroup out;
   for (const Spec* spec : {&before, &after}) {

@@ -1,5 +1,5 @@
-// What a parameter costs under two specs: bytes held before and after, and the
-// collective between them.
+// Computes the cost of changing a parameter's spec: the bytes held before and
+// after, and the collective that moves the parameter.
 #ifndef SHARDC_PLAN_DIFFERENCE_MOVES_H_
 #define SHARDC_PLAN_DIFFERENCE_MOVES_H_
 
@@ -16,25 +16,27 @@
 
 namespace shardc {
 
-// Bytes of one parameter on a device that holds it; nothing if shape or dtype
-// is unknown.
+// Returns the bytes of one parameter on a device that holds it; nullopt if its
+// shape or dtype is unknown.
 std::optional<int64_t> BytesHeld(const Mesh& mesh, const TensorType& type,
                                  const Spec& spec);
 
-// How a parameter moves, and the bytes that the busiest device sends.
+// The collective that moves a parameter, and the bytes that the busiest device
+// sends.
 struct MoveCost {
   std::optional<SpecMove> move;
   std::optional<int64_t> sent_bytes_per_device;
 };
 
-// Computes moves between two meshes, each combination of type and specs once:
-// the layers of a model share few of them.
+// Computes moves between two meshes. Each combination of type and specs is
+// computed once, because the layers of a model share few of them.
 class MoveCosts {
  public:
   MoveCosts(const Mesh& before, const Mesh& after);
 
-  // Both members are nothing if no device lacks anything, if the meshes have
-  // different numbers of devices, or if a spec does not divide the shape.
+  // Both members are nullopt if every device already has what it needs, if the
+  // meshes have different numbers of devices, or if the shape is unknown or not
+  // divided by a spec.
   const MoveCost& Of(const TensorType& type, const Spec& before,
                      const Spec& after);
 

@@ -1,14 +1,15 @@
-// Room: plan/difference. What differs between two plans, two modes of one plan
-// or two step programs, as one value that `diff`, `plan --diff`, `check
-// --locked` and the page of `report` print.
+// Room: plan/difference. Compares two plans, two modes of one plan or two step
+// programs. The result is one value that `diff`, `plan --diff`, `check
+// --locked` and the page of `report` print. Includes: source, model, comm,
+// plan.
 // Includes: source, model, comm, plan.
 //
 // The JSON of both plans decides what differs: `fields` has every difference,
-// including those in members that no other part of the program reads. The
-// lists `added` to `attention` interpret the same differences where both files
-// are valid plans: bytes per device before and after, and the collective that
-// moves a parameter. Parameters whose names differ only in numbers and that
-// differ in the same way are one group.
+// including those in members that no other part of the program reads. If both
+// files are valid plans, the lists `added` to `attention` describe the same
+// differences in detail: bytes per device before and after, and the collective
+// that moves a parameter. Parameters whose names differ only in numbers and
+// that differ in the same way are one group.
 #ifndef SHARDC_PLAN_DIFFERENCE_PLAN_DIFFERENCE_H_
 #define SHARDC_PLAN_DIFFERENCE_PLAN_DIFFERENCE_H_
 
@@ -32,8 +33,9 @@ namespace shardc {
 // A member of the plan's JSON that differs.
 struct FieldChange {
   Place place;  // in the first plan
-  // The path of the member: "mesh.processes", "attention.decode.query"; of a
-  // parameter without its name: "modes.decode.spec". Empty: the parameter.
+  // The path of the member, such as "mesh.processes" or
+  // "attention.decode.query". For a parameter it is relative to the parameter's
+  // entry ("modes.decode.spec"), and empty if the entire parameter differs.
   std::string field;
   std::optional<std::string> before, after;  // JSON; nothing: absent
   std::string shown;               // template of the names, or the one name
@@ -47,23 +49,24 @@ struct NamedGroup {
   std::string shown;  // template of the names, or the one name
   std::vector<std::string> names;
   TensorType type;
-  // Bytes of one parameter on a device that holds it, in train.
+  // The bytes of one parameter on a device that holds it, in train.
   std::optional<int64_t> held;
 };
 
-// Parameters whose spec, placement, bytes per device or devices differ. The
-// specs are equal if only the mesh changed.
+// Parameters whose spec, placement, bytes per device or devices differ. If only
+// the mesh changed, both specs are equal.
 struct SpecChange : NamedGroup {
   std::vector<Mode> modes;  // of two modes of one plan: the second
   Spec before, after;
   std::optional<ReadPlacement> placed_before, placed_after;  // of the first
-  // Bytes of one parameter on a device that holds it, in these modes.
+  // The bytes of one parameter on a device that holds it, in these modes.
   std::optional<int64_t> held_before, held_after;
-  // Bytes of all parameters of the group on the fullest device.
+  // The bytes of all parameters of the group on the fullest device.
   std::optional<int64_t> group_before, group_after;
   // The collective that moves one parameter, and the bytes that the busiest
-  // device sends for it. Nothing if every device has what it needs, if the
-  // number of devices differs, or if the parameter is placed.
+  // device sends for it. Both are nullopt if every device already has what it
+  // needs, if the number of devices differs, if the shape is unknown or a spec
+  // does not divide it, or if the parameter is placed.
   std::optional<SpecMove> move;
   std::optional<int64_t> sent_bytes_per_device;
 };
@@ -83,13 +86,14 @@ struct AttentionChange {
   Spec before, after;
 };
 
-// Bytes of all parameters on the fullest device.
+// The bytes of all parameters on the fullest device, before and after.
 struct HeldChange {
   std::vector<Mode> modes;  // in which both numbers are the same
   std::optional<int64_t> before, after;
 };
 
-// Layers that another stage of the pipeline has, or other ranks.
+// Consecutive layers that are in another stage of the pipeline, or on other
+// ranks.
 struct LayerMove {
   Place place = {};  // of the stages in the first plan
   LayerRange layers;
@@ -97,7 +101,7 @@ struct LayerMove {
   std::vector<int32_t> ranks_before, ranks_after;
 };
 
-// A mode, setting or collective of a step program that differs.
+// A difference between two step programs: a mode, a setting or a collective.
 struct StepChange {
   Place place;  // in the first program
   std::string mode;
@@ -114,10 +118,10 @@ struct PlanDifference {
   bool detailed = false;
   int64_t params_before = 0, params_after = 0;
   std::vector<HeldChange> held;
-  // Of two plans with stages.
+  // Layers that move, if both plans have stages.
   std::vector<LayerMove> layers;
-  // Bytes of all parameters in train on the fullest device of each rank; empty
-  // for a plan without stages.
+  // The bytes of all parameters in train on the fullest device of each rank;
+  // empty for a plan without stages.
   std::vector<std::optional<int64_t>> by_rank_before, by_rank_after;
   std::vector<NamedGroup> added, removed;
   std::vector<TypeChange> reshaped;
@@ -133,21 +137,22 @@ struct PlanDifference {
   }
 };
 
-// Compares two plans in JSON, whatever their fingerprints say. The order of
-// members, spacing and the `source` of rules are no difference. Nothing, and a
-// finding in `errors`, if the first is not a plan or one is not JSON.
+// Compares two plans in JSON, even if their fingerprints are equal. The order
+// of members, spacing and the `source` of rules do not count as differences.
+// Returns nullopt and a finding in `errors` if the first file is not a plan, or
+// if one of them is not JSON.
 std::optional<PlanDifference> ComparePlans(const SourceRef& before,
                                            const SourceRef& after,
                                            Findings& errors);
-// Compares two plans that have been read; both have a source.
+// Compares two plans that have already been read. Both must have a source.
 std::optional<PlanDifference> ComparePlans(const PlanTable& before,
                                            const PlanTable& after,
                                            Findings& errors);
 // Compares two modes of one plan.
 PlanDifference CompareModes(const PlanTable& plan, Mode before, Mode after);
 
-// Compares two step programs (shardc.step/v1) and fills `steps`. Fails as
-// ComparePlans does.
+// Compares two step programs (shardc.step/v1) and fills `steps`. Returns
+// nullopt in the same cases as ComparePlans.
 std::optional<PlanDifference> CompareSteps(const SourceRef& before,
                                            const SourceRef& after,
                                            Findings& errors);

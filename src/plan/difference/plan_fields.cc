@@ -1,6 +1,6 @@
-// Everything of a plan but its parameters: mesh, modes, attention specs, the
-// list of rules, totals. A member that follows from another one is compared
-// only if the other one is equal:
+// Compares all members of two plans other than parameters: mesh, modes,
+// attention specs, the list of rules, totals. A member that follows from
+// another one is compared only if the other one is equal:
 //
 //   mesh dp=2 tp=4 -> dp=4 tp=4   "the mesh was dp=2 tp=4 and is dp=4 tp=4",
 //                                 and no line for `devices`
@@ -28,7 +28,8 @@ FieldChange& Add(PlanDifference& to, const Place& place, std::string field,
   return change;
 }
 
-// "the mesh's `processes` was 1 and is 2"
+// Adds a change whose message is for example "the mesh's `processes` was 1 and
+// is 2".
 FieldChange& AddValue(PlanDifference& to, const Place& place, std::string field,
                       const std::string& subject, const std::string& before,
                       const std::string& after) {
@@ -76,7 +77,7 @@ void CompareModes(const PlanJson& before, const PlanJson& after,
   change.after = b;
 }
 
-// The axes of an entry of a spec; nothing if it is not one.
+// Returns the axes of an entry of a spec; nullopt if it is not a valid entry.
 std::optional<AxisGroup> GroupOf(const JsonValue& entry) {
   AxisGroup out;
   if (entry.IsString()) {
@@ -103,8 +104,8 @@ std::optional<Spec> SpecOf(const std::optional<JsonValue>& value) {
   return out;
 }
 
-// "dimension 0 was "dp" and is null"; empty if the specs have different
-// lengths.
+// Returns for example "dimension 0 was "dp" and is null"; an empty text if the
+// specs have different lengths.
 std::string DimensionsText(const std::optional<Spec>& before,
                            const std::optional<Spec>& after) {
   std::string out;
@@ -117,7 +118,7 @@ std::string DimensionsText(const std::optional<Spec>& before,
   return out;
 }
 
-// A change of the spec of an attention tensor, and the modes that have the same
+// A change of the spec of one attention tensor, with all modes that have this
 // change.
 struct TensorChange {
   Place place;
@@ -216,9 +217,8 @@ class AttentionComparison {
     out.after = *change.spec_after;
   }
 
-  // Adds one line for all tensors whose specs differ in the same dimensions in
-  // the same way. A change of the batch axes, for example, affects every
-  // tensor.
+  // Adds one field for all tensors whose specs differ in the same dimensions in
+  // the same way. For example, a change of the batch axes affects every tensor.
   void AddFields() {
     std::map<std::pair<std::string, std::string>, std::vector<std::string>>
         tensors_of;
@@ -260,7 +260,8 @@ class AttentionComparison {
   std::map<std::tuple<std::string, std::string, std::string>, size_t> index_;
 };
 
-// How many parameters a rule matches and wins follows from the parameters.
+// Compares the members of one rule, such as how many parameters it matches and
+// wins. These counts follow from the parameters.
 void CompareCounts(const JsonValue& before, const JsonValue& after,
                    PlanDifference& to) {
   const JsonMembers a = MembersOf(before), b = MembersOf(after);
@@ -326,7 +327,8 @@ void CompareMeshFields(const PlanJson& before, const PlanJson& after,
              at->second);
   }
   for (const std::string_view name : NamesOfEither(mesh_after, mesh_before)) {
-    // The number of devices follows from the axes.
+    // The number of devices follows from the axes, so it is compared only if
+    // they are equal.
     if (name == "axes" || (name == "devices" && axes_before != axes_after)) {
       continue;
     }

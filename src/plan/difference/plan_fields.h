@@ -1,4 +1,4 @@
-// Which members of two plans differ, other than the entries of parameters.
+// Compares the members of two plans, except for the entries of parameters.
 #ifndef SHARDC_PLAN_DIFFERENCE_PLAN_FIELDS_H_
 #define SHARDC_PLAN_DIFFERENCE_PLAN_FIELDS_H_
 
@@ -12,7 +12,7 @@
 
 namespace shardc {
 
-// A plan's JSON by its members, whose form has not been checked.
+// The members of a plan's JSON. The form of the plan has not been checked.
 struct PlanJson {
   explicit PlanJson(JsonValue of) : root(of), members(MembersOf(of)) {}
   // Returns the place of the member, or of the plan if the member is absent.
@@ -23,14 +23,15 @@ struct PlanJson {
   JsonMembers members;
 };
 
-// These append what differs to `to.fields`; CompareAttentionFields fills
-// `to.attention` as well.
+// These functions append differences to `to.fields`; CompareAttentionFields
+// fills `to.attention` as well.
 void CompareMeshFields(const PlanJson& before, const PlanJson& after,
                        PlanDifference& to);
 void CompareAttentionFields(const PlanJson& before, const PlanJson& after,
                             PlanDifference& to);
-// Counts of rules, the summary and the fingerprint follow from the rest: they
-// are compared only if nothing else differs, so this comes last.
+// Counts of rules, the summary and the fingerprint follow from everything else.
+// They are compared only if nothing else differs, so these functions must be
+// called last.
 void CompareRuleFields(const PlanJson& before, const PlanJson& after,
                        PlanDifference& to);
 void CompareRemainingFields(const PlanJson& before, const PlanJson& after,

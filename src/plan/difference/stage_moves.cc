@@ -1,5 +1,5 @@
-// Layers are compared one by one, because the stages of two plans may begin at
-// any layers:
+// Finds the layers that move between stages. Ranges of layers are compared, not
+// stages, because the stages of two plans may begin at any layers:
 //
 //   [0, 8) [8, 16) -> [0, 9) [9, 16)   layer 8 moves from stage 1 to stage 0
 #include "plan/difference/stage_moves.h"
@@ -15,8 +15,8 @@
 namespace shardc {
 namespace {
 
-// The stage with the layer. Layers ascend from call to call, so that the search
-// goes on from the stage of the layer before.
+// Returns the stage that has a layer. Layers ascend from call to call, so the
+// search starts at `from`, the stage of the previous layer.
 int32_t StageOf(const PlanStages& stages, int64_t layer, int32_t from) {
   int32_t at = from;
   while (at + 1 < std::ssize(stages.of) &&
@@ -96,8 +96,9 @@ void CompareStageFields(const PlanJson& before, const PlanJson& after,
     AddValue(member, before, a, b, to);
   }
   const bool stated = to.fields.size() > fields;
-  // The table follows from the name of the schedule and the sizes; the stages
-  // of a plan that can be read are compared by their layers.
+  // The table follows from the schedule's name and the sizes, so it is compared
+  // only if these are equal. The layers of stages are compared by LayerMoves,
+  // unless a plan cannot be read.
   if (!stated) AddValue("table", before, a, b, to);
   if (!to.detailed) AddValue("of", before, a, b, to);
 }

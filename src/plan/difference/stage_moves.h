@@ -1,4 +1,4 @@
-// What differs between the stages of two plans.
+// Compares the stages of two plans.
 #ifndef SHARDC_PLAN_DIFFERENCE_STAGE_MOVES_H_
 #define SHARDC_PLAN_DIFFERENCE_STAGE_MOVES_H_
 
@@ -11,22 +11,24 @@
 
 namespace shardc {
 
-// Returns the layers that another stage has, or whose stage other ranks hold,
-// in ascending order; layers with the same move are one.
+// Returns the layers that are in another stage, or whose stage is on other
+// ranks, in ascending order. Consecutive layers with the same move are one
+// entry.
 std::vector<LayerMove> LayerMoves(const PlanStages& before,
                                   const PlanStages& after);
 
-// "layers 8-9 move from stage 1 on rank 1 to stage 0 on rank 0"
+// Returns for example "layers 8-9 move from stage 1 on rank 1 to stage 0 on
+// rank 0".
 std::string LayerMoveText(const LayerMove& move);
 
-// Whether the moves of layers explain that a parameter is in other stages: some
-// layer makes the same move.
+// Returns whether a moved layer explains that a parameter is in other stages,
+// because the layer makes the same move.
 bool IsExplained(const std::vector<LayerMove>& moves, const ParamStages& before,
                  const ParamStages& after);
 
-// Appends what differs of the member `stages`, but for the layers of stages, to
-// `to.fields`. What follows from another member is compared only if that one is
-// equal. A plan without stages has null.
+// Appends the differences in the member `stages` to `to.fields`, except for the
+// layers of stages. A member that follows from another one is compared only if
+// the other one is equal. A plan without stages has null.
 void CompareStageFields(const PlanJson& before, const PlanJson& after,
                         PlanDifference& to);
 

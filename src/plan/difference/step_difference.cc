@@ -1,9 +1,11 @@
-// Steps are matched by mode, and collectives by everything but their bytes:
-// the part of the model, the op, the value that moves, its spec before and
-// after. A collective that is new, one that is gone and one that sends another
-// number of bytes are one change each:
+// Compares two step programs: their settings, and their steps. Steps are
+// matched by mode, and collectives by everything but their runs and bytes: the
+// part of the model, the op, the value that moves, and its spec before and
+// after. A collective that is new, is gone, runs another number of times or
+// sends another number of bytes is one change:
 //
-//   train, layer 0-31, linear q: all_gather fsdp of [d,n,h] is new
+//   train, model, lookup embed: all_reduce tp of [b,t,d] b:fsdp pending tp
+//      -> b:fsdp is new, 128 MiB a device
 #include <array>
 #include <cstdint>
 #include <map>
@@ -114,15 +116,15 @@ class StepComparison {
     }
   }
 
-  // The bytes follow from the settings: they are compared only if those are
-  // equal.
+  // Compares the collectives of a mode. The bytes follow from the settings, so
+  // they are compared only if the settings are equal.
   void CompareCollectives(const std::string& mode, const Step& before,
                           const Step& after, bool compare_bytes) {
     std::map<std::string, size_t> index;
     std::vector<StepChange> all;
     Count(mode, before, true, index, all);
     Count(mode, after, false, index, all);
-    // New collectives first: they are what a reviewer looks for.
+    // New collectives come first, because reviewers look for them.
     for (StepChange& one : all) {
       if (one.count_before > 0) continue;
       one.place = before.json.place();

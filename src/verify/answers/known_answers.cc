@@ -1,5 +1,6 @@
-// Each check is a function that computes something and returns whether the
-// result is the known one. Numbers are small enough to be worked out on paper:
+// Each check is a function that calls a part of the program and returns whether
+// the result is the known one. The numbers are small enough to be computed on
+// paper:
 //
 //   keys 1 and 3, query 2, scale 1: the largest logit is 6
 #include "verify/answers/known_answers.h"
@@ -41,7 +42,7 @@ bool Near(double a, double b) {
 
 // ---- The dense reference ---------------------------------------------------
 
-// Returns inputs with one head of one dim in one row, and these keys and
+// Returns inputs of one row and one head with one dim, with these keys and
 // values.
 dense::Inputs OneHead(double query, std::vector<double> keys,
                       std::vector<double> values) {
@@ -94,8 +95,8 @@ bool EmptySlotsOfTheSecondRow() {
   return out.size() == 2 && Near(out[0], 2) && Near(out[1], 7);
 }
 
-// A head's key is [latent * 2, latent * 3, rope]: multiplying the query into
-// the projection first, or expanding the key first, gives the same logits.
+// A head's key is [latent * 2, latent * 3, rope]. The logits are the same
+// whether the query is multiplied by the projection or the key is expanded.
 bool LatentOnEitherSide() {
   const dense::Latent latent = {{{1, 1, 1}, {5}},
                                 {{1, 1, 1}, {7}},
@@ -111,7 +112,7 @@ bool LatentOnEitherSide() {
          absorbed.value.data == std::vector<double>{5};
 }
 
-// Rotations by a quarter turn and more, which float32 rounds slightly.
+// Rotations by two radians, whose results float32 rounds.
 bool RotationAndItsRounding() {
   const dense::Rotary rotary(2, 8, {}, dense::Pairs::kHalves);
   const std::array<float, 2> head = {3, 4};
@@ -123,8 +124,8 @@ bool RotationAndItsRounding() {
          first.off == second.off && first.off < 1e-5;
 }
 
-// Elements 0 and 1 are a pair rotated by one radian a position, elements 2 and
-// 3 a pair rotated by a hundredth of that.
+// Elements 0 and 1 are a pair that is rotated by one radian for each position;
+// elements 2 and 3 are rotated by a hundredth of that.
 bool PairsOfNeighbours() {
   const dense::Rotary rotary(4, 8, {}, dense::Pairs::kNeighbours);
   std::array<float, 4> head = {1, 2, 3, 4};
@@ -209,7 +210,7 @@ bool NothingSentIsNoBytes() {
                  .find("device 1 ") == 0;
 }
 
-// Element 0 of two is on the device that should hold element 1.
+// A device holds element 0 of two, although it should hold element 1.
 bool ElementsOutOfPlace() {
   const SimMesh mesh(MeshOf({{"x", 2}}));
   exec::ShardedTensor tensor =
@@ -254,7 +255,7 @@ bool RowsOfACache() {
   auto from = exec::MakeCache(mesh, one, {}, why);
   auto into = exec::MakeCache(mesh, two, {}, why);
   if (!from || !into || !into->Rolls()) return false;
-  // No slot of a rolling cache has a position before it is written.
+  // Before a slot of a rolling cache is written, its position is -1.
   for (const int32_t position : into->positions.local[0].integers) {
     if (position != -1) return false;
   }
@@ -273,7 +274,7 @@ bool SharedPagesAreCopiedOnce() {
   config.reserve_first = false;
   auto table = exec::PageTable::Make(config, why);
   std::vector<exec::PageCopy> copies;
-  // Six tokens, two of them in the second page, for both rows.
+  // Both rows have six tokens, two of which are in the second page.
   if (!table || !table->Grow(0, 6, copies, why) || !table->Share(0, 1, why) ||
       !table->Grow(1, 0, copies, why) || !copies.empty()) {
     return false;
@@ -285,8 +286,9 @@ bool SharedPagesAreCopiedOnce() {
   return table->IsFree(other.page) && !table->IsFree(own.page);
 }
 
-// Returns the check that detects a cached key with an error of some roundings,
-// in a cache of this dtype.
+// Returns the check that fails if a cached key has the relative error `off`, or
+// is 1 too large if the cache's dtype is an integer and `off` is not 0. Returns
+// nullopt if all checks pass.
 std::optional<Check> DetectsAKey(Dtype kv_dtype, float off) {
   CacheTrace trace;
   trace.mesh = MeshOf({{"x", 1}});

@@ -1,7 +1,7 @@
-// Each check runs a small case that must be refused and looks for the expected
-// words in the message and its help:
+// Most checks run a small case that must be refused, and search for the
+// expected words in the message and its help:
 //
-//   ring, 3 key heads over tp 2  ->  "3 key heads do not divide over `tp`"
+//   ring, 3 key heads over tp=2  ->  "3 key heads do not divide over `tp`"
 #include "verify/answers/known_refusals.h"
 
 #include <string>
@@ -103,7 +103,7 @@ bool LatentThatIsNone() {
                       ""});
 }
 
-// A case that runs as requested has no remark.
+// A case that runs exactly as requested must have no remark.
 bool NoRemarkWithoutCause() {
   Case test = CaseOf({"paged_flash_attention",
                       {2, 1, 8, 4, 4, 8, 0},
@@ -116,7 +116,8 @@ bool NoRemarkWithoutCause() {
   return result.status == Status::kPass && result.remarks.empty();
 }
 
-// If query and key split the batch over different axes, both are named.
+// If the batch of query and key is sharded over different axes, the message
+// must name both.
 bool BatchesOnOtherAxes() {
   Refused of = kKeyHeads;
   of.sizes.key_heads = 6;

@@ -1,5 +1,5 @@
-// Refusals whose messages are known: cases that an operation cannot run, with
-// the words that must explain it, and cases that must run without a remark.
+// Refusals with known messages: cases that an operation cannot run, with the
+// words that must explain why, and cases that must run without a remark.
 #ifndef SHARDC_VERIFY_ANSWERS_KNOWN_REFUSALS_H_
 #define SHARDC_VERIFY_ANSWERS_KNOWN_REFUSALS_H_
 
@@ -8,7 +8,7 @@
 
 namespace shardc::verify {
 
-// A check by name; `holds` computes it and returns whether the result is the
+// A check with a name; `holds` runs it and returns whether the result is the
 // known one.
 struct KnownAnswer {
   std::string_view name;

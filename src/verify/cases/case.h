@@ -1,9 +1,10 @@
-// Room: verify/cases. Cases: an operation on a mesh with sizes and features;
-// how they are selected, and their inputs.
+// Room: verify/cases. Cases, which are operations on a mesh with sizes and
+// features: how they are selected, and their inputs.
 // Includes: source, model, floats, resolve, legalize, dense, exec/machine,
 // exec/attention, exec/pages, exec/operations.
 //
-// One case: an operation on a mesh, its sizes and features; and its verdict.
+// One case, which is an operation on a mesh with sizes and features, and its
+// result.
 #ifndef SHARDC_VERIFY_CASES_CASE_H_
 #define SHARDC_VERIFY_CASES_CASE_H_
 
@@ -32,9 +33,9 @@ struct Sizes {
   int64_t key_heads = 1;
   int64_t head_dim = 16;
   int64_t value_dim = 0;  // 0: head_dim
-  // Latent attention: the numbers that a token stores for all heads, the part
-  // of a head that is rotated, and the size of a head's value. 0: twice the
-  // head's size, a quarter of it, and `value_dim`.
+  // Latent attention: the numbers that are stored for each token, the size of
+  // the rotated part of a head, and the size of a head's value. 0 means twice
+  // the head's size, a quarter of it, and `value_dim`.
   int64_t latent_rank = 0, latent_rope_dim = 0, latent_value_dim = 0;
 
   int64_t ValueDim() const { return value_dim > 0 ? value_dim : head_dim; }
@@ -75,7 +76,7 @@ struct Features {
   std::optional<double> scale;
 };
 
-// A trace: a case that decodes over a real cache, step by step.
+// Decoding step by step over a real cache, in place of a single call.
 struct TraceShape {
   int64_t prefill = 0, steps = 0, slots = 0;
   int64_t window = 0;  // above 0: slots are reused
@@ -97,7 +98,8 @@ struct Case {
   uint64_t seed = 0;
   std::optional<TraceShape> trace;
   bool longer = false;  // has more keys than requested
-  // The same case at the sizes given, if this one has reduced sizes.
+  // The same case at the sizes that the user gave, if this one has reduced
+  // sizes.
   std::shared_ptr<const Case> given = {};
   std::vector<std::string> remarks;  // how the case was derived
 };
@@ -105,8 +107,8 @@ struct Case {
 enum class Status : uint8_t { kPass, kFail, kUnsupported };
 std::string_view StatusName(Status status);
 
-// The checks of a case, so that a self-test can report which one detected a
-// fault, and that without this check the fault is missed.
+// The checks of a case. A self-test reports which of them has detected an
+// injected fault, and proves that the fault is missed without that check.
 enum class Check : uint8_t {
   kLayout,       // ids: each element once per replica group
   kReplicas,     // gathered replicas agree in bits
@@ -114,7 +116,7 @@ enum class Check : uint8_t {
   kError,        // maximum error within tolerance
   kBits,         // equal to the unsharded run where nothing is reduced
   kLedger,       // bytes equal the closed formulas
-  kCacheBits,    // rotated keys in the cache, bit for bit
+  kCacheBits,    // keys in the cache, up to the rotation's rounding
   kUnsupported,  // what cannot run is refused, and what can is run
   kMaximum,      // errors are judged by maximum, not mean
 };
@@ -132,12 +134,12 @@ struct Checks {
   }
 };
 
-// An error and where it is.
+// An error of an output, and the element where it is largest.
 struct ErrorOf {
   double max_abs = 0;
   double mean_abs = 0;
   double relative_l2 = 0;
-  // Coordinates of the worst element: batch, token, head, dim.
+  // The batch, token, head and dim of the element with the largest error.
   std::array<int64_t, 4> worst = {0, 0, 0, 0};
   bool non_finite = false;
 };
@@ -154,7 +156,8 @@ struct CaseResult {
   double cap = 0;      // the absolute limit of the error
   bool exact = false;  // bits had to be equal, and were
   exec::Ledger ledger;
-  // Bytes at the sizes given, by formula, if the case ran at reduced sizes.
+  // The bytes at the sizes that the user gave, by formula, if the case ran at
+  // reduced sizes.
   std::optional<exec::SentBytes> given_sent;
   std::vector<double>
       device_error;  // maximum absolute error of each device's shard

@@ -1,6 +1,6 @@
-// Copies a case's inputs for the dense reference, which implements their
-// meaning by itself. Only inputs that a program receives in fewer bits are
-// rounded first, by dense's own rounding:
+// Copies a case's inputs for the dense reference, which shares no code with the
+// operations. Only inputs that a program receives in fewer bits are rounded
+// first, by dense's own rounding:
 //
 //   runtime_dtype BF16, int8 pages  ->  keys cast to BF16, stored as int8
 #include "verify/cases/dense_inputs.h"
@@ -18,7 +18,7 @@ namespace {
 using dense::Array;
 using exec::Buffer;
 
-// Returns a copy in the buffer's own order of dimensions.
+// Returns a copy with the buffer's own order of dimensions.
 Array Copy(const Buffer& buffer) {
   Array out;
   out.shape = buffer.shape;
@@ -43,7 +43,8 @@ void Round(Dtype dtype, Array& x) {
   for (double& value : x.data) value = dense::Nearest(dtype, value);
 }
 
-// Rounds rows as int8 pages would, for attention in `dtype`.
+// Rounds rows to the values that they have after storage in int8 pages, for
+// attention in `dtype`.
 void StoreInPages(Dtype dtype, Array& x) {
   const auto dim = AsIndex(x.shape.back());
   std::vector<float> row(dim);
@@ -58,9 +59,10 @@ void StoreInPages(Dtype dtype, Array& x) {
   }
 }
 
-// Passes keys and values of all heads, or the latent for all of them where
-// expanding it would be slow; packed tokens are one row. Narrow arithmetic is
-// defined on keys and values, so it always gets these.
+// Sets the keys and values of all heads or, if expanding them would be slow,
+// the latent itself as key and value of a single head. Packed tokens are one
+// row. Narrow arithmetic is defined for keys and values, so it always gets
+// these.
 void TakeLatent(dense::Latent latent, const Case& test, dense::Inputs& in) {
   if (const auto& dtype = test.settings.runtime_dtype) {
     for (Array* x :

@@ -1,6 +1,7 @@
-// A feature is a name, the input that an operation must take to use it, and
-// what switching it on does to a case. The values are chosen to reveal
-// mistakes: a window ends inside a shard, a cap is low enough to matter.
+// Each feature has a name, the input, if any, that an operation must take to
+// use it, and values that it sets in a case. The values are chosen to reveal
+// mistakes: a window ends inside a shard, and a cap is low enough to change
+// logits.
 //
 //   window on 16 keys  ->  16 / 2 + 1 = 9
 #include "verify/cases/features.h"
@@ -64,8 +65,8 @@ bool Has(const Features& f, Feature feature) {
   return false;
 }
 
-// Returns the input that an operation must take to use the feature; nullopt:
-// any operation can.
+// Returns the input that an operation must take to use the feature; nullopt if
+// every operation can use it.
 std::optional<exec::Input> InputOf(Feature feature) {
   switch (feature) {
     case Feature::kBias:
@@ -145,7 +146,7 @@ void SwitchOn(Feature feature, Case& test) {
       f.segments = true;
       break;
     case Feature::kWindow:
-      // A window that ends inside a shard, whatever the sizes.
+      // The window ends inside a shard, whatever the sizes are.
       if (!f.window) {
         f.window = std::max<int64_t>(1, test.sizes.key_length / 2 + 1);
       }

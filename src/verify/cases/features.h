@@ -1,5 +1,5 @@
-// The features that an attention may have besides query, key and value, by
-// name, and which operations take them.
+// The features that an attention may have besides query, key and value, with
+// their names, and which operations support them.
 #ifndef SHARDC_VERIFY_CASES_FEATURES_H_
 #define SHARDC_VERIFY_CASES_FEATURES_H_
 
@@ -35,12 +35,12 @@ std::span<const Feature> AllFeatures();
 std::string_view FeatureName(Feature feature);
 std::optional<Feature> ParseFeature(std::string_view name);
 
-// Returns whether the operation uses the feature in this mode and layout.
+// Returns whether the operation supports the feature in this mode and layout.
 bool Takes(const exec::Operation& operation, Mode mode, Layout layout,
            Feature feature);
 
-// Adds the feature to a case, with a value that reveals mistakes; values that
-// the case already has stay.
+// Adds the feature to a case, with a value that reveals mistakes. Values that
+// the case already has are unchanged.
 void SwitchOn(Feature feature, Case& test);
 
 // Returns the names of the features that a case has besides the causal mask and

@@ -1,5 +1,5 @@
-// Specs by hand for small cases: the axes of each dimension, in the order of
-// dimensions that a layout has.
+// Builds specs for small cases from the axes of each dimension, which are put
+// into the order of the layout's dimensions.
 //
 //   batch dp, heads tp, in bhtd  ->  query [dp, tp, -, -]
 #include "verify/cases/grid.h"

@@ -1,4 +1,4 @@
-// The specs of a case's tensors from the axes of each dimension.
+// Builds the specs of a case's tensors from the axes of each dimension.
 #ifndef SHARDC_VERIFY_CASES_GRID_H_
 #define SHARDC_VERIFY_CASES_GRID_H_
 
@@ -15,8 +15,8 @@ namespace shardc::verify {
 struct Assignment {
   AxisGroup batch, query_length, key_length, heads, key_heads, dim, value_dim;
 };
-// Returns the specs of all tensors in a layout; bias and mask follow query and
-// key if `split_masks`, else only the batch.
+// Returns the specs of all tensors in a layout. Bias and mask are sharded as
+// query and key if `split_masks`, otherwise only over the batch's axes.
 exec::AttentionSpecs SpecsFor(Layout layout, const Assignment& axes,
                               int sinks_rank, bool split_masks);
 

@@ -1,5 +1,5 @@
-// Keys and values of latent attention are computed from one latent row a token,
-// its projections, and a rotated part that all heads share:
+// Keys and values of latent attention are computed from one latent row for each
+// token, by projections, and from a rotated part that all heads share:
 //
 //   head_dim 16: rope 4, rank 32; k_h = [c . up_key_h (12), rope (4)]
 #include "verify/cases/latent_data.h"
@@ -16,7 +16,7 @@ namespace {
 
 using exec::Buffer;
 
-// Returns normal numbers whose mean differs by row of the first dimension.
+// Returns normal numbers whose mean depends on the first and the last index.
 Buffer Values(exec::Random random, const Shape& shape, Dtype dtype, double gain,
               double offset) {
   Buffer out = Buffer::Zeros(shape, dtype);

@@ -1,4 +1,5 @@
-// Test data of latent attention: the latent that keys and values come from.
+// Test data of latent attention: the latent from which keys and values are
+// computed.
 #ifndef SHARDC_VERIFY_CASES_LATENT_DATA_H_
 #define SHARDC_VERIFY_CASES_LATENT_DATA_H_
 
@@ -7,15 +8,15 @@
 
 namespace shardc::verify {
 
-// Sets the sizes of a latent attention: one key head for each query head, and
-// values of their own size.
+// Sets the sizes for latent attention: as many key heads as query heads, and
+// the size of its values.
 void SizeLatent(Sizes& sizes);
 
-// Returns false if there are fewer key heads than query heads: no latent gives
-// these.
+// Returns whether a latent can give the case's keys: there are not fewer key
+// heads than query heads.
 bool HasLatent(const Case& test);
 
-// Adds a latent of the case's sizes if it has one. Key and value then have no
+// Adds a latent of the case's sizes, if HasLatent. Key and value then have no
 // elements, since nothing reads the expanded form.
 void AddLatent(const Case& test, exec::AttentionProblem& problem);
 

@@ -1,5 +1,5 @@
-// Limits on a request. Sizes are multiplied as doubles, which cannot overflow:
-// the limits need no more precision than that.
+// Checks the limits of a request. Sizes are multiplied as doubles, which cannot
+// overflow and are precise enough for limits.
 //
 //   batch 4, 32 heads, 8,192 x 8,192 with --full: 8.6e9 logits, refused
 #include "verify/cases/limits.h"
@@ -14,7 +14,7 @@
 namespace shardc::verify {
 namespace {
 
-// Each simulated device costs memory and time; 512 is a usual number.
+// Each simulated device costs memory and time. Usual meshes have at most 512.
 constexpr int64_t kMostDevices = 4096;
 
 std::string CountOf(double count) {
@@ -65,11 +65,11 @@ bool CheckWork(const Request& request, const Mesh& mesh, Findings& findings) {
     return false;
   }
   Sizes n = request.sizes;
-  // In generation modes there is one query.
+  // Generation modes have one query.
   if (std::all_of(request.modes.begin(), request.modes.end(), IsGeneration)) {
     n.query_length = 1;
   }
-  // The logits of one case, all of which vanilla holds at once.
+  // The number of logits of one case, which vanilla stores all at once.
   const double logits =
       static_cast<double>(n.batch) * static_cast<double>(n.heads) *
       static_cast<double>(n.query_length) * static_cast<double>(n.key_length);
@@ -92,7 +92,7 @@ bool CheckWork(const Request& request, const Mesh& mesh, Findings& findings) {
                  "leave out --full, or give a smaller batch or head_dim");
     return false;
   }
-  // A page is allocated in full, however few tokens it holds.
+  // A page is allocated in full, even if it holds few tokens.
   for (const auto& [name, record] : request.records) {
     const double held = static_cast<double>(record.page_size.value_or(0)) *
                         static_cast<double>(n.batch) *

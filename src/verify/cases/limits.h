@@ -1,4 +1,4 @@
-// What a simulation can hold, checked before anything is allocated.
+// Limits of what can be simulated, checked before anything is allocated.
 #ifndef SHARDC_VERIFY_CASES_LIMITS_H_
 #define SHARDC_VERIFY_CASES_LIMITS_H_
 
@@ -8,11 +8,11 @@
 
 namespace shardc::verify {
 
-// Returns false, and adds usage findings, unless every size is positive, key
-// heads divide heads, and queries are no longer than their keys.
+// Returns whether every size is positive, key heads divide heads, and queries
+// are no longer than their keys. If not, adds usage findings.
 bool CheckSizes(const Sizes& sizes, Findings& findings);
 // Returns false, and adds usage findings, if a request has too many devices,
-// logits, numbers or pages.
+// logits, elements or pages.
 bool CheckWork(const Request& request, const Mesh& mesh, Findings& findings);
 
 }  // namespace shardc::verify

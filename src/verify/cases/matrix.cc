@@ -85,7 +85,8 @@ exec::AttentionSpecs ResolveSpecs(const Resolver& resolver, const Case& test,
   const auto in_layout = [&](int64_t length, int64_t heads, int64_t dim) {
     return ShapeIn(test.layout, n.batch, length, heads, dim);
   };
-  // Batch, queries and keys of a mask: packed tokens are one row.
+  // The shape [batch, queries, keys] of a mask. Packed tokens are one batch
+  // row.
   const Shape rows =
       packed ? Shape{1, n.batch * n.query_length, n.batch * n.key_length}
              : Shape{n.batch, n.query_length, n.key_length};
@@ -173,7 +174,7 @@ class Builder {
       }
       Case varied =
           CaseOf({test.operation, test.mode, test.layout, test.dtype, feature});
-      // Features of the model are in every case already.
+      // A feature that the model has is already part of every case.
       if (FeatureNames(varied) == FeatureNames(test)) continue;
       out_.variants.push_back({std::move(varied), i});
     }
@@ -187,7 +188,7 @@ class Builder {
   }
 
  private:
-  // Chooses the sizes for a mesh. Returns whether there are such sizes.
+  // Chooses the sizes for `mesh`. Returns false if there are no such sizes.
   bool Reduce(const Resolver& resolver, const Mesh& mesh) {
     MeshSplits splits = SplitsOf(request_, resolver_, mesh_, mesh);
     const auto least = ReducedSizes(request_.sizes, splits.given, splits.used);
@@ -211,8 +212,8 @@ class Builder {
     std::optional<Feature> feature;
   };
 
-  // Returns whether a latent can be expanded to keys and values of all heads,
-  // which the reference needs unless there are few queries.
+  // Returns whether a latent is small enough to be expanded to the keys and
+  // values of all heads. The reference needs that unless there are few queries.
   bool Expands(const Kind& kind) const {
     constexpr int64_t kMostElements = int64_t{1} << 28;
     if (!kind.operation->latent) return true;
@@ -241,7 +242,8 @@ class Builder {
     return test;
   }
 
-  // `given`: at the sizes and on the mesh that were given.
+  // Returns the case of a kind. With `given`, it has the mesh that the user
+  // gave.
   Case CaseAt(const Kind& kind, const Sizes& sizes, bool given,
               uint64_t seed) const {
     const exec::Operation& operation = *kind.operation;
@@ -251,7 +253,7 @@ class Builder {
     test.layout = kind.layout;
     test.dtype = kind.dtype;
     test.kv_dtype = request_.kv_dtype;
-    // Only caches and pages are quantised, not keys that are in neither.
+    // Only caches and pages are quantised; keys of a case without them are not.
     if (test.kv_dtype == Dtype::kI8 && !HasInt8Pages(test)) {
       test.kv_dtype.reset();
     }

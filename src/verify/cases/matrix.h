@@ -25,7 +25,7 @@ struct Request {
   Sizes sizes;                    // as given
   std::optional<int64_t> window;  // the model's sliding window
   std::vector<const exec::Operation*> operations;
-  // Operations that run in some modes only; all others run in every mode.
+  // Operations that run only in the listed modes. Others run in every mode.
   std::vector<std::pair<const exec::Operation*, std::vector<Mode>>> only;
   std::vector<Mode> modes;
   std::vector<Layout> layouts;
@@ -37,8 +37,9 @@ struct Request {
   std::vector<std::pair<std::string, SettingsRecord>> records;
   Features features;  // added to every case
   Rotation rotation;  // of traces over a cache
-  // Features that get cases of their own, for operations that take them; if
-  // `named`, also for operations that do not, so that the refusal is reported.
+  // Features that get cases of their own, for operations that support them. If
+  // `named`, operations that do not support them get cases too, so that the
+  // refusal is reported.
   std::vector<Feature> more;
   bool named = false;
   bool large_logits = true;  // one such case for each operation
@@ -52,7 +53,7 @@ struct Request {
   // Returns the modes that an operation is limited to; null for all.
   const std::vector<Mode>* OnlyModes(const exec::Operation& operation) const;
   bool Covers(const exec::Operation& operation, Mode mode) const;
-  // Returns an empty record if nothing was requested.
+  // Returns the settings requested for an operation; empty if there are none.
   const SettingsRecord& RecordOf(const exec::Operation& operation) const;
 };
 
@@ -66,12 +67,13 @@ struct Matrix {
   Splits splits;         // of the request's layouts on the mesh used
   Splits given_splits;   // and on the one given
   std::vector<Case> cases;
-  // The trace of each case by index, or nullopt.
+  // The trace of each case, by the case's index; std::monostate if it has none.
   std::vector<Trace> traces;
-  // The traces at the sizes given, where reduced ones are used.
+  // The traces at the sizes that the user gave, if the cases have reduced
+  // sizes.
   std::vector<Trace> given_traces;
-  // Cases with one more feature; a feature that was not requested by name runs
-  // only if the case that it varies ran.
+  // Cases with one more feature each. If the feature was not requested by name,
+  // the variant runs only if the case that it varies ran.
   struct Variant {
     Case test;
     size_t of = 0;  // among `cases`
@@ -79,7 +81,7 @@ struct Matrix {
   std::vector<Variant> variants;
 };
 
-// A mesh with the same axes as the one given and fewer devices.
+// A mesh that has the axes of the given one and fewer devices.
 struct SmallMesh {
   Mesh mesh;
   Resolver resolver;
@@ -87,31 +89,31 @@ struct SmallMesh {
 
 // Builds operations x modes x layouts x dtypes, in that order, without
 // meaningless combinations: decoding operations run neither in training nor on
-// packed tokens. With `small`, cases run on that mesh if it has sizes that are
-// split as the given ones are on `mesh`.
+// packed tokens. If `small` is not null, cases run on that mesh, provided that
+// some sizes are split on it as the given sizes are on `mesh`.
 Matrix BuildMatrix(const Request& request, const Resolver& resolver,
                    const Mesh& mesh, const SmallMesh* small = nullptr);
 
-// Builds the same on the first of ReducedMeshes for which ReducedSizes finds
+// Builds the matrix on the first of ReducedMeshes for which ReducedSizes finds
 // sizes: every dimension is then divided by the same axes as at the given
-// sizes. The mesh that is used has at least one device for each process. If no
-// smaller mesh has such sizes, or if the request is full, it is the mesh given.
-// Returns nullopt after a finding.
+// sizes. The mesh has at least one device for each process. If no smaller mesh
+// has such sizes, or if the request is full, the given mesh is used. Returns
+// nullopt after a finding.
 std::optional<Matrix> BuildReducedMatrix(const Request& request,
                                          const RuleSet& rules,
                                          const Resolver& resolver,
                                          const Mesh& mesh, int64_t processes,
                                          Findings& findings);
 
-// Returns the specs of a mode and layout by the axis rules, legalised by the
-// policy where a dimension does not divide. Operations that shard key and value
-// as the query (heads_on_keys) have HEAD axes in them.
+// Returns the specs of a mode and layout by the axis rules. If axes do not
+// divide a dimension, the policy `illegal` decides what happens. Key and value
+// have the query's HEAD axes if the operation needs them there (heads_on_keys).
 exec::AttentionSpecs ResolveSpecs(const Resolver& resolver, const Case& test,
                                   IllegalPolicy illegal);
 
 // Returns the number of shards of a dimension.
 int64_t PartsOf(const Mesh& mesh, const Spec& spec, size_t dim);
-// Returns the sizes with one query in generation modes.
+// Returns the sizes of a mode: generation modes have one query.
 Sizes SizesOfMode(const Sizes& sizes, Mode mode);
 
 // Returns whether the operation applies to a mode and layout.

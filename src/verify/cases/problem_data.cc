@@ -1,6 +1,7 @@
-// Each element is drawn by its index from the seed, with a mean and a gain of
-// its batch row and head and a slope over positions: an element read from a
-// wrong place then differs in size, not only in noise.
+// Each element is a random number that depends on the seed and the element's
+// index. Mean and gain depend on batch row and head, and the mean changes with
+// the position, so an element from a wrong place differs in size, not only in
+// noise.
 //
 //   ragged lengths of 4 rows up to 16  ->  16, 1 and two between
 #include "verify/cases/problem_data.h"
@@ -27,7 +28,7 @@ using exec::Random;
 
 bool Packed(const Case& test) { return test.layout == Layout::kThd; }
 
-// Transposes [B, L, N, D] to the case's layout.
+// Converts [B, L, N, D] to the case's layout.
 Buffer InLayout(Buffer x, Layout layout) {
   if (layout == Layout::kBhtd) {
     return exec::TransposeDims(x, {0, 2, 1, 3});
@@ -38,8 +39,8 @@ Buffer InLayout(Buffer x, Layout layout) {
   return x;
 }
 
-// Returns normal numbers with a gain by head and, if `offset` is not 0, a mean
-// by head, batch row and dim and a slope over positions.
+// Returns normal numbers whose gain depends on the head. If `offset` is not 0,
+// their mean depends on head, batch row and dim, with a slope over positions.
 Buffer Values(Random random, const Shape& shape, Dtype dtype, double gain,
               double offset, int threads) {
   Buffer out = Buffer::Zeros(shape, dtype);
@@ -48,11 +49,11 @@ Buffer Values(Random random, const Shape& shape, Dtype dtype, double gain,
   const int64_t length = shape[1], heads = shape[2], dim = shape[3];
   const auto fill = [&](int64_t b, int) {
     std::vector<double> norm(AsIndex(heads)), means(AsIndex(heads * dim));
-    // The normal numbers of one position, and of the elements that share a
-    // pair with its first and its last.
+    // The normal numbers of one position. They are drawn in pairs, so there are
+    // two more for elements that share a pair with the first or the last one.
     std::vector<std::array<double, 2>> pairs(AsIndex(heads * dim / 2 + 2));
-    // The gain of a head and the means of its dims are the same at all
-    // positions of a batch row.
+    // A head's gain and the means of its dims are the same at all positions of
+    // a batch row.
     for (int64_t h = 0; h < heads; ++h) {
       const auto cell = static_cast<uint64_t>(h + heads * b);
       norm[AsIndex(h)] = gain * (0.6 + 0.8 * norms.Uniform(cell));
@@ -114,15 +115,16 @@ Buffer Integers(const Shape& shape, const std::vector<int64_t>& values) {
   return out;
 }
 
-// Fills packed sequences: the B rows one after the other, of different lengths
-// if `ragged`; the remaining tokens belong to no sequence.
+// Fills packed sequences: the B rows one after the other, with different
+// lengths if `ragged`. The remaining tokens belong to no sequence.
 void PackTokens(const Case& test, Random random,
                 exec::AttentionProblem& problem) {
   const Sizes& n = test.sizes;
   std::vector<int64_t> rows(AsIndex(n.batch), n.query_length);
   std::vector<int64_t> keys(AsIndex(n.batch), n.key_length);
   if (test.features.ragged) {
-    // Sequences of self-attention may have any length; query and key share it.
+    // In self-attention a sequence may have any length, which is that of the
+    // query and of the key.
     const bool alike = n.query_length == n.key_length;
     keys = RaggedLengths(random, n.batch, alike ? 1 : n.query_length,
                          n.key_length);
@@ -137,7 +139,7 @@ void PackTokens(const Case& test, Random random,
   }
   const int64_t q_tokens = n.batch * n.query_length;
   const int64_t k_tokens = n.batch * n.key_length;
-  // Queries are the last tokens of their sequence's keys.
+  // The queries of a sequence are its last tokens.
   std::vector<int64_t> q_ids(AsIndex(q_tokens), -1),
       q_at(AsIndex(q_tokens), -1);
   std::vector<int64_t> k_ids(AsIndex(k_tokens), -1),
@@ -160,8 +162,8 @@ void PackTokens(const Case& test, Random random,
   problem.key_positions = Integers({1, k_tokens}, k_at);
 }
 
-// Adds segments that end in different places in each row, with padding at the
-// end of the last row.
+// Adds segments that end at different places in each row. If a row has more
+// than four keys, the last one or two are padding.
 void AddSegments(const Case& test, Random random,
                  exec::AttentionProblem& problem) {
   const Sizes& n = test.sizes;
@@ -179,7 +181,7 @@ void AddSegments(const Case& test, Random random,
       k.integers[AsIndex(b * keys + j)] = static_cast<int32_t>(id(j));
     }
     for (int64_t i = 0; i < rows; ++i) {
-      // A single decoding query is never padding.
+      // The single query of decoding must not be padding.
       const int64_t at =
           rows == 1 ? std::min(padding, keys) - 1 : keys - rows + i;
       q.integers[AsIndex(b * rows + i)] = static_cast<int32_t>(id(at));
@@ -205,8 +207,9 @@ void AddMasks(const Case& test, Random random,
     }
     problem.bias = std::move(bias);
   }
-  // A query row that attends to nothing, by the additive mask if there is one.
-  // With one query a row it is the last batch row's.
+  // In each batch row, one query attends to nothing; the additive mask hides
+  // its keys if there is one. If a batch row has only one query, only that of
+  // the last row attends to nothing.
   const auto nothing = [&](int64_t element) {
     const int64_t row = element / keys % rows;
     return f.masked_row && row == rows / 2 &&

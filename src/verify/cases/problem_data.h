@@ -1,4 +1,4 @@
-// Test data that reveals errors.
+// Test data that reveals errors of sharding.
 #ifndef SHARDC_VERIFY_CASES_PROBLEM_DATA_H_
 #define SHARDC_VERIFY_CASES_PROBLEM_DATA_H_
 
@@ -8,10 +8,10 @@
 namespace shardc::verify {
 
 // Returns the inputs of a case from its seed. Heads, key heads, batch rows and
-// positions differ in mean and norm, so that a swapped or shifted one exceeds
-// the rounding of bfloat16; v is never constant over keys or heads. Values are
-// rounded to the case's dtype, keys and values to the cache's: the reference
-// reads the rounded ones.
+// positions differ in mean and norm, so that an error of order exceeds the
+// rounding of bfloat16. The values differ between keys and between heads.
+// Numbers are rounded to the case's dtype, keys and values to the cache's, so
+// that the reference reads the rounded ones too.
 exec::AttentionProblem MakeProblem(const Case& test, int threads = 1);
 
 }  // namespace shardc::verify

@@ -1,11 +1,12 @@
-// The longest axis is halved again and again, so that every axis remains:
+// Halves the longest axis repeatedly. No axis is removed:
 //
 //   fsdp 16, tp 4, at most 8 devices  ->  fsdp 2, tp 4
 //
-// On that mesh there may be no sizes that its axes divide as the given ones
-// do: 8 KV heads are divided by tp 4 and not by fsdp 16 * tp 4, but what tp 4
-// divides into two heads a device, fsdp 2 divides as well. Then meshes with
-// other lengths are tried, such as fsdp 4, tp 2.
+// It may be that no sizes are divided by the smaller mesh as the given sizes
+// are by the given mesh. For example, 8 KV heads are divided by tp 4, into two
+// for each device, but not by fsdp 16 * tp 4. With fsdp 2, two heads for each
+// device are always divided by fsdp as well. Then meshes with other lengths are
+// tried, such as fsdp 4, tp 2.
 #include "verify/cases/reduced_mesh.h"
 
 #include <algorithm>
@@ -23,7 +24,8 @@ int64_t DevicesOf(const Mesh& mesh) {
   return devices;
 }
 
-// Even lengths are halved, so that dimensions still divide.
+// Even lengths are halved, so that the axis still divides the dimensions that
+// it divided; odd lengths become 2.
 int64_t Shortened(int64_t length) { return length % 2 == 0 ? length / 2 : 2; }
 
 Mesh OnOneHost(Mesh mesh) {
@@ -34,8 +36,8 @@ Mesh OnOneHost(Mesh mesh) {
   return mesh;
 }
 
-// Appends the mesh with each choice of shortened lengths for the axes from
-// `axis` on.
+// Appends a mesh for each combination of shortened lengths of the axes from
+// `axis` on, if it has at least `least_devices` devices.
 void AppendShortened(Mesh& mesh, size_t axis, int64_t least_devices,
                      std::vector<Mesh>& out) {
   if (axis == mesh.axes.size()) {

@@ -1,4 +1,4 @@
-// A smaller mesh with the same axes.
+// Smaller meshes with the same axes.
 #ifndef SHARDC_VERIFY_CASES_REDUCED_MESH_H_
 #define SHARDC_VERIFY_CASES_REDUCED_MESH_H_
 
@@ -9,18 +9,19 @@
 
 namespace shardc::verify {
 
-// Attention is verified on at most this many devices, unless it runs at the
-// sizes given.
+// The number of devices on which attention is verified at most, unless it runs
+// at the sizes that the user gave.
 inline constexpr int64_t kMostAttentionDevices = 8;
 
 // Returns the mesh with its longest axes shortened until it has at most
-// `most_devices`. Axes of several devices keep at least two.
+// `most_devices` devices. An axis of several devices keeps at least two, so the
+// result may have more than `most_devices`.
 Mesh ReducedMesh(const Mesh& mesh, int64_t most_devices);
 
-// Returns smaller meshes to try one after another: first ReducedMesh, then,
-// fewest devices first, those whose axes have lengths that halving leads to and
-// which have at least `least_devices`. Empty if no such mesh has fewer devices
-// than the one given.
+// Returns at most 24 smaller meshes that should be tried one after another:
+// first ReducedMesh, then, those with the fewest devices first, all meshes
+// whose axes have repeatedly halved lengths and that have at least
+// `least_devices`. Empty if no such mesh has fewer devices than `mesh`.
 std::vector<Mesh> ReducedMeshes(const Mesh& mesh, int64_t least_devices);
 
 }  // namespace shardc::verify

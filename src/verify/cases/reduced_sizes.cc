@@ -1,7 +1,8 @@
-// Reduced sizes. The properties of a size that matter to a layout form a list
-// of predicates: does an axis divide it, into complete groups, is a shard of
-// size 1, is it larger than another size. The smallest size with the same
-// values for every sharding replaces the real one:
+// Finds reduced sizes. The properties of a size that matter to a layout are a
+// list of predicates: whether an axis divides it, and into complete groups,
+// whether a shard has size 1, whether the size is larger than another one. The
+// smallest size for which all predicates have the same values replaces the real
+// size:
 //
 //   32 heads, 8 key heads over tp 4  ->  16 heads, 8 key heads
 #include "verify/cases/reduced_sizes.h"
@@ -31,8 +32,9 @@ void AppendHeadPredicates(int64_t heads, int64_t keys, int64_t a, int64_t c,
                          local > local_keys, local == group});
 }
 
-// Appends the predicates of the heads of one device when an exchange splits
-// them n ways once more. Fewer key heads than n are repeated.
+// Appends the predicates of the heads of one device if an all_to_all divides
+// them into n more parts. If there are fewer key heads than n, they are
+// repeated.
 void AppendExchange(int64_t heads, int64_t keys, const Splits::Exchange& of,
                     Bits& out) {
   const auto& [a, c, n] = of;
@@ -44,8 +46,8 @@ void AppendExchange(int64_t heads, int64_t keys, const Splits::Exchange& of,
   if (repeats) AppendHeadPredicates(heads, keys, a * n, keys, out);
 }
 
-// Appends whether packed words of `word` heads divide evenly over n shards:
-// words of keys alone, and words in which keys and values alternate.
+// Appends whether n shards divide words of `word` packed heads evenly: words of
+// keys only, and words in which keys and values alternate.
 void AppendWords(int64_t keys, int64_t n, int64_t word, Bits& out) {
   for (const int64_t per_head : {1, 2}) {
     const int64_t words = (keys * per_head + word - 1) / word;
@@ -85,9 +87,9 @@ Bits LengthPredicates(int64_t length, const std::vector<int64_t>& splits) {
   return out;
 }
 
-// Returns what has to stay true of a number of packed tokens when it is
-// reduced: which numbers of shards, and twice which, divide it, and whether a
-// shard has one, two, three, or four or more tokens.
+// Returns the predicates of a number of packed tokens: for each number of
+// shards, whether it and twice it divide the tokens, and whether a shard has
+// one, two, three, or four or more tokens.
 Bits TokenPredicates(int64_t tokens, const Splits& splits) {
   Bits out;
   AppendParts(tokens, splits.tokens, out);
@@ -104,8 +106,8 @@ Bits BatchPredicates(int64_t batch, const std::vector<int64_t>& splits) {
   return out;
 }
 
-// Returns a size by which every predicate has taken all its values:
-// divisibility repeats, and thresholds stay true.
+// Returns a size up to which every combination of values of the predicates
+// occurs: divisibility is periodic, and thresholds stay true.
 int64_t Enough(const std::vector<int64_t>& splits) {
   int64_t period = 1, largest = 1;
   for (const int64_t n : splits) {
@@ -115,7 +117,8 @@ int64_t Enough(const std::vector<int64_t>& splits) {
   return 8 + 4 * largest + 2 * period;
 }
 
-// Returns candidate sizes from `least` up to the real one, ascending.
+// Returns the sizes from `least` up to the real one whose predicates are
+// `want`, ascending.
 template <class Predicates>
 std::vector<int64_t> Candidates(int64_t real, int64_t least, int64_t enough,
                                 const Bits& want, const Predicates& of) {
@@ -127,8 +130,8 @@ std::vector<int64_t> Candidates(int64_t real, int64_t least, int64_t enough,
   return out;
 }
 
-// Reduces batch, query and key length of `out` from those of `real`. Returns
-// whether there are such sizes.
+// Sets the batch, query and key length of `out` to reduced ones. Returns false
+// if there are none.
 bool ReduceTokens(const Sizes& real, const Splits& given, const Splits& splits,
                   Sizes& out) {
   std::vector<int64_t> all = splits.length;
@@ -151,8 +154,8 @@ bool ReduceTokens(const Sizes& real, const Splits& given, const Splits& splits,
            TokenPredicates(real.batch * real_length, given);
   };
   const bool self = real.query_length == real.key_length;
-  // In decoding there is one packed query for each row, so the batch itself
-  // must divide over the token axes as the real one does.
+  // In decoding each row has one packed query, so the token axes must divide
+  // the batch itself as they divide the real one.
   const auto rows = [](int64_t batch, const Splits& of) {
     Bits each;
     for (const int64_t n : of.tokens) {
@@ -234,8 +237,8 @@ std::optional<Sizes> ReducedSizes(const Sizes& real, const Splits& given,
     if (!found) return std::nullopt;
     out.*dim = *found;
   }
-  // No axis shards the rotated part of a latent's head, so it only keeps its
-  // fraction of the head.
+  // No axis shards the rotated part of a latent's head, so only its fraction of
+  // the head is kept.
   if (real.latent_rope_dim > 0) {
     out.latent_rope_dim = std::max<int64_t>(
         1, real.latent_rope_dim * out.head_dim / real.head_dim);

@@ -1,26 +1,28 @@
 // The smallest sizes that keep the relevant properties of the real ones.
 //
-// For each dimension this is the smallest size with the real size's predicates
-// (one exists: the real size qualifies). Index maps are floor and modulo of
-// (rank, local index) with coefficients H_loc, K_loc, G and L_loc. The
-// predicates determine which of them nest and which straddle, and keep local
-// ranges from degenerating, so a map that is wrong at the real size is wrong at
-// the reduced one.
+// For each dimension this is the smallest size for which the predicates below
+// have the same values as for the real size; at most, it is the real size.
+// Which index a device reads is a floor or modulo of (rank, local index) with
+// the coefficients H_loc, K_loc, G and L_loc. The predicates decide whether a
+// shard has complete groups or parts of groups, and prevent local ranges of one
+// element that the real sizes do not have. A map of indices that is wrong at
+// the real size is therefore wrong at the reduced one.
 //
 // Heads, smallest H then K: axes divide H and K in the same way; K = 1; G = 1;
 // H_loc = 1; K_loc = 1; H_loc mod G = 0; G mod H_loc = 0; K_loc | H_loc; H_loc
 // > K_loc; H_loc = G, for every pair of shardings. 32/8 over tp 8 becomes 16/8,
-// 28/4 over 4 becomes 8/4, 32/8 over 16 with replicated key heads 32/4. Where n
+// 28/4 over 4 becomes 8/4, 32/8 over 16 with replicated key heads 32/4. If n
 // parts of a length are exchanged for heads, also: n divides H_loc; n divides
-// K_loc, or K_loc divides n. Where pages hold words of p heads: whether words
-// split.
+// K_loc, or K_loc divides n. If pages have words of p heads: whether a shard
+// splits words.
 //
-// Batch and lengths together, smallest batch first: packed tokens are their
-// product, which axes may divide even where they do not divide its factors. 3
-// rows of 4 over dp 2 do not become 3 rows of 3.
+// Batch and lengths are reduced together, the smallest batch first: packed
+// tokens are their product, which axes may divide although they divide neither
+// factor. For example, 3 rows of 4 over dp 2 do not become 3 rows of 3.
 //
-// Reduced sizes cannot show: overflow of int32 or float16, growth of errors,
-// lane and block sizes, a fault at one high index. --full tests these.
+// Reduced sizes cannot reveal an overflow of int32 or float16, the growth of
+// errors, errors that depend on lane or block sizes, or a fault at one high
+// index. --full tests these.
 #ifndef SHARDC_VERIFY_CASES_REDUCED_SIZES_H_
 #define SHARDC_VERIFY_CASES_REDUCED_SIZES_H_
 
@@ -33,39 +35,42 @@
 
 namespace shardc::verify {
 
-// The numbers of shards of each dimension, in any mode and of any tensor.
+// The numbers of shards of each dimension, over all modes and tensors.
 struct Splits {
   std::vector<int64_t> batch;
   std::vector<int64_t> length;
   std::vector<std::pair<int64_t, int64_t>> heads;  // query's, key's
   std::vector<int64_t> dim;
   std::vector<int64_t> tokens = {};  // of batch x length, queries and keys
-  // An exchange of lengths for heads: the query heads in `heads` shards and the
-  // key heads in `keys` shards are split into `parts` more.
+  // An exchange of lengths for heads: query heads in `heads` shards and key
+  // heads in `keys` shards are divided into `parts` more parts.
   struct Exchange {
     int64_t heads = 1, keys = 1, parts = 1;
     bool operator==(const Exchange&) const = default;
   };
   std::vector<Exchange> exchanges = {};
-  // Pages of words: shards of the heads, and heads a word.
+  // For pages of packed words: the number of shards of the heads, and the heads
+  // in a word.
   std::vector<std::pair<int64_t, int64_t>> words = {};
 };
 
-// Returns the smallest (H, K) with the real pair's predicates.
+// Returns the smallest (H, K) that has the predicates of the real pair.
 std::pair<int64_t, int64_t> ReducedHeads(int64_t heads, int64_t key_heads,
                                          const Splits& splits);
 
-// Batch: two rows a shard where there are as many. A query that is shorter than
-// its keys stays shorter. Sizes of heads: 16 elements a shard; 64 stays 64
-// where pages hold words, as keys and values share a row then.
+// Returns the reduced sizes. The batch has two rows for each shard if the real
+// one does. A query that is shorter than its keys stays shorter. A head has 16
+// elements for each shard; 64 stays 64 if pages have packed words, because keys
+// and values then share a row.
 Sizes ReducedSizes(const Sizes& real, const Splits& splits);
-// The smallest sizes that `used` splits as `given` splits the real ones, where
-// both list the same axes on two meshes; nothing if there are none.
+// Returns the smallest sizes that `used` splits as `given` splits the real
+// ones, or nullopt if there are none. Both have the same axes at the same
+// index, on two meshes.
 std::optional<Sizes> ReducedSizes(const Sizes& real, const Splits& given,
                                   const Splits& used);
 
-// Returns the smallest length from `least` on with the same divisibility by
-// each of `splits` as `like`.
+// Returns the smallest length, at least `least`, that each of `splits` divides
+// if and only if it divides `like`.
 int64_t LengthLike(int64_t like, int64_t least,
                    const std::vector<int64_t>& splits);
 

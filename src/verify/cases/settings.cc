@@ -1,6 +1,6 @@
 // Applies a record of settings to a case. At reduced lengths a block of the
-// usual size would hold all keys, so blocks shrink too, to two and a ragged
-// tail:
+// usual size would contain all keys, so blocks are reduced too, such that there
+// are two and a shorter last one:
 //
 //   block 512, length 4096 reduced to 16  ->  (16 * 3 + 7) / 8 = 6: 6, 6, 4
 #include "verify/cases/settings.h"
@@ -16,12 +16,14 @@ void Set(To& to, const std::optional<From>& from) {
   if (from) to = static_cast<To>(*from);
 }
 
-// Returns a block size that gives two blocks and a ragged tail.
+// Returns a block size with which the length has two blocks and a shorter last
+// one.
 int64_t Cut(int64_t length, int64_t block) {
   return std::min(block, std::max<int64_t>(2, (length * 3 + 7) / 8));
 }
 
-// `length` is the case's, `given` the real length that it replaces.
+// Sets a block size. `length` is the case's length, `given` the real length
+// that it replaces, `asked` the requested block size.
 void Fit(const std::optional<int64_t>& asked, std::string_view name,
          int64_t given, int64_t length, int64_t& block, Case& test) {
   if (!asked) {
@@ -60,7 +62,7 @@ void ApplySettings(const SettingsRecord& record, Case& test) {
   if (record.softmax_scale) f.scale = record.softmax_scale;
   Set(f.soft_cap, record.soft_cap);
   Set(f.dropout, record.dropout);
-  // The block table is test data; masks of other kinds do not use it.
+  // The block table is test data; operations without the setting ignore it.
   if (record.block_mask && test.operation->Takes(Setting::kBlockMask)) {
     f.custom_blocks = s.block_mask == exec::BlockMask::kCustom;
   }

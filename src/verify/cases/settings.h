@@ -1,4 +1,4 @@
-// Applies requested settings to a case.
+// Applies the requested settings to a case.
 #ifndef SHARDC_VERIFY_CASES_SETTINGS_H_
 #define SHARDC_VERIFY_CASES_SETTINGS_H_
 
@@ -7,13 +7,13 @@
 
 namespace shardc::verify {
 
-// Overwrites the case's settings and features that `record` sets.
+// Sets the settings and features of the case that `record` has.
 void ApplySettings(const SettingsRecord& record, Case& test);
 
-// Shrinks blocks to lengths below the `given` ones. Blocks that nobody
-// requested become two and a ragged tail. A requested block is kept if it is
-// below the length or held all keys before too; otherwise it shrinks, with a
-// remark in the case.
+// Reduces blocks to lengths below the `given` ones. Without a request there are
+// two blocks and a shorter last one. A requested block size is kept if it is
+// below the length, or if one block contained all keys before too; otherwise it
+// is reduced, with a remark in the case.
 void FitBlocks(const SettingsRecord& record, const Sizes& given, Case& test);
 
 }  // namespace shardc::verify

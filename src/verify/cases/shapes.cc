@@ -1,5 +1,5 @@
-// The shapes of a case's tensors in its layout, and as [batch, length, heads,
-// dim], in which layouts are compared.
+// The shapes of a case's tensors, in the case's layout and as [batch, length,
+// heads, dim], in which layouts are compared.
 //
 //   batch 2, length 8 in thd  ->  [16, heads, dim]
 #include "verify/cases/shapes.h"
@@ -9,8 +9,8 @@
 namespace shardc::verify {
 namespace {
 
-// Returns [batch, length, heads, dim] of the case, sharded by `spec` of its
-// layout.
+// Returns the sharding of [batch, length, heads, dim] for a tensor of the case
+// that has the spec `spec` in the case's layout.
 exec::TensorSharding Canonical(const Case& test, int64_t length, int64_t heads,
                                int64_t dim, const Spec& spec) {
   return exec::InBthd(

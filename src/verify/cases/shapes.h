@@ -1,4 +1,5 @@
-// A case's tensors in [batch, length, heads, dim] order, whatever its layout.
+// The shapes and shardings of a case's tensors as [batch, length, heads, dim],
+// for every layout.
 #ifndef SHARDC_VERIFY_CASES_SHAPES_H_
 #define SHARDC_VERIFY_CASES_SHAPES_H_
 
@@ -8,19 +9,20 @@
 
 namespace shardc::verify {
 
-// Returns the shape in a layout.
+// Returns the shape of a tensor in a layout.
 Shape ShapeIn(Layout layout, int64_t batch, int64_t length, int64_t heads,
               int64_t dim);
 
-// Returns the dtype that key and value are stored in: kv_dtype if it is a float
-// type (int8 means values with scales), else the query's dtype.
+// Returns the dtype in which key and value are stored: kv_dtype if it is a
+// float type (int8 means values with scales), else the query's dtype.
 Dtype KeyDtype(const Case& test);
 // Returns whether pages hold int8 with scales.
 bool HasInt8Pages(const Case& test);
-// Returns the compute and output dtype: runtime_dtype, else by JAX's promotion.
+// Returns the dtype of computation and output: runtime_dtype if set, else the
+// common dtype by JAX's promotion.
 Dtype OutputDtype(const Case& test);
 
-// Return the tensors as [batch, length, heads, dim] with their shardings.
+// Return the shape and sharding of a tensor as [batch, length, heads, dim].
 // Packed tokens are one row of batch x length.
 exec::TensorSharding QueryOf(const Case& test);
 exec::TensorSharding KeyOf(const Case& test);

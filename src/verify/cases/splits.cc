@@ -1,11 +1,12 @@
 // Collects how a request's layouts shard each dimension. Layouts are resolved
-// once for each mode and order of dimensions, and every list of axes is
-// recorded as its number of shards. Packed tokens are one dimension of batch x
-// length, which the batch's axes shard: there ulysses exchanges the batch's
-// shards for heads.
+// once for each mode and order of dimensions, and for every list of axes the
+// number of shards is recorded. Packed tokens are one dimension of batch x
+// length, which the batch's axes shard, so ulysses exchanges these shards for
+// heads.
 //
 //   dp 2, tp 4, 32 heads on tp: bthd  batch 2, heads (4, 4)
-//                               thd   tokens 2, and 8 heads over dp once more
+//                               thd   tokens 2, and dp divides each device's 8
+//                                     heads by 2
 #include "verify/cases/splits.h"
 
 #include <algorithm>
@@ -21,13 +22,14 @@ void AddOnce(std::vector<T>& to, T value) {
   }
 }
 
-// Numbers of shards by one list of axes on two meshes.
+// The numbers of shards over one list of axes, on the given mesh and on the
+// mesh that is used.
 struct Parts {
   int64_t given = 1, used = 1;
   bool operator==(const Parts&) const = default;
 };
 
-// Appends `given` and `used` to the two lists, unless the lists already hold
+// Appends `given` and `used` to the two lists, unless the lists already have
 // this pair at one index.
 template <class T>
 void AddPair(std::vector<T>& to_given, std::vector<T>& to_used, T given,
@@ -83,9 +85,9 @@ class Splitter {
   }
 
  private:
-  // Returns the numbers of shards by which a dimension with these axes may be
-  // split: by all axes or, if the policy drops or shrinks, by none or by each
-  // prefix of the list.
+  // Returns the numbers of shards of a dimension with these axes. These are all
+  // axes; if the policy drops or shrinks axes, also none or each prefix of the
+  // list.
   std::vector<Parts> PartsOf(const AxisGroup& axes) const {
     std::vector<Parts> out{Count(axes)};
     if (request_.illegal == IllegalPolicy::kDrop) AddOnce(out, Parts{});
@@ -147,7 +149,8 @@ class Splitter {
 
   static size_t Rank(Layout layout) { return layout == Layout::kThd ? 3 : 4; }
 
-  // Adds [batch, heads, query length, key length] of masks in any layout.
+  // Adds the splits of masks, which are [batch, heads, query length, key
+  // length] in every layout.
   void AddMasks(const exec::AttentionSpecs& specs, Layout layout) {
     const auto lengths =
         layout == Layout::kThd ? &Splits::tokens : &Splits::length;
@@ -162,10 +165,10 @@ class Splitter {
 
   void AddOperation(const exec::Operation& operation, const Spec& query,
                     const Spec& key) {
-    // ring, blocksparse: key heads on the query's axes.
+    // ring and blocksparse shard key heads over the query's axes.
     if (operation.heads_on_keys) AddHeads(query[2], query[2]);
-    // ulysses: the length's axes, without those of a ring, split a device's
-    // heads once more.
+    // ulysses divides a device's heads by the length's axes, except for those
+    // of a ring.
     if (operation.exchanges_heads) {
       const auto& ring = request_.RecordOf(operation).ring_axes;
       const AxisGroup lengths = Without(query[1], ring.value_or(AxisGroup{}));
@@ -173,7 +176,7 @@ class Splitter {
         if (n.given > 1) AddExchange(query[2], key[2], n);
       }
     }
-    // The query's heads are gathered over axes that they share with lengths.
+    // The query's heads are gathered over the axes that lengths use too.
     if (operation.context_parallel) AddHeads(Without(query[2], key[1]), key[2]);
     if (operation.pages &&
         operation.pages->format == exec::PageFormat::kPacked) {

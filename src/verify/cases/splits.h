@@ -1,4 +1,4 @@
-// Into how many shards a request's layouts split each dimension.
+// The numbers of shards into which a request's layouts split each dimension.
 #ifndef SHARDC_VERIFY_CASES_SPLITS_H_
 #define SHARDC_VERIFY_CASES_SPLITS_H_
 
@@ -7,14 +7,15 @@
 
 namespace shardc::verify {
 
-// Covers every mode and layout that runs, a cache's prefill among them, and
-// every tensor; also the splits that a policy shrinks another split to.
+// The splits of every tensor in every mode and layout that runs, and in the
+// prefill of a cache. They include the splits that remain if a policy removes
+// axes.
 struct MeshSplits {
-  // The numbers of shards on the mesh given and on the mesh that is used. Both
+  // The numbers of shards on the given mesh and on the mesh that is used. Both
   // lists have the same axes at the same index.
   Splits given, used;
 };
-// `resolver` is that of the mesh given.
+// Returns the splits. `resolver` must be that of the mesh `given`.
 MeshSplits SplitsOf(const Request& request, const Resolver& resolver,
                     const Mesh& given, const Mesh& used);
 

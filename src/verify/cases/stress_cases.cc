@@ -1,6 +1,7 @@
 // Some mistakes appear only in long sums or with large logits. Each operation
 // that ran gets one case of about 512 keys in bfloat16, a multiple of its
-// reduced length, and one of large logits, unless the matrix had them already:
+// reduced length, and one case of large logits, unless the matrix already has
+// them:
 //
 //   reduced to 12 keys  ->  516 keys, blocks of at most 96
 #include "verify/cases/stress_cases.h"
@@ -14,10 +15,12 @@ namespace shardc::verify {
 namespace {
 
 constexpr int64_t kLongKeys = 512;
-// From this length on, a sum in bfloat16 has an error above its tolerance.
+// The number of keys from which on a sum in bfloat16 has an error above its
+// tolerance.
 constexpr int64_t kLongEnough = 256;
 
-// Returns the operation's first case that ran, at the reduced sizes.
+// Returns the first case of the operation that ran at the reduced sizes, or
+// nullopt.
 std::optional<Case> FirstThatRan(const exec::Operation* operation,
                                  const Sizes& least,
                                  const std::vector<Case>& cases,
@@ -46,14 +49,15 @@ bool IsLong(const Case& test) {
 Case LongCase(Case test, const Request& request) {
   test.dtype = Dtype::kBF16;
   test.kv_dtype.reset();
-  // A multiple of the reduced length has the same divisibility.
+  // The new length is a multiple of the reduced one, so the same axes divide
+  // it.
   const int64_t length = test.sizes.key_length;
   test.sizes.key_length = (kLongKeys + length - 1) / length * length;
   const auto& asked = request.RecordOf(*test.operation).blocksize_k;
   test.settings.blocksize_k =
       std::min<int64_t>(asked.value_or(request.settings.blocksize_k), 96);
   test.remarks.clear();
-  // Every row attends to every key.
+  // Every row attends to every key, unless the operation is a paged one.
   test.features.window.reset();
   test.features.ragged = false;
   test.features.causal = test.operation->IsPaged();

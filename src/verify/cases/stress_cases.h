@@ -1,4 +1,4 @@
-// Cases that are part of every run, for faults that no other case shows.
+// Cases that are added to every run, for faults that no other case reveals.
 #ifndef SHARDC_VERIFY_CASES_STRESS_CASES_H_
 #define SHARDC_VERIFY_CASES_STRESS_CASES_H_
 
@@ -9,10 +9,10 @@
 
 namespace shardc::verify {
 
-// Returns for each operation of which a case ran: one case of 512 keys in
-// bfloat16, since short sums hide an accumulator of few bits, and one with
-// logits of about +-100, unless it is excluded or requested separately. They
-// have the sizes `least`, and everything else of the operation's first case
+// Returns two cases for each operation of which a case ran: one with about 512
+// keys in bfloat16, since short sums hide an accumulator of few bits, and one
+// with logits of about +-100, unless it is excluded or requested separately.
+// They have the sizes `least`; all else is that of the operation's first case
 // that ran.
 std::vector<Case> StressCases(const Request& request, const Sizes& least,
                               const std::vector<Case>& cases,

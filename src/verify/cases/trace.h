@@ -11,7 +11,7 @@
 
 namespace shardc::verify {
 
-// Block sizes small enough that a short cache has several blocks.
+// Returns settings with blocks so small that a short cache has several.
 inline exec::OperationSettings SmallBlocks() {
   exec::OperationSettings out;
   out.blocksize_k = 32;
@@ -37,8 +37,8 @@ struct CacheTrace {
   bool insert = true;  // the last row is replaced before decoding
   bool left_padding = false;
   Spec prefill_spec, decode_spec;  // of [B, S, K, D]
-  // The spec of new tokens [B, n, K, D] in prefill; they are rotated with D
-  // unsharded.
+  // The spec of new tokens [B, n, K, D] in prefill. D must be unsharded,
+  // because the tokens are rotated.
   Spec token_spec;
   AxisGroup query_heads, query_dim;  // of decode's query [B, 1, H, D]
   exec::OperationSettings settings = SmallBlocks();  // of decoding

@@ -1,8 +1,11 @@
-// Derives a trace over a cache from a case: a prefill in chunks with the
-// divisibility of the keys, rows of different lengths, then the decoding steps,
-// with slots for all of them, or so few that a window rolls over them.
+// Derives a trace over a cache from a case; for operations on pages, a trace of
+// pages. In the former, the prefill of rows of different lengths is written in
+// chunks, into lengths that the same axes divide as the case's keys; then come
+// the decoding steps. There are slots for all tokens or, with a window, so few
+// that they are reused.
 //
-//   8 keys over sp 2, 2 rows, 4 steps  ->  18 tokens of prefill, 22 slots
+//   8 keys sharded over sp=2, 2 rows, 4 steps  ->  18 tokens of prefill, 22
+//   slots
 #include "verify/cases/trace_cases.h"
 
 #include <algorithm>
@@ -15,11 +18,12 @@
 namespace shardc::verify {
 namespace {
 
-// The number of tokens in a chunk of a prefill, and in a chunk for a rolling
-// cache.
+// The number of tokens in a chunk of a prefill: for a cache with a slot for
+// each token, and for a rolling cache.
 constexpr int64_t kChunk = 256, kRollingChunk = 8;
 
-// Adds the traces of all cases at one choice of sizes.
+// Makes the traces of all cases, either at the sizes that the user gave or at
+// reduced ones.
 class Adder {
  public:
   Adder(const Request& request, const Resolver& resolver, const Mesh& mesh,
@@ -75,7 +79,8 @@ class Adder {
     return test;
   }
 
-  // Returns the model's window, or one that fits the reduced sizes; 0 for none.
+  // Returns the model's window, or a window that fits the reduced sizes; 0 if
+  // there is none.
   int64_t Window() const {
     if (!request_.window || *request_.window >= request_.sizes.key_length) {
       return 0;
@@ -87,7 +92,8 @@ class Adder {
     out_.push_back({std::move(test), std::move(trace)});
   }
 
-  // Returns the smallest count from `least` on with the keys' divisibility.
+  // Returns the smallest length, at least `least`, that the same axes divide as
+  // the keys.
   int64_t Like(int64_t least) const {
     return LengthLike(sizes_.key_length, least, splits_.length);
   }
@@ -96,13 +102,14 @@ class Adder {
     Case prefill = test;
     prefill.mode = Mode::kPrefill;
     const auto written = ResolveSpecs(resolver_, prefill, request_.illegal);
-    // A chunk of a long prefill must divide over the axes as the complete
-    // prefill does.
+    // The axes must divide each chunk of a long prefill as they divide the
+    // complete prefill.
     const int64_t unit = std::lcm(PartsOf(mesh_, written.key, 1),
                                   PartsOf(mesh_, test.specs.key, 1));
     const int64_t usual = window > 0 ? kRollingChunk : kChunk;
     const int64_t chunk = std::max<int64_t>(1, usual / unit) * unit;
-    // Every row has tokens, and slots have the keys' divisibility.
+    // Every row must have tokens, and the same axes must divide the slots as
+    // the keys.
     TraceShape trace;
     trace.steps = request_.steps;
     trace.window = window;
@@ -112,7 +119,8 @@ class Adder {
     trace.slots = Like(trace.prefill + trace.steps);
     if (window > 0) {
       trace.slots = Like(window + chunk - 1);
-      // Rolls over all slots at least once.
+      // The longest row of the prefill is longer than the cache by a chunk, so
+      // the prefill already reuses slots.
       trace.prefill = std::max(trace.prefill, Like(trace.slots + chunk));
       test.features.window = window;
     }

@@ -7,10 +7,11 @@
 
 namespace shardc::verify {
 
-// Adds decoding over a cache in each generation mode and dtype if
-// flash_decoding was requested; the same over a rolling cache if the model has
-// a sliding window; and pages that requests share for each paged operation
-// whose pages the rules do not shard by length.
+// If flash_decoding was requested, adds decoding over a cache in each
+// generation mode and dtype, and the same over a rolling cache if the model has
+// a sliding window shorter than the keys. For each paged operation adds a trace
+// of pages that requests share, unless the rules shard its pages by length or
+// head dim.
 void AddTraces(const Request& request, const Resolver& resolver,
                const Resolver& used_resolver, Matrix& matrix);
 

@@ -1,8 +1,8 @@
-// Faults of arithmetic: of an online softmax, of rounding, and of rows in few
+// Faults of arithmetic: in an online softmax, in rounding, and in rows of few
 // bits. Each replaces one function of Arithmetic.
 //
-// Example: sum-not-rescaled leaves the sum of the keys that were added under an
-// older maximum as it is, and rescales only the output to the new one.
+// Example: with sum-not-rescaled a new maximum rescales only the output, and
+// not the sum of the weights so far.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -42,8 +42,8 @@ void AbsorbInBf16(float weight, float kept, const float* value, float& sum,
   RoundAll(Dtype::kBF16, out);
 }
 
-// Computes the right result, but is not the kernels' own function: operations
-// then use loops, with the block sizes that are set, instead of kernels.
+// Computes the correct result, but is another function than that of the
+// kernels, so operations run loops with the requested block sizes.
 void AbsorbInLoops(float weight, float kept, const float* value, float& sum,
                    std::span<float> out) {
   exec::AbsorbKey(weight, kept, value, sum, out);
@@ -80,7 +80,7 @@ float Wrapped(std::span<const float> x, float largest, std::span<int8_t> q) {
   return scale;
 }
 
-// Divides 0 by 0 where a row has only zeros.
+// Returns NaN as the scale of a row of zeros, as a division of 0 by 0 would.
 float DividedByZero(std::span<const float> x, float largest,
                     std::span<int8_t> q) {
   const float scale = exec::StoreInt8(x, largest, q);

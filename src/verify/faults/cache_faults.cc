@@ -1,8 +1,9 @@
-// Faults of the key-value cache and of rotation: which rank owns a slot, where
-// a row goes, how many tokens a row has, at which position a token is rotated.
+// Faults of the key-value cache and of rotation: the wrong rank owns a slot,
+// the wrong row is written, the number or the positions of a row's tokens are
+// wrong, or a token is rotated by a wrong angle.
 //
-// Example: owner-off-by-one makes rank r use what rank r + 1 owns, so every
-// token is written once, by its owner's neighbour.
+// Example: with owner-off-by-one rank r writes the slots that rank r + 1 owns,
+// so every token is written once, but by the neighbour of its owner.
 #include <algorithm>
 #include <utility>
 
@@ -27,7 +28,7 @@ using Counts = std::vector<int64_t>;
 
 // ---- Slots ----------------------------------------------------------------
 
-// Returns the slot by the owner's numbering.
+// Returns the slot of a position on the rank that owns it.
 int64_t SlotAtOwner(SlotQuery query) {
   for (query.rank = 0; query.rank < query.parts; ++query.rank) {
     const int64_t slot = OwnSlot(query);
@@ -90,7 +91,7 @@ bool AppendByOne(Machine& machine, KvCache& cache, const ShardedTensor& key,
   return true;
 }
 
-// Appends as if the cache had room.
+// Appends tokens as if the cache always had room.
 bool AppendUnchecked(Machine& machine, KvCache& cache, const ShardedTensor& key,
                      const ShardedTensor& value, const Counts& counts,
                      LayoutError& why) {
@@ -160,8 +161,7 @@ CacheSeam WrongCache(Fault fault) {
   return out;
 }
 
-// ---- exec::Rotation
-// -------------------------------------------------------------
+// ---- Rotations ------------------------------------------------------------
 
 void FromOwnFirst(exec::Rotation& rotation) { rotation.shift = 0; }
 void OneOn(exec::Rotation& rotation) { ++rotation.shift; }

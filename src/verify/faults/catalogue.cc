@@ -1,5 +1,5 @@
-// The catalogue: each entry names a fault, the seam it is injected at, and the
-// smallest case that shows it.
+// The catalogue of faults. Each entry has the fault's name, the seam that
+// injects it, and the smallest case that reveals it.
 #include <utility>
 
 #include "verify/cases/grid.h"
@@ -68,7 +68,7 @@ Base Flash() {
           {{"dp"}, {"sp"}, {"sp"}, {"tp"}, {"tp"}, {}, {}},
           kSquare};
 }
-// Batch and heads on two axes each.
+// Batch and heads are sharded over two axes each.
 Base FlashWide() {
   return {"flash_attn2",
           {{"dp", 2}, {"fsdp", 2}, {"tp", 2}, {"tq", 2}},
@@ -81,7 +81,7 @@ Base Vanilla() {
           {{"dp"}, {"sp"}, {"sp"}, {"tp"}, {"tp"}, {}, {}},
           kSquare};
 }
-// The head dimension is sharded, and an axis replicates.
+// The head dimension is sharded, and one axis shards nothing.
 Base VanillaDim() {
   return {"vanilla",
           {{"dp", 2}, {"rp", 2}, {"tp", 2}},
@@ -100,8 +100,8 @@ Base Ulysses() {
           {{"dp"}, {"sp"}, {"sp"}, {}, {}, {}, {}},
           {2, 16, 16, 8, 4, 16, 0}};
 }
-// Ulysses exchanges over sp, the major axis of the lengths, and passes keys
-// round a ring over cp, the minor one.
+// The all_to_all of ulysses runs over sp, the major axis of the lengths, and a
+// ring over cp, the minor one.
 Probe UlyssesOverRing(Features features) {
   Probe out = ProbeOf({"ulysses",
                        {{"dp", 2}, {"sp", 2}, {"cp", 2}},
@@ -111,7 +111,7 @@ Probe UlyssesOverRing(Features features) {
   out.test.settings.ring_axes = {"cp"};
   return out;
 }
-// Fewer key heads than ranks: they are repeated.
+// There are fewer key heads than ranks, so they are repeated.
 Base UlyssesRepeated() {
   Base out = Ulysses();
   out.sizes.key_heads = 2;

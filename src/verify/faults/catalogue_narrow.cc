@@ -1,5 +1,6 @@
 // Faults of dtypes, of quantised matmuls and of softmax in 16 bits, each with
-// the smallest case that shows it: 3 bits in place of 4 need a case of 4 bits.
+// the smallest case that reveals it. For example, 3 bits in place of 4 need a
+// case of 4 bits.
 #include <utility>
 
 #include "verify/cases/grid.h"
@@ -46,8 +47,8 @@ std::vector<InjectedFault> NarrowFaults() {
   add("quantised-with-the-neighbours-scale", Fault::kDotNeighbourScale, cut);
   add("quantised-with-one-scale-forgotten", Fault::kDotScaleForgotten, cut);
   add("quantised-with-half-a-rows-maximum", Fault::kDotMaximumOfHalf, cut);
-  // Unsharded operands hide this fault within the tolerance; sharded ones do
-  // not.
+  // With an unsharded head dimension this fault is within the tolerance; with a
+  // sharded one it is not.
   add("quantised-to-7-bits-for-8", Fault::kDotFewerBits, cut);
   Probe coarse = cut;
   coarse.test.settings.dot_bits = 4;

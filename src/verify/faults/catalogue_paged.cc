@@ -1,5 +1,5 @@
-// Faults of pages and of the latent, each with the smallest cases that show
-// them: a neighbour's scale needs int8 pages.
+// Faults of pages and of the latent, each with the smallest cases that reveal
+// it. For example, the scale of a neighbour needs int8 pages.
 #include <utility>
 
 #include "verify/cases/grid.h"
@@ -22,7 +22,7 @@ Probe PagedProbe(std::string_view operation, const Sizes& sizes,
   return out;
 }
 
-// Requests on one axis, heads on the other.
+// Returns a probe with requests sharded over one axis and heads over the other.
 Probe SplitProbe(std::string_view operation) {
   Assignment axes;
   axes.batch = {"dp"};
@@ -49,7 +49,7 @@ void AddPages(std::vector<InjectedFault>& out) {
       Fault::kPagedRowsByModulo);
 }
 
-// Scales of int8 pages that are not the token's own.
+// Adds faults in the scales and in the rounding of int8 pages.
 void AddInt8Pages(std::vector<InjectedFault>& out) {
   const auto add = [&](std::string_view name, std::string_view operation,
                        Fault fault) {
@@ -66,7 +66,7 @@ void AddInt8Pages(std::vector<InjectedFault>& out) {
       Fault::kPagedPositiveWraps);
 }
 
-// A kernel that treats one request too many as decoding.
+// Adds the fault of a kernel that runs one request too many as decoding.
 void AddDistribution(std::vector<InjectedFault>& out) {
   out.push_back({"distribution-one-off",
                  "pages",

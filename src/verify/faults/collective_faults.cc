@@ -1,9 +1,9 @@
-// Faults of collectives. Each receives the call that a program made, and runs
-// another one instead or changes the result.
+// Faults of collectives. Each function receives the call of a program, and runs
+// another call instead or changes the result.
 //
-// Example: gather-order-reversed passes all_gather the group's buffers last
-// member first, so that two shards of [a, b] are joined to [b, a]; the ledger
-// is correct.
+// Example: with gather-order-reversed an all_gather gets the buffers of a group
+// in reverse order, so that two shards of [a, b] are joined to [b, a]. The
+// ledger is correct.
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -25,7 +25,8 @@ using exec::PerDevice;
 using exec::Reduce;
 using exec::RunCollective;
 
-// Returns whether the call has data, not the unique ids that prove layouts.
+// Returns whether the call has real data, and not the unique ids that prove
+// layouts.
 bool IsData(const CollectiveCall& call) { return call.in->front().IsReal(); }
 
 PerDevice RunOn(Machine& machine, CollectiveCall call, const PerDevice& in) {
@@ -33,10 +34,10 @@ PerDevice RunOn(Machine& machine, CollectiveCall call, const PerDevice& in) {
   return RunCollective(machine, call);
 }
 
-// Sends nothing: every member continues with its own buffer.
+// Sends nothing: every member keeps its own buffer.
 PerDevice Unsent(Machine&, const CollectiveCall& call) { return *call.in; }
 
-// Member i receives the result of member from(i, n).
+// Returns buffers in which member i has the one of member from(i, n).
 template <class From>
 PerDevice Permuted(const Machine& machine, const AxisGroup& axes,
                    const PerDevice& in, From from) {
@@ -103,7 +104,7 @@ PerDevice WithoutLast(Machine& machine, const CollectiveCall& call) {
 }
 
 // Every second member of a group adds the operands in reverse order, so its sum
-// is rounded differently.
+// has other rounding errors.
 PerDevice OrderedByMember(Machine& machine, const CollectiveCall& call) {
   PerDevice out = RunCollective(machine, call);
   Machine unseen(machine.mesh());
@@ -142,7 +143,7 @@ PerDevice OverTheRing(Machine& machine, const CollectiveCall& call) {
                       : RunCollective(machine, call);
 }
 
-// Returns whether all devices along an axis hold the same.
+// Returns whether all devices along an axis have the same buffer.
 bool Replicates(const Machine& machine, const std::string& axis,
                 const PerDevice& in) {
   for (const std::vector<int>& group : machine.mesh().Groups({axis})) {
@@ -167,7 +168,7 @@ PerDevice OverReplicas(Machine& machine, const CollectiveCall& call) {
   return Over(machine, call, std::move(axes));
 }
 
-// Sends once more than a ring needs, in the ring's first step.
+// Runs the first collective of a ring twice, so that it sends more than needed.
 PerDevice SentAgain(Machine& machine, const CollectiveCall& call) {
   const auto& entries = machine.ledger().entries();
   const bool again = std::none_of(
@@ -185,7 +186,7 @@ PerDevice AgainstTheRing(Machine& machine, const CollectiveCall& given) {
   return RunCollective(machine, call);
 }
 
-// Skips the exchange, but gives the buffers the shape of its result.
+// Skips the all_to_all, but gives the buffers the shape of its result.
 PerDevice Relabelled(Machine& machine, const CollectiveCall& call) {
   if (!IsData(call)) return RunCollective(machine, call);
   PerDevice out = *call.in;
@@ -197,8 +198,7 @@ PerDevice Relabelled(Machine& machine, const CollectiveCall& call) {
   return out;
 }
 
-// Reorders the heads of a buffer, each of which was repeated in place, as if
-// the whole list had been repeated.
+// Returns repeated heads in another order: 0 0 1 1 becomes 0 1 0 1.
 Buffer Tiled(const Buffer& in, int64_t heads) {
   const int64_t times = in.shape[2] / heads;
   std::vector<Buffer> slices;
@@ -218,8 +218,9 @@ PerDevice TiledHeads(Machine& machine, const CollectiveCall& call) {
   return RunOn(machine, call, in);
 }
 
-// Rows of partial softmaxes as flash decoding packs them: D outputs, then the
-// sum. `body(row, D, n)` changes one before it is sent.
+// Runs the collective on rows of partial softmaxes as flash decoding packs
+// them: D outputs, then the sum. `body(row, D, n)` changes each row before it
+// is sent.
 template <class Body>
 PerDevice Repacked(Machine& machine, const CollectiveCall& call, Body body) {
   PerDevice in = *call.in;
@@ -266,7 +267,8 @@ PerDevice MeanOfSums(Machine& machine, const CollectiveCall& call) {
                   [](float* row, int64_t dim, float n) { row[dim] /= n; });
 }
 
-// The replacement for calls of a kind, and of a tensor name if one is given.
+// The replacement for calls of one kind; if `what` is not empty, only for this
+// tensor.
 struct WrongCollective {
   Fault fault;
   Collective kind;
@@ -321,7 +323,7 @@ exec::CollectiveSeam WrongCollectives(Fault fault) {
   }};
 }
 
-// Returns the result of a reshard that was left out: the old elements under the
+// Returns the result of a reshard that was skipped: the old elements with the
 // new layout.
 exec::ShardedTensor Unmoved(const exec::SimMesh& mesh,
                             const exec::ShardedTensor& tensor,

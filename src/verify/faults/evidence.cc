@@ -1,9 +1,9 @@
-// Evidence that a fault was injected. The digest is FNV-1a over words in place
-// of bytes: any change of one word changes the digest, since each step is a
-// bijection.
+// Evidence that an injected fault has changed a run. The digest is FNV-1a over
+// words instead of bytes. Each step is a bijection, so a change of one word
+// changes the digest.
 //
 // Example: the ledgers of two runs differ by one byte sent, so their digests
-// differ, and the fault in the second run is known to have been injected.
+// differ, which proves that the second run had a fault.
 #include "verify/faults/evidence.h"
 
 #include <bit>
@@ -58,8 +58,8 @@ void Evidence::Add(const exec::Ledger& ledger) {
 
 namespace {
 
-// Adds the tables that devices look up. Options and scales are not included:
-// they show in the values computed with them, or not at all.
+// Adds the tables that devices look up. Options and scales are not added: they
+// either change values that are computed with them, or have no effect.
 void AddTables(const exec::Slices& slices, Evidence& evidence) {
   evidence.Add(slices.query_positions);
   evidence.Add(slices.key_positions);

@@ -1,6 +1,6 @@
-// A digest of what a run did: every buffer that a collective or the program
-// produced, tables, ledger and verdict. An injected fault changes it; a fault
-// that leaves it equal to the clean run's had no effect.
+// A digest of a run: of every buffer that a collective or the program produced,
+// of tables, ledger and verdict. If the digest with an injected fault equals
+// that of the correct run, the fault had no effect.
 #ifndef SHARDC_VERIFY_FAULTS_EVIDENCE_H_
 #define SHARDC_VERIFY_FAULTS_EVIDENCE_H_
 
@@ -14,7 +14,7 @@
 
 namespace shardc::verify {
 
-// Written by one thread: a run of a self-test has one.
+// Not thread-safe: each run of a self-test has its own.
 class Evidence {
  public:
   void Add(uint64_t number);
@@ -31,7 +31,7 @@ class Evidence {
   uint64_t digest_ = 14695981039346656037u;
 };
 
-// Returns the same seams with a recorder around them.
+// Returns the seams with functions that also add results to the evidence.
 exec::Seams Watched(const exec::Seams& seams, Evidence& evidence);
 
 }  // namespace shardc::verify

@@ -3,8 +3,9 @@
 // exec/cache, exec/pages, exec/operations, verify/cases, verify/judge,
 // verify/traces.
 //
-// The names of all faults that a self-test injects; injection.h describes the
-// effects.
+// The names of all faults that the self-test of attention, caches and pages
+// injects; verify/step/step_faults.h has those of steps. injection.h has the
+// functions that inject them.
 #ifndef SHARDC_VERIFY_FAULTS_FAULT_H_
 #define SHARDC_VERIFY_FAULTS_FAULT_H_
 
@@ -44,7 +45,7 @@ enum class Fault : uint16_t {
   kOutputMisread,
   kOneElementOff,
   kReplicaDrifts,
-  // Rings and exchanges.
+  // Rings and all_to_alls.
   kRingOneStepShort,
   kShiftAndIndexDisagree,
   kValueNotShifted,

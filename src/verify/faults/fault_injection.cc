@@ -1,8 +1,9 @@
-// A fault is detected if its case passes without it and fails with it. A case
-// that fails by itself proves nothing, and its fault counts as unsound. One of
-// several cases that shows the fault is enough.
+// A fault is detected if its case passes without the fault and fails with it.
+// If a case fails without the fault, it proves nothing, and the verdict is
+// unsound. If a fault has several cases, one that reveals it is enough. For a
+// probe with `must_refuse`, a refusal is the failure or, in a trace, the pass.
 //
-//   clean: pass, injected: fail by `replicas`  ->  caught by replicas
+//   correct run passes, run with the fault fails `replicas`  ->  detected by it
 #include "verify/faults/fault_injection.h"
 
 #include <algorithm>
@@ -16,7 +17,7 @@
 namespace shardc::verify {
 namespace {
 
-// The result of a run, of a case or of a trace.
+// The result of running a case or a trace.
 struct Outcome {
   Status status = Status::kPass;
   std::optional<Check> failed;
@@ -34,7 +35,7 @@ void TakeDown(const Result& result, Outcome& out) {
   out.evidence.Add(result.ledger);
 }
 
-// Runs a probe correctly, or with `fault`.
+// Runs a probe, with `fault` if it is not null.
 Outcome RunProbe(const Probe& probe, const Checks& checks,
                  const InjectedFault* fault) {
   Outcome out;
@@ -54,8 +55,8 @@ Outcome RunProbe(const Probe& probe, const Checks& checks,
   return out;
 }
 
-// Returns whether verification detects the fault with a reason, and by which
-// check.
+// Returns whether verification detects the fault and gives a reason; sets `by`
+// to the check that did.
 bool Detects(const Probe& probe, const Outcome& outcome, std::string& by) {
   if (outcome.reason.empty()) return false;
   by = CheckName(outcome.failed.value_or(Check::kUnsupported));
@@ -80,8 +81,9 @@ FaultVerdict TryFault(const InjectedFault& fault, const Checks& checks) {
       out.sound = false;
       return out;
     }
-    // Both runs use the same checks: a run ends at the first check that fails,
-    // so runs with different checks could not be compared.
+    // Both runs use the same checks. A run ends at the first check that fails,
+    // so the evidence of runs with different checks would differ without a
+    // fault.
     const Outcome right = RunProbe(probe, checks, nullptr);
     const Outcome wrong = RunProbe(probe, checks, &fault);
     out.injected = out.injected || !(wrong.evidence == right.evidence);

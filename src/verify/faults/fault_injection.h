@@ -1,6 +1,6 @@
-// Runs the catalogue of faults: each is injected in turn, and verification must
-// detect it. A fault that is missed reveals a gap in verification; a fault that
-// changes nothing was not injected, and proves nothing.
+// Injects the faults of the catalogue one after the other. Verification must
+// detect each. A fault that is missed reveals a gap in verification; a fault
+// that changes nothing was not really injected, and proves nothing.
 #ifndef SHARDC_VERIFY_FAULTS_FAULT_INJECTION_H_
 #define SHARDC_VERIFY_FAULTS_FAULT_INJECTION_H_
 
@@ -20,18 +20,20 @@
 
 namespace shardc::verify {
 
-// One attempt to show a fault: an attention or a trace that passes, and fails
-// with the fault injected or with wrong specs.
+// A case or trace that should reveal a fault: it passes without the fault, and
+// fails with the fault injected or with wrong specs.
 struct Probe {
   Case test;
-  // A trace, of a cache or of pages, that is run in place of `test`:
+  // A trace of a cache or of pages, which is run in place of `test`.
   std::optional<CacheTrace> trace;
   std::optional<PagedTrace> paged;
-  // Makes the specs or sizes wrong; empty: the fault is in the program.
+  // Makes the specs or sizes of the case wrong. If empty, the fault is in the
+  // program.
   std::function<void(Case&)> make_wrong;
-  // If set, a refusal is expected. A case that `make_wrong` changed shows its
-  // fault by being refused. A trace is refused without the fault, and shows the
-  // fault if it runs.
+  // Whether a refusal is expected. For a case, which `make_wrong` has changed:
+  // a refusal shows that the fault is detected. For a trace: it is refused
+  // without the fault, and the fault is detected if the trace then runs and a
+  // check fails.
   bool must_refuse = false;
 };
 
@@ -61,18 +63,18 @@ struct SelfTest {
   std::vector<FaultVerdict> faults;
   int64_t Injected() const;
   int64_t Caught() const;
-  // Returns whether every fault was injected into a correct program and
+  // Returns whether every fault was injected into a correct program and was
   // detected.
   bool Holds() const;
 };
 
-// Injects one fault into its probes.
+// Runs the probes of a fault with and without the fault.
 FaultVerdict TryFault(const InjectedFault& fault, const Checks& checks = {});
 
 using SelfTestProgress = std::function<void(size_t done, size_t all)>;
 
-// Without some of the `checks`, faults that only those detect are missed.
-// `only` names the faults to inject; empty: all of them.
+// Injects all faults, or only those in `only` if it is not empty. Without some
+// of the `checks`, faults that only those detect are missed.
 SelfTest RunSelfTest(const Checks& checks, int threads,
                      const SelfTestProgress& progress = {},
                      const std::set<std::string>& only = {});

@@ -10,7 +10,7 @@ using exec::AttentionSpecs;
 using exec::Machine;
 using exec::OperationSettings;
 
-// Keys with an unsharded length, as in another mode.
+// Gives keys and values an unsharded length, as another mode might have.
 void OtherModesSpecs(const AttentionProblem&, const Machine&,
                      AttentionSpecs& specs, OperationSettings&) {
   for (Spec* spec : {&specs.key, &specs.value}) {

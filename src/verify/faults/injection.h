@@ -1,5 +1,5 @@
-// What each fault of the catalogue does: decorators of the seams that programs
-// go through (exec/machine/seams.h). This room has all deliberate errors.
+// The effect of each fault of the catalogue: functions that replace the seams
+// of programs (exec/machine/seams.h). All deliberate errors are in this room.
 #ifndef SHARDC_VERIFY_FAULTS_INJECTION_H_
 #define SHARDC_VERIFY_FAULTS_INJECTION_H_
 
@@ -17,8 +17,8 @@ struct Injection {
 Injection InjectionOf(Fault fault);
 void Inject(const Injection& injection, RunOptions& options);
 
-// One function for each seam. It leaves the seam unchanged if the fault belongs
-// to another seam.
+// Each function injects the faults of one seam. It does nothing if the fault
+// belongs to another seam.
 void InjectIntoCollectives(Fault fault, exec::Seams& seams);
 void InjectIntoSlices(Fault fault, exec::Seams& seams);
 void InjectIntoArithmetic(Fault fault, exec::Seams& seams);

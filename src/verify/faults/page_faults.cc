@@ -1,7 +1,8 @@
-// Faults of paged caches: page tables that are made, checked or read wrongly.
+// Faults of paged caches: page tables that are built, checked or read wrongly.
 //
-// Example: page-id-not-made-local leaves out that a shard's pages begin at its
-// first one: shard 1 of two with 10 pages each reads page 9 for its page 12.
+// Example: with page-id-not-made-local a shard does not subtract the number of
+// its first page: shard 1 of two with 10 pages each reads its last page, 19, in
+// place of page 12.
 #include <utility>
 
 #include "exec/pages/page_pool.h"
@@ -40,7 +41,8 @@ void OneMoreDecodes(PagedTables& tables) {
   for (auto& ends : tables.batch.distribution) ++ends[0];
 }
 
-// The last request names a page of the first shard, without a check.
+// Writes a page of the first shard to the table of the last request, and skips
+// the check.
 void NameForeign(PagedTables& tables) {
   exec::Buffer& table = tables.batch.table;
   table.integers[AsIndex((tables.batch.sequences - 1) * table.shape[1])] = 0;

@@ -1,9 +1,9 @@
-// Faults of how tensors are sliced for devices and joined again: group maps,
-// offsets, positions, ids, options, sinks and tables of blocks. The program is
-// correct, its inputs are wrong.
+// Faults in the slices of devices and in the output: group maps, offsets,
+// positions, ids, options, sinks and tables of blocks. The program is correct,
+// but its inputs are wrong.
 //
-// Example: group-map-neighbour makes a device that has key heads 0 and 1 read
-// head 1 for the queries of head 0, and head 0 for those of head 1.
+// Example: with group-map-neighbour the query heads of key head 0 read key head
+// 1 on a device that has both, and those of key head 1 read key head 0.
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -26,7 +26,7 @@ using exec::Slices;
 using exec::SliceSeam;
 using exec::Staged;
 
-// Stores a buffer that replaces what a slice points to.
+// Stores a buffer that a slice refers to in place of its own.
 const Buffer* Keep(Slices& slices, Buffer buffer) {
   return &slices.replaced.emplace_back(std::move(buffer));
 }
@@ -44,7 +44,7 @@ struct View {
   int64_t key_heads() const { return slice().key->shape[2]; }
 };
 
-// Replaces the key head that query head t reads by head(the correct one).
+// Replaces the key head that query head t reads by head(t, the correct one).
 template <class Head>
 void MapHeads(const View& view, Head head) {
   std::vector<int32_t>& map = view.slice().key_head;
@@ -95,7 +95,8 @@ void IdsOfRankZero(const View& view) {
   view.slice().key_segments = view.slices.at[0].key_segments;
 }
 
-// Each device uses the rotated part of the first device that shares its latent.
+// Each device adds the rotated part, which only the first device that shares
+// its latent should add.
 void RotatedOnEach(const View& view) {
   LocalSlice& slice = view.slice();
   for (const std::vector<int>& group :
@@ -116,7 +117,7 @@ void RotatedOnEach(const View& view) {
 
 // ---- Options and masks ----------------------------------------------------
 
-// Lets a query attend to up to `more` keys after its own.
+// Lets each query attend to up to `more` keys after its own position.
 void CausalUpTo(const View& view, int64_t more) {
   AttentionOptions& options = view.options();
   options.causal = false;
@@ -147,8 +148,8 @@ void MapIds(const View& view, const Buffer*& ids, Id id) {
   ids = Keep(view.slices, std::move(out));
 }
 
-// Gives all queries, and all keys that are not padding, the same segment id, so
-// that segments no longer separate tokens.
+// Gives all queries, and all keys that are not padding, the same segment id.
+// Segments then separate padding only.
 void KeyIdsOnly(const View& view) {
   MapIds(view, view.slice().query_segments, [](int32_t) { return 1; });
   MapIds(view, view.slice().key_segments,
@@ -156,7 +157,7 @@ void KeyIdsOnly(const View& view) {
   view.options().padding_segment.reset();
 }
 
-// Gives padding tokens an ordinary segment id, so that they attend.
+// Gives padding tokens segment ids that are not negative, so that they attend.
 void PaddingAttends(const View& view) {
   constexpr int32_t kUnused = 1 << 20;
   const auto id = [](int32_t x) { return x < 0 ? kUnused - x : x; };
@@ -164,8 +165,8 @@ void PaddingAttends(const View& view) {
   MapIds(view, view.slice().key_segments, id);
 }
 
-// Doubles the mask value and adds it without masking. The catalogue's probe has
-// no bias, whose place it takes.
+// Doubles the additive mask and adds it as a bias, so that it no longer masks.
+// The catalogue's probe has no bias.
 void MaskedTwice(const View& view) {
   LocalSlice& slice = view.slice();
   Buffer twice = *slice.additive_mask.buffer;
@@ -216,7 +217,7 @@ void ChangeAll(ShardedTensor& tensor, Change change) {
   }
 }
 
-// Numbers positions by slot, whichever tokens the slots hold.
+// Sets positions to the numbers of slots, regardless of the tokens in them.
 void NumberSlots(const Machine& machine, ShardedTensor& positions,
                  int64_t first) {
   for (int d = 0; d < machine.devices(); ++d) {
@@ -236,7 +237,7 @@ void PositionsBySlot(const Machine& machine, const Staged& staged,
   NumberSlots(machine, slices.key_positions, 0);
 }
 
-// Reverses the second of a rank's two chunks.
+// Reverses the second of the two chunks of each rank.
 void ReverseChunks(ShardedTensor& positions) {
   for (Buffer& local : positions.local) {
     const auto row = local.shape[1];
@@ -260,7 +261,8 @@ void LocalKeyPositions(const Machine&, const Staged&, Slices& slices) {
   FromRankZero(slices.key_positions);
 }
 
-// Aligns the causal mask top left: the first query attends to the first key.
+// Aligns the causal mask at the top left: the first query attends to the first
+// key.
 void CausalFromTopLeft(const Machine&, const Staged& staged, Slices& slices) {
   const auto before = static_cast<int32_t>(staged.S() - staged.T());
   ChangeAll(slices.query_positions, [&](int32_t p) { return p - before; });
@@ -307,7 +309,7 @@ void NoDiagonal(const Machine&, ShardedTensor& blocks) {
 
 // ---- The output as it leaves ----------------------------------------------
 
-// Swaps lengths and heads of [B, H, T, D].
+// Reads the output [B, H, T, D] with lengths and heads swapped.
 void Misread(const Machine&, const Staged&, ShardedTensor& output) {
   output = SwapLengthAndHeads(output);
   std::swap(output.shape[1], output.shape[2]);
@@ -317,8 +319,8 @@ void Misread(const Machine&, const Staged&, ShardedTensor& output) {
   }
 }
 
-// Leaves tokens in the order of a zig-zag ring: permutes before the program
-// permutes back.
+// Leaves the output in the order of a zig-zag ring, by a permutation that the
+// program's own one undoes.
 void LeavePermuted(const Machine& machine, const Staged& staged,
                    ShardedTensor& output) {
   const exec::SimMesh& mesh = machine.mesh();
@@ -362,7 +364,7 @@ constexpr WrongJoin kWrongJoins[] = {
 
 // ---- Faults in several replaceable steps (seams.h) ------------------------
 
-// Caps partial logits before they are added, not after.
+// Caps partial logits before they are added instead of after.
 void CapParts(SliceSeam& slices, exec::Seams& seams) {
   const auto cap = std::make_shared<float>(0.0f);
   slices.cut = [cap](const Machine& machine, const Staged& staged,

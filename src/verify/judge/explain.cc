@@ -1,10 +1,10 @@
-// Explains a numeric failure: which rule to change. First come properties of
-// the layout that produce such errors by themselves (batches sharded
-// differently, key heads that are not the query's), then the mesh axis that
-// best separates correct from wrong devices:
+// Explains a wrong result: names the rule to change. It first examines
+// properties of the layout that cause errors by themselves (differently sharded
+// batches, key heads that the device's queries do not use), and then looks for
+// the mesh axis that best separates correct from wrong devices:
 //
-//   dp 2, tp 2, devices 1 and 3 are wrong  ->  tp: in both of its groups one
-//   device is right and one wrong; in those of dp, both or none
+//   dp=2 tp=2, devices 1 and 3 are wrong  ->  tp: in both of its groups one
+//   device is right and one wrong; in each group of dp, both or none are wrong
 #include "verify/judge/explain.h"
 
 #include <algorithm>
@@ -29,7 +29,7 @@ using exec::SimMesh;
 
 std::string FirstAxis(const SimMesh& mesh, const AxisGroup& a,
                       const AxisGroup& b) {
-  // The first axis after the common prefix.
+  // Returns the first axis after the common prefix of both lists.
   const AxisGroup first = exec::DropTrivial(mesh, a);
   const AxisGroup second = exec::DropTrivial(mesh, b);
   for (size_t i = 0; i < std::max(first.size(), second.size()); ++i) {
@@ -47,8 +47,8 @@ LayoutError Breaks(std::string axis, std::string message, std::string help) {
   return out;
 }
 
-// Returns the mesh axis along which devices with errors differ from those
-// without; of several, the one that separates most.
+// Returns the mesh axis along which correct and wrong devices differ in the
+// most groups.
 std::string AxisOfDevices(const SimMesh& mesh, const std::vector<bool>& bad) {
   std::string best;
   int best_score = 0;
@@ -68,8 +68,8 @@ std::string AxisOfDevices(const SimMesh& mesh, const std::vector<bool>& bad) {
   return best;
 }
 
-// Returns the first axis that shards the query or the key, and axes of lengths
-// before those of heads and batch; empty if there is none.
+// Returns the first axis that shards the query or the key, looking at lengths
+// before heads and batch. Returns an empty text if nothing is sharded.
 std::string AnySplitAxis(const SimMesh& mesh, const Case& test) {
   const exec::TensorSharding q = QueryOf(test), k = KeyOf(test);
   for (const AxisGroup* group :
@@ -141,7 +141,8 @@ std::string MovedDiffers(const SimMesh& mesh, const exec::Ledger& ledger) {
 
 namespace {
 
-// The layouts of a case; each check below is about one property of them.
+// The layouts of a case's tensors. Each function below checks one property of
+// them.
 struct Layouts {
   SimMesh mesh;
   exec::TensorSharding q, k, v;

@@ -1,5 +1,5 @@
-// The message of a failure: tensor, devices, first positions, the axis at
-// fault, and what to change.
+// The messages for a failed case: tensor, devices, first positions, the axis at
+// fault, and what to change; or which bytes differ.
 #ifndef SHARDC_VERIFY_JUDGE_EXPLAIN_H_
 #define SHARDC_VERIFY_JUDGE_EXPLAIN_H_
 
@@ -12,12 +12,12 @@
 
 namespace shardc::verify {
 
-// Returns which rules between the tensors' layouts a case violates, joined:
+// Returns the rules on the tensors' layouts that a case violates, in one error:
 // equal batch, key heads nested in query heads, equal lengths of key and value,
-// equal head dimension. Nullopt if all hold.
+// equal head dimension. Returns nullopt if the case violates none.
 std::optional<exec::LayoutError> LayoutFault(const Case& test);
 
-// Explains a numeric failure; `got` and `reference` are [B, T, H, D].
+// Explains a wrong result in `result`. `got` and `reference` are [B, T, H, D].
 void ExplainNumbers(const Case& test, const dense::Array& got,
                     const dense::Array& reference, CaseResult& result);
 
@@ -25,16 +25,17 @@ void ExplainNumbers(const Case& test, const dense::Array& got,
 std::vector<double> DeviceErrors(const Case& test, const dense::Array& got,
                                  const dense::Array& reference);
 
-// Describes a ledger that differs from the formulas.
+// Returns a message about the difference between the ledger's bytes and those
+// of the formulas; empty if they agree.
 std::string BytesDiffer(const exec::SimMesh& mesh, const exec::SentBytes& sent,
                         const exec::SentBytes& expected);
-// Compares the bytes that ranks really sent with the ledger, and describes the
-// difference; empty if they agree. The share of an all_reduce or broadcast that
-// each device sends is up to the sender, so only the sum over devices is
-// compared.
+// Returns a message about the difference between the bytes that ranks really
+// sent and the ledger; empty if they agree. An implementation of all_reduce or
+// broadcast may divide the bytes differently between devices, so only their sum
+// is compared.
 std::string MovedDiffers(const exec::SimMesh& mesh, const exec::Ledger& ledger);
 
-// Returns "1.23e-4", the same in every locale.
+// Returns the number as text such as "1.23e-4", in every locale.
 std::string ErrorText(double value);
 
 }  // namespace shardc::verify

@@ -1,8 +1,8 @@
-// Checks a case at the sizes given without running it. The operation receives
-// shapes without elements, however large, and stops before it computes; its
-// formula of bytes reads no elements either.
+// Checks a case at the sizes that the user gave without running it. The
+// operation receives shapes without elements, so they may have any size, and
+// stops before it computes. The formula for its bytes reads no elements either.
 //
-//   64 rows of 8,192 keys over sp 3  ->  refused, and no key was allocated
+//   64 rows of 8,192 keys over sp=3  ->  refused, and no key was allocated
 #include "verify/judge/given.h"
 
 #include <utility>
@@ -18,7 +18,8 @@ namespace {
 
 using exec::Buffer;
 
-// Shapes of a latent; its own sizes do not depend on batch, length or heads.
+// Returns the shapes of a latent. Its own sizes do not depend on batch, length
+// or heads.
 std::optional<exec::LatentInputs> HollowLatent(const Case& test) {
   const Sizes& n = test.sizes;
   if (!test.operation->latent || n.heads != n.key_heads) return std::nullopt;
@@ -42,8 +43,8 @@ std::optional<exec::LatentInputs> HollowLatent(const Case& test) {
   return out;
 }
 
-// Returns the case's inputs without lengths, starts and positions, which shard
-// nothing.
+// Returns the shapes of the case's inputs, without lengths, starts and
+// positions, which do not affect any sharding.
 exec::AttentionProblem HollowProblem(const Case& test) {
   const Sizes& n = test.sizes;
   const Features& f = test.features;

@@ -1,5 +1,5 @@
-// What can be determined for the sizes given without running them: whether the
-// program can be formed, and what each device sends.
+// Answers without a run, at the sizes that the user gave: whether the operation
+// supports the case, and how many bytes each device sends.
 #ifndef SHARDC_VERIFY_JUDGE_GIVEN_H_
 #define SHARDC_VERIFY_JUDGE_GIVEN_H_
 
@@ -10,11 +10,12 @@
 
 namespace shardc::verify {
 
-// Returns an unsupported result with the message of a run at the case's sizes;
-// nullopt if it could run, or if its sizes are not the reason.
+// If the operation cannot run at the case's sizes, returns a result with status
+// unsupported and the message of a run. Returns nullopt if it could run, or if
+// its sizes are not the reason.
 std::optional<CaseResult> RefusalAt(const Case& test);
 
-// Returns the bytes by the operation's formula.
+// Returns the bytes that the operation's formula gives for the case.
 exec::SentBytes SentAt(const Case& test);
 
 }  // namespace shardc::verify

@@ -1,9 +1,9 @@
-// Collectives are checked with element numbers in place of data: after each
-// one, a device must hold exactly the numbers of its shard, which no
-// coincidence of values can hide. For large tensors two elements a shard are
-// enough.
+// Checks collectives with the numbers of elements in place of data: after each
+// collective, a device must hold exactly the numbers of its shard. With real
+// data, equal values could hide an error. For large tensors two elements for
+// each shard are enough.
 //
-//   [4] over tp 2: 0 1 | 2 3, all_gather -> 0 1 2 3; as 2 3 0 1 it is wrong
+//   [4] over tp=2: 0 1 | 2 3, all_gather -> 0 1 2 3; 2 3 0 1 would be an error
 #include "verify/judge/layout_proof.h"
 
 #include <algorithm>
@@ -32,7 +32,8 @@ std::optional<LayoutError> Named(std::optional<LayoutError> bad,
   return bad;
 }
 
-// Gathers each sharded dimension, last one first; all ids must then be present.
+// Gathers each sharded dimension, the last one first. All ids must then be
+// present.
 std::optional<LayoutError> ProveGather(Machine& machine, ShardedTensor t,
                                        std::string_view name) {
   for (size_t d = t.shape.size(); d > 0;) {
@@ -48,7 +49,7 @@ std::optional<LayoutError> ProveGather(Machine& machine, ShardedTensor t,
   return std::nullopt;
 }
 
-// Exchanges length for heads and back, where shapes allow.
+// Exchanges length for heads by all_to_all and back, if the shape allows it.
 std::optional<LayoutError> ProveExchange(Machine& machine,
                                          const ShardedTensor& whole,
                                          std::string_view name) {
@@ -69,7 +70,8 @@ std::optional<LayoutError> ProveExchange(Machine& machine,
                name, "after all_to_all there and back");
 }
 
-// Only group member 0 contributes, so the sum equals the ids.
+// Only group member 0 contributes ids, the others zeros, so the sum must equal
+// the ids.
 std::optional<LayoutError> ProveReduceScatter(Machine& machine,
                                               const ShardedTensor& split,
                                               size_t dim,
@@ -93,7 +95,7 @@ std::optional<LayoutError> ProveReduceScatter(Machine& machine,
   return Named(CheckCoverage(machine.mesh(), t), name, "after reduce_scatter");
 }
 
-// Limits the replicated copy that a proof allocates on every device.
+// The limit on the ids that a proof allocates over all devices.
 constexpr int64_t kMostIds = int64_t{1} << 24;
 
 // Returns the same layout over a smaller tensor with two elements per shard in
@@ -106,7 +108,7 @@ exec::TensorSharding Reduced(const exec::SimMesh& mesh,
   for (size_t d = 0; d < laid.shape.size(); ++d) {
     const int64_t own = mesh.Parts(laid.spec[d]);
     const int64_t target = d < other.size() ? mesh.Parts(other[d]) : 1;
-    // If both divide the dimension, so does their least common multiple.
+    // If both divide the dimension, their least common multiple divides it too.
     const int64_t unit = std::lcm(own, target);
     if (laid.shape[d] % unit != 0) continue;
     laid.shape[d] = std::min(laid.shape[d], 2 * unit);

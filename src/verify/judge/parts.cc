@@ -1,9 +1,9 @@
-// Parts are assigned to ranks in turn; each rank sends its results to the
-// first, part after part; the sizes alone determine which bytes belong to which
-// part.
+// Parts are assigned to ranks in turn, and each rank sends the results of its
+// parts to the first rank. The sizes alone determine which bytes belong to
+// which part.
 //
-//   8 rows of 8 key heads on 4 ranks: parts of 2 rows, one each
-//   1 row of 8 key heads on 4 ranks: parts of 2 heads, one each
+//   8 rows of 8 key heads on 4 ranks: 4 parts of 2 rows
+//   1 row of 8 key heads on 4 ranks: 4 parts of 2 heads
 #include "verify/judge/parts.h"
 
 #include <algorithm>
@@ -30,17 +30,17 @@ int64_t Group(const exec::AttentionProblem& problem) {
 }
 
 // Restricts a tensor to [begin, end) of a dimension. A dimension of size 1 is
-// broadcast and stays.
+// broadcast and remains.
 void Cut(std::optional<Buffer>& x, size_t dim, int64_t begin, int64_t end) {
   if (!x || x->shape[dim] == 1) return;
   x = exec::SliceDim(*x, dim, begin, end - begin);
 }
 
-// The elements of query, key and value that a part has at most: 16 MiB in
-// double. Larger parts are no faster.
+// The largest number of elements of query, key and value in a part: 16 MiB in
+// double. Larger parts would not be faster.
 constexpr int64_t kPartElements = int64_t{1} << 21;
 
-// Returns how many parts a process computes one after the other.
+// Returns the number of parts that one process computes one after the other.
 int PartsInTurn(const exec::AttentionProblem& problem) {
   const int64_t elements = problem.query.Elements() + problem.key.Elements() +
                            problem.value.Elements();
@@ -54,7 +54,8 @@ Shape OutputShape(const exec::AttentionProblem& problem) {
   return shape;
 }
 
-// Copies a part's output, in the problem's layout, into the full output.
+// Copies the output of a part, in the problem's layout, to its place in the
+// full output.
 void Place(const Buffer& from, const RowsAndHeads& part,
            const exec::AttentionProblem& problem, Buffer& to) {
   Shape start(4, 0);
@@ -63,7 +64,7 @@ void Place(const Buffer& from, const RowsAndHeads& part,
   exec::CopyBlock(from, Shape(4, 0), to, start, from.shape);
 }
 
-// Copies a part's [b, T, h, Dv] into the full array.
+// Copies the output of a part, [b, T, h, Dv], to its place in the full array.
 void Place(const Array& from, const RowsAndHeads& part, int64_t group,
            Array& to) {
   const int64_t width = from.dim(2) * from.dim(3);

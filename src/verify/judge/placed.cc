@@ -1,7 +1,7 @@
-// The devices that hold an element are computed from the mesh's coordinates,
-// independent of the code that lays out tensors:
+// Computes the devices that hold an element from the mesh's coordinates,
+// independently of the code that shards tensors:
 //
-//   16 tokens over [sp, cp], 2 x 2, token 9: part 9 / 4 = 2, sp 1 and cp 0
+//   16 tokens over [sp, cp], 2 x 2, token 9: shard 9 / 4 = 2, so sp=1 and cp=0
 #include "verify/judge/placed.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace {
 
 using dense::Array;
 
-// Returns which shard along `axes` the device has, major axis first.
+// Returns the number of the device's shard along `axes`, major axis first.
 int64_t PartOf(const exec::SimMesh& mesh, int device, const AxisGroup& axes) {
   int64_t part = 0;
   for (const std::string& axis : axes) {
@@ -45,8 +45,8 @@ std::vector<bool> Holders(const exec::SimMesh& mesh,
   return holds;
 }
 
-// Returns whether devices that differ only along the axis hold different
-// shards.
+// Returns whether the axis separates devices that hold the element from devices
+// that do not.
 bool Parts(const exec::SimMesh& mesh, const std::string& axis,
            const std::vector<bool>& holds) {
   for (const std::vector<int>& group : mesh.Groups({axis})) {
@@ -59,14 +59,14 @@ bool Parts(const exec::SimMesh& mesh, const std::string& axis,
 
 bool Near(double a, double b) { return std::fabs(a - b) <= 1e-9 * b; }
 
-// One element's error, as the judge must report it.
+// An error that was added to one element, as the report must name it.
 struct Placed {
   Shape place;
   double error;
   std::vector<bool> holds;
 };
 
-// Returns which part of the report is wrong; empty if none is.
+// Returns which part of the report is wrong, or an empty text if none is.
 std::string Misjudged(const Placed& placed, const Array& reference,
                       const ErrorOf& reported) {
   double squares = 0;

@@ -1,6 +1,6 @@
-// A test of the judge: one element of a correct output gets an error above its
-// limit, and the judge must report its place, its size and exactly the devices
-// that hold it.
+// A test of the check for errors: one element of a correct output gets an error
+// above its limit. The report must name the element's place, the size of the
+// error and exactly the devices that hold the element.
 #ifndef SHARDC_VERIFY_JUDGE_PLACED_H_
 #define SHARDC_VERIFY_JUDGE_PLACED_H_
 
@@ -11,9 +11,10 @@
 
 namespace shardc::verify {
 
-// Judges one such output of the case, [B, T, H, Dv]; the seed selects the
-// element. A failure that names another element, other devices or an axis that
-// does not separate these devices from the rest counts as a missed error.
+// Checks one such output of the case, [B, T, H, Dv]. The bits of the
+// reference's first number select the element. If the report names another
+// element, other devices, or an axis that does not separate these devices from
+// the others, the error counts as missed.
 void OfferPlaced(const Case& test, const dense::Array& reference,
                  const Limits& limits, WrongOutputs& wrong);
 

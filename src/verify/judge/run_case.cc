@@ -1,10 +1,11 @@
 // A case runs three times: on the mesh, on one device, and as the reference in
-// double. Checks run from the most certain to the least, and the first that
-// fails is reported: layouts by element numbers, replicas, finite numbers, the
-// error, bits where no reduction crosses devices, and bytes by formula.
+// double. The following checks run in this order, the most certain first, and
+// the first that fails is reported: layouts by element numbers, the output's
+// dtype, replicas, finite numbers, the error, bits where no reduction crosses
+// devices, and bytes by formula.
 //
-//   the tolerance is twice the error on one device and a little for rounding,
-//   below a cap: 2 * 1.5e-07 + 9.5e-07 = 1.3e-06 in float32, values up to 1
+//   the tolerance is twice the error on one device plus a little for rounding,
+//   up to a cap: 2 * 1.5e-07 + 9.5e-07 = 1.3e-06 in float32, values up to 1
 #include "verify/judge/run_case.h"
 
 #include <algorithm>
@@ -33,7 +34,7 @@ namespace {
 using dense::Array;
 using exec::Buffer;
 
-// Returns the case on one device, with nothing sharded.
+// Returns the case on one device, where nothing is sharded.
 Case Unsharded(const Case& test) {
   Case out = test;
   out.mesh = Mesh{};
@@ -75,8 +76,8 @@ class Judge {
     return options_.transport == nullptr || options_.transport->rank() == 0;
   }
 
-  // Computes the reference and the run on one device in parts that are spread
-  // over all ranks, since these take most memory.
+  // Computes the reference and the run on one device in parts on all ranks,
+  // because these take the most memory.
   void InParts() {
     if (!HasParts(test_, problem_)) return;
     ReportProgress("the reference");
@@ -96,13 +97,15 @@ class Judge {
 
   dense::Options DenseOptions() const {
     dense::Options out = OptionsOf(problem_.options);
-    // Set before the query gets wider, as a latent's may.
+    // The default scale depends on the head dimension, which a latent may
+    // enlarge below, so it is set before.
     out.scale = out.ScaleOf(problem_.query.shape.back());
     return out;
   }
 
-  // The tensors of a large case decide how much memory `verify` takes, and
-  // those of one stage rarely fit where those of the stage before were.
+  // Returns freed memory to the system between stages: the tensors of a large
+  // case decide how much memory `verify` takes, and those of one stage rarely
+  // fit into the memory of those before.
   void ReturnMemory() const {
     if (HasManyParts(problem_)) ReturnFreedMemory();
   }
@@ -114,7 +117,7 @@ class Judge {
     if (Numbers() && Bits()) Bytes();
   }
 
-  // Gives every rank the status of the first.
+  // Gives every rank the status of the first rank.
   void Agree() {
     if (options_.transport == nullptr) return;
     exec::Packet own;
@@ -174,7 +177,7 @@ class Judge {
     outcome_ = Operate(test_, problem_, options_.transport, result_.ledger);
     result_.remarks = outcome_.remarks;
     if (!outcome_.unsupported) return true;
-    // Without this check a case that cannot run counts as passed.
+    // A case that cannot run counts as passed if this check is switched off.
     if (options_.checks.Has(Check::kUnsupported)) {
       result_.status = Status::kUnsupported;
     }
@@ -192,7 +195,7 @@ class Judge {
                                    " is computed in");
   }
 
-  // Gathers the output, if replicas agree.
+  // Gathers the output. Fails the case if replicas differ.
   bool ComputeUnsharded() {
     const exec::SimMesh mesh(test_.mesh, options_.transport);
     exec::LayoutError why;
@@ -266,13 +269,14 @@ class Judge {
       tensors_->reference = reference_;
     }
     if (parts_ && NeedsLogit()) logit_ = parts_->largest_logit;
-    // Only wrong outputs are computed from the inputs again. At full sizes the
-    // arrays of a case decide how much memory `verify` takes.
+    // The inputs are needed later only to compute wrong outputs. At full sizes
+    // they are freed, because the arrays of a case decide how much memory
+    // `verify` takes.
     if (options_.wrong == nullptr) inputs_ = {};
     return true;
   }
 
-  // Only the tolerance of float32 depends on the largest logit.
+  // The tolerance depends on the largest logit only in float32.
   bool NeedsLogit() const { return OutputDtype(test_) == Dtype::kF32; }
 
   std::optional<dense::NarrowResult> RightOutputInParts(std::string& why) {
@@ -282,7 +286,7 @@ class Judge {
     return dense::NarrowResult{std::move(whole->output), {}};
   }
 
-  // Computes the reference in the arithmetic that was requested.
+  // Computes the reference with the requested arithmetic.
   std::optional<dense::NarrowResult> RightOutput(const dense::Inputs& in,
                                                  std::string& why) const {
     const dense::Narrow narrow = NarrowOf(test_);
@@ -350,7 +354,7 @@ class Judge {
       }
       return true;
     }
-    // A mean would let a single wrong element pass.
+    // With the mean of all errors a single wrong element could pass.
     const double error = options_.checks.Has(Check::kMaximum)
                              ? result_.error.max_abs
                              : result_.error.mean_abs;
@@ -452,7 +456,7 @@ CaseResult RunCase(const Case& test, const RunOptions& options,
       MakeProblem(test, std::max(options.threads, 1));
   const bool large = HasManyParts(*problem);
   CaseResult result = JudgeProblem(test, *problem, options, tensors);
-  // The next case has tensors of other sizes.
+  // The next case has tensors of other sizes, so the memory is returned.
   problem.reset();
   if (large) ReturnFreedMemory();
   return result;

@@ -25,11 +25,11 @@ using ReplaceInputs =
     std::function<void(const exec::AttentionProblem&, const exec::Machine&,
                        exec::AttentionSpecs&, exec::OperationSettings&)>;
 
-// Called with the current stage of a long case: `of the reference`, `step 3 of
-// 16`.
+// A function that is called with the current stage of a long case, such as `of
+// the reference` or `step 3 of 16`.
 using Stage = std::function<void(const std::string& what)>;
 
-// Tensors of a trace in the order of its steps, for --dump.
+// The tensors of a trace in the order of its steps, for --dump.
 using NamedBuffers = std::vector<std::pair<std::string, exec::Buffer>>;
 
 struct RunOptions {
@@ -38,11 +38,14 @@ struct RunOptions {
   exec::Seams seams;  // the replaced seams
   ReplaceInputs replace_inputs;
   int threads = 1;  // host threads that simulate devices
-  // Spreads the mesh's devices over its ranks; null: one process holds all.
+  // The ranks over which the mesh's devices are distributed; null if one
+  // process holds all.
   exec::Transport* transport = nullptr;
-  // If set, a correct output is followed by wrong ones, which must be refused.
+  // If set, each correct output is followed by wrong ones, which must be
+  // detected.
   WrongOutputs* wrong = nullptr;
-  // If set, a trace adds the tensors of its steps. One process only.
+  // If set, a trace appends the tensors of its steps. Only for a single
+  // process.
   NamedBuffers* record = nullptr;
 };
 
@@ -54,14 +57,15 @@ struct CaseTensors {
   NamedBuffers trace;      // of a cache or pages, which have none of the above
 };
 
-// Runs and judges a case. Deterministic: the same case and options give the
-// same result for any `threads`. Fills `tensors` if the run gets that far. Over
-// ranks the first one judges; the others' results have its status and the
-// findings of their own checks.
+// Runs a case and checks its result. The same case and options give the same
+// result for any `threads`. Sets `tensors` unless the run ends early. With
+// several ranks the first one compares the output; the results of the others
+// have its status, and the findings of their own checks.
 CaseResult RunCase(const Case& test, const RunOptions& options = {},
                    CaseTensors* tensors = nullptr);
 
-// Judges the case with the inputs of `problem`, which have the case's shapes.
+// Runs and checks the case with the inputs of `problem`, which must have the
+// case's shapes.
 CaseResult JudgeProblem(const Case& test, const exec::AttentionProblem& problem,
                         const RunOptions& options,
                         CaseTensors* tensors = nullptr);

@@ -1,5 +1,7 @@
 // Tolerances in units of the dtype's rounding, scaled by the largest output.
-// The worst element counts, and one that is not finite is worse than any other.
+// The element whose error exceeds its limit by the largest factor decides, or
+// if none does, the one with the largest error. An element that is not finite
+// decides before all others.
 //
 //   float32, outputs up to 1: the floor is 16 * 2^-24 = 9.5e-07, the cap 1e-5,
 //   or more where logits are above 8; bfloat16: an output of 0.1 has a slack of
@@ -15,7 +17,8 @@
 namespace shardc::verify {
 namespace {
 
-// Rounding to nearest has an error of at most 1 unit, truncation of 2.
+// The slack in units of the roundoff. Rounding to nearest has an error of at
+// most 1 unit, truncation of up to 2.
 constexpr double kRounding = 1.3;
 
 }  // namespace
@@ -98,7 +101,7 @@ dense::Array SlackOf(Dtype dtype, const dense::Array& reference,
   dense::Array out = dense::Array::Zeros(reference.shape);
   if (!more.data.empty()) out = more;
   if (dtype == Dtype::kF32) return out;
-  // Below its normal numbers float16 has steps of 2^-24.
+  // The subnormal numbers of float16 have steps of 2^-24.
   const double least = dtype == Dtype::kF16 ? 0x1p-24 : 0;
   for (size_t i = 0; i < out.data.size(); ++i) {
     out.data[i] += kRounding * UnitRoundoff(dtype) *

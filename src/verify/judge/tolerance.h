@@ -4,14 +4,14 @@
 // the error of the same operation on one device, element by element:
 //   e_sh <= 2 e_un + 16 u_f32 max|reference| + slack, and <= cap,
 //   slack = 1.3 u_out |reference| where the output is in 16 bits,
-// with the cap 1e-5, 1e-3, 1e-2 (F32, F16, BF16) on data of order one, that is
-// times max(1, max|o|/2), and for F32 also times max(1, max|logit|/8); never
-// below the slack of the largest output, which is that output's own rounding.
-// e_un counts only what exceeds the slack, so the rounding of an output's
-// largest element does not widen the tolerance of the others. Arithmetic
-// narrower than float32 has its own reference and slack (dense/narrow.h). u is
-// the unit roundoff. A non-finite element where the reference is finite fails,
-// and NaN never passes.
+// The cap is 1e-5, 1e-3, 1e-2 (F32, F16, BF16) for data of order one: it is
+// multiplied by max(1, max|o|/2), and for F32 also by max(1, max|logit|/8). It
+// is never below the slack of the largest output, which is that output's own
+// rounding. e_un counts only what exceeds the slack, so the rounding of an
+// output's largest element does not widen the tolerance of the others.
+// Arithmetic narrower than float32 has its own reference and slack
+// (dense/narrow.h). u is the unit roundoff. A non-finite element where the
+// reference is finite fails, and NaN never passes.
 //
 // Why: to first order logits have an error of at most ds = (D+2) u_f32 max|s|,
 // and the output of 2 ds + (S + 4n) u_f32 times max|v|, plus its own rounding.
@@ -28,19 +28,20 @@
 
 namespace shardc::verify {
 
-// Both arrays are [B, L, N, D].
+// Compare arrays [B, L, N, D]; the other functions return the terms of the
+// formulas above.
 ErrorOf CompareOutputs(const dense::Array& got, const dense::Array& reference);
 
 double MaxAbs(const dense::Array& x);
 double ErrorFloor(double max_reference);
 double ErrorCap(Dtype dtype, double max_reference, double max_logit);
 
-// Returns error <= tolerance; NaN never passes.
+// Returns whether error <= tolerance; a NaN is never within.
 bool Within(double error, double tolerance);
 
 // The tolerance of each element: `base` plus the element's slack, but at most
-// `cap`. Where a tie may be rounded either way, the cap grows by the largest
-// effect of the tie on that element.
+// `cap`. If a tie may be rounded either way, the cap of an element grows by the
+// largest effect of the tie on it.
 struct Limits {
   dense::Array slack;  // [B, L, N, D], ties included; empty: none
   double base = 0;
@@ -61,8 +62,8 @@ double BeyondSlack(const dense::Array& got, const dense::Array& reference,
 dense::Array SlackOf(Dtype dtype, const dense::Array& reference,
                      const dense::Array& more = {});
 
-// The element that exceeds its tolerance most, or if none does the one with the
-// largest error: its error, and its tolerance in `allowed`.
+// The element that exceeds its tolerance most or, if none does, the one with
+// the largest error: its error, and its tolerance as `allowed`.
 struct Judgement {
   ErrorOf error;
   double allowed = 0;

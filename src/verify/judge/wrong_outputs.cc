@@ -1,6 +1,6 @@
-// Wrong outputs for tests of the judge. A key is removed by giving it an empty
-// slot's position. The reference's weights determine which keys count for a
-// row:
+// Wrong outputs, which test that tolerances are tight. A key is removed by
+// giving it the position of an empty slot. The reference's weights show which
+// keys matter for a row:
 //
 //   causal, 4 keys, query 1 alone: keys 0 and 1 are visible; without the last,
 //   key 1 has position -1
@@ -15,7 +15,8 @@ namespace {
 
 using dense::Array;
 
-// Moves element i of dimension `dim` to i + 1, the last to 0.
+// Returns the array with element i of dimension `dim` moved to i + 1, and the
+// last one to 0.
 Array Shifted(const Array& x, size_t dim) {
   Array out = x;
   int64_t inner = 1;
@@ -30,8 +31,8 @@ Array Shifted(const Array& x, size_t dim) {
   return out;
 }
 
-// Returns whether any query of the batch row gives the key at least the mean
-// weight; a masked key never has that.
+// Returns whether a query of the batch row gives the key at least the mean
+// weight. A masked key never has that much.
 bool Sees(const dense::Result& whole, int64_t b, int64_t key) {
   const Array& weights = whole.weights;
   const double share = 1 / static_cast<double>(weights.dim(3));

@@ -1,5 +1,5 @@
-// Outputs that the judge must refuse: zeros, outputs shifted by one place, and
-// attention that lacks a key. They are judged like the output of a case.
+// Wrong outputs that must be detected: zeros, outputs shifted by one place, and
+// attention that lacks a key. They are checked as the output of a case is.
 #ifndef SHARDC_VERIFY_JUDGE_WRONG_OUTPUTS_H_
 #define SHARDC_VERIFY_JUDGE_WRONG_OUTPUTS_H_
 
@@ -19,18 +19,18 @@ struct WrongOutputs {
   std::vector<std::string> taken;  // names of outputs that passed wrongly
 };
 
-// Judges zeros, and the reference shifted along each of its dimensions.
+// Checks zeros, and the reference shifted along each of its dimensions.
 void OfferShifted(const dense::Array& reference, const Limits& limits,
                   WrongOutputs& wrong);
 
-// Judges one more wrong output, and adds `name` to `taken` if the output
-// passes.
+// Checks one more wrong output. If it passes, adds `name` to `taken`.
 void Offer(std::string name, const dense::Array& output,
            const dense::Array& reference, const Limits& limits,
            WrongOutputs& wrong);
 
-// Returns the same attention without the first, or the last, of each batch
-// row's keys that have at least the mean weight for some query.
+// Returns the inputs without one key in each batch row: the first, or with
+// `last` the last, of the keys to which some query gives at least the mean
+// weight. Returns nullopt if there is no such key.
 std::optional<dense::Inputs> OneKeyShort(const dense::Inputs& in,
                                          const dense::Options& options,
                                          bool last);

@@ -1,7 +1,9 @@
-// Every number is a function of the seed, the input's index in the graph and
-// the element's index in the input, so that shardings cannot change it:
+// Creates the inputs of a step. Every number is a function of the seed (for
+// dropout, of the op's key), of the input (the role and layer of a parameter,
+// the index of a moment, the kind of data and its micro-batch or value) and of
+// the element's index in the input, so shardings cannot change it:
 //
-//   row 3 of 4 with 8 tokens   ->  weights 1 for its first 5, then 0
+//   row 1 of 4 with 8 tokens   ->  weights 1 for its first 5, then 0
 #include "verify/step/data.h"
 
 #include <algorithm>
@@ -96,7 +98,8 @@ class Maker {
     }
   }
 
-  // Draws the factors of the reference's dropouts, by the global index.
+  // Computes the factors that the reference's dropouts multiply by, from the
+  // index of each element.
   void DrawDropout(const step::Op& op) {
     const auto& [rate, key] = step::As<step::DropoutAttributes>(op);
     const Random random = Random(static_cast<uint64_t>(key)).Split("drop");
@@ -131,7 +134,7 @@ class Maker {
     return room - row * 3 % (room / 2 + 1);
   }
 
-  // Each micro-batch has its own tokens.
+  // Each micro-batch gets its own tokens.
   void MakeData(const step::Data& data) {
     const bool of_tokens = data.kind < step::DataKind::kCache ||
                            data.kind == step::DataKind::kPatches;
@@ -144,7 +147,7 @@ class Maker {
       case step::DataKind::kIds:
       case step::DataKind::kLabels: {
         const auto rows = static_cast<uint64_t>(Vocabulary());
-        // The ids visit every part of the vocabulary.
+        // The ids occur in every part of the vocabulary.
         Fill(data.value, [&](size_t at) {
           return static_cast<double>((at * 7 + random.Below(at, 3)) % rows);
         });
@@ -187,8 +190,9 @@ class Maker {
     }
   }
 
-  // Cache rows beyond a sequence's length hold large stale numbers, which a
-  // correct program never reads. All of an encoder's rows are valid.
+  // Returns an element of a cache. Rows beyond a sequence's length have large
+  // numbers, which a correct program never reads. All rows of an encoder are
+  // valid.
   double CacheNumber(ValueId value, size_t at, const Random& random) const {
     if (Has(value, graph_.common.encoder_key)) return random.Normal(at);
     const Shape shape = step::ShapeOf(graph_, value, sizes_);

@@ -10,15 +10,17 @@
 
 namespace shardc::verify {
 
-// The same numbers for the devices, in `dtype`, and for the dense reference.
+// The inputs of the devices, in `dtype`, and the same numbers for the dense
+// reference.
 struct StepData {
   exec::StepInputs inputs = {};
   dense::StepValues<double> values = {};
 };
-// Inputs are chosen so that mistakes change results: weights of norms are not 1
-// and biases not 0; rows have different numbers of tokens, so that a mean of
-// means is wrong; unused cache rows hold large stale numbers; second moments
-// have a lower bound, so that updates are well conditioned.
+// Creates the inputs of a step. They are chosen so that mistakes change
+// results: weights of norms are not 1 and biases not 0; rows have different
+// numbers of tokens, so that a mean of means is wrong; unused cache rows hold
+// large numbers; second moments have a lower bound, so that updates are well
+// conditioned.
 StepData MakeStepData(const step::Graph& graph, const step::Sizes& sizes,
                       Dtype dtype, uint64_t seed);
 

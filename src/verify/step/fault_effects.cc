@@ -1,5 +1,5 @@
-// What injected faults do to results of collectives and to single ops. Each
-// function changes one run in place of the right one:
+// The effects of injected faults on the results of collectives and on single
+// ops. Each function replaces a correct step of the run:
 //
 //   Rotate       device i of a group holds what device i + 1 should hold
 //   WithoutLast  the last device's operand is zeros in the sum
@@ -60,8 +60,8 @@ int64_t IndexOf(const WrongOp& one, const AxisGroup& axes) {
   return SimMesh(one.of->mesh).Index(one.local.device, axes);
 }
 
-// Returns the number of turns of the ring if the op adds a sink to a row;
-// else 1.
+// Returns the number of turns of the ring if the op adds a sink to a row,
+// otherwise 1.
 int64_t TurnsOfSink(const WrongOp& one) {
   const step::Graph& graph = one.of->graph;
   for (const step::Op& op : graph.ops) {

@@ -1,7 +1,7 @@
-// What an injected fault does to the result of a collective or to one op.
-// Functions of collectives take the call, and either its operands or the result
-// that the right collective gave on every device; functions of ops change one
-// op on one device before it runs, or run it themselves and set `done`.
+// The effect of an injected fault on the result of a collective or on one op.
+// Functions of collectives either change the correct results of all devices, or
+// run the collective in another way. Functions of ops change one op on one
+// device before it runs, or run it themselves and set `done`.
 #ifndef SHARDC_VERIFY_STEP_FAULT_EFFECTS_H_
 #define SHARDC_VERIFY_STEP_FAULT_EFFECTS_H_
 
@@ -15,10 +15,10 @@ namespace shardc::verify::effects {
 
 // --- results of collectives, changed in place ---
 
-// Each device holds what the next device of its group should hold.
+// Gives each device the result of the next device of its group.
 void Rotate(const exec::SimMesh& mesh, const exec::CollectiveCall& call,
             exec::PerDevice& out);
-// Divides by the number of devices in the group.
+// Divides the result by the number of devices in the group.
 void Mean(const exec::SimMesh& mesh, const exec::CollectiveCall& call,
           exec::PerDevice& out);
 // Joins the devices' blocks along `call.dim` in reverse order.
@@ -56,14 +56,14 @@ exec::PerDevice ChunkAsHalves(exec::Machine& machine,
 // Sends along the edges of a ppermute in the opposite direction.
 exec::PerDevice OtherWay(exec::Machine& machine,
                          const exec::CollectiveCall& call);
-// Injects at the `which`-th (from 1) of the calls that match.
+// Injects the fault at the `which`-th (from 1) of the calls that match `at`.
 FaultAction AtCallNumber(CallAt at, int which, SpoilCall spoil);
 
 // --- ops ---
 
 // Clips the ids of rows that another device holds to the nearest own row.
 void ClipIds(WrongOp& one);
-// Gives the last token of a shard the label of the shard's own first token.
+// Gives the last token of a shard the label of the shard's first token.
 void ShiftLabels(WrongOp& one);
 // Splits (a b) as (b a).
 void OtherFactorOrder(WrongOp& one);
@@ -74,29 +74,29 @@ void DriftOnSecond(WrongOp& one);
 // Selects the last of equal scores in place of the first, on all devices but
 // those at index 0 of tp.
 void LastOfEqual(WrongOp& one);
-// Counts half as many groups, and chooses half as many of them.
+// Halves the number of groups, and the number of chosen groups.
 void HalfTheGroups(WrongOp& one);
-// Drops the term of a tied embedding's gradient that its lookup contributes.
+// Removes the term of a tied embedding's gradient that comes from the lookup.
 void ForgetLookup(WrongOp& one);
-// Multiplies the op's constant.
+// Multiplies the op's constant by `factor`.
 SpoilOp Constant(double factor);
-// Draws dropout by another key.
+// Draws dropout with another random key.
 void OtherSeed(WrongOp& one);
-// Keys dropout by the index within the shard.
+// Draws dropout by the index of an element within the shard.
 void LocalDropout(WrongOp& one);
-// Returns the parameter as the optimizer got it, without the update.
+// Returns the parameter that the optimizer reads, without the update.
 void KeepModelWeight(WrongOp& one);
 // Applies weight decay to a parameter that has none.
 void DecayAnyway(WrongOp& one);
-// Takes the device's index along tp as additional optimizer steps.
+// Adds the device's index along tp to the number of optimizer steps.
 void StepOfAnother(WrongOp& one);
-// Reverses the places in experts' queues.
+// Reverses the order of the slots in experts' queues.
 void ReverseSlots(WrongOp& one);
-// Maps the positions in an operand.
+// Replaces each position p in an operand by to(p).
 SpoilOp Positions(size_t operand, const std::function<int64_t(int64_t)>& to);
-// Writes a new row into every shard of the cache, at its place in a shard.
+// Writes a new row into every shard of the cache, at the same index of each.
 void WriteEverywhere(WrongOp& one);
-// Counts a row of padding on the last device of the vocabulary.
+// Makes the last device of the vocabulary count a row of padding.
 void CountPadding(WrongOp& one);
 // Adds an attention sink, or the sink's gradient, once for each turn of a ring.
 void SinkPerBlock(WrongOp& one);

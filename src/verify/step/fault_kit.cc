@@ -1,7 +1,7 @@
-// A collective is found by its index in the program: the seam counts calls, and
-// the fault is injected at the call with that index. Ops are found by their
-// address in the graph. A program is edited so that existing slots keep their
-// numbers, and the values that are compared stay in their slots:
+// A fault finds a collective by its index in the program: the seam counts
+// calls, and the fault is injected at the call with that index. It finds an op
+// by the op's address in the graph. A program is changed such that existing
+// slots keep their numbers, and compared values stay in their slots:
 //
 //   ReduceAfter(add o, bias):  einsum -> 7 partial tp; all_reduce 7 -> 8;
 //                              add 8, bias -> 9
@@ -35,7 +35,8 @@ bool Matches(const SoundCase& of, const Instruction& step, const CallAt& at) {
          (at.axes.empty() || of.program.axes.Group(step.axes) == at.axes);
 }
 
-// Returns the indices of the calls that match, as the run counts them.
+// Returns the number of the first call that matches `at`, or of all such calls
+// if `at.all` is set, as the run counts calls.
 std::vector<int64_t> CallsAt(const SoundCase& of, const CallAt& at) {
   std::vector<int64_t> out;
   int64_t call = 0;
@@ -251,7 +252,7 @@ FaultAction ByHalves(OpAt at, std::string_view label,
 }
 
 FaultAction OperandOfFirst(OpAt at, size_t operand) {
-  // Devices run one after the other, starting with device 0.
+  // The devices run one after the other, and device 0 is the first.
   return [=](const SoundCase& of, Wrong& wrong) {
     const auto kept = std::make_shared<Buffer>();
     return AtOp(at, [=](WrongOp& one) {
@@ -289,7 +290,7 @@ Instruction Reduce(int32_t op, int32_t from, int32_t to,
           .max = false};
 }
 
-// Returns the index of the instruction that makes a slot.
+// Returns the index of the instruction that computes a slot.
 size_t MakerOf(const Program& program, int32_t slot) {
   return AsIndex(
       std::find_if(program.code.begin(), program.code.end(),
@@ -305,7 +306,7 @@ std::optional<size_t> LocalOf(const Program& program, int32_t op) {
   return std::nullopt;
 }
 
-// Inserts another reduction of a slot before it is read.
+// Inserts one more reduction of a slot, before any instruction reads it.
 bool ReduceSlot(Program& program, int32_t slot, const AxisGroup& axes) {
   const size_t maker = MakerOf(program, slot);
   if (maker >= program.code.size()) return false;
@@ -400,7 +401,7 @@ FaultAction SumBeforeSlicing(CallAt at) {
     Program program = of.program;
     for (size_t i = 0; i < program.code.size(); ++i) {
       if (!Matches(of, program.code[i], at)) continue;
-      // The gradient is scattered, then reduced over the other axes.
+      // The gradient is first scattered and then reduced over the other axes.
       const Instruction scatter = program.code[i];
       if (i + 1 >= program.code.size()) return false;
       Instruction& last = program.code[i + 1];

@@ -1,6 +1,6 @@
 // Ways to inject a fault into a step's run: into a collective, an op on the
 // devices, the devices' inputs, or the program. Each function returns an
-// injection, which finds its place by the names of ops.
+// injection, which finds its place in the program by the names of ops.
 #ifndef SHARDC_VERIFY_STEP_FAULT_KIT_H_
 #define SHARDC_VERIFY_STEP_FAULT_KIT_H_
 
@@ -18,15 +18,15 @@
 
 namespace shardc::verify {
 
-// What a faulty run of a case uses in place of the correct seams, programs and
-// inputs.
+// The seams, programs and inputs with which a faulty run of a case replaces the
+// correct ones.
 struct Wrong {
   exec::Seams seams = {};
-  std::optional<step::Program> run = {};       // in place of what is declared
-  std::optional<step::Program> declared = {};  // and run
+  std::optional<step::Program> run = {};       // run, but not declared
+  std::optional<step::Program> declared = {};  // declared and run
   std::function<void(exec::StepInputs&)> inputs = {};
 };
-// Returns false if the case has no such place.
+// An injection. It returns false if the case has no place for the fault.
 using FaultAction = std::function<bool(const SoundCase&, Wrong&)>;
 
 // --- collectives ---
@@ -38,23 +38,24 @@ struct CallAt {
   bool max = false;
   bool all = false;  // else the first of them
 };
-// Replaces one call of a collective.
+// A function that replaces one call of a collective.
 using SpoilCall =
     std::function<exec::PerDevice(exec::Machine&, const exec::CollectiveCall&)>;
 FaultAction AtCall(CallAt at, SpoilCall spoil);
 
-// Returns the operands as the result; of a reduce_scatter, their own slice.
+// Returns the operands as the result; for a reduce_scatter, each device's slice
+// of its own operand.
 exec::PerDevice Skipped(exec::Machine& machine,
                         const exec::CollectiveCall& call);
 FaultAction Skip(CallAt at);
 FaultAction ReduceWithout(CallAt at, std::string_view axis);
-// Changes the result.
+// Changes the result of the call after the correct collective.
 FaultAction AfterCall(
     CallAt at,
     std::function<void(const exec::SimMesh&, const exec::CollectiveCall&,
                        exec::PerDevice&)>
         spoil);
-// Returns the result that the collective had at an earlier op.
+// Returns the result of an earlier collective in place of the call's own.
 FaultAction StaleCall(CallAt earlier, CallAt at);
 
 // --- ops ---
@@ -65,7 +66,7 @@ struct OpAt {
   int which = 0;  // of those of this name and kind; -1: all
 };
 
-// An op on one device, which may be changed before it runs.
+// One op on one device. A fault may change it before it runs.
 struct WrongOp {
   const SoundCase* of = nullptr;
   exec::LocalOp local = {};
@@ -74,17 +75,19 @@ struct WrongOp {
   std::deque<exec::Buffer> buffers = {};
   bool done = false;  // it has run
 
-  // Replaces an operand by a copy, which may be changed.
+  // Replaces an operand by a copy, and returns the copy, which may be changed.
   exec::Buffer& Own(size_t operand);
   int64_t SizeOf(step::LabelId label) const { return sizes[AsIndex(label)]; }
   void Run();
 };
 using SpoilOp = std::function<void(WrongOp&)>;
 FaultAction AtOp(OpAt at, SpoilOp spoil);
-// Multiplies the global size of a dimension by `part`; above 1 for padding.
+// Multiplies the unsharded size of a dimension by `part`, which is above 1 for
+// padding.
 FaultAction WrongSize(OpAt at, std::string_view label, double part);
-// Shifts the index at which an operand's part starts in a dimension by `off`,
-// or sets it to 0 if `off` is 0; in all dimensions if `label` is empty.
+// Adds `off` to the index at which an operand's part starts in a dimension, or
+// sets the index to 0 if `off` is 0. If `label` is empty, does so in all
+// dimensions.
 FaultAction WrongStart(OpAt at, size_t operand, std::string_view label,
                        int64_t off);
 // Sets the index at which the result's part starts to 0.
@@ -99,9 +102,10 @@ FaultAction OperandOfFirst(OpAt at, size_t operand);
 
 // --- the program ---
 
-// Runs the op on operands before their reduction, and reduces its result.
+// Runs the op on operands that are not reduced yet, and reduces its result.
 FaultAction ReduceAfter(OpAt at, bool declared = false);
-// Reduces the op's result, or with `result` the value's last slot, once more.
+// Reduces the op's result once more or, with `result`, the last slot of the
+// value.
 FaultAction ReduceMore(OpAt at, AxisGroup axes, bool result = false);
 FaultAction ReduceGradient(std::string_view role, AxisGroup axes);
 // Makes the op read the result of another op.
@@ -113,8 +117,8 @@ FaultAction SplitInOtherOrder(std::string_view input);
 
 // --- inputs ---
 
-// Reverses the order of the `parts` of a parameter's first dimension, or with
-// `moment` of its first moment's.
+// Reverses the order of `parts` equal parts of the first dimension of a
+// parameter or, with `moment`, of its first moment.
 FaultAction MirrorParameter(std::string_view role, int64_t parts,
                             bool moment = false);
 

@@ -1,6 +1,7 @@
-// The program of all layers is read once. Values made of the parameter alone
-// (1 + a norm's weight, its halves) count as the parameter, and every
-// collective of these values or of the gradient becomes a line:
+// Lists how a step uses a parameter, from one pass over the program of all
+// layers. Values that depend on the parameter only, such as 1 + a norm's
+// weight, count as the parameter. Every collective on these values or on the
+// gradient becomes a line:
 //
 //   q, fsdp 8, tp 4:  forward  linear q    all_gather fsdp
 //                     backward d:linear q  all_gather fsdp, reduce_scatter fsdp
@@ -66,7 +67,8 @@ class Follower {
                               program_.slots[AsIndex(slot)].sharding);
   }
 
-  // Finds the parameter and the values made of it alone, before the optimizer.
+  // Finds the parameter and the values that depend on it only, before the
+  // optimizer.
   void FindOwn() {
     own_.assign(graph_.values.size(), 0);
     own_[AsIndex(graph_.parameters[parameter_].value)] = 1;
@@ -89,7 +91,8 @@ class Follower {
       if (own_[AsIndex(ValueOf(slot))] == 0) continue;
       const std::string result =
           StepLabelsText(graph_, op.out) + " " + ShardingOf(step.out);
-      // The update and both moments are shown as one use.
+      // AdamW's three results, the parameter and both moments, are listed as
+      // one use.
       if (!out_.uses.empty() && op.kind == step::OpKind::kAdamW &&
           out_.uses.back().op == StepOpName(op)) {
         return;

@@ -1,5 +1,5 @@
-// What a step does with one parameter: the ops that use it, the collectives of
-// it and of its gradient, and their bytes.
+// How a step uses one parameter: the ops that read it, the collectives on it
+// and on its gradient, and their bytes.
 #ifndef SHARDC_VERIFY_STEP_PARAMETER_STEP_H_
 #define SHARDC_VERIFY_STEP_PARAMETER_STEP_H_
 
@@ -15,7 +15,8 @@
 
 namespace shardc::verify {
 
-// An op that uses the parameter, or a value made of it alone.
+// An op that reads the parameter, or a value that depends on the parameter
+// only.
 struct ParameterUse {
   step::Phase phase = step::Phase::kForward;
   std::string part, op;
@@ -51,7 +52,8 @@ struct ParameterStep {
   int64_t Sent() const;
 };
 
-// Follows the tensor of a row of the manifest. Returns nothing after findings.
+// Finds the uses of the tensor at a row of the manifest. Returns nullopt after
+// findings.
 std::optional<ParameterStep> FollowParameter(const StepInputs& request,
                                              int64_t row, Findings& findings);
 

@@ -1,6 +1,7 @@
-// The memory of a proof: all slots of the program on the devices of a rank,
-// those of the run on one device, and the reference, which is computed in
-// double:
+// Computes the memory that a proof needs: all slots of the program (values,
+// each in one sharding) on the devices of one rank; in narrower dtypes than
+// float64 also the slots of the same step on one device; and the values of the
+// dense reference in double, with each input once more for the devices:
 //
 //   [4, 8] sharded over 2 of 4 devices, float64, one rank: 4 * 16 * 8 bytes for
 //   the slot, and 32 * 8 for the reference
@@ -15,7 +16,7 @@ namespace shardc::verify {
 
 int64_t ProofBytes(const StepCase& test) {
   const step::Graph& graph = *test.graph;
-  // Narrow floats are held as float32.
+  // Floats narrower than float32 are stored as float32.
   const int64_t width = test.dtype == Dtype::kF64 ? 8 : 4;
   int64_t out = 0;
   const auto add = [&](const step::Axes& axes, const step::Slot& slot,
@@ -40,7 +41,7 @@ int64_t ProofBytes(const StepCase& test) {
       add(test.alone->axes, slot, 1, width);
     }
   }
-  // The reference's values, and inputs once more for the devices.
+  // The values of the reference, and each input once more for the devices.
   for (const step::Op& op : graph.ops) {
     const bool input = op.kind == step::OpKind::kInput;
     const bool twice = input || test.compared != nullptr;

@@ -2,14 +2,14 @@
 // gathered. Its error is the largest difference from the dense reference,
 // divided by the reference's largest element. The tolerance is 1e-12 in
 // float64; in narrower dtypes it is four times the largest error of one device
-// up to that op, plus 18 float32 ulps. If a value misses the tolerance by less
-// than a factor of two, the error of one device is measured on more random
-// inputs and the largest is used. Gradients of roundoff alone are divided by a
-// hundredth of the largest gradient instead. A choice of experts may flip by
-// rounding: in 16 bits the run takes the reference's choices, which float64
-// proves.
+// up to that op, plus 18 * 2^-24. If a value misses the tolerance by less than
+// a factor of two, the error of one device is measured on more random inputs
+// and the largest is used. A gradient that is only roundoff is divided by a
+// hundredth of the largest gradient instead. Rounding may change a choice of
+// experts, so runs in 16 bits use the reference's choices, which the run in
+// float64 proves.
 //
-//   a bias added before its reduction over tp 4: results: linear o has an error
+//   a bias that is added before the reduction over tp=4: linear o has an error
 //   of 0.7
 #include "verify/step/prove.h"
 
@@ -43,8 +43,9 @@ using step::ValueId;
 
 constexpr double kExact = 1e-12;
 constexpr size_t kMostProblems = 64;
-// The distance between the seeds of two sets of random inputs, so that further
-// sets differ from those of seeds that a user tries, such as 1, 2, 3.
+// The distance between the seeds of two sets of random inputs. It is so large
+// that further sets differ from the sets of seeds that a user tries, such as 1,
+// 2, 3.
 constexpr uint64_t kNextSet = uint64_t{1} << 40;
 
 double ElementOf(const Buffer& buffer, size_t i) {
@@ -53,8 +54,8 @@ double ElementOf(const Buffer& buffer, size_t i) {
                          : static_cast<double>(buffer.integers[i]);
 }
 
-// Returns the largest difference; infinity if one number is not finite and the
-// other is not the same.
+// Returns the largest difference. It is infinity if a number is not finite and
+// not equal to the other one.
 double Difference(const Buffer& got, const std::vector<double>& want) {
   double most = 0;
   for (size_t i = 0; i < want.size(); ++i) {
@@ -110,7 +111,7 @@ class Prover {
 
  private:
   void Fail(StepCheck check, int32_t op, std::string message) {
-    // The first problem of each check is always kept.
+    // The first problem that a check finds is always kept.
     if (out_.problems.size() < kMostProblems || !out_.Failed(check)) {
       out_.problems.push_back({check, op, std::move(message)});
     }
@@ -138,7 +139,7 @@ class Prover {
     }
   }
 
-  // By ValueId.
+  // Returns for each value the number by which its error is divided.
   std::vector<double> ScalesOf(const StepData& data) const {
     std::vector<double> scales(graph_.values.size(), 0);
     double largest = 0;
@@ -153,7 +154,7 @@ class Prover {
       if (op.phase != step::Phase::kForward && op.recompute_of < 0) {
         scale = std::max(scale, 1e-2 * largest);
       }
-      // The error of a value that is zero everywhere is not relative.
+      // If a value is zero everywhere, its absolute error is used.
       if (scale == 0) scale = 1;
     }
     return scales;
@@ -166,9 +167,10 @@ class Prover {
     return Expected(data_, value);
   }
 
-  // Raises `alone_`, by value, to the largest relative error that one device's
-  // arithmetic has up to that value, as errors propagate. Returns the op whose
-  // result is not finite on one device, or -1. Does nothing in float64.
+  // Runs the program on one device, and raises `alone_` of each value to the
+  // largest relative error of this value and all before it, since errors
+  // propagate. Returns the op whose result is not finite on one device, or -1.
+  // Does nothing in float64.
   int32_t MeasureAlone(const StepData& data,
                        const std::vector<double>& scales) {
     if (test_.dtype == Dtype::kF64 || test_.alone == nullptr) return -1;
@@ -193,7 +195,8 @@ class Prover {
     return -1;
   }
 
-  // Measures more random inputs. Values after an overflow are not measured.
+  // Measures the error of one device with more random inputs. Values after an
+  // overflow are not measured.
   void MeasureMoreSets() {
     for (uint64_t set = 1; set <= test_.more_sets; ++set) {
       const StepData data = MakeReference(graph_, test_.sizes, test_.dtype,
@@ -207,7 +210,7 @@ class Prover {
   }
 
   // Returns whether the op is a choice of experts, or a function that is
-  // constant but for jumps, which routers use.
+  // constant except for steps, which routers use.
   static bool Jumps(const step::Op& op) {
     if (op.kind == step::OpKind::kTopK || op.kind == step::OpKind::kTopGroups) {
       return true;
@@ -220,7 +223,8 @@ class Prover {
     return forward && function != nullptr && function->derivative.empty();
   }
 
-  // Returns seams by which choices of experts are the reference's in 16 bits.
+  // Returns seams with which, in 16 bits, choices of experts are those of the
+  // reference.
   exec::Seams WithChoices(exec::Seams seams, const StepData& data) const {
     if (!IsNarrow()) return seams;
     exec::LocalOpSeam seam = seams.Get<exec::LocalOpSeam>();
@@ -288,8 +292,8 @@ class Prover {
     error.error = DifferenceHere(tensor, Expected(out)) / scale_[AsIndex(out)];
   }
 
-  // Returns the largest difference on the devices of this rank. Measures one
-  // replica only, since another check compares replicas with each other.
+  // Returns the largest difference on the devices of this rank. Only one
+  // replica is measured, since another check compares replicas with each other.
   double DifferenceHere(const exec::ShardedTensor& tensor,
                         const std::vector<double>& want) const {
     std::map<Shape, int> last;  // that holds the part from there on
@@ -312,7 +316,8 @@ class Prover {
     return most;
   }
 
-  // Takes the largest error of all ranks: each has measured its own devices.
+  // Sets each value's error to the largest of all ranks, which have measured
+  // their own devices.
   void TakeLargestOfRanks() {
     if (test_.transport == nullptr) return;
     std::vector<double> errors;
@@ -331,8 +336,8 @@ class Prover {
     }
   }
 
-  // Returns whether a value misses its measured tolerance by a factor of at
-  // most two, which other random inputs may explain.
+  // Returns whether a value exceeds its measured tolerance, but by a factor of
+  // at most two. More random inputs may then explain the error.
   bool IsDoubtful() const {
     if (test_.dtype == Dtype::kF64 || test_.alone == nullptr) return false;
     double most = 0;
@@ -345,8 +350,8 @@ class Prover {
     return most > 1 && most <= 2;
   }
 
-  // Judges values in the order of the ops, so that the first failure names the
-  // op at fault.
+  // Checks the values in the order of the ops, so that the first failure names
+  // the op at fault.
   void Judge() {
     for (const Judged& of : judged_) {
       if (of.replicas_differ) {
@@ -376,7 +381,7 @@ class Prover {
     return std::find(values.begin(), values.end(), value) != values.end();
   }
 
-  // Gathers a value on every rank; of replicas that differ the last one counts.
+  // Gathers a value on every rank. If replicas differ, the last one is used.
   Buffer GatherAnyway(const exec::ShardedTensor& tensor) const {
     std::vector<int> all(AsIndex(mesh_.devices()));
     std::iota(all.begin(), all.end(), 0);

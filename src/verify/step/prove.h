@@ -1,5 +1,5 @@
 // Runs a step's program, usually at reduced sizes, and compares all values with
-// the dense reference.
+// those of the dense reference.
 #ifndef SHARDC_VERIFY_STEP_PROVE_H_
 #define SHARDC_VERIFY_STEP_PROVE_H_
 
@@ -21,7 +21,7 @@
 
 namespace shardc::verify {
 
-// Returns inputs and all values that the dense reference computes from them.
+// Returns inputs, and all values that the dense reference computes from them.
 StepData MakeReference(const step::Graph& graph, const step::Sizes& sizes,
                        Dtype dtype, uint64_t seed);
 
@@ -30,42 +30,45 @@ struct StepProblem;
 struct StepCase {
   const step::Graph* graph = nullptr;
   const step::Program* program = nullptr;
-  // The same graph lowered for one device: its error is that of the dtype.
+  // The same graph lowered for one device. Its error is the rounding error of
+  // the dtype.
   const step::Program* alone = nullptr;
   Mesh mesh = {};
   step::Sizes sizes = {};
   Dtype dtype = Dtype::kF64;
   uint64_t seed = 0;
   int threads = 1;
-  // Between ranks that hold the devices; null: this process holds all.
+  // The communication between ranks that hold the devices; null if this process
+  // holds all.
   exec::Transport* transport = nullptr;
   // The number of further random inputs on which one device's error is measured
   // if a value of a narrow dtype narrowly misses its tolerance.
   uint64_t more_sets = 4;
   exec::Seams seams = {};
-  // The program that is run in place of `program`, with an injected fault.
+  // A program with an injected fault, which is run in place of `program`.
   const step::Program* run = nullptr;
   // If set, runs the program on the ranks of a pipeline in place of one
-  // machine, and checks the bytes sent. Returns nothing after problems.
+  // machine, and checks the bytes sent. Returns nullopt after problems.
   std::function<std::optional<exec::StepRun>(
       const exec::SimMesh&, const exec::Seams&, const exec::StepInputs&,
       std::vector<StepProblem>&)>
       execute = {};
-  // The reference of an earlier case with the same graph, sizes, dtype and
+  // The reference of an earlier case that has the same graph, sizes, dtype and
   // seed.
   const StepData* reference = nullptr;
   // Changes the devices' inputs, for an injected fault.
   std::function<void(exec::StepInputs&)> spoil = {};
-  // Called with each compared value, gathered, and each input: its op, the
-  // devices' result and the reference.
+  // A function that is called with each input and each compared value: its op,
+  // the devices' gathered result, and the reference.
   std::function<void(int32_t, const exec::Buffer&, const std::vector<double>&)>
       compared = {};
-  // Called with the slots and the ledger of the run.
+  // A function that is called with the slots and the ledger of the run.
   std::function<void(const exec::StepRun&, const exec::Ledger&)> watch = {};
 };
 
-// `error` is relative to the largest element of the value; for integers it is 0
-// or 1.
+// The error and the tolerance of a value, relative to the largest element of
+// its reference. Values of the backward pass are measured relative to at least
+// 1% of the largest gradient. The tolerance of integers is 0.
 struct ValueError {
   bool judged = false;
   double error = 0;
@@ -93,18 +96,18 @@ struct StepProof {
   std::vector<ValueError> values = {};     // by ValueId
   std::vector<StepProblem> problems = {};  // the first names the op at fault
   int64_t gradients = 0, updates = 0, caches = 0;
-  // The op that overflows the dtype on one device too, or -1; no value is
-  // judged then.
+  // The op whose result overflows the dtype even on one device, or -1. If there
+  // is one, no value is checked.
   int32_t overflow = -1;
-  // The bytes that devices sent, and those that ranks exchanged for them.
+  // The bytes that devices sent, and the bytes that ranks exchanged for that.
   exec::Ledger ledger = {};
   bool Holds() const { return problems.empty() && overflow < 0; }
   bool Failed(StepCheck check) const;
 };
 StepProof ProveStep(const StepCase& test);
 
-// Returns the bytes of a proof on the rank that holds most, or INT64_MAX if
-// they overflow.
+// Returns the bytes that a proof needs on the rank with the most, or INT64_MAX
+// if they overflow.
 int64_t ProofBytes(const StepCase& test);
 
 }  // namespace shardc::verify

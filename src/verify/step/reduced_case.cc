@@ -1,7 +1,8 @@
-// A dimension's size becomes a small multiple of the number of its shards: two
-// rows of the batch and four tokens a shard, four elements of a dimension that
-// is only summed. Query heads keep their ratio to KV heads. A dimension with
-// one element a device keeps its size, and so does one whose rows are indexed:
+// A dimension's size is reduced to a small multiple of the number of its
+// shards: two batch rows and four tokens for each shard, and four elements of a
+// dimension that is only summed. Query heads and KV heads are as few as keep
+// their divisibility (ReducedHeads). A dimension with one element on each
+// device keeps its size, and so does one whose elements are indexed:
 //
 //   32 heads, 8 kv heads, tp 4, hidden 4096 over fsdp 2   ->  8, 4, 8
 #include "verify/step/reduced_case.h"
@@ -73,7 +74,8 @@ class Chooser {
     several_[AsIndex(label)].insert(parts);
   }
 
-  // Axes of a composite dimension shard its factors, the outermost first.
+  // The axes of a composite dimension shard its factors, the outermost factor
+  // first.
   void AddShards(LabelId label, const AxisList& list) {
     const std::vector<LabelId>& factors = LabelOf(label).factors;
     Need(label, program_.axes.Parts(list));
@@ -108,8 +110,8 @@ class Chooser {
 
   void FindFixed() {
     for (const Op& op : graph_.ops) {
-      // An indexed dimension keeps its size. The tokens do not, since their
-      // first one can be indexed at any number of them.
+      // An indexed dimension keeps its size, except for tokens, whose first
+      // element exists in every reduced size.
       const auto* const index = std::get_if<IndexAttributes>(&op.attributes);
       if (index != nullptr && index->label != graph_.common.query) {
         fixed_[AsIndex(index->label)] = 1;
@@ -125,8 +127,8 @@ class Chooser {
     if (graph_.ring.turns >= 0) fixed_[AsIndex(graph_.ring.turns)] = 1;
   }
 
-  // A dimension and its renamed copy have one size, so it has to suit the
-  // shards of both.
+  // A dimension and its renamed copy have the same size, which the shards of
+  // both must divide.
   void TieRenamed() {
     for (const Op& op : graph_.ops) {
       if (op.kind != OpKind::kRename) continue;
@@ -147,12 +149,13 @@ class Chooser {
     const step::CommonLabels& common = graph_.common;
     if (common.batch >= 0) Set(common.batch, 2 * parts_[AsIndex(common.batch)]);
     ChooseLength(common.query, common.key, 4);
-    // A different length, so that mistaking one dimension for the other shows.
+    // The length differs from the decoder's, so that mistaking one dimension
+    // for the other changes results.
     ChooseLength(common.encoder_query, common.encoder_key, 6);
   }
 
-  // Only a step that reads a cache has one query in each row by its nature; a
-  // prompt of one token may as well be longer.
+  // Returns whether the step reads a cache. Only then must each row have a
+  // single query; a prompt of one token may be made longer.
   bool Decodes() const {
     return std::any_of(graph_.caches.begin(), graph_.caches.end(),
                        [](const step::Cache& cache) {
@@ -160,7 +163,7 @@ class Chooser {
                        });
   }
 
-  // Sets the number of tokens: at least two shards' worth.
+  // Sets the number of tokens, at least enough for two shards.
   void ChooseLength(LabelId queries, LabelId keys, int64_t each) {
     if (queries < 0) return;
     const bool decodes = queries == graph_.common.query && Decodes();
@@ -221,7 +224,8 @@ class Chooser {
     Set(common.experts, std::min(experts, real_[AsIndex(common.experts)]));
     if (common.top_k >= 0) Set(common.top_k, top_k);
     if (common.slot < 0) return;
-    // Without a limit every token has a slot; with a limit, some are dropped.
+    // Without a limit there is a slot for every token. With a limit some tokens
+    // are dropped.
     const int64_t tokens = sizes_[AsIndex(common.query)];
     const int64_t even = tokens * top_k / sizes_[AsIndex(common.experts)];
     const int64_t cut = parts_[AsIndex(common.slot)];
@@ -236,8 +240,8 @@ class Chooser {
     const int64_t small = 4 * parts_[label];
     int64_t size = real_[label] < small ? real_[label] : small;
     for (const Op& op : graph_.ops) {
-      // Rotary embeddings rotate pairs of elements, and the fraction of the
-      // head that is rotated must have pairs as well.
+      // Rotary embeddings rotate pairs of elements, so the rotated fraction of
+      // a head must consist of pairs too.
       const auto* const rotated = std::get_if<RopeAttributes>(&op.attributes);
       if (rotated != nullptr && rotated->label == static_cast<LabelId>(label) &&
           graph_.ropes[AsIndex(rotated->rope)].rotary_fraction < 1) {
@@ -289,8 +293,8 @@ class Chooser {
     const step::CommonLabels& common = graph_.common;
     for (const Op& op : graph_.ops) {
       if (op.kind != OpKind::kDistance) continue;
-      // The largest distance is beyond the rows for single distances, and
-      // within the sequence.
+      // The largest distance is beyond the rows for single distances, but
+      // occurs in the sequence.
       const auto& distance = As<DistanceAttributes>(op);
       sizes_[AsIndex(distance.longest)] =
           std::min(real_[AsIndex(distance.longest)],
@@ -314,8 +318,8 @@ class Chooser {
     step::FinishSizes(graph_, sizes_);
   }
 
-  // If axes do not divide a dimension of factors or parts, the last factor or
-  // part grows until they do.
+  // If axes do not divide a dimension that consists of factors or parts, the
+  // last factor or part is increased until they do.
   void WidenFactors() {
     for (size_t label = 0; label < real_.size(); ++label) {
       const step::DimLabel& of = graph_.labels[label];
@@ -358,7 +362,7 @@ class Chooser {
   std::set<int64_t> set_;
 };
 
-// Appends those attributes in which layers of a model differ.
+// Appends the attributes in which the layers of a model may differ.
 void AppendAttributes(const Op& op, std::string& out) {
   const auto number = [&out](int64_t value) {
     out += "," + std::to_string(value);
@@ -381,8 +385,8 @@ void AppendAttributes(const Op& op, std::string& out) {
   }
 }
 
-// Returns for each layer the text of its forward ops, without the layer's
-// number.
+// Returns for each layer a text of its forward ops, which does not contain the
+// layer's number.
 std::vector<std::string> LayerTexts(const step::Graph& graph, int32_t layers) {
   std::vector<std::string> texts(AsIndex(layers));
   for (const Op& op : graph.ops) {
@@ -398,7 +402,8 @@ std::vector<std::string> LayerTexts(const step::Graph& graph, int32_t layers) {
   return texts;
 }
 
-// Returns one layer of each kind from `begin` to `end`, and at least two.
+// Returns one layer of each kind from `begin` to `end`, and at least two layers
+// if there are two.
 std::vector<int32_t> KindsOf(const std::vector<std::string>& texts,
                              int32_t begin, int32_t end) {
   std::vector<int32_t> out;

@@ -1,5 +1,5 @@
 // Room: verify/step. Proves a step's program: reduced sizes that keep its
-// structure, data that shows mistakes, the run, and the checks.
+// structure, data that reveals mistakes, the run, and the checks.
 // Includes: source, model, comm, schedule, step, plan, dense, exec/machine,
 // exec/operations, exec/step, verify/cases, verify/judge, verify/faults.
 #ifndef SHARDC_VERIFY_STEP_REDUCED_CASE_H_
@@ -16,16 +16,18 @@
 
 namespace shardc::verify {
 
-// Returns the smallest sizes at which a program that was lowered at `real`
-// sizes shards every dimension as it does there. `program` has the axes of the
-// reduced mesh. Returns nothing, and the reason in `why`, if there are none.
+// Returns the smallest sizes at which a program, which was lowered at `real`
+// sizes, shards every dimension as at these sizes. `program` has the axes of
+// the reduced mesh. Returns nullopt, and the reason in `why`, if there are
+// none.
 std::optional<step::Sizes> ReducedSizes(const step::Graph& graph,
                                         const step::Sizes& real,
                                         const step::Program& program,
                                         std::string& why);
 
-// Returns one layer of each kind, and at least two layers. Layers are of one
-// kind if their ops are the same.
+// Returns, of the decoder's layers and of the encoder's, one of each kind, and
+// at least two if there are two. Layers are of the same kind if their ops are
+// equal.
 std::vector<int32_t> ReducedLayers(const step::Graph& graph);
 
 }  // namespace shardc::verify

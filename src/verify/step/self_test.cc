@@ -1,6 +1,7 @@
-// Correct cases are made and proved once; each fault then runs on a case of its
-// own. A fault counts as injected if it changes a digest of the program's slots
-// and of the ledger, and as detected if the expected check reports it:
+// Correct cases are built and proved once; each fault is then injected into a
+// run of one of them. A fault counts as injected if it changes a digest of the
+// program's slots and of the ledger, and as detected if the expected check
+// reports it:
 //
 //   no-row-ar on tensor: injected, detected by the constraints at `linear o`
 #include "verify/step/self_test.h"

@@ -29,12 +29,13 @@ struct StepSelfTest {
   std::vector<std::string_view> unsound;  // cases that fail without faults
   int64_t Injected() const;
   int64_t Caught() const;
-  // All cases pass without faults, and all faults were injected and detected.
+  // Returns whether all cases pass without faults, and all faults were injected
+  // and detected.
   bool Holds() const;
 };
 
 using StepSelfTestProgress = std::function<void(size_t done, size_t all)>;
-// The result does not depend on `threads`.
+// Runs the self-test. The result does not depend on `threads`.
 StepSelfTest RunStepSelfTest(const std::vector<StepFault>& faults, int threads,
                              const StepSelfTestProgress& progress = {});
 

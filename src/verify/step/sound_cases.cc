@@ -1,8 +1,8 @@
-// A case is a small model, a mesh and sharding constraints, lowered like any
-// other step, for the mesh and for one device:
+// A case is a small model, a mesh and sharding constraints. It is lowered as
+// any other step is, for the mesh and for one device:
 //
-//   kExperts: a layer of experts on ep 4, sp 2, tp 2; batch and experts sharded
-//   over ep, so that tokens reach their experts by an all_to_all
+//   kExperts: a layer of experts on ep=4 sp=2 tp=2; batch and experts are
+//   sharded over ep, so that tokens reach their experts by an all_to_all
 #include "verify/step/sound_cases.h"
 
 #include <array>
@@ -37,7 +37,7 @@ void ConstrainHeads(SoundModel& of, const AxisGroup& kv_heads) {
   of.Constrain("VOCAB", {"tp"});
 }
 
-// Exact ties between the first two experts.
+// Makes the scores of the first two experts equal.
 void TieExperts(const step::Graph& graph, StepData& data) {
   for (const step::Parameter& parameter : graph.parameters) {
     if (parameter.role != "router" && parameter.role != "correction") continue;

@@ -1,5 +1,5 @@
-// Correct small steps that contain between them everything that a fault may
-// break; faults are injected into copies of them.
+// Correct small steps. Together they contain everything that a fault may break;
+// faults are injected into copies of them.
 #ifndef SHARDC_VERIFY_STEP_SOUND_CASES_H_
 #define SHARDC_VERIFY_STEP_SOUND_CASES_H_
 
@@ -40,7 +40,7 @@ struct SoundCase {
 
   StepCase Case() const;
 };
-// Returns null if the case cannot be lowered.
+// Builds and lowers a case. Returns null if it cannot be lowered.
 std::unique_ptr<SoundCase> MakeSoundCase(SoundStep which);
 
 }  // namespace shardc::verify

@@ -1,8 +1,8 @@
-// Models are written by the macros of model descriptions, at sizes so small
-// that they are used as real ones. Next to their layers they have what few real
-// models combine: learned positions, dropout, a z-loss, smoothed labels, fused
-// halves, biases, latents, sinks, groups of experts, a shared expert, and a
-// loss that balances experts.
+// Small models, written with the same functions as the ops of model
+// descriptions. Their sizes are so small that they are not reduced. Besides
+// layers they have features that few real models combine: learned positions,
+// dropout, a z-loss, smoothed labels, fused halves, biases, latents, sinks,
+// groups of experts, a shared expert, and a loss that balances experts.
 //
 //   experts: [b:ep t:sp d] -> router -> queues [b, e, slot, d], e:ep by
 //   all_to_all
@@ -174,7 +174,8 @@ class ModelWriter : public Writer {
                         write.LabelsOf(x));
   }
 
-  // Returns keys or values with the key label, through the cache in decoding.
+  // Returns keys or values with the key label. In decoding they are written to
+  // the cache, and all rows of the cache are returned.
   ValueId Remembered(ValueId x, const std::string& name) {
     write.name = "cache " + name;
     if (!kind_.decodes) return write.Rename(x, t, s);
@@ -303,7 +304,7 @@ class ModelWriter : public Writer {
     settings.renormalise = true;
     settings.groups = groups_;
     settings.chosen_groups = chosen_;
-    // A small correction, so that scores still determine the choice.
+    // The correction is small, so that the choice still depends on the scores.
     settings.correction = write.Scaled(correction, {0.1, {}});
     const step::Routed routed = step::Route(write, logits, e_, settings);
     WriteBalance(logits, routed.chosen);
@@ -329,7 +330,8 @@ class ModelWriter : public Writer {
     return Put(write.Add({x, both}), "resid");
   }
 
-  // A loss of how often each expert is chosen and of its probability.
+  // Adds a loss of the number of times that each expert is chosen, times its
+  // probability.
   void WriteBalance(ValueId logits, ValueId chosen) {
     write.name = "balance";
     const ValueId likely = step::Softmax(write, logits, e_);
@@ -376,7 +378,7 @@ class ModelWriter : public Writer {
           key_positions_ = step::kNoValue, balance_ = step::kNoValue;
 };
 
-// Two micro-batches that use the same weights, whose gradients are added.
+// Writes two micro-batches that use the same weights, and adds their gradients.
 class MicroWriter : public Writer {
  public:
   using Writer::Writer;

@@ -1,5 +1,5 @@
-// Small models that are written op by op, and that hold between them everything
-// that an injected fault may change.
+// Small models that are written op by op. Together they contain everything that
+// an injected fault may change.
 #ifndef SHARDC_VERIFY_STEP_SOUND_MODELS_H_
 #define SHARDC_VERIFY_STEP_SOUND_MODELS_H_
 
@@ -13,8 +13,8 @@
 
 namespace shardc::verify {
 
-// Sizes of dimensions: batch, tokens, hidden size, heads, KV heads, head size,
-// MLP width, vocabulary.
+// The sizes of dimensions: batch, tokens, hidden size, heads, KV heads, head
+// size, MLP width, vocabulary.
 struct SoundSizes {
   int64_t b = 8, t = 8, d = 8, n = 8, k = 2, h = 2, f = 8, v = 16;
 };
@@ -22,36 +22,39 @@ struct SoundSizes {
 struct SoundModelKind {
   SoundSizes sizes = {};
   int layers = 1;
-  // The fused gate and up projection is (z f), both halves contiguous, in place
-  // of (f z), which interleaves them.
+  // Whether the fused gate and up projection is (z f), with both halves
+  // contiguous, instead of (f z), which interleaves them.
   bool halves_outside = false;
   bool latent = false;     // keys and values come from a shared latent
   bool experts = false;    // layers of experts in place of attention and MLP
   bool decodes = false;    // one token after a cache, without backward
   bool recompute = false;  // layers drop activations and are rematerialised
   int64_t turns = 1;       // devices of the ring round which keys pass; 1: none
-  // Layers have attention, and every second one experts in place of an MLP if
-  // `experts` is set.
+  // Whether layers have attention and, if `experts` is set, every second one
+  // has experts in place of an MLP.
   bool mixed = false;
-  // The caller writes the micro-batches and the optimizer.
+  // Whether the caller writes the micro-batches and the optimizer.
   bool bare = false;
 };
 
-// A graph, the sizes of its labels, the specs of its parameters, and the axes
-// of its sharding constraints, which are set before the graph is written.
+// A graph, the sizes of its labels, the specs of its parameters, and the mesh
+// axes of its sharding constraints. The constraints must be set before the
+// graph is written.
 struct SoundModel {
   step::Graph graph = {};
   step::Sizes sizes = {};
   std::vector<Spec> specs = {};  // by Graph::parameters
   step::ShardingConstraints constraints = {};
 
-  // Shards the logical axis over `axes` wherever a constraint names it.
+  // Makes constraints shard the logical axis over `axes`.
   void Constrain(std::string_view logical_axis, const AxisGroup& axes);
 };
 
-// Writes a model's forward pass and, unless it decodes, backward and optimizer.
+// Writes a model's forward pass and, unless the model decodes, backward pass
+// and optimizer.
 void WriteSoundModel(const SoundModelKind& kind, SoundModel& model);
-// Writes a step of two micro-batches of a model of one layer.
+// Writes a step of two micro-batches for a model without layers: an embedding,
+// a gain and an output head.
 void WriteMicroBatches(SoundModel& model);
 
 }  // namespace shardc::verify

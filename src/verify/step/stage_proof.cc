@@ -1,5 +1,6 @@
-// The order, the channels and the memory of a table take time in proportion to
-// its tasks, so that they are proven as it is. The step runs on fewer ranks:
+// The order, the channels and the memory of a table are proven at its real
+// size, since that takes time linear in the number of tasks. The step runs on
+// fewer ranks:
 //
 //   interleaved on 8 ranks with 4 stages each and 64 micro-batches: proven; the
 //   step runs on 2 ranks with 2 stages each and 2 micro-batches
@@ -85,8 +86,8 @@ std::optional<Table> ReducedTable(const Table& table, std::string& why) {
           ? schedule->virtual_stages
           : std::min<int32_t>(2, table.stages / table.ranks());
   for (int32_t ranks = 2; ranks <= 4; ranks += 2) {
-    // As many micro-batches as ranks, so that every rank has turns of both
-    // directions.
+    // There are at least as many micro-batches as ranks, so that every rank
+    // alternates between both directions.
     for (int32_t micro = ranks; micro <= 4 * ranks; ++micro) {
       const schedule::Extent extent{ranks, virtual_stages, micro};
       const bool small = schedule->name.starts_with("dualpipe") && ranks < 4;

@@ -1,7 +1,7 @@
-// A fault finds its place in the case by the kinds and micro-batches of tasks,
-// or by the kinds of ops:
+// A fault finds its place in a case by the kinds and micro-batches of tasks, or
+// by the kinds of ops:
 //
-//   WeightFirst on zb-h1: `0I0` and `0W0` of rank 0 change places
+//   WeightFirst on zb-h1: `0I0` and `0W0` of rank 0 are exchanged
 #include "verify/step/staged_breaks.h"
 
 #include <algorithm>
@@ -35,7 +35,7 @@ static Cell* FindCell(Table& table, int32_t rank, TaskKind kind,
   return nullptr;
 }
 
-// Makes two tasks of a rank change places.
+// Exchanges two tasks of a rank.
 static bool Exchange(Table& table, int32_t rank, TaskKind a, TaskKind b,
                      int32_t micro) {
   Cell* const first = FindCell(table, rank, a, micro);
@@ -89,7 +89,7 @@ bool BackwardTwice(const StagedCase&, Broken& out) {
   return Twice(out.table, TaskKind::kBackward);
 }
 
-// A task of rank 1 moves to rank 0, and its messages with it.
+// Moves a task of rank 1, with its messages, to rank 0.
 bool WrongRank(const StagedCase&, Broken& out) {
   auto& row = out.table.rows[1];
   const Cell moved = row.front();
@@ -100,8 +100,8 @@ bool WrongRank(const StagedCase&, Broken& out) {
   return true;
 }
 
-// Rank 0 runs the backward pass of micro-batch 0 before the forward pass of
-// micro-batch 1, for which rank 1 waits first.
+// Makes rank 0 run the backward pass of micro-batch 0 before the forward pass
+// of micro-batch 1, for which rank 1 waits first.
 bool Cycle(const StagedCase&, Broken& out) {
   auto& row = out.table.rows[0];
   const auto back = std::find_if(row.begin(), row.end(), [](const Cell& cell) {
@@ -111,7 +111,7 @@ bool Cycle(const StagedCase&, Broken& out) {
       std::find_if(row.begin(), row.end(), [](const Cell& cell) {
         return cell.task.kind == TaskKind::kForward && cell.task.micro == 1;
       });
-  // Rank 1 takes micro-batch 1 first.
+  // Rank 1 runs the forward pass of micro-batch 1 first.
   auto& peer = out.table.rows[1];
   const auto first =
       std::find_if(peer.begin(), peer.end(), [](const Cell& cell) {
@@ -132,8 +132,8 @@ bool Cycle(const StagedCase&, Broken& out) {
 
 // --- messages ---
 
-// Returns the indices of a rank's operations of this kind whose message goes
-// forward.
+// Returns the indices of a rank's operations that are of this kind and whose
+// message goes to the next stage.
 static std::vector<size_t> Operations(const std::vector<Operation>& program,
                                       OperationKind kind) {
   std::vector<size_t> out;
@@ -156,7 +156,7 @@ bool SwapReceives(const StagedCase&, Broken& out) {
   return SwapMessages(out.programs, 1, OperationKind::kReceive);
 }
 
-// Moves the first message that rank 0 sends behind its second one.
+// Moves the first send of rank 0 behind its second one.
 bool SwapSends(const StagedCase&, Broken& out) {
   out.programs = LoweredInTurn(out.table);
   auto& program = out.programs[0];
@@ -226,7 +226,8 @@ bool ChangeWeights(const StagedCase& of, Broken& out) {
   return true;
 }
 
-// Changes results of ops.
+// Changes the results of all ops for which `matches` holds. Returns false if
+// there are none.
 template <class Matches, class Change>
 static bool AfterOps(const StagedCase& of, Broken& out, Matches matches,
                      Change change) {
@@ -258,8 +259,8 @@ bool DividedTwice(const StagedCase& of, Broken& out) {
                   [m](const exec::LocalOp& op) { Multiply(*op.out, 1 / m); });
 }
 
-// Divides the loss of a micro-batch by its own number of tokens times the
-// number of micro-batches, in place of the number of all tokens.
+// Divides the loss of each micro-batch by its own number of tokens times the
+// number of micro-batches, instead of the number of all tokens.
 bool MeanOfMeans(const StagedCase& of, Broken& out) {
   const step::Op* whole = nullptr;
   for (const step::Op& op : of.graph.ops) {
@@ -288,8 +289,8 @@ bool MeanOfMeans(const StagedCase& of, Broken& out) {
 }
 
 bool NormTwice(const StagedCase& of, Broken& out) {
-  // Adds the square of the tied embedding to the first rank's sum of squares
-  // once more.
+  // Adds the square of the tied embedding to the first rank's sum of squares a
+  // second time.
   const step::NormPart& part = of.step.norm.front();
   const step::ValueId sum = part.sum;
   const auto matches = [sum](const step::Op& op) {

@@ -1,6 +1,6 @@
-// What the faults of pipelines do to a case: to copies of its table, of its
-// programs of sends and receives, of the division of its layers, and to its
-// run.
+// The effects of the faults of pipelines: each changes a copy of a case's
+// table, of its programs of sends and receives, or of the division of its
+// layers, or changes the run.
 #ifndef SHARDC_VERIFY_STEP_STAGED_BREAKS_H_
 #define SHARDC_VERIFY_STEP_STAGED_BREAKS_H_
 
@@ -10,8 +10,8 @@
 
 namespace shardc::verify {
 
-// The parts of a case that a fault may change. If no programs are set, they are
-// made from the table.
+// The parts of a case that a fault may change. If `programs` is empty, the
+// programs are computed from the table.
 struct Broken {
   schedule::Table table;
   schedule::Programs programs = {};
@@ -22,10 +22,10 @@ struct Broken {
   StagedFaults faults = {};
 };
 
-// Lowers a table to programs in which receives have the order of the sends.
+// Returns the programs of a table, with receives in the order of the sends.
 schedule::Programs LoweredInTurn(const schedule::Table& table);
 
-// Each function injects a fault, or returns false if the case has no place for
+// Each function injects a fault. It returns false if the case has no place for
 // it.
 namespace breaks {
 

@@ -1,8 +1,8 @@
-// The graph of one micro-batch is written, divided by its layers, and lowered
+// Writes the graph of one micro-batch, divides it by its layers, and lowers it
 // for the mesh of one rank:
 //
 //   zbv on 2 ranks: stages 0 to 3 of one layer each, 4 micro-batches, each rank
-//   on dp 2, tp 2
+//   has a mesh dp=2 tp=2
 #include "verify/step/staged_cases.h"
 
 #include <algorithm>

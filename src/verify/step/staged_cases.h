@@ -1,5 +1,5 @@
-// Correct small steps on the ranks of a pipeline, one for each schedule, and
-// steps of other sizes.
+// Correct small steps on the ranks of a pipeline: one for each schedule, and
+// some of other sizes.
 #ifndef SHARDC_VERIFY_STEP_STAGED_CASES_H_
 #define SHARDC_VERIFY_STEP_STAGED_CASES_H_
 
@@ -18,8 +18,8 @@
 
 namespace shardc::verify {
 
-// The model has attention, a tied embedding, masked tokens, dropout, and layers
-// of experts if `experts` is set.
+// The kind of a step. Its model has attention, a tied embedding, masked tokens,
+// dropout, and layers of experts if `experts` is set.
 struct StagedCaseKind {
   std::string_view schedule = "1f1b";
   schedule::Extent extent = {2, 1, 4};
@@ -33,7 +33,8 @@ struct StagedCaseKind {
 struct StagedCase : SoundCase {
   StagedStep step = {};
 
-  // Runs the case on its ranks, and compares every value with the dense step.
+  // Changes for Prove, which runs the case on its ranks and compares every
+  // value with the dense step.
   struct Changes {
     const schedule::Table* table = nullptr;        // null: its own
     const schedule::Programs* programs = nullptr;  // null: of the table
@@ -45,9 +46,10 @@ struct StagedCase : SoundCase {
   StepProof Prove(const Changes& changes, StagedTraffic* traffic) const;
 };
 
-// Returns null if the sizes are refused or the case cannot be lowered.
+// Returns null if the schedule does not accept the sizes, or if the case cannot
+// be lowered.
 std::unique_ptr<StagedCase> MakeStagedCase(const StagedCaseKind& kind);
-// Returns the kind by which a schedule is proven with each of its faults.
+// Returns the kind of step into which the faults of a schedule are injected.
 StagedCaseKind SmallStagedCase(std::string_view schedule);
 
 }  // namespace shardc::verify

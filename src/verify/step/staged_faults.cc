@@ -1,9 +1,9 @@
-// A fault changes a copy of what the proofs read: the table, the programs of
-// sends and receives, the division of the layers, or the run. Then all three
-// proofs run:
+// A fault changes a copy of the table, of the programs of sends and receives,
+// or of the division of the layers, or it changes the run. Then all three
+// proofs read the copies:
 //
-//   weight-before-input on zb-h1: `0W0` and `0I0` change places; the proof of
-//   the order and that of the algebra must detect it
+//   weight-before-input on zb-h1: `0W0` and `0I0` are exchanged; the proof of
+//   the order and the comparison of values (algebra) must detect it
 #include "verify/step/staged_faults.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@
 namespace shardc::verify {
 namespace {
 
-// The proofs that must detect a fault.
+// The proofs that must detect a fault, as bits.
 constexpr unsigned kOrder = 1, kChannels = 2, kAlgebra = 4;
 
 std::string_view ProofNames(unsigned proofs) {
@@ -104,8 +104,8 @@ constexpr std::array<StagedFault, 26> kFaults = {{
      kAlgebra, breaks::InTwoStages},
 }};
 
-// The proofs of a case with a fault that detect something, and the op at which
-// the algebra's does.
+// Returns the proofs that detect the fault. `at` is set to the op at which the
+// comparison of values detects it.
 unsigned Detected(const StagedCase& of, Broken& broken, std::string& at) {
   unsigned out = 0;
   const bool orderly = schedule::CheckOrder(broken.table).empty();

@@ -1,5 +1,5 @@
-// The faults of pipelines that a step's self-test injects: into tables of
-// schedules, messages, the division of layers, and what ranks compute.
+// The faults of pipelines that the self-test of steps injects: into the tables
+// of schedules, messages, the division of layers, and the results of ranks.
 #ifndef SHARDC_VERIFY_STEP_STAGED_FAULTS_H_
 #define SHARDC_VERIFY_STEP_STAGED_FAULTS_H_
 
@@ -12,10 +12,10 @@ namespace shardc::verify {
 // The number of faults.
 size_t StagedFaultCount();
 
-// Proves a small step under each schedule, injects every fault into one of
-// them, and appends the verdicts. A fault counts as detected if every proof
-// that must detect it does: of the order, of the channels, of the algebra.
-// `progress` counts on from the faults that `out` has.
+// Proves a small step with each schedule, injects every fault into one of them,
+// and appends the verdicts to `out`. A fault counts as detected if all proofs
+// that must detect it do: those of the order and of the channels, and the
+// comparison of values. `progress` continues the count of the faults in `out`.
 void AddStagedSelfTest(int threads, const StepSelfTestProgress& progress,
                        StepSelfTest& out);
 

@@ -1,16 +1,16 @@
-// A rank's memory has a frame for each micro-batch of a stage: what its forward
-// task computed and what messages contained, until its W or B has run. Inputs,
-// sums of gradients and losses last until the step ends. A receive puts the
-// oldest message of its channel into the frame that expects a message, without
-// checking that it is the right one, so that a mistaken order shows in the
-// numbers.
+// The memory of a rank has a frame for each micro-batch of a stage. A frame has
+// the results of the forward task and the contents of messages, until the W or
+// B of the micro-batch has run. Inputs, sums of gradients and losses last until
+// the step ends. A receive puts the oldest message of its channel into the
+// frame that expects a message, without a check that it is the right one, so a
+// wrong order leads to wrong numbers.
 //
 //   rank 0: 0F0 fills frame (0, 0), sends its output; 0F1 fills frame (0, 1)
-//   rank 1: receives into frame (1, 0); 1F0, 1B0, the frame is dropped
+//   rank 1: receives into frame (1, 0); runs 1F0 and 1B0; drops the frame
 //
-// After the tasks each rank computes the updates of its parameters. What it
-// lacks, such as the sum of a tied gradient on another rank, is copied from
-// there: together these copies are the all_reduces of the step's end.
+// After the tasks each rank computes the updates of its parameters. Values that
+// it lacks, such as the sum of a tied gradient on another rank, are copied from
+// there. These copies replace the all_reduces at the end of the step.
 #include "verify/step/staged_run.h"
 
 #include <deque>
@@ -134,8 +134,8 @@ class StagedRunner {
     return true;
   }
 
-  // Runs the next operation of a rank. Returns false if it waits, has none
-  // left, or failed.
+  // Runs the next operation of a rank. Returns false if the rank has to wait,
+  // has no operation left, or failed.
   bool Advance(int32_t rank, bool& failed) {
     Rank& of = ranks_[AsIndex(rank)];
     const auto& program = (*request_.programs)[AsIndex(rank)];
@@ -181,7 +181,7 @@ class StagedRunner {
     return true;
   }
 
-  // Stores the values that arrive in the slots that the rank expects, in the
+  // Stores the values of a message in the slots that the rank expects, in the
   // order of the message.
   bool Deliver(int32_t rank, const Operation& operation, Frame message) {
     const Message& expected = operation.message;
@@ -248,7 +248,7 @@ class StagedRunner {
         std::max(traffic_.most_held, static_cast<int64_t>(of.held.size()));
   }
 
-  // Runs an instruction whose operands the rank holds.
+  // Runs an instruction; the rank must hold its operands.
   bool RunCode(int32_t rank, std::optional<FrameKey> key,
                const Instruction& code) {
     Rank& of = ranks_[AsIndex(rank)];
@@ -289,7 +289,8 @@ class StagedRunner {
     return true;
   }
 
-  // Stores the result. If another rank has it too, both must agree in bits.
+  // Stores the result of an instruction. If another rank has computed it too,
+  // both results must be equal in bits.
   bool Keep(int32_t rank, std::optional<FrameKey> key,
             const Instruction& code) {
     const auto slot = AsIndex(code.out);
@@ -309,7 +310,7 @@ class StagedRunner {
     return true;
   }
 
-  // Passes on what the next or the previous stage reads.
+  // Sends the values that the next or the previous stage reads.
   void Post(int32_t rank, const Task& task) {
     const bool forward = task.kind == TaskKind::kForward;
     if (!forward && !task.SendsBack()) return;
@@ -330,8 +331,9 @@ class StagedRunner {
     for (auto& [slot, value] : payload) own[slot] = std::move(value);
   }
 
-  // Makes a rank hold a slot that no frame has: an input or what is made of
-  // inputs, and, `after` the tasks, everything. Returns false if it cannot.
+  // Makes a rank hold a slot that is in no frame. This is possible for inputs
+  // and for values that depend on inputs only; with `after`, when the tasks
+  // have run, for all values. Returns false if it is impossible.
   bool Demand(int32_t rank, int32_t slot, bool after) {
     Rank& of = ranks_[AsIndex(rank)];
     if (!of.lasting[AsIndex(slot)].empty()) return true;
@@ -372,7 +374,7 @@ class StagedRunner {
            op->phase == step::Phase::kBackward && op->micro < 0;
   }
 
-  // The injected fault: the sums of other ranks count as zero.
+  // An injected fault: the sums of other ranks are replaced by zeros.
   bool AddOwn(int32_t rank, const Instruction& code) {
     Rank& of = ranks_[AsIndex(rank)];
     for (const int32_t slot : code.in) {
@@ -391,8 +393,8 @@ class StagedRunner {
            (problems_.empty() && Missing(rank, slot, "the end of the step"));
   }
 
-  // Runs what follows the tasks: every rank has the loss and the norm, and the
-  // results of its own parameters.
+  // Runs the instructions after the tasks: every rank gets the loss and the
+  // norm, and the results of its own parameters.
   bool RunAfter() {
     for (int32_t rank = 0; rank < table_.ranks(); ++rank) {
       if (!DemandResult(rank, graph_.loss) ||
@@ -413,8 +415,8 @@ class StagedRunner {
     return true;
   }
 
-  // Runs what no rank needed, so that every slot is compared; a task's
-  // instruction that did not run is a problem.
+  // Runs instructions whose results no rank has needed, so that every slot can
+  // be compared. If an instruction of a task has not run, that is a problem.
   bool RunRest() {
     for (size_t i = 0; i < program_.code.size(); ++i) {
       const Instruction& code = program_.code[i];

@@ -1,6 +1,6 @@
-// Runs a step on the ranks of a pipeline: each rank has its own memory and a
-// mesh of its own, runs its row of the schedule's table, and sends messages to
-// other ranks over channels.
+// Runs a step on the ranks of a pipeline: each rank has its own memory and
+// mesh, runs its row of the schedule's table, and sends messages to other ranks
+// over channels.
 #ifndef SHARDC_VERIFY_STEP_STAGED_RUN_H_
 #define SHARDC_VERIFY_STEP_STAGED_RUN_H_
 
@@ -19,16 +19,16 @@
 
 namespace shardc::verify {
 
-// What an injected fault changes.
+// The changes of an injected fault.
 struct StagedFaults {
-  // The sums of gradients at the end of the step count the terms of other ranks
-  // as zero.
+  // At the end of the step, the sums of gradients count the terms of other
+  // ranks as zero.
   bool adds_own_alone = false;
-  // The micro-batches of stages whose activations a rank can hold; the oldest
-  // ones are lost if there are more.
+  // The number of micro-batches of stages whose activations a rank can hold. If
+  // there are more, the oldest ones are lost.
   int64_t most_held = std::numeric_limits<int64_t>::max();
-  // Called after each task that adds gradients, with the inputs and sums that
-  // the rank holds, by slot.
+  // A function that is called after each task that adds gradients, with the
+  // inputs and sums that the rank holds, by slot.
   std::function<void(int32_t rank, std::vector<exec::PerDevice>& slots)>
       after_weights = {};
 };
@@ -49,9 +49,10 @@ struct StagedTraffic {
   int64_t most_held = 0;  // micro-batches of stages on one rank
 };
 
-// Returns every slot of the program as the first rank that computed it has it.
-// Returns nothing after problems: a task reads what its rank does not hold or
-// runs twice, a rank waits for ever, ranks compute different copies.
+// Returns every slot of the program, as the first rank that computed it has it.
+// Returns nullopt after problems: a task reads a value that its rank does not
+// hold, or runs twice, a rank waits for ever, or ranks compute different copies
+// of a value.
 std::optional<exec::StepRun> RunStaged(const StagedRunRequest& request,
                                        const exec::SimMesh& mesh,
                                        const exec::Seams& seams,

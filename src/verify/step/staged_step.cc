@@ -1,12 +1,13 @@
-// A value that another stage reads passes through the stages between, as the
-// messages of its micro-batch. For stages 0 to 3 and a value that the forward
-// task of stage 0 makes and those of stages 1 and 3 read:
+// A value that another stage reads is sent through the stages between them, in
+// the messages of its micro-batch. Example with stages 0 to 3, for a value that
+// the forward task of stage 0 computes and those of stages 1 and 3 read:
 //
 //   0F0 -> message of stage 0 -> 1F0 -> message of stage 1 -> 2F0 -> ... 3F0
 //
-// In a backward task, what leads to a message to the stage before is the half
-// for inputs, I, and the rest is the half for weights, W. In the first stage,
-// which sends nothing back, what leads to the ops before the layers is I.
+// The instructions of a backward task on which a message to the stage before
+// depends are the half for inputs, I; the others are the half for weights, W.
+// The first stage sends no gradient; there the instructions on which the ops
+// before the layers depend are I.
 #include "verify/step/staged_step.h"
 
 #include <algorithm>
@@ -31,8 +32,8 @@ struct Term {
   ValueId value = step::kNoValue;
 };
 
-// By parameter: what the tasks of its stages add to its gradient. A gradient
-// that the graph adds from several stages gets several terms.
+// Finds the terms that the tasks of each stage add to a parameter's gradient. A
+// gradient that the graph adds from several stages has several terms.
 class Terms {
  public:
   Terms(step::Graph& graph, const std::vector<OpStage>& ops)
@@ -79,7 +80,7 @@ class Terms {
   std::vector<int32_t> producer_;  // by value
 };
 
-// The terms in the order in which a rank adds them.
+// Returns the terms in the order in which a rank adds them.
 std::vector<step::GradientTerm> InRowOrder(
     const std::vector<schedule::Cell>& row, const std::vector<Term>& terms) {
   std::vector<step::GradientTerm> out;
@@ -96,7 +97,7 @@ std::vector<step::GradientTerm> InRowOrder(
   return out;
 }
 
-// Whether an instruction only changes the layout of a value.
+// Returns whether an instruction only changes the sharding of a value.
 bool Moves(const Instruction& code) {
   return code.kind == InstructionKind::kSlice ||
          code.kind == InstructionKind::kCollective;
@@ -190,7 +191,7 @@ void StagedProgram::PlaceInstructions() {
       if (op.phase == step::Phase::kBackward) at.half = TaskHalf::kWeight;
     }
     if (Moves(code)) {
-      // An input is resharded once, with the inputs, and not by a task.
+      // Inputs are resharded once, before the tasks, and not by a task.
       const StageWork from = places_[AsIndex(maker_[AsIndex(code.in[0])])].work;
       if (from == StageWork::kParameters || from == StageWork::kData) {
         at.work = from;
@@ -204,8 +205,8 @@ void StagedProgram::PlaceInstructions() {
   }
 }
 
-// Tasks may read a value that is first resharded for the end of the step. The
-// task that makes the value then reshards it.
+// A task may read a value that is first resharded at the end of the step. Then
+// the task that computes the value also reshards it.
 void StagedProgram::PlaceMoves() {
   for (size_t i = places_.size(); i > 0;) {
     --i;

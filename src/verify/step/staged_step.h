@@ -1,6 +1,6 @@
-// A training step divided over the ranks of a pipeline: the graph of all its
-// micro-batches, and which task of the schedule runs each instruction of its
-// program.
+// A training step that is divided over the ranks of a pipeline: the graph of
+// all micro-batches, and the task of the schedule that runs each instruction of
+// the program.
 #ifndef SHARDC_VERIFY_STEP_STAGED_STEP_H_
 #define SHARDC_VERIFY_STEP_STAGED_STEP_H_
 
@@ -20,24 +20,25 @@
 
 namespace shardc::verify {
 
-// The graph and the parts of a step that the ranks of a pipeline compute.
+// The schedule's table, and the division of the step's layers, sums and norm
+// over stages and ranks.
 struct StagedStep {
   schedule::Table table = {};
   step::StageDivision division = {};
-  // The stage of each sum of gradients, by value.
+  // The stage of each sum of gradients, by the sum's value.
   std::map<step::ValueId, int32_t> sums = {};
   std::vector<step::NormPart> norm = {};  // by rank
-  // For an injected fault: pairs of a layer and a second stage that runs it
-  // too.
+  // For an injected fault: pairs of a layer and a second stage that runs the
+  // layer too.
   std::vector<std::pair<int32_t, int32_t>> twice = {};
 };
 
 // Changes the graph of one micro-batch, with its backward phase and without the
 // optimizer, to a step of the table's micro-batches with the optimizer. A rank
-// adds gradients in the order of its backward tasks; the sums of ranks that
-// share a parameter are added after the tasks; the norm counts a parameter on
-// the first rank that has it. Returns false if the loss is not a sum divided by
-// the number of its tokens, or if there is one micro-batch only.
+// adds gradients in the order of its backward tasks, and the sums of ranks that
+// share a parameter are added after the tasks. In the norm a parameter counts
+// on the first rank that has it. Returns false if the loss is not a sum divided
+// by the number of its tokens, or if there is one micro-batch only.
 bool WriteStagedStep(step::Graph& graph, const schedule::Table& table,
                      const step::StageDivision& division,
                      step::Reduction reduction, StagedStep& out);
@@ -55,36 +56,38 @@ struct InstructionPlace {
   TaskHalf half = TaskHalf::kForward;
 };
 
-// The instructions of a program by task, and the messages between stages.
+// The task of each instruction of a program, and the messages between stages.
 class StagedProgram {
  public:
-  // Keeps references to its arguments.
+  // Keeps references to all arguments.
   StagedProgram(const step::Graph& graph, const step::Program& program,
                 const StagedStep& step);
 
-  // Why the program cannot be divided; empty: it can.
+  // Returns why the program cannot be divided, or an empty text if it can.
   const std::string& why_not() const { return why_not_; }
   const InstructionPlace& PlaceOf(int32_t instruction) const {
     return places_[static_cast<size_t>(instruction)];
   }
-  // The instruction that makes a slot.
+  // Returns the instruction that computes a slot.
   int32_t MakerOf(int32_t slot) const {
     return maker_[static_cast<size_t>(slot)];
   }
-  // Whether a slot that a task makes is read after the stage's tasks of that
-  // micro-batch: a sum of gradients, a loss.
+  // Returns whether a slot that a task computes is read after the stage's tasks
+  // of that micro-batch, as sums of gradients and losses are.
   bool Lasts(int32_t slot) const { return lasts_[static_cast<size_t>(slot)]; }
-  // The rank that computes a slot for all ranks; -1: each computes it.
+  // Returns the rank that computes a slot for all ranks, or -1 if each rank
+  // computes it.
   int32_t RankFor(int32_t slot) const;
   // Returns the instructions of a task, in the order of the program.
   std::vector<int32_t> InstructionsOf(const schedule::Task& task) const;
-  // The slots of a message, in ascending order.
+  // Returns the slots whose values a message contains, in ascending order.
   const std::vector<int32_t>& SlotsOf(const schedule::Message& message) const;
-  // The stages whose tasks read a parameter.
+  // Returns the stages whose tasks read a parameter.
   const std::vector<int32_t>& StagesOf(size_t parameter) const {
     return parameter_stages_[parameter];
   }
-  // Whether a rank holds an input: data, or a parameter or moment of a stage.
+  // Returns whether a rank holds an input: data, or a parameter or moment of
+  // one of its stages.
   bool HoldsInput(int32_t rank, step::ValueId value) const;
 
  private:

@@ -1,7 +1,7 @@
-// One row for each fault: its name, its family, the mistake in words, the step
-// and the seam at which it is injected, the check that must detect it, and the
-// injection. An injection finds its place by the name of an op and by the kind
-// of the collective or of the op there:
+// The table has a row for each fault: its name, its family, the mistake in
+// words, the step and the seam at which it is injected, the check that must
+// detect it, and the injection. An injection finds its place by the name of an
+// op, and by the kind of the op or of its collective:
 //
 //   no-row-ar   skips the all_reduce over tp at `linear o`; the check of the
 //               sharding constraints must detect it
@@ -14,7 +14,7 @@
 #include "verify/step/fault_effects.h"
 
 namespace shardc::verify {
-// This is also the namespace of the effects that the tables name.
+// This namespace also has the effects that the tables name.
 namespace effects {
 namespace {
 
@@ -322,8 +322,8 @@ void AddDecoding(std::vector<StepFault>& out) {
              Positions(1, [](int64_t x) { return x % 4; }))}});
 }
 
-// Round a ring of four each of keys and values is sent three times forward and,
-// with its gradient, six times backward.
+// In a ring of four devices, keys and values are each sent three times in the
+// forward pass and, with their gradients, six times in the backward pass.
 void AddRing(std::vector<StepFault>& out) {
   const CallAt forward = {.op = "attention", .kind = kPpermute};
   const CallAt backward = {.op = "d:attention", .kind = kPpermute};

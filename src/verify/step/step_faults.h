@@ -1,5 +1,5 @@
-// The faults that a step's self-test injects: what each breaks, where, and
-// which check must detect it.
+// The faults that a step's self-test injects: the mistake, the place, and the
+// check that must detect it.
 #ifndef SHARDC_VERIFY_STEP_STEP_FAULTS_H_
 #define SHARDC_VERIFY_STEP_STEP_FAULTS_H_
 
@@ -32,7 +32,7 @@ struct StepFault {
   FaultAction inject;
 };
 
-// Returns the table, the same on every call.
+// Returns the table of all faults, the same on every call.
 std::vector<StepFault> StepFaults();
 
 }  // namespace shardc::verify

@@ -1,6 +1,7 @@
-// Whether an attention operation can run is decided as in `verify` of
-// attention: from the plan's specs and from shapes without elements. Its form
-// in a step follows from its record (exec/step/operation_form.h).
+// Decides whether an attention operation can run in a step as `verify` of
+// attention does: from the plan's specs, and from shapes without elements. The
+// operation's form in a step follows from its record
+// (exec/step/operation_form.h).
 #include "verify/step/step_operation.h"
 
 #include <algorithm>
@@ -20,7 +21,7 @@ namespace {
 
 using exec::Operation;
 
-// Returns the sizes of attention, from the graph of one layer, or nothing if
+// Returns the sizes of attention, from the graph of one layer, or nullopt if
 // the model's description cannot be built.
 std::optional<Sizes> SizesOf(const StepRequest& request) {
   Findings unreported;  // building all layers reports them
@@ -38,8 +39,8 @@ std::optional<Sizes> SizesOf(const StepRequest& request) {
   for (const step::Op& op : graph.ops) {
     const auto& labels = graph.values[AsIndex(op.out)].labels;
     if (op.constraint == "q" && labels.size() > 3) {
-      // The labels are [b, t, n, h], with several labels of heads if heads are
-      // in groups.
+      // The labels are [b, t, n, h]. If query heads are in groups, there are
+      // several labels of heads.
       out.heads = 1;
       for (size_t i = 2; i + 1 < labels.size(); ++i) {
         out.heads *= size(labels[i]);

@@ -1,5 +1,5 @@
-// An attention operation inside a step: the form of its program, the shardings
-// of its operands, or the reason why it cannot run.
+// An attention operation inside a step: the form of its program and the
+// shardings of its operands, or the reason why it cannot run.
 #ifndef SHARDC_VERIFY_STEP_STEP_OPERATION_H_
 #define SHARDC_VERIFY_STEP_STEP_OPERATION_H_
 
@@ -16,19 +16,19 @@
 
 namespace shardc::verify {
 
-// Returns nothing, and the reason in `why`, if the operation cannot run under
-// the plan's specs on the mesh. Without an operation, attention is in the
-// global view, as a compiler runs it.
+// Returns the form of attention, or nullopt, and the reason in `why`, if the
+// operation cannot run with the plan's specs on the mesh. Without an operation,
+// attention has the global view, as in a compiler.
 std::optional<step::AttentionForm> FormOf(const StepRequest& request,
                                           const Mesh& mesh, std::string& why);
 
-// Returns the axes of the query, key and output of a request's operation; none
-// without an operation.
+// Returns the axes that the request's operation requires for query, key and
+// output; none without an operation.
 std::vector<step::ShardingConstraintOverride> OverridesOf(
     const StepRequest& request);
 
-// Returns the bytes that devices send for one layer's attention in the forward
-// pass, by the operation's formula.
+// Returns the bytes that devices send for the attention of one layer in the
+// forward pass, by the operation's formula.
 std::optional<exec::SentBytes> FormulaOf(const StepRequest& request,
                                          const Mesh& mesh);
 

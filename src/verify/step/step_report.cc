@@ -1,7 +1,8 @@
-// The graph is lowered twice at real sizes: with all layers, for the bytes, and
-// with one layer of each kind, for the proof, which then runs at reduced sizes:
+// The graph is lowered twice at real sizes: with all layers, to compute bytes,
+// and with one layer of each kind, but at least two, for the proof, which then
+// runs at reduced sizes:
 //
-//   32 layers on dp 2, tp 8: bytes of 32 layers; proof of layers 0 and 1
+//   32 layers on dp=2 tp=8: bytes of 32 layers; proof of layers 0 and 1
 #include "verify/step/step_report.h"
 
 #include <algorithm>
@@ -119,7 +120,7 @@ class Reporter {
     return false;
   }
 
-  // The mesh of the step: of one stage of a pipeline, or of all devices.
+  // Returns the mesh of the step: that of one pipeline stage, or all devices.
   const Mesh& OwnMesh() const {
     return request_.stages != nullptr ? request_.stages->mesh : compiled_.mesh;
   }
@@ -156,8 +157,8 @@ class Reporter {
     return out;
   }
 
-  // Returns the real sizes. Without a limit on an expert's tokens, its queue
-  // has room for all of them.
+  // Returns the real sizes. If the tokens of an expert are not limited, its
+  // queue has a slot for every token.
   step::Sizes FullSizes(const LoweredStep& of) const {
     step::Sizes sizes = of.sizes;
     const step::CommonLabels& common = of.model.graph.common;
@@ -168,8 +169,8 @@ class Reporter {
     return sizes;
   }
 
-  // Chooses the mesh and the sizes of the proof; nothing if the step cannot be
-  // proved.
+  // Chooses the mesh and the sizes of the proof. Returns nullopt if the step
+  // cannot be proved.
   std::optional<step::Sizes> ChooseSizes(LoweredStep& small, std::string& why) {
     out_.full = request_.full;
     if (request_.full) {
@@ -239,11 +240,11 @@ class Reporter {
     kept_ops_.push_back(index);
   }
 
-  // False after findings.
+  // Proves the step. Returns false after findings.
   bool Prove(const Graph& full) {
     out_.reduced_layers = ProvedLayers(full);
     // The graph of a ring has as many turns as the ring has devices, so the
-    // mesh is reduced before the graph is built.
+    // mesh must be reduced before the graph is built.
     const bool as_it_is = request_.full || full.ring.turns < 0;
     const Mesh mesh =
         as_it_is ? OwnMesh() : ReducedMesh(OwnMesh(), request_.most_devices);
@@ -276,7 +277,7 @@ class Reporter {
                   .transport = request_.transport,
                   .seams = {},
                   .run = nullptr};
-    // At real sizes memory has room for one set of inputs only.
+    // At real sizes memory suffices for one set of inputs only.
     if (request_.full) test.more_sets = 0;
     if (request_.keep_tensors) {
       test.compared = [&](int32_t op, const exec::Buffer& made,
@@ -298,8 +299,8 @@ class Reporter {
     return true;
   }
 
-  // Chooses a small table and layers for it, and has them written into the
-  // graph.
+  // Chooses a reduced table and the layers of its stages, and sets up the
+  // request such that they are written into the graph.
   bool Divide(StepRequest& own, StagedStep& staged, std::string& why) {
     const auto table = ReducedTable(request_.stages->table, why);
     if (!table) return false;

@@ -1,5 +1,5 @@
-// A model's step under a plan: its collectives, their bytes, and whether every
-// result equals the dense model's.
+// A model's step under a plan: its collectives, their bytes, and whether all
+// its values equal those of the dense model.
 #ifndef SHARDC_VERIFY_STEP_STEP_REPORT_H_
 #define SHARDC_VERIFY_STEP_STEP_REPORT_H_
 
@@ -26,7 +26,7 @@ namespace shardc::verify {
 
 std::string_view PhaseName(step::Phase phase);  // "forward"
 
-// A collective of an op.
+// A collective, and the op for which it runs.
 struct StepRow {
   std::string part;  // "layer 0-31", "embed", "optimizer"
   step::Phase phase = step::Phase::kForward;
@@ -57,14 +57,14 @@ struct StepTraffic {
   int64_t count = 0, bytes = 0;
 };
 
-// The memory of a device by the estimate of `cost`.
+// The memory of a device as `cost` estimates it.
 struct StepMemory {
   std::vector<std::pair<std::string_view, int64_t>> components = {};
   int64_t total = 0;
   std::string_view moment = {};  // of the peak; empty: not in training
 };
 
-// The most that a device would hold at real sizes if no op were fused.
+// The peak memory of a device at real sizes if no op were fused.
 struct StepPeak {
   step::HeldBytes bytes = {};
   int64_t instruction = 0, instructions = 0;
@@ -73,7 +73,7 @@ struct StepPeak {
   int64_t Total() const { return step::TotalOf(bytes); }
 };
 
-// A value of the run and the reference's; for an input, the input of both.
+// A value of the run and its reference. For an input, both are the input.
 struct StepTensor {
   std::string part, op, value;  // "layer 0", "linear q", "[b,t,n,h]"
   step::Phase phase = step::Phase::kForward;
@@ -84,7 +84,7 @@ struct StepTensor {
 };
 
 // The floating-point operations of a device at real sizes. Attention counts all
-// keys, those that a mask hides too.
+// keys, including masked ones.
 struct StepFlops {
   std::array<double, 3> by_phase = {};
   double products = 0;  // of these, those of matrix products
@@ -130,15 +130,15 @@ struct StepReport {
   uint64_t seed = 0;
   std::vector<StepTensor> tensors;   // with StepRequest::keep_tensors
   std::optional<StageProof> stages;  // of a pipeline
-  // If devices are held by several ranks: the bytes that devices sent by the
-  // ledger, the bytes that were copied for them, and how many of these went to
+  // If several ranks hold the devices: the bytes that devices sent by the
+  // ledger, the bytes that were copied for that, and how many of these went to
   // another rank.
   int64_t sent_bytes = 0, moved_bytes = 0, crossed_bytes = 0;
 
   int64_t Sent(step::Phase phase) const;
 };
 
-// The most devices on which a step is proved.
+// The number of devices on which a step is proved at most.
 inline constexpr int64_t kMostProofDevices = 64;
 
 struct StepRequest : StepInputs {
@@ -147,11 +147,12 @@ struct StepRequest : StepInputs {
   bool numbers = true;  // run the proof; else static checks and bytes only
   uint64_t seed = 0;
   int threads = 1;
-  // A mesh of more devices is reduced for the proof; the program stays that of
-  // the mesh, and axes of several devices keep at least two.
+  // A mesh of more devices is reduced for the proof; axes of several devices
+  // keep at least two. The reported program is that of the real mesh.
   int64_t most_devices = kMostProofDevices;
-  // Limits rows, conflicts and totals to "layer 3", "model" or "optimizer". A
-  // layer is proved alone, between the first and the last ops of the model.
+  // Limits rows, conflicts and totals to one part: "layer 3", "model" or
+  // "optimizer". A layer is then proved without the other layers, between the
+  // first and the last ops of the model.
   std::string part = {};
   bool full = false;         // the proof at real sizes on the real mesh
   int64_t memory_bytes = 0;  // that such a proof may use on each rank
@@ -160,7 +161,7 @@ struct StepRequest : StepInputs {
   const StageSettings* stages = nullptr;  // of a pipeline, where it is one
 };
 
-// Returns nothing after findings about the inputs.
+// Returns nullopt after findings about the inputs.
 std::optional<StepReport> VerifyStep(const StepRequest& request,
                                      Findings& findings);
 

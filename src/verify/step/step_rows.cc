@@ -1,6 +1,6 @@
-// A row is a collective with the op that it is for. Conflicts that are the same
-// for many ops are counted in one line. Layers whose rows are the same, one
-// after the other, are joined:
+// A row is a collective and the op for which it runs. Equal conflicts of
+// several ops are counted in one line. Consecutive layers with equal rows are
+// joined:
 //
 //   layer 0-31  linear o  [b,t,d]  b:fsdp+dp  all_reduce tp  192.0 MiB
 #include "verify/step/step_rows.h"
@@ -166,11 +166,12 @@ class RowWriter {
   StepReport& out_;
   std::string text_;  // of all rows, for the digest
   std::vector<int32_t> ops_;
-  // The index of each conflict in the report, by its phase, op and choice.
+  // The index of each conflict in the report's list, by its phase, op and
+  // choice.
   std::map<std::tuple<std::string, std::string, std::string>, size_t> known_;
 };
 
-// Returns whether the rows of two layers are equal, apart from the errors of
+// Returns whether the rows of two layers are equal, except for the errors of
 // the proof.
 using Rows = std::vector<StepRow>;
 bool AreSame(const Rows& a, const Rows& b) {
@@ -186,7 +187,7 @@ bool AreSame(const Rows& a, const Rows& b) {
   return true;
 }
 
-// Returns "layer" of "layer 3", and "model" of "model".
+// Returns the first word of a part: "layer" for "layer 3", "model" for "model".
 std::string StackName(const std::string& part) {
   return part.substr(0, part.find(' '));
 }
@@ -196,7 +197,8 @@ std::string Range(const std::string& first, const std::string& last) {
          std::to_string(std::max(a, b));
 }
 
-// Returns the end of the rows of one part, phase and micro-batch.
+// Returns the end of the rows that have the same part, phase and micro-batch as
+// row `at`.
 size_t BlockEnd(const Rows& rows, size_t at) {
   size_t end = at;
   while (end < rows.size() && rows[end].part == rows[at].part &&

@@ -13,25 +13,26 @@
 
 namespace shardc::verify {
 
-// Identifies an op by its layer, its phase and its index among their ops. An op
-// has the same place in the graph of all layers and in that of a few.
+// The place of an op: its layer, its phase and its index among the ops of both.
+// It is the same in the graph of all layers and in a graph of a few layers.
 using OpPlace = std::tuple<int32_t, step::Phase, int32_t>;
 std::vector<OpPlace> PlacesOf(const step::Graph& graph);  // by op
 
-// Fills rows, conflicts, traffic, notes, the peak and the digest of the
-// program, of the request's part if it names one. Returns the op of each row,
-// or -1 for what is reduced at the step's end.
+// Sets rows, conflicts, traffic, notes, the peak and the digest of the program.
+// If the request names a part, only that part is described. Returns the op of
+// each row, or -1 for a value that is reduced at the end of the step.
 std::vector<int32_t> DescribeProgram(const StepRequest& request,
                                      const LoweredStep& full, StepReport& out);
 
-// Joins consecutive layers that have the same rows into one block of rows,
-// which takes the largest error of its layers.
+// Joins consecutive layers with equal rows into one block of rows, which has
+// the largest error of these layers.
 void FoldLayers(std::vector<StepRow>& rows);
 
-// How the part of a layer of the encoder begins: "encoder 3".
+// The prefix of the name of a layer of the encoder, such as "encoder 3".
 inline constexpr std::string_view kEncoderPrefix = "encoder ";
 
-// Whether a part is a layer, "layer 3" or "encoder 3", and its number.
+// Return whether a part is a layer, such as "layer 3" or "encoder 3", and its
+// number.
 bool IsLayerPart(std::string_view part);
 int LayerNumber(const std::string& part);
 

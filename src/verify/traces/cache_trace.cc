@@ -1,9 +1,11 @@
 // A trace uses a cache as a server does: prefill in chunks, a reshard to the
-// layout of decoding, perhaps an inserted row, then one token at a time. After
-// each change the cache's bits are compared with the expected ones; outputs are
-// collected and judged together, since computing a row's past costs most.
+// layout of decoding, perhaps an inserted row, then one token at a time. The
+// bits of the cached keys are compared with the expected ones after the
+// prefill, after the reshard or the insertion, and after each token. Outputs
+// are collected and compared together, since computing the past tokens of a row
+// takes most of the time.
 //
-//   prefill 24, 4 steps  ->  append 24; then 4 times append 1, attend, judge
+//   prefill 24, 4 steps  ->  append 24; then 4 times append 1, attend, compare
 #include "verify/traces/cache_trace.h"
 
 #include <algorithm>
@@ -31,8 +33,8 @@ using exec::LayoutError;
 using exec::Machine;
 using exec::ShardedTensor;
 
-// The most outputs that are collected before they are judged together;
-// computing a row's past costs more than attending to it.
+// The number of outputs that are collected before they are compared together.
+// Computing the past tokens of a row takes longer than attention.
 constexpr size_t kMostWaiting = 64;
 
 class CacheTraceRun {
@@ -53,7 +55,8 @@ class CacheTraceRun {
 
   CacheTraceResult Go() {
     const bool ran = Steps();
-    // Steps before the failed one may have been wrong already.
+    // Compare the collected outputs: a step before the failed one may already
+    // have been wrong.
     cache_ = {};
     Judge();
     if (result_.status == Status::kPass) result_.step = -1;
@@ -69,7 +72,7 @@ class CacheTraceRun {
   }
 
  private:
-  // Runs all steps, until one fails.
+  // Runs all steps until one fails.
   bool Steps() {
     if (!no_rotation_.empty()) {
       LayoutError why;
@@ -136,7 +139,7 @@ class CacheTraceRun {
     return false;
   }
 
-  // Records a refusal of a step that should run.
+  // Records that a step was refused although it should run.
   bool Refused(const LayoutError& why) {
     if (options_.checks.Has(Check::kUnsupported)) {
       result_.status = Status::kUnsupported;
@@ -153,7 +156,7 @@ class CacheTraceRun {
             trace_.head_dim, trace_.kv_dtype, trace_.window};
   }
 
-  // Appends tokens [cache.index, + n) of every row, counts[b] of them.
+  // Appends up to n tokens to every row, counts[b] to row b.
   bool Append(KvCache& cache, int64_t n, const std::vector<int64_t>& counts,
               const Spec& spec) {
     const Shape tokens = {static_cast<int64_t>(counts.size()), n,
@@ -162,8 +165,8 @@ class CacheTraceRun {
       bad->message = "tokens of a prefill: " + bad->message;
       return Refused(*bad);
     }
-    // Pairs of a rotation are half a dimension apart, so tokens are sharded
-    // after it.
+    // The elements of a pair are half the head dimension apart, so the
+    // dimension is sharded only after the rotation.
     Spec whole = exec::PadSpec(spec, 4);
     whole[3].clear();
     record_.Cache("before", mesh_, cache);
@@ -322,7 +325,7 @@ class CacheTraceRun {
     return out;
   }
 
-  // Attends on the mesh, with the cache's own buffers.
+  // Runs attention on the mesh, with the cache's own buffers.
   bool Attend(ShardedTensor query) {
     exec::CacheView view = exec::LendCache(machine_, cache_, trace_.dtype);
     const bool attended = AttendTo(view, std::move(query));
@@ -362,7 +365,8 @@ class CacheTraceRun {
                  cache_.config.window);
     staged.output = query.spec;
     staged.query = std::move(query);
-    // Neither is copied: a cache may fill half the memory.
+    // Keys and values are not copied, because a cache may take half of the
+    // memory.
     std::swap(staged.key, view.key);
     std::swap(staged.value, view.value);
     const bool ran = RunStep(staged);
@@ -371,8 +375,8 @@ class CacheTraceRun {
     return ran;
   }
 
-  // Checks the keys and values that the cache passes to attention: in each row
-  // the newest token, and one slot that changes with the step.
+  // Checks keys and values of the view that attention reads: in each row the
+  // newest token, and one slot that changes with the step.
   bool Lent(const exec::CacheView& view) {
     if (!options_.checks.Has(Check::kCacheBits)) return true;
     std::vector<int64_t> newest, other;
@@ -414,7 +418,7 @@ class CacheTraceRun {
     return true;
   }
 
-  // Judges all collected steps, in their order.
+  // Compares the outputs of all collected steps, in order.
   bool Judge() {
     if (judge_.Waiting() > 0) ReportProgress("the reference");
     for (const JudgedStep& step :

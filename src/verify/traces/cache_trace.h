@@ -1,11 +1,12 @@
-// Room: verify/traces. Sequences of steps on a KV cache, and how they are
-// judged.
+// Room: verify/traces. Sequences of steps on a KV cache, and the checks of each
+// step.
 // Includes: source, model, floats, comm, dense, exec/machine, exec/attention,
 // exec/cache, exec/pages, exec/operations, verify/cases, verify/judge.
 //
-// Runs a cache through its trace on the simulated mesh and compares it with
-// plain arrays that hold every token: ragged prefill, the reshard to decode's
-// layout, a row inserted into a slot, and decode steps with attention.
+// Runs the trace of a cache on the simulated mesh and compares the cache with
+// plain arrays of all tokens: a prefill with rows of different lengths, the
+// reshard to the layout of decoding, the insertion of a row, and decode steps
+// with attention.
 #ifndef SHARDC_VERIFY_TRACES_CACHE_TRACE_H_
 #define SHARDC_VERIFY_TRACES_CACHE_TRACE_H_
 
@@ -29,7 +30,7 @@ struct CacheTraceResult {
   int64_t step = -1;  // the step that failed; -1 before decoding
   double max_error = 0;
   double worst_ratio = 0;  // largest ratio of error to tolerance
-  // Of the step with that ratio: the error, the error of the same attention on
+  // For the step with that ratio: the error, the error of the same attention on
   // one device, and the tolerance.
   ErrorOf error, unsharded;
   double tolerance = 0;
@@ -40,8 +41,9 @@ struct CacheTraceResult {
 };
 
 // Compares the output of every step with dense attention over the cache's
-// expected content, and the cached (rotated) keys with it bit by bit: a
-// rotation with the same error in queries and keys changes no output.
+// expected content. It also compares the cached (rotated) keys with the
+// expected ones bit by bit, because a rotation with the same error in queries
+// and keys changes no output.
 CacheTraceResult RunCacheTrace(const CacheTrace& trace,
                                const RunOptions& options);
 

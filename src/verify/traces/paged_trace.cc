@@ -1,6 +1,6 @@
-// Requests grow, share pages and are released at random. Every token has a
-// number that determines its data, so after each step all tokens of all
-// requests are read and compared bit by bit. The first steps are fixed:
+// Requests grow, share pages and are released at random. The data of a token
+// follow from its number, so after each step all tokens of all requests can be
+// read and compared bit by bit. The first steps are fixed:
 //
 //   pages of 4: row 0 has 6 tokens, row 1 shares them, both append more
 #include "verify/traces/paged_trace.h"
@@ -55,7 +55,7 @@ class PagedTraceRun {
     }
     result_.step = -1;
     Bytes();
-    // The trace has passed, so every bit was right and no device has an error.
+    // If the trace has passed, every bit is correct and no device has an error.
     result_.device_error.assign(AsIndex(mesh_.devices()), 0);
     return std::move(result_);
   }
@@ -75,7 +75,8 @@ class PagedTraceRun {
     pages.rows = trace_.requests;
     pages.page_size = trace_.page_size;
     pages.pages_per_row = trace_.pages_per_request;
-    // Room for four pages a request, so that some requests cannot grow.
+    // Shards have four pages for each request, and at least 16, so some
+    // requests cannot grow.
     const int64_t rows = trace_.requests / pages.shards;
     pages.pages = pages.shards * std::max<int64_t>(16, 4 * rows);
     const exec::PageSeam& seam = machine_.Seam<exec::PageSeam>();
@@ -100,7 +101,8 @@ class PagedTraceRun {
     return pool_.has_value();
   }
 
-  // Each token is sent to every device that holds its page.
+  // Checks that no bytes were sent: every device has the new tokens, and writes
+  // those of its own pages.
   void Bytes() {
     result_.ledger = exec::SumOverRanks(options_.transport, machine_.ledger());
     const exec::SentBytes sent = result_.ledger.Sent();
@@ -111,7 +113,7 @@ class PagedTraceRun {
     result_.reason = BytesDiffer(mesh_, sent, {});
   }
 
-  // The first steps share a page that is half full, then write to it.
+  // The first steps share a page that is partly filled, and then write to it.
   void Step() {
     const int64_t at = result_.step;
     if (at == 0) return Grow(0, trace_.page_size + 2);
@@ -139,7 +141,7 @@ class PagedTraceRun {
     tokens_[AsIndex(to)] = tokens_[AsIndex(from)];
   }
 
-  // A refusal is expected here; the test of the page table checks it.
+  // A refusal may be correct here; the test of the page table checks refusals.
   void Grow(int64_t row, int64_t count) {
     std::vector<exec::PageCopy> copies;
     LayoutError why;
@@ -177,7 +179,8 @@ class PagedTraceRun {
                       exec::Scatter(mesh_, value, spec));
   }
 
-  // Token 3 is zeros, which quantisation must keep.
+  // Returns an element of a token. Token 3 is zeros, which quantisation must
+  // preserve.
   float Element(int64_t token, int64_t head, int64_t d, bool value) const {
     if (token == 3) return 0;
     const exec::Random random =
@@ -188,7 +191,7 @@ class PagedTraceRun {
     return trace_.dtype == Dtype::kI8 ? x : RoundTo(trace_.dtype, x);
   }
 
-  // Returns a token's head as pages store it.
+  // Returns the numbers of a token's head as pages store them.
   std::vector<float> Stored(int64_t token, int64_t head, bool value) const {
     std::vector<float> out;
     for (int64_t d = 0; d < trace_.head_dim; ++d) {
@@ -209,7 +212,8 @@ class PagedTraceRun {
     return false;
   }
 
-  // Returns the first device of this rank that holds a wrong token.
+  // Returns an error for the first device of this rank that holds a wrong
+  // token.
   std::optional<LayoutError> Misread() const {
     const int64_t each = table_->config().pages / table_->config().shards;
     const int64_t heads = trace_.key_heads / mesh_.Parts(head_axes_);

@@ -1,5 +1,5 @@
-// Runs pages through a trace of several requests that share a prefix: whatever
-// one of them writes, the others must still read their own tokens.
+// Runs a trace of pages with several requests that share a prefix. Each request
+// must always read its own tokens, whatever the others write.
 #ifndef SHARDC_VERIFY_TRACES_PAGED_TRACE_H_
 #define SHARDC_VERIFY_TRACES_PAGED_TRACE_H_
 
@@ -10,9 +10,9 @@
 
 namespace shardc::verify {
 
-// Where heads cannot be sharded in the pages they are replicated, as in the
-// operations, with a remark. After each step every token of every request is
-// read and compared bit by bit with what was written.
+// If the pages cannot be sharded over the head axes, heads are replicated, as
+// in the operations, with a remark. After each step every token of every
+// request is read and compared bit by bit with the token that was written.
 CacheTraceResult RunPagedTrace(const PagedTrace& trace,
                                const RunOptions& options);
 

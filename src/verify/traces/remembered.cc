@@ -1,8 +1,8 @@
-// The expected content of a cache, without any layout: tokens are drawn again
-// from their row and position, rotated and rounded as the program should have
-// done.
+// The expected content of a cache, independent of any layout. Tokens are
+// computed again from their row and position, and rotated and rounded as the
+// program should.
 //
-//   16 slots: position 18 is in slot 2, where position 2 was
+//   16 slots: position 18 is in slot 2, where position 2 was before
 #include "verify/traces/remembered.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ namespace {
 using exec::Buffer;
 using exec::LayoutError;
 
-// Returns whether bits are equal: -0 differs from 0, a NaN equals itself.
+// Returns whether the bits are equal: 0 and -0 differ, and a NaN equals itself.
 bool SameBits(float a, float b) {
   return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b);
 }
@@ -54,7 +54,8 @@ dense::Stretch StretchOf(exec::RopeKind kind) {
   }
 }
 
-// Returns the rotation's numbers; dense computes the frequencies itself.
+// Converts the settings of a rotation. The dense reference computes the
+// frequencies itself.
 dense::Rope RopeOf(const Rotation& rotation) {
   const exec::RopeScaling& from = rotation.scaling;
   dense::Rope out;
@@ -219,7 +220,8 @@ bool Remembered::MayBe(int64_t row, int64_t slot, int64_t head, int64_t dim,
     most = std::max({most, std::abs(from), std::abs(to)});
   }
   if (!(scale >= least && scale <= most && scale > 0)) return false;
-  // Half a step, and a ten-thousandth of one for the error of this arithmetic.
+  // Half a step for rounding, and a ten-thousandth of a step for the error of
+  // this computation.
   constexpr double kHalf = 0.5001;
   return have >= std::max(low * 127.5 / scale - kHalf, -128.0) &&
          have <= high * 127.5 / scale + kHalf;
@@ -337,7 +339,9 @@ std::optional<LayoutError> Remembered::LentDifference(
   return std::nullopt;
 }
 
-// A rotation with an error of one float32 ulp may round to the next number.
+// Returns whether `have` is an element of a rotated row up to rounding: if the
+// rotation has an error of one float32 ulp, the element may round to the next
+// number.
 bool Remembered::IsNeighbour(float have, std::span<const float> row,
                              int64_t d) const {
   if (dense::Nearest(trace_.dtype, double{have}) != double{have}) return false;

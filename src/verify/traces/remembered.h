@@ -1,5 +1,4 @@
-// The expected content of a cache, as plain arrays computed from the raw
-// tokens.
+// The expected content of a cache: plain arrays, computed from the raw tokens.
 #ifndef SHARDC_VERIFY_TRACES_REMEMBERED_H_
 #define SHARDC_VERIFY_TRACES_REMEMBERED_H_
 
@@ -21,26 +20,29 @@ class Remembered {
  public:
   explicit Remembered(const CacheTrace& trace);
 
-  // Returns tokens [first[b], first[b] + n) of rows [0, B), or of the extra row
-  // only, not rotated. Tokens beyond the last position are zero.
+  // Returns tokens [first[b], first[b] + n) of rows [0, B) before the rotation,
+  // or those of the extra row if UseInsertedRow(true) was called. Tokens beyond
+  // the last position are zero.
   exec::Buffer Raw(TokenKind kind, const std::vector<int64_t>& first,
                    int64_t n) const;
   void UseInsertedRow(bool alone) { alone_ = alone; }
 
-  // Records that tokens [begin, end) of a row are in the cache from now on.
+  // Records that the cache has tokens [begin, end) of a row from now on.
   void Write(int64_t row, int64_t begin, int64_t end);
-  // Records that the slot has tokens [0, length) of the extra row.
+  // Records that row `slot` of the cache has tokens [0, length) of the extra
+  // row.
   void Replace(int64_t slot, int64_t length);
 
-  // Returns where a device's cached keys, or their scales, differ in bits from
-  // the expected ones by more than the float32 rounding of the rotation; slots
-  // that were never written must be zero. Nullopt if all agree.
+  // Returns the first place where a device's cached keys, or their scales,
+  // differ in bits from the expected ones by more than the float32 rounding of
+  // the rotation. Slots that were never written must be zero. Returns nullopt
+  // if there is no difference.
   std::optional<exec::LayoutError> KeyDifference(
       const exec::SimMesh& mesh, const exec::KvCache& cache) const;
 
-  // Returns where the keys or values that a cache passes to attention, in the
-  // trace's dtype, differ from the expected ones. Compares one slot of each row
-  // (-1: none), so that the check costs no more than a step.
+  // Returns the first place where the keys or values of a view, in the trace's
+  // dtype, differ from the expected ones. Compares one slot of each row (none
+  // if it is -1), so that the check takes no longer than a step.
   std::optional<exec::LayoutError> ViewDifference(
       const exec::SimMesh& mesh, const exec::CacheView& view,
       const std::vector<int64_t>& slots) const;
@@ -53,7 +55,8 @@ class Remembered {
   exec::Buffer Query(int64_t row, int64_t position) const;
 
  private:
-  // KeyDifference for devices of this rank.
+  // The same as KeyDifference and ViewDifference for the devices of this rank
+  // only.
   std::optional<exec::LayoutError> HeldDifference(
       const exec::SimMesh& mesh, const exec::KvCache& cache) const;
   std::optional<exec::LayoutError> LentDifference(
@@ -63,30 +66,30 @@ class Remembered {
   int64_t SourceOf(int64_t row) const;
   size_t Width() const;  // elements of a token's keys
   void Rotate(int64_t position, std::span<float> token) const;
-  // Rounds a row of heads as the cache stores it; returns its ints and scales
-  // if the arguments are not null.
+  // Rounds the heads of a token as the cache stores them. Returns the integers
+  // and scales of int8 too, if the arguments are not null.
   void Store(std::span<float> token, std::span<int8_t> q,
              std::span<float> scale) const;
-  // Writes a slot's expected keys as the cache's own floats.
+  // Sets `out` to a slot's expected keys, as floats.
   void Expected(int64_t slot, std::span<float> out) const;
-  // Returns whether a slot's key may have the number `have`, or the integer
-  // `have` of a row with `scale`: a rotation in float32 with an error of one
+  // Returns whether the key of a slot may have the number `have`, or, for int8,
+  // the integer `have` with `scale`: a rotation in float32 with an error of one
   // ulp may round to a neighbour of the expected number.
   bool MayBe(int64_t row, int64_t slot, int64_t head, int64_t dim, double have,
              double scale) const;
 
-  // Returns whether a key that the cache passes to attention is the expected
-  // one or, in the trace's dtype, one of its neighbours.
+  // Returns whether a key of a view is the expected one or, in the trace's
+  // dtype, one of its neighbours.
   bool IsNeighbour(float have, std::span<const float> row, int64_t d) const;
 
   const CacheTrace& trace_;
   TraceTokens tokens_;
   bool alone_ = false;
   std::vector<int64_t> source_;  // [B]: the raw row in each slot
-  // [B, S]: the position that each slot holds, -1 if it was never written.
+  // [B, S]: the position in each slot, or -1 if the slot was never written.
   std::vector<int64_t> held_;
   dense::Rotary rotary_;
-  // [B, S, K, D] in the cache's dtype, at its own width.
+  // [B, S, K, D]. The vector for the width of the cache's dtype is used.
   std::vector<float> full_;
   std::vector<uint16_t> half_;
   std::vector<int8_t> whole_;

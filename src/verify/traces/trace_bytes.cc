@@ -1,14 +1,16 @@
 // The bytes of a trace by formula. A write reshards its tokens to the cache's
-// layout with the length unsharded; int8 caches then reduce each row's largest
-// number if its dims are sharded. The reshard to decoding's layout, and the
-// inserted row's to its slot, carry keys, values, scales and positions. A step
-// writes one token and attends as flash_decoding's own formula describes.
+// layout with the length unsharded; int8 caches then all-reduce the largest
+// number of each row if its dims are sharded. The reshard to the layout of
+// decoding, and that of an inserted row to its slot, send keys, values, scales
+// and positions. A step writes one token, and its attention sends what the
+// formula of flash_decoding gives.
 //
 // Example: [4, 1, 2, 16] new keys in F32 that arrive sharded over dp, for a
 // cache sharded over dp and its length over sp: every device has what it needs,
 // and nothing is sent.
 //
-// Cost: devices x writes. Compared with the ledger of every trace that runs.
+// Takes time proportional to devices x writes. Compared with the ledger of
+// every trace that runs.
 #include "verify/traces/trace_bytes.h"
 
 #include <algorithm>
@@ -55,8 +57,8 @@ class Sum {
     sent_.Add(move->kind, sent);
   }
 
-  // Adds `tokens` of each row in chunks; all rows are written together, so the
-  // longest row's count matters.
+  // Adds the bytes of `tokens` tokens of each row in chunks. All rows are
+  // written together, so `tokens` is the length of the longest row.
   void Fill(int64_t rows, int64_t tokens, const Spec& given,
             const Spec& cache) {
     for (int64_t done = 0; done < tokens; done += trace_.chunk) {
@@ -64,7 +66,8 @@ class Sum {
     }
   }
 
-  // Tokens arrive with unsharded dims, and are rotated so.
+  // Adds a write. Tokens arrive with unsharded dims, because they are rotated
+  // before.
   void Write(int64_t rows, int64_t tokens, Spec given, Spec cache) {
     given = exec::PadSpec(std::move(given), 4);
     given[3].clear();
@@ -99,7 +102,8 @@ class Sum {
     Moved({shape[0], shape[1]}, part(from, 2), part(to, 2), Dtype::kI32);
   }
 
-  // Adds a cache of one row, which is replicated over the batch's axes.
+  // Adds the cache of the inserted row, which is replicated over the batch's
+  // axes.
   void Insert(Spec prefill, Spec decode) {
     prefill[0].clear();
     decode[0].clear();
@@ -110,7 +114,7 @@ class Sum {
     Move(1, prefill, decode);
   }
 
-  // Returns the bytes of one step's attention.
+  // Returns the bytes that the attention of one step sends.
   exec::SentBytes Step(const Spec& token, const Spec& decode) const {
     const auto laid = [&](int64_t length, int64_t heads) {
       exec::Buffer out;

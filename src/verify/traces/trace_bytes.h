@@ -1,5 +1,5 @@
-// What leaves each device over a cache trace, by collective, from closed
-// formulas of its layouts; independent of the ledger.
+// The bytes that leave each device in a cache trace, by collective, computed
+// from closed formulas of its layouts and not from the ledger.
 #ifndef SHARDC_VERIFY_TRACES_TRACE_BYTES_H_
 #define SHARDC_VERIFY_TRACES_TRACE_BYTES_H_
 
@@ -8,7 +8,7 @@
 
 namespace shardc::verify {
 
-// Returns the bytes of a trace that runs to its end.
+// Returns the bytes of a trace, if it runs to its end.
 exec::SentBytes TraceBytes(const CacheTrace& trace);
 
 }  // namespace shardc::verify

@@ -1,8 +1,9 @@
-// Collected steps are judged by row: the row's past is drawn once for all of
-// them, and by positions each query attends to the keys of its own step and of
-// those before. The same step on one device gives the error to compare with.
+// Compares collected steps row by row: the past tokens of a row are computed
+// once for all steps, and positions let each query attend to the keys of its
+// own and earlier steps. The error of the same step on one device is the basis
+// of the tolerance.
 //
-//   steps at lengths 25 and 26  ->  26 keys drawn, queries at 24 and 25
+//   steps at lengths 25 and 26  ->  26 keys computed, queries at 24 and 25
 #include "verify/traces/trace_judge.h"
 
 #include <algorithm>
@@ -55,7 +56,8 @@ TraceJudge::TraceJudge(const CacheTrace& trace, const Remembered& memory,
   options_.dropout_seed = trace.seed;
 }
 
-// Key head by key head, each with its queries, which needs less memory.
+// Computes the reference for one key head and its query heads after the other,
+// which needs less memory.
 bool TraceJudge::Reference(int64_t row, int64_t begin, const Buffer& key,
                            const Buffer& value,
                            const std::vector<Buffer>& queries, int64_t back,
@@ -70,7 +72,8 @@ bool TraceJudge::Reference(int64_t row, int64_t begin, const Buffer& key,
   in.key_lengths = {begin + keys};
   in.first_row = row;
   for (int64_t j = 0; j < keys; ++j) in.key_positions.push_back(begin + j);
-  // A query attends to nothing after it: its own step's keys are the last.
+  // The query's position is that of the last key of its own step, so it attends
+  // to no later key.
   for (const DecodedStep& step : waiting_) {
     in.query_positions.push_back(step.lengths[b] - 1 - back);
   }
@@ -103,7 +106,7 @@ bool TraceJudge::Reference(int64_t row, int64_t begin, const Buffer& key,
 void TraceJudge::Row(int64_t row, std::vector<Outputs>& out,
                      std::string& refused) const {
   const size_t b = AsIndex(row);
-  // With a window, older tokens are attended to by no query.
+  // With a window no query attends to older tokens.
   const int64_t end = waiting_.back().lengths[b];
   const int64_t begin =
       trace_.window > 0
@@ -186,7 +189,7 @@ void TraceJudge::ShareRows(std::vector<Outputs>& out,
   each(transport_->rank(),
        [&](std::span<double> outputs) { exec::PutAll(outputs, own); });
   const std::vector<exec::Packet> rows = transport_->Share(own);
-  // Every rank must know which rows were refused. One reason is enough.
+  // Every rank must know that a row was refused, and one reason is enough.
   std::string why;
   for (const std::string& text : refused) {
     if (why.empty()) why = text;

@@ -15,7 +15,7 @@
 
 namespace shardc::verify {
 
-// One step, and its rows with their tokens.
+// One decoding step: the rows' lengths and starts, and the output.
 struct DecodedStep {
   int64_t step = 0;
   std::vector<int64_t> lengths, starts;  // [B]
@@ -30,13 +30,13 @@ struct JudgedStep {
   double largest = 0;   // of the reference
   double tolerance = 0;
   std::vector<double> device_error;
-  // For a wrong output: reason, axis and help.
+  // For a wrong output: its reason, axis and help.
   CaseResult explained;
 };
 
 class TraceJudge {
  public:
-  // Over ranks each takes some of the rows.
+  // With a transport, each rank computes some of the rows.
   TraceJudge(const CacheTrace& trace, const Remembered& memory,
              exec::Transport* transport = nullptr);
 
@@ -44,27 +44,28 @@ class TraceJudge {
 
   void Add(DecodedStep step) { waiting_.push_back(std::move(step)); }
   size_t Waiting() const { return waiting_.size(); }
-  // Judges the collected steps, row by row: a row's past is computed once for
-  // all steps. If `wrong` is set, each step's wrong outputs are offered too.
+  // Compares the collected steps row by row; a row's past tokens are computed
+  // once for all steps. If `wrong` is set, wrong outputs of each step are
+  // checked too.
   std::vector<JudgedStep> Judge(int threads, WrongOutputs* wrong = nullptr);
 
-  // Returns one step as an attention case.
+  // Returns a case of attention with the sizes of one step.
   Case StepCase() const;
 
  private:
   struct Outputs {
     dense::Array reference, alone;  // [B, 1, H, D] of a step
     // The reference without the last key; empty unless wrong outputs are
-    // judged.
+    // checked.
     dense::Array lacking;
   };
-  // Gives every rank the rows of all ranks.
+  // Sends the rows of each rank to all others.
   void ShareRows(std::vector<Outputs>& out,
                  std::vector<std::string>& refused) const;
   bool IsOwn(int64_t row) const;
   void Row(int64_t row, std::vector<Outputs>& out, std::string& refused) const;
-  // Computes one row for all steps; key and value begin at position `begin`,
-  // and queries are `back` positions before their own.
+  // Computes one row for all steps. Key and value begin at position `begin`,
+  // and each query is `back` positions before its own position.
   bool Reference(int64_t row, int64_t begin, const exec::Buffer& key,
                  const exec::Buffer& value,
                  const std::vector<exec::Buffer>& queries, int64_t back,

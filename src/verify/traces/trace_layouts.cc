@@ -1,6 +1,7 @@
-// Checks layouts in the order of a trace's steps: the cache, its prefill's
-// tokens chunk by chunk, the reshard to decoding, an inserted row, a step's
-// tokens and query, and attention over them, as shapes without elements.
+// Checks the layouts of a trace in the order of its steps, with shapes without
+// elements: the cache, the tokens of the prefill chunk by chunk, the reshard to
+// the layout of decoding, an inserted row, the tokens and the query of a step,
+// and attention over them.
 //
 //   600 tokens in chunks of 256 over sp 16: 256 and 88; 88 are refused
 #include "verify/traces/trace_layouts.h"
@@ -29,7 +30,7 @@ class Walk {
     Fill(trace_.batch, trace_.prefill, trace_.token_spec);
     Cache(trace_.batch, decode);
     if (trace_.insert) Insert(prefill, decode);
-    // Decode's tokens are sharded as the cache's rows are.
+    // The query of decoding is sharded over the batch as the cache is.
     const Spec query = {decode[0], {}, trace_.query_heads, trace_.query_dim};
     Check("query", {trace_.batch, 1, trace_.heads, trace_.head_dim}, query);
     if (!bad_) Attend(query, decode);

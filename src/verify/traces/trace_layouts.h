@@ -1,4 +1,4 @@
-// Whether a cache's trace can be formed, from its layouts alone.
+// Decides from its layouts alone whether the trace of a cache can run.
 #ifndef SHARDC_VERIFY_TRACES_TRACE_LAYOUTS_H_
 #define SHARDC_VERIFY_TRACES_TRACE_LAYOUTS_H_
 
@@ -9,7 +9,8 @@
 
 namespace shardc::verify {
 
-// Returns the error of the first layout that a run of the trace would refuse.
+// Returns the error of the first layout that a run of the trace would refuse,
+// or nullopt.
 std::optional<exec::LayoutError> TraceRefusal(const CacheTrace& trace);
 
 }  // namespace shardc::verify

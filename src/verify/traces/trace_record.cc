@@ -1,6 +1,7 @@
 // Names a trace's tensors by phase, so that each phase can be recomputed from
-// its own tensors: the state before, what entered, the state after.
-// step-0000/before/key, step-0000/in/key, step-0000/after/key
+// its own tensors: the state before, the inputs, and the state after.
+//
+//   step-0000/before/key, step-0000/in/key, step-0000/after/key
 #include "verify/traces/trace_record.h"
 
 #include "source/index.h"

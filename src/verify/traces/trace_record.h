@@ -1,4 +1,5 @@
-// Records what a cache or pages held at each step of a trace, for --dump.
+// Records the contents of a cache or of pages at each step of a trace, for
+// --dump.
 #ifndef SHARDC_VERIFY_TRACES_TRACE_RECORD_H_
 #define SHARDC_VERIFY_TRACES_TRACE_RECORD_H_
 
@@ -13,33 +14,35 @@
 
 namespace shardc::verify {
 
-// Adds tensors under a phase, such as `step-0003/`. Does nothing without a
-// destination, and stops where the tensors pass 1 GiB.
+// Adds tensors under the name of a phase, such as `step-0003/`. Does nothing
+// without a destination, or after the tensors exceed 1 GiB.
 class TraceRecord {
  public:
   explicit TraceRecord(NamedBuffers* to) : to_(to) {}
 
   bool IsOn() const { return to_ != nullptr && bytes_ < kMostBytes; }
-  // Begins the next phase of a kind: `prefill-0000`, `prefill-0001`.
+  // Begins the next phase of a kind, such as `prefill-0000` and then
+  // `prefill-0001`.
   void Begin(const std::string& kind);
   void Add(const std::string& name, const exec::Buffer& buffer);
-  // I32 of shape [n].
+  // Adds the values as an I32 tensor [n].
   void Add(const std::string& name, const std::vector<int64_t>& values);
   void Add(const std::string& name, const exec::SimMesh& mesh,
            const exec::ShardedTensor& tensor);
-  // NAME/key, value, index and start; key_scale and value_scale of int8, and
-  // the positions of slots that are used again.
+  // Adds NAME/key, value, index and start; for int8 also key_scale and
+  // value_scale, and for a cache that reuses slots their positions.
   void Cache(const std::string& name, const exec::SimMesh& mesh,
              const exec::KvCache& cache);
-  // I32 [B, n]: for each token that is appended the rank along the length that
-  // owns its slot, -1 for a token that is not written; and the number of ranks.
+  // Adds a tensor I32 [B, n]: for each appended token the rank along the length
+  // that owns its slot, or -1 for a token that is not written. Adds the number
+  // of ranks too.
   void Owners(const exec::SimMesh& mesh, const exec::KvCache& cache, int64_t n,
               const std::vector<int64_t>& counts);
-  // I32 [B, S]: 1 where attention may read the slot.
+  // Adds a tensor I32 [B, S] that is 1 for the slots that attention may read.
   void Mask(const exec::CacheView& view, const exec::Buffer& positions,
             int64_t window);
-  // NAME/first and second, with scales of int8, the page table and the
-  // requests' lengths.
+  // Adds NAME/first and, if keys and values are separate, NAME/second, for int8
+  // also the scales, the page table and the lengths of requests.
   void Pages(const std::string& name, const exec::SimMesh& mesh,
              const exec::PagePool& pool, const exec::PageTable& table);
 

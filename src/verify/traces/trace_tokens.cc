@@ -1,6 +1,7 @@
-// A token is drawn from its kind, row and position, eight numbers of 16 bits a
-// draw. They are uniform, which is fast: billions of tokens are drawn again for
-// each judgement. One token is zeros, which quantisation must keep.
+// A token is a function of its kind, row and position. A draw of the generator
+// gives eight numbers of 16 bits. They are uniform, which is fast: billions of
+// numbers are drawn again for each comparison. One token is zeros, which
+// quantisation must preserve.
 //
 //   8 heads of 16  ->  128 numbers, 16 draws
 #include "verify/traces/trace_tokens.h"
@@ -14,7 +15,7 @@
 namespace shardc::verify {
 namespace {
 
-// Maps 16 bits to (-sqrt 3, sqrt 3) uniformly: variance 1.
+// Maps 16 bits to uniform numbers in (-sqrt 3, sqrt 3), whose variance is 1.
 float Noise(uint32_t bits) {
   return (static_cast<float>(bits) - 32767.5f) * (1.7320508f / 32768.0f);
 }
@@ -60,7 +61,7 @@ void TraceTokens::Read(TokenKind kind, int64_t row, int64_t position,
     return;
   }
   const int64_t heads = Heads(kind);
-  // An offset that rises over the positions from -1/4 to 1/4 of the slope. It
+  // An offset that rises with the position, from -1/4 to 1/4 of the slope. It
   // is added to even elements and subtracted from odd ones.
   const float along =
       k.slope * 0.5f *
@@ -69,7 +70,7 @@ void TraceTokens::Read(TokenKind kind, int64_t row, int64_t position,
   const float* const mean = k.mean.data() + row * count;
   const std::array<uint32_t, 2> key = {static_cast<uint32_t>(k.key),
                                        static_cast<uint32_t>(k.key >> 32)};
-  // Eight numbers a draw.
+  // Each draw gives eight numbers.
   for (int64_t i = 0; i < count; i += 8) {
     const auto words = exec::Philox(
         {static_cast<uint32_t>(i / 8), static_cast<uint32_t>(position),

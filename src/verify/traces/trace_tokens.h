@@ -1,6 +1,6 @@
-// The raw query, key and value vectors of a cache's trace. Each is computed
-// from its row and its position and is not stored, so that a trace may be far
-// larger than memory.
+// The query, key and value vectors of a cache's trace before the rotation. Each
+// is computed from its row and its position and is not stored, so that a trace
+// may be far larger than memory.
 #ifndef SHARDC_VERIFY_TRACES_TRACE_TOKENS_H_
 #define SHARDC_VERIFY_TRACES_TRACE_TOKENS_H_
 
@@ -21,13 +21,13 @@ class TraceTokens {
   // Tokens of batch + 1 rows; the last row is for insertion.
   explicit TraceTokens(const CacheTrace& trace);
 
-  // Returns the heads of a kind.
+  // Returns the number of heads of a kind of token.
   int64_t Heads(TokenKind kind) const {
     return kind == TokenKind::kQuery ? heads_ : key_heads_;
   }
   // Reads one token [heads, D], rounded to the trace's dtype. Heads and rows
-  // differ in mean and norm, positions by a slope; the keys and values of row 0
-  // are zero at position 3, which quantisation must keep.
+  // differ in mean and norm, and positions by a slope. The keys and values of
+  // row 0 are zero at position 3, which quantisation must preserve.
   void Read(TokenKind kind, int64_t row, int64_t position,
             std::span<float> out) const;
 

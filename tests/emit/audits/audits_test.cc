@@ -1,4 +1,4 @@
-// Compares what is written of audits of small programs with
+// Compares the reports of audits of small programs with the expected texts in
 // testdata/tables/emit_audits.txt.
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-// Times as reports print them: three digits, and no exponent.
+// Tests the times in reports: they have three digits and no exponent.
 #include "emit/costs/figures.h"
 
 #include <doctest/doctest.h>

@@ -1,6 +1,6 @@
-// Compares what is written of a search with testdata/tables/emit_searches.txt.
-// The results are made by hand, so that every figure differs from all others
-// and no change to the search moves them.
+// Compares the report of a search with testdata/tables/emit_searches.txt. The
+// results are made by hand, so that all numbers differ and changes to the
+// search do not change them.
 #include <doctest/doctest.h>
 
 #include <cstdint>
@@ -22,7 +22,8 @@ namespace {
 using search::Sharding;
 using search::Verdict;
 
-// A sharding whose figures are made of `number`.
+// Returns a sharding whose figures are derived from `number`, so that they
+// differ between shardings.
 Sharding Numbered(int64_t number, double seconds, int64_t bytes) {
   Sharding out;
   out.mesh = MeshOf({{"dp", number}, {"tp", 2 * number}});
@@ -72,7 +73,7 @@ search::Pipeline PipelineOf(double seconds) {
   return out;
 }
 
-// One alternative of each verdict.
+// Returns an alternative for each verdict.
 std::vector<search::WhyNot> Alternatives() {
   std::vector<search::WhyNot> out;
   const auto add = [&](std::vector<std::string> changes, Verdict verdict,

@@ -1,5 +1,5 @@
-// Compares what each format writes of small plans, with stages where it takes
-// them, with testdata/tables/emit_exports.txt.
+// Compares the exports of small plans in all formats with the expected texts in
+// testdata/tables/emit_exports.txt. Formats of pipelines get stages as well.
 #include <doctest/doctest.h>
 
 #include <cstdint>
@@ -58,8 +58,8 @@ ReadPlan PlanOf(const TableCase& given) {
   return out;
 }
 
-// "interleaved 2 2 4 : 3 1 2 2": the schedule, its ranks, the stages of a rank,
-// the micro-batches and the layers of each stage.
+// Parses "interleaved 2 2 4 : 3 1 2 2": the schedule, the number of ranks, the
+// stages of a rank, the micro-batches, and the layers of each stage.
 std::optional<PipelineChoice> PipelineOf(const TableCase& given) {
   std::istringstream in(given.Text("stages"));
   std::string name, colon;
@@ -95,7 +95,7 @@ TEST_CASE("what each format writes of small plans") {
                          .pipeline = pipeline ? &*pipeline : nullptr},
                         sink, findings);
       });
-      // The functions of a module in Python are those of tests/runtimes.
+      // Leave out the functions of a Python module; tests/runtimes runs them.
       text = text.substr(0, text.find("\n\n\nclass "));
       out += "### " + format + "\n" + text;
       if (!out.ends_with('\n')) out += "\n";

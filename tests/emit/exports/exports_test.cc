@@ -1,6 +1,6 @@
-// What each format writes of one small plan, line by line, and what it refuses.
-// The plan has a weight split over its output, over its input and over both, a
-// vector, a scalar, a group of axes, and names that need escapes.
+// Tests the text of each export format for one small plan, and the plans that
+// it refuses. The plan has weights sharded over their output, their input and
+// both, a vector, a scalar, a group of axes, and names that need escapes.
 #include "emit/exports/exporter.h"
 
 #include <doctest/doctest.h>
@@ -43,7 +43,7 @@ ReadPlan Small() {
   });
 }
 
-// The text, or "SHD062 message" of the first finding.
+// Returns the exported text, or "SHD062 message" of the first finding.
 std::string Exported(const ReadPlan& plan, std::string_view format,
                      Options options = {}) {
   const Exporter* exporter = FindExporter(format);
@@ -58,7 +58,7 @@ std::string Exported(const ReadPlan& plan, std::string_view format,
   return text;
 }
 
-// The text's lines that begin with four spaces and a quote.
+// Returns the lines that begin with four spaces and a quote.
 std::string Entries(const std::string& text) {
   std::string out;
   for (size_t at = 0; at < text.size();) {

@@ -34,7 +34,7 @@ struct Case {
   Spec spec;
 };
 
-// The specs by name, or the first error.
+// Returns the specs by name; empty after errors, which are added to `findings`.
 std::map<std::string, Spec> Specs(const std::vector<Case>& cases,
                                   Findings& findings,
                                   Mode mode = Mode::kTrain) {
@@ -58,17 +58,17 @@ TEST_CASE("arrays of a train state belong to the parameters of their paths") {
       {"opt_state/0/mu/up/kernel", {8, 16}, {{"dp"}, {"tp"}}},
       {"opt_state/0/mu/up/bias", {16}, {{"tp"}}},
       {"opt_state/0/count", {}, {}},
-      // Factored moments: one dimension of the parameter, or a single value in
-      // place of the moment that is not kept.
+      // Factored moments have one dimension of the parameter, or a single value
+      // as a placeholder for the moment that is not stored.
       {"opt_state/1/v_row/up/kernel", {8}, {{"dp"}}},
       {"opt_state/1/v_col/up/kernel", {16}, {{"tp"}}},
       {"opt_state/1/v/up/kernel", {1}, {}},
       {"opt_state/1/keep/up/kernel", {8, 1}, {{"dp"}, {}}},
-      // The array may be of either dimension of a square parameter, so it is
-      // replicated.
+      // The array may belong to either dimension of a square parameter, so it
+      // is replicated.
       {"opt_state/1/v_row/square/kernel", {8}, {}},
-      // An array with a leading dimension of steps, and a value that is a child
-      // of its variable.
+      // An array with a leading dimension of steps, and one whose name has a
+      // part after the parameter's name.
       {"opt_state/2/history/up/bias", {5, 16}, {{}, {"tp"}}},
       {"opt_state/3/up/kernel/value", {8, 16}, {{"dp"}, {"tp"}}},
       {"rng", {2}, {}},

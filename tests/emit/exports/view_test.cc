@@ -1,4 +1,4 @@
-// What formats ask of a plan before they write it.
+// Tests the queries on a plan that several export formats share.
 #include "emit/exports/view.h"
 
 #include <doctest/doctest.h>
@@ -44,7 +44,7 @@ TEST_CASE("the separator is the one that most names contain") {
   CHECK(separator({"a/b", "a.b", "c.d"}) == '.');
   CHECK(separator({"a/b", "a/c", "a.b", "c.d", "c.e"}) == '.');
   CHECK(separator({"a/b", "a/c", "a.b", "c.d"}) == '/');
-  // A name counts once, however many it contains.
+  // A name counts once, however many separators it contains.
   CHECK(separator({"a/b/c/d", "a.b", "c.d"}) == '.');
   CHECK(separator({"a.b.c.d", "a/b", "c/d"}) == '/');
 }
@@ -60,7 +60,7 @@ TEST_CASE("shards are rounded up, and unknown without a shape") {
   CHECK_FALSE(ShardBytes(mesh, {{"tp"}}, {Shape{9}, std::nullopt}));
 }
 
-// The message of the only finding, its parameters and help.
+// Returns code, message, parameters and help of the only finding.
 std::string Only(const Findings& findings) {
   REQUIRE(findings.all().size() == 1);
   const Finding& one = findings.all()[0];
@@ -133,7 +133,7 @@ TEST_CASE("parameters that agree in all that a line shows share it") {
     found.push_back(fold.name + " " + fold.first->name + " " +
                     std::to_string(fold.count));
   }
-  // A line of one parameter has its full name.
+  // The line of a group with one parameter has its full name.
   CHECK(found == std::vector<std::string>{"h/*/up h/0/up 3", "h/2/up h/2/up 1",
                                           "h/4/up h/4/up 1", "h/5/up h/5/up 1",
                                           "h/*/up h/6/up 2"});

@@ -82,8 +82,9 @@ std::string ArrayOf(const TableCase& given) {
                    {"layers.0.up", given.Text("spec")}, StyleOf(given));
 }
 
-// A bar is a line of its name, the bytes of its three parts and, where it
-// differs, those of the emptiest device.
+// Returns the picture of the memory of a device. Each line of the case
+// describes a bar: its name, the bytes of its three parts and, if they differ,
+// the bytes of the emptiest device.
 std::string MemoryOf(const TableCase& given) {
   MemoryBars memory;
   memory.parts = {{'P', "parameters"}, {'G', "gradients"}, {'O', "optimizer"}};
@@ -107,8 +108,9 @@ std::string MemoryOf(const TableCase& given) {
   return MemoryText(memory, StyleOf(given));
 }
 
-// A rule is a line of its pattern, the parameters and bytes that it wins, the
-// parameters that it matches and the rule that shadows it; -1: not known.
+// Returns the picture of the rules. Each line of the case describes a rule: its
+// pattern, the parameters and bytes that it wins, the parameters that it
+// matches, and the rule that shadows it; -1: not known.
 std::string RulesOf(const TableCase& given) {
   picture::Coverage coverage;
   std::istringstream lines(given.Text("rules"));

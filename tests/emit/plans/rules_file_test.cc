@@ -1,4 +1,5 @@
-// A rule set written as a file reads back as the same rule set.
+// Tests that a rule set which is written as a file is read as the same rule
+// set.
 #include "emit/plans/rules_file.h"
 
 #include <doctest/doctest.h>
@@ -12,7 +13,7 @@
 namespace shardc {
 namespace {
 
-// Through a real file, as users do.
+// Reads the text as a rules file, through a file on disk.
 std::optional<RuleSet> Read(const std::string& text) {
   const auto path = std::filesystem::temp_directory_path() /
                     ("rules_file_test." + std::to_string(std::rand()));

@@ -172,7 +172,7 @@ std::string Result(const TableCase& given) {
   all.page.checked = given.Find("unchecked") == nullptr;
   all.page.findings = all.findings;
   all.page.coverage = picture::CoverageOf(*all.plan);
-  // The last rule wins none, because the first one takes them.
+  // Let the first rule shadow the last one, which wins nothing.
   auto& rules = all.page.coverage.rules;
   if (const auto found = NumberOf(given, "found by the last rule")) {
     rules.back().found = *found;

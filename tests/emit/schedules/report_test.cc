@@ -1,5 +1,5 @@
-// Compares what is written of schedules and of the costs of pipelines with
-// testdata/tables/emit_schedules.txt.
+// Compares the reports of schedules and of the costs of pipelines with the
+// expected texts in testdata/tables/emit_schedules.txt.
 #include <doctest/doctest.h>
 
 #include <cstdint>
@@ -33,7 +33,7 @@ Table TableOf(const TableCase& given) {
   return schedule::MakeTable(*schedule, extent);
 }
 
-// Times that differ by stage and are exact in binary.
+// Returns times that differ between stages and are exact as binary fractions.
 schedule::Times TimesOf(const Table& table, const TableCase& given) {
   schedule::Times out;
   for (int32_t s = 0; s < table.stages; ++s) {
@@ -71,7 +71,7 @@ TEST_CASE("what is written of schedules") {
   });
 }
 
-// A pipeline whose figures all differ.
+// Returns the cost of a pipeline in which all numbers differ.
 cost::PipelineCost CostOf(const TableCase& given) {
   cost::PipelineCost out;
   out.axis = "pp";

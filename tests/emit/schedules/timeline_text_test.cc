@@ -1,4 +1,5 @@
-// Pictures of schedules, worked out by hand for 1f1b on two ranks.
+// Compares pictures of schedules with pictures that were drawn by hand for 1f1b
+// on two ranks.
 #include "emit/schedules/timeline_text.h"
 
 #include <doctest/doctest.h>

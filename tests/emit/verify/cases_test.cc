@@ -1,6 +1,6 @@
-// Compares what is written of verdicts with testdata/tables/emit_verify.txt.
-// The verdicts are made by hand, so that every figure differs from all others
-// and none depends on the processor's arithmetic.
+// Compares the reports of verification with testdata/tables/emit_verify.txt.
+// The results of cases are made by hand, so that all numbers differ and none
+// depends on the processor's arithmetic.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -56,7 +56,7 @@ CaseResult Compared(double error) {
   return out;
 }
 
-// A case with everything that a case may have, which passes.
+// Adds a case that passes and has every optional field.
 void AddPassed(verify::Report& to) {
   Case test = CaseOf("ring", Mode::kTrain);
   test.layout = Layout::kBhtd;
@@ -111,7 +111,8 @@ void AddFailed(verify::Report& to) {
   }
 }
 
-// A cache, pages, and a case that is refused twice for one reason.
+// Adds cases with a cache and with pages, and two that are refused for the same
+// reason.
 void AddOthers(verify::Report& to) {
   Case cache = CaseOf("vanilla", Mode::kInsert);
   cache.trace = verify::TraceShape{9, 10, 12, 13, false};
@@ -180,7 +181,7 @@ exec::Buffer Filled(Shape shape, Dtype dtype, double first) {
   return out;
 }
 
-// The header, and the data as hexadecimal digits.
+// Returns the header of a safetensors file, and its data as hexadecimal digits.
 std::string FileText(const std::string& file) {
   size_t header = 0;
   for (size_t i = 8; i > 0; --i) {

@@ -1,5 +1,5 @@
-// Compares what is written of steps with testdata/tables/emit_steps.txt. Each
-// field of a report has a number of its own, so that two swapped fields show.
+// Compares the reports of steps with testdata/tables/emit_steps.txt. Each field
+// of a report has a different number, so that swapped fields are detected.
 #include <doctest/doctest.h>
 
 #include <cstdint>
@@ -217,7 +217,7 @@ std::string SelfTests() {
          Titled("JSON", [&](Sink& sink) { WriteStepSelfTestJson(test, sink); });
 }
 
-// The tensors as a file of safetensors, of which the header is text.
+// Returns the dump of a step's tensors, a safetensors file, as text.
 std::string Dump() {
   StepReport report = Serving();
   verify::StepTensor one;

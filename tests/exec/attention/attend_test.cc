@@ -1,4 +1,4 @@
-// Compares attention over slices as computed by the kernels and by plain loops.
+// Compares attention over slices by the kernels with attention by plain loops.
 
 #include <doctest/doctest.h>
 
@@ -14,7 +14,7 @@
 namespace shardc::exec {
 namespace {
 
-// One device's inputs, of which a case may leave some out.
+// The inputs of one device. A case may leave out some of them.
 struct Inputs {
   Buffer query, key, value, query_positions, key_positions;
   Buffer query_segments, key_segments, lengths, starts;
@@ -188,8 +188,8 @@ constexpr Named kChanges[] = {
     {"bias and additive mask",
      [](Inputs& in) {
        in.bias = Normal({1, kH, kT, 1}, Random(8));
-       // The mask has ordinary numbers besides mask values, as distance biases
-       // have.
+       // Besides mask values the additive mask has ordinary numbers, as
+       // distance biases do.
        in.additive = Normal({kB, 1, 1, kS}, Random(9));
        for (size_t i = 0; i < in.additive.real.size(); i += 5) {
          in.additive.real[i] = static_cast<float>(kMaskValue);
@@ -240,8 +240,8 @@ TEST_CASE("a query of one row uses the decode kernel and agrees too") {
   }
 }
 
-// A row that may attend to a key is not masked, even if the weight of that key
-// is 0, and whichever key it is.
+// A row that may attend to a key is no masked row, even if the weight of that
+// key is 0, and whichever key it is.
 TEST_CASE("a row whose only logit is -inf is not treated as a masked row") {
   for (const int64_t seen : {int64_t{0}, int64_t{1}, kS - 1}) {
     CAPTURE(seen);

@@ -1,5 +1,5 @@
-// Compares quantised matmuls with the reference's, softmax in 16 bits with
-// results by hand, and the bytes of a sharded head dimension with a formula.
+// Compares quantised matmuls with a reference, softmax in 16 bits with results
+// computed by hand, and the bytes of a sharded head dimension with a formula.
 #include "exec/attention/narrow.h"
 
 #include <doctest/doctest.h>
@@ -17,7 +17,8 @@
 namespace shardc::exec {
 namespace {
 
-// [rows, D] of one head, transposed if `columns`.
+// Returns the rows of one head as a matrix [rows, D], or its transpose if
+// `columns`.
 reference::Matrix RowsOf(const Buffer& x, int64_t head, bool columns) {
   const int64_t rows = x.shape[1], heads = x.shape[2], dim = x.shape[3];
   auto out = columns ? reference::Matrix::Zeros(dim, rows)
@@ -121,8 +122,8 @@ TEST_CASE("a split head dimension shares maxima, and keeps the bits") {
     REQUIRE(!split.unsupported);
     CHECK(split.exact);
     CHECK(BitEqual(split.output.local[0], whole.output.local[0]));
-    // All-reduced are the maximum of each query row and each key row, and the
-    // logits: four bytes each, 2(n-1) times.
+    // The maximum of each query row and of each key row and the logits are
+    // all-reduced, four bytes each, which sends 2(n-1) times as many.
     CHECK(machine.ledger().TotalSent(Collective::kAllReduce) ==
           2 * (n - 1) * 4 * (2 * 6 * 4 + 2 * 8 * 2 + 2 * 4 * 6 * 8));
   }

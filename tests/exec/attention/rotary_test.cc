@@ -47,7 +47,8 @@ TEST_CASE("dynamic grows the base only past the original length") {
   CheckPoints(Of(4, 100, 16, dynamic), {{0, 1}, {1, 1.0 / 30}});
 }
 
-// The numbers were computed by other code, from the published definitions.
+// The expected numbers were computed by other code, from the published
+// definitions.
 TEST_CASE("llama3 and yarn scale known frequencies") {
   RopeScaling llama;
   llama.kind = RopeKind::kLlama3;

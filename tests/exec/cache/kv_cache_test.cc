@@ -32,7 +32,7 @@ Buffer Unsharded(const SimMesh& mesh, const ShardedTensor& tensor) {
   return *out;
 }
 
-// The expected content of the cache, in one plain array.
+// The expected content of the cache, as one plain array.
 struct Plain {
   Buffer key;
   std::vector<int64_t> index;
@@ -253,10 +253,10 @@ TEST_CASE(
   };
   const Case cases[] = {
       // Every device lacks three quarters of all elements, which are in four
-      // parts.
+      // shards.
       {{{}, {"x", "y"}}, {}, Collective::kAllGather, whole * 3 / 4},
       {{}, {{}, {"x", "y"}}, Collective::kAllGather, 0},
-      // An all_to_all over n = 4 devices sends (F/n)(n-1)/n.
+      // An all_to_all over n = 4 devices sends (F/n)(n-1)/n bytes.
       {{{}, {"x", "y"}},
        {{}, {}, {"x", "y"}},
        Collective::kAllToAll,
@@ -347,7 +347,7 @@ TEST_CASE("a rolling cache keeps the window of every query of a chunk") {
         "a window of 4 and 4 new tokens need 7 slots, the cache has 6");
 }
 
-// Everything a program can see of a cache.
+// Returns all that a program can read from a cache.
 std::vector<Buffer> Seen(const Machine& machine, const KvCache& cache) {
   const CacheView view = ViewCache(machine, cache, Dtype::kF32);
   std::vector<Buffer> out;

@@ -25,8 +25,8 @@ TEST_CASE("each step of an online softmax follows the formula") {
   right.absorb(2, 1, value.data(), sum, out);
   CHECK(sum == 3.5f);
   CHECK(out == std::array<float, 2>{10.5f, 21});
-  // A key that dropout removes still adds its weight to the sum, as a sink
-  // does, but nothing to the output.
+  // A key that dropout removes adds its weight to the sum, as a sink does, but
+  // adds nothing to the output.
   right.absorb(2, 0, value.data(), sum, out);
   right.absorb_sink(1, sum, out);
   CHECK(sum == 6.5f);

@@ -19,7 +19,8 @@
 namespace shardc::exec {
 namespace {
 
-// Selects the fastest target again at the end of a test.
+// Returns the names of all targets, and selects the fastest one again when the
+// test ends.
 class EachTarget {
  public:
   ~EachTarget() { UseKernelTarget(""); }
@@ -33,8 +34,8 @@ struct Shape {
   int64_t heads, rows, keys, dim, value_dim;
 };
 
-// Owns what an AttentionSlice points at. Key and value rows are interleaved
-// with those of another head, so strides matter.
+// The slice and the arrays that its pointers refer to. Rows of keys and values
+// alternate with rows of another head, so that strides matter.
 struct Case {
   AttentionSlice slice;
   std::vector<float> query, key, value, key_scale, value_scale, bias;
@@ -108,7 +109,7 @@ Case MakeCase(const Shape& shape, Dtype dtype, uint32_t seed) {
   return c;
 }
 
-// Row t at position S - T + t sees the last `window` keys.
+// Lets row t, at position S - T + t, see the last `window` keys.
 void Window(Case& c, int64_t window) {
   AttentionSlice& s = c.slice;
   for (int64_t t = 0; t < s.query_rows; ++t) {
@@ -184,11 +185,11 @@ constexpr Shape kShapes[] = {
     {2, 150, 300, 24, 8}, {8, 1, 70, 128, 128},
 };
 
-// Narrow operands are exact numbers, and sums are float32 in all dtypes, so one
-// tolerance serves all dtypes.
+// Narrow operands are exact numbers, and sums are float32 for all dtypes, so
+// all dtypes have the same tolerance.
 constexpr double kTolerance = 4e-6;
 
-// Returns whether the kernel rounds weights to bfloat16.
+// Returns whether the kernel rounds weights to bfloat16 (prefill_bf16_simd.cc).
 bool RoundsWeights(const std::string& target, Dtype dtype, Kernel kernel) {
   return target == "AMX" && dtype == Dtype::kBF16 && kernel == PrefillAttention;
 }
@@ -196,7 +197,6 @@ bool RoundsWeights(const std::string& target, Dtype dtype, Kernel kernel) {
 void CheckWithin(const Case& c, const std::string& target, Kernel kernel,
                  const LoopResult& expected) {
   const Result r = RunKernel(c.slice, kernel);
-  // The bound of prefill_bf16_simd.cc.
   std::vector<double> allowed;
   if (RoundsWeights(target, c.slice.kv_dtype, kernel)) {
     for (const double x : expected.magnitude) allowed.push_back(x / 256);
@@ -273,12 +273,13 @@ TEST_CASE("large logits neither overflow nor lose the largest") {
   const LoopResult expected = LoopAttention(c.slice);
   for (const Kernel kernel : kKernels) {
     const Result r = RunKernel(c.slice, kernel);
-    // Logits near 10^3 carry errors near 10^3 * 2^-24 * D.
+    // Logits near 10^3 have errors near 10^3 * 2^-24 * D.
     CHECK(Worst(r.out, expected.out) < 5e-3);
   }
 }
 
-// Slices of keys absorbed one after the other.
+// Two calls add slices of keys to one state. Compares the result with the plain
+// loop over all keys and, if the cut is between blocks, with that of one call.
 void CheckInTwoCalls(Dtype dtype, double tolerance) {
   const Shape shape{2, 20, 700, 32, 32};
   const Case c = MakeCase(shape, dtype, 13);
@@ -373,7 +374,7 @@ TEST_CASE("a row's bits do not depend on other rows") {
   }
 }
 
-// Slices of different lengths have the same bits in one batch as alone.
+// A slice has the same bits alone and together with slices of other lengths.
 TEST_CASE("a slice's bits do not depend on other slices") {
   const EachTarget targets;
   for (const std::string& target : targets.names()) {

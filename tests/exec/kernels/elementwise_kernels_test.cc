@@ -1,5 +1,5 @@
-// Compares the element-wise kernels of every target (instruction set) with
-// plain arithmetic.
+// Compares the elementwise kernels of every target (instruction set) with plain
+// arithmetic.
 
 #include <doctest/doctest.h>
 
@@ -26,12 +26,13 @@ class EachTarget {
   std::vector<std::string> names_ = KernelTargets();
 };
 
-// The distance from the exact value in units of the result's last place:
-// the spacing of float32 at the exact value, at least 2^-149.
+// Returns the error in units of the result's last place: the distance between
+// float32 numbers at the exact value, at least 2^-149.
 double UlpError(float got, double exact) {
   const double largest = static_cast<double>(std::numeric_limits<float>::max());
   if (exact > largest) {
-    // Half a step above the largest rounds to infinity; below it does not.
+    // From half a step above the largest number on, the result must be
+    // infinity.
     if (std::isinf(got)) return 0;
     exact = std::min(exact, 2 * largest);
   }
@@ -47,7 +48,8 @@ struct ExpErrors {
   double flushed = 0;       // its largest error below 2^-126, in 2^-126
 };
 
-// Measures exp on the numbers with bit patterns first, first + step, and so on.
+// Measures the error of exp for the numbers whose bit patterns are first, first
+// + step, and so on.
 void MeasureExp(uint64_t first, uint64_t step, ExpErrors& worst) {
   constexpr size_t kBatch = 1 << 12;
   std::vector<float> x;
@@ -66,7 +68,8 @@ void MeasureExp(uint64_t first, uint64_t step, ExpErrors& worst) {
         if (!std::isnan(y[i])) worst.all = 1e9;
         continue;
       }
-      // For large arguments std::exp is exact too: infinity or (nearly) 0.
+      // For large arguments std::exp returns infinity or (nearly) 0, which is
+      // also the exact result in float32.
       const double exact = std::exp(static_cast<double>(x[i]));
       worst.all = std::max(worst.all, UlpError(y[i], exact));
       if (x[i] > 0) continue;
@@ -110,7 +113,7 @@ void CheckExp(uint64_t step) {
 
 TEST_CASE("exp is as exact as stated, on a sample") { CheckExp(1009); }
 
-// About two minutes a target: run with --no-skip.
+// Takes about two minutes for each target; run with --no-skip.
 TEST_CASE("exp is as exact as stated, on every float32" * doctest::skip()) {
   CheckExp(1);
 }

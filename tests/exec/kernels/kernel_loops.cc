@@ -1,5 +1,6 @@
-// The kernels' meaning as four loops in double, with which they are compared:
-// all logits of a row, their maximum, weights, and the weighted values.
+// What the kernels compute, as plain loops in double, with which tests compare
+// them: all logits of a row, their maximum, the weights, and the sum of
+// weighted values.
 //
 //   logits 1 and 3  ->  weights 0.119 and 0.881, lse 3.127
 #include "exec/kernels/kernel_loops.h"
@@ -31,7 +32,7 @@ double Scale(const float* scales, int64_t at) {
   return scales == nullptr ? 1 : static_cast<double>(scales[at]) / 127.5;
 }
 
-// -inf where masked.
+// Returns the logit of a key, -inf if the key is masked.
 double Logit(const AttentionSlice& in, int64_t g, int64_t t, int64_t s) {
   const double none = -std::numeric_limits<double>::infinity();
   if (in.begin != nullptr && s < in.begin[t]) return none;

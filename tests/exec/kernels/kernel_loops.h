@@ -1,4 +1,5 @@
-// The kernels of kernels.h as slow, obvious loops, in double: their oracle.
+// Attention as slow and simple loops in double, with which the kernels of
+// kernels.h are compared.
 #ifndef SHARDC_TESTS_EXEC_KERNELS_KERNEL_LOOPS_H_
 #define SHARDC_TESTS_EXEC_KERNELS_KERNEL_LOOPS_H_
 
@@ -16,7 +17,7 @@ struct LoopResult {
   std::vector<double> magnitude;
 };
 
-// Attention of the slice alone, from the definition.
+// Computes attention over one slice, from the definition.
 LoopResult LoopAttention(const AttentionSlice& slice);
 
 }  // namespace shardc::exec

@@ -46,7 +46,8 @@ TEST_CASE("blocks that fill trailing dimensions of one array or of both") {
                                                 {0, 4, 2, 3}}) {
     Shape start(4, 0);
     for (size_t d = 0; d < 4; ++d) start[d] = shape[d] - extent[d];
-    // Into an array of the block's size, and into one that is larger by one.
+    // Copy into an array of the block's size, and into one that is larger by
+    // one.
     for (const int64_t more : {0, 1}) {
       Shape larger = extent;
       for (int64_t& size : larger) size += more;

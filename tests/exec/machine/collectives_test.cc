@@ -10,7 +10,7 @@
 namespace shardc::exec {
 namespace {
 
-// Device d holds `count` values d * 100 + i.
+// Returns buffers of `shape` in which element i of device d is d * 100 + i.
 PerDevice Marked(const SimMesh& mesh, const Shape& shape) {
   PerDevice out;
   for (int d = 0; d < mesh.devices(); ++d) {
@@ -93,7 +93,7 @@ TEST_CASE("ppermute sends along its edges, and zeros where none ends") {
   CHECK(some[1].real[0] == 100);
   CHECK(some[2].real[0] == 0);
   CHECK(machine.ledger().entries()[1].sent == std::vector<int64_t>{0, 0, 4});
-  // Devices to which nobody sends get zeros, device 0 too.
+  // Devices that receive nothing get zeros.
   const auto away = Ppermute(machine, {"x"}, in, {{0, 2}}, "t");
   for (const size_t d : {size_t{0}, size_t{1}}) {
     CHECK(away[d].shape == in[d].shape);

@@ -1,4 +1,4 @@
-// Meshes and axis lists for the tests of this room.
+// Meshes and lists of axes for the tests of this room.
 #ifndef SHARDC_TESTS_EXEC_MESH_FIXTURE_H_
 #define SHARDC_TESTS_EXEC_MESH_FIXTURE_H_
 
@@ -23,7 +23,7 @@ inline SimMesh MeshOf(
   return SimMesh(std::move(mesh));
 }
 
-// All meshes of three axes with sizes 1 to 4.
+// Returns all meshes of three axes with sizes 1 to 4.
 inline std::vector<SimMesh> SmallMeshes() {
   std::vector<SimMesh> out;
   for (int64_t a = 1; a <= 4; ++a) {
@@ -36,7 +36,7 @@ inline std::vector<SimMesh> SmallMeshes() {
   return out;
 }
 
-// Every ordered selection of the mesh's axes.
+// Returns every list of distinct axes of the mesh, in every order.
 inline std::vector<AxisGroup> AxisLists(const SimMesh& mesh) {
   std::vector<AxisGroup> out = {{}};
   for (size_t i = 0; i < out.size(); ++i) {
@@ -52,7 +52,7 @@ inline std::vector<AxisGroup> AxisLists(const SimMesh& mesh) {
   return out;
 }
 
-// Distinct values everywhere, exact in float.
+// Returns a buffer in which all elements differ and are exact floats.
 inline Buffer Counting(const Shape& shape, Dtype dtype = Dtype::kF32) {
   Buffer out = Buffer::Zeros(shape, dtype);
   for (size_t i = 0; i < out.real.size(); ++i) {

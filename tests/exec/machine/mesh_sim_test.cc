@@ -56,9 +56,9 @@ TEST_CASE("every axis list partitions the devices") {
   }
 }
 
-// Returns whether every index of a dimension that `inner` assigns a device is
-// among those that `outer` assigns it: exactly if `outer` is a prefix of
-// `inner`.
+// Returns whether the slice that `inner` gives a device is within the slice
+// that `outer` gives it. For all devices that holds exactly if `outer` is a
+// prefix of `inner`.
 bool SliceNests(const SimMesh& mesh, int64_t size, const AxisGroup& inner,
                 const AxisGroup& outer, int device) {
   const int64_t inner_length = size / mesh.Parts(inner);
@@ -69,8 +69,8 @@ bool SliceNests(const SimMesh& mesh, int64_t size, const AxisGroup& inner,
          inner_begin + inner_length <= outer_begin + outer_length;
 }
 
-// A dimension is split by A in one tensor and by C in another: every A-slice is
-// inside the device's own C-slice exactly if C is a prefix of A.
+// A dimension is sharded over A in one tensor and over C in another. Every
+// device's A-slice is within its C-slice exactly if C is a prefix of A.
 TEST_CASE("a slice nests in another exactly if its axes are a prefix") {
   int pairs = 0, nested = 0;
   for (const SimMesh& mesh : SmallMeshes()) {

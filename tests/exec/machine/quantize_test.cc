@@ -27,7 +27,7 @@ TEST_CASE("int8 rows equal those worked out by hand") {
   CHECK(Integers({-1, -1}) == Row{-128, -128});
   CHECK(Integers({127.5f, 0.5f, 1.5f, 2.5f, -0.5f, -1.5f}) ==
         Row{127, 0, 2, 2, 0, -2});
-  // The smallest subnormal has no finite inverse.
+  // The inverse of the smallest subnormal number overflows.
   CHECK(Integers({0x1p-149f, 0, -0x1p-149f}) == Row{127, 0, -128});
 }
 
@@ -91,10 +91,11 @@ TEST_CASE("quantised matmuls stay inside their tolerance and get near it") {
 }
 
 TEST_CASE("a product in 4 bits equals the one worked out by hand") {
-  // Steps 7.5/7.5 = 1: 7.5 saturates at 7, 2.5 rounds to 2, 3.5 to 4.
+  // The step of a is 7.5/7.5 = 1: 7.5 becomes 7, the largest integer, 2.5
+  // becomes 2 and 3.5 becomes 4.
   const Matrix a{1, 3, {7.5, 2.5, 3.5}};
   const Matrix b{3, 1, {1, 1, -15}};
-  // b's step is 2: 0.5 goes to 0, -7.5 to -7.
+  // The step of b is 2: 0.5 becomes 0 and -7.5 becomes -7.
   const auto got = reference::QuantisedMatmul(a, b, 4);
   CHECK(got.product.data[0] == 4 * -7 * 2);
   CHECK(got.tolerance.data[0] == 13.5 * 1 + 17 * 0.5 + 3 * 0.5);

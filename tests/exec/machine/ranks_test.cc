@@ -1,6 +1,6 @@
-// Compares several ranks that hold the devices with a single process:
-// collectives and reshards have the same bits and the same ledger, and ranks
-// send as many bytes.
+// Compares runs on several ranks with runs of a single process: collectives and
+// reshards must have the same bits and the same ledger, and ranks must send as
+// many bytes.
 #include <doctest/doctest.h>
 
 #include <limits>
@@ -19,7 +19,8 @@ namespace {
 
 size_t At(int64_t i) { return static_cast<size_t>(i); }
 
-// Arrays of every device with numbers of their own, in `dtype`'s values.
+// Returns an array for every device, with different numbers that are values of
+// `dtype`.
 PerDevice Arrays(const SimMesh& mesh, const Shape& shape, Dtype dtype) {
   PerDevice out;
   for (int d = 0; d < mesh.devices(); ++d) {
@@ -36,8 +37,8 @@ PerDevice Arrays(const SimMesh& mesh, const Shape& shape, Dtype dtype) {
   return out;
 }
 
-// Returns the arrays of this rank's devices; those of other devices have no
-// elements.
+// Returns the arrays of this rank's devices. The arrays of other devices are
+// empty.
 PerDevice Held(const SimMesh& mesh, const PerDevice& all) {
   PerDevice out;
   for (int d = 0; d < mesh.devices(); ++d) {
@@ -59,8 +60,8 @@ Result InOneProcess(const SimMesh& mesh, CollectiveCall call) {
   return out;
 }
 
-// Runs a collective on all ranks, and returns each device's array from the rank
-// that holds it.
+// Runs a collective on all ranks. Returns each device's array from the rank
+// that holds the device.
 Result OverRanks(const SimMesh& mesh, CollectiveCall call, int ranks) {
   Result out;
   out.out.resize(At(mesh.devices()));
@@ -154,7 +155,8 @@ TEST_CASE("collectives over ranks have the bits and bytes of one process") {
           }
           CHECK(got.ledger.Sent() == right.ledger.Sent());
           CHECK(got.ledger.steps() == right.ledger.steps());
-          // A sum of int8 may exceed int8, so ranks send the sum unconverted.
+          // A sum may not be a value of a narrow dtype. Ranks then send it with
+          // more bytes than the ledger records.
           if (dtype == Dtype::kI8 && call.kind == Collective::kAllReduce) {
             continue;
           }

@@ -146,7 +146,7 @@ TEST_CASE("missing, duplicated or moved elements are detected") {
     CHECK(CheckCoverage(mesh, t).has_value());
   }
   SUBCASE("the position in dimensions that the spec does not shard") {
-    // The rows of device 1 follow each other in the full tensor too.
+    // The rows of device 1 are contiguous in the full tensor too.
     ShardedTensor t =
         Scatter(mesh, UniqueIds({2, 4, 3, 2}), {{"dp"}, {"tp"}, {}, {}});
     const int32_t other = t.local[1].integers[8];
@@ -197,7 +197,8 @@ TEST_CASE("reshard converts every layout to every other, bit for bit") {
       Machine machine(mesh);
       const ShardedTensor moved = Reshard(machine, t, to, "t");
       const ShardedTensor want = Scatter(mesh, ids, to);
-      // What each device receives: its target outside its own source slice.
+      // Count the elements that each device receives: those of its target that
+      // are not in its own source shard.
       int64_t received = 0;
       for (int d = 0; d < mesh.devices(); ++d) {
         const auto i = static_cast<size_t>(d);

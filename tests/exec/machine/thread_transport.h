@@ -1,4 +1,4 @@
-// Ranks that are threads of one process, for the tests of what ranks do.
+// A transport whose ranks are threads of one process, for tests.
 #ifndef SHARDC_TESTS_EXEC_THREAD_TRANSPORT_H_
 #define SHARDC_TESTS_EXEC_THREAD_TRANSPORT_H_
 

@@ -1,5 +1,5 @@
-// Compares the traffic of operations with closed formulas, and checks what must
-// not change a result.
+// Compares the bytes that operations send with closed formulas, and checks
+// settings and layouts that must not change a result.
 #include "exec/operations/operation.h"
 
 #include <doctest/doctest.h>
@@ -86,9 +86,9 @@ TEST_CASE("length-split decoding sends 2(n-1)/n * 4 B H (D + 2)") {
   }
 }
 
-// exp(sink - logit) would overflow for the one sink, and exp(logit - sink) for
-// the other. The length is sharded over an axis of its own, or over one that
-// shards the query's heads too.
+// For one sink exp(sink - logit) would overflow, for the other exp(logit -
+// sink). The length is sharded over an axis of its own, or over an axis that
+// also shards the query's heads.
 TEST_CASE("sinks far above and below the logits stay finite") {
   const SimMesh mesh = MeshOf({{"sp", 4}});
   for (const Spec& query : {Spec{}, Spec{{}, {}, {"sp"}}}) {
@@ -162,7 +162,7 @@ TEST_CASE(
       CHECK(machine.ledger().MostSent(Collective::kPpermute) ==
             (r - 1) * 2 * local);
       // There may be fewer heads than shards of the length: only the u shards
-      // that are exchanged have to divide the heads.
+      // of the all_to_all have to divide the heads.
       const Sizes few = {1, 16, 16, u, u, 4};
       Machine again(mesh);
       RunOn(again, "ulysses", Problem(few), Specs({{}, axes}, {{}, axes}),
@@ -171,8 +171,8 @@ TEST_CASE(
   }
 }
 
-// o [T, H D] times w [H D, E] with the heads sharded: the partial sums of the
-// devices are added.
+// Computes o [T, H D] times w [H D, E] with the heads sharded: the partial sums
+// of the devices must be added.
 TEST_CASE("a head-split output projection is one all_reduce") {
   for (int64_t n : {2, 4, 8, 16}) {
     CAPTURE(n);

@@ -1,5 +1,5 @@
-// Checks that the table of operations lists the files of its folder, and what a
-// record must contain.
+// Checks that the table of operations lists the files of its folder, and that
+// records are complete.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -21,8 +21,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Concepts that hold if a record can be written without a formula of its bytes,
-// without a program, and with both. Only the last one must hold.
+// Concepts that hold if a record can be initialised without a formula of its
+// bytes, without a program, and with both. Only the last one must hold.
 template <class T>
 concept NeedsNoBytes = requires {
   T{.name = "made up", .summary = "", .supports = {}, .run = kRing.run};
@@ -74,7 +74,7 @@ TEST_CASE("the table holds every record of its folder, once") {
   CHECK(Operations().size() == kIdentifiers.size());
 }
 
-// The name of the operation that is found; "none" without one.
+// Returns the name of the operation with this name, or "none" if there is none.
 std::string_view FoundName(std::string_view name) {
   const Operation* const found = FindOperation(name);
   return found == nullptr ? "none" : found->name;

@@ -14,7 +14,8 @@ namespace {
 
 size_t U(int64_t i) { return static_cast<size_t>(i); }
 
-// Distinct for each token, head, side and element; exact in bfloat16.
+// Returns a number that differs for each token, head, side (key or value) and
+// element, and is exact in bfloat16.
 float Value(int64_t token, int64_t head, bool values, int64_t d) {
   return static_cast<float>(token * 8 + head) + (values ? 0.5f : 0.0f) +
          static_cast<float>(d) * 256.0f;
@@ -89,7 +90,8 @@ TEST_CASE("int8 pages have an error of half a step, and zeros stay zeros") {
       }
       ReadToken(*pool, 1, 2, 0, 3, false, out);
       CHECK(out == zeros);
-      // Elements that nobody wrote still have their large initial number.
+      // Elements that have not been written still have their large initial
+      // number.
       ReadToken(*pool, 0, 2, 1, 3, false, out);
       CHECK(out[0] > 9e3f);
       std::vector<PageCopy> copies = {{2, 1}};
@@ -172,7 +174,7 @@ TEST_CASE("heads stay on the devices of their values and queries") {
   const Case cases[] = {
       {PageFormat::kInterleaved, 4, 8, Dtype::kF32, ""},
       // 4 devices divide the 2K = 4 interleaved heads, but each device would
-      // hold a key or a value, not both.
+      // have either a key or a value, not both.
       {PageFormat::kInterleaved, 2, 8, Dtype::kF32,
        "2 key heads do not divide into 4 parts: a device would hold keys "
        "without their values"},
@@ -199,8 +201,8 @@ TEST_CASE("heads stay on the devices of their values and queries") {
   }
 }
 
-// For every number of heads that the devices divide: pages are sharded if and
-// only if each device's heads begin where its words of the pages begin.
+// Pages must be sharded if and only if each device's heads begin where its
+// words begin. Checked for all numbers of heads that the devices divide.
 TEST_CASE("packed pages are sharded exactly where slices keep their heads") {
   int64_t legal = 0, refused = 0;
   for (const int64_t parts : {2, 3, 4, 8}) {
@@ -216,7 +218,8 @@ TEST_CASE("packed pages are sharded exactly where slices keep their heads") {
                                                     : 4;
           const int64_t rows = dim == 64 ? heads : 2 * heads;
           const int64_t words = (rows + p - 1) / p;
-          // Rows of each device, from its heads and from its words.
+          // The first row of each device, counted by its heads and by its
+          // words.
           bool alike = words % parts == 0;
           for (int64_t d = 0; alike && d <= parts; ++d) {
             const int64_t from_heads = d * (rows / parts);

@@ -80,7 +80,7 @@ TEST_CASE("rows use the pages of their own shard") {
       CHECK(table.SlotOf(row, p).page % 4 != 0);
     }
   }
-  // Padding names a page of the row's own shard.
+  // Unused entries of the table have a page of the row's own shard.
   const Buffer ids = table.Table();
   CHECK(ids.integers[U(1 * 2)] == 0);
   CHECK(ids.integers[U(3 * 2)] == 4);
@@ -101,7 +101,7 @@ TEST_CASE("a row that writes to a shared page copies it") {
   CHECK(table.SlotOf(1, 0).page == 1);  // the full page stays shared
   CHECK(table.SlotOf(1, 5).page == 3);
   CHECK(table.SlotOf(0, 5).page == 2);
-  // Row 0 is alone on page 2 now.
+  // Row 0 now has page 2 for itself.
   REQUIRE(table.Grow(0, 1, copies, why));
   CHECK(copies.size() == 1);
   table.Release(0);
@@ -111,7 +111,7 @@ TEST_CASE("a row that writes to a shared page copies it") {
   REQUIRE(table.Grow(2, 1, copies, why));
   CHECK_FALSE(table.Share(1, 2, why));
   CHECK(why.message == "row 2 cannot share the pages of row 1");
-  // A shared last page that is full needs no copy.
+  // If the shared last page is full, no copy is needed.
   PageTable full = Table({8, 4, 4, 3, 1, true});
   copies.clear();
   REQUIRE(full.Grow(0, 4, copies, why));
@@ -120,8 +120,8 @@ TEST_CASE("a row that writes to a shared page copies it") {
   CHECK(copies.empty());
 }
 
-// After every operation, each page's use count is the number of rows that hold
-// the page, and no free page is held.
+// After every operation, the use count of each page must be the number of rows
+// that have the page, and no free page may be in a row.
 TEST_CASE("random traces keep the reference counts correct") {
   RandomSequence random(Random(17));
   for (int trace = 0; trace < 50; ++trace) {

@@ -26,7 +26,8 @@ struct Sizes {
   int64_t batch, queries, keys, heads, key_heads, dim;
 };
 
-// Heads and batch rows differ in mean, so that swapped ones show.
+// Returns numbers whose mean differs between heads and between batch rows, so
+// that an exchange changes results.
 Buffer Data(const Shape& shape, Dtype dtype, uint64_t seed) {
   Buffer out = Buffer::Zeros(shape, dtype);
   for (int64_t i = 0; i < out.Elements(); ++i) {
@@ -142,7 +143,8 @@ TEST_CASE("paged operations agree with the reference and with one device") {
         CHECK(Error(ran.output, want) < bound);
         CHECK(ran.outcome.exact);
         CHECK(BitEqual(ran.output, alone.output));
-        // Queries are gathered over dp, outputs added over it in float32.
+        // Queries are gathered over dp, and outputs are all-reduced over dp in
+        // float32.
         const int64_t elements = n.batch * n.queries * n.heads / 2 * n.dim;
         CHECK(ran.ledger.MostSent(Collective::kAllReduce) == elements * 4);
         CHECK(ran.ledger.MostSent(Collective::kAllGather) ==
@@ -167,7 +169,8 @@ TEST_CASE("heads that pages cannot split are replicated, with a remark") {
     CHECK(ran.outcome.remarks[0].starts_with(
         "heads are replicated: 2 key heads do not divide into 4 "
         "parts"));
-    // The queries had to be gathered; slicing the outputs sends nothing.
+    // The queries had to be gathered. The outputs are only sliced, which sends
+    // nothing.
     CHECK(ran.ledger.MostSent(Collective::kAllGather) ==
           3 * (2 * 2 * 2 * 8 * 4));
   }
@@ -195,7 +198,7 @@ TEST_CASE("each packed sequence is a request") {
   };
   in.query_segments = numbers(*p.query_segments);
   in.key_segments = numbers(*p.key_segments);
-  // By hand: segments of 6, 2 and 4 keys, 4, 1 and 2 queries.
+  // Expected by hand: segments of 6, 2 and 4 keys, with 4, 1 and 2 queries.
   in.query_positions = {2, 3, 4, 5, 1, 2, 3, -1, -1};
   in.key_positions = {0, 1, 2, 3, 4, 5, 0, 1, 0, 1, 2, 3, -1, -1};
   const dense::Packed packed =
@@ -205,7 +208,8 @@ TEST_CASE("each packed sequence is a request") {
   std::string why;
   const auto want = dense::Attention(in, verify::OptionsOf(p.options), why);
   REQUIRE_MESSAGE(want, why);
-  // The problem may state the same positions; others are refused.
+  // The problem may give the same positions explicitly; other positions are
+  // refused.
   const auto positions = [](const std::vector<int64_t>& x) {
     Buffer out =
         Buffer::Zeros({1, static_cast<int64_t>(x.size())}, Dtype::kI32);
@@ -286,8 +290,8 @@ TEST_CASE("what paged operations cannot run is refused with the axis") {
     CHECK(ran.outcome.unsupported->message == c.message);
     CHECK(ran.outcome.unsupported->axis == c.axis);
   }
-  // Without a causal mask, operations with one query a row and
-  // paged_flash_attention may attend to all keys.
+  // Without a causal mask, paged_flash_attention and operations with one query
+  // in each row still run, and attend to all keys.
   AttentionProblem p = Problem(n);
   p.options.causal = false;
   std::string why;
@@ -349,8 +353,8 @@ TEST_CASE("batches that real kernels would misread are errors") {
     REQUIRE(why);
     CHECK(why->message == c.message);
   }
-  // The table's entries behind the active sequences are not read and may be any
-  // id.
+  // Entries of the table after those of the active requests are not read, and
+  // may be any number.
   RaggedBatch batch = Batch();
   batch.table.integers[3] = 99;
   batch.sequences = 3;
@@ -362,8 +366,8 @@ TEST_CASE("a distribution that its requests do not have is refused") {
   PoolConfig pool;
   pool.pages = 8;
   pool.page_size = 4;
-  // Two shards of two requests. Each shard has a request of one query, which
-  // decodes; the other request has only new keys, or old and new ones.
+  // Two shards of two requests. In each shard one request has one query, which
+  // is decoded; the other has only new keys, or old and new ones.
   RaggedBatch right = Batch();
   right.cumulative = {0, 1, 3, 4, 6};
   right.lengths = {6, 2, 3, 4};

@@ -1,7 +1,6 @@
 // Runs the steps of small models of every family on one device and on meshes,
-// and compares every value with the dense reference: what the kernels of the
-// ops compute, at which global index each device's part starts, and which bytes
-// are sent.
+// and compares every value with the dense reference. This tests the kernels of
+// the ops, the index at which each device's part starts, and the bytes sent.
 #include <doctest/doctest.h>
 
 #include <cstdint>
@@ -25,7 +24,7 @@ namespace {
 
 using step::StepModel;
 
-// Splits the first dimension of each parameter that an axis divides, over the
+// Shards the first dimension that an axis divides of each parameter, over the
 // axes tp and fsdp.
 std::vector<Spec> SpecsOf(const StepModel& model, const step::Sizes& sizes,
                           const Mesh& mesh) {
@@ -56,7 +55,8 @@ std::optional<step::Program> LoweredOn(const StepModel& model,
   return step::Lower(request, why);
 }
 
-// Returns whether all parts of all values have the same size.
+// Returns whether the program is valid at these sizes, so that all parts of a
+// value have the same size.
 bool Divides(const StepModel& model, const step::Program& program,
              const step::Sizes& sizes) {
   return step::Validate(model.graph, program, sizes).empty();
@@ -85,7 +85,7 @@ TEST_CASE("the steps of every family are the dense model's") {
       for (size_t i = 0; i < meshes.size(); ++i) {
         const auto program = LoweredOn(model, sizes, meshes[i]);
         if (!program || !Divides(model, *program, sizes)) continue;
-        // Float32 has matrix products of its own.
+        // Matrix products in float32 have another kernel.
         for (const Dtype dtype : {Dtype::kF64, Dtype::kF32}) {
           verify::StepCase test;
           test.graph = &model.graph;

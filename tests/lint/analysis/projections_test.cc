@@ -1,4 +1,5 @@
-// Projections of attention compared with the axis rules' axes of heads.
+// Tests the comparison of attention's projections with the axis rules for
+// heads.
 #include "lint/analysis/projections.h"
 
 #include <string>
@@ -11,8 +12,8 @@
 namespace shardc {
 namespace {
 
-// Compares `spec` of one parameter of this name and shape, of a model with
-// query heads and KV heads over `tp`.
+// Compares the spec of one parameter with this name and shape, in a model whose
+// query heads and KV heads are sharded over `tp`.
 std::vector<ComparedProjection> Compared(const std::string& name,
                                          const std::string& shape,
                                          const std::string& spec,
@@ -44,7 +45,7 @@ ComparedProjection Single(const std::string& name, const std::string& shape,
   return all.front();
 }
 
-// Other parameters of a stack of 12 layers below `layers`.
+// The other parameters of a stack of 12 layers below `layers`.
 constexpr const char* kStack =
     R"(, "layers/mlp/up_proj/kernel": {"shape": [12, 1024, 4096], "dtype": "F32"},
        "layers/mlp/down_proj/kernel": {"shape": [12, 4096, 1024], "dtype": "F32"},
@@ -131,7 +132,7 @@ TEST_CASE("heads that the axes of attention do not divide are not compared") {
   CHECK(out[0].reason ==
         "the axis rules split 8 KV heads over \"tp\" into 16 parts, which do "
         "not divide them");
-  // The axes of attention leave the heads of these weights unsharded.
+  // With these axes, attention leaves the heads unsharded.
   const std::vector<HeadAxes> whole = {{Mode::kTrain, {}, {}}};
   const auto part = CompareProjections(
       facts, {.heads = 16, .kv_heads = 8, .head_dim = 64}, 64, whole);

@@ -1,5 +1,5 @@
-// Checks that the facts of a step with some of a model's layers are those of
-// all its layers, to the byte.
+// Checks that the facts of a step with some of a model's layers are equal, to
+// the byte, to those of a step with all layers.
 #include "lint/analysis/step_facts.h"
 
 #include <iterator>
@@ -150,7 +150,7 @@ TEST_CASE(
   CHECK(*reported < before->Sent());
 }
 
-// The examples of a lint; the good one is what the finding recommends.
+// The good example of the lint is what the finding recommends.
 TEST_CASE(
     "the bytes that a conflict's finding promises are those of its good "
     "example") {

@@ -1,5 +1,5 @@
-// Small targets at the boundary of each lint: what it reports, word for word,
-// or nothing. A failing row names the lint.
+// Small targets at the limits of each lint, with the exact messages or no
+// finding. If a row fails, it names the lint.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -133,7 +133,7 @@ TEST_CASE("axis-of-size-one: specs that split nothing on this mesh") {
        "the spec splits over `tp` and `dp` only, which have size 1 on this "
        "mesh: the parameters are replicated"},
       {"axis-of-size-one", "dp:4,tp:1", {{".", "[null]"}}, kParams, ""},
-      // Not reported while another parameter of the rule is split.
+      // Nothing is reported if another parameter of the rule is sharded.
       {"axis-of-size-one",
        "dp:4,tp:1",
        {{".", "[dp, tp]", ", illegal: drop"}},
@@ -145,7 +145,7 @@ TEST_CASE("axis-of-size-one: specs that split nothing on this mesh") {
        {{"a.weight", "[7, 8]"}, {"b.weight", "[9, 8]"}},
        "the spec splits over `tp` only, which has size 1 on this mesh: the "
        "parameters are replicated"},
-      // Reported once for each set of axes.
+      // The finding is reported once for each set of axes.
       {"axis-of-size-one",
        "dp:4,tp:1",
        {{"^a", "[tp]"}, {"^b", "[null, tp]"}},
@@ -177,7 +177,8 @@ TEST_CASE("sibling-differs: the rarer of two specs for one name") {
        {{"[01].up", "[tp]"}, {".", "[null, tp]"}},
        kThree,
        R"(`layers.2.up.weight` is [null, "tp"], the other 2 of `layers.*.up.weight` are ["tp"])"},
-      // Both specs occur equally often, so that the first one is the norm.
+      // Both specs occur equally often, so the first one is taken as the usual
+      // one.
       {"sibling-differs",
        "tp:2",
        {{"0.up", "[tp]"}, {".", "[null, tp]"}},

@@ -81,8 +81,8 @@ TEST_CASE(
                        "hidden_size": 512})");
   CHECK(right.codes.count("SHD223") == 0);
   CHECK(right.skipped.empty());
-  // If a gate is packed with the query, the input of the output projection is
-  // half as wide as the query's output.
+  // If a gate is packed with the query, the query's output is twice as wide as
+  // the input of the output projection.
   const Reported gated = Lint(
       kQuery +
           R"(, "l/0/attn/o_proj/kernel": {"shape": [512, 512], "dtype": "F32"},
@@ -142,7 +142,7 @@ TEST_CASE("hidden size, vocabulary and experts are compared with the shapes") {
       R"("l/0/experts/up/kernel": {"shape": [8, 512, 64], "dtype": "BF16"})";
   CHECK(count(experts, R"({"num_experts": 16})") == 1);
   CHECK(count(experts, R"({"num_experts": 8})") == 0);
-  // The shape of a tensor whose numbers pack several weights is not compared.
+  // A tensor whose numbers each hold several weights is not compared.
   const std::string packed =
       R"("l/0/attn/q_proj/weight": {"shape": [64, 512], "dtype": "I32"})";
   CHECK(count(packed, R"({"num_attention_heads": 8, "hidden_size": 512})") ==

@@ -1,5 +1,5 @@
-// Compares what lints report of their own bad examples, word for word, with the
-// expected messages; a failing row has the name of the lint.
+// Compares the messages of lints about their own bad examples with the expected
+// texts. If a row fails, it has the name of the lint.
 #include <string>
 #include <string_view>
 
@@ -10,7 +10,7 @@
 namespace shardc {
 namespace {
 
-// The messages of the lint of this name, one a line.
+// Returns the messages of the lint of this name, one on each line.
 std::string MessagesOf(std::string_view name) {
   std::string out;
   for (const Lint* lint : AllLints()) {

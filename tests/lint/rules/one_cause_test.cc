@@ -1,4 +1,4 @@
-// One cause gives one finding, and its consequences give none.
+// Checks that one cause gives one finding, and that its consequences give none.
 #include <set>
 #include <string>
 #include <vector>

@@ -1,5 +1,5 @@
-// Placements that are legal and costly: each finding with its numbers, and a
-// similar case without a finding.
+// Tests lints about shardings that are legal but costly: each finding with its
+// numbers, and a similar case without a finding.
 #include <set>
 #include <string>
 #include <vector>
@@ -18,7 +18,7 @@ struct Case {
   std::vector<std::string> messages;  // of that code, in order
 };
 
-// "level: message" of each finding of the code, a line each.
+// Returns "level: message" of each finding of the code, one on each line.
 std::string Messages(const LintExample& example, std::string_view code) {
   std::string out;
   for (const Finding& finding : FindingsOf(example)) {
@@ -145,7 +145,7 @@ constexpr std::string_view kSinks =
   "l/0/attn/k_norm/scale": {"shape": [64], "dtype": "BF16"},
   "l/0/attn/sinks": {"shape": [64], "dtype": "BF16"}}})";
 
-// One KV head: its norm is as wide as the key.
+// There is one KV head, so its norm is as wide as the key.
 constexpr std::string_view kOneKvHead =
     R"({"schema": "shardc.manifest/v1", "params": {
   "l/0/attn/q_proj/kernel": {"shape": [1152, 1024], "dtype": "BF16"},
@@ -200,7 +200,7 @@ constexpr std::string_view kMamba = R"({"schema": "shardc.manifest/v1",
   "l.0.mixer.conv1d.weight": {"shape": [4352, 1, 4], "dtype": "BF16"},
   "l.0.mixer.norm.weight": {"shape": [4096], "dtype": "BF16"},
   "l.0.mixer.A_log": {"shape": [64], "dtype": "F32"}}})";
-// A Mamba-1 mixer packs two halves, and its A_log is a matrix.
+// The mixer of Mamba-1 packs two halves, and its A_log is a matrix.
 constexpr std::string_view kMamba1 = R"({"schema": "shardc.manifest/v1",
   "separator": ".", "params": {
   "l.0.mixer.in_proj.weight": {"shape": [8192, 2048], "dtype": "BF16"},
@@ -403,12 +403,12 @@ TEST_CASE("scanned layers may be split over a pipeline axis only") {
   CHECK(count("fsdp:2,tp:2", "[null, FSDP, TP]", kStacked) == 0);
   CHECK(count("pp:2,tp:2", "[pp, null, TP]", kStacked) == 0);
   CHECK(count("fsdp:2,pp:2", "[[pp, fsdp], null, null]", kStacked) == 1);
-  // Experts that are stacked below a numbered layer are no layer stack.
+  // Stacked experts below a numbered layer are not a layer stack.
   CHECK(count("fsdp:2,tp:2", "[FSDP, null, TP]",
               R"({"schema": "shardc.manifest/v1", "params": {
   "layers/0/experts/kernel": {"shape": [32, 64, 128], "dtype": "F32"},
   "layers/0/norm/scale": {"shape": [32], "dtype": "F32"}}})") == 0);
-  // Parameters whose first dimensions differ are no layer stack.
+  // Parameters with different first dimensions are not a layer stack.
   CHECK(count("fsdp:2,tp:2", "[FSDP, null, TP]",
               R"({"schema": "shardc.manifest/v1", "params": {
   "layers/up/kernel": {"shape": [32, 64, 128], "dtype": "F32"},

@@ -1,4 +1,5 @@
-// The number of copies that a pattern's counts make, as the lint reports it.
+// Tests the number of copies that the counts of a pattern make, as the lint
+// reports it.
 #include <string>
 
 #include "doctest/doctest.h"

@@ -1,4 +1,4 @@
-// Inputs that are right, or wrong in one place, and the codes they give.
+// Inputs that are correct, or wrong in one place, and the codes that they give.
 #include <set>
 #include <string>
 #include <vector>
@@ -29,7 +29,7 @@ constexpr std::string_view kGrouped =
     R"({"num_attention_heads": 32, "num_key_value_heads": 8,
         "hidden_size": 4096})";
 
-// Rules that replicate norms, with `axes`.
+// Returns rules that replicate norms, with the given `axes` section.
 std::string NormRules(const std::string& axes) {
   return "version: 1\n" + axes +
          "\nrules:\n  - {match: 'norm', spec: Replicated}\n";
@@ -139,7 +139,7 @@ TEST_CASE("KV heads over the first of the query's axes are not reported") {
     example.rules = rules;
     CHECK(CodesOf(example).count("SHD405") == each.second);
   }
-  // Replicated KV heads are on every device of any group.
+  // Replicated KV heads are on every device, and so with every group.
   const std::string whole = NormRules("axes: {head: tp, kv_head: []}");
   example.mesh = "tp:6";
   example.rules = whole;
@@ -157,7 +157,7 @@ TEST_CASE("a default decode rule is not reported") {
   example.rules = standard;
   CHECK(CodesOf(example).count("SHD402") == 1);
   example.rules = null;
-  // The null rule is reported once, not by decode-null as well.
+  // The null rule is reported once: not by decode-null as well.
   CHECK(CodesOf(example).count("SHD402") == 1);
   CHECK(CodesOf(example).count("SHD403") == 0);
 }
@@ -186,7 +186,7 @@ TEST_CASE(
   CHECK(CodesOf(example).count("SHD212") == 1);
 }
 
-// A tree whose matrices are [out, in] though its leaves are called kernels.
+// A tree whose matrices are [out, in], although its leaves are called kernels.
 constexpr std::string_view kTransposed =
     R"({"schema": "shardc.manifest/v1", "separator": "/", "params": {
   "embed_tokens/embedding": {"shape": [1024, 32000], "dtype": "BF16"},
@@ -219,7 +219,7 @@ rules:
     CAPTURE(code);
     CHECK(right.count(code) == 0);
   }
-  // The rules for a tree that is not transposed are wrong for it.
+  // These rules are for a tree that is not transposed, and are wrong here.
   example.rules = R"(version: 1
 rules:
   - {match: 'embedding', spec: [VOCAB, FSDP]}

@@ -1,8 +1,8 @@
 // Compares all findings of each lint's examples, and of variations of its bad
 // example, with testdata/tables/lint_rules.txt: level, code, place, message,
 // labels and help. Variations change the sizes of the mesh, the shapes, or the
-// sizes of a step, so that they reach both sides of a lint's limits; a lint
-// that reports where it must not shows as a line too many.
+// sizes of a step, so that both sides of a lint's limits are tested. A false
+// finding appears as an additional line.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -22,7 +22,8 @@
 namespace shardc {
 namespace {
 
-// "rules.yaml:3:5-12", without the folder of the test's own files.
+// Returns a place such as "rules.yaml:3:5-12", without the folder of the test's
+// own files.
 std::string PlaceText(const Place& place) {
   const std::string text = place.ToString();
   if (text.empty()) return "-";
@@ -33,7 +34,8 @@ std::string PlaceText(const Place& place) {
   return out;
 }
 
-// The finding on one line, and its labels and help on lines below if `all`.
+// Returns the finding on one line and, if `all`, its labels and help on further
+// lines.
 std::string TextOfFinding(const Finding& finding, bool all) {
   std::string out = std::string(LevelName(finding.level)) + " " +
                     finding.code->Id() + " " + PlaceText(finding.place) + ": " +
@@ -61,8 +63,8 @@ std::string FindingsText(const LintExample& example, bool all) {
   return out.empty() ? "nothing\n" : out;
 }
 
-// Replaces each number that follows a character of `before` by what `change`
-// makes of it.
+// Replaces each number that follows a character of `before` by the result of
+// `change` for that number.
 std::string Renumbered(std::string_view text, std::string_view before,
                        const std::function<int64_t(int64_t)>& change) {
   std::string out;
@@ -81,7 +83,7 @@ std::string Renumbered(std::string_view text, std::string_view before,
   return out;
 }
 
-// The shapes of a manifest with other numbers.
+// Returns the manifest with the numbers in shapes changed.
 std::string Reshaped(std::string_view manifest,
                      const std::function<int64_t(int64_t)>& change) {
   std::string out;
@@ -116,8 +118,8 @@ const std::vector<Variation>& Variations() {
   return kAll;
 }
 
-// Writes the findings of a variation that the bad example does not have, and
-// the places of those that are gone.
+// Returns the findings of a variation that the bad example does not have, and
+// the places of those that it no longer has.
 std::string Varied(const LintExample& bad, const Variation& variation,
                    const std::set<std::string>& known) {
   const bool one_line = bad.mesh.find('\n') == std::string_view::npos;
@@ -179,7 +181,7 @@ TEST_CASE("what lints report of variations of their examples") {
     FAIL("no lint has this name");
     return std::string();
   });
-  // Each lint has a case.
+  // Every lint must have a case.
   CHECK(left == std::set<std::string>{});
 }
 

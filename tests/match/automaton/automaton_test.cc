@@ -65,8 +65,8 @@ TEST_CASE(
   Automaton another(more, sets);
   CHECK_FALSE(another.Find("a\xFF"));
   CHECK(Found(another, sets, "a\xC3\xA9") == Rules{0});
-  // RE2's `\B` matches between the bytes of a code point, which the automaton
-  // leaves to RE2.
+  // RE2's `\B` also matches between the bytes of a code point. The automaton
+  // cannot do that, so with `\B` it leaves names that are not ASCII to RE2.
   const Nfa edges = Built({"\\B"});
   Automaton third(edges, sets);
   CHECK_FALSE(third.Find("\xC3\xA9"));

@@ -10,7 +10,8 @@
 namespace shardc {
 namespace {
 
-// Returns the tree as a pattern: sets as [..], the rest in groups.
+// Returns the tree as a pattern, with sets in brackets and other parts in
+// groups.
 std::string Text(const PatternTree& tree) {
   std::string out;
   switch (tree.kind) {

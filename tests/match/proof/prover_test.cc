@@ -39,7 +39,7 @@ TEST_CASE("two patterns match the same names, or there is a counterexample") {
   struct Case {
     std::string_view a;
     std::string_view b;
-    std::string_view name;  // empty: the same
+    std::string_view name;  // a counterexample; empty: none
   };
   const Case cases[] = {
       {".*q_proj", "q_proj", ""},
@@ -111,7 +111,7 @@ TEST_CASE("a rule that never wins has the rules that cover it") {
   REQUIRE(behind.covers.size() == 1);
   CHECK(behind.covers[0].rule == 7);
 
-  // Several rules cover this one, and the proof names one of them.
+  // Each of several rules covers this one alone, and the proof has one of them.
   const RuleProof narrow = prover.ProveRule(9);
   CHECK(narrow.covers.size() == 1);
 }
@@ -143,8 +143,8 @@ TEST_CASE("patterns with both separators: names have either") {
   const auto matcher = Matcher::Compile(patterns, findings);
   REQUIRE(matcher);
   Prover prover(*matcher);
-  // In names separated by `.` the first rule matches what the second one
-  // matches. In names separated by `/` a `.` is a character like any other.
+  // In names with the separator `.`, the first rule matches all names that the
+  // second one matches. In names with `/`, a `.` is an ordinary character.
   CHECK(prover.ProveRule(1).name == "mlp.up");
   CHECK(prover.ProveRule(2).name == "mlpxup");
   const RuleProof last = prover.ProveRule(3);
@@ -154,8 +154,8 @@ TEST_CASE("patterns with both separators: names have either") {
 }
 
 TEST_CASE("a question beyond the bounds is not proven") {
-  // The deterministic automaton of `many` has a million states. The proof is
-  // quick if it needs few of them, and gives up if it needs all.
+  // The deterministic automaton of `many` has a million states. A proof that
+  // needs few of them is fast, and one that needs all gives up.
   const Pattern many = {"^(a|b)*a(a|b){20}$", {}, '/'};
   CHECK(Contains({"^[ab]*$", {}, '/'}, many).answer == Answer::kYes);
   CHECK(Contains({"^[ab]*a[ab]{20}$", {}, '/'}, many).answer ==
@@ -183,11 +183,11 @@ TEST_CASE("the related pairs of a list, without those that are apart") {
 TEST_CASE("two lists have the same outcomes, or there is a counterexample") {
   struct Case {
     std::vector<std::pair<std::string_view, uint32_t>> before, after;
-    std::string_view name;  // empty: the same
+    std::string_view name;  // a counterexample; empty: none
   };
   const Case cases[] = {
-      // A duplicate may be removed, and a rule that never wins, and a rule
-      // whose names all match rules before it.
+      // These rules may be removed: a duplicate, a rule that never wins, and a
+      // rule whose names are all matched by the rules before it together.
       {{{"q", 0}, {"k", 1}, {"q", 2}}, {{"q", 0}, {"k", 1}}, ""},
       {{{"q", 0}, {"aq", 1}, {".*", 2}}, {{"q", 0}, {".*", 2}}, ""},
       {{{"q", 0}, {"[^q]", 1}, {".*", 2}}, {{"q", 0}, {"[^q]", 1}}, ""},
@@ -227,7 +227,8 @@ TEST_CASE("two lists have the same outcomes, or there is a counterexample") {
   }
 }
 
-// Every text of `letters` up to a length, the shortest first.
+// Returns all texts of `letters` with at most `longest` letters, the shortest
+// first.
 std::vector<std::string> AllNames(std::string_view letters, size_t longest) {
   std::vector<std::string> out = {""};
   for (size_t begin = 0, size = 0; size < longest; ++size) {
@@ -240,8 +241,9 @@ std::vector<std::string> AllNames(std::string_view letters, size_t longest) {
   return out;
 }
 
-// Compares proofs with trying every short name: what is proven holds for all of
-// them, and no name is shorter than a proof's example.
+// Compares proofs with a search over all short names: each proven statement
+// must hold for all of them, and no other example may be shorter than that of a
+// proof.
 TEST_CASE("random patterns: proofs agree with trying all short names") {
   PatternMaker maker(7);
   const std::vector<std::string> names = AllNames("ab/x-", 5);
@@ -370,7 +372,8 @@ TEST_CASE("random pairs: relations agree with trying all short names") {
   }
 }
 
-// Rules with `^`, `$` and literal ends, with both separators in some lists.
+// Returns random rules with `^`, `$` and literal ends; some lists have rules
+// with both separators.
 std::vector<Pattern> RandomEnds(PatternMaker& maker,
                                 std::vector<std::string>& texts) {
   const bool either = maker.Below(3) == 0;

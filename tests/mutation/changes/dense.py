@@ -45,7 +45,7 @@ ROWS = [
      'if (sinks.rank() == 1 && sinks.dim(0) == n.heads) return true;',
      'sinks.rank() == 1 && sinks.dim(0) == n.heads', 'sinks.rank() == 1 || sinks.dim(0) == n.heads', ''),
     ('dense/attention.cc',
-     'if (weight == 0) continue;  // what nobody sees may be infinite',
+     'if (weight == 0) continue;  // values of masked keys may be infinite',
      'weight == 0', '!(weight == 0)', ''),
     ('dense/attention.cc',
      'return key_positions.empty() ? j : key_positions[AsIndex(b * key.dim(1) + j)];',

@@ -15,7 +15,7 @@ namespace {
 using exec::BlockMask;
 using exec::Buffer;
 
-// 4 queries of 8 keys over two devices, in blocks of 2.
+// Returns a case of 4 queries and 8 keys on two devices, in blocks of 2.
 Case BlocksCase(BlockMask mask) {
   Case test;
   test.operation = &exec::kBlockSparse;
@@ -31,8 +31,8 @@ Case BlocksCase(BlockMask mask) {
   return test;
 }
 
-// Runs blocksparse with a causal table that aligns the first query with the
-// first key, although the last query is at the last key.
+// Runs blocksparse with a table that aligns the first query with the first key,
+// although the last query should be aligned with the last key.
 exec::OperationOutcome TopLeft(exec::Machine& machine,
                                const exec::AttentionProblem& problem,
                                const exec::AttentionSpecs& specs,

@@ -1,5 +1,5 @@
-// Inputs besides query and key that few random cases use: each in layouts that
-// need an offset of its own, or a refusal.
+// Tests inputs besides query and key that few random cases use, in layouts that
+// need an offset or are refused.
 #include <doctest/doctest.h>
 
 #include <iterator>
@@ -98,7 +98,7 @@ TEST_CASE("a ring reads the columns of the current block, in every order") {
 TEST_CASE("a ring skips no block with a visible key") {
   for (const auto order :
        {exec::SequenceOrder::kContiguous, exec::SequenceOrder::kStriped}) {
-    // One token a device: its own block's first key is its last query.
+    // With 4 tokens each device has only one.
     for (int64_t tokens : {4, 8}) {
       Case test =
           CaseOf(exec::kRing, {2, tokens, tokens, 4, 4, 8, 0}, AllAxes());
@@ -124,7 +124,7 @@ TEST_CASE("a zig-zag ring accepts lengths of two chunks a device") {
   CHECK(result.axis == "sp");
   test.settings.order = exec::SequenceOrder::kStriped;
   Passes(test);
-  // The keys' length must divide as the query's does.
+  // The length of the keys must divide as that of the query does.
   test.sizes.query_length = 4;
   test.settings.order = exec::SequenceOrder::kZigZag;
   CHECK(RunCase(test).reason == "lengths 4 and 6 do not split into 4 chunks");
@@ -133,8 +133,8 @@ TEST_CASE("a zig-zag ring accepts lengths of two chunks a device") {
 TEST_CASE("sinks by key head follow heads that are repeated or exchanged") {
   for (const exec::Operation* operation : kDense) {
     for (const int rank : {1, 2}) {
-      // With 4 key heads a device has two, which an exchange over `sp` splits;
-      // with 2 it has one, which is repeated.
+      // With 4 key heads each device has two, which the all_to_all over `sp`
+      // divides; with 2 it has one, which is repeated.
       for (const int64_t key_heads : {2, 4}) {
         Case test =
             CaseOf(*operation, {2, 8, 8, 8, key_heads, 8, 0}, AllAxes());
@@ -146,8 +146,8 @@ TEST_CASE("sinks by key head follow heads that are repeated or exchanged") {
       }
     }
   }
-  // A device has two key heads for an exchange between four ranks, so that two
-  // ranks share each head.
+  // Each device has two key heads, and four ranks take part in the all_to_all,
+  // so two ranks share each head.
   Case test = CaseOf(exec::kUlysses, {2, 8, 8, 16, 4, 8, 0}, AllAxes());
   test.mesh = MeshOf({{"dp", 1}, {"sp", 4}, {"tp", 2}});
   test.features.sinks_rank = 2;
@@ -171,15 +171,15 @@ TEST_CASE(
       Passes(test);
     }
   }
-  // In a spec that is given for the bias alone, such an axis is an error.
+  // For a bias such an axis is an error if its spec was given explicitly.
   test.specs.bias = {{"tp"}, {"tp"}};
   const CaseResult result = RunCase(test);
   CHECK(result.status == Status::kUnsupported);
   CHECK(result.reason.starts_with("bias: "));
 }
 
-// Draws legal specs of bias and mask, and of the query where the operation
-// takes any.
+// Uses random legal specs for bias and mask, and also for the query if the
+// operation supports any.
 TEST_CASE("a bias or a mask may have any legal layout") {
   const std::vector<std::string> names = {"dp", "sp", "tp"};
   exec::RandomSequence random{exec::Random(3)};

@@ -15,7 +15,8 @@
 namespace shardc::verify {
 namespace {
 
-// A mesh and sizes that every operation runs on, the latent one too.
+// Returns a request with sizes that every operation supports, the latent one
+// too.
 Request Everywhere(Mode mode) {
   Request request;
   request.sizes = {4, 16, 32, 8, 8, 64, 0};
@@ -91,7 +92,7 @@ TEST_CASE("only a feature that was requested by name reports its refusal") {
   CHECK(names() == "bias soft_cap long large_logits ");
 }
 
-// The long case of every operation, which a run without options has.
+// A run without options adds this long case for every operation.
 TEST_CASE("a bfloat16 accumulator is detected in every operation") {
   for (const Mode mode : {Mode::kTrain, Mode::kDecode}) {
     const Request request = Everywhere(mode);
@@ -116,7 +117,7 @@ TEST_CASE("a bfloat16 accumulator is detected in every operation") {
   }
 }
 
-// Cases in bfloat16 with hundreds of keys are long already.
+// Cases in bfloat16 with hundreds of keys are already long.
 TEST_CASE("a case that is long already gets no stress case") {
   Request request = Everywhere(Mode::kTrain);
   request.operations = {exec::FindOperation("flash_attn2")};
@@ -136,8 +137,8 @@ TEST_CASE("a case that is long already gets no stress case") {
   CHECK(longer() == 1);
 }
 
-// A latent that is expanded to keys of every head may have far more elements
-// than the model's keys.
+// The keys of all heads that are computed from a latent may have far more
+// elements than the latent itself.
 TEST_CASE("a latent too large to expand has reduced sizes, with a remark") {
   Request request = Everywhere(Mode::kPrefill);
   request.operations = {
@@ -153,7 +154,7 @@ TEST_CASE("a latent too large to expand has reduced sizes, with a remark") {
   const Matrix expanded = MatrixOf(request);
   CHECK(expanded.cases[0].sizes.key_length == 512);
   CHECK(expanded.cases[0].remarks.empty());
-  // One query needs no expansion.
+  // For one query the latent is not expanded.
   request = Everywhere(Mode::kDecode);
   request.operations = {
       exec::FindOperation("multi_latent_ragged_page_attention_v1")};

@@ -17,7 +17,7 @@ uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
   return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
 }
 
-// SHARDC_VERIFY_SEED and SHARDC_VERIFY_CASES run others, or more.
+// SHARDC_VERIFY_SEED and SHARDC_VERIFY_CASES select other cases, or more.
 TEST_CASE(
     "random legal cases pass for every operation, mesh, layout and mask") {
   const uint64_t seed = FromEnvironment("SHARDC_VERIFY_SEED", 1);

@@ -56,7 +56,7 @@ TEST_CASE(
   CHECK_FALSE(result.exact);
 }
 
-// The gathered output.
+// Returns the gathered output of a case.
 exec::Buffer Output(const Case& test, const exec::AttentionProblem& problem) {
   const exec::SimMesh mesh(test.mesh);
   exec::Machine machine(mesh);
@@ -104,7 +104,7 @@ TEST_CASE("a latent is replicated over the axes of batch and heads") {
   }
 }
 
-// Every device slices the ids from a replicated copy, whatever their spec.
+// Every device slices the ids from an unsharded copy, whatever their spec is.
 TEST_CASE("segment ids of latent attention are not resharded") {
   Case test = Base(Split());
   test.features.segments = true;

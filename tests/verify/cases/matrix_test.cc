@@ -1,5 +1,5 @@
-// What a matrix must contain, besides passing cases: rows of different lengths,
-// the model's window, insertions.
+// Checks that a matrix contains certain cases: rows of different lengths, the
+// model's window, insertions.
 #include "verify/cases/matrix.h"
 
 #include <doctest/doctest.h>
@@ -113,7 +113,7 @@ TEST_CASE("a model's window is in every case, and caches roll") {
       if (full) CHECK(*test.features.window == 24);
       const exec::AttentionProblem problem = MakeProblem(test);
       REQUIRE(problem.options.window);
-      // A window of W keys ends at the query itself.
+      // A window of W keys ends with the query's own position.
       CHECK(problem.options.window->left == *test.features.window - 1);
       CHECK(problem.options.window->right == 0);
     }

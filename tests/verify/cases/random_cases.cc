@@ -1,7 +1,6 @@
 // A random case is a function of seed and index, so a failure can name its
-// case. Axes are assigned to dimensions as the operation allows, then sizes are
-// drawn that these axes usually divide; cases that must be refused are drawn
-// too.
+// case. Axes are assigned to dimensions as the operation allows, and then sizes
+// are chosen that these axes usually divide. Some cases must be refused.
 //
 //   heads over tp 4, key parts 4, group 2  ->  8 heads, 4 key heads
 #include "verify/cases/random_cases.h"
@@ -27,7 +26,8 @@ int64_t PartsOf(const Mesh& mesh, const AxisGroup& axes) {
   return mesh.Parts(axes).value_or(1);
 }
 
-// Picks a mesh of up to 16 devices: batch, sequence, two head axes.
+// Returns a mesh of up to 16 devices with axes for batch, sequence and heads
+// (two).
 Mesh PickMesh(RandomSequence& random) {
   while (true) {
     std::vector<std::pair<std::string, int64_t>> axes;
@@ -39,7 +39,7 @@ Mesh PickMesh(RandomSequence& random) {
       total *= size;
       axes.emplace_back(name, size);
     }
-    // The order of the axes is part of the mesh.
+    // Shuffle the axes, because their order is part of the mesh.
     for (size_t i = axes.size(); i > 1; --i) {
       std::swap(axes[i - 1], axes[random.Below(i)]);
     }
@@ -64,7 +64,7 @@ AxisGroup Some(RandomSequence& random, const Mesh& mesh,
   return out;
 }
 
-// Picks head counts that the axes divide, with a group of 1, 2, 4 or 8.
+// Chooses head counts that the axes divide, with groups of 1, 2, 4 or 8.
 void PickHeads(RandomSequence& random, Case& test, const Assignment& axes) {
   const int64_t head_parts = PartsOf(test.mesh, axes.heads);
   const int64_t key_parts = PartsOf(test.mesh, axes.key_heads);
@@ -115,8 +115,8 @@ void PickFeatures(RandomSequence& random, Case& test) {
                     test.settings.block_mask == exec::BlockMask::kCustom;
 }
 
-// Adds a head axis to the lengths' axes, on either side, and lets one or both
-// of them pass keys round a ring.
+// Adds a head axis to the axes of the lengths, before or after them, and lets
+// one of these axes or both form a ring.
 void PickRing(uint64_t seed, uint64_t index, Case& test, Assignment& axes) {
   RandomSequence random(exec::Random(seed).Split(index).Split("ring"));
   if (!random.Chance(0.6)) return;
@@ -135,8 +135,8 @@ void PickRing(uint64_t seed, uint64_t index, Case& test, Assignment& axes) {
   }
 }
 
-// Picks dtypes of cache and computation that may differ, and narrow softmax and
-// quantised matmul, where the operation has them.
+// Chooses dtypes of cache and computation that may differ, and narrow softmax
+// and quantised matmul, if the operation supports them.
 void PickArithmetic(exec::Random numbers, Case& test) {
   RandomSequence random(numbers);
   const std::vector<Dtype> real = {Dtype::kF32, Dtype::kBF16, Dtype::kF16};
@@ -183,7 +183,7 @@ Case RandomCase(uint64_t seed, uint64_t index) {
   axes.heads = Some(random, test.mesh, {"tp", "tq"});
   axes.key_heads = axes.heads;
   if (operation.global_view) {
-    // The global view takes any legal layout.
+    // The global view supports every legal layout.
     const double kind = random.Uniform();
     if (kind < 0.3) axes.key_heads.clear();
     if (kind >= 0.3 && kind < 0.5 && !axes.key_heads.empty()) {
@@ -195,14 +195,15 @@ Case RandomCase(uint64_t seed, uint64_t index) {
     if (random.Chance(0.3)) axes.query_length.clear();
   }
   if (operation.adds_logits && random.Chance(0.25)) {
-    // The head dimension takes the axes that the heads leave.
+    // The axes of the heads shard the head dimension instead.
     axes.dim = axes.heads;
     axes.heads.clear();
     axes.key_heads.clear();
     if (random.Chance(0.5)) axes.value_dim = axes.dim;
   }
   if (operation.context_parallel && axes.dim.empty() && random.Chance(0.2)) {
-    // Decode context parallelism: the length on the heads' last axis.
+    // Decode context parallelism: the last axis of the heads shards the key
+    // length too.
     if (!axes.heads.empty()) {
       axes.key_length = {axes.heads.back()};
       axes.key_heads = {axes.heads.begin(), axes.heads.end() - 1};
@@ -210,7 +211,7 @@ Case RandomCase(uint64_t seed, uint64_t index) {
   }
 
   if (operation.IsPaged()) {
-    // Requests stay unsharded; packed ones are not split by tokens.
+    // The queries of a request and all packed tokens are unsharded.
     axes.query_length.clear();
     if (!operation.latent || test.layout == Layout::kThd) {
       axes.key_length.clear();
@@ -244,7 +245,7 @@ Case RandomCase(uint64_t seed, uint64_t index) {
   PickHeads(random, test, axes);
   if (operation.latent) n.key_heads = n.heads;
   if (operation.exchanges_heads) {
-    // Packed tokens are sharded over batch and length axes together.
+    // Batch and length axes together shard packed tokens.
     const int64_t ranks = test.layout == Layout::kThd
                               ? parts * PartsOf(test.mesh, axes.batch)
                               : parts;

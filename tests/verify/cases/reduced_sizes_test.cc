@@ -35,8 +35,9 @@ TEST_CASE("reduced heads keep the structure and no more") {
   }
 }
 
-// What must be equal for real and reduced heads, for query heads over a devices
-// and key heads over c. Written apart from the reduction.
+// Returns the properties that must be equal for real and reduced heads, with
+// query heads over `a` devices and key heads over `c`. Written independently of
+// the code that reduces sizes.
 std::string StructureOf(int64_t heads, int64_t keys, int64_t a, int64_t c) {
   std::string out;
   const auto add = [&](std::string_view what, bool holds) {
@@ -152,8 +153,8 @@ TEST_CASE("packed tokens divide as the real ones do") {
 }
 
 TEST_CASE("heads that lengths are exchanged for keep their divisibility") {
-  // An exchange splits six key heads over four: neither number divides the
-  // other.
+  // An all_to_all divides six key heads by four devices: neither number divides
+  // the other.
   Splits splits;
   splits.heads = {{1, 1}};
   splits.exchanges = {{.heads = 1, .keys = 1, .parts = 4}};
@@ -171,12 +172,12 @@ TEST_CASE("pages' words of heads split as the real ones do") {
   const auto reduced = [&](int64_t dim) {
     return ReducedSizes({1, 1, 1, 64, 32, dim, 0}, splits).head_dim;
   };
-  // 64 dims stay, since keys and values share a row then. 128 dims are reduced,
-  // but never to 64.
+  // 64 dims are kept, because keys and values then share a row. 128 dims are
+  // reduced, but never to 64.
   CHECK(reduced(64) == 64);
   CHECK(reduced(128) == 16);
   // Words of 4 heads over 4 devices: with 16 key heads or more each device has
-  // complete words; with 4, a quarter of one.
+  // complete words; with 4 it has a quarter of one.
   CHECK(ReducedHeads(64, 32, splits).second == 16);
   CHECK(ReducedHeads(32, 4, splits).second == 4);
 }

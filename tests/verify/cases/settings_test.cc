@@ -36,8 +36,8 @@ TEST_CASE("blocks shrink with reduced sizes") {
     bool said;
   };
   constexpr Fit kFits[] = {
-      // No block size was requested: blocks have the usual size or, at a
-      // shorter length, are two and a ragged tail.
+      // Without a requested block size, blocks have the usual size or, at a
+      // shorter length, there are two and a shorter last one.
       {{}, 4096, 16, 6, false},
       {{}, 4096, 4096, 512, false},
       {{}, 4, 4, 2, false},
@@ -45,11 +45,12 @@ TEST_CASE("blocks shrink with reduced sizes") {
       {8, 4096, 16, 8, false},
       {1, 4096, 16, 1, false},
       {15, 4096, 16, 15, false},
-      // A requested block that held all keys is kept, and still holds all.
+      // If a requested block contained all keys, it is kept and still contains
+      // all.
       {4096, 4096, 16, 4096, false},
       {1 << 20, 4096, 16, 1 << 20, false},
-      // A requested block was one of several, and would hold all keys at the
-      // reduced length, so it shrinks.
+      // If a requested block was one of several but would contain all keys at
+      // the reduced length, it is reduced.
       {16, 4096, 16, 6, true},
       {128, 4096, 16, 6, true},
       {4095, 4096, 16, 6, true},
@@ -72,7 +73,7 @@ TEST_CASE("blocks shrink with reduced sizes") {
       CHECK(test.remarks[0].find("`blocksize_k` " + std::to_string(*fit.asked) +
                                  " is " + std::to_string(fit.want)) == 0);
     }
-    // The size of the other block was not requested, and stays.
+    // The size of the other block was not requested and is unchanged.
     CHECK(test.settings.blocksize_q == 3);
   }
 }

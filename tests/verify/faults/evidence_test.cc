@@ -30,7 +30,7 @@ TEST_CASE("one bit of one element changes the evidence") {
   other.real[3] = 1.0000001f;
   c.Add(other);
   CHECK_FALSE(a == c);
-  // The sign of a zero is part of the digest as well.
+  // The sign of a zero is part of the digest.
   Evidence plus, minus;
   other.real = {0, 0, 0, 0};
   plus.Add(other);

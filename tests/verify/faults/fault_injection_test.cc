@@ -53,7 +53,8 @@ TEST_CASE("a decorator that changes nothing is not injected") {
 
 TEST_CASE("an injected fault that no check detects is missed") {
   InjectedFault fault{"unseen", "collective", {}, {RingProbe()}};
-  // The fault adds an entry of no bytes to the ledger, which changes no total.
+  // The fault adds an entry of zero bytes to the ledger, which changes no
+  // total.
   fault.injection.seams.Set(exec::CollectiveSeam{
       [](exec::Machine& machine, const exec::CollectiveCall& call) {
         machine.ledger().Record(call.kind, call.axes, 2,
@@ -70,14 +71,15 @@ TEST_CASE("an injected fault that no check detects is missed") {
         "unseen  MISSED\n\n1 fault injected, 0 detected\n");
 }
 
-// Under sanitizers the catalogue runs once. Running it again reaches no other
-// code, and the ordinary build checks the results of the repetitions.
+// Under sanitizers the catalogue runs only once: more runs reach no other code,
+// and the ordinary build checks their results.
 bool RunsOnce() { return std::getenv("SHARDC_VERIFY_ONCE") != nullptr; }
 
 TEST_CASE("each check is the only one to detect some fault") {
   if (RunsOnce()) return;
-  // A fault that is missed without a check was detected by that check. If no
-  // fault is listed under a check's name, all faults are injected.
+  // A fault that is missed without a check was detected by that check, so only
+  // these faults are injected again. If a check has detected none, all faults
+  // are injected.
   const SelfTest all = RunSelfTest({}, 2);
   for (size_t i = 0; i < kCheckCount; ++i) {
     const auto check = static_cast<Check>(i);

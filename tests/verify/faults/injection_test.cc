@@ -16,7 +16,7 @@ using exec::Machine;
 using exec::PerDevice;
 using exec::SlotQuery;
 
-// Devices 0 and 1 with one element each.
+// Returns one element for each of devices 0 and 1.
 PerDevice Two(float a, float b) {
   PerDevice out(2, Buffer::Zeros({1}, Dtype::kF32));
   out[0].real[0] = a;
@@ -68,7 +68,7 @@ TEST_CASE("faulty collectives change values, or the bytes that they send") {
 }
 
 TEST_CASE("faulty slots go to other ranks, each to a place of its own") {
-  // Position 5 of 8 is slot 1 of rank 1.
+  // Position 5 of 8 is in slot 1 of rank 1.
   const auto slots = [](Fault fault) {
     const auto seam = InjectionOf(fault).seams.Get<exec::CacheSeam>();
     return std::vector<int64_t>{seam.slot({5, 0, 8, 2, 0}),

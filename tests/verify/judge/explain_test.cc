@@ -27,7 +27,7 @@ Case Sound() {
 }
 
 // Returns the result of a case in which the outputs of some devices are doubled
-// or, with `last`, only their last number is changed.
+// or, with `last`, only the last number of each is changed.
 CaseResult Spoiled(const std::vector<size_t>& devices, bool last = false) {
   exec::SliceSeam seam;
   seam.join = [&devices, last](const exec::Machine& machine,
@@ -70,8 +70,7 @@ TEST_CASE("wrong numbers are reported with their devices, place and axis") {
   CHECK(along.axis == "sp");
   CHECK(Spoiled({2, 3}).axis == "dp");
   CHECK(Spoiled({2, 3}).help.starts_with("leave `dp` out of these tensors"));
-  // If all devices are wrong, the axis is any one over which something is
-  // split.
+  // If all devices are wrong, the reported axis is one that shards something.
   const CaseResult all = Spoiled({0, 1, 2, 3});
   CHECK(all.reason.find(", on 4 devices from 0 (dp=0 sp=0); first at batch 0, "
                         "token 0, head 0") != std::string::npos);
@@ -103,7 +102,8 @@ TEST_CASE("layouts that do not fit each other are both reported") {
   CHECK(
       fault->message.starts_with("key heads are split over `sp`, which the "
                                  "query's heads over "));
-  // Query heads are sharded over sp, which divides the key heads or does not.
+  // Query heads are sharded over sp, which divides the key heads in the first
+  // case only.
   for (const auto& [key_heads, help] :
        {std::pair<int64_t, const char*>{4, "set kv_head to `sp`"},
         {1 + 2, "repeat key heads to the query's, or use vanilla"}}) {

@@ -11,7 +11,7 @@
 namespace shardc::verify {
 namespace {
 
-// Bytes computed for sizes without running them equal those of a run.
+// The bytes that are computed from sizes must equal those of a run.
 TEST_CASE("the bytes of shapes equal those of tensors") {
   struct Named {
     const char* what;
@@ -42,7 +42,7 @@ TEST_CASE("the bytes of shapes equal those of tensors") {
     test.mesh = MeshOf({{"dp", 2}, {"sp", 2}, {"tp", 2}});
     test.sizes = {4, 16, 16, 8, 4, 16, 0};
     test.specs = SpecsFor(test.layout, axes, 0, false);
-    // No operation wants bias, masks or ids in these specs, so all are
+    // No operation keeps bias, masks or ids in these layouts, so all are
     // resharded.
     test.specs.bias = test.specs.mask = {{"sp"}, {}, {}, {}};
     test.specs.query_segments = test.specs.key_segments = {{"sp"}, {}};

@@ -57,7 +57,8 @@ TEST_CASE("narrow arithmetic is judged as sharply as float32") {
       CHECK(result.error.max_abs <= result.tolerance);
       CHECK(wrong.offered == 8);
       for (const std::string& taken : wrong.taken) FAIL_CHECK(taken);
-      // An element next to a tie may differ by a step; most do not.
+      // Only elements near a tie may differ by a step, so a few tolerances are
+      // large.
       widest = std::max(widest, result.tolerance);
     }
     MESSAGE(row.operation << " " << row.bits << " bits, softmax "
@@ -75,15 +76,16 @@ TEST_CASE("an operand or a weight that is larger by one integer is detected") {
     RunOptions options;
     options.replace_inputs = [](const auto&, const auto&, auto&,
                                 auto& settings) {
-      // The fault: operands have 4 bits instead of 8, or 8 instead of 4, and so
-      // another quantisation step.
+      // The fault: operands have 4 bits instead of 8, or 8 instead of 4, and
+      // therefore another step.
       settings.dot_bits = settings.dot_bits == 8 ? 4 : 8;
     };
     CHECK(RunCase(test, options).status == Status::kFail);
   }
 }
 
-// By hand: one query of one number, two keys.
+// Returns inputs of one query and two keys of one dim, whose results can be
+// computed by hand.
 dense::Inputs Small(double second_logit, double first_value,
                     double second_value) {
   dense::Inputs in;
@@ -101,8 +103,8 @@ TEST_CASE("weights equal those worked out by hand") {
   dense::Narrow narrow;
   narrow.softmax = Dtype::kBF16;
   std::string why;
-  // e^-1 = 0.36788 is 0.3671875 in bfloat16; the sum 1.3671875; quotients
-  // 0.7314.. and 0.2686.., which are 0.73046875 and 0.26953125 there.
+  // In bfloat16 e^-1 = 0.36788 is 0.3671875, the sum is 1.3671875, and the
+  // quotients 0.7314.. and 0.2686.. are 0.73046875 and 0.26953125.
   auto got = dense::NarrowAttention(Small(-1, 1, 0), options, narrow, why);
   REQUIRE(got);
   CHECK(got->output.data[0] == 0.73046875);

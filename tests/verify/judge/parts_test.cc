@@ -15,7 +15,8 @@
 namespace shardc::verify {
 namespace {
 
-// 4.2 million elements of query, key and value: three parts of 9 rows.
+// Returns a case with 4.2 million elements of query, key and value: three parts
+// of the 9 rows.
 Case LargeCase(const exec::Operation& operation, Layout layout) {
   Case test;
   test.operation = &operation;

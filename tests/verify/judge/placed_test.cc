@@ -51,8 +51,8 @@ TEST_CASE("a wrong element is reported at its place in every layout") {
 
 TEST_CASE(
     "an axis that does not separate right devices from wrong ones is refused") {
-  // The key's batch is sharded over tp, not dp, so the explanation names tp,
-  // which does not separate right devices from wrong ones.
+  // The key's batch is sharded over tp instead of dp, so the explanation names
+  // tp, which does not separate correct devices from wrong ones.
   Case test = CaseOf({{"dp"}, {}, {}, {}, {}, {}, {}});
   test.specs.key = test.specs.value = {{"tp"}};
   const dense::Array reference = Numbers(1);

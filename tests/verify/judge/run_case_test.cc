@@ -16,8 +16,8 @@ namespace {
 using exec::Operation;
 using exec::Traffic;
 
-// Wrong formulas of bytes: less than is sent; more; as much, but by another
-// collective; as much, but by other devices; and no formula at all.
+// Wrong formulas of bytes: fewer than are sent; more; as many, but by another
+// collective; as many, but by other devices; and none at all.
 void Less(Traffic& traffic) {
   exec::kFlashAttention.bytes(traffic);
   traffic.Add(Collective::kAllGather, -4);
@@ -82,7 +82,8 @@ TEST_CASE("bytes are compared with the operation's own formula") {
   }
 }
 
-// The output has the query's sharding and is resharded to its own specs.
+// The output already has the query's sharding and is resharded to its own
+// specs.
 TEST_CASE("resharding an output to its own specs is counted") {
   Assignment axes;
   axes.batch = {"dp"};
@@ -109,8 +110,8 @@ TEST_CASE("resharding an output to its own specs is counted") {
   }
 }
 
-// Whatever their specs are, ids, bias and masks follow tokens that are
-// exchanged over a ring, and the formula gives their bytes.
+// Ids, bias and masks follow tokens that are exchanged over a ring, whatever
+// their own specs are, and the formula must count their bytes.
 TEST_CASE("inputs that follow exchanged tokens are counted") {
   for (const Spec& ids : {Spec{{"dp"}, {"r", "u"}},
                           {{"dp"}, {"u", "r"}},
@@ -132,7 +133,7 @@ TEST_CASE("inputs that follow exchanged tokens are counted") {
   }
 }
 
-// Computes the tolerance of a case from the numbers that the case reports.
+// Computes the tolerance of a case from the numbers that the result has.
 TEST_CASE("the tolerance is twice the error on one device, and a little") {
   for (const Dtype dtype : {Dtype::kF32, Dtype::kBF16, Dtype::kF16}) {
     Case test = CaseOf(exec::kFlashAttention);
@@ -153,14 +154,15 @@ TEST_CASE("the tolerance is twice the error on one device, and a little") {
   }
 }
 
-// An output with an error of a few roundings, the same on all devices.
+// The output has an error of a few roundings, which is the same on all devices.
 TEST_CASE("an error of some ulps is detected") {
   for (const double ulps : {40.0, 400.0}) {
     RunOptions options;
     exec::SliceSeam seam;
     seam.join = [ulps](const exec::Machine& machine, const exec::Staged&,
                        exec::ShardedTensor& output) {
-      // The run on one device, on which the tolerance depends, is left right.
+      // The run on one device must stay correct, because the tolerance depends
+      // on it.
       if (machine.devices() == 1) return;
       for (exec::Buffer& local : output.local) {
         for (float& x : local.real) {

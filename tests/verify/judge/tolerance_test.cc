@@ -115,7 +115,7 @@ TEST_CASE("tolerances are these numbers, and no wider") {
   CHECK(ErrorCap(Dtype::kF32, 1, 1) == 1e-5);
   CHECK(ErrorCap(Dtype::kF16, 1, 1) == 1e-3);
   CHECK(ErrorCap(Dtype::kBF16, 1, 1) == 1e-2);
-  // Outputs above 2 and, in float32, logits above 8 scale them.
+  // The cap grows with outputs above 2 and, in float32, with logits above 8.
   CHECK(ErrorCap(Dtype::kF32, 4, 80) == doctest::Approx(2e-4));
   CHECK(ErrorCap(Dtype::kBF16, 4, 80) == doctest::Approx(1.3 * 4 * 0x1p-8));
   CHECK(ErrorCap(Dtype::kF16, 4, 80) == doctest::Approx(1.3 * 4 * 0x1p-11));

@@ -1,5 +1,5 @@
-// Small models of ten families, random meshes and checkpoint policies, for
-// tests of whole steps.
+// Small models of ten families, random meshes and rematerialisation policies,
+// for tests of whole steps.
 #ifndef SHARDC_TESTS_VERIFY_STEP_RANDOM_MODELS_H_
 #define SHARDC_TESTS_VERIFY_STEP_RANDOM_MODELS_H_
 
@@ -154,7 +154,8 @@ inline step::Remat RandomRemat(exec::RandomSequence& random) {
   return *step::ParseRemat(kRemats[random.Below(std::size(kRemats))], why);
 }
 
-// The number of cases: a sample, or the value of the environment variable.
+// Returns the number of cases: `sample`, or the value of the environment
+// variable if it is set.
 inline int64_t CasesOf(const char* variable, int64_t sample) {
   const char* const asked = std::getenv(variable);
   return asked != nullptr ? std::atoll(asked) : sample;

@@ -1,4 +1,4 @@
-// Steps of small models under random meshes, policies and dtypes.
+// Tests steps of small models with random meshes, policies and dtypes.
 #include <doctest/doctest.h>
 
 #include <iterator>
@@ -45,8 +45,7 @@ TEST_CASE("random steps are the dense model's") {
                           : policies.Chance(0.5) ? step::Reduction::kSharded
                                                  : step::Reduction::kOnce;
     }
-    // Drawn from a random sequence of its own, so that the other choices do not
-    // change.
+    // From a separate random sequence, so that the other choices stay the same.
     if (zeros.Chance(0.3)) request.zero = 1 + static_cast<int>(zeros.Below(3));
     request.seed = random.Below(1000);
     const auto report = VerifyStep(request, findings);

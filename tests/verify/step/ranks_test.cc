@@ -1,5 +1,5 @@
-// Proves a step whose devices are held by several ranks: all ranks have the
-// result of a proof in one process.
+// Proves a step whose devices are distributed over several ranks. All ranks
+// must have the result of a proof in one process.
 #include <doctest/doctest.h>
 
 #include <mutex>
@@ -73,7 +73,7 @@ TEST_CASE("ranks prove what one process proves") {
   }
 }
 
-// An error on one device is known to all ranks.
+// All ranks must know of an error on one device.
 TEST_CASE("ranks find what one process finds") {
   const auto sound = MakeSoundCase(SoundStep::kTensor);
   REQUIRE(sound != nullptr);

@@ -1,4 +1,4 @@
-// Faults that are injected into sound steps.
+// Tests the injection of faults into correct steps.
 #include "verify/step/self_test.h"
 
 #include <doctest/doctest.h>
@@ -47,7 +47,7 @@ TEST_CASE("a table that does nothing does not pass") {
     CHECK(result.Caught() == 0);
     CHECK_FALSE(result.Holds());
   }
-  // Detected, but not by the expected check.
+  // The fault is detected, but not by the expected check.
   const StepSelfTest other =
       tried(ReduceMore({"d:head first", step::OpKind::kEinsum, 1}, {"dp"}));
   CHECK(other.Injected() == 1);
@@ -71,8 +71,8 @@ TEST_CASE("faults have names of their own, and each seam has some") {
 TEST_CASE("gradients of the sound steps are derivatives") {
   for (int i = 0; i < kSoundSteps; ++i) {
     const auto which = static_cast<SoundStep>(i);
-    // The data are drawn again, without the ties between experts, at which a
-    // loss has no derivative; factors of dropout are part of the data.
+    // The data are created again without the ties between experts, where a loss
+    // has no derivative. They include the factors of dropout.
     if (which == SoundStep::kDecode || which == SoundStep::kNarrow) continue;
     CAPTURE(std::string(SoundStepName(which)));
     const auto of = MakeSoundCase(which);

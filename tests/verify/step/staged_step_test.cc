@@ -1,4 +1,4 @@
-// Steps under the schedules of pipelines, on the ranks of a simulated mesh.
+// Tests steps with pipeline schedules on the ranks of a simulated mesh.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -52,7 +52,8 @@ TEST_CASE("a step under each schedule equals the dense step") {
   }
 }
 
-// Sizes that the schedule accepts, with layers divided unevenly or not at all.
+// Returns sizes that the schedule accepts, with layers that are divided
+// unevenly, so that stages may be empty.
 StagedCaseKind Drawn(std::string_view name, std::mt19937_64& random) {
   const auto below = [&](uint64_t n) {
     return static_cast<int32_t>(random() % n);
@@ -93,8 +94,8 @@ TEST_CASE("steps of random sizes under each schedule equal the dense step") {
   }
 }
 
-// With equal numbers the mean over micro-batches of their means would be the
-// mean of all tokens, and a fault that confuses them would be missed.
+// If all micro-batches had equally many tokens, the mean of their means would
+// be the mean over all tokens, and a fault that confuses them would be missed.
 TEST_CASE("masked rows of micro-batches have different numbers of tokens") {
   const auto of = MakeStagedCase(
       {.schedule = "zb-h1", .extent = {2, 1, 4}, .layers = {1, 2}});

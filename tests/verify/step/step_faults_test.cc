@@ -1,4 +1,5 @@
-// Programs with injected faults: each must be distinguished from a correct one.
+// Injects faults into programs. Each faulty program must be distinguished from
+// the correct one.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -29,7 +30,7 @@ namespace {
 using step::InstructionKind;
 using step::OpKind;
 
-// A Llama with 4 kv heads, trained on dp 2, fsdp 2, tp 2, sp 2.
+// A Llama model with 4 KV heads, trained on dp=2 fsdp=2 tp=2 sp=2.
 struct Sound {
   step::StepModel model;
   step::Program program;
@@ -134,8 +135,8 @@ TEST_CASE("no sum over devices can be left out") {
     test.seams.Set(seam);
     const StepProof proof = ProveStep(test);
     ++left_out;
-    // The ledger always shows that a collective is missing; one of the other
-    // checks must detect it too.
+    // A missing collective always changes the ledger; one of the other checks
+    // must detect it too.
     CHECK(proof.Failed(StepCheck::kLedger));
     if (!proof.Failed(StepCheck::kConstraints) &&
         !proof.Failed(StepCheck::kResults) &&

@@ -1,4 +1,4 @@
-// Steps whose attention is run by an operation.
+// Tests steps whose attention is run by an operation.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -50,7 +50,7 @@ const Family kAttending[] = {
 constexpr std::array<std::string_view, 6> kOperations = {
     "sdpa", "flash_attn2", "blocksparse", "ulysses", "ring", "vanilla"};
 
-// Sequences over 2 or 4 devices.
+// Returns a mesh with an axis of 2 or 4 devices for sequences.
 Mesh SequenceMesh(exec::RandomSequence& random) {
   Mesh mesh;
   const auto add = [&](const char* name, int64_t size) {
@@ -64,7 +64,7 @@ Mesh SequenceMesh(exec::RandomSequence& random) {
   return mesh;
 }
 
-// Compiles the family's pack with KV heads over tp.
+// Compiles the family's pack with KV heads sharded over tp.
 std::unique_ptr<const Compiled> CompiledWithKvHeads(const Family& family,
                                                     const Model& model,
                                                     const Mesh& mesh) {
@@ -84,7 +84,7 @@ std::unique_ptr<const Compiled> CompiledWithKvHeads(const Family& family,
 }
 
 // Returns the bytes that attention sends in the forward pass of all layers, by
-// kind of collective.
+// collective.
 std::array<int64_t, kCollectiveCount> SentByAttention(
     const StepReport& report) {
   std::array<int64_t, kCollectiveCount> out{};
@@ -142,8 +142,8 @@ TEST_CASE("steps with an operation are the dense model's") {
     CHECK(problems == "");
     CHECK(report->status == StepStatus::kPass);
     passed += report->status == StepStatus::kPass ? 1 : 0;
-    // Outside of training caches are resharded too, which the formula leaves
-    // out.
+    // Outside of training caches are resharded too, which the formula does not
+    // include.
     if (request.operation->global_view || request.mode != Mode::kTrain) {
       continue;
     }
@@ -159,7 +159,7 @@ TEST_CASE("steps with an operation are the dense model's") {
   CHECK(passed == cases);
 }
 
-// With this seed, the error of one device is smaller than with others.
+// With this seed the error of one device is smaller than with other seeds.
 TEST_CASE("a tolerance that one input makes too small is measured on more") {
   const auto gemma = std::find_if(
       std::begin(kAttending), std::end(kAttending), [](const Family& family) {
@@ -186,8 +186,9 @@ TEST_CASE("a tolerance that one input makes too small is measured on more") {
   CHECK(report->status == StepStatus::kPass);
 }
 
-// Two KV heads, replicated over four devices: a kernel that sees slices uses
-// the first head for all of its queries.
+// Two KV heads are replicated over four devices. The two query heads of a
+// device belong to one KV head, but a kernel that sees only its slices reads a
+// different KV head for each.
 TEST_CASE("a kernel that reads the wrong kv heads is found") {
   const Family family = {
       "builtin:llama",

@@ -14,7 +14,7 @@
 namespace shardc::verify {
 namespace {
 
-// A trace on a 2 x 2 x 2 mesh that shards the length in decoding.
+// Returns a trace on a 2 x 2 x 2 mesh, in which decoding shards the length.
 CacheTrace Base() {
   CacheTrace trace;
   trace.mesh = MeshOf({{"dp", 2}, {"sp", 2}, {"tp", 2}});
@@ -174,7 +174,7 @@ TEST_CASE("an insertion is checked before the next step") {
   Passes(trace);
 }
 
-// A program that attends with other numbers than its cache holds.
+// A program whose attention reads other numbers than the cache has.
 TEST_CASE("keys and values that a cache lends are checked") {
   for (const Dtype stored : {Dtype::kF32, Dtype::kBF16, Dtype::kI8}) {
     for (const bool values : {false, true}) {
@@ -214,7 +214,8 @@ TEST_CASE("keys and values that a cache lends are checked") {
       for (int64_t slot = 0; slot < 32; ++slot) {
         CHECK_FALSE(memory.ViewDifference(mesh, view, {slot, 0, slot, 1}));
       }
-      // One number on one device is wrong, by less than its dtype resolves.
+      // One number on one device has an error that is smaller than a step of
+      // its dtype.
       exec::ShardedTensor& off = values ? view.value : view.key;
       const bool narrow = trace.dtype == Dtype::kBF16;
       off.local[3].real[5] *= narrow ? 1 + 0x1p-12f : 1 + 0x1p-18f;
@@ -325,7 +326,7 @@ TEST_CASE("a cache that is too short or does not divide is refused") {
         "parts over \"sp\"");
 }
 
-// Any legal trace: its layouts are drawn, and sizes that they divide.
+// Returns a random legal trace: random layouts, and sizes that the axes divide.
 CacheTrace RandomTrace(uint64_t seed) {
   exec::RandomSequence random{exec::Random(seed)};
   CacheTrace trace;
@@ -338,7 +339,7 @@ CacheTrace RandomTrace(uint64_t seed) {
     std::swap(axes[i - 1], axes[random.Below(i)]);
   }
   trace.mesh = MeshOf(axes);
-  // Each axis splits the batch, the slots, the heads or nothing.
+  // Each axis shards the batch, the slots, the heads or nothing.
   const auto spec = [&] {
     Spec out(4);
     for (const auto& [name, size] : axes) {
@@ -369,7 +370,7 @@ CacheTrace RandomTrace(uint64_t seed) {
     trace.slots = trace.window + trace.chunk - 1;
   }
   trace.slots = (trace.slots + parts - 1) / parts * parts;
-  // A prefill's chunk is split as its tokens are, so all rows fill it.
+  // Row b of a ragged trace has 5 b fewer tokens, and each row must have some.
   trace.ragged = trace.prefill > 5 * trace.batch && random.Chance(0.5);
   trace.left_padding = trace.prefill > 6 * trace.batch && random.Chance(0.5);
   trace.insert = trace.prefill >= 2 && random.Chance(0.7);
@@ -384,7 +385,7 @@ TEST_CASE("random traces pass") {
   }
 }
 
-// Short traces that between them use every part of a cache.
+// Returns short traces that together use every part of a cache.
 std::vector<CacheTrace> ShortTraces() {
   CacheTrace plain = Base();
   plain.prefill = 24;
@@ -447,8 +448,8 @@ TEST_CASE("every fault injected into a cache or a rotation is detected") {
     CAPTURE(static_cast<int>(fault));
     CHECK(caught(fault, {}, ShortTraces()) != "");
   }
-  // Only the check of the cached keys' bits detects a rotation that shifts
-  // queries and keys by the same positions.
+  // A rotation that shifts queries and keys by the same positions is detected
+  // only by the check of the cached keys' bits.
   CHECK(caught(Fault::kRotaryShiftedOnBoth, Checks().Without(Check::kCacheBits),
                {ShortTraces().front()}) == "");
 }

@@ -41,7 +41,7 @@ TEST_CASE("requests that share pages keep their own tokens") {
   }
 }
 
-// Short sums hide an accumulator of too few bits; 512 keys do not.
+// Short sums hide an accumulator of too few bits; sums over 512 keys do not.
 TEST_CASE("a long case in low precision shows a bfloat16 accumulator") {
   Case test;
   test.operation = exec::FindOperation("flash_attn2");

@@ -59,7 +59,7 @@ struct Kept {
     }
   }
 
-  // Head number `head` of all tokens, before and after its rotation.
+  // Returns head number `head`, counted over all tokens, before its rotation.
   std::vector<float> Raw(int64_t head) const {
     std::vector<float> token(kHeads * kDim);
     TraceTokens(trace).Read(TokenKind::kKey, 0, head / kHeads, token);
@@ -85,7 +85,7 @@ struct Kept {
     return cache.key_scale.local[0].real[size_t(head)];
   }
   bool Holds() const { return !memory.KeyDifference(mesh, cache); }
-  // Returns whether the cache still counts as correct if `place` is set to
+  // Returns whether the cache still counts as correct if `place` has the value
   // `number`.
   bool HoldsWith(float& place, float number) {
     const float right = std::exchange(place, number);

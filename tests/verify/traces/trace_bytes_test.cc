@@ -45,7 +45,7 @@ TEST_CASE("a trace sends what was worked out by hand") {
   trace.prefill_spec = split;
   trace.decode_spec = {{"dp"}, {}, {"tp"}};
   CHECK(TraceBytes(trace).Total() == 8 * 2 * (2 * 40 / 2 * 1 * 8) * 4);
-  // int8 with a float32 scale a token and head.
+  // An int8 cache has a float32 scale for each token and head.
   trace.kv_dtype = Dtype::kI8;
   CHECK(TraceBytes(trace).Total() == 8 * 2 * (2 * 40 / 2 * 1) * (8 * 1 + 4));
 }

@@ -1,4 +1,4 @@
-// Finds the page of a code: a linear search of the seven lists, which hold 59
+// Finds the page of a code: a linear search of the seven lists, which hold 63
 // records in all.
 #include "emit/findings/pages/page.h"
 

@@ -23,14 +23,14 @@ namespace shardc {
 
 struct CodePage {
   const Code* code = nullptr;
-  std::string_view what;  // what the input holds that is reported
-  std::string_view why;   // what would happen if it were accepted
-  std::string_view fix;   // what to change
+  std::string_view what;  // the mistake in the input
+  std::string_view why;   // the effect if the input were accepted
+  std::string_view fix;   // the change that mends the input
   std::string_view bad;   // a session that reports the code
   std::string_view good;  // the same session, mended
 };
 
-// The pages of one family each, by number.
+// Each function returns the pages of a family of codes, sorted by number.
 std::span<const CodePage> FilePages();      // SHD001-007, 060, 061
 std::span<const CodePage> SyntaxPages();    // YAML, JSON, keys and values
 std::span<const CodePage> RulePages();      // names, specs, patterns, meshes
@@ -39,7 +39,7 @@ std::span<const CodePage> ExchangePages();  // formats of other systems
 std::span<const CodePage> SchedulePages();  // SHD241-249
 std::span<const CodePage> ProgramPages();   // SHD601-612
 
-// Null for a code that is a lint.
+// Returns the page of a code; null for a code of a lint.
 const CodePage* FindPage(const Code& code);
 
 }  // namespace shardc
