@@ -1,12 +1,14 @@
 #include "cli/find_param.h"
 
+#include <string_view>
+#include <vector>
+
 #include "source/wording.h"
 
 namespace shardc::cli {
 
-std::optional<size_t> FindParam(std::span<const std::string_view> names,
-                                char separator, const std::string& name,
-                                Findings& findings) {
+std::optional<size_t> FindParam(Texts names, char separator,
+                                const std::string& name, Findings& findings) {
   for (size_t i = 0; i < names.size(); ++i) {
     if (names[i] == name) return i;
   }
@@ -17,8 +19,9 @@ std::optional<size_t> FindParam(std::span<const std::string_view> names,
   for (size_t i = 0; i < names.size(); ++i) {
     if (names[i] == swapped) return i;
   }
+  const std::vector<std::string_view> known(names.begin(), names.end());
   findings.Add(code::kUsage, {}, "the manifest has no parameter `" + name + "`",
-               DidYouMean(name, names, "`shardc manifest` lists the names"));
+               DidYouMean(name, known, "`shardc manifest` lists the names"));
   return std::nullopt;
 }
 

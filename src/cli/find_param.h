@@ -4,20 +4,18 @@
 
 #include <cstddef>
 #include <optional>
-#include <span>
 #include <string>
-#include <string_view>
 
 #include "source/finding.h"
+#include "source/texts.h"
 
 namespace shardc::cli {
 
 // Returns the index of a parameter. Finds model.layers.0 for model/layers/0
 // too. If there is no such name, adds a finding with the nearest one. A
 // separator of 0 means that names have none.
-std::optional<size_t> FindParam(std::span<const std::string_view> names,
-                                char separator, const std::string& name,
-                                Findings& findings);
+std::optional<size_t> FindParam(Texts names, char separator,
+                                const std::string& name, Findings& findings);
 
 }  // namespace shardc::cli
 

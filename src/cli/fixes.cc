@@ -61,7 +61,8 @@ bool SameSpecs(const Plan& a, const Plan& b) {
   for (size_t i = 0; i < a.params.size(); ++i) {
     const PlannedParam& x = a.params[i];
     const PlannedParam& y = b.params[i];
-    if (x.coordinate != y.coordinate || x.weight_decay != y.weight_decay) {
+    if (a.CoordinateOf(x) != b.CoordinateOf(y) ||
+        a.WeightDecayOf(i) != b.WeightDecayOf(i)) {
       return false;
     }
     const auto [at, fresh] = known.try_emplace({x.layout, y.layout}, false);

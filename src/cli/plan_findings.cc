@@ -40,7 +40,7 @@ Share ReplicatedShare(const Plan& plan) {
   for (const PlannedParam& param : plan.params) {
     const Share& one = of_layouts[param.layout];
     out.all += one.all;
-    if (!param.coordinate) out.replicated += one.replicated;
+    if (!param.IsPlaced()) out.replicated += one.replicated;
   }
   return out;
 }

@@ -61,9 +61,9 @@ ParamClasses ClassesOf(const Plan& plan) {
   auto last = known.end();
   for (uint32_t i = 0; i < plan.params.size(); ++i) {
     const PlannedParam& param = plan.params[i];
-    const std::tuple key(param.layout, param.coordinate.value_or(kNowhere),
-                         param.weight_decay,
-                         plan.stages ? plan.stage_set[i] : 0U);
+    const std::tuple key(
+        param.layout, plan.CoordinateOf(param).value_or(kNowhere),
+        plan.WeightDecayOf(i), plan.stages ? plan.stage_set[i] : 0U);
     if (last == known.end() || last->first != key) {
       const auto next = static_cast<uint32_t>(out.first.size());
       bool fresh = false;
@@ -75,8 +75,10 @@ ParamClasses ClassesOf(const Plan& plan) {
   return out;
 }
 
-// The plan with the first parameter of each class only.
-Plan FirstOfEach(const Plan& plan, const ParamClasses& classes) {
+// The plan with the first parameter of each class only. Its names are stored in
+// `names`, which must outlive it.
+Plan FirstOfEach(const Plan& plan, const ParamClasses& classes,
+                 std::vector<std::string_view>& names) {
   Plan out;
   out.mesh = plan.mesh;
   out.modes = plan.modes;
@@ -84,10 +86,15 @@ Plan FirstOfEach(const Plan& plan, const ParamClasses& classes) {
   out.types = plan.types;
   out.plain_names = plan.plain_names;
   for (const uint32_t first : classes.first) {
-    out.names.push_back(plan.names[first]);
+    names.push_back(plan.names[first]);
     out.params.push_back(plan.params[first]);
+    if (!plan.weight_decay.empty()) {
+      out.weight_decay.push_back(plan.weight_decay[first]);
+    }
     if (plan.stages) out.stage_set.push_back(plan.stage_set[first]);
   }
+  out.names = names;
+  out.coordinates = plan.coordinates;
   out.stages = plan.stages;
   out.stage_sets = plan.stage_sets;
   out.layouts = plan.layouts;
@@ -111,11 +118,13 @@ std::optional<PlanTable> ShortTableOf(const Compiled& compiled,
                                       Findings& findings) {
   const Plan& plan = compiled.plan;
   const ParamClasses classes = ClassesOf(plan);
-  auto table = TableOfPlan(FirstOfEach(plan, classes), findings);
+  std::vector<std::string_view> names;
+  auto table = TableOfPlan(FirstOfEach(plan, classes, names), findings);
   if (!table) return std::nullopt;
   table->classes.plan.mesh = compiled.mesh;
   table->classes.plan.fingerprint = Fingerprint(plan);
-  table->names = plan.names;
+  table->names.reserve(plan.names.size());
+  table->names.assign(plan.names.begin(), plan.names.end());
   // The table merges classes whose text is the same, so map each class to the
   // table's class.
   std::vector<uint32_t> class_of;

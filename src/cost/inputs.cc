@@ -225,20 +225,21 @@ std::vector<ParamClass> ClassesOf(const Plan& plan, char separator, Mode mode,
       Finish(one, std::move(name), plan.types[layout.type],
              layout.modes[ModeAt(plan, layout, mode)].spec, separator);
       if (slice != nullptr) Take(*slice, one);
-      if (param.coordinate && layout.rule >= 0) {
+      if (param.IsPlaced() && layout.rule >= 0) {
         one.placed_along = PlacementAxis(plan, layout);
       }
     }
     one.count += count;
-    if (!param.coordinate || one.placed_along.empty()) continue;
+    const auto coordinate = plan.CoordinateOf(param);
+    if (!coordinate || one.placed_along.empty()) continue;
     if (representatives == nullptr) {
-      ++one.placed[*param.coordinate];
+      ++one.placed[*coordinate];
       continue;
     }
     const auto placed =
         representatives->placed[i].Along(plan.mesh.SizeOf(one.placed_along));
-    for (const auto& [coordinate, members] : placed) {
-      one.placed[coordinate] += members;
+    for (const auto& [at, members] : placed) {
+      one.placed[at] += members;
     }
   }
   return folder.Take();

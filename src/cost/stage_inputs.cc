@@ -62,13 +62,14 @@ CostInputs StageInputs(const StagedModel& model, const CostInputs& all,
     }
     chosen.counts[i] = 1;
     const PlannedParam& param = model.plan.params[i];
-    if (!param.coordinate) continue;
+    const auto coordinate = model.plan.CoordinateOf(param);
+    if (!coordinate) continue;
     // The parameter is placed at one coordinate. With these counts,
     // ChosenInputs computes this coordinate as index * size / count.
     const std::string& along =
         PlacementAxis(model.plan, model.plan.layouts[param.layout]);
     chosen.placed[i].count = model.plan.mesh.SizeOf(along);
-    chosen.placed[i].parameters[*param.coordinate] = 1;
+    chosen.placed[i].parameters[*coordinate] = 1;
   }
   CostInputs out = ChosenInputs(
       model.plan, model.separator, all,

@@ -142,7 +142,7 @@ bool WeightDecayMask(Call& call, Reply& reply) {
   json.Key("mask");
   json.BeginObject();
   for (size_t i = 0; i < compiled->plan.params.size(); ++i) {
-    json.Member(compiled->plan.names[i], compiled->plan.params[i].weight_decay);
+    json.Member(compiled->plan.names[i], compiled->plan.WeightDecayOf(i));
   }
   json.EndObject();
   return true;

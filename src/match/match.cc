@@ -145,7 +145,7 @@ char Matcher::separator(size_t index) const {
   return state_->patterns[index].separator;
 }
 
-Matches Matcher::Match(std::span<const std::string_view> names, char separator,
+Matches Matcher::Match(Texts names, char separator,
                        const MatchOptions& options) const {
   return ScanNames(state_->patterns, *state_->all, names, separator, options);
 }

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "source/finding.h"
+#include "source/texts.h"
 
 namespace shardc {
 
@@ -72,7 +73,7 @@ class Matcher {
   // that is written with another separator is matched against names in which
   // the separator is replaced. The result does not depend on the number of
   // threads.
-  Matches Match(std::span<const std::string_view> names, char separator,
+  Matches Match(Texts names, char separator,
                 const MatchOptions& options = {}) const;
 
   size_t size() const;

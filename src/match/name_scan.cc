@@ -80,8 +80,7 @@ class Worker {
 
   // Sets `numbers`, for each name, to the number in sets() of the set of
   // patterns that match it.
-  void Scan(std::span<const std::string_view> names, char separator,
-            std::span<uint32_t> numbers) {
+  void Scan(Texts names, char separator, std::span<uint32_t> numbers) {
     for (size_t i = 0; i < names.size(); ++i) {
       numbers[i] = NumberOf(names[i], separator);
     }
@@ -135,8 +134,8 @@ void Renumber(const RuleSets& own, std::span<uint32_t> numbers,
 }  // namespace
 
 Matches ScanNames(std::span<const CompiledPattern> patterns,
-                  const Re2Finder& all, std::span<const std::string_view> names,
-                  char separator, const MatchOptions& options) {
+                  const Re2Finder& all, Texts names, char separator,
+                  const MatchOptions& options) {
   const Tables tables = MakeTables(patterns, separator, options.engine);
   const size_t count =
       std::clamp<size_t>(names.size() / kNamesPerThread, 1,
@@ -158,7 +157,7 @@ Matches ScanNames(std::span<const CompiledPattern> patterns,
               [&](int64_t task) {
                 const auto w = static_cast<size_t>(task);
                 const auto [begin, size] = run_of(w);
-                workers[w].Scan(names.subspan(begin, size), separator,
+                workers[w].Scan(names.Part(begin, size), separator,
                                 std::span(matches.set).subspan(begin, size));
               });
 

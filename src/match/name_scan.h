@@ -3,18 +3,18 @@
 #define SHARDC_MATCH_NAME_SCAN_H_
 
 #include <span>
-#include <string_view>
 
 #include "match/match.h"
 #include "match/re2_finder.h"
+#include "source/texts.h"
 
 namespace shardc {
 
 // Returns the patterns that match each name. `all` must be made of all
 // `patterns`.
 Matches ScanNames(std::span<const CompiledPattern> patterns,
-                  const Re2Finder& all, std::span<const std::string_view> names,
-                  char separator, const MatchOptions& options);
+                  const Re2Finder& all, Texts names, char separator,
+                  const MatchOptions& options);
 
 }  // namespace shardc
 

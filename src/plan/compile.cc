@@ -17,6 +17,7 @@
 #include <unordered_map>
 
 #include "legalize/blocks.h"
+#include "model/tensor_names.h"
 #include "plan/fingerprint.h"
 #include "plan/like.h"
 #include "plan/placement.h"
@@ -151,16 +152,12 @@ void Compiler::ResolveRules() {
 }
 
 void Compiler::MatchNames() {
-  auto& names = c_.plan.names;
-  names.reserve(c_.manifest.tensors.size());
-  for (const Tensor& tensor : c_.manifest.tensors) {
-    names.push_back(tensor.name);
-  }
+  c_.plan.names = NamesOf(c_.manifest.tensors);
   if (matched_ != nullptr) {
     c_.matches = matched_->matches;
     return;
   }
-  c_.matches = c_.matcher->Match(names, c_.manifest.separator,
+  c_.matches = c_.matcher->Match(c_.plan.names, c_.manifest.separator,
                                  {.threads = c_.options.threads});
 }
 
@@ -270,12 +267,12 @@ void Compiler::PlanParams() {
     const bool scalar = scalar_[tensors[i].type];
     const int32_t rule = scalar ? kNoRule : c_.matches.first[i];
     PlannedParam param;
-    param.tensor = i;
     param.layout = LayoutFor(i, rule);
     if (param.layout >= counts_.size()) counts_.resize(param.layout + 1);
     ++counts_[param.layout];
     if (rule != kNoRule && may_place_[AsIndex(rule)]) {
-      param.coordinate = CoordinateOf(i, rule);
+      const auto coordinate = CoordinateOf(i, rule);
+      if (coordinate) plan.Place(param, *coordinate);
     }
     plan.params.push_back(param);
   }
@@ -340,10 +337,11 @@ void Compiler::PlanAttention() {
 
 void Compiler::MarkWeightDecay() {
   if (!c_.plan.has_weight_decay) return;
-  for (size_t i = 0; i < c_.plan.params.size(); ++i) {
-    c_.plan.params[i].weight_decay = std::none_of(
-        decay_exclusions_.begin(), decay_exclusions_.end(),
-        [&](const Regex& regex) { return regex.Found(c_.plan.names[i]); });
+  c_.plan.weight_decay.reserve(c_.plan.names.size());
+  for (const std::string_view name : c_.plan.names) {
+    c_.plan.weight_decay.push_back(
+        std::none_of(decay_exclusions_.begin(), decay_exclusions_.end(),
+                     [&](const Regex& regex) { return regex.Found(name); }));
   }
 }
 

@@ -28,8 +28,13 @@ struct CompileOptions {
 };
 
 // The complete result of compiling a target, which owns its inputs. plan,
-// explain, check and diff read it. It has no messages.
+// explain, check and diff read it. It has no messages. It is not copied because
+// the names of `plan` are a view of `manifest`.
 struct Compiled {
+  Compiled() = default;
+  Compiled(Compiled&&) = default;
+  Compiled& operator=(Compiled&&) = default;
+
   Mesh mesh;
   RuleSet rules;
   Manifest manifest;

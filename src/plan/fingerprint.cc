@@ -142,7 +142,7 @@ void FetchAhead(const Plan& plan, std::span<const uint32_t> order, size_t at) {
   constexpr size_t kFar = 96;
   if (at + kFar >= order.size()) return;
   const uint32_t far = order[at + kFar];
-  __builtin_prefetch(&plan.names[far]);
+  __builtin_prefetch(plan.names.Address(far));
   __builtin_prefetch(&plan.params[far]);
   const std::string_view near = plan.names[order[at + kNear]];
   __builtin_prefetch(near.data());
@@ -162,10 +162,11 @@ ParamCounts CountParams(const Plan& plan) {
   out.placed.resize(plan.layouts.size());
   for (const PlannedParam& param : plan.params) {
     ++out.of_layout[param.layout];
-    if (!param.coordinate) continue;
+    const auto coordinate = plan.CoordinateOf(param);
+    if (!coordinate) continue;
     ++out.placed[param.layout];
     const ParamLayout& layout = plan.layouts[param.layout];
-    out.placed_bytes.AddAt(PlacementAxis(plan, layout), *param.coordinate,
+    out.placed_bytes.AddAt(PlacementAxis(plan, layout), *coordinate,
                            layout.modes[0].bytes_per_device.value_or(0));
   }
   return out;
@@ -192,7 +193,7 @@ std::optional<int64_t> FullestDevice(const Plan& plan,
 
 // Sorting by bytes gives the order of UTF-16 code units unless a name has
 // characters outside of the basic plane.
-std::vector<uint32_t> CanonicalOrder(std::span<const std::string_view> names) {
+std::vector<uint32_t> CanonicalOrder(Texts names) {
   const bool plain =
       std::all_of(names.begin(), names.end(), [](std::string_view name) {
         const size_t ascii = EndOfPlain(name);
@@ -270,7 +271,7 @@ void WriteCanonicalPlan(const Plan& plan, Sink& out) {
     const LayoutText& layout = layouts[param.layout];
     json.Key(plan.names[i], plan.plain_names);
     const ParamStages* stages = plan.StagesOf(i);
-    if (!param.coordinate && !plan.has_weight_decay && stages == nullptr) {
+    if (!param.IsPlaced() && !plan.has_weight_decay && stages == nullptr) {
       json.Written(layout.whole);
       continue;
     }
@@ -282,7 +283,9 @@ void WriteCanonicalPlan(const Plan& plan, Sink& out) {
     if (sliced) WriteSlices(json, *plan.stages, *stages);
     json.Members(layout.spec);
     if (stages != nullptr && !sliced) WriteStageNumbers(json, *stages);
-    if (plan.has_weight_decay) json.Member("weight_decay", param.weight_decay);
+    if (plan.has_weight_decay) {
+      json.Member("weight_decay", plan.WeightDecayOf(i));
+    }
     json.EndObject();
   }
   json.EndObject();
@@ -295,9 +298,10 @@ void WriteCanonicalPlan(const Plan& plan, Sink& out) {
 
 void WritePlacement(JsonWriter& json, const Plan& plan,
                     const PlannedParam& param) {
-  if (!param.coordinate) return;
+  const auto coordinate = plan.CoordinateOf(param);
+  if (!coordinate) return;
   WritePlacement(json, PlacementAxis(plan, plan.layouts[param.layout]),
-                 *param.coordinate);
+                 *coordinate);
 }
 
 std::string Fingerprint(const Plan& plan) {

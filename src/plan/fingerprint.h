@@ -3,13 +3,13 @@
 #define SHARDC_PLAN_FINGERPRINT_H_
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "plan/plan.h"
 #include "source/sink.h"
+#include "source/texts.h"
 
 namespace shardc {
 
@@ -27,7 +27,7 @@ void WriteCanonicalPlan(const Plan& plan, Sink& out);
 
 // Returns the order of names in canonical JSON, by their UTF-16 code units, as
 // indices into `names`.
-std::vector<uint32_t> CanonicalOrder(std::span<const std::string_view> names);
+std::vector<uint32_t> CanonicalOrder(Texts names);
 
 // Returns "sha256:" and the hexadecimal digest of the canonical plan.
 std::string Fingerprint(const Plan& plan);

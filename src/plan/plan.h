@@ -14,7 +14,6 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "legalize/legalize.h"
@@ -25,6 +24,7 @@
 #include "plan/plan_stages.h"
 #include "resolve/attention.h"
 #include "resolve/resolve.h"
+#include "source/texts.h"
 
 namespace shardc {
 
@@ -52,11 +52,14 @@ struct ParamLayout {
   std::vector<ModeLayout> modes;  // one for each mode of the plan, train first
 };
 
+// Parameters have the order of the manifest's tensors. A plan may have millions
+// of them, so what few plans need is stored outside of this struct.
 struct PlannedParam {
-  uint32_t tensor = 0;  // index into manifest.tensors (in the same order)
-  uint32_t layout = 0;  // index into layouts
-  std::optional<int64_t> coordinate;  // of `place`, along the axis of the rule
-  bool weight_decay = true;
+  static constexpr uint32_t kNotPlaced = UINT32_MAX;
+  uint32_t layout = 0;          // index into Plan::layouts
+  uint32_t place = kNotPlaced;  // index into Plan::coordinates
+
+  bool IsPlaced() const { return place != kNotPlaced; }
 };
 
 struct PlannedRule {
@@ -97,15 +100,19 @@ struct Plan {
   std::vector<Mode> modes;  // those asked for, in canonical order
   std::vector<PlannedRule> rules;
   std::vector<TensorType> types;
-  // The names of parameters in the manifest's order, as views into the
-  // manifest.
-  std::vector<std::string_view> names;
+  // The names of parameters in the manifest's order, as a view of the
+  // manifest's tensors or of another list that outlives the plan.
+  Texts names;
   // Indices of the parameters in the byte order of their names; empty if they
   // are not sorted yet.
   std::vector<uint32_t> by_name;
   // Whether all names are known to be plain text (source/plain_text.h).
   bool plain_names = false;
   std::vector<PlannedParam> params;
+  // Of the placed parameters, along the axis of each one's rule.
+  std::vector<int64_t> coordinates;
+  // Whether each parameter has weight decay; empty: all have it.
+  std::vector<bool> weight_decay;
   std::vector<ParamLayout> layouts;
   std::vector<std::string> placement_axes;  // by rule; empty: no placement
   std::vector<ModeAttention> attention;
@@ -118,6 +125,20 @@ struct Plan {
   std::vector<uint32_t> stage_set;      // by parameter: index into stage_sets
   PlanSummary summary;
 
+  // Returns the coordinate at which `place` puts the parameter, or nullopt if
+  // it is not placed.
+  std::optional<int64_t> CoordinateOf(const PlannedParam& param) const {
+    if (!param.IsPlaced()) return std::nullopt;
+    return coordinates[param.place];
+  }
+  // Stores the coordinate of a parameter that has none yet.
+  void Place(PlannedParam& param, int64_t coordinate) {
+    param.place = static_cast<uint32_t>(coordinates.size());
+    coordinates.push_back(coordinate);
+  }
+  bool WeightDecayOf(size_t param) const {
+    return weight_decay.empty() || weight_decay[param];
+  }
   // Null without stages.
   const ParamStages* StagesOf(size_t param) const {
     return stages ? &stage_sets[stage_set[param]] : nullptr;

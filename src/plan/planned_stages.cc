@@ -379,7 +379,7 @@ std::vector<std::optional<int64_t>> ParameterBytesByRank(const Plan& plan,
       counts;
   for (size_t i = 0; i < plan.params.size(); ++i) {
     const PlannedParam& param = plan.params[i];
-    ++counts[{param.layout, plan.stage_set[i], param.coordinate}];
+    ++counts[{param.layout, plan.stage_set[i], plan.CoordinateOf(param)}];
   }
   BytesByRank bytes(*plan.stages);
   for (const auto& [group, count] : counts) {

@@ -65,20 +65,20 @@ class PlanStager {
     std::map<std::string, uint32_t> known;
     for (size_t i = 0; i < view_.plan.params.size(); ++i) {
       const ReadParam& param = view_.plan.params[i];
-      plan.names.emplace_back(param.name);
+      out_.names.emplace_back(param.name);
       const int32_t rule = view_.rule_of[i];
       const auto [at, added] = known.try_emplace(
           LayoutKey(param, rule), static_cast<uint32_t>(plan.layouts.size()));
       if (added) AddLayout(param, rule);
       PlannedParam own;
-      own.tensor = static_cast<uint32_t>(i);
       own.layout = at->second;
       if (param.placement && rule >= 0) {
         plan.placement_axes[AsIndex(rule)] = param.placement->axis;
-        own.coordinate = param.placement->coordinate;
+        plan.Place(own, param.placement->coordinate);
       }
       plan.params.push_back(own);
     }
+    plan.names = out_.names;
   }
 
   // Returns the key of a parameter's layout; parameters with equal keys share

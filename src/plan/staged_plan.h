@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "plan/plan.h"
 #include "plan/planned_stages.h"
@@ -15,10 +17,14 @@
 
 namespace shardc {
 
+// It is not copied because the names of `plan` are a view of `names`.
 struct StagedPlan {
-  // Names, types, placements and the specs of train. The names are views into
-  // the PlanView.
-  Plan plan;
+  StagedPlan() = default;
+  StagedPlan(StagedPlan&&) = default;
+  StagedPlan& operator=(StagedPlan&&) = default;
+
+  std::vector<std::string_view> names;  // views into the PlanView
+  Plan plan;             // names, types, placements and the specs of train
   char separator = '.';  // of names
   PlannedStages stages;
   // Whether the layer of each parameter is known, and not only its stage.

@@ -256,7 +256,7 @@ std::vector<ShardedGroup> ShardedGroupsOf(const Tree& tree,
   for (size_t k = 0; k < tree.groups.size(); ++k) {
     for (const uint32_t member : tree.Members(tree.groups[k])) {
       const PlannedParam& param = plan.params[member];
-      ++counts[{k, param.layout, param.coordinate.has_value()}];
+      ++counts[{k, param.layout, param.IsPlaced()}];
     }
   }
   std::vector<ShardedGroup> out;

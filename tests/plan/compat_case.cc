@@ -324,9 +324,8 @@ class Case {
     REQUIRE(decays != nullptr);
     for (size_t i = 0; i < plan.params.size(); ++i) {
       CAPTURE(plan.names[i]);
-      CHECK(plan.params[i].weight_decay ==
-            decays->at(std::string(plan.names[i])));
-      if (!plan.params[i].weight_decay) ++reached.undecayed;
+      CHECK(plan.WeightDecayOf(i) == decays->at(std::string(plan.names[i])));
+      if (!plan.WeightDecayOf(i)) ++reached.undecayed;
     }
   }
 

@@ -192,10 +192,10 @@ bool Holds(const Compiled& c, size_t param, const DevicePlace& device) {
       return false;
     }
   }
-  const PlannedParam& planned = c.plan.params[param];
-  if (!planned.coordinate) return true;
+  const auto coordinate = c.plan.CoordinateOf(c.plan.params[param]);
+  if (!coordinate) return true;
   const auto axis = c.mesh.Find(PlacementAxis(c.plan, LayoutOf(c, param)));
-  return !axis || device.coordinates[*axis] == *planned.coordinate;
+  return !axis || device.coordinates[*axis] == *coordinate;
 }
 
 bool IsStacked(const PlannedStages* stages, size_t param) {
@@ -326,7 +326,7 @@ std::string ExplainText(const Compiled& c, size_t param,
   if (const auto bytes = type.Bytes()) out += ", " + BytesText(*bytes);
   out += "\nmesh " + MeshText(c.mesh) + "\n";
   AddRulesTried(out, c, param);
-  const auto& coordinate = c.plan.params[param].coordinate;
+  const auto coordinate = c.plan.CoordinateOf(c.plan.params[param]);
   if (coordinate) {
     out += "\nplaced where axis `" + PlacementAxis(c.plan, layout) +
            "` has coordinate " + std::to_string(*coordinate) + "\n";

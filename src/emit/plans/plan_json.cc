@@ -137,7 +137,7 @@ void WriteParams(JsonWriter& json, const Plan& plan) {
     const PlannedParam& param = plan.params[i];
     json.Key(plan.names[i], plan.plain_names);
     const ParamStages* stages = plan.StagesOf(i);
-    if (!param.coordinate && !plan.has_weight_decay && stages == nullptr) {
+    if (!param.IsPlaced() && !plan.has_weight_decay && stages == nullptr) {
       json.Written(layouts[param.layout]);
       continue;
     }
@@ -149,7 +149,9 @@ void WriteParams(JsonWriter& json, const Plan& plan) {
     } else if (stages != nullptr) {
       WriteStageNumbers(json, *stages);
     }
-    if (plan.has_weight_decay) json.Member("weight_decay", param.weight_decay);
+    if (plan.has_weight_decay) {
+      json.Member("weight_decay", plan.WeightDecayOf(i));
+    }
     json.EndObject();
   }
   json.EndObject();

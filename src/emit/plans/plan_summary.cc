@@ -65,7 +65,7 @@ void AddReplicated(std::string& out, const Plan& plan, char separator) {
   int64_t count = 0;
   for (size_t i = 0; i < plan.params.size(); ++i) {
     const ParamLayout& layout = plan.layouts[plan.params[i].layout];
-    if (plan.params[i].coordinate) continue;
+    if (plan.params[i].IsPlaced()) continue;
     const auto& bytes = layout.modes[0].bytes_per_device;
     if (!IsReplicated(layout.modes[0].spec) || !bytes) continue;
     ++count;

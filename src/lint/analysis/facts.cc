@@ -386,7 +386,7 @@ int64_t Facts::Parts(const ParameterGroup& group) const {
   for (const AxisGroup& axes : Train(group).spec) {
     parts = CheckedMul(parts, mesh().Parts(axes).value_or(1)).value_or(1);
   }
-  if (plan().params[members_[group.begin]].coordinate) {
+  if (plan().params[members_[group.begin]].IsPlaced()) {
     parts *= mesh().SizeOf(PlacementAxis(LayoutOf(group)));
   }
   return parts;

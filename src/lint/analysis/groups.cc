@@ -26,9 +26,7 @@ bool SplitOver(const Facts& facts, const ParameterGroup& group,
 }
 
 bool IsPlaced(const Facts& facts, const ParameterGroup& group) {
-  return facts.plan()
-      .params[facts.Members(group).front()]
-      .coordinate.has_value();
+  return facts.plan().params[facts.Members(group).front()].IsPlaced();
 }
 
 std::vector<Siblings> SiblingsOf(const Facts& facts) {

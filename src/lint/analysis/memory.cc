@@ -24,11 +24,12 @@ int64_t ParameterBytes(const Facts& facts, size_t mode) {
     const ParamLayout& layout = facts.plan().layouts[param.layout];
     if (mode >= layout.modes.size()) continue;
     const int64_t bytes = layout.modes[mode].bytes_per_device.value_or(0);
-    if (!param.coordinate || layout.rule < 0) {
+    const auto coordinate = facts.plan().CoordinateOf(param);
+    if (!coordinate || layout.rule < 0) {
       held.Add(bytes);
       continue;
     }
-    held.AddAt(facts.PlacementAxis(layout), *param.coordinate, bytes);
+    held.AddAt(facts.PlacementAxis(layout), *coordinate, bytes);
   }
   return held.Fullest().value_or(INT64_MAX);
 }

@@ -19,9 +19,10 @@ namespace {
 void CheckUnevenDevices(const Facts& facts, FindingSink& sink) {
   HeldBytes held;
   for (const PlannedParam& param : facts.plan().params) {
-    if (!param.coordinate) continue;
+    const auto coordinate = facts.plan().CoordinateOf(param);
+    if (!coordinate) continue;
     const ParamLayout& layout = facts.plan().layouts[param.layout];
-    held.AddAt(facts.PlacementAxis(layout), *param.coordinate,
+    held.AddAt(facts.PlacementAxis(layout), *coordinate,
                layout.modes.front().bytes_per_device.value_or(0));
   }
   for (const auto& [axis, placed] : held.placed()) {
