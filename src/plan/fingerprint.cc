@@ -50,8 +50,12 @@ std::u16string Utf16(std::string_view text) {
 struct LayoutText {
   std::string before_placement;
   std::string shape, spec;
-  std::string whole;  // of a parameter that has only shared members
+  // Of a parameter that has only shared members: the end of its key, and all
+  // members.
+  std::string whole;
 };
+
+constexpr std::string_view kEndOfKey = "\":";
 
 template <class Write>
 std::string MembersText(const Write& write) {
@@ -90,7 +94,7 @@ LayoutText TextsOf(const Plan& plan, const ParamLayout& layout) {
     json.Key("spec");
     WriteSpec(json, layout.modes[0].spec);
   });
-  out.whole = "{" + out.before_placement +
+  out.whole = std::string(kEndOfKey) + "{" + out.before_placement +
               (out.before_placement.empty() ? "" : ",") + out.shape +
               (out.shape.empty() ? "" : ",") + out.spec + "}";
   return out;
@@ -269,10 +273,16 @@ void WriteCanonicalPlan(const Plan& plan, Sink& out) {
     const uint32_t i = order[at];
     const PlannedParam& param = plan.params[i];
     const LayoutText& layout = layouts[param.layout];
-    json.Key(plan.names[i], plan.plain_names);
     const ParamStages* stages = plan.StagesOf(i);
-    if (!param.IsPlaced() && !plan.has_weight_decay && stages == nullptr) {
-      json.Written(layout.whole);
+    const bool alike =
+        !param.IsPlaced() && !plan.has_weight_decay && stages == nullptr;
+    if (alike && plan.plain_names) {
+      json.WrittenMember(plan.names[i], layout.whole);
+      continue;
+    }
+    json.Key(plan.names[i], plan.plain_names);
+    if (alike) {
+      json.Written(std::string_view(layout.whole).substr(kEndOfKey.size()));
       continue;
     }
     json.BeginObject();

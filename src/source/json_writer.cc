@@ -227,6 +227,14 @@ void JsonWriter::Written(std::string_view value) {
   out_.Append(value);
 }
 
+void JsonWriter::WrittenMember(std::string_view plain_key,
+                               std::string_view end_of_key) {
+  Separate();
+  out_.Put('"');
+  out_.Append(plain_key);
+  out_.Append(end_of_key);
+}
+
 std::string JsonString(std::string_view text) {
   std::string out;
   out.reserve(text.size() + 2);

@@ -99,6 +99,10 @@ class JsonWriter {
   void Members(std::string_view members);
   // Writes a value that was written in this style before, unchanged.
   void Written(std::string_view value);
+  // Writes a member with a plain key (source/plain_text.h) in less time than
+  // Key and Written. `end_of_key` is the end of the key's text and the value,
+  // written in this style before: `": [8]`.
+  void WrittenMember(std::string_view plain_key, std::string_view end_of_key);
 
   // Makes the next member, element or end of a container start on a new line,
   // indented by `indent` spaces.

@@ -117,6 +117,32 @@ TEST_CASE("json writer: a key that is known to be plain is copied") {
   }
 }
 
+TEST_CASE("json writer: a member whose value is written before equals Key") {
+  const auto written = [](JsonStyle style, JsonLayout layout, bool at_once) {
+    const std::string end_of_key =
+        style == JsonStyle::kSpaced ? "\": [8]" : "\":[8]";
+    return TextOf([&](Sink& out) {
+      JsonWriter json(out, style);
+      json.BeginObject(layout);
+      for (const std::string_view key : {"a", "layers/0/~attn kernel", ""}) {
+        if (at_once) {
+          json.WrittenMember(key, end_of_key);
+        } else {
+          json.Key(key, true);
+          json.Written("[8]");
+        }
+      }
+      json.Member("last", 1);
+      json.EndObject();
+    });
+  };
+  for (const JsonStyle style : {JsonStyle::kSpaced, JsonStyle::kCanonical}) {
+    for (const JsonLayout layout : {JsonLayout::kInline, JsonLayout::kLines}) {
+      CHECK(written(style, layout, true) == written(style, layout, false));
+    }
+  }
+}
+
 TEST_CASE("json writer: strings") {
   CHECK(JsonString("a\"b\\\n\x01\x7f") == "\"a\\\"b\\\\\\n\\u0001\\u007f\"");
   // Invisible characters are escaped, except in the canonical style, in which

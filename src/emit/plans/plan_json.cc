@@ -118,27 +118,37 @@ void WriteRules(JsonWriter& json, const Plan& plan) {
   json.EndArray();
 }
 
+constexpr std::string_view kEndOfKey = "\": ";
+
 void WriteParams(JsonWriter& json, const Plan& plan) {
-  std::vector<std::string> layouts;       // JSON objects
-  std::vector<std::string_view> members;  // the same without their braces
+  std::vector<std::string> layouts;       // kEndOfKey and a JSON object
+  std::vector<std::string_view> members;  // of the object, without its braces
   layouts.reserve(plan.layouts.size());
   for (const ParamLayout& layout : plan.layouts) {
-    layouts.push_back(JsonText([&](JsonWriter& text) {
-      text.BeginObject();
-      WriteLayout(text, plan, layout);
-      text.EndObject();
-    }));
-    const std::string_view whole = layouts.back();
+    layouts.push_back(std::string(kEndOfKey) + JsonText([&](JsonWriter& text) {
+                        text.BeginObject();
+                        WriteLayout(text, plan, layout);
+                        text.EndObject();
+                      }));
+    const std::string_view whole =
+        std::string_view(layouts.back()).substr(kEndOfKey.size());
     members.push_back(whole.substr(1, whole.size() - 2));
   }
   json.Key("params");
   json.BeginObject(JsonLayout::kLines);
   for (size_t i = 0; i < plan.params.size(); ++i) {
     const PlannedParam& param = plan.params[i];
-    json.Key(plan.names[i], plan.plain_names);
     const ParamStages* stages = plan.StagesOf(i);
-    if (!param.IsPlaced() && !plan.has_weight_decay && stages == nullptr) {
-      json.Written(layouts[param.layout]);
+    const std::string_view layout = layouts[param.layout];
+    const bool alike =
+        !param.IsPlaced() && !plan.has_weight_decay && stages == nullptr;
+    if (alike && plan.plain_names) {
+      json.WrittenMember(plan.names[i], layout);
+      continue;
+    }
+    json.Key(plan.names[i], plan.plain_names);
+    if (alike) {
+      json.Written(layout.substr(kEndOfKey.size()));
       continue;
     }
     json.BeginObject();
