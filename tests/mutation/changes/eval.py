@@ -56,6 +56,6 @@ ROWS = [
      'names.push_back(axis.name);',
      'names.push_back(axis.name)', '', ''),
     ('eval/rules.cc',
-     'json.Member(compiled->plan.names[i], compiled->plan.params[i].weight_decay);',
-     'json.Member(compiled->plan.names[i], compiled->plan.params[i].weight_decay)', '', ''),
+     'json.Member(compiled->plan.names[i], compiled->plan.WeightDecayOf(i));',
+     'json.Member(compiled->plan.names[i], compiled->plan.WeightDecayOf(i))', '', ''),
 ]
