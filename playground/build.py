@@ -51,7 +51,7 @@ SHARED = """attention_flag check_targets command_line committed_plan
   stage_flags staged_costs step_memory step_self_test stray suggested target_audit verified compared_step reported_program
   verify_process verify_request verify_stages verify_step""".split()
 LEFT_OUT = re.compile(r"""
-    _simd\.cc$ | ^source/digest\.cc$ | ^importers/eformer\.cc$
+    _simd\.cc$ | ^floats/bf16_tiles\.cc$ | ^source/digest\.cc$ | ^importers/eformer\.cc$
     | ^stored/(?!box)
     | ^importers/rules/(?!exact|hlo|json_mesh|logical|pattern|scan)
     | ^dense/(?!rotary|step) | ^emit/costs/(fit_report|search_\w+)\.cc$
