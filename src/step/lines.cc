@@ -81,9 +81,9 @@ constexpr std::array<LineSignature, 30> kSignatures = {{
      "`moe` with gate and up in one weight"},
 }};
 
-class Resolver {
+class LineReader {
  public:
-  Resolver(const ModelDescription& description, Findings& findings)
+  LineReader(const ModelDescription& description, Findings& findings)
       : description_(description), findings_(findings) {
     Variable("ids");
     Variable("pos");
@@ -238,7 +238,7 @@ class Resolver {
 std::optional<Lines> ResolveLines(const ModelDescription& description,
                                   Findings& findings) {
   const size_t before = findings.errors();
-  Lines lines = Resolver(description, findings).Run();
+  Lines lines = LineReader(description, findings).Run();
   if (findings.errors() > before) return std::nullopt;
   return lines;
 }

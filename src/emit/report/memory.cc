@@ -212,7 +212,7 @@ void WriteDevices(Page& page) {
   page.html.Raw("</p>\n");
 }
 
-struct Cell {
+struct MemoryCell {
   const ParamGroup* group = nullptr;
   int64_t bytes = 0;
 };
@@ -220,7 +220,7 @@ struct Cell {
 struct Region {
   picture::Kind kind = picture::Kind::kOther;
   int64_t bytes = 0;
-  std::vector<Cell> cells;
+  std::vector<MemoryCell> cells;
 };
 
 std::vector<Region> RegionsOf(const Page& page, Mode mode) {
@@ -234,19 +234,19 @@ std::vector<Region> RegionsOf(const Page& page, Mode mode) {
     region.cells.push_back({&group, bytes});
   }
   for (Region& region : out) {
-    std::erase_if(region.cells, [&](const Cell& cell) {
+    std::erase_if(region.cells, [&](const MemoryCell& cell) {
       return static_cast<double>(cell.bytes) <=
              kLeast * static_cast<double>(all);
     });
     std::sort(region.cells.begin(), region.cells.end(),
-              [](const Cell& a, const Cell& b) {
+              [](const MemoryCell& a, const MemoryCell& b) {
                 return a.bytes != b.bytes ? a.bytes > b.bytes
                                           : a.group->shown < b.group->shown;
               });
     if (region.cells.size() > page.limits.rows / 4) {
       region.cells.resize(page.limits.rows / 4);
     }
-    for (const Cell& cell : region.cells) {
+    for (const MemoryCell& cell : region.cells) {
       region.bytes = CheckedAdd(region.bytes, cell.bytes).value_or(INT64_MAX);
     }
   }
@@ -303,8 +303,8 @@ std::string CopiesText(const Page& page, const ParamGroup& group, Mode mode) {
 // Writes a vertical label in a narrow box. It is shown if no other label is, on
 // a phone, and on paper if the horizontal label does not fit half the width. It
 // has as many of name, bytes and number of copies as the box has room for.
-void WriteUpright(const Page& page, const Cell& cell, const Box& box, Mode mode,
-                  std::string_view place, Html& html) {
+void WriteUpright(const Page& page, const MemoryCell& cell, const Box& box,
+                  Mode mode, std::string_view place, Html& html) {
   std::string label = LabelOf(*cell.group, box.height);
   if (label.empty()) return;
   for (const std::string& more :
@@ -319,8 +319,8 @@ void WriteUpright(const Page& page, const Cell& cell, const Box& box, Mode mode,
   html.Raw("</text>");
 }
 
-void WriteCell(const Page& page, const Cell& cell, const Box& box, Mode mode,
-               Html& html) {
+void WriteCell(const Page& page, const MemoryCell& cell, const Box& box,
+               Mode mode, Html& html) {
   const auto percent = [](double x) { return x / kMapWidth * 100; };
   html.Raw("<g><title>").Name(cell.group->shown).Raw(": ").Bytes(cell.bytes);
   html.Raw(", copies ").Count(page.plan().Copies(*cell.group, mode));
@@ -377,7 +377,7 @@ void WriteMap(const Page& page, Mode mode, Html& html) {
   html.Raw("; the parameters below have the figures\">\n");
   for (size_t i = 0; i < regions.size(); ++i) {
     std::vector<int64_t> inner;
-    for (const Cell& cell : regions[i].cells) inner.push_back(cell.bytes);
+    for (const MemoryCell& cell : regions[i].cells) inner.push_back(cell.bytes);
     // Make each component's box smaller, so that the gap between components is
     // wider than that between their groups.
     Box box = boxes[i];

@@ -19,8 +19,6 @@
 namespace shardc::verify {
 namespace {
 
-using exec::Operation;
-
 // Returns the sizes of attention, from the graph of one layer, or nullopt if
 // the model's description cannot be built.
 std::optional<Sizes> SizesOf(const StepRequest& request) {
@@ -77,7 +75,7 @@ std::optional<step::AttentionForm> FormOf(const StepRequest& request,
                                           const Mesh& mesh, std::string& why) {
   step::AttentionForm out;
   if (request.operation == nullptr) return out;
-  const Operation& operation = *request.operation;
+  const exec::Operation& operation = *request.operation;
   const auto refuse = [&](const std::string& reason) {
     why = std::string(operation.name) + ": " + reason;
     return std::nullopt;
