@@ -157,13 +157,13 @@ void FileSink::Drain(std::string_view bytes) {
 // Lets the disk write a large file while its rest is produced, so that less is
 // left for the fsync of Publish. An error is not lost: fsync reports it.
 void FileSink::StartWriteback() {
-#ifdef SYNC_FILE_RANGE_WRITE  // only Linux has it
   constexpr int64_t kStepBytes = int64_t{16} << 20;
   if (in_place_ || error_ != 0 || drained_ - started_ < kStepBytes) return;
+#ifdef __linux__  // other systems have no such call
   (void)::sync_file_range(fd_, started_, drained_ - started_,
                           SYNC_FILE_RANGE_WRITE);
-  started_ = drained_;
 #endif
+  started_ = drained_;
 }
 
 int64_t FileSink::Leave(size_t size) {
