@@ -50,12 +50,10 @@ std::u16string Utf16(std::string_view text) {
 struct LayoutText {
   std::string before_placement;
   std::string shape, spec;
-  // Of a parameter that has only shared members: the end of its key, and all
-  // members.
+  // The end of a key and all members, for parameters without members of their
+  // own.
   std::string whole;
 };
-
-constexpr std::string_view kEndOfKey = "\":";
 
 template <class Write>
 std::string MembersText(const Write& write) {
@@ -94,9 +92,9 @@ LayoutText TextsOf(const Plan& plan, const ParamLayout& layout) {
     json.Key("spec");
     WriteSpec(json, layout.modes[0].spec);
   });
-  out.whole = std::string(kEndOfKey) + "{" + out.before_placement +
-              (out.before_placement.empty() ? "" : ",") + out.shape +
-              (out.shape.empty() ? "" : ",") + out.spec + "}";
+  out.whole = std::string(JsonWriter::EndOfKey(JsonStyle::kCanonical)) + "{" +
+              out.before_placement + (out.before_placement.empty() ? "" : ",") +
+              out.shape + (out.shape.empty() ? "" : ",") + out.spec + "}";
   return out;
 }
 
@@ -215,6 +213,11 @@ std::vector<uint32_t> CanonicalOrder(Texts names) {
   return order;
 }
 
+bool HasOwnMembers(const Plan& plan, size_t param) {
+  return plan.params[param].IsPlaced() || plan.has_weight_decay ||
+         plan.StagesOf(param) != nullptr;
+}
+
 std::vector<const ModeLayout*> DifferingModes(const Plan& plan,
                                               const ParamLayout& layout) {
   std::vector<const ModeLayout*> out;
@@ -273,22 +276,16 @@ void WriteCanonicalPlan(const Plan& plan, Sink& out) {
     const uint32_t i = order[at];
     const PlannedParam& param = plan.params[i];
     const LayoutText& layout = layouts[param.layout];
-    const ParamStages* stages = plan.StagesOf(i);
-    const bool alike =
-        !param.IsPlaced() && !plan.has_weight_decay && stages == nullptr;
-    if (alike && plan.plain_names) {
-      json.WrittenMember(plan.names[i], layout.whole);
+    if (!HasOwnMembers(plan, i)) {
+      json.WrittenMember(plan.names[i], plan.plain_names, layout.whole);
       continue;
     }
     json.Key(plan.names[i], plan.plain_names);
-    if (alike) {
-      json.Written(std::string_view(layout.whole).substr(kEndOfKey.size()));
-      continue;
-    }
     json.BeginObject();
     json.Members(layout.before_placement);
     WritePlacement(json, plan, param);
     json.Members(layout.shape);
+    const ParamStages* stages = plan.StagesOf(i);
     const bool sliced = stages != nullptr && stages->dim;
     if (sliced) WriteSlices(json, *plan.stages, *stages);
     json.Members(layout.spec);

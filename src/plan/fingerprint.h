@@ -2,6 +2,7 @@
 #ifndef SHARDC_PLAN_FINGERPRINT_H_
 #define SHARDC_PLAN_FINGERPRINT_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -35,6 +36,10 @@ std::string Fingerprint(const Plan& plan);
 // Writes the member "placement" of a parameter that has a placement.
 void WritePlacement(JsonWriter& json, const Plan& plan,
                     const PlannedParam& param);
+
+// Returns whether a parameter has members that others of its layout may lack: a
+// placement, stages or weight decay.
+bool HasOwnMembers(const Plan& plan, size_t param);
 
 // Returns the planned modes whose spec differs from that of train, in the
 // layout's order.

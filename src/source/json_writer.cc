@@ -227,12 +227,21 @@ void JsonWriter::Written(std::string_view value) {
   out_.Append(value);
 }
 
-void JsonWriter::WrittenMember(std::string_view plain_key,
-                               std::string_view end_of_key) {
+std::string_view JsonWriter::EndOfKey(JsonStyle style) {
+  return style == JsonStyle::kSpaced ? "\": " : "\":";
+}
+
+void JsonWriter::WrittenMember(std::string_view key, bool plain,
+                               std::string_view value) {
+  if (!plain) {
+    Key(key);
+    Written(value.substr(EndOfKey(style_).size()));
+    return;
+  }
   Separate();
   out_.Put('"');
-  out_.Append(plain_key);
-  out_.Append(end_of_key);
+  out_.Append(key);
+  out_.Append(value);
 }
 
 std::string JsonString(std::string_view text) {

@@ -99,10 +99,13 @@ class JsonWriter {
   void Members(std::string_view members);
   // Writes a value that was written in this style before, unchanged.
   void Written(std::string_view value);
-  // Writes a member with a plain key (source/plain_text.h) in less time than
-  // Key and Written. `end_of_key` is the end of the key's text and the value,
-  // written in this style before: `": [8]`.
-  void WrittenMember(std::string_view plain_key, std::string_view end_of_key);
+  // Returns the text between a key and its value: the quote, the colon and, in
+  // the spaced style, a space.
+  static std::string_view EndOfKey(JsonStyle style);
+  // Writes a member as Key and Written do, in less time if the key is plain
+  // (source/plain_text.h). `value` is EndOfKey() and a value that was written
+  // in this style before: `": [8]`.
+  void WrittenMember(std::string_view key, bool plain, std::string_view value);
 
   // Makes the next member, element or end of a container start on a new line,
   // indented by `indent` spaces.

@@ -118,17 +118,17 @@ TEST_CASE("json writer: a key that is known to be plain is copied") {
 }
 
 TEST_CASE("json writer: a member whose value is written before equals Key") {
-  const auto written = [](JsonStyle style, JsonLayout layout, bool at_once) {
-    const std::string end_of_key =
-        style == JsonStyle::kSpaced ? "\": [8]" : "\":[8]";
+  const auto written = [](JsonStyle style, JsonLayout layout, bool plain,
+                          bool at_once) {
+    const std::string value = std::string(JsonWriter::EndOfKey(style)) + "[8]";
     return TextOf([&](Sink& out) {
       JsonWriter json(out, style);
       json.BeginObject(layout);
       for (const std::string_view key : {"a", "layers/0/~attn kernel", ""}) {
         if (at_once) {
-          json.WrittenMember(key, end_of_key);
+          json.WrittenMember(key, plain, value);
         } else {
-          json.Key(key, true);
+          json.Key(key, plain);
           json.Written("[8]");
         }
       }
@@ -136,9 +136,14 @@ TEST_CASE("json writer: a member whose value is written before equals Key") {
       json.EndObject();
     });
   };
+  CHECK(JsonWriter::EndOfKey(JsonStyle::kSpaced) == "\": ");
+  CHECK(JsonWriter::EndOfKey(JsonStyle::kCanonical) == "\":");
   for (const JsonStyle style : {JsonStyle::kSpaced, JsonStyle::kCanonical}) {
     for (const JsonLayout layout : {JsonLayout::kInline, JsonLayout::kLines}) {
-      CHECK(written(style, layout, true) == written(style, layout, false));
+      for (const bool plain : {true, false}) {
+        CHECK(written(style, layout, plain, true) ==
+              written(style, layout, plain, false));
+      }
     }
   }
 }

@@ -118,42 +118,35 @@ void WriteRules(JsonWriter& json, const Plan& plan) {
   json.EndArray();
 }
 
-constexpr std::string_view kEndOfKey = "\": ";
-
 void WriteParams(JsonWriter& json, const Plan& plan) {
-  std::vector<std::string> layouts;       // kEndOfKey and a JSON object
+  const std::string_view end_of_key = JsonWriter::EndOfKey(json.style());
+  std::vector<std::string> layouts;       // end_of_key and a JSON object
   std::vector<std::string_view> members;  // of the object, without its braces
   layouts.reserve(plan.layouts.size());
   for (const ParamLayout& layout : plan.layouts) {
-    layouts.push_back(std::string(kEndOfKey) + JsonText([&](JsonWriter& text) {
+    layouts.push_back(std::string(end_of_key) + JsonText([&](JsonWriter& text) {
                         text.BeginObject();
                         WriteLayout(text, plan, layout);
                         text.EndObject();
                       }));
     const std::string_view whole =
-        std::string_view(layouts.back()).substr(kEndOfKey.size());
+        std::string_view(layouts.back()).substr(end_of_key.size());
     members.push_back(whole.substr(1, whole.size() - 2));
   }
   json.Key("params");
   json.BeginObject(JsonLayout::kLines);
   for (size_t i = 0; i < plan.params.size(); ++i) {
     const PlannedParam& param = plan.params[i];
-    const ParamStages* stages = plan.StagesOf(i);
-    const std::string_view layout = layouts[param.layout];
-    const bool alike =
-        !param.IsPlaced() && !plan.has_weight_decay && stages == nullptr;
-    if (alike && plan.plain_names) {
-      json.WrittenMember(plan.names[i], layout);
+    if (!HasOwnMembers(plan, i)) {
+      json.WrittenMember(plan.names[i], plan.plain_names,
+                         layouts[param.layout]);
       continue;
     }
     json.Key(plan.names[i], plan.plain_names);
-    if (alike) {
-      json.Written(layout.substr(kEndOfKey.size()));
-      continue;
-    }
     json.BeginObject();
     json.Members(members[param.layout]);
     WritePlacement(json, plan, param);
+    const ParamStages* stages = plan.StagesOf(i);
     if (stages != nullptr && stages->dim) {
       WriteSlices(json, *plan.stages, *stages);
     } else if (stages != nullptr) {
