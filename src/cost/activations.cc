@@ -34,9 +34,7 @@ class Layers {
     hidden_ = ShareOf(hidden, work_.Parts(work_.hidden));
     const ParamClass* down = work_.Find(Role::kDown);
     // A layer with cross-attention has two outputs of attention.
-    crosses_ = std::any_of(
-        work_.params.begin(), work_.params.end(),
-        [](const ParamClass& one) { return one.stream == Stream::kCrossed; });
+    crosses_ = HasStream(work_, Stream::kCrossed);
     layers_ = work_.LayersWith(Role::kDown);
     if (!crosses_) {
       layers_ = std::max(layers_, work_.LayersWith(Role::kOutput));
@@ -242,7 +240,9 @@ class Layers {
 std::vector<LayerTensor> TensorsOf(const CostInputs& work,
                                    const Settings& settings,
                                    const Tokens& tokens, int64_t hidden) {
-  if (!HasEncoder(work)) return Layers(work, settings, tokens).Take(hidden);
+  if (!HasStream(work, Stream::kEncoder)) {
+    return Layers(work, settings, tokens).Take(hidden);
+  }
   std::vector<LayerTensor> out;
   if (tokens.encoder_length > 0) {
     CostInputs encoder = WithStreams(work, Stream::kEncoder, Stream::kEncoder);

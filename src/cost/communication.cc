@@ -257,10 +257,8 @@ class StepCollectives {
   }
 
   void Blocks() {
-    const Candidate projected{"out_proj", "out_proj", Made::kDot, true, false};
-    const bool again =
-        settings_.remat.Recomputes() && !Keeps(settings_.remat, projected);
-    Block("attention", {Role::kQuery, Role::kFusedQkv}, Role::kOutput, again);
+    Block("attention", {Role::kQuery, Role::kFusedQkv}, Role::kOutput,
+          RecomputesOutputProjection(settings_));
     Block("mlp", {Role::kGate, Role::kFusedGateUp, Role::kUp}, Role::kDown,
           false);
   }
@@ -432,6 +430,11 @@ int64_t Communication::Sent(bool backward) const {
 Communication CommunicationOf(const CostInputs& work,
                               const Settings& settings) {
   return StepCollectives(work, settings).Take(true);
+}
+
+bool RecomputesOutputProjection(const Settings& settings) {
+  const Candidate projected{"out_proj", "out_proj", Made::kDot, true, false};
+  return settings.remat.Recomputes() && !Keeps(settings.remat, projected);
 }
 
 Communication CommunicationWithoutAttention(const CostInputs& work,

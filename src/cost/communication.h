@@ -44,6 +44,10 @@ Communication CommunicationOf(const CostInputs& work, const Settings& settings);
 Communication CommunicationWithoutAttention(const CostInputs& work,
                                             const Settings& settings);
 
+// Returns whether the backward pass recomputes the output projection of
+// attention, and with it the sum of its partial results.
+bool RecomputesOutputProjection(const Settings& settings);
+
 // Sizes of one attention operation over all devices.
 struct AttentionSizes {
   int64_t batch = 1, query_length = 1, key_length = 1;

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -29,16 +30,17 @@ constexpr std::array<std::string_view, 5> kCrossAttention = {
 constexpr std::array<std::string_view, 7> kTowers = {
     "visual",      "vision_tower",          "vision_model", "vision_encoder",
     "audio_tower", "multi_modal_projector", "mm_projector"};
+constexpr std::array<std::string_view, 1> kEncoder = {"encoder"};
+constexpr std::array<std::string_view, 1> kText = {"text_model"};
 
-template <class Words>
-bool HasPart(const ParamClass& param, char separator, const Words& words) {
+bool HasPart(const ParamClass& param, char separator,
+             std::span<const std::string_view> words) {
   const auto parts = SplitName(param.name, separator);
   return std::find_first_of(parts.begin(), parts.end(), words.begin(),
                             words.end()) != parts.end();
 }
 
 Stream EncoderStream(const ParamClass& param, char separator) {
-  constexpr std::array<std::string_view, 1> kEncoder = {"encoder"};
   if (HasPart(param, separator, kEncoder)) return Stream::kEncoder;
   const Role role = param.role.module_role;
   const bool reads = role == Role::kKey || role == Role::kValue ||
@@ -50,7 +52,6 @@ Stream EncoderStream(const ParamClass& param, char separator) {
 // Finds the parameters of towers. A model of nothing but a tower runs it, and
 // so does one that compares texts with images.
 void LeaveOutTowers(CostInputs& work, char separator) {
-  constexpr std::array<std::string_view, 1> kText = {"text_model"};
   std::vector<ParamClass*> towers;
   bool language = false;
   for (ParamClass& param : work.params) {
@@ -97,10 +98,10 @@ std::optional<int64_t> EncoderLength(const CostInputs& work) {
   return sound ? out : std::nullopt;
 }
 
-bool HasEncoder(const CostInputs& work) {
+bool HasStream(const CostInputs& work, Stream stream) {
   return std::any_of(
       work.params.begin(), work.params.end(),
-      [](const ParamClass& one) { return one.stream == Stream::kEncoder; });
+      [&](const ParamClass& one) { return one.stream == stream; });
 }
 
 CostInputs WithStreams(const CostInputs& work, Stream first, Stream second) {

@@ -22,8 +22,8 @@ std::optional<int64_t> EncoderLength(const CostInputs& work);
 // window].
 bool IsEncoderConvolution(const ParamClass& param);
 
-// Returns whether some parameters are applied to an encoder's tokens.
-bool HasEncoder(const CostInputs& work);
+// Returns whether some parameters have the stream.
+bool HasStream(const CostInputs& work, Stream stream);
 
 // Returns the inputs with the parameters of these streams only.
 CostInputs WithStreams(const CostInputs& work, Stream first, Stream second);

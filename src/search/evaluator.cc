@@ -28,11 +28,8 @@ constexpr int64_t kLeastParts = 97, kParts = 100;
 
 // What the communication by formulas depends on besides the mesh.
 std::tuple<int, bool, int64_t> FormulaKey(const cost::Settings& settings) {
-  const step::Candidate projected{"out_proj", "out_proj", step::Made::kDot,
-                                  true, false};
-  const bool again =
-      settings.remat.Recomputes() && !step::Keeps(settings.remat, projected);
-  return {settings.zero, again, settings.microbatches};
+  return {settings.zero, cost::RecomputesOutputProjection(settings),
+          settings.microbatches};
 }
 
 }  // namespace
