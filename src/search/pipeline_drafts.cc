@@ -32,6 +32,9 @@ constexpr double kLeastForward = 0.2;
 constexpr double kFilled = 1.0 / 3;
 
 int64_t AllOthers(int64_t ranks) { return ranks - 1; }
+int64_t OneForEachRank(int64_t ranks, int64_t /*chunks*/, int64_t micro) {
+  return std::min(micro, ranks);
+}
 int64_t HalfOfOthers(int64_t ranks) { return ranks / 2 - 1; }
 
 // Sources of the chunks: the tables, whose memory schedule::HeldByRank counts.
@@ -39,8 +42,7 @@ constexpr std::array kBounds = {
     ScheduleBound{.name = "1f1b",
                   .measured = true,
                   .waits_for = AllOthers,
-                  .kept = [](int64_t ranks, int64_t,
-                             int64_t micro) { return std::min(micro, ranks); }},
+                  .kept = OneForEachRank},
     ScheduleBound{.name = "interleaved",
                   .least_chunks = 2,
                   .most_chunks = kMostChunks,
@@ -54,8 +56,7 @@ constexpr std::array kBounds = {
     ScheduleBound{.name = "zb-h1",
                   .bubble = kFilled,
                   .waits_for = AllOthers,
-                  .kept = [](int64_t ranks, int64_t,
-                             int64_t micro) { return std::min(micro, ranks); }},
+                  .kept = OneForEachRank},
     ScheduleBound{.name = "interleaved-zb",
                   .least_chunks = 2,
                   .most_chunks = kMostChunks,

@@ -1,12 +1,5 @@
-// The lower bound of a pipeline's time is the time that its ranks would compute
-// if the layers were divided evenly and nothing were sent, plus the schedule's
-// bubble:
-//
-//   32 layers on pp:4, 8 micro-batches, interleaved with 2 stages a rank
-//     ->  a quarter of the model's computation times 1 + 3 / (2 * 8)
-//
-// Pipelines whose parameters, optimizer states and activations exceed a device
-// even then are skipped. The others are evaluated as `cost --stages` does,
+// Pipelines are drafted with a lower bound of their time (pipeline_drafts.h).
+// The pipelines with the lowest bounds are evaluated as `cost --stages` does,
 // which takes a hundred times as long as the bound.
 #include "search/pipelines.h"
 
