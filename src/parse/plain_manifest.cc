@@ -111,8 +111,9 @@ class PlainManifest {
   PlainLeaves leaves;
 
  private:
-  // Moves the window to the byte `from` of its text and goes on reading there.
-  // Returns false if nothing more is read.
+  // Moves the window to the byte `from` of its text and continues to read
+  // there. Returns false if the window gets no more bytes of the file
+  // (TextWindow::Advance).
   bool Advance(size_t from) {
     if (!window_.Advance(from)) return false;
     if (names_ != nullptr && !reserved_) Reserve();

@@ -7,8 +7,9 @@
 namespace shardc::reference {
 namespace {
 
-// Returns "found", "not found", "invalid" or "python only", as Python's
-// re.search behaves with this pattern and name.
+// Searches the name for the translation of a Python pattern. Returns "found" or
+// "not found"; "invalid" if the pattern has an error; "python only" if RE2 has
+// no equivalent. The first three are what Python's re.search gives.
 std::string Search(std::string_view pattern, std::string_view name) {
   const PythonPattern read = ReadPythonPattern(pattern);
   if (read.syntax == PythonSyntax::kPythonOnly) return "python only";
