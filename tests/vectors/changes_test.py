@@ -12,9 +12,12 @@ import unittest
 ROOT = os.environ["SHARDC_SOURCE_ROOT"]
 sys.path.insert(0, os.path.join(ROOT, "tests", "mutation"))
 
+import compiling  # noqa: E402
 import trial  # noqa: E402
 
-trial.TRIAL = os.path.join(trial.BUILD, "trial-vectors")
+# Objects and programs of this test have a folder of their own, because the
+# sample of all changes may be compiled at the same time.
+compiling.TRIAL = os.path.join(compiling.BUILD, "trial-vectors")
 
 import product_test  # noqa: E402
 
@@ -47,7 +50,7 @@ class Changes(unittest.TestCase):
         mutants = [trial.Mutant(*change, "") for change, _ in CHANGES]
         compiler = trial.Compiler(mutants)
         compiler.build(["src/cli/shardc"])
-        os.environ["SHARDC_BIN"] = os.path.join(trial.TRIAL, "shardc")
+        os.environ["SHARDC_BIN"] = os.path.join(compiling.TRIAL, "shardc")
         for number, (change, families) in enumerate(CHANGES, start=1):
             for switch, expected in ((0, False), (number, True)):
                 found = product_test.run(
