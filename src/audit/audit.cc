@@ -1,7 +1,8 @@
-// Finds the collectives of a program: the instructions with known opcodes in
-// the computations that the entry reaches. An asynchronous collective counts at
-// its start. Bytes come from the operands' types, because the result of a start
-// is a tuple that repeats the operands:
+// Finds the collectives of a program: the instructions that have an opcode of
+// kOpcodes, or are a `send` of a pipeline, in the computations that the entry
+// reaches. An asynchronous collective counts at its start. Bytes come from the
+// operands' types, because the result of a start is a tuple that repeats the
+// operands:
 //
 //   %s = (f32[4], f32[8]) all-gather-start(%x), replica_groups={{0,1},{2,3}}
 //   %x is f32[4]: each device of a group of 2 sends 16 bytes
@@ -43,8 +44,8 @@ constexpr Opcode kOpcodes[] = {
     {"collective-permute", Collective::kPpermute},
     {"collective-broadcast", Collective::kBroadcast},
 };
-// A `send` paired with a `recv` is how pipelines write a permute. A `send` that
-// is marked as a transfer to the host is not a collective.
+// Pipelines write a permute as a `send` that is paired with a `recv`. A `send`
+// that is marked as a transfer to the host is not a collective.
 constexpr Opcode kSend = {"send", Collective::kPpermute};
 constexpr std::string_view kSendPairs = "_xla_send_recv_source_target_pairs";
 
@@ -95,7 +96,7 @@ struct Found {
   Collective kind = Collective::kAllGather;
   std::shared_ptr<const Members> members = nullptr;
   struct Operand {
-    hlo::Array array;  // the first of several exchanged together
+    hlo::Array array;  // for an all-to-all of n operands: n times the first
     Node node = 0;
     Size sent = 0;
   };
@@ -191,7 +192,8 @@ class Auditor {
     if (opcode == nullptr || ContinuesChain(at, block)) return true;
     Found found{node, block, opcode, opcode->kind, nullptr, {}};
     // TPU programs write a reduce-scatter as a fusion of an all-reduce and of
-    // the slice that each device keeps.
+    // the slice that each device keeps. The name of the fused computation
+    // begins with `all-reduce-scatter`.
     if (found.kind == Collective::kAllReduce &&
         graph_.BlockAt(block).name.starts_with("all-reduce-scatter")) {
       found.kind = Collective::kReduceScatter;
@@ -203,8 +205,10 @@ class Auditor {
   }
 
   // TPU programs interleave a collective with matrix products as a chain of
-  // fusions that each hold a copy of the collective. Returns whether the
-  // instruction is a copy in any fusion but the first, which alone is counted.
+  // fusions that each hold a copy of the collective. Only the copy in the first
+  // fusion of the chain is counted; the root of this fusion is marked
+  // `AsyncCollectiveStart`. Returns whether the instruction is a copy in a
+  // later fusion.
   bool ContinuesChain(const hlo::Instruction& at, Block block) const {
     const auto attributes = AttributeOf(at.attributes, "frontend_attributes");
     if (!attributes ||
@@ -246,8 +250,8 @@ class Auditor {
     std::string_view list = at.operands;
     size_t index = 0;
     for (std::string_view item; hlo::NextItem(list, item); ++index) {
-      // The further operands of these opcodes are buffers of results, offsets,
-      // sizes and tokens.
+      // `send` and `ragged-all-to-all` send operand 0 only. Their further
+      // operands are buffers of results, offsets, sizes and tokens.
       const bool first_only = found.opcode == &kSend || found.opcode->at_most;
       if (index > 0 && first_only) break;
       const Node node = nodes[index];
@@ -293,9 +297,9 @@ class Auditor {
     return BusiestSent(found.kind, elements.value(), width, n);
   }
 
-  // Returns the metadata that describe a collective: its own, or those of the
-  // fusion or asynchronous start that runs its computation, if its own name no
-  // source line.
+  // Returns the metadata that describe a collective. If its own metadata name
+  // no source line, returns those of the fusion, call or asynchronous start
+  // that runs its computation.
   std::string_view DescribedBy(const Found& found) const {
     const std::string_view own = MetadataOf(graph_.At(found.node));
     const Call* call = graph_.CallOf(found.block);
@@ -342,8 +346,9 @@ class Auditor {
   }
 
   // The trace of an operand may end before a parameter of the entry, for
-  // example at a value that a loop updates in each iteration. The parameter is
-  // then found by the operand's shape.
+  // example at a value that a loop updates in each iteration. For gathers, and
+  // for reductions of the backward pass, the parameter is then found by the
+  // operand's shape.
   Moved MovedBy(const Found& found, const Found::Operand& operand, Phase phase,
                 int64_t runs) {
     const Value source = tracer_.SourceOf({operand.node, {}});
@@ -392,7 +397,7 @@ class Auditor {
   MemberNames names_;
   Tracer tracer_;
   Entry entry_;
-  std::optional<cost::Network> network_;  // with a mesh and a profile
+  std::optional<cost::Network> network_;  // nullopt without mesh or profile
   std::vector<Found> found_;
 };
 

@@ -37,15 +37,15 @@ struct Traffic {
   std::shared_ptr<const Members> members;  // never null
   Phase phase = Phase::kNone;
   Moved moved;
-  std::string_view metadata;  // of the text; Frames::StackOf reads it
-  Node node = 0;              // the collective
-  int64_t operand = 0;        // its number among the collective's
-  hlo::SourceLine line;       // the innermost of the user's files
+  std::string_view metadata;  // `{...}` in the text, for Frames::StackOf
+  Node node = 0;              // the instruction of the collective
+  int64_t operand = 0;        // its index among the collective's operands
+  hlo::SourceLine line;       // by hlo::UserLine; may be unknown
   std::string scope;  // named scopes around it: "layer/attn"; may be empty
   Size times = 0;     // how often the operand is sent
-  Size calls =
-      0;          // runs of the collective; 0 for its second and later operands
-  Size sent = 0;  // bytes that the busiest device sends
+  // Runs of the collective. Counted at its first operand, 0 at the others.
+  Size calls = 0;
+  Size sent = 0;                  // bytes that the busiest device sends
   std::optional<double> seconds;  // without a profile or named axes: nullopt
 };
 
@@ -62,16 +62,17 @@ struct Report {
   int64_t devices = 1;
   std::optional<Mesh> mesh;
   const DeviceProfile* profile = nullptr;
-  const hlo::Frames* frames = nullptr;  // of the program
+  const hlo::Frames* frames = nullptr;  // for Traffic::metadata
   std::vector<Traffic> traffic;         // in the text's order
-  std::vector<Remark> unknown_loops;    // counted once: a lower bound
-  std::vector<Remark>
-      conditionals;  // the branch that sends most: an upper bound
+  std::vector<Remark> unknown_loops;    // count as one iteration
+  // Conditionals, of which only the branch that sends most is counted.
+  std::vector<Remark> conditionals;
   std::vector<Remark> host_transfers;  // to or from the host, not counted
   std::vector<Flaw> flaws;
   int64_t calls = 0;  // runs of collectives on each device
   int64_t sent = 0;   // bytes that a device sends, summed over `traffic`
-  std::optional<double> seconds;  // sum of those known; nullopt: no profile
+  // The sum of the known Traffic::seconds; nullopt without mesh or profile.
+  std::optional<double> seconds;
 };
 
 // The mesh names the groups of devices; the profile estimates times. Both may
@@ -82,8 +83,9 @@ struct Settings {
 };
 
 // The report refers to the program, which must outlive it. Returns nullopt
-// after a finding: foreign-syntax if calls or groups cannot be read, overflow
-// if a total does not fit, device-count if the mesh is not the program's.
+// after a finding: foreign-syntax if calls, groups or operands cannot be read,
+// overflow if a total does not fit, device-count if the mesh is not the
+// program's.
 std::optional<Report> Audit(const hlo::Program& program,
                             const Settings& settings, Findings& findings);
 

@@ -155,7 +155,8 @@ const DeviceNumbers::Number& DeviceNumbers::Of(Value value) {
 
 std::optional<AxisGroup> DeviceNumbers::KnownAxes(Node slice, size_t operands) {
   AxisGroup out;
-  int64_t inner = 1;  // devices that are neighbours along the axis differ by it
+  // The difference between the numbers of two neighbours along the axis.
+  int64_t inner = 1;
   for (size_t after = mesh_.axes.size(); after > 0; --after) {
     const MeshAxis& axis = mesh_.axes[after - 1];
     bool differs = false;

@@ -22,15 +22,17 @@ class DeviceNumbers {
   // Returns the mesh axes along which the position of a `dynamic-slice`
   // differs, in the mesh's order; each device takes its shard over these axes.
   // If the position cannot be evaluated, returns the one subset of `among`
-  // whose sizes multiply to the number of slices. Returns nullopt if no such
-  // axes are found.
+  // whose sizes multiply to the number of slices. Returns nullopt if the axes
+  // have another number of parts than there are slices, or if no subset or
+  // several subsets fit.
   std::optional<AxisGroup> SliceAxes(Node slice, const AxisGroup& among);
 
  private:
   struct Number {
-    bool depends = false;  // on the device
+    bool depends = false;  // on the device that runs the program
     bool known = false;
-    // The elements of a constant, or, if `depends`, one value for each device.
+    // If `known`: the elements of a constant or, if `depends`, one value for
+    // each device.
     std::vector<int64_t> values = {};
   };
 

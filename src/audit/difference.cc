@@ -6,9 +6,9 @@
 //                             down x4, up x4 again in the backward pass
 //   ->       extra: up, 4 times, 32 KiB
 //
-// Then a reason is searched for each difference: a finding at the same source
-// line, an argument whose sharding differs from the plan, or a collective of
-// only the other side that moves the same elements.
+// Then a reason is searched for each difference: for example a finding at the
+// same source line, an argument whose sharding differs from the plan, or a
+// collective over other axes that only the other side runs.
 #include "audit/difference.h"
 
 #include <algorithm>
@@ -24,7 +24,8 @@
 namespace shardc::audit {
 namespace {
 
-constexpr int64_t kNumberBytes = 8;  // held by a device
+// An operand of at most this many bytes counts as a single number.
+constexpr int64_t kNumberBytes = 8;
 
 using RouteKey = std::pair<Collective, std::string>;
 
@@ -51,7 +52,7 @@ std::string OverOf(const Sending& one) {
 }
 
 // Matches runs of both sides: subtracts from both counts the runs that both
-// have. With `same_phase`, only runs of the same phase match.
+// have. With `same_phase`, only runs of the same pass (PassOf) match.
 void Match(std::vector<Piece>& planned, std::vector<Piece>& compiled,
            bool same_phase) {
   for (Piece& one : planned) {
@@ -210,8 +211,8 @@ class Comparison {
                              bool same_axes) const {
     for (const Unmatched& other : among) {
       // A collective over other axes is taken for the same one only if it runs
-      // as often and, for a gather, if it moves a weight: gathers of different
-      // activations may have equal sizes.
+      // as often. A gather must also move a weight, because gathers of
+      // different activations may run equally often.
       const Traffic* from = one.from == nullptr ? other.from : one.from;
       const bool same_value =
           same_axes || (other.count == one.count &&

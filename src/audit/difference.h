@@ -33,23 +33,23 @@ struct RouteCompared {
   int64_t planned_count = 0, planned_bytes = 0;
   int64_t count = 0, bytes = 0;
   uint8_t rewrites = 0;  // bits by Rewrite
-  bool same = false;     // the same pieces as often, or the same bytes
+  bool same = false;     // whether both sides send the same bytes
 };
 
 struct Difference {
   std::vector<RouteCompared> routes;
   std::vector<Unmatched> missing, extra;  // most bytes first
   int64_t numbers = 0;  // sends of single numbers, which are not compared
-  // The bits of an element if the program uses another dtype than the step; 0
-  // if all dtypes are equal.
+  // The bits of the widest floating-point element whose size is not that of the
+  // step's dtype; 0 if there is none.
   int64_t other_bits = 0;
   bool empty() const { return missing.empty() && extra.empty(); }
 };
 
 // `program` holds the rewritten collectives of `report`. Collectives are
-// matched by kind, axes and size, those of the same phase first. Single
-// numbers, such as the loss, are left out, because a step program adds such
-// numbers before it reduces them.
+// matched by kind, axes and size, those of the same pass first. Single numbers,
+// such as the loss, are left out, because a step program adds such numbers
+// before it reduces them.
 Difference DifferenceOf(const PlannedStep& step,
                         std::span<const Sending> program, const Report& report,
                         const Drifts& drifts);

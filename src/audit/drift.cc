@@ -6,8 +6,8 @@
 //   ->  layers/gate is sharded as [null, "fsdp", "tp"]
 //
 // The argument's shape on a device, multiplied by the number of parts of each
-// dimension, gives its global shape: [4,64,128] here. It is compared with the
-// plan only if the parameter of that name has this global shape.
+// dimension, gives its global shape: [4,64,128] here. The sharding is compared
+// with the plan only if the parameter of that name has this global shape.
 #include "audit/drift.h"
 
 #include <algorithm>

@@ -70,7 +70,7 @@ Moved Entry::Of(Node parameter) const {
 
 void Entry::Look(const Dims& dims, int64_t runs,
                  std::optional<std::string>& name, bool transposed) const {
-  // Returns whether a loop over the parameter's layers runs the computation.
+  // Returns whether `runs` fits a loop over the parameter's layers.
   const auto layered = [&](const Param& param) {
     const int64_t first = param.array.dims.front();
     return runs > 1 && first > 1 && runs % first == 0;
@@ -79,7 +79,7 @@ void Entry::Look(const Dims& dims, int64_t runs,
     const auto found = params.find(dims);
     if (found == params.end()) return;
     for (const Param* param : found->second) {
-      if (name && name->empty()) return;  // of several: no other changes that
+      if (name && name->empty()) return;  // several parameters match
       if (!counts(*param)) continue;
       if (name && *name != param->name) {
         name->clear();

@@ -55,7 +55,7 @@ std::optional<int64_t> ElementOf(const Point& point) {
 struct Partial {
   const Traffic* from = nullptr;
   AxisGroup axes;
-  AxisGroup taken;  // each device has only its slice over these
+  AxisGroup taken;  // each device keeps only its slice over these axes
   // Whether another all_reduce, over other axes, sums the slices.
   bool sums_slice = false;
   uint8_t rewrites = 0;
@@ -291,8 +291,9 @@ class Rewriter {
     return out;
   }
 
-  // Replaces the operands of an addition by their sum, as one partial value, if
-  // all of them are partial over the same axes.
+  // Replaces the operands of an addition by their sum, as one partial value.
+  // Returns nullopt unless all operands are partial over the same axes, are
+  // sliced over the same axes, run equally often and have no other consumer.
   std::optional<size_t> MoveAdded(size_t here, const std::vector<Point>& next) {
     const std::set<size_t> parts = PartsOf(next[0].first);
     if (!parts.contains(here)) return std::nullopt;
@@ -454,7 +455,7 @@ class Rewriter {
   Uses uses_;
   DeviceNumbers numbers_;
   std::vector<Partial> partial_;
-  std::map<Point, size_t> owner_;  // of `partial_`
+  std::map<Point, size_t> owner_;  // index in `partial_`
   std::map<std::tuple<Node, std::vector<int64_t>, AxisGroup>, size_t> gathered_;
   std::vector<Sending> out_;
 };

@@ -29,10 +29,10 @@ inline constexpr std::string_view kRewriteNames[] = {
 // A collective after the rewrites.
 struct Sending {
   Collective kind = Collective::kAllGather;
-  bool named = false;  // whether `axes` are exactly the groups
+  bool named = false;  // whether `axes` describe the groups
   AxisGroup axes;      // in the mesh's order
   int64_t members = 1, edges = 0;
-  int64_t elements = 0, bits = 0;  // that each member starts with
+  int64_t elements = 0, bits = 0;  // of each member's operand
   bool integral = false;
   int64_t times = 1;
   uint8_t rewrites = 0;           // bits by Rewrite

@@ -1,5 +1,5 @@
-// A finding about a compiled program. The file position is added later, because
-// it is not known here.
+// A finding about a compiled program. The caller finds its position in the
+// user's file.
 #ifndef SHARDC_AUDIT_FLAW_H_
 #define SHARDC_AUDIT_FLAW_H_
 
@@ -18,7 +18,7 @@ struct Flaw {
   hlo::SourceLine line;       // of the user's files; may be unknown
   std::string_view at;        // the instruction's name in the text
   std::string parameter;      // may be empty
-  std::string_view metadata;  // of the text; Frames::StackOf reads it
+  std::string_view metadata;  // `{...}` in the text, for Frames::StackOf
 };
 
 }  // namespace shardc::audit

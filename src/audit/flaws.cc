@@ -6,9 +6,9 @@
 //   batch axes: those over which an input's first dimension is sharded, here
 //   dp and fsdp                         ->  SHD601 at the line of %g
 //
-// Flaws of one code at the same source line, and of the same parameter if one
-// is sent, are one finding, which has the sum of their bytes, because one line
-// produces an instruction for each layer.
+// One source line may produce an instruction for each layer. Flaws of one code
+// at the same line, and of the same parameter if a parameter is sent, are
+// therefore one finding, which has the sum of their bytes.
 #include "audit/flaws.h"
 
 #include <algorithm>
@@ -31,7 +31,7 @@ namespace {
 
 constexpr int64_t kSmallBytes = 4096;
 constexpr size_t kMany = 8;
-constexpr int kMostSteps = 256;  // of one operand's way back
+constexpr int kMostSteps = 256;  // to trace one operand back
 
 bool IsFloat(std::string_view element) {
   return element.starts_with('f') || element.starts_with("bf");
@@ -272,8 +272,9 @@ class Search {
   // Returns how often the same shard of a parameter may be gathered without a
   // finding. A back end that does not keep a gathered weight repeats the
   // instruction in the backward pass, with the same metadata. TPU programs name
-  // the gather after the parameter, so it has no phase. In both cases one
-  // gather for each pass of the program is accepted.
+  // the gather after the parameter, so it has no phase. In both cases an
+  // optimised program may gather once in each of its passes. Otherwise only one
+  // gather is accepted.
   int64_t MostOf(const Gathers& gathers, Phase phase) const {
     const bool copies = gathers.origins.size() == 1 || phase == Phase::kNone;
     return optimised_ && copies ? std::max(1, std::popcount(passes_ & ~1U)) : 1;

@@ -56,10 +56,11 @@ class Graph {
 
   // Returns the calls from an instruction, in the text's order.
   std::vector<Call> CallsFrom(Node node) const;
-  // Returns the first call of a computation, or null.
+  // Returns the first call to a computation; null if nothing that the entry
+  // reaches calls it.
   const Call* CallOf(Block block) const;
   // Returns the calls made by computations that the entry reaches, sorted so
-  // that a computation's callers come before its own calls.
+  // that all calls to a computation come before the calls that it makes.
   const std::vector<Call>& calls() const { return calls_; }
   // Returns the computations that the entry reaches, callers first.
   const std::vector<Block>& order() const { return order_; }
@@ -82,7 +83,7 @@ class Graph {
   bool AddCalls(Node node, Findings& findings);
   bool Sort(Findings& findings);
   const Links& LinksOf(Block block) const;
-  // Returns the slot of a name, or the free one where it belongs.
+  // Returns the slot of a name, or the free slot where the name belongs.
   Slot& SlotOf(std::string_view name) const;
 
   const hlo::Program* program_;

@@ -21,8 +21,7 @@ namespace {
 constexpr int64_t kSlackBytes = 4096;
 constexpr int64_t kSlackParts = 100;  // 1 %
 
-// Names a group of devices that is not described by axes, as an audit and its
-// JSON name it.
+// Returns the name of groups that no mesh axes describe: "groups of 4".
 std::string Unnamed(int64_t size) {
   return "groups of " + std::to_string(size);
 }

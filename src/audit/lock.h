@@ -28,7 +28,7 @@ LockedFlaw LockedOf(const Flaw& flaw);
 // The summary of a program's audit: what the program sends, and its flaws.
 struct Lock {
   Sent sent;
-  bool scheduled = false;  // the stage of the program
+  bool scheduled = false;  // optimised, not only partitioned
   std::set<LockedFlaw> flaws;
 };
 Lock LockOf(const Report& report, bool scheduled);

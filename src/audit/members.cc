@@ -15,7 +15,7 @@
 namespace shardc::audit {
 namespace {
 
-constexpr size_t kShown = 8;  // devices of a group that has no name
+constexpr size_t kShown = 8;  // how many devices of an unnamed group
 
 std::string DevicesText(const std::vector<int64_t>& group) {
   std::string out = "devices";
@@ -121,7 +121,7 @@ std::shared_ptr<const Members> MemberNames::OfPairs(std::string_view text) {
   std::vector<bool> differs(mesh_ == nullptr ? 0 : mesh_->axes.size(), false);
   std::vector<int64_t> sends(AsIndex(devices_), 0);
   for (const auto& [source, target] : *pairs) {
-    if (source == target) continue;  // stays where it is
+    if (source == target) continue;  // the device keeps its data
     out.edges = std::max(out.edges, ++sends[AsIndex(source)]);
     if (out.text.empty()) out.text = DevicesText({source, target});
     if (mesh_ != nullptr) MarkDifferent(*mesh_, source, target, differs);

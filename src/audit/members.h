@@ -16,11 +16,11 @@
 namespace shardc::audit {
 
 struct Members {
-  int64_t size = 1;    // devices of the largest group
+  int64_t size = 1;    // devices of the largest group; of a permute: 2
   int64_t edges = 0;   // of a permute: sends of the busiest device
   AxisGroup axes;      // in the mesh's order
-  bool named = false;  // whether `axes` are exactly the groups
-  std::string text;    // "fsdp+tp", else the first group: "devices 0 2 4"
+  bool named = false;  // whether `axes` describe the groups
+  std::string text;    // "fsdp+tp", or else one group: "devices 0 2 4"
   bool operator==(const Members&) const = default;
 };
 
@@ -28,9 +28,9 @@ struct Members {
 std::string AxesText(const AxisGroup& axes);
 
 // Names groups by the axes along which their members differ. The text of a
-// program does not have the mesh's axes, so its groups are expanded to device
-// numbers, which are compared with those of the mesh. Equal texts are read
-// once.
+// program need not name the mesh's axes, so its groups are expanded to device
+// numbers, which are compared with those of the mesh. A text that occurs more
+// than once is read once.
 class MemberNames {
  public:
   // Without a mesh, groups have no names.

@@ -74,10 +74,10 @@ void Shardings::AddBatch(Node node, const Spec& spec) {
   batch_axes_.insert(axes.begin(), axes.end());
 }
 
-// Infers the batch's axes from sums to a scalar in the forward pass, which are
-// those of the loss: the norm of the gradients is also summed to a scalar, but
-// after the backward pass. In a program without a backward pass, operations
-// have no phase.
+// Infers the batch's axes from the sums of gradients and of the loss. The loss
+// is a sum to a scalar in the forward pass. The norm of the gradients is also
+// summed to a scalar, but after the backward pass. In a program without a
+// backward pass, operations have no phase.
 void Shardings::InferBatch() {
   const bool trains = std::ranges::any_of(
       report_.traffic,

@@ -15,7 +15,7 @@ namespace shardc::audit {
 
 class Shardings {
  public:
-  // The report must have a mesh.
+  // Without a mesh in the report, no axes are found.
   Shardings(const Graph& graph, Tracer& tracer, const Entry& entry,
             const Report& report);
 
@@ -24,8 +24,9 @@ class Shardings {
   // Returns whether a sum may be that of a weight's gradient: it runs over an
   // axis that shards the batch, or the axes of the batch are not known.
   bool MaySumOverBatch(const Traffic& sum) const;
-  // Returns the mesh axes, of size 2 or more, that shard no argument; empty if
-  // the shardings are not known.
+  // Returns the mesh axes of size 2 or more that shard no argument and over
+  // which no collective runs. Empty if a sharding or the axes of a collective
+  // are not known.
   std::vector<const MeshAxis*> Unused() const;
   // Returns whether some loop of the program runs this many times.
   bool IsTripCount(int64_t count);
@@ -41,7 +42,8 @@ class Shardings {
   Tracer& tracer_;
   const Entry& entry_;
   const Report& report_;
-  // Whether the text has shardings of arguments, and whether all are known.
+  // Whether the text has shardings of arguments, and whether the mesh's axes
+  // can express all of them.
   bool any_ = false, all_known_ = false;
   std::set<std::string> batch_axes_, used_axes_;
   std::set<int64_t> trips_;

@@ -1,6 +1,7 @@
-// Adds up the traffic of a report into rows. Collectives are in the same row if
-// the property that the table is made by has the same text, or in the table by
-// all properties, every property but the scope:
+// Adds up the traffic of a report into rows. In a table by one property, such
+// as the source line, a row holds the collectives for which the property has
+// the same text. In the table by all properties (By::kAll), every property but
+// the scope must be the same:
 //
 //   by kind   all_gather 12 times, 96 KiB; all_reduce 17 times, 265 KiB
 #include "audit/table.h"

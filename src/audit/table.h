@@ -13,7 +13,7 @@
 namespace shardc::audit {
 
 enum class By : uint8_t {
-  kAll,  // everything that the other ways distinguish, but for the scope
+  kAll,  // kind, devices, phase, tensor, shape and line
   kLine,
   kParameter,
   kAxes,
@@ -28,7 +28,8 @@ struct Row {
   std::string key;         // "model.py:28 layer"; of kAll empty
   const Traffic* example;  // the first of the row
   int64_t times = 0, calls = 0, sent = 0;
-  std::optional<double> seconds;  // nullopt if that of no traffic is known
+  // The sum of the known Traffic::seconds; nullopt if none is known.
+  std::optional<double> seconds;
 };
 
 // Returns the text of a source line, "model.py:28 layer", or "-" if it is not

@@ -42,7 +42,7 @@ class Tracer {
   // Returns whether a loop's body returns this element of its state unchanged.
   bool LeavesUnchanged(Block body, const std::vector<int64_t>& path);
 
-  // Returns the value of an integer constant.
+  // Returns the value of an integer constant; nullopt for other values.
   std::optional<int64_t> ConstantOf(const Value& value) const;
 
  private:
@@ -53,8 +53,8 @@ class Tracer {
   std::optional<Value> ThroughLoop(Node loop, const Value& value);
   std::optional<Value> OperandOf(const Value& value, size_t index,
                                  std::vector<int64_t> path);
-  // Subtracts the cost of reading `read` operands or bytes of attributes from
-  // the remaining steps.
+  // Subtracts the cost of reading `read` operands, or bytes of attributes, from
+  // the remaining steps: one step for 64 of them.
   void Charge(size_t read) { steps_left_ -= static_cast<int64_t>(read / 64); }
 
   const Graph& graph_;

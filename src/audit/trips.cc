@@ -20,7 +20,7 @@ std::optional<int64_t> Noted(std::string_view attributes) {
   const size_t key = attributes.find(kKey);
   if (key == std::string_view::npos) return std::nullopt;
   attributes.remove_prefix(key + kKey.size());
-  // `":{"n":"4"}`, its quotes escaped in older texts
+  // The key is followed by `":{"n":"4"}`. Older texts escape the quotes.
   const size_t digit = attributes.find_first_not_of("\\\":{n ");
   if (digit == std::string_view::npos) return std::nullopt;
   const auto count = hlo::LeadingNumber(attributes.substr(digit));

@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kDeepestUse = 64;
 // Instructions whose result is their operand in another shape, order, dtype or
-// memory, or gathered.
+// memory, gathered, or as an element of a tuple.
 constexpr std::string_view kMoves[] = {
     "bitcast", "copy",        "copy-start",        "copy-done",
     "reshape", "transpose",   "opt-barrier",       "optimization-barrier",

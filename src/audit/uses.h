@@ -32,14 +32,15 @@ class Uses {
 
   // Returns whether every use of the result takes a `dynamic-slice` of it.
   // Copies, casts, reshapes, transposes, further gathers, and fusions are
-  // followed. `element` is the number in the result's tuple; nullopt if the
-  // result is no tuple.
+  // followed. `element` is the index of the result in a tuple; nullopt if the
+  // instruction returns no tuple.
   bool AllSlice(Node node, std::optional<int64_t> element = std::nullopt);
   // Returns whether every use sorts the result or takes its largest elements.
   bool AllSort(Node node, std::optional<int64_t> element = std::nullopt);
   // Returns whether the result, moved or fused with other work, enters a loop.
   bool ReachLoop(Node node, int depth = 0);
-  // Returns whether the result is an output of the entry, possibly after moves.
+  // Returns whether every use of the result is an output of the entry, possibly
+  // after copies and other moves.
   bool ReachOutput(Node node);
   // Returns whether every use casts the result to a narrower floating-point
   // type.
