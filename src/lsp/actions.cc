@@ -1,8 +1,9 @@
-// Computes the code actions of an editor. A fix of lint/fix.h is offered; it is
-// checked alone against every target. A misspelt name, or a pattern that
-// matches nothing, can be replaced by the text that the finding's help
-// suggests. In a rules file, a finding of a lint can be ignored by a comment on
-// the line above:
+// Computes the code actions of an editor. The fixes of lint/fix.h are offered.
+// Each is compiled on its own for every target of the project, to find out
+// whether it changes a spec. A misspelt name, or a pattern that matches
+// nothing, can be replaced by the text that the finding's help suggests. In a
+// rules file, a finding of a lint can be ignored by a comment on the line
+// above:
 //
 //   SHD105 at line 7  ->  `# shardc: ignore[SHD105]` before line 7, same indent
 #include "lsp/actions.h"

@@ -43,7 +43,7 @@ class Checker {
  public:
   virtual ~Checker() = default;
 
-  // Returns whether paths may lead out of the repository.
+  // Returns whether the paths in a project may lead out of its repository.
   virtual bool AllowsOutside() const = 0;
 
   // Checks a project. `texts` override the contents of files.

@@ -194,7 +194,7 @@ class Climb {
   const Lines& lines_;
   size_t line_;
   size_t limit_;  // a parent has less indentation than this
-  bool equal_;    // or the same, if the line begins with a dash
+  bool equal_;    // or the same, if the line below it begins with a dash
   std::vector<std::string> keys_;
 };
 

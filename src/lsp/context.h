@@ -1,5 +1,6 @@
-// The position of a cursor in a text that is being typed and may not be valid
-// YAML: determined by lines and indentation only.
+// Finds the position of a cursor in a text that is being typed and may not be
+// valid YAML. The text is not parsed: lines, indentation, quotes and brackets
+// are enough.
 #ifndef SHARDC_LSP_CONTEXT_H_
 #define SHARDC_LSP_CONTEXT_H_
 
@@ -25,11 +26,11 @@ struct Context {
   size_t begin = 0;           // start of the word that ends at the cursor
   bool behind_colon = false;  // a value on its key's line, not in a list
 
+  // Returns whether `keys` equals the path, in which `*` stands for any key.
   bool In(std::initializer_list<std::string_view> path) const;
 };
 
-// Returns the context at an offset. In a path of Context::In, `*` matches any
-// key.
+// Returns the context at an offset in bytes.
 Context ContextAt(std::string_view text, size_t offset);
 
 // The name around an offset, of letters, digits and `_`; empty if there is

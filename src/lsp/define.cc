@@ -61,8 +61,9 @@ bool NamesFile(const std::vector<std::string>& keys) {
          std::find(kFiles.begin(), kFiles.end(), keys.back()) != kFiles.end();
 }
 
-// Returns the pack to which the name at the cursor, `auto` or a pack's name
-// without a naming, resolves in the target; null for other names.
+// Returns the pack to which the name at the cursor resolves in the target; null
+// if it is not the name of a pack. The name may be `auto`, or lack the naming
+// scheme of the checkpoint: `builtin:llama` for `builtin:llama/hf`.
 SourceRef PackRead(const Workspace& workspace, const Document& document,
                    const Found& found) {
   const std::string& name = found.node->text;
@@ -192,8 +193,8 @@ std::vector<Symbol> SymbolsOf(const Document& document) {
   for (const YamlMember& member : parsed->root().members) {
     out.push_back(SymbolOf(member.key, member.value, Symbol::Kind::kProperty));
     out.back().children = Below(member.key.text, member.value);
-    // Extend the symbol's range, which must contain its children, to those of
-    // an alias, which are defined elsewhere.
+    // The children of a YAML alias are defined elsewhere in the file. Extend
+    // the symbol's range to them, because it must contain its children.
     for (const Symbol& child : out.back().children) {
       out.back().begin = std::min(out.back().begin, child.begin);
       out.back().end = std::max(out.back().end, child.end);

@@ -12,9 +12,9 @@
 namespace shardc::lsp {
 
 // Returns the file that the text at the offset names, or the lines that define
-// the bundle, registered name or axis rule there. Lines of packs are in files
-// of lsp/pack_file.h. A built-in name is defined by the line of its axis rule,
-// a built-in bundle by none.
+// the bundle, registered name or axis rule there. Lines of a pack are in the
+// file that PackAsFile (lsp/pack_file.h) writes. For a built-in name, returns
+// the line that sets its axis rule; for a built-in bundle, returns none.
 std::vector<Place> DefinitionsAt(const Workspace& workspace,
                                  const Document& document, size_t offset);
 

@@ -14,7 +14,7 @@
 
 namespace shardc::lsp {
 
-// A part of a text with its replacement; nullopt: the entire text.
+// Replaces `range` by `text`; without a range, replaces the entire text.
 struct Change {
   std::optional<Range> range;
   std::string text;

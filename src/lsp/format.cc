@@ -67,8 +67,9 @@ class Formatter {
            (text_[node.begin] == '[' || text_[node.begin] == '{');
   }
 
-  // Marks the lines of a text over several lines as unchangeable, since their
-  // blanks have a meaning or may have one.
+  // Marks the lines on which a scalar continues. Blanks in them may be part of
+  // its value, so all of them are moved by the same amount and not changed
+  // otherwise.
   void Keep(const YamlNode& node) {
     if (!node.IsScalar() || node.end > text_.size()) return;
     for (size_t line = lines_.LineOf(node.begin) + 1;
@@ -275,7 +276,9 @@ std::vector<TextEdit> EditsOf(const SourceRef& source) {
 
 std::vector<TextEdit> FormatEdits(const SourceRef& source) {
   // Rarely the text is not stable after one pass, for example with the empty
-  // lines of an empty scalar. Passes are repeated until one changes nothing.
+  // lines of an empty scalar. Passes are repeated until one changes nothing. If
+  // the last of kPasses passes still changes the text, the file is not
+  // formatted.
   constexpr int kPasses = 4;
   std::vector<TextEdit> edits = EditsOf(source);
   SourceRef now = MakeSource(source->name(), With(source, edits));

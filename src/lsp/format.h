@@ -13,7 +13,8 @@ namespace shardc::lsp {
 // two spaces, names and values are separated by one space, lists in brackets
 // are written `[a, b]`, and lines have no blanks at their ends. Comments,
 // quotes and line breaks stay; several empty lines become one. Returns none if
-// the text is not YAML, or would have another meaning afterwards.
+// the text is not YAML, if it has findings such as a key that is given twice,
+// or if it would have another meaning afterwards.
 std::vector<TextEdit> FormatEdits(const SourceRef& source);
 
 }  // namespace shardc::lsp

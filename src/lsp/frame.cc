@@ -1,7 +1,7 @@
-// Divides a stream into messages. Each has a header, which ends with an empty
-// line and gives the number of bytes of the body. Text that is not a header is
-// dropped up to the next possible header, so that one faulty message does not
-// affect the next:
+// Divides a stream into messages. Each message has a header, which ends with an
+// empty line and gives the number of bytes of the body. Text that is not a
+// header is dropped up to the next possible header, so that one faulty message
+// does not affect the next:
 //
 //   "Content-Length: 2\r\n\r\n{}x\r\n\r\n"  ->  `{}`, then a broken frame
 #include "lsp/frame.h"
@@ -88,7 +88,7 @@ Frame FrameReader::Broken(size_t drop) {
 
 std::optional<Frame> FrameReader::ReadHeader() {
   const size_t end = buffer_.find(kEnd);
-  if (end > kHeaderLimit) {  // too long, or not a header
+  if (end > kHeaderLimit) {  // no header ends within the limit
     if (buffer_.size() <= kHeaderLimit) return std::nullopt;
     return Broken(std::min(end, buffer_.size()));
   }

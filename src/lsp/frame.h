@@ -21,7 +21,7 @@ struct Frame {
   enum class Kind : uint8_t {
     kMessage,
     kTooLarge,  // its bytes are skipped as they arrive
-    kBroken     // a header without a length; it is dropped
+    kBroken     // bytes without a valid header; they are dropped
   };
   Kind kind = Kind::kMessage;
   std::string body;
@@ -35,7 +35,7 @@ class FrameReader {
   void Feed(std::string_view bytes);
   // Returns the next complete frame; nullopt if more bytes are needed.
   std::optional<Frame> Next();
-  // True if no part of a message is buffered.
+  // Returns whether no incomplete message is waiting for more bytes.
   bool empty() const { return buffer_.empty() && skip_ == 0 && !body_; }
 
  private:

@@ -19,8 +19,8 @@ std::optional<Hover> HoverAt(const Workspace& workspace,
                              const Document& document, size_t offset);
 
 // The name at an offset of a rules file, if it can occur in a spec: an axis
-// rule, a semantic axis, a bundle or a mesh axis. `whole` is true if it is the
-// complete spec.
+// rule, a semantic axis, a bundle or a mesh axis. `whole` is true if the name
+// is a complete spec, as that of a bundle is, or the key that defines a bundle.
 struct NameAt {
   std::string name;
   size_t begin = 0, end = 0;

@@ -35,8 +35,9 @@ struct Message {
   bool IsRequest() const { return !id.empty(); }
 };
 
-// Returns nullopt if the text is not a message, and sets `*fault` to the error
-// response (empty for a response of the client, which gets none).
+// Parses a request or a notification. For any other text, returns nullopt and
+// sets `*fault` to the error response. `*fault` is empty if the text is a
+// response of the client, because a response is not answered.
 std::optional<Message> ParseMessage(const std::string& text,
                                     std::string* fault);
 

@@ -19,7 +19,7 @@
 namespace shardc::lsp {
 
 enum class NameKind : uint8_t {
-  kPattern,      // of a rule; no name
+  kPattern,      // the pattern of a rule, which is no name
   kBundle,       // also a built-in one
   kLogicalAxis,  // built in
   kRegistered,   // a logical axis of `register`
@@ -48,8 +48,8 @@ RegisteredNames RegisteredIn(std::span<const NameScope> scopes);
 
 // Returns the uses of names in a file, in the order of the text. `registered`
 // are the names that are registered by the files which are read together with
-// this one. In a project file, only the meshes of `targets` are searched, or
-// those of all targets if it is null.
+// this one. In a project file, the meshes and settings of `targets` are
+// searched, or those of all targets if `targets` is null.
 std::vector<NameUse> NamesIn(const YamlDocument& document, FileKind kind,
                              const RegisteredNames& registered,
                              const std::set<std::string>* targets = nullptr);

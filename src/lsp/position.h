@@ -15,7 +15,7 @@ enum class Encoding : uint8_t { kUtf8, kUtf16, kUtf32 };
 std::string_view EncodingName(Encoding encoding);  // "utf-16"
 std::optional<Encoding> ParseEncoding(std::string_view name);
 
-// Both are counted from 0.
+// A line and a column of the protocol, both counted from 0.
 struct Position {
   int64_t line = 0;
   int64_t character = 0;
@@ -32,8 +32,9 @@ struct Range {
 // Returns the offset of the next \n or \r at or after `at`; the size if none.
 size_t FindBreak(std::string_view text, size_t at);
 
-// Returns the offset of the character at this column of a line, limited to the
-// line; a column inside a character is the start of the character.
+// Returns the offset in the line of the character at this column. A column past
+// the end gives the line's size; a column inside a character gives the start of
+// the character.
 size_t OffsetInLine(std::string_view line, int64_t column, Encoding encoding);
 
 // The lines of a text, ended by \n, \r\n or \r. Offsets are in bytes.
@@ -41,9 +42,9 @@ class Lines {
  public:
   explicit Lines(std::string_view text);  // must outlive this object
 
-  // Returns the offset of a position. One past the end of a line counts as the
-  // line's end, one past the last line as the end of the text, and one inside a
-  // character as the start of the character.
+  // Returns the offset of a position. A position past the end of a line gives
+  // the line's end, a position past the last line the end of the text, and a
+  // position inside a character the start of the character.
   size_t OffsetOf(Position position, Encoding encoding) const;
   Position PositionOf(size_t offset, Encoding encoding) const;
   Range RangeOf(size_t begin, size_t end, Encoding encoding) const {

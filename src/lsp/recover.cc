@@ -177,9 +177,9 @@ bool IsYamlAlone(const Source& source, const Span& part) {
          std::all_of(findings.all().begin(), findings.all().end(), IsAtAlias);
 }
 
-// Replaces the entries that are not valid YAML by blanks. The parser has
-// reported an error for the full text, which is that of the first such entry,
-// so only the errors of the other entries are added to `errors`.
+// Replaces the entries that are not valid YAML by blanks. The parser stops at
+// the first such entry and has already reported its error, so only the errors
+// of the other entries are added to `errors`.
 std::optional<Blanked> BlankLines(const SourceRef& source) {
   Blanked out;
   out.text = source->text();

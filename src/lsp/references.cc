@@ -81,8 +81,8 @@ class NameSearch {
   // The name of a file that could not be read as YAML; empty if there is none.
   const std::string& unread() const { return unread_; }
 
-  // Returns whether shardc, a rules file or a mesh among the files read gives
-  // the name a meaning, so that it cannot be the new name of something else.
+  // Returns whether the name already has a meaning, in shardc itself or in one
+  // of the files read. Such a name cannot be the new name of something else.
   bool IsKnown(const std::string& name) const {
     if (FindToken(name) != nullptr || ParseAxisRule(name) ||
         registered_.contains(CanonicalToken(name))) {
@@ -183,8 +183,8 @@ AxisRules Renamed(const AxisRules& axes, const std::string& from,
   return out;
 }
 
-// Returns the axis rule that would still mean the old mesh axis because its
-// value is the default.
+// Returns the axis rule that would still name the mesh axis `from` after a
+// renaming, because the rule has its default value; nullopt if there is none.
 std::optional<AxisRule> RuleByDefault(const AxisRules& axes,
                                       const std::string& from) {
   const std::string to = from + "-renamed";

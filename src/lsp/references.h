@@ -28,23 +28,23 @@ std::vector<Reference> ReferencesAt(const Workspace& workspace,
                                     const Document& document, size_t offset);
 
 struct RenamedFile {
-  SourceRef source;  // as it is
+  SourceRef source;  // before the edits
   std::vector<TextEdit> edits;
 };
 
 // The changes of a renaming, or the reason why it is refused.
 struct Renaming {
   std::string refusal;             // empty: it can be renamed
-  Place name;                      // at the offset
-  std::vector<RenamedFile> files;  // with the new name
+  Place name;                      // of the old name at the offset
+  std::vector<RenamedFile> files;  // the edits in each file
 };
 
 // Renames a bundle, a registered logical axis or a mesh axis. With an empty
-// `to`, only checks whether the name can be renamed. Renaming is refused if the
-// name is shardc's own, if a pack uses it or no file defines it, if one of the
-// files is not valid YAML, if the new name is not valid or already has a
-// meaning, and if the name is a mesh axis that is the default of an axis rule,
-// because the rule would keep the old name.
+// `to`, only checks whether the name can be renamed. Renaming is refused if no
+// such name is at the offset, if the name is shardc's own, if a pack uses it or
+// no file defines it, if one of the files is not valid YAML, if the new name is
+// not valid or already has a meaning, and if the name is a mesh axis that is
+// the default of an axis rule, because the rule would keep the old name.
 Renaming RenameAt(const Workspace& workspace, const Document& document,
                   size_t offset, const std::string& to);
 

@@ -36,7 +36,7 @@ Range RangeOf(const Lines& lines, const Place& place, Encoding encoding) {
   return lines.RangeOf(place.begin, std::max(place.begin, place.end), encoding);
 }
 
-// Writes a place in another file, whose text was read when it was checked.
+// Writes a range of a file as a Location of the protocol.
 void WriteLocation(JsonWriter& json, const std::string& uri,
                    const Range& range) {
   json.BeginObject();
@@ -188,7 +188,8 @@ void WriteTextEdits(JsonWriter& json, const Lines& lines,
   json.EndArray();
 }
 
-// Writes the edits of one file in a form that the client supports.
+// Writes the edits of one file: with the version of its document if the client
+// supports this form, else as a member named by the file's URI.
 void WriteEdits(JsonWriter& json, const ResultForm& form,
                 const std::string& path, std::string_view text,
                 const std::vector<TextEdit>& edits) {

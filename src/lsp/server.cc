@@ -210,7 +210,8 @@ std::string Server::Initialize(const Message& message) {
   }
   initialized_ = true;
   const auto client = Below(message.params, {"capabilities"});
-  // The client's first encoding that the server supports; UTF-16 by default.
+  // Use the first encoding of the client's list that the server supports. The
+  // default is UTF-16.
   const auto wanted = Below(client, {"general", "positionEncodings"});
   if (wanted && wanted->IsArray()) {
     for (const JsonValue name : wanted->items()) {

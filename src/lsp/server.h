@@ -26,11 +26,14 @@ class Server {
   // Receives bytes from the client, in pieces of any size. Requests that the
   // bytes cancel are not started.
   void Receive(std::string_view bytes);
-  // Handles one message; returns false if none is complete.
+  // Handles one message. Returns false if no complete message is waiting, or
+  // after `exit`.
   bool Step();
-  // Returns whether texts have changed since the last check.
+  // Returns whether a check is due: since the last check, a document was
+  // opened, changed, saved or closed, or a file has changed on disk.
   bool HasEdits() const { return check_all_ || !changed_.empty(); }
-  // Checks all open documents and publishes the findings.
+  // Runs the check that is due (`check_all_`, `changed_`) and publishes the
+  // findings that have changed.
   void CheckNow();
   // Returns the bytes to send to the client and removes them from the server.
   std::string TakeOutput();

@@ -16,8 +16,9 @@ namespace shardc::lsp {
 std::span<const std::string_view> TokenTypes();
 std::span<const std::string_view> TokenModifiers();
 
-// Five numbers per token: lines and columns after the previous token, length,
-// type, and modifiers as bits.
+// Returns five numbers per token: lines and columns after the previous token,
+// length, type, and modifiers as bits. Empty if the document is not a file of
+// shardc.
 std::vector<int64_t> SemanticTokensOf(const Workspace& workspace,
                                       const Document& document,
                                       Encoding encoding);

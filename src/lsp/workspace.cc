@@ -1,7 +1,7 @@
 // A full check covers the project of each open document (in its folder or the
 // nearest one above), and each open document that no project reads. It runs
 // when a document is opened, closed or saved, or a file changes on disk. After
-// an edit, only the projects and documents that read the edited one are
+// an edit, only the projects and documents that read the edited document are
 // checked. The last plan to which a target compiled is kept, so that names and
 // completions work while its files have errors. Examples of full checks:
 //
@@ -59,8 +59,8 @@ FileKind Workspace::KindOf(const Document& document) const {
                             : at->second;
 }
 
-// Returns the kind of a changed document. A rules file stays one, because half
-// of a rule may look like a mesh file or like no file of shardc.
+// Returns the kind of a changed document. A rules file stays a rules file,
+// because half of a rule may look like a mesh file or like no file of shardc.
 FileKind Workspace::NewKindOf(const Document& document) const {
   const FileKind kind = lsp::KindOf(document.name(), document.text);
   const FileKind before = KindOf(document);
@@ -162,8 +162,8 @@ void Workspace::ReportAll() {
   }
 }
 
-// Returns whether a document of this project is open. Also sets the kinds of
-// documents whose text does not show their kind: the targets that name them do.
+// Returns whether a document of this project is open. A document whose text
+// does not show its kind gets the kind that it has in a target of the project.
 bool Workspace::IsOpen(const CheckedProject& project) {
   bool open = false;
   for (const auto& [uri, document] : documents_.all()) {
@@ -184,8 +184,8 @@ bool Workspace::IsOpen(const CheckedProject& project) {
 
 void Workspace::Keep(const CheckedProject& project) {
   auto& kept = kept_[project.path];
-  // Forget the last plans of targets that the project no longer has. If it has
-  // no targets, it could not be read, and all plans are kept.
+  // Forget the last plans of targets that the project no longer has. A project
+  // without targets could not be read, so all its plans are kept.
   if (!project.targets.empty()) {
     std::erase_if(kept, [&](const auto& one) {
       return std::none_of(project.targets.begin(), project.targets.end(),

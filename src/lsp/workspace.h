@@ -63,7 +63,8 @@ class Workspace {
   // The projects that read a document.
   std::vector<const CheckedProject*> ProjectsOf(const Document& document) const;
   std::vector<NameScope> ScopesOf(const Document& document) const;
-  // The targets that read one of these files, or whose project file is one.
+  // Returns the scopes of the targets that read one of these files, or whose
+  // project file is one of them.
   std::vector<NameScope> ScopesReading(const std::set<FileId>& files) const;
 
  private:
