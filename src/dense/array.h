@@ -1,7 +1,7 @@
-// Room: dense. The reference implementation of attention, with its rotary
-// embedding, its masks, its dropout and the rows that caches keep: plain loops
-// over unsharded tensors, in double. Other implementations are compared with
-// it.
+// Room: dense. The reference implementations with which other implementations
+// are compared: plain loops over unsharded tensors. They cover attention, with
+// its rotary embedding, masks, dropout and the rows that caches keep, and the
+// step of a model.
 // Includes: source, model.
 //
 // An unsharded array in float64.
@@ -38,8 +38,8 @@ struct Array {
   double At(int64_t a, int64_t b, int64_t c, int64_t d) const {
     return data[Offset(a, b, c, d)];
   }
-  // Returns the elements of the last dimension at three indices of an array of
-  // rank 4.
+  // Returns a pointer to the last dimension's elements at indices a, b and c.
+  // The array must have rank 4.
   const double* Row(int64_t a, int64_t b, int64_t c) const {
     return data.data() + Offset(a, b, c, 0);
   }
@@ -50,7 +50,7 @@ struct Array {
   }
 };
 
-// "[2, 3]".
+// Returns the shape as text, such as "[2, 3]".
 std::string ShapeText(const Array& x);
 
 }  // namespace shardc::dense

@@ -290,8 +290,9 @@ int64_t Inputs::SinkCount() const {
   return sinks.rank() == 1 ? 1 : sinks.dim(0);
 }
 
-// Query heads of one key head have consecutive numbers and share the sinks of
-// that key head.
+// `sinks` has a column for each query head or for each key head. In the second
+// case the query heads of a key head, which have consecutive numbers, share its
+// column.
 double Inputs::Sink(int64_t a, int64_t head) const {
   const int64_t width = sinks.shape.back();
   return sinks.data[AsIndex(a * width + head * width / query.dim(2))];

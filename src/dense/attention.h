@@ -11,9 +11,9 @@
 
 namespace shardc::dense {
 
-// The logit of a masked entry if a row that sees no key is a mean
-// (`mean_of_masked`): -0.7 times the largest float32. An entry of an additive
-// mask masks the key if it is at most half of this number.
+// The logit of every masked entry with the option `mean_of_masked`: -0.7 times
+// the largest float32. An entry of an additive mask hides its key if it is at
+// most half of this number.
 inline constexpr double kMasked = -0.7 * 0x1.fffffep127;
 
 // The options of attention. The logit of query i and key j is
@@ -27,8 +27,8 @@ struct Options {
   double soft_cap = 0;          // 0: none
   bool causal = false;
   std::optional<int64_t> left, right;
-  // A query sees keys of the same segment id. Negative ids see nothing, and
-  // neither does this id.
+  // A query sees only keys of its own segment id. Queries with a negative id or
+  // with the id `padding_segment` see no keys.
   std::optional<int64_t> padding_segment;
   // Whether a row that sees no key is the mean of all values; otherwise it is
   // zeros.
@@ -54,10 +54,11 @@ struct Inputs {
   Array value_up;
 
   Array bias;           // [B|1, H|K|1, T|1, S]
-  Array mask;           // [B|1, H|K|1, T|1, S], not 0: may be seen
-  Array additive_mask;  // the same; at or below kMasked/2: hidden
-  // Additional logits in the denominator: [H], or for the queries of each key
-  // head [K] or [sinks, K].
+  Array mask;           // [B|1, H|K|1, T|1, S]; 0 hides the key
+  Array additive_mask;  // [B|1, H|K|1, T|1, S]; <= kMasked/2 hides
+  // Additional logits in the denominator: [H], one for each query head, or
+  // [sinks, K], which the query heads of a key head share. [K] is the same as
+  // [1, K].
   Array sinks;
   // [B|1, H|1, T/block_rows, S/block_keys], both rounded up: not 0 if the
   // queries of a block may see the keys of a block. Blocks have block_rows
@@ -71,17 +72,18 @@ struct Inputs {
   std::vector<int64_t> query_positions;
   // [B, S]; a negative position is an empty slot, which no query sees.
   std::vector<int64_t> key_positions;
-  std::vector<int64_t> key_lengths;  // [B]: only pk < length; else S
-  std::vector<int64_t> key_starts;   // [B]: only pk >= start; else 0
+  std::vector<int64_t> key_lengths;  // [B]: hides pk >= length; absent: S
+  std::vector<int64_t> key_starts;   // [B]: hides pk < start; absent: 0
 
-  // The indices of the first row and head in the larger attention that this one
-  // is part of. Dropout depends on the indices in the larger attention.
+  // If these inputs are a part of a larger attention: the indices of their
+  // first batch row and query head there. Dropout depends on the indices in the
+  // larger attention.
   int64_t first_row = 0, first_head = 0;
 
   int64_t KeyLength(int64_t b) const;
   int64_t QueryPosition(int64_t b, int64_t i) const;
   int64_t KeyPosition(int64_t b, int64_t j) const;
-  // Returns sink number `a` of a query head, below SinkCount().
+  // Returns sink `a`, of SinkCount() sinks, of a query head.
   double Sink(int64_t a, int64_t head) const;
   int64_t SinkCount() const;
 };
@@ -89,11 +91,11 @@ struct Inputs {
 struct Result {
   Array output;   // [B, T, H, Dv], or Do
   Array lse;      // [B, T, H, 1]: log of the denominator, sinks included
-  Array weights;  // [B, H, T, S] before dropout, when asked for
+  Array weights;  // [B, H, T, S] before dropout; empty unless requested
 };
 
 // Computes attention. Returns nullopt, with the reason in `why`, if the shapes
-// do not fit each other.
+// do not fit each other. The result has `weights` if `keep_weights`.
 std::optional<Result> Attention(const Inputs& in, const Options& options,
                                 std::string& why, bool keep_weights = false);
 

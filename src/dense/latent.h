@@ -10,7 +10,7 @@ namespace shardc::dense {
 // are computed: r latent dims, p rotated dims, H heads.
 struct Latent {
   Array latent;    // [B, S, r]
-  Array rope_key;  // [B, S, p], of all heads
+  Array rope_key;  // [B, S, p], shared by all heads
   Array up_key;    // [H, r, nope]
   Array up_value;  // [H, r, Dv]
 };
@@ -23,8 +23,8 @@ struct Expanded {
 // by the rotated part; its value is latent . up_value[head].
 Expanded Expand(const Latent& latent);
 
-// The same attention with the matrices applied to the queries and to the
-// result:
+// Inputs for the same attention without expanded keys and values. The matrices
+// are applied to the queries before it, and to the output after it:
 //
 //   q . (c up_key) = (q up_key') . c,   w . (c up_value) = (w . c) up_value
 //
@@ -36,13 +36,14 @@ struct Absorbed {
   Array key;    // [B, S, 1, r + p]
   Array value;  // [B, S, 1, r]
 };
-Absorbed Absorb(const Latent& latent, const Array& query);  // [B, T, H, D]
+Absorbed Absorb(const Latent& latent,
+                const Array& query);  // query: [B, T, H, nope + p]
 
 // Returns the number of multiplications of Expand.
 double ExpandingTakes(const Latent& latent);
-// Returns whether to use Absorb: Expand would take seconds, and Absorb takes
-// fewer operations, attention included. `queries` is the number of queries of a
-// head over all rows.
+// Returns true if Expand takes more than 4e9 multiplications, and attention
+// over the absorbed rows takes fewer than Expand. `queries` is the number of
+// queries of a head over all batch rows.
 bool WorthAbsorbing(const Latent& latent, int64_t queries);
 
 }  // namespace shardc::dense

@@ -61,7 +61,7 @@ struct Range {
   double Reach() const { return std::max(high - is, is - low); }
 };
 
-// Divides two ranges of numbers that are not negative.
+// Divides two ranges of numbers that are not negative. A quotient by 0 is 0.
 Range Quotient(const Range& a, const Range& b) {
   return {b.is > 0 ? a.is / b.is : 0, b.high > 0 ? a.low / b.high : 0,
           b.low > 0 ? a.high / b.low : 0};
@@ -102,8 +102,10 @@ class NarrowRows {
  private:
   bool Softens() const { return narrow_.softmax != Dtype::kF32; }
 
-  // Returns the largest error of a logit in float32: an ulp for each product of
-  // operands, and a few ulps for scale, cap, bias and rounding.
+  // Returns the largest error of a logit in float32. The dot product has at
+  // most dim + 2 roundoffs of sum |q_d k_d|, or none if the operands are
+  // integers. Scale, cap, bias and rounding add a few roundoffs of the numbers
+  // they change.
   double LogitError(int64_t b, int64_t t, int64_t h, int64_t s,
                     double logit) const {
     if (logit <= kMasked / 2) return 0;
@@ -121,8 +123,8 @@ class NarrowRows {
     return kUnit * (products + 8 * (3 * std::abs(dot) + 2 * std::abs(logit)));
   }
 
-  // Returns the logits of a row, -inf for keys that are not seen, as the log of
-  // weight times denominator.
+  // Returns the logits of a row, computed as log(weight) + log of the
+  // denominator. Keys of weight 0 have the logit -inf.
   std::vector<Range> Logits(int64_t b, int64_t t, int64_t h) const {
     const double lse = exact_.lse.At(b, t, h, 0);
     std::vector<Range> out;
@@ -185,8 +187,8 @@ class NarrowRows {
             power(x.high, top.low, 2 * kUnit)};
   }
 
-  // Returns the weights of a row in float32, computed from the reference's
-  // weights.
+  // Returns the weights of a row if the softmax is in float32: the reference's
+  // weights, and the interval in which float32 may compute them.
   std::vector<Range> PlainWeights(int64_t b, int64_t t, int64_t h,
                                   const std::vector<Range>& logits) const {
     const double lse = exact_.lse.At(b, t, h, 0);
@@ -243,8 +245,8 @@ class NarrowRows {
     std::vector<Range> row =
         Softens() ? SoftWeights(h, logits) : PlainWeights(b, t, h, logits);
     for (int64_t s = 0; options_.dropout > 0 && s < keys_; ++s) {
-      // A weight is the product of two float32 numbers, one of which is
-      // rounded.
+      // Kept weights are multiplied by 1/(1 - dropout). That factor and the
+      // product are both rounded to float32.
       Range& x = row[AsIndex(s)];
       x = x.Times(Keep(b, t, h, s));
       x = {x.is, x.low * (1 - 3 * kUnit), x.high * (1 + 3 * kUnit)};

@@ -1,19 +1,21 @@
 // The dense reference for attention whose settings require narrower arithmetic
 // than float32: products of operands rounded to few bits, and softmax in 16
-// bits. The result of unrounded attention is no useful reference here: with 4
-// bits the correct result differs from it by more than zeros would. The
-// reference therefore repeats the same roundings, from their definition, in
-// double.
+// bits. Attention without these roundings is no useful reference for them: with
+// 4 bits, the correct result differs from it by more than a tensor of zeros
+// does. The reference here therefore repeats the same roundings, from their
+// definition, in double.
 //
-// Quantised products. The numbers of a group are integers times a common step =
-// max |x| / (2^(bits-1) - 0.5); the integers are at most 2^(bits-1) - 1. The
-// groups are: a row of the query, a row of the key, one dim of the values of a
-// block of keys, and a query's weights over the keys of a block. Operands are
-// stored numbers, so their integers are exact.
+// Quantised products. The numbers of a group become integers times a common
+// step = max |x| / (2^(bits-1) - 0.5); the integers are at most 2^(bits-1) - 1
+// in magnitude. The groups are: a row of the query, a row of the key, one dim
+// of the values of a block of keys, and a query's weights over the keys of a
+// block. Query, key and value are given, not computed, so their integers are
+// exact.
 //
-// Softmax in a dtype. Logits and sinks are rounded to it (a masked one to no
-// less than its lowest number), and so are distances from the maximum,
-// exponentials, their sum and the quotients.
+// Softmax in a dtype. Logits and sinks are rounded to the dtype, and so are
+// distances from the maximum, exponentials, their sum and the quotients. A
+// finite logit below the lowest float16, such as kMasked, becomes the lowest
+// float16.
 //
 // Logits and weights reach these roundings with float32's error, which may move
 // a number across a tie. The effect is computed as an interval through every
@@ -33,10 +35,10 @@
 namespace shardc::dense {
 
 struct Narrow {
-  int bits = 0;  // of the products' operands; 0: whole
+  int bits = 0;  // of the products' operands; 0: not rounded
   Dtype softmax = Dtype::kF32;
   // The number of keys of a block whose weights and values are quantised
-  // together; 0: all keys are one block.
+  // together. All keys are one block if it is 0 or if `softmax` is not float32.
   int64_t block = 0;
 
   bool IsNarrow() const { return bits != 0 || softmax != Dtype::kF32; }
@@ -49,7 +51,7 @@ Inputs QuantizeOperands(const Inputs& in, int bits, int64_t block);
 
 struct NarrowResult {
   Array output;  // [B, T, H, Dv]
-  Array slack;   // how far ties may take an element from it
+  Array slack;   // how far ties may move each element of `output`
 };
 
 // Computes attention for settings with narrow.IsNarrow(). Returns nullopt, with

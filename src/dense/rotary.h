@@ -16,8 +16,8 @@ enum class Stretch : uint8_t {
   kNone,
   kLinear,   // all frequencies / factor
   kDynamic,  // a larger base for sequences longer than the original ones
-  kYarn,     // low frequencies / factor, those between two counts of turns less
-  kLlama3,   // low frequencies / factor, those between two wavelengths less
+  kYarn,     // low frequencies / factor, blended between two counts of turns
+  kLlama3,   // low frequencies / factor, blended between two wavelengths
 };
 
 struct Rope {
@@ -27,12 +27,13 @@ struct Rope {
   double original_length = 0;
   // kYarn: a frequency is kept if it makes more than `fast_turns` turns over
   // the original length, and divided by `factor` if it makes fewer than
-  // `slow_turns`. With `rounds_outwards`, the number of the first frequency
-  // between these limits is rounded down and that of the last one up.
+  // `slow_turns`. With `rounds_outwards`, the index of the first frequency
+  // between these limits is rounded down and that of the last one is rounded
+  // up.
   double fast_turns = 32, slow_turns = 1;
   bool rounds_outwards = true;
-  // kLlama3: wavelengths above original length / low_part are divided, and
-  // those below original length / high_part are kept.
+  // kLlama3: frequencies with wavelengths above original length / low_part are
+  // divided by `factor`, and those below original length / high_part are kept.
   double low_part = 1, high_part = 4;
   // The number by which rotated elements are multiplied. If absent: 0.1
   // ln(factor) + 1 for kYarn with a factor above 1, else 1.
@@ -52,12 +53,13 @@ class Rotary {
   const std::vector<double>& frequencies() const { return frequencies_; }
   double amplitude() const { return amplitude_; }
 
-  // Rotates a row of heads in place, pair i by position * frequencies()[i], and
-  // multiplies by the amplitude, in float32 arithmetic, with sin and cos times
-  // the amplitude rounded to float32.
+  // Rotates a row of heads in place, pair i by the angle position *
+  // frequencies()[i], and multiplies by the amplitude. The numbers amplitude *
+  // sin and amplitude * cos are computed in double and rounded to float32; all
+  // other arithmetic is float32's.
   void Rotate(int64_t position, std::span<float> heads) const;
-  // Element d of a rotated head, `at`, and the largest error of float32
-  // arithmetic.
+  // Element d of a rotated head in double (`at`), and the largest error that
+  // Rotate's float32 arithmetic may make in it (`off`).
   struct RotatedValue {
     double at = 0, off = 0;
   };

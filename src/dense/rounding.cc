@@ -4,7 +4,8 @@
 //   BF16 keeps 7 of 52 bits after the point. 1 + 2^-8 is a tie and becomes 1;
 //   numbers between that and 1 + 3 * 2^-8 become 1 + 2^-7
 //
-// The subnormal numbers of a dtype have steps of one size.
+// The subnormal numbers of a dtype are multiples of one step, so a number below
+// the least normal one is rounded to a multiple of that step.
 #include "dense/rounding.h"
 
 #include <algorithm>
@@ -17,10 +18,10 @@ namespace shardc::dense {
 namespace {
 
 struct Format {
-  int cut;        // bits of a double that it lacks
-  double normal;  // its least normal number
-  double step;    // below that
-  double most;    // its largest
+  int cut;        // mantissa bits that a double has more
+  double normal;  // the least normal number
+  double step;    // the distance between subnormal numbers
+  double most;    // the largest finite number
 };
 constexpr Format kF16 = {42, 0x1p-14, 0x1p-24, 65504};
 constexpr Format kBF16 = {45, 0x1p-126, 0x1p-133, 0x1.fep127};
@@ -75,7 +76,8 @@ float ToInt8(std::span<const float> x, std::span<int8_t> integers) {
   if (largest == 0 || !std::isfinite(largest)) {
     return static_cast<float>(largest);
   }
-  // The number of steps per unit. Computed in double if it overflows float32.
+  // The number of steps per unit. If this overflows float32, each number's
+  // steps are computed in double.
   const double steps = NearestIn(kF32, 127.5 / largest);
   for (size_t i = 0; i < x.size(); ++i) {
     const double count = std::isfinite(steps)

@@ -11,13 +11,13 @@ namespace shardc::dense {
 
 // Returns the number of F32, F16 or BF16 nearest to x, the even one if two are
 // equally near. Returns infinity if x is beyond the largest number by half a
-// step or more. Other dtypes return x.
+// step or more. For other dtypes it returns x.
 double Nearest(Dtype dtype, double x);
 void NearestOf(Dtype dtype, std::span<float> x);
 
 // Converts a row to 8-bit integers and returns its scale, the largest |x|,
-// which is 127.5 steps. Each number becomes the nearest integer of steps, from
-// -128 to 127. The arithmetic is float32's; a row of zeros has scale 0.
+// which is 127.5 steps. Each number becomes the nearest whole number of steps,
+// from -128 to 127. The arithmetic is float32's; a row of zeros has scale 0.
 float ToInt8(std::span<const float> x, std::span<int8_t> integers);
 float FromInt8(int8_t integer, float scale);
 // Replaces each number of a row by the number that is read back after ToInt8.

@@ -20,8 +20,8 @@ template <typename T>
 struct StepTensor {
   std::vector<int64_t> shape = {};
   std::vector<T> data = {};
-  // Only for the result of a dropout: the factor of each element, 0 or more
-  // than 1. If empty, nothing is dropped.
+  // The factors of the elements, 0 or 1/(1 - rate), if this is the result of a
+  // dropout. If empty, nothing is dropped.
   std::vector<double> factors = {};
 };
 
@@ -32,17 +32,19 @@ using StepValues = std::vector<StepTensor<T>>;
 std::vector<int64_t> ShapeOf(const step::Graph& graph, const step::Sizes& sizes,
                              step::ValueId value);
 
-// Runs the ops of all phases up to and including `last`. `values` must hold the
-// inputs and the factors of dropouts; all other values are set. T is float,
-// double or std::complex<double>.
+// Runs the ops of all phases up to and including `last`, and sets their results
+// in `values`, which must hold the inputs and the factors of dropouts. T is
+// float, double or std::complex<double>.
 template <typename T>
 void RunStep(const step::Graph& graph, const step::Sizes& sizes,
              step::Phase last, StepValues<T>& values);
 
 // Returns the largest relative error of the graph's gradients at `values`,
-// which hold the inputs. For each parameter, one derivative of the loss along a
-// random direction is compared; the difference is relative to the larger of the
-// two and of a hundredth of the largest derivative.
+// which hold the inputs. For each parameter, the derivative of the loss along a
+// random direction is computed from the gradient and by a complex step. The
+// difference is divided by the larger of the two, or by a hundredth of the
+// largest derivative of all parameters if that is more. Returns infinity if a
+// derivative is not finite.
 double ComplexStepError(const step::Graph& graph, const step::Sizes& sizes,
                         const StepValues<double>& values, uint64_t seed);
 

@@ -1,5 +1,6 @@
-// Functions and their derivatives over float, double and complex numbers; the
-// derivative of `f` is `f_d`. Functions with a kink compare real parts.
+// Functions and their derivatives over float, double and complex numbers.
+// step/functions.h lists which function is the derivative of which, such as
+// `silu_d` of `silu`. Functions with a kink compare real parts.
 //
 //   relu at 2 + 1e-30i is 2 + 1e-30i, at -1 + 1e-30i it is 0
 #include "dense/step_functions.h"

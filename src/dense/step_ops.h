@@ -1,6 +1,6 @@
-// The functions of the ops in the dense reference; each row of the table in
-// step.cc names one. Each sets the elements of `out`, which already has the
-// result's shape and holds zeros.
+// The functions of the ops in the dense reference, which the table in step.cc
+// names. Each sets the elements of `out`, which already has the result's shape
+// and holds zeros.
 #ifndef SHARDC_DENSE_STEP_OPS_H_
 #define SHARDC_DENSE_STEP_OPS_H_
 

@@ -33,11 +33,11 @@ Rope RopeOf(const step::Rope& from) {
   return rope;
 }
 
-// Returns the ALiBi slope of a head: the bias that is added to a score for each
-// position of the key. For a power of two n of heads it is the geometric
-// sequence from 2^(-8/n). Otherwise the first heads have the sequence of the
-// next smaller power of two, and the others every second slope of the next
-// larger one.
+// Returns the ALiBi slope of a head: the bias of a score is the slope times the
+// key's position. For a power of two n of heads, the slopes are the geometric
+// sequence 2^(-8/n), 2^(-16/n), ... Otherwise the first heads have the sequence
+// of the next smaller power of two, and the others have every second slope of
+// the next larger one.
 double Slope(int64_t heads, int64_t head) {
   int64_t power = 1;
   while (2 * power <= heads) power *= 2;

@@ -17,8 +17,10 @@ using step::ValueId;
 
 // Returns the row of a table of position biases (T5's buckets) for a key
 // `apart` places after its query. With `both`, half of the rows are for keys
-// after the query. Of the rows of one side, half have one distance each, and
-// the others have ranges of distances whose lengths grow by a constant factor.
+// after the query; otherwise such keys have row 0. Of the rows of one side,
+// half have one distance each, and the others have ranges of distances whose
+// lengths grow by a constant factor. The last row has all distances from `most`
+// on.
 int64_t Bucket(int64_t apart, int64_t rows, int64_t most, bool both) {
   int64_t first = 0, far = std::max<int64_t>(-apart, 0);
   if (both) {
@@ -39,7 +41,8 @@ int64_t Bucket(int64_t apart, int64_t rows, int64_t most, bool both) {
 
 }  // namespace
 
-// Gathers rows of a table by ids, or scatters them back into it.
+// Gathers rows of a table by ids (kLookup), or adds rows to those of a table
+// (kScatter).
 template <typename T>
 void RunRows(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
   const bool scatter = op.kind == OpKind::kScatter;

@@ -88,7 +88,8 @@ void RunSlice(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
   }
 }
 
-// Repeats kv heads for the query heads, or sums query heads for each kv head.
+// Repeats KV heads for the query heads (kRepeat), or sums the query heads of
+// each KV head (kGroupSum).
 template <typename T>
 void RunHeads(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
   const bool sum = op.kind == OpKind::kGroupSum;
