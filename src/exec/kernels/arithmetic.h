@@ -1,8 +1,8 @@
 // The operations of attention's arithmetic that fault injection replaces by
 // wrong ones: steps of the online softmax, its rounding, and rows quantised to
 // few bits. A run uses the correct functions unless its machine has others.
-//
-// The fast kernels have the correct softmax built in; only the loops call
+// The fast kernels (kernels.h) have the correct softmax built in. Only the
+// plain loops of rooms attention, cache and pages call these functions.
 // these.
 #ifndef SHARDC_EXEC_KERNELS_ARITHMETIC_H_
 #define SHARDC_EXEC_KERNELS_ARITHMETIC_H_
@@ -65,8 +65,8 @@ struct Arithmetic {
                     std::span<int8_t> q) = StoreInt8;
   float (*scale)(std::span<const float> scales, size_t row) = ScaleOf;
 
-  // Returns whether the softmax functions are those that the fast kernels
-  // implement.
+  // Returns whether `logit`, `reference`, `rescale` and `absorb` are the
+  // functions that the fast kernels implement.
   bool InKernels() const;
 };
 

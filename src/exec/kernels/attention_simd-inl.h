@@ -151,9 +151,9 @@ HWY_INLINE bool AdjustsScores(const AttentionSlice& in) {
   return in.soft_cap != 0 || in.bias != nullptr || in.mask != nullptr;
 }
 
-// Returns the largest lane. Where Highway has no instruction for it, its
-// maximum begins at the lowest finite number, so lanes that are all minus
-// infinity are handled first.
+// Returns the largest lane. On the EMU128 target, Highway's maximum begins at
+// the lowest finite number, so lanes that are all minus infinity are handled
+// first.
 HWY_INLINE float MostOfLanes(VF v) {
   const DF df;
 #if HWY_TARGET == HWY_EMU128
@@ -166,8 +166,8 @@ HWY_INLINE float MostOfLanes(VF v) {
 // Replaces scores s[c0, c1) by weights in place; entries outside of [lo, hi)
 // are masked and become 0. c0 and c1 are multiples of two vectors. Weights are
 // added in two vectors; the index of an entry alone decides which of them it
-// joins. Updates max and sum, and returns the factor by which earlier sums must
-// be multiplied.
+// joins. Updates max and sum, and returns the factor by which the caller must
+// multiply the output accumulated before.
 HWY_INLINE float SoftmaxRow(int64_t c0, int64_t c1, int64_t lo, int64_t hi,
                             float* HWY_RESTRICT s, float& max, float& sum) {
   const DF df;

@@ -56,7 +56,7 @@ struct TileBlock {
   const uint16_t* right = nullptr;
   int64_t right_tile = 0;  // elements between the two tiles of a step
   int64_t steps = 0;
-  bool adds = false;  // to what `sums` holds; else from 0
+  bool adds = false;  // add to `sums`; else overwrite it
   float* sums = nullptr;
   int64_t sums_row = 0;  // elements between rows
 };
@@ -76,18 +76,18 @@ void MultiplyTiles(const TileBlock& block);
 // One row of scores of a block of keys, and its online softmax.
 struct Bf16Weights {
   const float* scores = nullptr;
-  float scale = 1;  // of the scores; positive
-  int64_t c0 = 0;   // multiples of 32: the weights to write
+  float scale = 1;  // by which scores are multiplied; positive
+  int64_t c0 = 0;   // weights [c0, c1) are written; multiples of 32
   int64_t c1 = 0;
-  int64_t lo = 0;  // the visible keys, within [c0, c1)
+  int64_t lo = 0;  // keys [lo, hi) are visible, within [c0, c1)
   int64_t hi = 0;
   uint16_t* weights = nullptr;
   float* max = nullptr;  // of the scaled scores so far
   float* sum = nullptr;  // of the weights before they are rounded
 };
 // Writes exp(scale * score - max), rounded to bfloat16, for the visible keys
-// and 0 for the others. Updates max and sum; returns the factor for what was
-// accumulated before.
+// and 0 for the others. Updates max and sum; returns the factor by which the
+// caller must multiply the output accumulated before.
 float RoundWeights(const Bf16Weights& row);
 
 // row[i] *= factor for `count` elements, a multiple of 16.

@@ -1,6 +1,7 @@
-// Highway has no AMX, so these are the intrinsics of x86-64, in functions that
-// are compiled for processors which have them. On other processors, and in
-// builds for others, nothing calls them (floats/bf16_tiles.h).
+// Implements bf16_tiles.h with the intrinsics of x86-64, because Highway has no
+// AMX. The functions are compiled for processors with AMX. On other processors,
+// and in builds for other architectures, nothing calls them
+// (floats/bf16_tiles.h).
 //
 // VDPBF16PS of AVX512_BF16 is not used instead of tiles: on an Intel Xeon its
 // products took 1.5 times as long as those in float32.
@@ -80,7 +81,7 @@ inline void Transpose(__m512i* r) {
   }
 }
 
-// A tile is loaded with all its rows of 64 bytes; all eight have this shape.
+// Configures all eight tiles, each with 16 rows of 64 bytes.
 void ConfigureTiles() {
   struct alignas(64) {
     uint8_t palette = 1;
@@ -93,7 +94,8 @@ void ConfigureTiles() {
   _tile_loadconfig(&config);
 }
 
-// A function of its own, since GCC compiles destructors for any processor.
+// A function of its own: GCC compiles destructors without the target attributes
+// above.
 void ReleaseTiles() { _tile_release(); }
 
 // Returns e^x for x <= 0, with a relative error below 1e-6, as 2^n * 2^r with

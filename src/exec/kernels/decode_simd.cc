@@ -196,7 +196,7 @@ struct DecodeRow {
   int64_t head, row;  // g, t
   Rows seen;
   int64_t lo, hi;   // the visible keys of the current block
-  bool prefetches;  // of the rows that share keys, one at most
+  bool prefetches;  // true for at most one of the rows that share keys
   bool Sees(int64_t k) const { return k >= lo && k < hi; }
 };
 
@@ -281,7 +281,7 @@ template <class E, bool kAll, class Order>
 HWY_INLINE void AddValues(const DecodeRow& r, int64_t first, int64_t k) {
   const bool one = kAll || r.Sees(k);
   const bool two = kAll || r.Sees(k + kHalf);
-  if (!one && !two) return;  // and the values may be absent
+  if (!one && !two) return;  // values of keys that no row sees may not exist
   const int64_t dim = r.in->value_dim;
   const typename E::T* v[2] = {ValueAt<E>(r, first + k),
                                ValueAt<E>(r, first + k + kHalf)};

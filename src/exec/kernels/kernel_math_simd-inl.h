@@ -20,8 +20,8 @@ using shardc::HWY_NAMESPACE::DI;
 using shardc::HWY_NAMESPACE::DU;
 using shardc::HWY_NAMESPACE::VF;
 
-// Returns 2^n, where the low bits of `biased` are n + 127: it is the sum of n
-// and 1.5*2^23 + 127 as a float. n = -127 gives 0.
+// Returns 2^n. `biased` is the float n + 1.5*2^23 + 127, whose low bits are n +
+// 127. n = -127 gives 0.
 HWY_INLINE VF PowerOfTwo(VF biased) {
   const DF df;
   const DI di;

@@ -86,8 +86,8 @@ void ClearState(const AttentionSlice& slice, const AttentionState& state);
 
 // Adds the keys of a slice to the state, block by block. This is the fastest
 // way for many query rows. If query, key and value are BF16 and the processor
-// has AMX, the products are computed in bfloat16, and the weights are rounded
-// to it before they multiply the values: an output's error is then up to
+// has AMX, the products are computed in bfloat16. The weights are then rounded
+// to bfloat16 before they multiply the values, so an output's error is up to
 // 2^-8 max |v| (prefill_bf16_simd.cc). All other products are float32.
 void PrefillAttention(const AttentionSlice& slice, const AttentionState& state,
                       Scratch& scratch);
@@ -95,8 +95,9 @@ void PrefillAttention(const AttentionSlice& slice, const AttentionState& state,
 // Adds the keys of all slices to their states, for few query rows, where memory
 // bandwidth limits the speed. The slices are read together, block by block,
 // because the keys of several heads are usually contiguous; all must have one
-// kv_dtype. The order of additions differs from PrefillAttention's, so callers
-// choose between the two by the query length of the unsharded tensor.
+// kv_dtype. The order of additions differs from PrefillAttention's. Callers
+// therefore choose between the two by the query length of the unsharded tensor,
+// so that sharded and unsharded runs use the same one.
 void DecodeAttention(std::span<const AttentionSlice> slices,
                      std::span<const AttentionState> states, Scratch& scratch);
 
@@ -142,8 +143,8 @@ void Rotate(std::span<float> row, std::span<const float> cos,
             std::span<const float> sin, bool interleaved);
 
 // Returns the compiled instruction sets that this processor has, best first, by
-// names such as "AVX3". The last is portable code. "AMX" is the best set
-// together with AMX; the sets after it are without.
+// names such as "AVX3". "AMX" stands for the best set together with AMX; the
+// sets after it are used without AMX.
 std::vector<std::string> KernelTargets();
 // Makes the kernels use the named instruction set; "" selects the best one
 // again. Returns false if there is no such set. Tests and measurements call it

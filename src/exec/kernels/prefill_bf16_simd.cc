@@ -16,9 +16,10 @@
 // bfloat16 alone has an error of 2^-8 |out|. The proof of a layout never runs
 // this code: its buffers are float32.
 //
-// A score of 32 x 32 tiles is computed if any of the 32 rows attends to any of
-// the 32 keys. Masked weights are 0, and adding 0 times a value changes no sum,
-// so a row is independent of the other rows of its tile.
+// A tile of 32 query rows computes the scores of all keys from the first to the
+// last that its rows attend to, 32 keys at a time. Masked weights are 0, and
+// adding 0 times a value changes no sum, so a row is independent of the other
+// rows of its tile.
 //
 // tests/exec/kernels/attention_kernels_test.cc compares the results with loops.
 
@@ -33,10 +34,10 @@
 namespace shardc::exec {
 namespace {
 
-// Row strides, of which neither is a power of two: rows spread over cache sets.
+// Neither row stride is a power of two, so that rows spread over cache sets.
 constexpr int64_t kScoreStride = kKeyBlock + 32;
 constexpr int64_t kWeightStride = kKeyBlock + 32;
-// Rows whose weights are computed between two products.
+// The number of rows whose weights AttendTile computes between two products.
 constexpr int64_t kRowsPerPanel = kBlockRows / (kKeyBlock / kBlockColumns);
 constexpr int64_t kKeySteps = kKeyBlock / kTileDepth;
 
@@ -51,12 +52,12 @@ struct QueryTile {
   int64_t head = 0;      // g
   int64_t row = 0;       // first t
   int64_t rows = 0;      // at most kBlockRows
-  Keys seen;             // that any of them sees
+  Keys seen;             // from the first to the last key that its rows see
   float* out = nullptr;  // [32] rows of out_dim floats
 };
 
-// The scores of a tile and a block of keys: keys [c0, c1) of the block, in
-// whole tiles, of which those below `scored` are computed.
+// The scores of a query tile for keys [c0, c1) of a block; c0 and c1 are
+// multiples of 32. The scores of keys below `scored` are computed.
 struct TileKeys {
   int64_t tile = 0;
   int64_t c0 = 0, c1 = 0;
@@ -210,7 +211,7 @@ class Prefill {
   }
 
   // Returns the first tile from `from` on that sees keys of the block at
-  // `first`, or tile_count_.
+  // `first`. If none does, the result has tile == tile_count_.
   TileKeys NextTile(int64_t from, int64_t first, int64_t count) const {
     for (int64_t i = from; i < tile_count_; ++i) {
       const Keys seen = Within(tiles_[i].seen, first, count);
@@ -221,7 +222,8 @@ class Prefill {
     return {.tile = tile_count_};
   }
 
-  // Computes the next 32 x 32 scores of the tile, if any are left.
+  // Computes the next 32 x 32 scores of the tile. Returns false if none are
+  // left.
   bool ScoreKeys(TileKeys& tile) const {
     if (tile.scored == tile.c1) return false;
     MultiplyTiles({.left = query_ + tile.tile * QueryElements(),
@@ -237,9 +239,9 @@ class Prefill {
     return true;
   }
 
-  // Adds the keys of the block at `first` to a tile whose scores are computed,
-  // and computes the scores of the `next` one: the processor multiplies tiles
-  // while it computes the weights of the rows between them.
+  // Adds the keys of the block at `first` to a tile whose scores are computed.
+  // Between its rows it computes the scores of the tile `next`, because the
+  // processor multiplies tiles while it computes the weights of rows.
   void AttendTile(const TileKeys& keys, int64_t first, int64_t count,
                   TileKeys& next) {
     const QueryTile& tile = tiles_[keys.tile];
@@ -268,8 +270,9 @@ class Prefill {
     }
   }
 
-  // Turns the scores of row `r` of the tile into weights of keys `written`;
-  // returns the factor for what was accumulated before.
+  // Writes the weights of row `r` of the tile, computed from its scores, for
+  // the keys `written`. Returns the factor by which the caller must multiply
+  // the output accumulated before.
   float Weigh(const QueryTile& tile, float* scores, int64_t r, int64_t first,
               int64_t count, Keys written) {
     Keys seen = Within(Seen(tile.row + r), first, count);

@@ -5,13 +5,14 @@
 // wide, so that one panel stays in the first-level cache while all row tiles
 // use it. The query is packed once, in tiles [D][MR]. Both products are then
 // computed by the same loop over tiles of MR x NR sums in registers. Each sum
-// is one chain of fused multiply-adds in ascending order. Skipped and masked
-// entries both add zeros, so a row does not depend on the other rows of its
-// tile.
+// is one chain of fused multiply-adds in ascending order. A skipped entry adds
+// nothing and a masked entry adds zero, so a row does not depend on the other
+// rows of its tile.
 //
-// A tile of MR rows x NR keys is skipped if no row of it attends to any of the
-// keys. A causal mask therefore wastes about (NR + MR)/2 keys per row, not half
-// a block: 4% for T = 1024 rows with 8 x 32 tiles.
+// A tile of MR rows x NR keys is skipped if all its keys come before the first
+// or after the last key that any of its rows attends to. A causal mask
+// therefore wastes about (NR + MR)/2 keys per row, not half a block: 4% for T =
+// 1024 rows with 8 x 32 tiles.
 //
 // tests/exec/kernels/attention_kernels_test.cc compares the results with loops.
 
@@ -50,8 +51,8 @@ constexpr int64_t kTilesPerBlock = 128 / kRows;
 // spread over the sets of the cache.
 constexpr int64_t kScoreStride = kKeyBlock + 32;
 
-// How many rows ahead of the packed one are prefetched. Prefetching past the
-// end has no effect.
+// The number of rows between the row that is packed and the row that is
+// prefetched. Prefetching past the end has no effect.
 constexpr int64_t kAhead = 8;
 
 HWY_INLINE int64_t PanelWidth() {  // NR
@@ -62,7 +63,7 @@ struct RowTile {
   int64_t head;        // g
   int64_t row;         // first t
   int64_t rows;        // at most kRows
-  int64_t begin, end;  // keys that any of them sees
+  int64_t begin, end;  // from the first to the last key that its rows see
 };
 
 // The packed operands and the running results of one call.
@@ -78,7 +79,7 @@ struct PackedCall {
   float* value;   // [out_panels][block][NR]
   float* scores;  // [kTilesPerBlock*MR][kScoreStride]
   float* alpha;   // [kTilesPerBlock*MR]
-  float* lines;   // [4][D or Dv, to a whole panel]
+  float* lines;   // [4][D]
 };
 
 #if HWY_HAVE_SCALABLE
@@ -315,8 +316,8 @@ void PackValues(const AttentionSlice& in, int64_t first, int64_t count,
   }
 }
 
-// The keys of a block that some row of the tile attends to, as indices [begin,
-// end) in the block, whose first key is `first`.
+// The keys of a block from the first to the last that rows of the tile attend
+// to, as indices [begin, end) in the block, whose first key is `first`.
 struct Seen {
   int64_t begin, end;
 };

@@ -17,13 +17,14 @@ float QuantizeInt8(std::span<const float> x, std::span<int8_t> q);
 // The two steps of QuantizeInt8, for a row of which several devices hold parts.
 float LargestMagnitude(std::span<const float> x);
 void QuantizeInt8(std::span<const float> x, float scale, std::span<int8_t> q);
-// Returns q * scale / 127.5 + threshold. eformer's default threshold is 1e-6;
-// shardc adds nothing, so that zeros stay zeros.
+// Returns q * scale / 127.5 + threshold. The Python library eformer adds 1e-6
+// by default; shardc adds nothing, so that zeros stay zeros.
 float DequantizeInt8(int8_t q, float scale, float threshold = 0);
 
-// For quantised matmuls: QuantisedStep returns a row's step, max |x| /
-// (2^(bits-1) - 0.5), and 0 for a row of zeros or of numbers that are not
-// finite. RoundToBits returns x in steps, at most 2^(bits-1) - 1.
+// For quantised matmuls. QuantisedStep returns the step of a row whose largest
+// magnitude is `largest`: largest / (2^(bits-1) - 0.5). RoundToBits returns the
+// nearest whole number of steps, at most 2^(bits-1) - 1 in magnitude, or 0 if
+// the step is 0 or not finite.
 double QuantisedStep(double largest, int bits);
 int32_t RoundToBits(double x, double step, int bits);
 

@@ -11,7 +11,8 @@ namespace shardc::exec {
 
 class Scratch {
  public:
-  static constexpr size_t kAlign = 64;  // bytes: a cache line, a widest vector
+  static constexpr size_t kAlign =
+      64;  // bytes: a cache line, or the widest vector
 
   // Begins a new round of Take calls with `bytes` bytes in total, and
   // invalidates the results of earlier rounds. The memory grows if needed and

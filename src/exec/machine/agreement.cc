@@ -35,7 +35,8 @@ void PutText(const std::string& text, Packet& out) {
   PutAll(text, out);
 }
 
-// Reads a packet that AppendPacket wrote on another rank.
+// Reads a packet that another rank wrote with PutNumber, PutNumbers and
+// PutText.
 class PacketReader {
  public:
   explicit PacketReader(const Packet& bytes) : left_(bytes) {}

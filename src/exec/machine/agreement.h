@@ -1,6 +1,7 @@
-// Results that the ranks of a mesh compute together, so that each continues
-// with the same value. If one process holds all devices, each function returns
-// the result of that process alone.
+// Results that the ranks (processes) of a mesh compute together, so that each
+// continues with the same value. FirstDiffering and ShareArrays need a
+// transport. If one process holds all devices, the other functions return the
+// result of that process alone.
 #ifndef SHARDC_EXEC_MACHINE_AGREEMENT_H_
 #define SHARDC_EXEC_MACHINE_AGREEMENT_H_
 
@@ -22,8 +23,9 @@ std::vector<int64_t> SumOverRanks(Transport* transport,
 // collectives in the same order.
 Ledger SumOverRanks(Transport* transport, const Ledger& own);
 
-// Returns the error of all ranks' errors that has the lowest `order`; of
-// several, that of the lowest rank, which holds the first devices.
+// Returns on all ranks the error with the lowest `order` that any rank passed
+// as `own`; of several, that of the lowest rank, which holds the first devices.
+// Returns nullopt if no rank passed an error.
 std::optional<LayoutError> FirstError(const SimMesh& mesh,
                                       std::optional<LayoutError> own,
                                       int64_t order = 0);
@@ -40,15 +42,16 @@ ShardedTensor OnEveryDevice(const SimMesh& mesh, const Shape& shape,
                             const Spec& spec, const Buffer& local);
 
 // Two devices whose arrays should be equal but are not, and the offset of the
-// first difference (-1: their shapes differ).
+// first difference. The offset is -1 if the array of `other` does not have the
+// layout's shape.
 struct Differing {
   int first = 0, other = 0;
   int64_t at = -1;
-  Shape shape = {};  // the other array's shape, if it is not the layout's
+  Shape shape = {};  // of the array of `other`, if `at` is -1
 };
 // Returns the first difference between devices of one group; the devices of a
-// group should hold the same shard. Digests of 128 bits are compared first, and
-// the arrays only if digests differ.
+// group should hold the same shard, of shape `extent`. Digests of 128 bits are
+// compared first, and the arrays only if digests differ.
 std::optional<Differing> FirstDiffering(
     const SimMesh& mesh, const ShardedTensor& tensor, const Shape& extent,
     const std::vector<const std::vector<int>*>& groups);

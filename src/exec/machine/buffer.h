@@ -12,7 +12,7 @@
 
 namespace shardc::exec {
 
-// The logit of a masked key, unless masked rows are means (kMaskValue).
+// The logit of a masked key. With MaskedRows::kMean it is kMaskValue instead.
 inline constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
 // The elements of F32, BF16 and F16 are in `real`, where all three are exact,
@@ -42,9 +42,9 @@ struct Buffer {
 };
 
 bool IsRealDtype(Dtype dtype);
-// Returns the product of the sizes, or INT64_MAX if it overflows. No buffer has
-// so many elements: requests are limited (verify/cases/limits.h), and costs are
-// computed from hollow buffers.
+// Returns the product of the sizes, or INT64_MAX if it overflows. Buffers with
+// elements never have so many: verify limits requests (verify/cases/limits.h),
+// and costs are computed from hollow buffers.
 int64_t ElementsOf(const Shape& shape);
 // Return the row-major offset of an element's indices, and the indices of an
 // offset.
@@ -52,7 +52,8 @@ int64_t OffsetOf(const Shape& shape, const Shape& position);
 Shape PositionOf(const Shape& shape, int64_t offset);
 
 // Copies a block with `extent` elements in each dimension between two arrays of
-// the same rank and dtype kind. Both blocks must be inside their arrays.
+// the same rank, whose elements are in the same member (`real`, `wide` or
+// `integers`). Both blocks must be inside their arrays.
 void CopyBlock(const Buffer& from, const Shape& from_start, Buffer& to,
                const Shape& to_start, const Shape& extent);
 // Returns a copy of the block of `extent` elements that begins at `start`.

@@ -1,14 +1,14 @@
 // Collectives over any set of mesh axes. Each takes one buffer per device, all
-// of one shape and dtype, returns one buffer per device, and adds an entry to
-// the ledger.
+// of one shape and dtype, and returns one buffer per device. It adds an entry
+// to the ledger unless its groups have one member.
 //
 // Members of a group are ordered by their index along the axis list. Reductions
 // add in ascending group index for every element and member, so replicas agree
 // in bits. (A real ring rotates the order: its results agree within tolerance,
 // not in bits.)
 //
-// Every function here builds a CollectiveCall and passes it to the machine's
-// CollectiveSeam.
+// The functions from AllGather to Broadcast build a CollectiveCall and pass it
+// to the machine's CollectiveSeam.
 #ifndef SHARDC_EXEC_MACHINE_COLLECTIVES_H_
 #define SHARDC_EXEC_MACHINE_COLLECTIVES_H_
 
@@ -34,10 +34,12 @@ struct CollectiveCall {
   Collective kind = Collective::kAllGather;
   AxisGroup axes = {};
   const PerDevice* in = nullptr;
-  size_t dim = 0;         // joined, scattered, or split by all_to_all
+  // The dimension that all_gather joins, reduce_scatter scatters or all_to_all
+  // splits.
+  size_t dim = 0;
   size_t concat_dim = 0;  // the dimension that all_to_all joins
   Reduce reduce = Reduce::kSum;
-  bool rounds = false;  // round a reduced value before it leaves its reducer
+  bool rounds = false;  // round a reduced value to the dtype
   std::span<const Edge> edges = {};
   int64_t root = 0;
   std::string_view what = {};  // the tensor moved

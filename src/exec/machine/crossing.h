@@ -15,12 +15,13 @@
 
 namespace shardc::exec {
 
-// A block in transit. Its elements are as wide as their dtype if that preserves
-// every value.
+// A block that device `from` sends to device `to`.
 struct Parcel {
   int from = 0, to = 0;
   Buffer block;  // of one dimension
 };
+// Appends a parcel to `out`. Elements are written with the width of their dtype
+// if that preserves every value, else with the width of the host's array.
 void PutParcel(int from, int to, const Buffer& block, Packet& out);
 // Returns false if the bytes are not a sequence of parcels.
 bool TakeParcels(std::span<const std::byte> bytes, std::vector<Parcel>& out);
@@ -35,7 +36,7 @@ class Crossing {
   // Exchanges the blocks. Every rank must call this after its last Send.
   void Deliver();
   // Returns the block that a device on another rank sent to a device of this
-  // rank.
+  // rank. Stops all ranks if there is none, or if it has another size.
   Buffer Take(int from, int to, Shape shape);
 
   // The bytes that each device of this rank sent, and the number of bytes that

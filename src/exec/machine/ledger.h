@@ -44,8 +44,9 @@ class Ledger {
  public:
   void Record(Collective kind, AxisGroup axes, int64_t group_size,
               std::vector<int64_t> sent, std::string_view what);
-  // Records bytes that really moved, besides the entries: those that each
-  // device sent, and how many of all these bytes went to another rank.
+  // Records the bytes that devices really sent to each other, separately from
+  // the entries: `bytes` by sending device, of which `crossed` went to other
+  // ranks.
   void Moved(Collective kind, const std::vector<int64_t>& bytes,
              int64_t crossed);
   // Adds the moved bytes of `other`, without its entries.

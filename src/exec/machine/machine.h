@@ -3,7 +3,7 @@
 // Includes: source, model, floats, comm, exec/kernels.
 //
 // A bulk-synchronous machine: local steps on all devices alternate with
-// collectives. Only collectives read the memory of other devices.
+// collectives and reshards, which alone read the memory of other devices.
 #ifndef SHARDC_EXEC_MACHINE_MACHINE_H_
 #define SHARDC_EXEC_MACHINE_MACHINE_H_
 
@@ -30,7 +30,8 @@ class Machine {
   // Runs `body(device)` for every device of this rank; it may write to that
   // device's buffers only.
   void Local(const std::function<void(int)>& body) const;
-  // Returns the functions of this seam that the run uses (seams.h).
+  // Returns the seam of type T: that of the constructor's `seams`, or the
+  // default.
   template <class T>
   const T& Seam() const {
     return seams_.Get<T>();

@@ -6,8 +6,8 @@
 // fsdp] are different layouts. An axis that the mesh lacks has size 1.
 //
 // With a transport, rank r of n holds devices [r D / n, (r + 1) D / n) of all
-// D, at least one. The arrays of devices on other ranks have a shape and no
-// elements.
+// D; n must not exceed D. The arrays of devices on other ranks have a shape and
+// no elements.
 #ifndef SHARDC_EXEC_MACHINE_MESH_SIM_H_
 #define SHARDC_EXEC_MACHINE_MESH_SIM_H_
 

@@ -135,8 +135,9 @@ class Pieces {
   }
 
   // Returns an earlier device that has the same new shard, so that its array
-  // can be copied, or -1. All old shards must be held once: else the two
-  // devices could receive from different replicas, whose bits may differ.
+  // can be copied, or -1. Also returns -1 if an old shard has several holders:
+  // the two devices could receive from different replicas, whose bits may
+  // differ.
   int SameAs(int device) const {
     const int first = first_replica_[AsIndex(device)];
     return each_held_once_ && first < device ? first : -1;

@@ -279,7 +279,7 @@ class Tally {
   int64_t count_;
   // Indexed by an element's number. `begin_`: how many runs begin at the
   // number, minus how many end just before it. `single_`: how often the number
-  // occurs outside of runs. No count exceeds the number of devices.
+  // occurs outside of runs.
   std::vector<int32_t> begin_, single_;
 };
 

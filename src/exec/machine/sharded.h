@@ -55,7 +55,7 @@ Shape LocalShape(const SimMesh& mesh, const Shape& shape, const Spec& spec);
 Shape LocalStart(const SimMesh& mesh, const Shape& shape, const Spec& spec,
                  int device);
 
-// Returns the devices that hold the same shard, by the shard's first position.
+// Returns the devices that hold each shard; a key is a shard's first position.
 std::map<Shape, std::vector<int>> Holders(const SimMesh& mesh,
                                           const Shape& shape, const Spec& spec);
 
@@ -89,7 +89,7 @@ struct ReshardSeam {
 Buffer UniqueIds(const Shape& shape);
 // Checks that every element of `tensor`, which was filled with UniqueIds, is on
 // the devices that the layout requires, and occurs as often as there are
-// replicas.
+// replicas. Returns nullopt if so.
 std::optional<LayoutError> CheckCoverage(const SimMesh& mesh,
                                          const ShardedTensor& tensor);
 
