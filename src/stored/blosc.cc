@@ -10,10 +10,10 @@
 // block, then all second bytes and so on; bit shuffling does the same with
 // bits.
 //
-// The format is published in README_CHUNK_FORMAT.rst of c-blosc 1. It is
-// decoded here because the library needs two further libraries (LZ4 and Snappy)
-// and allocates the size that a header states before it reads the data. Here
-// the result grows only as data is decoded.
+// The format is published in README_CHUNK_FORMAT.rst of c-blosc 1. shardc does
+// not use c-blosc itself, because c-blosc needs two further libraries (LZ4 and
+// Snappy) and allocates the size that a header states before it reads the data.
+// In this file the result grows only as data is decoded.
 #include "stored/blosc.h"
 
 #include <algorithm>

@@ -2,10 +2,10 @@
 // are first folded (checksum_simd.h). The rest uses the processor's CRC
 // instruction, or a table of bytes if it has none. The instruction accepts
 // eight bytes per cycle but has a latency of three cycles, so three runs of
-// bytes are computed in parallel. The CRC of two runs in sequence is the first
-// CRC multiplied by x^(8n) modulo the polynomial, for a second run of n bytes,
-// plus the second CRC. Because the length of runs is fixed, the multiplication
-// is four table look-ups.
+// bytes are computed in parallel. If a run with CRC a is followed by a run of n
+// bytes with CRC b, the CRC of both is a x^(8n) + b, modulo the polynomial.
+// Because the length of runs is fixed, the multiplication is four table
+// look-ups.
 //
 //   runs a b c of 4096 bytes: crc(abc) = (crc(a) x^32768 + crc(b)) x^32768
 //                                        + crc(c)
@@ -22,7 +22,7 @@
 #if defined(__x86_64__)
 #define SHARDC_CRC_INSTRUCTION __attribute__((target("sse4.2")))
 #elif defined(__ARM_FEATURE_CRC32)
-#define SHARDC_CRC_INSTRUCTION  // the flags of the build allow it everywhere
+#define SHARDC_CRC_INSTRUCTION  // the build's flags already allow it
 #elif defined(__aarch64__) && defined(__linux__) && !defined(__clang__)
 #define SHARDC_CRC_INSTRUCTION __attribute__((target("+crc")))
 #endif
@@ -82,7 +82,7 @@ constexpr Mover<kRun> kOverOne;
 constexpr Mover<2 * kRun> kOverTwo;
 
 #ifdef __x86_64__
-using State = uint64_t;  // as the instruction has it
+using State = uint64_t;  // the instruction's operand type
 bool HasInstruction() { return HasSse42(); }
 SHARDC_CRC_INSTRUCTION inline State AddWord(State state, uint64_t word) {
   return __builtin_ia32_crc32di(state, word);

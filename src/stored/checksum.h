@@ -22,13 +22,14 @@ uint32_t Crc32c(std::string_view bytes, uint32_t before = 0);
 // bytes of the second text.
 uint32_t CombineCrc32c(uint32_t first, uint32_t second, uint64_t second_size);
 
-// Returns for example "crc32c:0123abcd". ParseChecksum reads such a text, and
-// returns nullopt for any other.
+// ChecksumText returns for example "crc32c:0123abcd". ParseChecksum returns the
+// checksum that such a text states, whose digits may be in either case, or
+// nullopt for another text.
 std::string ChecksumText(uint32_t crc);
 std::optional<uint32_t> ParseChecksum(std::string_view text);
 
-// Computes the checksum by a table, in the same way on every machine. Tests
-// compare the fast one with it.
+// Returns the same checksum as Crc32c, computed by a table on every machine.
+// Tests compare Crc32c with it.
 uint32_t Crc32cByTable(std::string_view bytes, uint32_t before = 0);
 
 }  // namespace shardc

@@ -2,17 +2,18 @@
 // Polynomials Using PCLMULQDQ Instruction", Intel 2009). A block of 128 bits
 // that precedes another by D bits can be replaced, without changing the CRC, by
 // the products of its halves with x^(D+32) and x^(D-32) modulo the polynomial,
-// added to the other block. Sixteen blocks are folded in parallel. The folded
-// blocks are a shorter text with the same CRC.
+// added to the other block. Four vectors are folded in parallel, which are 16
+// blocks with AVX-512 and 4 with NEON. The folded blocks are a shorter text
+// with the same CRC.
 #include "stored/checksum_simd.h"
 
 #include "stored/checksum_polynomial.h"
 
-#define HWY_WANT_AVX3_DL 1  // products of four blocks at once
+#define HWY_WANT_AVX3_DL 1  // carry-less products of vectors
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "stored/checksum_simd.cc"
-// This include comes before highway.h, because it compiles this file once for
-// each target.
+// foreach_target.h compiles this file once for each target, so highway.h must
+// be included after it.
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
@@ -88,8 +89,8 @@ SIMD_EXPORT(Fold);
 
 size_t FoldCrc32c(const char* bytes, size_t count, uint32_t state, char* folded,
                   size_t* kept) {
-  // The portable target of 64-bit Arm has carry-less products too, but not
-  // every such processor does.
+  // On 64-bit Arm all compiled targets may need AES instructions and carry-less
+  // products, which some processors lack.
   if ((DetectedTargets() & HWY_TARGETS) == 0) return 0;
   return SIMD_DISPATCH(Fold)(bytes, count, state, folded, kept);
 }

@@ -12,7 +12,7 @@ inline constexpr size_t kMaxFoldedBytes = 1024;
 // Folds bytes at the start of a text into a shorter text in `folded`, and sets
 // `*kept` to its length. The checksum of `folded` from state 0 equals the
 // checksum of the folded bytes from `state`. Returns the number of bytes
-// folded; 0 if the target has no such instruction, or if the text is short.
+// folded; 0 if shardc does not fold on this processor, or if the text is short.
 size_t FoldCrc32c(const char* bytes, size_t count, uint32_t state, char* folded,
                   size_t* kept);
 

@@ -9,7 +9,8 @@
 //   done
 //
 // A run that is killed may leave an incomplete last line, or lines whose chunks
-// did not reach the disk. The line break and the checksums show this.
+// did not reach the disk. An incomplete line has no line break, and a lost
+// chunk has another checksum.
 #include "stored/chunk_journal.h"
 
 #include <errno.h>
@@ -63,8 +64,8 @@ bool Lock(int fd) {
   return status == 0;
 }
 
-// Tries several times, because another process may hold the lock while it reads
-// the first line (IsOfAnotherRun).
+// Tries several times, because IsOfAnotherRun in another process takes a free
+// lock for a moment.
 bool LockSoon(int fd) {
   constexpr int kAttempts = 20;
   constexpr auto kPause = std::chrono::milliseconds(5);
@@ -87,7 +88,8 @@ std::string ReadAll(int fd) {
   }
 }
 
-// Reads the number at the start of the line, and the space after it.
+// Removes the number at the start of the line, and a space after it. Returns
+// false if the line does not start with a number.
 template <typename T>
 bool Take(std::string_view& line, T* out, int base = 10) {
   const auto [end, error] =

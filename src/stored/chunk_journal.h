@@ -1,7 +1,7 @@
-// A journal of the chunks that one process has written of an incomplete
-// checkpoint: a hidden file in the folder, with one line for each chunk. The
-// next run of the same process keeps the chunks whose bytes still have the
-// recorded checksums.
+// A journal of the chunks that one process has written to an incomplete
+// checkpoint. It is a hidden file in the checkpoint's folder, with one line for
+// each chunk. The next run of the same process keeps the chunks before the
+// first one whose bytes do not have the recorded checksum.
 #ifndef SHARDC_STORED_CHUNK_JOURNAL_H_
 #define SHARDC_STORED_CHUNK_JOURNAL_H_
 
@@ -17,7 +17,8 @@
 
 namespace shardc::stored {
 
-// A chunk that is in the data file of its process, or in `held` if `is_held`.
+// A chunk whose bytes are in the data file of its process, or in `held` if
+// `is_held`.
 struct WrittenChunk {
   size_t process = 0;
   int64_t offset = 0;
@@ -27,11 +28,11 @@ struct WrittenChunk {
   std::string held;
 };
 
-// The values that determine the bytes of the chunks. A journal with another key
-// is not continued.
+// The values that determine the bytes of the chunks. A run does not continue a
+// journal with another key or with an empty `chunks`.
 struct JournalKey {
-  std::string chunks;  // sources and chunks; the same in all processes
-  std::string state;   // of the source files as this process sees them
+  std::string chunks;  // digest that all processes share; may be empty
+  std::string state;   // digest of the source files as this process sees them
 };
 
 // Returns a journal's name: ".shardc-00002-of-00004.journal".
@@ -47,10 +48,11 @@ class ChunkJournal {
                                           const JournalKey& key,
                                           Findings& findings);
   // Reads the journal of a process. Returns nullopt if it is absent or has
-  // another key; JournalKey::state is not compared.
+  // another JournalKey::chunks; JournalKey::state is not compared.
   static std::optional<ChunkJournal> Read(const std::string& path,
                                           const JournalKey& key);
-  // Returns whether a running process has locked a journal with another key.
+  // Returns whether a running process has locked the journal, and its
+  // JournalKey::chunks differs from the one in `key`.
   static bool IsOfAnotherRun(const std::string& path, const JournalKey& key);
 
   ChunkJournal(ChunkJournal&& other) noexcept;
@@ -62,9 +64,9 @@ class ChunkJournal {
   // Returns whether all of the process's chunks were written.
   bool done() const { return done_; }
 
-  // Keep drops all but the first `count` chunks, and must be called before the
-  // first Add. Lines are buffered. These functions return false, with errno
-  // set, on an error.
+  // Keep drops all but the first `count` chunks. It may be called only before
+  // the first Add. Lines are buffered until MarkDone. Keep, Add and MarkDone
+  // return false, with errno set, if the journal cannot be written.
   bool Keep(size_t count);
   bool Add(WrittenChunk chunk);
   bool MarkDone();
@@ -79,13 +81,14 @@ class ChunkJournal {
   std::string first_line_;
   int fd_ = -1;
   std::string buffered_;
-  int64_t unflushed_bytes_ = 0;  // of chunks
+  int64_t unflushed_bytes_ = 0;  // of chunks whose lines are buffered
   std::vector<WrittenChunk> chunks_;
   bool done_ = false;
 };
 
-// Returns how many chunks from the first one on have the recorded checksums.
-// Their bytes are in the data file at `path` or in the chunk.
+// Returns the number of chunks before the first one whose bytes do not have the
+// recorded checksum. The bytes are in the data file at `path` or in
+// WrittenChunk::held. Returns 0 if the data file cannot be opened.
 size_t CountIntact(const std::string& path,
                    std::span<const WrittenChunk> chunks);
 

@@ -1,6 +1,6 @@
 // Decodes chunks by their codecs, the last one first. The libraries of zstd and
 // deflate decode into a small buffer that is appended to the result, and
-// decoding stops at the first byte above the limit:
+// decoding stops as soon as the result would exceed the limit:
 //
 //   1 GiB of zeros, 32 KiB as zstd, in a chunk of 64 bytes
 //     ->  it decodes to more than 64 B
@@ -25,8 +25,8 @@ namespace shardc::stored {
 namespace {
 
 constexpr size_t kBuffer = size_t{1} << 17;
-// The most bytes by which a compressor makes data longer that it cannot
-// compress.
+// The result of any codec but the one decoded last may exceed the final size by
+// this much, because a compressor makes data longer that it cannot compress.
 constexpr int64_t kSlackBytes = 1 << 16;
 
 // Appends decoded bytes; returns false if the result would exceed the limit.

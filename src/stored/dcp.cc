@@ -7,8 +7,8 @@
 //   __0_0.distcp   written by rank 0
 //   __1_0.distcp   written by rank 1
 //
-// If ranks save without collectives, each writes a file of its own,
-// `__0.metadata`, `__1.metadata` and so on. These files are merged.
+// If ranks save without collectives, each rank writes its own metadata:
+// `__0.metadata`, `__1.metadata` and so on. The opener merges these files.
 #include <algorithm>
 #include <string>
 #include <utility>

@@ -17,7 +17,8 @@
 namespace shardc::stored {
 namespace {
 
-// Adds the pieces of `more` that `into` lacks. Both must be sorted by box.
+// Adds the pieces of `more` that `into` lacks. Both lists must be sorted by
+// box, and `into` stays sorted.
 void MergePieces(std::vector<DcpPiece> more, std::vector<DcpPiece>& into) {
   const auto before = [](const DcpPiece& a, const DcpPiece& b) {
     return a.box < b.box;

@@ -97,8 +97,7 @@ class MetadataReader {
   }
 
  private:
-  // The entry of a name: the tensor, or the value of another type, with this
-  // number.
+  // What a name refers to: out_.tensors[number] or out_.others[number].
   struct Target {
     size_t number = 0;
     bool is_tensor = false;
@@ -207,9 +206,9 @@ class MetadataReader {
     if (chunks.type() != Type::kList && chunks.type() != Type::kTuple) {
       return BadTensor(tensor, "the pieces are no list");
     }
-    // Many tensors may share one list, which is read again for each of them.
-    // Without this limit, a small file could list far more pieces than it has
-    // bytes.
+    // Many tensors may share one list of the pickle, which is read again for
+    // each tensor. Without this limit, a small file could list far more pieces
+    // than it has bytes.
     pieces_ += chunks.size();
     if (pieces_ > source_->text().size()) {
       return BadTensor(tensor, "the pieces exceed what the file can list");
@@ -302,7 +301,8 @@ class MetadataReader {
     return true;
   }
 
-  // Finds a name. Many pieces share the same text of a name, so each text is
+  // Returns the target of a name, or null if `state_dict_metadata` lacks it.
+  // Many pieces share one text of the pickle as their name, so each text is
   // looked up once.
   const Target* Find(const PickleValue& name) {
     const auto [known, is_new] = targets_.try_emplace(name.id(), nullptr);
@@ -393,9 +393,9 @@ class MetadataReader {
     return true;
   }
 
-  // Reads the paths of the tensors. A path's keys, joined by dots, are the
-  // tensor's name. Paths of another form, which custom planners may store, are
-  // skipped.
+  // Reads the paths of tensors and other values. The keys of a path, joined by
+  // dots, are the name. A path of another form, which custom planners may
+  // store, is ignored; the name is then the only key.
   void ReadPaths(const PickleValue& paths) {
     for (DcpTensor& tensor : out_.tensors) tensor.path = {tensor.name};
     for (DcpValue& other : out_.others) other.path = {other.name};

@@ -20,7 +20,7 @@ namespace shardc::stored {
 struct DcpPiece {
   Box box;             // has at least one element
   uint32_t file = 0;   // index into DcpMetadata::files
-  int64_t offset = 0;  // of its archive in the file
+  int64_t offset = 0;  // of the archive in the file
   int64_t bytes = 0;   // of the archive
 };
 
@@ -38,27 +38,28 @@ struct DcpValue {
   std::string name;
   std::vector<std::string> path;
   std::vector<bool> in_sequence;
-  // The place of the value's archive. The box is empty. `bytes` is -1 if the
+  // The place of the value's archive; its box is not used. `bytes` is -1 if the
   // metadata has no place that shardc can use.
   DcpPiece piece;
 };
 
 struct DcpMetadata {
-  std::vector<DcpTensor> tensors;  // in the file's order, names distinct
+  std::vector<DcpTensor> tensors;  // names are distinct
   std::vector<DcpValue> others;
   std::vector<std::string> files;  // names of files in the same folder
 };
 
 inline constexpr int64_t kDcpMetadataLimitBytes = int64_t{256} << 20;
 
-// Returns nullopt after a finding: header (the file is not a pickle, or not one
-// of DCP), name, path, dtype, overflow, duplicate-key, inexpressible.
+// Returns nullopt after a finding: header (the file is not a pickle of DCP, or
+// a record in it is malformed), name, path, overflow, duplicate-key,
+// inexpressible.
 std::optional<DcpMetadata> ParseDcpMetadata(const SourceRef& source,
                                             Findings& findings);
 
-// Adds the metadata of another rank, which was read from the file at `place`. A
-// piece that both have is kept once. Returns false after a finding if the two
-// disagree about a tensor.
+// Adds the metadata of another rank, which was read from the file at `place`.
+// If both list the same piece, the place in `into` is kept. Returns false after
+// a finding if a tensor has another shape or data type in `more`.
 bool MergeDcpMetadata(DcpMetadata more, const Place& place, DcpMetadata& into,
                       Findings& findings);
 

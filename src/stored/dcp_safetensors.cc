@@ -9,9 +9,9 @@
 // end of the last piece along each dimension. The writer of torch 2.15 puts
 // values that are not tensors before the header, which destroys the file; and
 // without `save_distributed` all ranks write the same file, so that only the
-// pieces of one rank remain. Both are refused, and so is a set in which names
-// or an index show that files are missing. If only files of the first rank are
-// present, a note states that others may be missing.
+// pieces of one rank remain. shardc refuses the results of both, and also a set
+// in which names or an index show that files are missing. If only files of the
+// first rank are present, a note states that others may be missing.
 #include <algorithm>
 #include <string>
 #include <unordered_map>
@@ -44,7 +44,8 @@ uint64_t HeaderLength(std::string_view head) {
   return LittleEndian(head.substr(0, AsIndex(kLengthBytes)));
 }
 
-// Returns whether the header has DCP's metadata, which is its first member.
+// Returns whether the start of the header has DCP's metadata, which DCP writes
+// as the first member.
 bool HasInfo(const std::string& path) {
   constexpr size_t kHead = 4096;
   Findings none;
@@ -350,7 +351,7 @@ class ShardOpener {
   Tree tree_;
   std::shared_ptr<ShardReader> reader_ = std::make_shared<ShardReader>();
   std::unordered_map<std::string, size_t> ids_;
-  int64_t end_ = 0;  // of the tensors of the file that is read
+  int64_t end_ = 0;  // of the last tensor in the current file
 };
 
 std::optional<Tree> OpenShards(const Folder& folder, Findings& findings) {

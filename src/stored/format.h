@@ -1,5 +1,5 @@
-// The interface of a checkpoint format. A format is a constant of this type in
-// its source file, and a line in table.h.
+// The interface of a checkpoint format. Each format is a constant of the type
+// Format, defined in its own source file and listed in table.h.
 #ifndef SHARDC_STORED_FORMAT_H_
 #define SHARDC_STORED_FORMAT_H_
 

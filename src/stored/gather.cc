@@ -1,6 +1,7 @@
-// Copies a box from one array to another as a list of contiguous runs. Trailing
-// dimensions that the box spans fully in both arrays merge into one run; the
-// other dimensions are loop counters with one stride per array.
+// Copies a box from one array to another as a list of contiguous runs. A run
+// covers the last dimension of the box, and also the dimension before it as
+// long as the box spans all later ones in both arrays. The other dimensions are
+// loop counters with one stride per array.
 //
 //   [1:3, 2:6] of 4 x 8 to an array of its own:
 //   runs of 4 units, 10 -> 0 and 18 -> 4
@@ -14,8 +15,8 @@
 namespace shardc {
 namespace {
 
-// The runs of a box: loops over the outer dimensions with strides, after
-// merging the dimensions that the box spans in both regions.
+// The runs of a box, which all have the length `run`: loops over the dimensions
+// outside a run, with the strides of each region.
 struct Rows {
   std::vector<int64_t> counts;  // sizes of the dimensions outside the run
   std::vector<int64_t> from_strides;

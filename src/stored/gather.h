@@ -9,16 +9,16 @@
 
 namespace shardc {
 
-// Copies `part`, which both regions must contain, from a buffer with the
-// elements of `from_region` in row-major order to a buffer with those of
-// `to_region`.
+// Copies `part`, which both regions must contain, from a buffer with the units
+// of `from_region` in row-major order to a buffer with those of `to_region`. A
+// unit has `unit_bytes` bytes.
 void CopyRegion(const Region& part, const Region& from_region, const char* from,
                 const Region& to_region, char* to, int64_t unit_bytes);
 
 // Calls `run` for each run of `part` that is contiguous in both regions, in
-// row-major order. Its arguments are the run's offsets from the start of each
-// region and its length, in units. Stops and returns false if `run` returns
-// false.
+// row-major order. `from` and `to` are the offsets of the run from the start of
+// `from_region` and `to_region`, and `units` is its length, all in units. Stops
+// and returns false if `run` returns false.
 bool ForEachRun(
     const Region& part, const Region& from_region, const Region& to_region,
     const std::function<bool(int64_t from, int64_t to, int64_t units)>& run);

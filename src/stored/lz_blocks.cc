@@ -110,12 +110,12 @@ bool AppendLz4(std::string_view bytes, size_t size, std::string& out) {
   }
 }
 
-// Decodes blosclz. An instruction below 32 is followed by so many literals plus
-// one. Any other instruction is a match. Its three upper bits are the length
-// minus 2, where 7 means that more bytes of the length follow, and its five
-// lower bits are the upper bits of the distance minus 1.
+// Decodes blosclz. An instruction N below 32 is followed by N + 1 literals. Any
+// other instruction is a match. Its three upper bits are the length minus 2,
+// where 7 means that more bytes of the length follow, and its five lower bits
+// are the upper bits of the distance minus 1.
 bool AppendBloscLz(std::string_view bytes, size_t size, std::string& out) {
-  constexpr size_t kNearDistance = 8191;  // larger ones have two bytes more
+  constexpr size_t kNearDistance = 8191;  // beyond: two more bytes
   Input in(bytes);
   Output to(size, out);
   // The upper bits of the first instruction are a version number.

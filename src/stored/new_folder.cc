@@ -79,7 +79,7 @@ std::optional<NewFolder> NewFolder::Create(const std::string& path,
   }
   out.temporary_ = temporary;
   if (!out.Lock(findings)) {
-    out.temporary_.clear();  // it is another run's
+    out.temporary_.clear();  // another run owns the folder
     return std::nullopt;
   }
   return out;
@@ -107,8 +107,8 @@ bool NewFolder::RemoveOthers(std::span<const std::string> names,
                              Findings& findings) const {
   std::error_code error;
   std::vector<std::string> others;
-  // Collects what is to be removed below `folder`, which is empty or ends in a
-  // slash.
+  // Collects the paths to remove below `folder`, which is a path inside the
+  // NewFolder that is empty or ends in a slash.
   const auto gather = [&](const auto& self, const std::string& folder) -> void {
     const auto found = NamesIn(PathOf(folder), error);
     if (!found) return;

@@ -16,7 +16,7 @@ namespace shardc::stored {
 // Who may write the folder at the same time, and what remains after a failure.
 enum class FolderUse : uint8_t {
   kAlone,     // one process; a failure removes the folder with all files
-  kShared,    // one of several processes
+  kShared,    // one of several processes; a failure keeps the files
   kComplete,  // one process completes what several have written
 };
 
@@ -32,9 +32,9 @@ class NewFolder {
                                          FolderUse use = FolderUse::kAlone);
   NewFolder(NewFolder&& other) noexcept;
   NewFolder& operator=(NewFolder&& other) = delete;
-  // Removes the folder unless Publish or Leave was called. If one process wrote
-  // it alone, all files are removed with it; otherwise it is removed only if it
-  // is empty.
+  // Removes the folder unless Publish or Leave was called. With
+  // FolderUse::kAlone all files are removed with it; otherwise the folder is
+  // removed only if it holds no files.
   ~NewFolder();
 
   // Returns the path that a file in the folder has until Publish.
@@ -66,8 +66,9 @@ class NewFolder {
 // A file in a NewFolder, which is written from start to end.
 class NewFile {
  public:
-  // Both return nullopt after the finding `write`. Continue keeps the first
-  // `bytes` bytes of a file, or creates the file if it does not exist.
+  // Create fails if the file exists. Both functions return nullopt after the
+  // finding `write`. Continue keeps the first `bytes` bytes of a file, or
+  // creates the file if it does not exist.
   static std::optional<NewFile> Create(std::string path, Findings& findings);
   static std::optional<NewFile> Continue(std::string path, int64_t bytes,
                                          Findings& findings);
@@ -76,8 +77,8 @@ class NewFile {
   ~NewFile();
 
   int64_t size() const { return size_; }
-  // Both return false after the finding `write`. Close syncs the file and its
-  // folder.
+  // Append and Close return false after the finding `write`. Close syncs the
+  // file and its folder.
   bool Append(std::string_view bytes, Findings& findings);
   bool Close(Findings& findings);
 

@@ -3,8 +3,8 @@
 //   magic, 4 bytes, big-endian | length of the block, 8 bytes | version 0 |
 //   compression: 0 none, 1 zstd | body | CRC-32C of all bytes before it
 //
-// All numbers in a body are checked against the number of remaining bytes
-// before memory is allocated:
+// A number of records or bytes is compared with the number of remaining bytes
+// before memory is allocated. A table of files in a body is for example:
 //
 //   01 22 00 64 2f ...   one file: its path has 34 bytes, "d/..."; base ""
 #include "stored/ocdbt_block.h"

@@ -1,5 +1,6 @@
 // Reads the blocks of an OCDBT database: an envelope with magic, length,
-// compression and checksum around a body of variable-length integers.
+// compression and checksum around a body that consists mostly of
+// variable-length integers.
 #ifndef SHARDC_STORED_OCDBT_BLOCK_H_
 #define SHARDC_STORED_OCDBT_BLOCK_H_
 
@@ -56,16 +57,16 @@ struct PrefixedTexts {
   std::vector<uint64_t> suffixes;
 
   static PrefixedTexts Lengths(BlockCursor& cursor, size_t count);
-  // Changes `text` from text number i - 1 to text number i. Fails if it would
-  // exceed `limit_bytes`.
+  // Changes `text` from text number i - 1 to text number i. If the text would
+  // exceed `limit_bytes`, calls cursor.Fail().
   void Next(BlockCursor& cursor, size_t i, size_t limit_bytes,
             std::string& text) const;
 };
 
 // A data file that a block refers to.
 struct DataFile {
-  std::string path;  // from the folder of the database
-  std::string base;  // paths inside a block that is read from it begin here
+  std::string path;  // from the folder of the checkpoint
+  std::string base;  // the folder from which paths in its blocks count
 };
 // Reads a block's table of files. `base` is the DataFile::base of the file that
 // holds the block.
@@ -75,7 +76,8 @@ std::vector<DataFile> ReadDataFiles(BlockCursor& cursor,
 enum class BlockKind : uint8_t { kManifest, kNode };
 
 // Checks the envelope of a block and returns the decoded body; nullopt after a
-// finding. `where` names the block in findings by its file and offset.
+// finding. `place` names the file in findings, and `where`, such as " at byte
+// 12", the place of the block in it.
 std::optional<std::string> OpenBlock(std::string_view block, BlockKind kind,
                                      const Place& place,
                                      const std::string& where,

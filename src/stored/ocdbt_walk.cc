@@ -8,9 +8,9 @@
 //     "0.0" in d/6a69, bytes 0 to 64
 //     ->  `layer0/.zarray`, `layer0/0.0`
 //
-// Keys must ascend over the complete walk, and the bytes of decoded nodes and
-// the number of keys are limited. So nodes that many parents share cannot cause
-// exponential work.
+// Keys must ascend over the complete walk of a database, and the bytes of
+// decoded nodes and the number of keys are limited. So nodes that many parents
+// share cannot cause exponential work.
 #include "stored/ocdbt.h"
 
 #include <algorithm>
@@ -26,12 +26,12 @@
 namespace shardc::stored {
 namespace {
 
-constexpr size_t kKeyLimitBytes = 65'535;  // as tensorstore
+constexpr size_t kKeyLimitBytes = 65'535;  // tensorstore's limit
 constexpr size_t kKeysLimit = 4'000'000;
 constexpr size_t kTextsLimitBytes = size_t{1} << 30;
 constexpr int64_t kDecodedLimitBytes = int64_t{1} << 30;
-// The limit on the children of all inner nodes together, because an inner node
-// is in memory as long as the walk is below it.
+// The limit on the children of all inner nodes together. An inner node stays in
+// memory while the walk is below it.
 constexpr size_t kChildrenLimit = 1'000'000;
 constexpr size_t kInnerLimitBytes = size_t{256} << 20;
 constexpr uint64_t kAbsent = UINT64_MAX;
@@ -252,7 +252,7 @@ class OcdbtWalk {
     const std::string path = PathIn(root_, ref.file.path);
     auto body = OpenBlock(*block, BlockKind::kNode, {MakeSource(path, {})},
                           where, findings_);
-    block.reset();  // a path of nodes may be long
+    block.reset();  // AddChildren recurses: do not keep it meanwhile
     if (!body) return false;
     decoded_ += static_cast<int64_t>(body->size());
     if (decoded_ > kDecodedLimitBytes) {

@@ -33,7 +33,7 @@ namespace {
 constexpr std::string_view kPartStart = "ocdbt.process_";
 constexpr std::string_view kArrayMetadatas = "array_metadatas";
 
-// Returns the name of an array in messages.
+// Returns the name of an array or a leaf in manifests and messages.
 std::string NameOf(const std::vector<std::string>& path) {
   std::string out = JoinKeys(path, '/');
   return out.empty() ? "." : out;
@@ -111,7 +111,7 @@ class OrbaxTree {
   }
 
   // Adds a finding and returns true if a database is missing: each process that
-  // has written a file of `array_metadatas` must have one in the folder.
+  // has written a file of `array_metadatas` must have a database in the folder.
   bool RefuseMissingParts(const std::vector<std::string>& parts) {
     std::error_code error;
     const auto written = NamesIn(folder_.PathOf(kArrayMetadatas), error);
@@ -146,8 +146,8 @@ class OrbaxTree {
     return !findings_.HasErrors();
   }
 
-  // Checks that no other path has the same name in the storage or in manifests.
-  // Returns false after a finding.
+  // Checks that no other path has the same name in manifests or, unless one of
+  // the two is an empty node, in the storage. Returns false after a finding.
   bool CheckNames(const OrbaxLeaf& leaf, const std::string& name) {
     const std::string key = StorageName(leaf.path);
     const auto [stored, new_key] = by_key_.try_emplace(key, &leaf);
@@ -224,8 +224,8 @@ class OrbaxTree {
     return true;
   }
 
-  // Marks the random keys of JAX. Each process lists those that it holds. Only
-  // the first list is read, as orbax does.
+  // Marks the arrays that hold random keys of JAX. Each process lists the keys
+  // that it holds. Only the first list is read, as orbax does.
   void AddRandomKeys() {
     std::error_code error;
     const std::string lists = folder_.PathOf(kArrayMetadatas);

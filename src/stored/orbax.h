@@ -1,5 +1,5 @@
-// Opens the folders that orbax writes around a tree (orbax.cc,
-// orbax_manager.cc).
+// Shared by the readers of a tree that orbax saved (orbax.cc) and of the
+// folders that orbax writes around trees (orbax_manager.cc).
 #ifndef SHARDC_STORED_ORBAX_H_
 #define SHARDC_STORED_ORBAX_H_
 

@@ -59,8 +59,9 @@ std::vector<Folder> TreesIn(const Folder& folder) {
   return out;
 }
 
-// Returns whether a folder is a step. A tree that has lost `_METADATA` may have
-// a step's file too, but it has a database, from which its arrays are read.
+// Returns whether a folder is a step. A tree that has lost `_METADATA` may
+// contain kStepFile or kV1File too. If it has a database, it is no step, so
+// that the arrays are read from the database.
 bool IsStep(const Folder& folder) {
   return !IsOrbaxTree(folder) && !folder.Has(kOcdbtManifest) &&
          (folder.Has(kStepFile) || folder.Has(kV1File));
@@ -88,7 +89,8 @@ class JoinedReader : public ChunkReader {
   std::vector<std::pair<std::shared_ptr<const ChunkReader>, size_t>> members_;
 };
 
-// Adds the name of its item to the name and path of an array or a leaf.
+// Puts the name of an item in front of the name and the path of an array or a
+// leaf.
 template <class Member>
 void PutInside(const std::string& item, Member& member) {
   member.name = item + "/" + member.name;
@@ -99,7 +101,7 @@ void PutInside(const std::string& item, Member& member) {
 }
 
 // Adds a finding and returns true if an item has arrays but no `_METADATA` with
-// their paths, because the item would be left out silently.
+// their paths, because the item would otherwise be left out silently.
 bool RefuseItemWithoutPaths(const Folder& folder, Findings& findings) {
   for (const std::string& name : folder.names) {
     if (IsUnfinishedName(name)) continue;
@@ -155,9 +157,8 @@ std::optional<Tree> OpenStep(const Folder& folder, Findings& findings) {
 
 using Steps = std::vector<std::pair<int64_t, std::string>>;
 
-// Returns the folders of complete steps, in ascending order: those without a
-// prefix or, if there are none, those with the prefix, which must be the only
-// one.
+// Returns the folders of complete steps, in ascending order. Folders with a
+// prefix count only if no folder lacks one and all have the same prefix.
 Steps StepsIn(const Folder& folder) {
   std::map<std::string, Steps> by_prefix;
   for (const std::string& name : folder.names) {

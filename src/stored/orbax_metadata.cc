@@ -1,14 +1,14 @@
 // Reads `_METADATA`, which has a member for each leaf. The leaf's path is read
 // from `key_metadata` and not from the storage name, because a `.` in a key is
-// not escaped there:
+// not escaped in storage names:
 //
 //   {"tree_metadata": {"('a.b',)": {"key_metadata": [{"key": "a.b", ...}],
 //    "value_metadata": {"value_type": "jax.Array", "write_shape": [2, 4]}}}}
 //     ->  path [`a.b`]
 //
 // `write_shape` is not read, because it is the shape of one device's shard;
-// shapes are in the zarr metadata. `_sharding` has, for each storage name in
-// base64, a text of JSON.
+// shapes are in the zarr metadata. `_sharding` has a member for each array: the
+// storage name in base64, and a JSON text that describes the sharding.
 #include "stored/orbax_metadata.h"
 
 #include <filesystem>
@@ -31,7 +31,8 @@ constexpr int64_t kLimitBytes = int64_t{128} << 20;
 
 std::unique_ptr<const JsonDocument> Parse(const std::string& path,
                                           Findings& findings) {
-  // Messages quote these files, so a link must not lead to a file outside.
+  // Messages quote these files, so a link must not lead to a file outside the
+  // folder.
   const auto folder = std::filesystem::path(path).parent_path().string();
   if (!IsInside(folder, path, findings)) return nullptr;
   const SourceRef source = ReadSource(path, findings, kLimitBytes);

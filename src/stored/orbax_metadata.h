@@ -22,19 +22,20 @@ struct OrbaxLeaf {
 };
 
 struct OrbaxMetadata {
-  bool has_tree = false;  // `tree_metadata` is there
+  bool has_tree = false;  // whether `tree_metadata` exists
   std::vector<OrbaxLeaf> leaves;
   std::optional<bool> use_ocdbt;
   // Whether chunks that equal the fill value are stored too, so that an absent
-  // chunk is lost. orbax before 0.10 does not state this.
+  // chunk is lost. False if the file does not state this, as orbax before 0.10.
   bool stores_fill_values = false;
 };
 
-// Return nullopt after a finding.
+// Each of the following functions returns nullopt after a finding.
 std::optional<OrbaxMetadata> ReadOrbaxMetadata(const std::string& path,
                                                Findings& findings);
-// Returns the shardings by the arrays' names in the storage. Arrays on a single
-// device have none.
+// Returns the shardings by the arrays' names in the storage. Arrays with
+// another sharding than a NamedSharding, for example those on a single device,
+// have no entry.
 std::optional<std::map<std::string, Sharding>> ReadOrbaxShardings(
     const std::string& path, Findings& findings);
 // Returns the implementations of random keys that a file of `array_metadatas`

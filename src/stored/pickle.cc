@@ -1,4 +1,4 @@
-// Parses pickles. A pickle is a program for a stack machine. The supported
+// Parses pickles. A pickle is a program for a stack machine. Most supported
 // operations push a value, or replace values on top of the stack by one that
 // contains them. MARK remembers the height of the stack. MEMOIZE numbers the
 // top value, and BINGET pushes it again. For example (3, 'a') is:
@@ -9,10 +9,11 @@
 //   86         TUPLE2                stack: (3, 'a')
 //   2e         STOP
 //
-// Every value is a node of 16 bytes in one table, and refers to values in it by
-// their index. So values that contain themselves or are deeply nested need no
-// recursion. Time and memory are linear in the number of bytes, because every
-// operation adds at most one node, and a reference leaves the stack only once.
+// Every value is a node of 16 bytes in one table, and refers to other values by
+// their index in the table. So values that contain themselves or are deeply
+// nested need no recursion. Time and memory are linear in the number of bytes,
+// because every operation adds at most one node, and a reference leaves the
+// stack only once.
 #include "stored/pickle.h"
 
 #include <bit>
@@ -109,8 +110,7 @@ class PickleParser {
     uint32_t id = 0;
     return Add(node, &id) && Push(id);
   }
-  // Pushes a value that has only one node for all its uses, because pickles
-  // repeat it often.
+  // Pushes a value that has one node for all its uses, because it is frequent.
   bool PushShared(Node node, uint32_t* shared) {
     if (*shared == kNoNode && !Add(node, shared)) return false;
     return Push(*shared);
@@ -166,8 +166,8 @@ class PickleParser {
   }
 
   bool PushContainer(Type type) {
-    // In real files three of twenty values are containers, and a container
-    // takes as much memory as two other values. Above 1/4 is refused.
+    // In real files three of twenty values are containers, which each take as
+    // much memory as two other values, so max_values / 4 is enough.
     if (out_.lists_.size() >= options_.max_values / 4) {
       return Refuse("the pickle holds too many lists and dictionaries");
     }
@@ -237,7 +237,7 @@ class PickleParser {
   }
 
   // Sets `*index` to the index of the global that the value `id` is. Returns
-  // false if it is not a global.
+  // false after Refuse() if it is not a global.
   bool GlobalOf(uint32_t id, uint32_t* index) {
     const Node& node = out_.nodes_[id];
     if (node.type != Type::kGlobal) {
@@ -310,8 +310,8 @@ class PickleParser {
 
   bool Put(uint64_t number) {
     if (stack_.empty()) return Underflow();
-    // Writers number values consecutively, so a much larger number is refused.
-    // It would only cost memory.
+    // Writers number values consecutively. A much larger number would only cost
+    // memory, so it is refused.
     if (number > memo_.size() + 1024 || number >= options_.max_values) {
       return Refuse("the pickle numbers a value " + std::to_string(number) +
                     ", and there are " + std::to_string(memo_.size()) +
@@ -477,7 +477,7 @@ class PickleParser {
   std::string* why_;
   Pickle out_;
   size_t at_ = 0;
-  size_t op_at_ = 0;  // of the operation, for messages
+  size_t op_at_ = 0;  // start of the current operation
   bool stopped_ = false;
   uint32_t discarded_ = 0;
   std::vector<uint32_t> stack_;

@@ -42,10 +42,10 @@ struct PickleGlobal {
 
 class Pickle;
 
-// A value of a pickle, which is valid as long as the pickle. A function that
-// reads another type than the value has returns nullopt, null, 0, or a value of
-// type kAbsent. Values are shared and may contain themselves, so no function
-// visits nested values.
+// A reference to a value of a pickle. It is valid as long as the Pickle. A
+// function that reads another type than the value has returns nullopt, null, 0,
+// or a value of type kAbsent. Values are shared and may contain themselves, so
+// no function visits nested values.
 class PickleValue {
  public:
   enum class Type : uint8_t {
@@ -126,12 +126,12 @@ class Pickle {
   friend class PickleParser;
   struct Node {
     PickleValue::Type type = PickleValue::Type::kNone;
-    // The bytes of a text, or the number of elements of a tuple. For a record
-    // or a call, the index of its global.
+    // The bytes of a text, or the number of elements of a tuple. For a global,
+    // a record or a call, the index in `globals_`.
     uint32_t count = 0;
     // The value of a number; the offset of a text in the bytes, of a tuple in
-    // `items_`, or of a list in `lists_`; the id of a record's state or of a
-    // call's arguments.
+    // `items_`, or of a list in `lists_`; the id of a record's state, of a
+    // call's arguments or of the identifier of a kPersistent.
     uint64_t value = 0;
   };
   // Returns the ids of elements. A dictionary has keys and values in turn.

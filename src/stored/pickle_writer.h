@@ -30,8 +30,8 @@ class PickleWriter {
   std::string Take();
 
  private:
-  // If the value is in the memo, pushes it and returns true. Otherwise the
-  // caller must push it and call Keep.
+  // If the value is in the memo, pushes it and returns true. Otherwise returns
+  // false, and the caller must push the value and call Keep.
   bool Recall(const std::string& key);
   void Keep(const std::string& key);
 

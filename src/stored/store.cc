@@ -39,7 +39,7 @@ struct Walk {
 };
 
 // Returns whether the `zarr.json` describes a group. A file that cannot be read
-// is taken for an array's, and reported when that is read.
+// counts as the metadata of an array, and is reported when the array is read.
 bool IsGroup(const std::string& path) {
   Findings none;
   const SourceRef source = ReadSource(path, none, kGroupLimitBytes);

@@ -14,7 +14,7 @@
 
 namespace shardc::stored {
 
-// A larger value is refused before it is read into memory.
+// The limit on the bytes that are read from a file at once.
 inline constexpr int64_t kValueLimitBytes = int64_t{8} << 30;
 
 struct Value {
@@ -64,8 +64,8 @@ class FolderStore : public Store {
 std::string_view PathFault(std::string_view path);
 
 // Returns whether the file at `path` is inside `folder` after links are
-// resolved; if not, adds a finding (path). A file that does not exist counts as
-// inside.
+// resolved; if not, adds a finding (path). A path that cannot be resolved, for
+// example because no file exists there, counts as inside.
 bool IsInside(const std::string& folder, const std::string& path,
               Findings& findings);
 

@@ -7,8 +7,8 @@
 //
 // Any strides may occur. A transposed tensor has size (2, 3) and stride (1, 2),
 // so its element [i, j] is element i + 2 j of the storage. Types without a
-// storage class, such as float8, use _rebuild_tensor_v3, whose storage counts
-// bytes and which has the data type after the other arguments.
+// storage class, such as float8, use _rebuild_tensor_v3. Its storage counts
+// bytes, and the data type is a seventh argument.
 #include "stored/torch_archive.h"
 
 #include <algorithm>
@@ -84,9 +84,10 @@ std::optional<int64_t> LastElement(const TorchTensor& tensor) {
   return last;
 }
 
-// Checks that the tensor's elements are inside its storage and are not more
-// than those of the storage, because a stride of 0 could repeat one element any
-// number of times. Returns the reason if not; nullopt if all is well.
+// Returns the reason why a tensor is refused; nullopt if it is accepted. All
+// its elements must be inside its storage. They must not be more than those of
+// the storage, because a stride of 0 could repeat one element any number of
+// times.
 std::optional<std::string> WhyOutside(const TorchTensor& tensor) {
   const auto elements = CheckedProduct(tensor.shape);
   const int64_t stored = tensor.data_bytes / tensor.dtype->bytes;
@@ -269,8 +270,8 @@ std::optional<TorchTensor> ParseTorchTensor(std::string_view pickle,
       arguments.size() > needed + 1) {
     return std::nullopt;
   }
-  // If the tensor is lazily conjugated or negated, the bytes are not its
-  // values.
+  // A further argument that is not empty marks a tensor that is lazily
+  // conjugated or negated. Its bytes are not its values, so it is refused.
   if (arguments.size() > needed && arguments[needed].size() > 0) {
     return std::nullopt;
   }

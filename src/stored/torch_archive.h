@@ -42,9 +42,9 @@ std::optional<std::string> ReadTorchPickle(const InputFile& file,
                                            int64_t offset, int64_t bytes,
                                            Findings& findings);
 
-// Reads the pickle of an archive whose storage has `storage_bytes` bytes. Sets
-// all members but the place and the checksum of the data, and sets `*key` to
-// the name of the storage. Returns nullopt, with the message in `*why`, if the
+// Parses `pickle`, which is the member `data.pkl` of an archive. Sets all
+// members of the result but `data_offset` and `crc`, and sets `*key` to the
+// name of the storage. Returns nullopt, with the message in `*why`, if the
 // pickle is not that of a tensor.
 std::optional<TorchTensor> ParseTorchTensor(std::string_view pickle,
                                             std::string* key, std::string* why);

@@ -19,7 +19,7 @@ struct TorchDtype {
 };
 
 std::span<const TorchDtype> TorchDtypes();
-// Returns null if there is no such type.
+// Both functions return null if there is no such type.
 const TorchDtype* TorchDtypeByName(std::string_view name);
 const TorchDtype* TorchDtypeByStorage(std::string_view storage);
 

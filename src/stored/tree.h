@@ -47,10 +47,10 @@ struct Array {
   // a packed type (int4), a format may use a byte for each element.
   int64_t element_bytes = 0;
   // The array is divided into boxes, its chunks, each of which is read in one
-  // piece. If `pieces` is empty, the chunks are a regular grid. All have the
+  // piece. If `pieces` is empty, the chunks are a regular grid: all have the
   // shape `chunk`, whose sizes are at least 1, and the last ones are padded
-  // beyond the array's end. Otherwise the chunks are `pieces`, which are
-  // disjoint and together the full array.
+  // beyond the array's end. If `pieces` is not empty, it has the chunks, which
+  // are disjoint and together the full array.
   Shape chunk;
   std::vector<Box> pieces;
   std::optional<Sharding> sharding;
@@ -59,8 +59,8 @@ struct Array {
   // arrays.
   std::string random_key;
   // The reason, as the message of a finding, why the bytes cannot be read, for
-  // example a codec that shardc lacks. Empty if they can be read. Shape and
-  // dtype are always known.
+  // example a codec that shardc lacks. Empty if they can be read. The shape is
+  // known in any case.
   std::string unreadable;
 
   // Returns the number of chunks; 0 if the array has no elements.
@@ -72,7 +72,7 @@ struct Array {
 
 // The place of a chunk's bytes.
 struct ChunkPlace {
-  std::string file;  // path; empty: the chunk is absent, and holds fill values
+  std::string file;  // path; empty: absent, or in a node of OCDBT
   int64_t offset = 0;
   int64_t bytes = 0;
   // Whether the bytes are the chunk's elements in row-major order, including

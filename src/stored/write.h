@@ -3,10 +3,10 @@
 //
 // The writers read elements from a BoxSource, a few chunks at a time. A
 // checkpoint appears under its name only when it is complete. Until then it is
-// in a folder next to that name, which the readers of this room, orbax and
-// PyTorch all recognise as unfinished; the last step renames it. A run that was
-// killed can be continued, and several processes may each write a share of the
-// chunks.
+// in a folder next to that name, which the last step renames. OpenTree and
+// orbax recognise an unfinished folder by its name, and PyTorch refuses it
+// because `.metadata` is written last. A run that was killed can be continued,
+// and several processes may each write a share of the chunks.
 #ifndef SHARDC_STORED_WRITE_H_
 #define SHARDC_STORED_WRITE_H_
 
@@ -30,10 +30,10 @@ struct ArrayToWrite {
   std::vector<std::string> path;  // keys from the root of the tree
   Shape shape;
   Dtype dtype = Dtype::kF32;
-  // The largest box that is stored in one piece. It has the array's rank, and
-  // its sizes are at least 1 and may exceed the array's. If it is empty, it is
-  // the array. A chunk for which WriteOptions::memory_bytes is too small is
-  // divided.
+  // The shape of the largest box that is stored in one piece. It has the
+  // array's rank, and its sizes are at least 1 and may exceed the array's. If
+  // `chunk` is empty, the full array is one chunk. A chunk for which
+  // WriteOptions::memory_bytes is too small is divided.
   Shape chunk;
   // How the array was sharded; orbax records it.
   std::optional<Sharding> sharding;
@@ -54,8 +54,9 @@ class BoxSource {
   // after a finding.
   virtual bool Read(size_t array, const Box& box, char* out,
                     Findings& findings) const = 0;
-  // Is called after the last Read. Returns false after a finding if the
-  // elements must not be used, for example if a file has changed meanwhile.
+  // WriteOrbax and WriteDcp call Finish after the last Read. Returns false
+  // after a finding if the elements must not be used, for example if a file has
+  // changed meanwhile.
   virtual bool Finish(Findings&) const { return true; }
 };
 
@@ -103,11 +104,11 @@ std::string_view UnfinishedEnding(WriteForm form);
 // Both functions write the arrays, and the leaves that are strings or empty
 // nodes. WriteOrbax also writes numbers, and WriteDcp copies opaque leaves that
 // have a place. All other leaves are left out, and the caller has to report
-// them (IsWritten). Both return false after a finding; nothing then has the
-// checkpoint's name. Findings: duplicate-key (two paths have one name in the
-// format, or a path leads through an array), name (a key that the format cannot
-// store), dtype (the format has no such type), write, missing (finalize: a
-// process has not ended), and those of the source.
+// them (IsWritten). Both functions return false after a finding, and the
+// checkpoint's name is then not used. Findings: duplicate-key (two paths have
+// one name in the format, or a path leads through an array), name (a key that
+// the format cannot store), dtype (the format has no such type), write, missing
+// (finalize: a process has not ended), and those of the source.
 //
 // WriteOrbax writes zarr arrays in an OCDBT database, as orbax does by default.
 bool WriteOrbax(std::span<const ArrayToWrite> arrays,

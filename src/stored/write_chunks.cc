@@ -23,13 +23,14 @@ namespace shardc::stored {
 namespace {
 
 constexpr size_t kNameLimitBytes = 4096;
-// A zip archive of a larger chunk would need wider fields. Batches with more
-// chunks than kBatchLimit would save nothing.
+// A zip archive of a larger chunk would need wider fields. A batch of more than
+// kBatchLimit chunks would save no time.
 constexpr int64_t kChunkLimitBytes = int64_t{1} << 30;
 constexpr size_t kBatchLimit = 1024;
 
-// Checks the paths of arrays and leaves: their names are valid, no two are
-// equal, joined by dots or by slashes, and no path is inside another one.
+// Checks the paths of arrays and leaves: their names are valid, no two paths
+// are equal if their keys are joined by dots or by slashes, and no path is
+// inside another one.
 class PathCheck {
  public:
   PathCheck(const WriteOptions& options, Findings& findings)

@@ -45,7 +45,8 @@ struct ChunkRange {
 ChunkRange ShareOf(std::span<const Array> arrays, int64_t process,
                    int64_t processes);
 // Reads every chunk of the range once, and stores it. Returns false after a
-// finding of the source or of `store`, and then does not read further chunks.
+// finding of the source or of `store`, and then reads no further batch of
+// chunks.
 bool WriteChunks(std::span<const Array> arrays, ChunkRange range,
                  const BoxSource& source, const WriteOptions& options,
                  const EncodeChunk& encode, const StoreChunk& store,

@@ -23,7 +23,9 @@
 namespace shardc::stored {
 namespace {
 
-// The defaults of tensorstore, which the manifest contains.
+// What the manifest states: orbax's limit on the bytes of a node, and
+// tensorstore's default arity of the tree of versions. kNoRoot is the place of
+// the root of an empty database.
 constexpr uint64_t kNodeLimitBytes = 100'000'000;
 constexpr uint64_t kVersionArityLog2 = 4;
 constexpr uint64_t kNoRoot = UINT64_MAX;
@@ -203,8 +205,8 @@ bool OcdbtWriter::Finish(Findings& findings) {
   std::string versions;
   const std::string root_file = empty ? std::string() : files_[0];
   AppendFiles(versions, {&root_file, 1});
-  AppendVarint(versions, 1);  // one version, its generation
-  AppendVarint(versions, 1);
+  AppendVarint(versions, 1);  // number of versions
+  AppendVarint(versions, 1);  // generation
   versions += static_cast<char>(height);
   AppendVarint(versions, 0);  // file
   AppendVarint(versions, empty ? kNoRoot : static_cast<uint64_t>(root->offset));

@@ -63,8 +63,8 @@ class OcdbtWriter {
   std::string InnerBody(const std::vector<Node>& children, size_t begin,
                         size_t end, int height) const;
   // Writes the leaves, and then each level of nodes above them until a level
-  // has one node. Returns this root and sets `*height` to its level; returns
-  // nullopt after a finding.
+  // has one node. Returns this root and sets `*height` to its level. Returns a
+  // Node without bytes if there are no entries, and nullopt after a finding.
   std::optional<Node> WriteTree(int* height, Findings& findings);
   bool WriteNode(std::string_view body, Node& node, Findings& findings);
 

@@ -6,8 +6,9 @@
 //     ->  `layer0.kernel/.zarray`, `layer0.kernel/0.0`, ..., `.../2.1`
 //
 // Chunks at the end of an array are padded with zeros. orbax restores an array
-// with a sharding as a JAX array, on the devices of that sharding's mesh unless
-// the caller gives a target, and all other arrays as numpy arrays.
+// that has a sharding or holds random keys as a JAX array, and other arrays as
+// numpy arrays. JAX arrays are restored on the devices of the stored sharding
+// unless the caller gives a target.
 #include <algorithm>
 #include <string>
 #include <string_view>
@@ -30,10 +31,10 @@
 namespace shardc::stored {
 namespace {
 
-constexpr int kZstdLevel = 1;  // as orbax
+constexpr int kZstdLevel = 1;  // orbax's level
 
-// Returns the name of a data type in zarr version 2; empty if tensorstore has
-// none.
+// Returns the name of a data type in zarr version 2; empty if shardc writes no
+// arrays of this type.
 std::string_view ZarrName(Dtype dtype) {
   switch (dtype) {
     case Dtype::kBool:
@@ -115,7 +116,8 @@ std::string Zarray(const Array& array, bool compress) {
   });
 }
 
-// Returns the elements of a box at the end of an array, padded to a full chunk.
+// Returns the elements of a box, padded with zeros to a full chunk if the box
+// is at the end of the array.
 std::string Padded(const Array& array, const Box& box, std::string elements) {
   if (box.shape == array.chunk) return elements;
   const Region part = RegionOf(FullBox(box.shape));

@@ -12,7 +12,7 @@
 namespace shardc::stored {
 
 // Returns whether orbax restores the array as a JAX array: if it has a
-// sharding, or if it holds random keys, which only JAX arrays do.
+// sharding, or if it holds random keys, which only JAX arrays can hold.
 bool IsOfJax(const Array& array);
 
 // Returns the text of `_METADATA`, which lists the paths of all leaves.

@@ -34,8 +34,8 @@ class PartsFormat {
   // Returns the name of a process's data file in the folder, such as
   // "d/values".
   virtual std::string DataFile(int64_t process, int64_t processes) const = 0;
-  // Returns the size up to which stored chunks are held in the journal instead
-  // of the data file.
+  // Returns the size in bytes up to which stored chunks are held in the journal
+  // instead of the data file; -1 if all are in the data file.
   virtual int64_t held_bytes() const = 0;
   // Returns the stored form of a chunk. Several threads call it at once.
   virtual std::string Encode(const Array& array, const Box& box,

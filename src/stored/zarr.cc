@@ -27,7 +27,7 @@
 namespace shardc::stored {
 namespace {
 
-constexpr size_t kRankLimit = 32;  // as numpy had
+constexpr size_t kRankLimit = 32;  // numpy's limit before version 2
 
 // Returns the bytes of one element of an integer type; an empty text if the
 // number does not fit in the type.
@@ -256,7 +256,7 @@ class ZarrParser {
   }
 
   // Returns the configuration of a member {"name", "configuration"} whose name
-  // is `wanted`; nullopt for another name or form.
+  // is `wanted`. Returns nullopt after a finding for another name or form.
   std::optional<JsonValue> Configuration(std::string_view member,
                                          std::string_view wanted) {
     const auto value = Member(root_, member);

@@ -36,7 +36,7 @@ struct ZarrArray {
   std::string prefix;
   char separator = '.';
   // The reason why the chunks cannot be read, to follow the array's name: "is
-  // compressed by `bz2`, ...". Empty if they can be read.
+  // stored by the codec `bz2`, ...". Empty if they can be read.
   std::string unreadable;
 
   // Returns the key of the value at this place in the grid of values, without
@@ -46,8 +46,8 @@ struct ZarrArray {
 
 // Parses the metadata; the source's name shows whether it is `.zarray` or
 // `zarr.json`. Returns nullopt after a finding if it is malformed, or if the
-// bytes of its shape do not fit in 64 bits. If a `zarr.json` describes a group,
-// returns nullopt without a finding and sets `*group`.
+// bytes of the array or of a chunk do not fit in 64 bits. If a `zarr.json`
+// describes a group, returns nullopt without a finding and sets `*group`.
 std::optional<ZarrArray> ParseZarr(const SourceRef& source, bool* group,
                                    Findings& findings);
 

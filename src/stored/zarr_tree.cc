@@ -26,8 +26,8 @@ namespace shardc::stored {
 namespace {
 
 constexpr int64_t kMetadataLimitBytes = int64_t{1} << 20;
-// A limit on arrays of fill values, which take memory without having bytes in a
-// file.
+// The limit on the bytes of an absent chunk, which takes memory for its fill
+// values without having bytes in a file.
 constexpr int64_t kFillLimitBytes = int64_t{1} << 30;
 constexpr int64_t kEntryBytes = 16;
 constexpr uint64_t kNoChunk = UINT64_MAX;

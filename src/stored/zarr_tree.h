@@ -28,7 +28,8 @@ class ZarrTree {
   // Returns the array that is stored under a name, with its shape, dtype,
   // chunks and key. Its metadata is the value of `NAME/.zarray` or
   // `NAME/zarr.json`. Returns nullopt after a finding. If neither key exists,
-  // sets `*found` to false, without a finding.
+  // or if `zarr.json` describes a group, returns nullopt without a finding.
+  // Sets `*found` to whether an array is returned.
   std::optional<Array> Add(const std::string& name, bool* found,
                            Findings& findings);
   // Adds all arrays of the store, named by their keys. Returns false after a
