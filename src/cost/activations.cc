@@ -1,8 +1,8 @@
-// Computes the activations that a layer keeps for its backward pass from its
-// projections: the elements of the input and output of each for one token,
-// divided over the axes that shard its width while it is used, times the tokens
-// of a device. Attention logits count only for operations that store all of
-// them; fused kernels keep one log-sum per row instead.
+// Computes the bytes of the activations of a layer from its projections. An
+// activation has the width of a projection's input or output, divided over the
+// axes that shard this width while the weight is used, times the tokens of a
+// device. Attention logits count only for operations that store all of them;
+// fused kernels keep one log-sum per token and head instead.
 //
 //   GPT-3's layer, s 2048, b 1, h 12288, 16 bit: inputs and outputs of two
 //   norms 8sbh, q, k, v and context 8sbh, up and its activation 16sbh, two
@@ -33,7 +33,8 @@ class Layers {
   std::vector<LayerTensor> Take(int64_t hidden) {
     hidden_ = ShareOf(hidden, work_.Parts(work_.hidden));
     const ParamClass* down = work_.Find(Role::kDown);
-    // A layer with cross-attention has two outputs of attention.
+    // A layer with cross-attention has two output projections, so their number
+    // is not the number of layers.
     crosses_ = HasStream(work_, Stream::kCrossed);
     layers_ = work_.LayersWith(Role::kDown);
     if (!crosses_) {
@@ -88,9 +89,9 @@ class Layers {
       }
       if (all >= layers_) norms += all / std::max<int64_t>(layers_, 1);
     }
-    // One norm of each block counts: of attention, of cross-attention if there
-    // is any, and of the MLP. No gradient reads the output of a norm after a
-    // block, which is only added to the residual.
+    // At most one norm counts for each block, which is attention,
+    // cross-attention or the MLP. No gradient reads the output of a norm after
+    // a block, because this output is only added to the residual.
     norms = std::min<int64_t>(norms, crosses_ ? 3 : 2);
     for (int64_t i = 0; i < norms; ++i) {
       Hidden({"norm", "", Made::kOther}, layers_);
@@ -166,8 +167,9 @@ class Layers {
     Hidden({"dropout_mask", "", Made::kOther}, layers, 1);
   }
 
-  // Returns the tokens that a device's experts compute. The router is assumed
-  // to choose all experts equally often, so each device has the same number.
+  // Returns the tokens that a device's experts compute; a token counts once for
+  // each expert that it is sent to. The router is assumed to choose all experts
+  // equally often, so all devices have the same number of tokens.
   int64_t ExpertTokens(const ParamClass& param) const {
     const int64_t chosen =
         work_.model ? work_.model->experts_per_token.value_or(1) : 1;
@@ -213,7 +215,7 @@ class Layers {
       if (role == Role::kGate || single || role == Role::kFusedGateUp) {
         const int64_t half = role == Role::kFusedGateUp ? out / 2 : out;
         // A kernel that fuses the gate recomputes the activation function in
-        // the backward pass, so its output need not be kept.
+        // the backward pass, so the output of the function need not be kept.
         const bool read = single || !memory_.fuses_gate;
         Add({"activation", "", Made::kOther, false, read}, layers, half);
         if (!single) Add({"product", "", Made::kOther}, layers, half);
@@ -261,8 +263,9 @@ std::vector<LayerTensor> TensorsOf(const CostInputs& work,
   return out;
 }
 
-// Returns the bytes of the logits; nullopt if they are unknown. Sets `sharded`
-// to whether the vocabulary is sharded.
+// Returns the bytes of the logits; nullopt if the model has no head and no
+// embedding, or if the bytes do not fit in 64 bits. Sets `sharded` to whether
+// the vocabulary is sharded.
 std::optional<int64_t> LogitsOf(const CostInputs& work,
                                 const Settings& settings, const Tokens& tokens,
                                 bool& sharded) {

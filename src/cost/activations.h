@@ -15,16 +15,16 @@ namespace shardc::cost {
 struct LayerTensor {
   Candidate what;
   int64_t layers = 0;    // layers that have it
-  int64_t bytes = 0;     // of one layer, on a device
-  bool kept = false;     // by the policy, from forward to backward
+  int64_t bytes = 0;     // of one layer, on one device
+  bool kept = false;     // whether the policy keeps it for the backward pass
   bool encoder = false;  // of an encoder's layer, next to a decoder
 };
 
 struct Activations {
   std::vector<LayerTensor> tensors;
   int64_t kept = 0;     // of all layers
-  int64_t working = 0;  // bytes of the layer that is computed, besides `kept`
-  bool encoder_works = false;  // the layer of `working` is the encoder's
+  int64_t working = 0;  // bytes of the tensors of one layer that are not kept
+  bool encoder_works = false;  // `working` is of an encoder layer
   std::optional<int64_t> logits;
   bool logits_sharded = false;  // over the vocabulary
 
@@ -35,28 +35,31 @@ struct Activations {
 struct Tokens {
   int64_t rows = 1;    // of the batch
   int64_t length = 1;  // of the sequence
-  int64_t keys = 1;    // keys that each of them attends to
-  // Of an encoder's sequence: 0 without an encoder, and in decoding, which does
-  // not run it. The number of its keys is that of all devices.
+  int64_t keys = 1;    // keys of all devices that a token attends to
+  // The encoder's tokens on a device for each row: 0 without an encoder, and in
+  // decoding, which does not run the encoder. `encoder_keys` counts the
+  // encoder's tokens on all devices.
   int64_t encoder_length = 0;
   int64_t encoder_keys = 0;
   int64_t All() const { return (Size(rows) * length).value(); }
   // Returns the tokens that a parameter of the stream is applied to.
   int64_t Of(Stream stream) const;
 };
-// Returns nullopt if the settings have no batch or, except in decoding, no
-// length, or if the tokens do not fit in 64 bits.
+// Returns the tokens of a micro-batch on a device. Returns nullopt if the
+// settings have no batch or, except in decoding, no length, or if the number of
+// tokens does not fit in 64 bits.
 std::optional<Tokens> TokensOf(const CostInputs& work,
                                const Settings& settings);
 
 // Returns the activations of all layers. Returns nullopt and sets `why` to the
-// reason if a size is unknown.
+// reason if the tokens or the hidden size are unknown, or if the bytes do not
+// fit in 64 bits.
 std::optional<Activations> ActivationsOf(const CostInputs& work,
                                          const Settings& settings,
                                          std::string& why);
 
-// Returns the fraction of the model's matrix products that the backward pass
-// recomputes.
+// Returns the fraction of the layers' matrix products that the backward pass
+// recomputes. Each product is weighted by the bytes of its result.
 double RecomputedShare(const Activations& activations);
 
 }  // namespace shardc::cost

@@ -1,6 +1,7 @@
-// Computes the bytes that attention sends. The attention operation gets arrays
-// that have a shape but no elements. It checks whether it supports their specs,
-// and its own formula gives the bytes.
+// Computes the bytes that attention sends. The attention operation
+// (exec::Operation) is run on arrays that have a shape but no elements, to
+// check that the operation supports their specs. The bytes come from the
+// operation's own formula.
 //
 //   ring over sp 8, K and V blocks of 64 MiB: 7 shifts of both, 896 MiB
 #include <algorithm>
@@ -21,8 +22,9 @@ exec::AttentionProblem HollowProblem(const exec::Operation& operation,
                                      const AttentionSizes& n) {
   exec::AttentionProblem out;
   const int64_t value_dim = n.value_dim > 0 ? n.value_dim : n.head_dim;
-  // The problem has the keys and values that are computed from the latent, too,
-  // and these have all heads.
+  // In latent attention, the problem has the latent and also the keys and
+  // values that are computed from it. Those keys and values have as many heads
+  // as the queries.
   const int64_t keys = operation.latent ? n.heads : n.key_heads;
   out.query =
       Buffer::Hollow({n.batch, n.query_length, n.heads, n.head_dim}, n.dtype);

@@ -1,6 +1,7 @@
-// Fits a profile's figures to measured steps. Each figure is searched in turn
-// while the others are constant, 20 times. A step's time falls with every
-// efficiency, so the sum of squares has one minimum along each figure.
+// Fits a profile's figures to measured steps. In each of 20 rounds, every
+// figure is set in turn to its best value while the others are constant. A
+// step's time falls as an efficiency grows, so the sum of squares is assumed to
+// have a single minimum along each figure.
 //
 //   a short step of 8 devices, a step of 32,768 tokens  ->  the efficiency of
 //   matrix products from the first, that of attention from the second
@@ -22,11 +23,11 @@ constexpr int kRounds = 20;
 constexpr int kNarrowings = 60;
 constexpr double kLeastShare = 0.02, kMostShare = 1;
 constexpr double kLeastScale = 0.001, kMostScale = 0.2;
-// If there is only one step, the base's efficiency is changed only if the
-// fitted one differs from it by more than this fraction.
+// If there is only one step, figures are fitted only if the time that the base
+// predicts differs from the measured time by more than this fraction.
 constexpr double kNoise = 0.10;
 // The efficiency of attention is fitted only if attention's fraction of one
-// step's time is this many times its fraction of another step's.
+// step's time is more than this many times its fraction of another step's.
 constexpr double kOtherPart = 1.5;
 
 double& FigureIn(Efficiency& of, Figure figure) {
@@ -64,7 +65,7 @@ class Fitting {
                           step.communication);
   }
 
-  // Sum of the squares of log(expected / measured).
+  // Returns the sum of the squares of log(expected / measured).
   double Error() const {
     double out = 0;
     for (const MeasuredStep& step : steps_) {
@@ -75,7 +76,8 @@ class Fitting {
     return out;
   }
 
-  // Sets a figure to the minimum of the error while the others are constant.
+  // Sets a figure to the value that minimises Error() while the others are
+  // constant.
   void Search(Figure figure) {
     const bool scale = figure == Figure::kScale;
     // The profile's curve of efficiency by product size is replaced by one
@@ -110,8 +112,8 @@ class Fitting {
   std::span<const MeasuredStep> steps_;
 };
 
-// Returns the efficiency of the attention kernel that the step runs; nullopt if
-// scores are computed unfused.
+// Returns the figure of the attention kernel that the step runs; nullopt if
+// attention is unfused.
 std::optional<Figure> AttentionFigure(const MeasuredStep& step) {
   const Stack& stack = StackOf(step.inputs, step.settings);
   if (IsUnfused(step.settings, stack)) return std::nullopt;

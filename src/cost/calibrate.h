@@ -16,7 +16,7 @@
 
 namespace shardc::cost {
 
-// A training step and its measured seconds. The steps' own profile
+// A training step and its measured seconds. The step's own profile
 // (`settings.profile`) is not used.
 struct MeasuredStep {
   std::string name;
@@ -49,20 +49,21 @@ struct CalibratedStep {
 };
 
 struct Calibration {
-  Efficiency efficiency;  // of the base, with the figures that were fitted
-  std::vector<Figure> figures;  // that were fitted; empty: the base is kept
+  Efficiency efficiency;        // the base's, except for the fitted figures
+  std::vector<Figure> figures;  // the fitted ones; empty if the base is kept
   std::vector<CalibratedStep> steps;
   std::vector<std::string> remarks;
 };
 
-// Fits figures of the profile by minimising the squares of log(expected /
-// measured). The efficiency of matrix products is always fitted. The efficiency
-// of the attention kernel is fitted if attention's fraction of the time differs
-// between steps, and the growth with the number of hosts if there are three or
-// more steps, not all on the same number of devices. A single step changes the
-// base's efficiency only if the two differ by more than 10 %, because a single
-// run also contains noise. Returns nullopt and sets the reason if there is no
-// step, or if a step has no expected time.
+// Fits figures of the base profile to the steps: minimises the sum of the
+// squares of log(expected / measured). The efficiency of matrix products is
+// fitted for each dtype that the steps use. The efficiency of an attention
+// kernel is fitted if attention's fraction of the time differs between the
+// steps that run this kernel. The growth with the number of hosts is fitted if
+// there are three or more steps, not all on the same number of devices. If
+// there is only one step and the base predicts its time within 10 %, nothing is
+// fitted, because the difference may be noise. Returns nullopt and sets `why`
+// if there is no step, or if a step has no expected time.
 std::optional<Calibration> Calibrate(const DeviceProfile& base,
                                      std::span<const MeasuredStep> steps,
                                      std::string& why);

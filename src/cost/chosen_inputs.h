@@ -10,9 +10,10 @@
 
 namespace shardc::cost {
 
-// Makes the inputs for the parameters that `chosen` counts. The axes of tokens
-// and of the hidden state are copied from `whole`, the inputs of the complete
-// plan. `separator` is the one in the parameters' names; `slices` may be null.
+// Makes the inputs for the parameters whose count in `chosen` is not 0. The
+// mesh, the axes of tokens and the axes of the hidden state are copied from
+// `whole`, the inputs of the complete plan. `separator` is the separator in the
+// parameters' names. `slices` may be null, which means complete tensors.
 CostInputs ChosenInputs(const Plan& plan, char separator,
                         const CostInputs& whole,
                         std::optional<ModelConfig> model,

@@ -1,10 +1,11 @@
 // Lists the collectives of a step by formulas. A weight that is sharded over
 // data axes is gathered before it is used, in the forward and in the backward
-// pass, and its gradient is reduce-scattered. The gradient of any other weight
-// is all-reduced over the data axes. A projection whose input dimension is
-// sharded gives partial sums, which are all-reduced, or reduce-scattered if the
-// hidden state is sharded. In the backward pass, the gradients of the inputs of
-// projections that read the hidden state are reduced in the same way.
+// pass, and its gradient is reduce-scattered. Without ZeRO, the gradient of any
+// other weight is all-reduced over the data axes. A projection whose input
+// dimension is sharded over tensor axes gives partial sums, which are
+// all-reduced, or reduce-scattered if the hidden state is sharded. In the
+// backward pass, the gradients of the inputs of projections that read the
+// hidden state are reduced in the same way.
 //
 //   fsdp 8 tp 4, layer: all_gather fsdp forward and backward, reduce_scatter
 //   fsdp backward; all_reduce tp twice forward and twice backward
@@ -28,10 +29,10 @@ namespace shardc::cost {
 namespace {
 
 // On more devices than this, the bytes of attention are not computed, because
-// that would take long.
+// the computation would take long.
 constexpr int64_t kMostDevices = 8192;
-constexpr int64_t kRoom = 1 << 10;  // room for factors of the formulas
-constexpr int64_t kStatistics = 3;  // numbers per row of logits: see Head
+constexpr int64_t kRoom = 1 << 10;  // room for constant factors of the formulas
+constexpr int64_t kStatistics = 3;  // numbers per row of logits: see Ends
 
 bool Meets(const AxisGroup& a, const AxisGroup& b) {
   return std::any_of(a.begin(), a.end(), [&](const std::string& axis) {
@@ -54,10 +55,10 @@ AxisGroup Common(const AxisGroup& a, const AxisGroup& b) {
   return out;
 }
 
-// Returns the factor by which the bytes of a collective's backward pass,
-// including its rematerialisation, exceed its forward bytes. Gathered keys are
-// gathered again and their gradients reduce-scattered; a ring passes both keys
-// and gradients around; an all-to-all is its own inverse.
+// Returns the bytes that a collective of attention sends in the backward pass,
+// as a multiple of its forward bytes. Gathered keys are gathered again and
+// their gradients are reduce-scattered: 2. A ring passes both keys and
+// gradients around: 2. An all-to-all is its own inverse: 1.
 int64_t TimesBackward(Collective kind) {
   return kind == Collective::kAllGather || kind == Collective::kPpermute ? 2
                                                                          : 1;
@@ -98,8 +99,8 @@ class StepCollectives {
     const AxisGroup axes = DropTrivial(work_.mesh, given);
     const int64_t n = work_.Parts(axes);
     if (n == 1 || count == 0 || elements == 0) return;
-    // The formulas of collectives multiply this product by at most 4, so no
-    // overflow is possible below this bound.
+    // The formulas of collectives multiply these sizes by at most 4, so they
+    // cannot overflow if this product fits in 64 bits.
     const bool fits = Times(elements, element_bytes, n, int64_t{4}) < INT64_MAX;
     const int64_t each =
         fits ? BusiestSent(kind, elements, element_bytes, n) : INT64_MAX;
@@ -232,8 +233,7 @@ class StepCollectives {
       const AxisGroup axes = work_.Kept(param.AxesAt(param.in_dim));
       const int64_t rows = tokens_.Of(param.stream);
       Reduce(part, false, axes, work_.LayersOf(param), rows);
-      // The block is rematerialised in the backward pass, which needs this sum
-      // too.
+      // The backward pass recomputes the block, so it computes this sum too.
       if (train_ && again) {
         Reduce(part, true, axes, work_.LayersOf(param), rows);
       }

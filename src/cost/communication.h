@@ -1,6 +1,6 @@
-// Computes the bytes that devices send in a step. Each collective that a plan
-// makes necessary has a formula in the room comm, and each attention operation
-// has its own.
+// Computes the bytes that devices send in a step. The formulas for the bytes of
+// a collective are in src/comm; each attention operation has a formula of its
+// own.
 #ifndef SHARDC_COST_COMMUNICATION_H_
 #define SHARDC_COST_COMMUNICATION_H_
 
@@ -16,14 +16,15 @@
 
 namespace shardc::cost {
 
-// Collectives of a step that differ only in size.
+// Collectives of a step with the same part, pass, kind and axes. Their sizes
+// may differ.
 struct Transfer {
   std::string_view part;  // "parameters", "attention", "experts" ...
   bool backward = false;
   Collective kind = Collective::kAllGather;
   AxisGroup axes;
   int64_t count = 0;  // per step
-  int64_t sent = 0;   // bytes that the busiest device sends, of all `count`
+  int64_t sent = 0;   // bytes that the busiest device sends in all `count`
   double seconds = 0;
 };
 
@@ -33,14 +34,15 @@ struct Communication {
   // Whether the collectives were read from the lowered program of the step
   // (cost/program.h). If not, they come from formulas for a layer.
   bool from_program = false;
-  std::string why_not;  // why there is no program; empty: none was requested
+  std::string why_not;  // why no program could be used; may be empty
   int64_t Sent() const;
   int64_t Sent(bool backward) const;
 };
 
 Communication CommunicationOf(const CostInputs& work, const Settings& settings);
-// The same without what attention sends between its operands, which takes much
-// longer to compute on many devices than all of the rest.
+// Returns the communication without the bytes that the attention operation
+// itself sends. On many devices, those take much longer to compute than all
+// other bytes.
 Communication CommunicationWithoutAttention(const CostInputs& work,
                                             const Settings& settings);
 
@@ -53,8 +55,9 @@ struct AttentionSizes {
   int64_t batch = 1, query_length = 1, key_length = 1;
   int64_t heads = 1, key_heads = 1, head_dim = 1;
   int64_t value_dim = 0;  // 0: head_dim
-  // Latent attention caches this row for each token: the dims that all heads
-  // share, and the rotated dims.
+  // Latent attention caches for each token a row of `latent_rank` numbers, from
+  // which the keys and values of all heads are computed, and `latent_rope_dim`
+  // rotated numbers.
   int64_t latent_rank = 0, latent_rope_dim = 0;
   Dtype dtype = Dtype::kBF16, key_dtype = Dtype::kBF16;
 };
@@ -62,16 +65,17 @@ struct AttentionSizes {
 // model's heads are unknown. The settings must have a batch and a length.
 std::optional<AttentionSizes> AttentionSizesOf(const CostInputs& work,
                                                const Settings& settings);
-// Returns the specs of the operation's operands. They are those of `work`,
-// except for operations that need the keys sharded as the queries are.
+// Returns the specs of the operation's operands. They are those of `work`, but
+// for some operations (Operation::heads_on_keys) the heads of keys and values
+// have the axes of the query's heads.
 exec::AttentionSpecs SpecsFor(const exec::Operation& operation,
                               const CostInputs& work);
 struct AttentionBytes {
   std::vector<Transfer> transfers;  // without `seconds`
-  std::string unknown;  // why they are unknown; empty: they are known
+  std::string unknown;  // why the bytes are unknown; empty if they are known
 };
 // Returns the bytes of one layer's forward pass, by the operation's own
-// formula. The specs are in layout bthd.
+// formula. The specs are in dimension order bthd.
 AttentionBytes BytesOfAttention(const exec::Operation& operation,
                                 const Mesh& mesh,
                                 const exec::AttentionSpecs& specs,

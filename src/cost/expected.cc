@@ -30,12 +30,12 @@
 namespace shardc::cost {
 namespace {
 
-constexpr double kOtherKernels = 8;       // of a layer's forward pass
-constexpr double kLossBytes = 20;         // by logit, forward and backward
-constexpr double kScoreBytes = 11;        // by score of unfused attention
-constexpr double kRingCost = 0.1;         // of a hidden ring of keys and values
-constexpr double kGradientsHidden = 0.8;  // of a micro-batch's layers
-constexpr double kGradientsCost = 0.05;   // of hidden gradients
+constexpr double kOtherKernels = 8;       // kernels of a layer's forward pass
+constexpr double kLossBytes = 20;         // per logit, forward and backward
+constexpr double kScoreBytes = 11;        // per score of unfused attention
+constexpr double kRingCost = 0.1;         // fraction of a hidden ring's time
+constexpr double kGradientsHidden = 0.8;  // fraction of a micro-batch's time
+constexpr double kGradientsCost = 0.05;   // fraction of the gradients' time
 
 // The seconds of a forward pass, or of the part that the backward pass
 // recomputes, over all layers and micro-batches.
@@ -157,8 +157,9 @@ class StepTime {
     }
   }
 
-  // Returns the seconds of a product in bfloat16 or 8 bits. Operands and
-  // results are read and written with two bytes per element in both cases.
+  // Returns the seconds of a product in bfloat16 or 8 bits, in all layers that
+  // have it. Operands and results are read and written with two bytes per
+  // element in both cases.
   static double ProductSeconds(const Product& one, double rate,
                                const Curve* curve, const Rates& rates) {
     if (curve != nullptr) {
@@ -212,8 +213,9 @@ class StepTime {
            Real(cost::HeadParts(work_)) * layers_;
   }
 
-  // Returns the bytes of norms, residual sums, rotations and activation
-  // functions, with two bytes per element.
+  // Returns the bytes that norms, residual sums, rotations, activation
+  // functions and casts to 8 bits read and write for one micro-batch, with two
+  // bytes per element.
   double OtherBytes() const {
     double elements = 0, split = Real(work_.Parts(work_.hidden));
     double outputs = 0;  // rows of the outputs of attention, over all layers
@@ -253,7 +255,8 @@ class StepTime {
           break;
       }
     }
-    // An encoder's layers have tokens of their own.
+    // The layers of an encoder have other tokens than those of the decoder, so
+    // the rows are summed over both.
     const double rows =
         tokens_.encoder_length > 0 ? outputs : Real(tokens_.All()) * layers_;
     elements += 10 * rows * hidden_ / split;
@@ -295,8 +298,8 @@ class StepTime {
     }
   }
 
-  // Returns whether the backward pass recomputes a tensor of a layer. Tensors
-  // that it does not need are not recomputed.
+  // Returns whether the backward pass recomputes a tensor of a layer: it does
+  // if the tensor is not kept.
   bool IsRecomputed(std::string_view name) const {
     const auto& tensors = memory_.activations->tensors;
     return std::any_of(tensors.begin(), tensors.end(),
@@ -372,7 +375,7 @@ double SumOf(const std::vector<TimePart>& parts) {
       [](double sum, const TimePart& part) { return sum + part.seconds; });
 }
 
-// Returns the step, or nullopt if a size on which its time depends is unknown.
+// Returns the step, or nullopt in the cases that ExpectedTimeOf lists.
 std::optional<StepTime> StepOf(const CostInputs& work, const Settings& settings,
                                const Memory& memory,
                                const Communication& communication) {
@@ -412,7 +415,8 @@ std::optional<StepSeconds> ExpectedStepSecondsOf(
     double& sum = part.name == "scale" ? scale : after ? out.after : out.tasks;
     sum += part.seconds;
   }
-  // The scale is in proportion to each part.
+  // The part `scale` is a fraction of the sum of all others, so it is divided
+  // in proportion to them.
   const double factor = 1 + scale / std::max(1e-30, out.tasks + out.after);
   return StepSeconds{out.tasks * factor, out.after * factor};
 }

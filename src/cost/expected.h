@@ -21,8 +21,9 @@
 namespace shardc::cost {
 
 // The floating-point operations of the backward pass of attention, as a
-// multiple of the forward pass: FlashAttention computes the scores again, which
-// adds a fifth product to four.
+// multiple of the forward pass. The forward pass has two products and the
+// backward pass four; FlashAttention also computes the scores again, which is a
+// fifth product.
 inline constexpr double kFlashBackward = 2.5, kUnfusedBackward = 2;
 
 struct TimePart {
@@ -34,12 +35,13 @@ struct ExpectedTime {
   double seconds = 0;
   std::vector<TimePart> parts;  // their sum is `seconds`
   // In `least` every part runs at its peak rate, and every collective that can
-  // be hidden is hidden. In `most` every part runs at the rate of the worst
-  // published runs.
+  // be hidden is hidden. In `most`, products, attention and element-wise ops
+  // run at the rates of the worst published runs, and no collective is hidden
+  // without cost.
   double least = 0, most = 0;
   // `model_flops_share` is the model FLOPs utilisation: the floating-point
-  // operations without rematerialisation, as a fraction of the peak rate.
-  // `tokens_per_second` counts the tokens of one device.
+  // operations without rematerialisation, as a fraction of the bfloat16 peak
+  // rate. `tokens_per_second` counts the tokens of one device.
   double model_flops_share = 0, tokens_per_second = 0;
   const Stack* stack = nullptr;
   bool stack_assumed = false;

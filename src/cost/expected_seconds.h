@@ -1,4 +1,4 @@
-// The expected seconds of a training step, for callers that compare many.
+// The expected seconds of a training step, for callers that compare many steps.
 #ifndef SHARDC_COST_EXPECTED_SECONDS_H_
 #define SHARDC_COST_EXPECTED_SECONDS_H_
 
@@ -19,9 +19,9 @@ std::optional<double> ExpectedSecondsOf(const CostInputs& work,
                                         const Memory& memory,
                                         const Communication& communication);
 
-// The expected seconds of a step: of all that its micro-batches do, and of what
-// follows the last one, which is the reduction of gradients over replicas and
-// the optimizer's update.
+// The expected seconds of a step. `tasks` are those of its micro-batches.
+// `after` are those after the last micro-batch: the reduction of gradients over
+// replicas and the optimizer's update.
 struct StepSeconds {
   double tasks = 0, after = 0;
 };

@@ -46,7 +46,8 @@ Exposure::Exposure(const CostInputs& work, const Settings& settings,
     gathered_.insert(DropTrivial(work.mesh, axes));
     if (settings.zero < 2) continue;
     // In ZeRO stage 2 gradients are reduced layer by layer, and in stage 3
-    // weights are gathered layer by layer as well.
+    // weights are gathered layer by layer as well, so OfWeights must also find
+    // collectives over the axes of the replicas.
     for (const std::string& axis : work.TokenAxes()) {
       const auto shards = [&](const AxisGroup& dim) {
         return std::find(dim.begin(), dim.end(), axis) != dim.end();
@@ -124,8 +125,8 @@ double Exposure::Seconds(const Transfer& one, const Rates& rates) const {
   double count = Real(one.count);
   double latency = passes * rates.latency;
   if (OfWeights(one)) {
-    // All weights of a layer are gathered in one collective, so there are at
-    // most as many collectives as layers.
+    // All weights of a layer are gathered in one collective, so each
+    // micro-batch has at most as many collectives as layers.
     count = std::min(count, layers_ * Real(settings_.microbatches));
     latency += GroupLatency(rates);
   }
@@ -142,7 +143,7 @@ Moves Exposure::At(const Rates& rates) const {
   for (const Transfer& one : communication_.transfers) {
     const double seconds = Seconds(one, rates);
     // In ZeRO stage 2 the updated weights are gathered for the next forward
-    // pass.
+    // pass, so this all-gather counts in the forward pass.
     const bool early = one.part == "parameters" && settings_.zero == 2;
     PassMoves& pass = one.backward && !early ? out.backward : out.forward;
     if (OfWeights(one)) {

@@ -26,11 +26,11 @@ struct PassMoves {
 };
 struct Moves {
   PassMoves forward, backward;
-  double gradients = 0;  // over replicas, once a step
+  double gradients = 0;  // collectives over replicas and of the optimizer
 };
 
-// Computes the times. Keeps references to the arguments; the settings must have
-// a profile.
+// Computes the times of the collectives. Keeps references to the arguments; the
+// settings must have a profile.
 class Exposure {
  public:
   Exposure(const CostInputs& work, const Settings& settings,
@@ -38,7 +38,8 @@ class Exposure {
            double layers);
 
   Moves At(const Rates& rates) const;
-  // Returns log2 of the number of hosts. On a torus, 256 chips count as a host.
+  // Returns log2 of the number of hosts. On a torus, 256 devices count as a
+  // host.
   double Doublings() const;
 
  private:

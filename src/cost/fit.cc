@@ -151,8 +151,8 @@ void Split(int64_t devices, const std::vector<std::string>& axes, Mesh& mesh,
   }
 }
 
-// Sorts meshes that fit before those that may fit, then the other legal ones,
-// then illegal ones.
+// Returns a key that sorts meshes that fit first, then those that may fit, then
+// the other legal ones, then illegal ones.
 int FitOrder(const FitMesh& one) {
   if (one.Fits()) return 0;
   if (one.MayFit()) return 1;
@@ -164,7 +164,8 @@ std::tuple<int, double, int64_t, int64_t> CostOrder(const FitMesh& one) {
           one.communication.value_or(0), one.memory.most.total.value_or(0)};
 }
 
-// Sorts meshes whose times tie: by memory, then by the number of axes in use.
+// Returns a key that sorts meshes whose times tie: by memory, then by the
+// number of axes in use, then by time.
 std::tuple<int64_t, int64_t, double> TieOrder(const FitMesh& one) {
   const auto used =
       std::count_if(one.mesh.axes.begin(), one.mesh.axes.end(),
@@ -240,8 +241,8 @@ FitMesh FitOf(const Compiled& compiled, const CostInputs& work,
 std::unique_ptr<MeshEvaluator> MeshEvaluator::Make(
     const FitInputs& inputs, const std::vector<std::string>& axes,
     Findings& findings) {
-  // The mesh has each axis with size 1, which shards nothing. Axes that are
-  // absent could not be named by `place` in a rule.
+  // The mesh has each axis with size 1, which shards nothing. If the mesh
+  // lacked an axis, `place` in a rule could not name that axis.
   Mesh single;
   for (const std::string& axis : axes) {
     single.axes.push_back({axis, 1, AxisType::kAuto});

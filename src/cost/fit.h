@@ -28,15 +28,15 @@ struct FitInputs {
   Manifest manifest;
   CompileOptions options;
   std::optional<ModelConfig> model;
-  Mesh like;  // mesh whose device profile is used, if given
+  Mesh like;  // its `device` is used for all meshes
   Mode mode = Mode::kTrain;
   Settings settings;
 };
 
 struct FitMesh {
   Mesh mesh;
-  // The axes of the batch including the experts' axis, if the mesh is better
-  // that way; empty if the batch is sharded as the rules say.
+  // The axes of the batch, with the experts' axis, if sharding the batch over
+  // that axis too is better; empty if the batch is sharded as the rules say.
   AxisGroup batch;
   bool legal = false;
   std::vector<std::string> reasons;  // why it is illegal
@@ -49,9 +49,9 @@ struct FitMesh {
   // The best mesh has rank 1. Meshes of the same rank tie.
   std::optional<int64_t> rank;
 
-  // The seconds of a step by which meshes are compared. In training it is the
-  // expected time, in serving the sum of compute, memory and communication
-  // times. It is nullopt without a profile, a batch or a length.
+  // Returns the seconds of a step by which meshes are compared. These are the
+  // expected time in training, and the sum of compute, memory and communication
+  // times in serving. Returns nullopt without a profile, a batch or a length.
   std::optional<double> Seconds() const;
 
   // Returns whether the mesh is legal and its memory fits or is unknown.
@@ -84,8 +84,9 @@ class MeshEvaluator {
       const FitInputs& inputs, const std::vector<std::string>& axes,
       Findings& findings);
 
-  // Returns nullopt with findings if the mesh cannot be compiled. A mesh that
-  // shards experts is also evaluated with the batch over the experts' axis.
+  // Returns nullopt with findings if the mesh cannot be compiled. If the mesh
+  // has several devices along the experts' axis, it is also evaluated with the
+  // batch sharded over that axis too, and the better result is returned.
   std::optional<FitMesh> On(const Mesh& mesh, Findings& findings);
   // Evaluates several meshes, on at most `threads` threads. Returns nullopt
   // with findings if one cannot be compiled.
@@ -112,15 +113,17 @@ class MeshEvaluator {
   Settings settings_;
   const std::unique_ptr<const Compiled> all_;
   const Representatives representatives_;
-  const std::unique_ptr<const Compiled> few_;  // the representatives
-  // The rules with the experts' axis added to the batch; nullopt if the model
-  // has no experts, or if the rules already shard the batch over that axis.
+  const std::unique_ptr<const Compiled> few_;  // of representatives
+  // The rules with the experts' axis added to the batch. It is nullopt if the
+  // model has no experts, if the rules have no experts' axis, or if they
+  // already shard the batch over that axis.
   std::optional<RuleSet> batch_over_experts_;
   std::optional<StepTraffic> traffic_;
 };
 
 // Returns the parallelism axes that the rules use, the outermost first: data,
-// fully sharded, experts if the model has some, sequence, tensor.
+// fully sharded, experts (only with `experts`), sequence (only with
+// `sequence`), tensor.
 std::vector<std::string> UsualAxes(const RuleSet& rules, bool experts,
                                    bool sequence);
 // Returns all factorisations of the device count over the axes, in a fixed
@@ -134,27 +137,28 @@ std::optional<std::vector<Mesh>> MeshesOf(int64_t devices,
 // time of published runs has a median error of about 4 %.
 inline constexpr int64_t kTiePerHundred = 5;
 
-// Sorts meshes that fit first, then those that may fit, then the legal ones;
-// among those by time, or by bytes sent if no time is known, then by memory.
-// Meshes that fit and whose times tie with the fastest of them are sorted by
-// memory, then by the number of axes in use, then by time. The next fastest
-// mesh and those that tie with it follow in the same way. Sets the ranks.
+// Sorts the meshes and sets their ranks. Meshes that fit come first, then those
+// that may fit, then the other legal ones, then illegal ones. Each of these
+// groups is sorted by time, or by bytes sent if no time is known, then by
+// memory. In the first two groups, meshes whose times tie with the fastest one
+// are sorted by memory, then by the number of axes in use, then by time. The
+// next fastest mesh and those that tie with it follow in the same way.
 void SortByCost(std::vector<FitMesh>& meshes);
-// Returns the legal mesh whose memory exceeds the capacity by the least; null
-// if none is legal.
+// Returns the legal mesh that needs the least memory; null if no mesh is legal.
 const FitMesh* NearestToFit(const std::vector<FitMesh>& meshes);
 
 // A change of the settings, written as flags, and a mesh that fits with this
 // change.
 struct FitChange {
-  std::vector<std::string> flags;  // "--remat nothing_saveable"
+  std::vector<std::string> flags;  // for example "--remat nothing_saveable"
   FitMesh fit;
 };
-// If none of the meshes fits, finds the smallest change of the settings with
+// For meshes of which none fits: finds the smallest change of the settings with
 // which one of them fits, and returns the change with the best mesh. The
 // changes are tried in this order: keep nothing for the backward pass, more
-// micro-batches, both. Returns nullopt if no change suffices, or if activations
-// are unknown. Changes the evaluator's settings.
+// micro-batches (up to 64), both. Only the 32 meshes of least memory are tried.
+// Returns nullopt if no change suffices, if the mode is not train, or without a
+// batch or a length. Changes the evaluator's settings.
 std::optional<FitChange> ChangeThatFits(const std::vector<FitMesh>& meshes,
                                         const Settings& settings, Mode mode,
                                         MeshEvaluator& evaluator,

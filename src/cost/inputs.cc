@@ -38,7 +38,8 @@ void Orient(ParamClass& param, std::optional<int64_t> hidden) {
   const bool other = role.leaf == Leaf::kBias || role.leaf == Leaf::kScale ||
                      role.leaf == Leaf::kZeroPoint;
   const Role module_role = role.module_role;
-  // Latent attention projects to a latent and from it to heads.
+  // Latent attention projects the hidden state to a latent, and the latent to
+  // the heads.
   const bool takes = TakesWidth(module_role) ||
                      module_role == Role::kLatentDown ||
                      module_role == Role::kFusedKeyValue;
@@ -86,8 +87,8 @@ void Finish(ParamClass& param, std::string name, const TensorType& type,
   param.type = type;
   param.spec = spec;
   if (type.shape) param.spec.resize(type.shape->size());
-  // Likely words count too: products that are left out are a larger error than
-  // a word that some framework uses otherwise.
+  // Names whose role is only likely are classified too: leaving out a matrix
+  // product is a larger error than a wrong role.
   param.role = Classify(param.name, separator, Confidence::kLikely,
                         type.shape ? static_cast<int>(type.shape->size()) : -1);
 }
@@ -154,8 +155,8 @@ size_t ModeAt(const Plan& plan, const ParamLayout& layout, Mode mode) {
   return 0;
 }
 
-// Returns the spec without axes that the mesh lacks, and without repetitions of
-// an axis in later dimensions.
+// Returns the spec without axes that the mesh lacks or that have size 1, and
+// without repetitions of an axis in later dimensions.
 Spec Sound(const Mesh& mesh, Spec spec) {
   AxisGroup seen;
   spec.resize(4);

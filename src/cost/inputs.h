@@ -1,8 +1,6 @@
 // Room: cost. Computes the bytes that devices hold and send under a plan, and
 // the time of a step. The formulas of collectives, of shards and of caches are
-// in comm; this room decides which of them a step of a model needs. Includes:
-// source, model, devices, resolve, roles, comm, schedule, step, plan,
-// exec/machine, exec/attention, exec/operations, exec/step.
+// in comm; this room decides which of them a step of a model needs.
 // Includes: source, model, devices, resolve, roles, comm, schedule, step, plan,
 // exec/machine, exec/attention, exec/operations, exec/step.
 //
@@ -38,11 +36,13 @@ inline double Real(int64_t value) { return static_cast<double>(value); }
 enum class Stream : uint8_t {
   kModel,    // the tokens of the step
   kEncoder,  // the tokens of an encoder, which decoding does not run
-  // The encoder's result, of which a decoder's cross-attention computes keys
-  // and values. They do not change while a row is decoded.
+  // The encoder's result, from which a decoder's cross-attention computes keys
+  // and values. These are constant while a row is decoded, so decoding does not
+  // compute them.
   kCrossed,
-  // None: a tower for images or sound next to a language model, whose step has
-  // tokens of text alone.
+  // None: the parameter belongs to a tower for images or sound next to a
+  // language model. The step of such a model is assumed to have only tokens of
+  // text.
   kNone
 };
 
@@ -97,14 +97,16 @@ struct CostInputs {
   int64_t Parts(const AxisGroup& axes) const {
     return mesh.Parts(axes).value_or(1);
   }
-  // Returns the number of layers that have a projection of this role, of the
-  // parameters that the step applies.
+  // Returns the number of layers that have a projection of this role. Only
+  // parameters that the step applies are counted.
   int64_t LayersWith(Role role) const;
   int64_t LayersOf(const ParamClass& param) const;
   // Returns the number of experts, by the shapes of the parameters or else by
   // the configuration; 0 if there are none.
   int64_t Experts() const;
-  // Returns the first parameter of a role that the step applies.
+  // Returns the first weight or embedding of a role that is applied to the
+  // tokens of the step (Stream::kModel); null if there is none. With `expert`
+  // it is an expert's, else it is not.
   const ParamClass* Find(Role role, bool expert = false) const;
   std::optional<int64_t> Hidden() const;
 };
@@ -121,16 +123,16 @@ struct StackSlice {
 using StackSlices = std::vector<std::optional<StackSlice>>;
 
 // Makes the inputs of a compiled target, with the legal specs of the mode, or
-// those of train if the mode was not planned. If `compiled` has only
-// representatives, they say how many parameters each of its parameters stands
-// for. If a tensor has a slice, only the slice is counted, with the layers as
-// its first dimension.
+// those of the first planned mode if this mode was not planned. If `compiled`
+// has only representatives, `representatives` has the number of parameters that
+// each of them stands for. If a tensor has a slice, only the slice is counted,
+// with the layers as its first dimension.
 CostInputs MakeCostInputs(const Compiled& compiled,
                           std::optional<ModelConfig> model, Mode mode,
                           const Representatives* representatives = nullptr,
                           const StackSlices* slices = nullptr);
-// Makes the inputs of a plan that was read from a file. A plan's file has no
-// axes of the hidden state.
+// Makes the inputs of a plan that was read from a file. A plan's file does not
+// contain the axes of the hidden state, so `hidden_known` is false.
 CostInputs MakeCostInputs(const PlanView& plan,
                           std::optional<ModelConfig> model, Mode mode);
 

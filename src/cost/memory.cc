@@ -33,8 +33,8 @@ void Hold(const ParamClass& param, Bytes each, HeldBytes& held) {
   }
 }
 
-// Returns the dtype in which weights are gathered: in training the dtype of the
-// products, in serving the stored dtype.
+// Returns the dtype in which weights are gathered: the stored dtype or, in
+// training, the dtype of the activations if that is narrower.
 Dtype GatheredDtype(const CostInputs& work, const Settings& settings,
                     Dtype stored) {
   const bool narrower = DtypeBits(settings.activations) < DtypeBits(stored);

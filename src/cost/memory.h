@@ -34,7 +34,7 @@ inline constexpr std::array<std::string_view, kComponentCount> kComponentNames =
 // Memory::unknown has the reason.
 struct Held {
   std::array<std::optional<int64_t>, kComponentCount> by;
-  // The sum of the known components.
+  // The sum of the known components; nullopt if it overflows.
   std::optional<int64_t> total;
   const std::optional<int64_t>& Of(Component one) const {
     return by[static_cast<size_t>(one)];
@@ -44,10 +44,10 @@ struct Held {
 // The device memory that a training step uses: its tensors, the reserve of the
 // allocator, the device's context and its communicators.
 struct TakenBytes {
-  int64_t least = 0;     // with a fused loss, without any addition
-  int64_t expected = 0;  // with the tensors of `Memory::most`
-  int64_t most = 0;      // with an eager loss, and all additions at their worst
-  Moment moment = Moment::kLoss;  // of the peak
+  int64_t least = 0;              // lower estimate: only tensors
+  int64_t expected = 0;           // `Memory::most` and the allocator's reserve
+  int64_t most = 0;               // upper estimate, with all additions
+  Moment moment = Moment::kLoss;  // when the peak is
   const Stack* stack = nullptr;
   bool stack_assumed = false;
 };

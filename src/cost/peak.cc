@@ -3,8 +3,8 @@
 //
 //   Llama 3 8B, one row of 32,768 tokens per device on fsdp:8, layer inputs
 //   kept: parameters, gradients and states 15 GiB, kept 8, gathered 1.4, and
-//   3.5 copies of 15.7 GiB of logits: 79.2 GiB, of which the allocator makes
-//   81.5. torchtitan reports 83.9.
+//   3.5 copies of 15.7 GiB of logits: 79.2 GiB. The allocator reserves 81.5;
+//   torchtitan reports 83.9.
 #include "cost/peak.h"
 
 #include <algorithm>
@@ -65,7 +65,8 @@ class Parts {
         activations_(activations),
         stack_(stack) {}
 
-  // Returns the bytes kept from the forward pass for the backward pass.
+  // Returns the bytes kept from the forward pass for the backward pass. With
+  // `expected`, they include what the software keeps beyond the step's tensors.
   double Kept(bool expected) const {
     const bool all = !settings_.remat.Recomputes();
     return Real(activations_.kept) * (expected && all ? stack_.kept : 1);

@@ -30,20 +30,19 @@ struct Peak {
   int64_t least = 0, most = 0;
 };
 
-// The bytes, in the dtype of the products, of weights that are gathered over
-// the axes that shard tokens: those of one layer, and the largest other
-// parameter.
+// The bytes of weights that are gathered over the axes that shard tokens: of
+// all weights of one layer, and of the largest parameter outside of layers.
 struct GatheredWeights {
   int64_t layer = 0, largest = 0;
-  // The bytes of a copy of all parameters of a device in the dtype of the
-  // products, for software that casts them at once; 0 if they have this dtype.
+  // The bytes of a copy, in the dtype of the activations, of all parameters of
+  // a device that are wider, for software that casts all of them at once.
   int64_t casts = 0;
 };
 
 // Returns the number of copies of the logits that the loss is expected to hold.
 double LossCopies(const Settings& settings, const StackMemory& stack);
 
-// Returns the peak of one micro-batch.
+// Returns the peak while one micro-batch runs.
 Peak PeakOf(const CostInputs& work, const Settings& settings,
             const Activations& activations, const GatheredWeights& gathered);
 

@@ -1,7 +1,7 @@
 // Computes the cost of a pipeline. Each stage is costed as a model with fewer
 // layers on the mesh without the pipeline's axis, by the same formulas as a
 // complete model. A rank has the sums over its stages. Its activations are the
-// largest number that it keeps at any point of its row of the schedule.
+// most bytes that it keeps at any point of its row of the schedule.
 //
 //   Llama 3 8B on pp:4,tp:2, bfloat16, 8 layers a rank: parameters
 //   2,270,298,112 on rank 0, which has the embedding, 1,744,961,536 on ranks 1
@@ -26,7 +26,7 @@ namespace {
 
 constexpr int64_t kBuffers = 2;  // messages: one received, one to be sent
 // The report names another division of the layers if its step takes less than
-// this fraction of the time.
+// this fraction of the time of a step with the division in use.
 constexpr double kClearlyBetter = 0.99;
 
 class Pipeline {
@@ -185,8 +185,8 @@ class Pipeline {
     if (!balanced) {
       balanced = schedule::AssignUnits(Units(), InFlight(), std::nullopt);
     }
-    // The division with the shortest longest stage need not have the shortest
-    // step, so the schedule is run with both divisions.
+    // The division whose longest stage is shortest need not have the shortest
+    // step, so the schedule is run with this division and with the even one.
     return balanced && StepOf(*balanced) <= StepOf(even) ? *balanced : even;
   }
 
@@ -349,7 +349,8 @@ class Pipeline {
     }
   }
 
-  // Adds a note if another division is clearly faster than the requested one.
+  // Sets `better` and `better_step` if another division is clearly faster than
+  // the requested one.
   void Suggest(const StageBounds& bounds) {
     if (!model_.layers_known) return;
     if (!planned_.listed && planned_.balance == StageBalance::kSearched) {

@@ -44,8 +44,8 @@ struct PipelineCost {
   double after = 0;  // the longest `StageCost::after` of a rank
   std::optional<int64_t> capacity;
   // Set only if another division of the layers has a clearly shorter step: the
-  // layers of each stage in the division whose slowest stage is fastest, and
-  // the seconds of its step.
+  // number of layers of each stage in the division whose slowest stage is
+  // fastest, and the time of its step.
   std::vector<int64_t> better;
   double better_step = 0;
   std::vector<std::string> assumptions;

@@ -1,5 +1,5 @@
-// Lists the matrix products of a plan: one for each weight, and one for an
-// output head that shares the embedding, with its sizes on a device. Counts the
+// Lists the matrix products of a plan, with their sizes on a device: one for
+// each weight, and one for an output head that shares the embedding. Counts the
 // operations of attention separately:
 //
 //   up [4096, 14336] with 14336 over tp 8, 32 layers, 16,384 tokens:
@@ -45,9 +45,11 @@ double ShareAt(const CostInputs& work, const ParamClass& param, int dim) {
          Real(work.Parts(work.Kept(param.AxesAt(dim))));
 }
 
-// Returns the parts of the hidden state that a product reads one of, without
-// gathering it: those over the axes that do not shard its weight. The result is
-// then summed over these axes.
+// Returns the number of parts of the hidden state of which a product reads only
+// one. If an axis shards the hidden state but not the weight, a device
+// multiplies its own part of the hidden state, and the results are summed over
+// the axis. Returns 1 for a product of an expert, and for one that does not
+// read the hidden state.
 double HiddenParts(const CostInputs& work, const ParamClass& param) {
   const Role role = param.role.module_role;
   const bool reads = TakesWidth(role) || role == Role::kEmbedding ||
@@ -62,9 +64,10 @@ double HiddenParts(const CostInputs& work, const ParamClass& param) {
   return Real(work.Parts(axes));
 }
 
-// Returns the convolutions before the layers of an encoder of sound, [out, in,
-// window] each. Two frames of sound are a token, and the last convolution, from
-// width to width, has a result for every second one.
+// Returns the product of a convolution, [out, in, window], before the layers of
+// an encoder of sound; nullopt for other parameters. A token is two frames of
+// sound. The first convolution has a result for each frame; the last one, whose
+// input has the hidden size, has a result for each token.
 std::optional<Product> ConvolutionOf(const CostInputs& work,
                                      const ParamClass& param,
                                      const Tokens& tokens) {
@@ -118,8 +121,8 @@ std::vector<Product> ProductsOf(const CostInputs& work, const Tokens& tokens) {
 
 namespace {
 
-// Returns the number of layers of a stream that compute attention, by their
-// keys.
+// Returns the number of layers of a stream that compute attention: those with a
+// projection of keys.
 double AttentionLayers(const CostInputs& work, Stream stream) {
   double out = 0;
   for (const ParamClass& param : work.params) {

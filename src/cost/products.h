@@ -16,8 +16,8 @@ struct Product {
   Role role = Role::kOther;
   bool expert = false;
   double rows = 0, in = 0, out = 0;  // of the device
-  double matrices = 1;               // that the rows are divided over
-  double layers = 1;                 // that have it
+  double matrices = 1;               // weights that the rows are divided over
+  double layers = 1;                 // that have this product
 
   double Flops() const { return 2 * rows * in * out * layers; }
 };
@@ -26,13 +26,16 @@ struct Product {
 // head shares the embedding table, the table counts as the head's weight.
 std::vector<Product> ProductsOf(const CostInputs& work, const Tokens& tokens);
 
-// Returns the parts into which a step divides the query heads: the leading axes
-// that divide their number shard them, and on the others they are replicated.
+// Returns the number of parts into which a step divides the query heads. Axes
+// shard the heads, from the first on, as long as the product of their sizes
+// divides the number of heads. The heads are replicated over the remaining
+// axes.
 int64_t HeadParts(const CostInputs& work);
 
 // Returns the floating-point operations of the attention scores (queries times
 // keys) and of the weighted sums of the values, on a device: in the forward
-// pass of one micro-batch, over all layers.
+// pass of one micro-batch, over all layers. Returns 0 if the heads or the
+// layers are unknown.
 double AttentionFlops(const CostInputs& work, const Tokens& tokens);
 
 }  // namespace shardc::cost

@@ -1,7 +1,7 @@
 // Classifies the collectives of a step's program by the value that they move: a
 // parameter, or a value computed from parameters only; a gradient; a value with
-// a dimension of experts. The class of any other value follows from the op that
-// consumes it. The optimizer counts as part of the backward phase.
+// a dimension of experts. The class of any other value follows from the op for
+// which it is moved. The optimizer counts as part of the backward phase.
 //
 //   backward  d:linear down  [d,f] partial dp  all_reduce dp  ->  gradients
 //   forward   add            [b,t,d] partial tp               ->  layers
@@ -220,7 +220,8 @@ int64_t RowsOf(const StepInputs& inputs) {
 std::optional<step::AttentionForm> StepTraffic::FormFor(
     const CostInputs& work, std::string& why) const {
   // Without a named operation, attention is a fused kernel in the global view.
-  // An operation in the global view, or the default one, is the same.
+  // An operation in the global view, or the mode's default operation, has the
+  // same form.
   const exec::Operation* const operation = settings_->operation;
   if (operation == nullptr || operation->global_view ||
       operation == UsualOperation(work, Settings{})) {

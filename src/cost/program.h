@@ -36,8 +36,8 @@ Communication CommunicationOf(const step::Graph& graph,
 
 // Computes the communication of a target's step for any number of meshes. The
 // step's graph is built once for each form of attention and is lowered for each
-// mesh. The graph has only a few of identical layers and micro-batches, but the
-// bytes are those of all.
+// mesh. The graph has only a few of the identical layers and micro-batches, but
+// the bytes are those of all.
 class StepTraffic {
  public:
   // `all` is the target compiled for any mesh. Keeps references to the
@@ -59,9 +59,9 @@ class StepTraffic {
   void Use(const Settings& settings) { settings_ = &settings; }
 
   // Returns the communication on a mesh. `compiled` is the target on that mesh.
-  // If it has only representatives of the parameters, `representatives` must be
-  // given. Returns nullopt and sets `why` if no program can be built, or if a
-  // program cannot describe the step.
+  // If `compiled` has only representatives of the parameters, `representatives`
+  // must be given. Returns nullopt and sets `why` if no program can be built,
+  // or if a program cannot describe the step.
   std::optional<Communication> On(
       const Compiled& compiled, const CostInputs& work, std::string& why,
       const Representatives* representatives = nullptr);
@@ -73,8 +73,8 @@ class StepTraffic {
   struct Built {
     LoweredStep step;
     step::LayerFold fold;
-    std::string why_not;  // why there is no step; empty: there is one
-    int64_t rows = 0;     // of a micro-batch, for which the sizes are
+    std::string why_not;  // why there is no step; empty if there is one
+    int64_t rows = 0;     // rows of a micro-batch in `step.sizes`
   };
   // Returns the form of attention on the mesh of `work`. Returns nullopt and
   // sets the reason if the operation cannot run on it.

@@ -10,7 +10,7 @@
 
 namespace shardc::cost {
 
-// The rates, in FLOP/s, bytes/s, fractions and seconds.
+// `head`, `layers` and `attention` are in FLOP/s, and the `_bytes` in bytes/s.
 struct Rates {
   double head = 0, layers = 0, attention = 0;
   // The fraction of `head` and `layers` that a product reaches, by its smallest
@@ -18,14 +18,14 @@ struct Rates {
   const Curve* head_curve = nullptr;
   const Curve* layer_curve = nullptr;
   // Measured rates of collectives within a host, in the order of
-  // kCurveCollectives, empty if the profile has none; null: the rates of the
-  // links count.
+  // kCurveCollectives. A curve is empty if the profile has none for a
+  // collective. If the pointer is null, the rates of the links are used.
   const std::array<Curve, kCurveCollectives.size()>* near_curves = nullptr;
   double product_bytes = 0, other_bytes = 0, optimizer_bytes = 0;
   double launch = 0;  // seconds to start a kernel
   double hidden_cost = 0, exposed = 0, experts_exposed = 0;
-  double near = 0, far = 0;              // of the links
-  double latency = 0, host_latency = 0;  // of a collective; by host
+  double near = 0, far = 0;              // fractions of the links' rates
+  double latency = 0, host_latency = 0;  // seconds; the latter per host
   double scale = 0;
 };
 

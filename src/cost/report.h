@@ -27,7 +27,7 @@ struct Report {
   std::optional<ExpectedTime> expected;  // in training, with `time`
   std::optional<double> flops;           // per device and step
   std::optional<int64_t> tokens;         // of all devices per step
-  std::vector<std::string> assumptions;  // assumed where nothing was given
+  std::vector<std::string> assumptions;  // sentences for the user
 };
 
 // Makes the report. The communication is `program` if that is given, else it is

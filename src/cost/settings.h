@@ -42,7 +42,7 @@ struct Settings {
   // float32, and exists only for narrower parameters.
   std::optional<Dtype> master;
   bool master_given = false;
-  std::optional<Dtype> first_moment, second_moment;  // absent: float32
+  std::optional<Dtype> first_moment, second_moment;  // nullopt: float32
   std::optional<Dtype> gradients;  // nullopt: the parameters' dtype
   // The ZeRO stage, which decides what is divided over data-parallel replicas
   // in addition to the plan's sharding. 1: the optimizer states, 2: gradients

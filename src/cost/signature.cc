@@ -1,8 +1,10 @@
-// Writes the signature of a target. The rules of a pack and the rules that are
-// suggested for a mesh often give the same shardings, which are then evaluated
-// only once:
+// Writes the signature of a target: the mesh, then a line for each class of
+// parameters with the axes of each dimension, then the axes of activations. The
+// rules of a pack and the rules that are suggested for a mesh often give the
+// same shardings, which are then evaluated only once.
 //
 //   fsdp=64
+//   layers.*.up.weight 32BF16 14336 4096:fsdp,;;
 #include "cost/signature.h"
 
 #include <set>

@@ -5,20 +5,26 @@
 //   model/layers/0/mlp/kernel  ->  xla;  model.layers.0.mlp.weight -> compiled
 //
 // The figures of memory come from published peaks and from compiled programs.
-// Copies of the logits, in units of a float32 copy: after a compiled model 3.5,
+//
+// Copies of the logits, in units of a float32 copy: 3.5 after a compiled model,
 // which are bfloat16 logits (0.5), a float32 copy (1), the log-softmax (1) and
-// its gradient (1); torchtitan's runs of one and of two rows differ by 3.6. One
-// more if all ops are eager; two where XLA compiles the step. Kept tensors,
-// compared with the tensors that derivatives read: 3 to 6 % more in Megatron's
-// logs; 1.7 times as much in eager Hugging Face models, which keep norms in
-// float32 (DeepSpeed 0.14 without checkpointing); twice as much in programs
-// compiled for TPU v5e, and 0.3 of a rematerialised layer. The ratio of
-// reserved to allocated memory is 1.006 to 1.058 in 16 ranks of Megatron.
+// its gradient (1); torchtitan's runs of one and of two rows differ by 3.6.
+// Eager ops hold 4 copies; a step that XLA compiles holds 2.
+//
+// Kept tensors, as a multiple of the tensors that derivatives read: 1.03 to
+// 1.06 in Megatron's logs; 1.7 in eager Hugging Face models, which keep norms
+// in float32 (DeepSpeed 0.14 without checkpointing); 2 in programs compiled for
+// TPU v5e, which hold only 0.3 of the tensors of a rematerialised layer.
+//
+// Reserved memory is 1.006 to 1.058 times the allocated memory in 16 ranks of
+// Megatron.
+//
 // llm-foundry's norms read and write the products' dtype
 // (low_precision_layernorm), and its loss is flash-attn's fused_crossentropy,
 // which reads bfloat16 logits and writes their gradient, half a float32 copy
 // each. Its 137 published runs used the largest micro-batch that fits; with
-// four copies and a factor of 1.7 they would not have fitted.
+// four copies of the logits and 1.7 times the kept tensors they would not have
+// fitted.
 #include "cost/stack.h"
 
 #include <algorithm>

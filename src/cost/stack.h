@@ -36,7 +36,7 @@ struct StackMemory {
   // Whether gathered weights and an unsharded embedding are freed before the
   // loss.
   bool frees_gathered = false;
-  // Whether all parameters are cast to the dtype of the products at once.
+  // Whether all parameters are cast to the dtype of the activations at once.
   bool casts_all = false;
   // Reserved bytes as a multiple of allocated ones.
   double allocator = 1.03, most_allocator = 1.10;
@@ -48,7 +48,7 @@ struct Stack {
   std::string_view name;
   std::string_view about;
   Kernel kernel = Kernel::kFlash2;
-  double memory_ops = 1;  // times the device's efficiency of memory_ops
+  double memory_ops = 1;  // multiplies the device's memory_ops efficiency
   // A gather or reduction of weights that is hidden by computation slows this
   // computation down by this fraction of the collective's time.
   double hidden_cost = 0.15;
@@ -56,7 +56,7 @@ struct Stack {
   // they do not overlap with products and if they do
   // (Settings::overlap_tensor).
   double exposed = 1, exposed_overlapped = 0.3;
-  bool splits_norms = true;  // over the tensor axes (sequence parallelism)
+  bool splits_norms = true;  // whether norms are sharded over tensor axes
   // Whether data-parallel gradients are reduced during the backward pass.
   bool hides_gradients = true;
   // Whether a group over several hosts uses only one network port of each host.

@@ -22,9 +22,9 @@ struct StageCost {
   int64_t kept = 0;     // activations, from forward to backward
   int64_t working = 0;  // of the layer that is computed
   int64_t logits = 0, gathered = 0;
-  // The memory of a device of this stage that runs a single micro-batch, the
-  // lower estimate of `kept` that it contains, and the bytes outside of
-  // tensors.
+  // `taken` is the memory of a device of this stage that runs a single
+  // micro-batch. `least_kept` is the lower estimate of `kept`, and `context`
+  // the bytes outside of tensors; both are part of `taken`.
   std::optional<TakenBytes> taken;
   int64_t least_kept = 0, context = 0;
   schedule::StageTimes times;  // seconds, or floating-point operations

@@ -1,6 +1,6 @@
 // Finds the tokens that parameters are applied to. In an encoder and a decoder,
 // the parameters below a part `encoder` run on the encoder's tokens, and the
-// keys and values of cross-attention are computed of the encoder's result:
+// keys and values of cross-attention are computed from the encoder's result:
 //
 //   encoder.block.*.layer.*.SelfAttention.q.weight   -> encoder
 //   decoder.block.*.layer.*.EncDecAttention.k.weight -> crossed
@@ -49,8 +49,10 @@ Stream EncoderStream(const ParamClass& param, char separator) {
                                                              : Stream::kModel;
 }
 
-// Finds the parameters of towers. A model of nothing but a tower runs it, and
-// so does one that compares texts with images.
+// Sets Stream::kNone for the parameters of towers for images and sound, because
+// a step of a language model does not run them. A model that is only a tower
+// runs the tower, and so does a model that compares texts with images
+// (`text_model`).
 void LeaveOutTowers(CostInputs& work, char separator) {
   std::vector<ParamClass*> towers;
   bool language = false;

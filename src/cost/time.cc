@@ -39,8 +39,8 @@ constexpr double kStart = 6.6 * kMicro, kNear = 0.6 * kMicro,
 // estimate from round trips in data centres.
 constexpr double kHop = 1 * kMicro, kSliceStep = 10 * kMicro;
 
-// Returns whether the ring along a side of a torus is closed. It is in two
-// dimensions if the side is 16, in three if it is a multiple of 4.
+// Returns whether the ring along a side of a torus is closed. In two dimensions
+// it is closed if the side is 16, in three if the side is a multiple of 4.
 bool Closes(Fabric fabric, int64_t side) {
   return fabric == Fabric::kTorus2d ? side == 16 : side % 4 == 0;
 }
@@ -125,8 +125,8 @@ double TorusSeconds(const Network& network, const Place& place, Collective kind,
     return std::max(network.step, sent / rate);
   }
   const bool exchange = DefOf(kind).route == Route::kPairs;
-  // In an all-to-all and in an all-gather over the same devices, a device sends
-  // the same fraction of the total bytes.
+  // In an all-to-all, each of n devices has 1 / n of the total bytes and sends
+  // all but 1 / n of these to the others.
   const double whole = exchange
                            ? sent * Real(place.members) * Real(place.members) /
                                  Real(place.members - 1)
@@ -201,8 +201,8 @@ Place PlaceOf(const Mesh& mesh, const Network& network, const AxisGroup& axes) {
   Place out;
   const AxisGroup own = DropTrivial(mesh, axes);
   out.members = mesh.Parts(own).value_or(1);
-  // Each axis of the mesh has a factor that counts slices, so the number of
-  // slices in a group follows from the factors and not from device numbers.
+  // Mesh::dcn has the number of slices along each axis, so the number of slices
+  // in a group follows from it and not from device numbers.
   if (mesh.slices > 1 && IsTorus(network.fabric) &&
       mesh.dcn.size() == mesh.axes.size()) {
     for (size_t i = 0; i < mesh.axes.size(); ++i) {

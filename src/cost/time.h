@@ -24,7 +24,7 @@ struct Network {
   double link_rate = 0;    // over one link
   int64_t inside = 1;      // devices joined by the fast links, itself included
   double leaving = 0;      // bytes/s of all of those together to the outside
-  double start = 0, step = 0, far_step = 0;  // alpha: once, near, far
+  double start = 0, step = 0, far_step = 0;  // latency: once, near hop, far hop
 };
 // Returns the network of a mesh. In a switched network, the fast links join the
 // devices of a host; their number comes from the mesh's processes or, if these
@@ -39,7 +39,7 @@ struct Place {
   int64_t near = 1;            // members in one domain, the device included
   int64_t domains = 1;         // members / near
   int64_t sharing = 1;         // groups that share a domain's outgoing links
-  std::vector<int64_t> sides;  // by axis, inside
+  std::vector<int64_t> sides;  // members by axis, in one domain
 };
 Place PlaceOf(const Mesh& mesh, const Network& network, const AxisGroup& axes);
 
