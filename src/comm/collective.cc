@@ -55,8 +55,10 @@ int64_t RingPassSent(int64_t input_bytes, int64_t n) {
 
 namespace {
 
-// Returns the fewest elements of two neighbouring chunks, which a member of an
-// all-reduce does not send. Chunks are split evenly, so it is floor(2E/n).
+// Returns the fewest elements that two neighbouring chunks have together, which
+// is floor(2E/n) because chunks are split evenly. Member i of an all-reduce
+// sends two tensors less the chunks i + 1 and i + 2, so the busiest member
+// leaves out the smallest pair.
 int64_t LeastTwoChunks(int64_t elements, int64_t n) {
   const int64_t rest = elements % n;
   return 2 * (elements / n) + (rest >= n - rest ? 1 : 0);

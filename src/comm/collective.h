@@ -13,9 +13,10 @@
 // and 0 for n = 1. Sources: P. Patarasuk and X. Yuan, "Bandwidth optimal
 // all-reduce algorithms for clusters of workstations", 2009 (a ring sends the
 // least bytes possible); the same factors turn time into bus bandwidth in
-// nccl-tests. Where n does not divide the E elements, chunk j holds
-// floor((j+1)E/n) - floor(jE/n) of them and all_reduce's member i sends
-// 2E - c[i+1] - c[i+2] (indices mod n); totals are exact.
+// nccl-tests. Where n does not divide the E elements, chunk j has c[j] =
+// floor((j+1)E/n) - floor(jE/n) elements, and member i of an all_reduce sends
+// 2E - c[i+1] - c[i+2] elements (indices mod n). The functions below count
+// these exactly.
 #ifndef SHARDC_COMM_COLLECTIVE_H_
 #define SHARDC_COMM_COLLECTIVE_H_
 
@@ -36,16 +37,17 @@ enum class Collective : uint8_t {
 inline constexpr size_t kCollectiveCount = 6;
 std::string_view CollectiveName(Collective kind);  // "all_gather"
 
-// The functions below return the bytes that one device of a group of n sends,
-// by the formulas above, or INT64_MAX if the bytes overflow.
+// These functions return the bytes that one device of a group of n sends, by
+// the formulas above, or INT64_MAX if the bytes overflow. `elements` counts the
+// unsharded tensor, and `member` is the device's index in the group.
 int64_t AllGatherSent(int64_t input_bytes, int64_t n);
 int64_t ReduceScatterSent(int64_t elements, int64_t element_bytes, int64_t n,
                           int64_t member);
 int64_t AllReduceSent(int64_t elements, int64_t element_bytes, int64_t n,
                       int64_t member);
 int64_t AllToAllSent(int64_t input_bytes, int64_t n);
-// Returns the bytes of n - 1 shifts by one member, after which every member has
-// had every buffer.
+// Returns the bytes that one device sends in n - 1 shifts by one member, after
+// which every member has had every buffer.
 int64_t RingPassSent(int64_t input_bytes, int64_t n);
 // Returns the elements of chunk j when E elements are split into n chunks.
 int64_t ChunkElements(int64_t elements, int64_t n, int64_t j);

@@ -1,12 +1,12 @@
 // Finds a mesh whose axes divide the axes of two meshes. Devices are numbered
 // row-major over a mesh's axes, so each axis is one digit of a device's number.
 // The place value of a digit is the product of the sizes to its right. The
-// joint mesh has a digit between each two neighbours in the sorted place values
-// of both meshes:
+// joint mesh has a digit between each two neighbours in the sorted list of the
+// place values of both meshes and the number of devices:
 //
-//   dp=2 fsdp=16 tp=8   place values 8, 128, 256
-//   fsdp=32 tp=8        place values 8, 256
-//   joint               2 x 16 x 8: `fsdp` of the second is the first two
+//   dp=2 fsdp=16 tp=8   place values 1, 8, 128 of 256 devices
+//   fsdp=32 tp=8        place values 1, 8 of 256 devices
+//   joint               2 x 16 x 8: the second mesh's fsdp is 2 x 16
 #include "comm/joint_mesh.h"
 
 #include <algorithm>
@@ -21,8 +21,9 @@
 namespace shardc {
 namespace {
 
-// Returns the place values of a mesh: entry i is the product of the sizes of
-// axis i and of all axes to its right, and the last entry is 1.
+// Returns the number of devices of a mesh and the place values of its axes:
+// entry i is the product of the sizes of axis i and of all axes to its right,
+// and the last entry is 1.
 std::vector<int64_t> PositionsOf(const Mesh& mesh) {
   std::vector<int64_t> out(mesh.axes.size() + 1, 1);
   for (size_t i = mesh.axes.size(); i > 0; --i) {
@@ -44,7 +45,7 @@ std::optional<JointMesh> JointMesh::Of(const Mesh& before, const Mesh& after) {
   out.before_ = before;
   out.after_ = after;
   out.mesh_.devices = before.devices;
-  std::vector<int64_t> low;  // of each joint axis, its position
+  std::vector<int64_t> low;  // the place value of each joint axis
   int64_t above = 0;
   for (auto at = positions.rbegin(); at != positions.rend(); ++at) {
     if (above > 0) {

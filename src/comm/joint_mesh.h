@@ -15,9 +15,10 @@ namespace shardc {
 
 class JointMesh {
  public:
-  // Returns nullopt if the meshes have different numbers of devices, if one has
-  // several slices, or if no common division of the device numbers exists (2 x
-  // 6 and 4 x 3 devices).
+  // Returns the joint mesh of two meshes. Returns nullopt if they have
+  // different numbers of devices, if one has several slices, or if no mesh
+  // divides the axes of both (2 x 6 and 3 x 4 devices: 6 is not a multiple of
+  // 4).
   static std::optional<JointMesh> Of(const Mesh& before, const Mesh& after);
 
   const Mesh& mesh() const { return mesh_; }
@@ -25,8 +26,8 @@ class JointMesh {
   // in the axes of mesh(). Axes that the spec's own mesh lacks are left out.
   Spec OfBefore(const Spec& spec) const;
   Spec OfAfter(const Spec& spec) const;
-  // Returns the axes of the first mesh of which the given axes of mesh() are
-  // parts.
+  // Returns the axes of the first mesh that have at least one of the given axes
+  // of mesh() as a part.
   AxisGroup NamesBefore(const AxisGroup& joint) const;
 
  private:

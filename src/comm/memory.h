@@ -26,7 +26,7 @@ struct CacheSizes {
   int64_t element_bytes = 2;  // bfloat16
   int64_t tensors = 2;        // keys and values: 2; a latent row: 1
 };
-// The number of parts into which each dimension is sharded.
+// The number of parts into which each dimension of a cache is sharded.
 struct CacheParts {
   int64_t batch = 1;
   int64_t length = 1;
@@ -42,14 +42,15 @@ std::optional<int64_t> CacheBytesPerDevice(const CacheSizes& sizes,
                                            const CacheParts& parts);
 
 // Returns the caches of a model: one for its layers with full attention, one
-// for its layers with a window, which keep no more tokens than the window, and,
-// for int8, the float32 scale of each token and head. Returns nullopt if the
-// configuration lacks a size, or for a model with an encoder.
+// for its layers with a window, which keep no more tokens than the window. For
+// int8 each of them is followed by a cache of float32 scales, one for each
+// token and head. Returns nullopt if the configuration lacks a size, or for a
+// model with an encoder.
 std::optional<std::vector<CacheSizes>> CachesOf(const ModelConfig& model,
                                                 int64_t batch, int64_t length,
                                                 Dtype dtype);
-// Returns the bytes of all caches on one device; each cache is sharded into
-// `parts`.
+// Returns the bytes of all caches on one device, or nullopt on overflow. Each
+// cache is sharded into `parts`.
 std::optional<int64_t> CacheBytesPerDevice(const std::vector<CacheSizes>& all,
                                            const CacheParts& parts);
 

@@ -17,14 +17,15 @@ namespace shardc {
 // Returns `axes` without those that shard nothing: axes of size 1, and axes
 // that the mesh lacks.
 AxisGroup DropTrivial(const Mesh& mesh, const AxisGroup& axes);
-// Returns whether `whole` begins with the axes of `prefix`, without axes of
-// size 1. Each block over `whole` is then part of a block over `prefix`.
+// Returns whether `whole` begins with the axes of `prefix`; axes of size 1 are
+// ignored in both. Each block over `whole` is then part of a block over
+// `prefix`.
 bool IsPrefix(const Mesh& mesh, const AxisGroup& prefix,
               const AxisGroup& whole);
 
-// Returns whether both have the same axes in any order; axes of size 1 do not
-// count. The sizes of the shards are then the same, but a shard may be on other
-// devices.
+// Returns whether two dimensions are sharded over the same axes, in any order;
+// axes of size 1 are ignored. Their shards then have the same size, but a
+// device may hold different shards of them.
 bool SameSplit(const Mesh& mesh, const AxisGroup& a, const AxisGroup& b);
 // Returns whether SameSplit holds in every dimension; dimensions beyond a
 // spec's end are unsharded.
@@ -35,11 +36,11 @@ struct SpecMove {
   Collective kind = Collective::kAllGather;
   AxisGroup axes;
 };
-// Returns the collective of a change of spec: all_gather if axes are only
-// removed, all_to_all if an axis changes its dimension, ppermute if axes change
-// their order or are replaced by others. Returns nullopt if every device
-// already has the block that it needs. Both specs must have an entry for every
-// dimension.
+// Returns the collective of a change of spec: all_to_all if an axis changes its
+// dimension, all_gather if each dimension only loses or gains axes at the end
+// of its list, ppermute if axes change their order or are replaced by others.
+// Returns nullopt if no dimension loses an axis or changes their order, because
+// every device then has the block that it needs.
 std::optional<SpecMove> ClassifyMove(const Mesh& mesh, const Spec& from,
                                      const Spec& to);
 

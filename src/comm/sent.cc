@@ -4,7 +4,7 @@
 // that a block overlaps are a range of indices in each dimension, so only these
 // are looked up:
 //
-//   8 rows in 2 blocks of 4, needed in 4 blocks of 2: block 3 overlaps block 1
+//   8 rows held in blocks of 4, needed in blocks of 2: block 3 overlaps block 1
 #include "comm/sent.h"
 
 #include <algorithm>

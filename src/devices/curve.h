@@ -1,5 +1,5 @@
-// A figure that depends on a size, such as a rate by the bytes of a message, as
-// straight lines between measured points.
+// A figure that depends on a size, such as a rate that depends on the bytes of
+// a message. Between two measured points it is interpolated linearly.
 #ifndef SHARDC_DEVICES_CURVE_H_
 #define SHARDC_DEVICES_CURVE_H_
 

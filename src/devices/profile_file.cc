@@ -1,5 +1,5 @@
-// Reads a device profile. In a file with a base, every other figure is
-// optional:
+// Reads a device profile. A file with a `base` may omit any other figure, which
+// is then taken from the base:
 //
 //   {schema: shardc.profile/v1, base: h100-sxm, memory: {bandwidth: 2.4e12},
 //    efficiency: {matmul: {bf16: 0.52}}}
@@ -245,8 +245,9 @@ class ProfileReader {
     out.runs = static_cast<int>(runs);
   }
 
-  // Reads a fraction, or a curve of fractions by size. The fraction of a curve
-  // is its last point, that of the largest products.
+  // Reads a fraction, or a curve of fractions by size. For a curve, `share`
+  // becomes the value of its last point, which is the fraction that the largest
+  // products reach.
   void Share(const Fields& fields, std::string_view key, double& share,
              Curve& curve) {
     const YamlNode* const node = fields.Find(key);
@@ -333,7 +334,7 @@ class ProfileReader {
 
   const YamlContext& context_;
   bool builtin_;
-  bool complete_ = false;  // no base has the missing members
+  bool complete_ = false;  // required figures must be in the file
   OwnProfile& out_;
   DeviceProfile& profile_;
 };

@@ -1,6 +1,6 @@
 // Reads a device profile: a built-in one, or a user's file. A user's file may
 // name a built-in profile as its base and give only the figures that differ,
-// such as the power or measured efficiencies.
+// such as the memory bandwidth or measured efficiencies.
 #ifndef SHARDC_DEVICES_PROFILE_FILE_H_
 #define SHARDC_DEVICES_PROFILE_FILE_H_
 
@@ -29,7 +29,7 @@ struct OwnProfile {
 // without a default is an error. Returns null after a finding.
 std::shared_ptr<const OwnProfile> ParseProfile(SourceRef source,
                                                Findings& findings);
-// Reads a file of profiles/, which has no base.
+// Reads a file of profiles/, which has no base. Returns null after a finding.
 std::shared_ptr<const OwnProfile> ParseBuiltinProfile(const EmbeddedFile& file,
                                                       Findings& findings);
 

@@ -42,12 +42,13 @@ struct Efficiency {
   // `attention`.
   double attention = 0.4;
   std::optional<double> flash_attn1 = {}, flash_attn2 = {}, cudnn = {};
-  double narrow_head = 0.8;  // times that of attention: heads of at most 64
+  double narrow_head = 0.8;  // factor for a head dimension of at most 64
   double memory_ops = 0.7;   // of memory_rate: norms, activations, rotations
   double near = 0.8;         // of the links within a host or a torus
   double far = 0.85;         // of the network between hosts or slices
-  double latency_s = 15e-6;  // of a collective
-  double scale = 0.007;      // more time for each doubling of the hosts
+  double latency_s = 15e-6;  // seconds that each collective takes besides its
+                             // bytes
+  double scale = 0.007;  // share of the step's time for each doubling of hosts
   // Measured rates of collectives within a host or a torus, in the order of
   // kCurveCollectives: bytes per second that a device sends, by the bytes that
   // it sends in one collective.
@@ -96,8 +97,8 @@ struct DeviceProfile {
   // The number of devices that a framework counts on a chip; each has an equal
   // part of all figures above.
   int64_t devices_per_chip = 1;
-  // The number of chips that the fast links connect. 0: a slice of a torus, a
-  // host for other fabrics.
+  // The number of chips that the fast links connect. 0 means all chips of a
+  // slice for a torus, and the chips of a host for other fabrics.
   int64_t fabric_chips = 0;
   Efficiency efficiency = {};
 

@@ -318,7 +318,8 @@ bool UpdateCache(Call& call, Reply& reply) {
   return true;
 }
 
-// Converts masks [b, s] and [b, t, s] to attention's [b, heads, t, s].
+// Reads a mask and reshapes [b, s] to [b, 1, 1, s] and [b, t, s] to [b, 1, t,
+// s], which broadcast over attention's [b, heads, t, s].
 dense::Array MaskOf(Call& call) {
   dense::Array mask = call.Array("mask");
   const Shape& s = mask.shape;

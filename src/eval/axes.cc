@@ -168,8 +168,8 @@ bool AttentionShardings(Call& call, Reply& reply) {
   return true;
 }
 
-// Writes the axis rules that a PartitionAxis in JSON results in. The JSON may
-// be part of a PartitionManager's.
+// Writes the value of every axis rule, as set by the PartitionAxis that the
+// JSON contains, possibly inside a PartitionManager.
 bool PartitionAxisFields(Call& call, Reply& reply) {
   const SourceRef source = call.Source("partition_axis", "partition_axis");
   if (source == nullptr) call.Fail("member `partition_axis` is missing");

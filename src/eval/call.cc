@@ -57,7 +57,8 @@ bool IsNumber(JsonValue value) {
 }
 
 // Reads one tensor from its entry in a safetensors header. Returns nullopt if
-// its byte range is not within the data.
+// the entry is malformed, AppendAs does not read its dtype, or its byte range
+// is not within the data or does not fit its shape.
 std::optional<dense::Array> ReadArray(JsonValue entry, std::string_view data) {
   const auto dtype = entry.Find("dtype");
   const auto shape = entry.Find("shape");

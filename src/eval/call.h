@@ -2,7 +2,7 @@
 // fjformer) on given inputs, with the code that shardc's commands run. Input
 // and output are JSON. `shardc eval NAME` calls functions that have no command
 // of their own. Tests compare its results with recorded and live results of the
-// libraries, many in one process.
+// libraries; a list of inputs evaluates many of them in one process.
 // Includes: source, model, parse, importers, resolve, legalize, plan, dense,
 // exec/kernels, exec/machine, exec/attention, exec/cache.
 #ifndef SHARDC_EVAL_CALL_H_
@@ -123,7 +123,7 @@ class Reply {
 // invalid; what it has written is then discarded.
 struct Function {
   std::string_view name;
-  std::string_view what;  // for lists: input members, and what comes out
+  std::string_view what;  // for lists of functions: result and input members
   bool (*run)(Call& call, Reply& reply);
 };
 
@@ -134,14 +134,15 @@ std::span<const Function> MeshFunctions();
 std::span<const Function> ArrayFunctions();
 std::span<const Function> TextFunctions();
 
-// Return the functions of all groups in the order of their names, and the one
-// with this name, or null.
+// Functions() returns the functions of all groups, sorted by name.
+// FindFunction() returns the one with this name, or null if there is none.
 std::vector<const Function*> Functions();
 const Function* FindFunction(std::string_view name);
 
-// Evaluates `input`: an object, to an object; or a list of objects, to a list
-// of {"result": ...} or {"error": {"code", "name", "message"}}. Returns false
-// after findings if a single input is invalid.
+// Evaluates `input` and writes the result. If `input` is an object, writes an
+// object, or returns false after findings if the input is invalid. If `input`
+// is a list, writes a list with {"result": ...} or {"error": {"code", "name",
+// "message"}} for each element.
 bool Evaluate(const Function& function, JsonValue input, const Arrays* arrays,
               Returned* aside, JsonWriter& json, Findings& findings);
 

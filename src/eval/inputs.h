@@ -1,4 +1,5 @@
-// Reads rules and specs from a call's input. They have the form of rules files.
+// Reads rules and specs, which have the form of rules files, from a call's
+// input. A function that returns an optional returns nullopt after a finding.
 #ifndef SHARDC_EVAL_INPUTS_H_
 #define SHARDC_EVAL_INPUTS_H_
 
@@ -13,7 +14,7 @@
 namespace shardc::eval {
 
 // Reads the member `rules`, which has the form of a rules file. If it is
-// absent, returns the default rules. Packs are not available here.
+// absent, returns the default rules. Rules cannot name packs here.
 std::optional<RuleSet> RulesOf(Call& call);
 // Reads a member that has the form of a rule's `spec`.
 std::optional<SpecSource> SpecOf(Call& call, std::string_view key);

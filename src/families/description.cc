@@ -19,7 +19,7 @@ namespace {
 constexpr std::array<std::string_view, 8> kKeys = {
     "version", "models", "like", "uses", "let", "namings", "blocks", "tree"};
 constexpr KeyTable kTable = {"family", "a family", kKeys};
-constexpr int kLongestLine = 8;  // chain of `like`
+constexpr int kLongestLine = 8;  // families in a chain of `like` and `uses`
 constexpr std::string_view kEnding = ".yaml";
 
 std::string_view Trim(std::string_view text) {
@@ -62,8 +62,8 @@ class FamilyReader {
       : context_{document, findings} {}
 
   // Reads the file into `out`. If the family has a key `like`, `out` already
-  // has the content of that other family, and definitions in this file replace
-  // it.
+  // has the content of that other family, and a definition in this file
+  // replaces the one of the same name.
   void Read(const Fields& fields, Description& out) {
     if (const YamlNode* models = fields.Find("models")) {
       out.models = ReadTexts(context_, *models, "`models`")
@@ -190,8 +190,8 @@ const EmbeddedFile* FindFile(std::string_view name) {
 bool ReadInto(Description& out, std::string_view name, int line,
               Findings& findings);
 
-// Reads the family that the key `like` names, and the families whose blocks
-// this one uses.
+// Reads the family that the key `like` names, and the blocks of the families
+// that the key `uses` names. Returns false if one of them cannot be read.
 bool ReadOthers(const Fields& fields, const YamlContext& context,
                 Description& out, int line) {
   if (const YamlNode* like = fields.Find("like")) {

@@ -16,9 +16,9 @@ namespace shardc::families {
 
 // One key of a tree: `layers[i < num_hidden_layers] if c: ...`.
 struct Node {
-  std::string name;  // parts of the parameter's name; `_` adds none
-  std::string
-      counter;  // name of the layer's number in the children; may be empty
+  std::string name;     // parts of the parameter's name; `_` adds none
+  std::string counter;  // name by which children refer to the repetition's
+                        // number; may be empty
   std::optional<Expression> count;
   std::optional<Expression> condition;
   std::optional<Expression>

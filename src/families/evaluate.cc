@@ -1,11 +1,12 @@
 // Evaluates expressions. A name is looked up first among bound names (a
 // counter, a block's parameter), then among the family's lets, then among the
-// config's keys. In the definition of a let its own name means the config's
-// key, as in `head_dim: head_dim ?? hidden_size // heads`.
+// config's keys. `naming` is the naming scheme, unless it is bound. In the
+// definition of a let its own name means the config's key, as in `head_dim:
+// head_dim ?? hidden_size // heads`.
 //
 // An absent or null value is an error, except left of `??` and inside has().
-// Values that depend on no bound name are cached, because a tree of up to
-// 45,000 tensors evaluates the same few expressions again and again.
+// Values of lets that depend on no bound name are cached, because a tree with
+// thousands of tensors evaluates the same few lets again and again.
 //
 // Example: with hidden_size 64, heads 4 and no head_dim, head_dim is 16.
 #include "families/evaluate.h"

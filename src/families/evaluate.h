@@ -19,7 +19,7 @@ namespace shardc::families {
 struct Value {
   enum class Kind : uint8_t { kNull, kBool, kInteger, kText, kList, kJson };
   Kind kind = Kind::kNull;
-  int64_t number = 0;  // of kBool too
+  int64_t number = 0;  // kInteger; kBool: 1 for true
   std::string text;
   std::vector<Value> items;
   JsonValue json;  // kJson: an object, a list or a real number
@@ -35,8 +35,8 @@ class Evaluator {
         naming_(naming),
         findings_(findings) {}
 
-  // These functions return nullopt after a finding if the value is missing or
-  // of another type.
+  // These functions return nullopt after a finding if the value is missing, is
+  // of another type or cannot be computed.
   std::optional<Value> Evaluate(const Expression& expression);
   std::optional<int64_t> Integer(const Expression& expression);
   std::optional<bool> Condition(const Expression& expression);
@@ -45,8 +45,8 @@ class Evaluator {
   void Bind(const std::string& name, Value value);
   void Unbind() { bound_.pop_back(); }
 
-  // Returns the place in the config of the number that was read last, for
-  // findings about the result.
+  // Returns the place in the config of the value that was read last, for
+  // findings about a result that was computed from it.
   Place Blame() const;
   const Description& family() const { return family_; }
   JsonValue config() const { return config_; }

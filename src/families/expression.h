@@ -35,7 +35,7 @@ struct Expression {
 };
 
 // Returns nullopt after a finding at `place` if the text is not an expression,
-// or if it is nested too deeply (limit).
+// is nested too deeply or has too many parts.
 std::optional<Expression> ParseExpression(std::string_view text,
                                           const Place& place,
                                           Findings& findings);

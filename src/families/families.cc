@@ -7,7 +7,8 @@
 //                               model.layers.1.mlp.weight [4, 8]
 //
 // A module is a built-in one, such as `linear`, a block of the description, or
-// `part`, which is the tree of another family for a config inside this one.
+// `part`, which is a subtree of another family's tree, built from a config that
+// is nested in this one.
 #include "families/families.h"
 
 #include <algorithm>
@@ -31,7 +32,7 @@ constexpr int kDeepestBlock = 32;  // nesting of blocks
 // How a naming scheme names a module's parameters.
 struct Spelling {
   bool flax = false;
-  std::string norm = "weight";  // name of a norm's weight if it has no bias
+  std::string norm = "weight";  // name of the weight of a module `norm`
   bool buffers = false;         // include buffers that are not trained
 };
 
@@ -231,8 +232,9 @@ class TreeBuilder {
     return dims;
   }
 
-  // A PyTorch weight is [out, in] and a Flax kernel [in, out]. The layers of
-  // GPT-2 are transposed in both frameworks.
+  // `dims` are [in, out]. A PyTorch weight is [out, in] and a Flax kernel [in,
+  // out], except for the layers of GPT-2 (`transposed`), which have the
+  // opposite order in both frameworks.
   bool Linear(const Sizes& dims, bool bias, bool transposed,
               Evaluator& values) {
     Sizes weight = dims;

@@ -27,7 +27,7 @@ inline constexpr int64_t kMostTensors = 1000000;
 
 // Builds the tree. Returns nullopt after a finding at a place in the config:
 // the model type is absent or unknown, its class is not described, sizes are
-// missing or absurd, or the family has no such naming.
+// missing or out of range, or the family has no such naming.
 std::optional<Manifest> BuildTree(const std::string& config_path,
                                   std::string_view naming, Findings& findings);
 // Builds the tree from a config that has already been read. Its root must be an

@@ -21,9 +21,9 @@ namespace {
 
 bool HasBit(unsigned value, int bit) { return (value >> bit & 1) != 0; }
 
-// Returns whether the operating system saves the registers of components 17
-// and 18 of XCR0, the configuration and the data of tiles. The processor must
-// have the instruction XGETBV, which all with AVX have.
+// Returns whether the operating system saves the registers of components 17 and
+// 18 of XCR0, the configuration and the data of tiles. The processor must have
+// the instruction XGETBV, which every processor with AVX has.
 bool SavesTiles() {
   unsigned low = 0, high = 0;
   asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
@@ -36,8 +36,9 @@ bool IsPermitted() {
   return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 }
 
-// Bits as Intel's manual numbers them: AMX-BF16 and AMX-TILE are in EDX of leaf
-// 7.0, AVX512_BF16, which rounds the weights, is in EAX of leaf 7.1.
+// The bits of Intel's manual: AMX-BF16 (22) and AMX-TILE (24) are in EDX of
+// CPUID leaf 7.0. AVX512_BF16 (5), by which kernels round weights, is in EAX of
+// leaf 7.1.
 bool Detect() {
   if ((DetectedTargets() & HWY_AVX3) == 0) return false;
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;

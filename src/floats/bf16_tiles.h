@@ -11,8 +11,8 @@ bool HasBf16Tiles();
 
 // Returns HasBf16Tiles() unless AllowBf16Tiles(false) was called.
 bool UsesBf16Tiles();
-// For tests and measurements, while no kernel runs. All tiles are allowed at
-// first.
+// Sets whether UsesBf16Tiles() may return true, which tests and measurements
+// change while no kernel runs. Tiles are allowed at first.
 void AllowBf16Tiles(bool allowed);
 
 }  // namespace shardc

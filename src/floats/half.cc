@@ -2,8 +2,8 @@
 // integer arithmetic on the bits. Conversions from double first round to the
 // format (RoundToFormat), so that they round only once. Example: 65520 is
 // halfway between float16's largest number 65504 and 65536, and becomes
-// infinity. tests/floats/half_test.cc compares both around every midpoint
-// between neighbours.
+// infinity. tests/floats/half_test.cc checks the conversions from float and
+// from double around every midpoint between neighbours.
 #include "floats/half.h"
 
 #include <bit>
@@ -12,8 +12,8 @@
 namespace shardc {
 namespace {
 
-// A format: its precision in bits (with the hidden one), its least normal
-// number and the exponent of it, and the smallest magnitude that becomes
+// A 16-bit format: its precision in bits with the hidden bit, the exponent of
+// its least normal number, that number, and the smallest magnitude that becomes
 // infinity.
 struct Format {
   int precision;
@@ -54,8 +54,9 @@ uint16_t Float16Bits(float x) {
     return static_cast<uint16_t>(sign | 0x7c00);
   }
   if (magnitude < 0x38800000) {
-    // The result is subnormal. Floats near 0.5 have the steps of float16's
-    // subnormal numbers, so the addition rounds.
+    // The result is subnormal. Floats from 0.5 to 1 are 2^-24 apart, as
+    // float16's subnormal numbers are, so adding 0.5 rounds to the step of the
+    // result.
     const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
     return static_cast<uint16_t>(
         sign | (std::bit_cast<uint32_t>(shifted) - 0x3f000000));

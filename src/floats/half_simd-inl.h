@@ -1,8 +1,9 @@
 // Converts float16 and bfloat16 to float32 and back, a vector at a time,
 // compiled once per target. Files with HWY_NAMESPACE include this header after
-// hwy/highway.h, once for each target, so the include guard toggles. Uses
-// integer arithmetic, or instructions with the same result, so that every
-// target gives the bits of half.h.
+// hwy/highway.h, once for each target, so the include guard toggles. Integer
+// arithmetic, exact float operations and conversion instructions give the same
+// result, so every target gives the bits of half.h, except that LoadFloat16 may
+// leave a NaN signalling.
 #if defined(SHARDC_FLOATS_HALF_SIMD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef SHARDC_FLOATS_HALF_SIMD_INL_H_
 #undef SHARDC_FLOATS_HALF_SIMD_INL_H_
@@ -43,8 +44,8 @@ HWY_INLINE VF LoadBFloat16(const uint16_t* p) {
 #define SHARDC_FLOAT16_INSTRUCTIONS 0
 #endif
 
-// A signalling NaN may stay signalling, which arithmetic does not distinguish
-// from a quiet one.
+// Loads Lanes(DF()) float16 values as float32. A signalling NaN may stay
+// signalling, which makes no difference to arithmetic.
 HWY_INLINE VF LoadFloat16(const uint16_t* p) {
 #if SHARDC_FLOAT16_INSTRUCTIONS
   const hn::Rebind<hwy::float16_t, DF> d16;
@@ -52,7 +53,8 @@ HWY_INLINE VF LoadFloat16(const uint16_t* p) {
 #else
   const DF df;
   const DU du;
-  // Moves the exponent by a multiplication, which is exact for subnormals too.
+  // Changes the exponent's bias by multiplying by 2^112, which is exact for
+  // subnormals too.
   const VU wide = LoadHalves(p);
   const VU sign = hn::ShiftLeft<16>(hn::And(wide, hn::Set(du, 0x8000)));
   const VU rest = hn::ShiftLeft<13>(hn::And(wide, hn::Set(du, 0x7fff)));

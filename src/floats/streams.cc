@@ -1,12 +1,14 @@
 // Whether one stream is faster depends on the processor. The hardware
 // prefetcher of AMD's family 19h (Zen 3 and 4) fills the second-level cache
-// ahead of one sequential stream; prefetch instructions far ahead take miss
-// buffers from it. Measured speeds of decoding, relative to a plain read of the
-// memory: on Zen 4 with a bfloat16 cache 0.84 with one stream of keys, and 0.65
-// with two streams and prefetching; with a float32 cache, where runs vary with
-// the pages that the process gets, 0.50 to 0.79 and 0.53 to 0.67. On Zen 5
-// (family 1Ah) two streams reach 0.9, because its prefetcher stops at the end
-// of a page.
+// ahead of one sequential stream. Prefetch instructions far ahead would take
+// its miss buffers. The prefetcher of Zen 5 (family 1Ah) stops at the end of a
+// page, so two streams with prefetch instructions are faster there. Measured
+// speed of decoding, as a fraction of the speed of a plain read of the memory
+// (runs with float32 vary with the pages that the process gets):
+//
+//   Zen 4, bfloat16 cache  one stream 0.84          two with prefetching 0.65
+//   Zen 4, float32 cache   one stream 0.50 to 0.79  two 0.53 to 0.67
+//   Zen 5                                           two 0.9
 #include "floats/streams.h"
 
 #if defined(__x86_64__) || defined(__i386__)

@@ -26,8 +26,8 @@ namespace {
 #if HWY_ARCH_X86
 
 // The result of the instruction CPUID. Virtual machines take about 20 us for
-// each CPUID, so it runs only before the first kernel; `__builtin_cpu_supports`
-// would run it at the start of every command.
+// each CPUID, so it runs only when the first kernel or checksum needs it.
+// `__builtin_cpu_supports` would run it at the start of every command.
 struct Registers {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
 };

@@ -24,8 +24,9 @@ void UseTargets(int64_t targets);
 // instruction for CRC-32C.
 bool HasSse42();
 
-// Returns the index of the chosen target in the tables below, which list the
-// `compiled` targets from best to worst. The last index is the portable target.
+// Returns the index of the chosen target in a table of SIMD_EXPORT, which lists
+// the `compiled` targets from best to worst. The last index is the portable
+// target.
 size_t TargetIndex(int64_t compiled);
 
 }  // namespace shardc

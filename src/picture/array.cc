@@ -1,8 +1,9 @@
 // Computes the devices that hold each shard, which is a cell of the drawing. A
-// cell has one shard index per dimension, a mixed-radix number whose digits are
-// the coordinates on the dimension's axes. Each index adds an offset to the
-// number of the cell's first device. The other devices of the cell differ from
-// the first along the axes that shard no dimension:
+// cell has one shard index for each dimension. The index is a mixed-radix
+// number whose digits are the coordinates on the dimension's axes, and each
+// index adds an offset to the number of the cell's first device. The other
+// devices of the cell differ from the first along the axes that shard no
+// dimension:
 //
 //   dp 2, fsdp 8, tp 4, spec [tp, fsdp]: the cell in row 1 and column 2 is on
 //   the devices 1 * 1 + 2 * 4 = 9 and, along dp, 9 + 32 = 41

@@ -54,7 +54,8 @@ class ArrayPicture {
   int64_t RowCount() const { return rows_ ? dims_[*rows_].parts : 1; }
   int64_t ColumnCount() const { return columns_ ? dims_[*columns_].parts : 1; }
   int64_t PanelCount() const;
-  // Returns the shard index of each of the dimensions `panels()` in that panel.
+  // Returns the shard index that a panel has in each of the dimensions
+  // `panels()`.
   std::vector<int64_t> PanelPieces(int64_t panel) const;
 
   // Axes along which shards are replicated, and the number of copies.

@@ -30,8 +30,9 @@ inline std::vector<uint8_t> AxisColorsOf(const Mesh& mesh) {
   }
   for (uint8_t& color : out) {
     if (color < kAxisColors) continue;
-    // Take the colours that no known axis has first: then dp, fsdp, tp, ep and
-    // sp have the same colours in every plan.
+    // The colours from 5 on, which belong to no known axis, are taken first.
+    // Only when they are used up, an axis gets the colour of a known axis that
+    // this mesh lacks.
     uint8_t free = kKnown.size();
     while (free < kAxisColors && taken[free]) ++free;
     if (free == kAxisColors) {

@@ -29,10 +29,11 @@ struct Coverage {
   int64_t bytes = 0;  // of all parameters
   int64_t most = 0;   // of the rule with the most
 
-  // Rules that match nothing; if names were not searched, rules that win
-  // nothing.
+  // Returns the number of rules that match no parameter or, if names were not
+  // searched, of rules that win none.
   int64_t Dead() const;
-  int64_t Shadowed() const;  // rules that match parameters and win none of them
+  int64_t Shadowed() const;  // the number of rules that match parameters and
+                             // win none
 };
 
 Coverage CoverageOf(const FoldedPlan& plan);

@@ -110,8 +110,9 @@ class Numbers {
   size_t most_ = kFewest;
 };
 
-// Returns the entry of a class of parameters as text, without coordinate and
-// bytes. Parameters with equal keys may be in one group.
+// Returns what the plan holds of a class of parameters as text, without the
+// coordinate of a placement and without bytes. Parameters with equal keys may
+// be in one group.
 std::string KeyOf(const PlanView& view, size_t of_class) {
   const ReadParam& param = view.plan.params[of_class];
   std::string out =

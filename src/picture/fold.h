@@ -42,11 +42,11 @@ struct ParamGroup {
   std::string folded;  // numbers as `*`
   Kind kind = Kind::kOther;
   int64_t count = 0;
-  // The number of combinations; more than `count` if some combinations of the
-  // numbers are missing.
+  // The number of combinations of the numbers in `shown`. It is more than
+  // `count` if the plan lacks some of these combinations.
   int64_t possible = 0;
   uint32_t first = 0;     // number of its first parameter
-  uint32_t of_class = 0;  // class of that parameter
+  uint32_t of_class = 0;  // that parameter's index in PlanView
   // The axis of the coordinates in `placed`, which may be the stage axis; empty
   // if the parameters are not placed.
   std::string placed_along;

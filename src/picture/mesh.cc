@@ -1,8 +1,8 @@
 // Arranges a mesh as panels and finds the form in which hosts are drawn. Hosts
 // have consecutive device numbers. With one slice, the devices of a host are
-// therefore some full rows of a panel or a part of one row. With several slices
-// they may be neither. The cells of the first panel are compared with both
-// forms:
+// therefore usually some full rows of a panel or a part of one row. With
+// several slices they may be neither. The form that the sizes allow is checked
+// for every cell of the first panel:
 //
 //   fsdp 8, tp 4 on hosts of 8  ->  two rows a host
 #include "picture/mesh.h"
@@ -79,7 +79,7 @@ void MeshPicture::FindHosts() {
   }
   for (int64_t r = 0; r < rows && form != HostForm::kNone; ++r) {
     for (int64_t c = 0; c < columns; ++c) {
-      // If hosts have that form, this is the first cell of the cell's host.
+      // `first` is the first cell of this cell's host, if hosts have the form.
       const int64_t first = form == HostForm::kRows
                                 ? At(0, r / cells * cells, 0)
                                 : At(0, r, c / cells * cells);

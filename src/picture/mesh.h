@@ -34,14 +34,15 @@ class MeshPicture {
   explicit MeshPicture(const Mesh& mesh);
 
   const Mesh& mesh() const { return mesh_; }
-  // Axes of more than one device.
+  // The indices of the axes drawn as rows, columns and panels. Axes of size 1
+  // are not among them.
   std::optional<size_t> rows() const { return rows_; }
   std::optional<size_t> columns() const { return columns_; }
   const std::vector<size_t>& panels() const { return panels_; }
   int64_t RowCount() const;
   int64_t ColumnCount() const;
   int64_t PanelCount() const;
-  // Returns the coordinate of each of the axes `panels()` in that panel.
+  // Returns the coordinate that a panel has on each of the axes `panels()`.
   std::vector<int64_t> PanelCoordinates(int64_t panel) const;
 
   int64_t At(int64_t panel, int64_t row,

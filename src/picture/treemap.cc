@@ -2,7 +2,8 @@
 // rectangle is added to the current row as long as that does not increase the
 // largest ratio of sides in the row; otherwise it begins a new row:
 //
-//   6, 6 of 24 in a box 6 x 4  ->  one above the other, each 3 x 2
+//   weights 6, 6, 6, 6 in a box 6 x 4  ->  the first two are one above the
+//                                          other, each 3 x 2
 #include "picture/treemap.h"
 
 #include <algorithm>

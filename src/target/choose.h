@@ -18,8 +18,8 @@
 
 namespace shardc {
 
-// The inputs of a command line. An empty one is taken from the project's
-// target.
+// The inputs of a command line. An input that is empty is taken from the
+// project's target.
 struct TargetRequest {
   std::string project;      // project file; empty: the nearest upwards
   bool no_project = false;  // read no project file
@@ -43,8 +43,9 @@ std::optional<Project> OpenProject(const TargetRequest& request,
                                    Findings& findings);
 
 // Returns the target to work on. It has the inputs that the request names. The
-// others come from the target that the request names or, if the request names
-// no input, from the project's only target.
+// others come from the target that the request names or, if the request names a
+// project or no input, from the project's only target. Returns nullopt after a
+// finding.
 std::optional<Target> ChooseTarget(const TargetRequest& request,
                                    Findings& findings);
 

@@ -152,8 +152,8 @@ std::optional<Manifest> OpenManifest(const std::string& path,
     return std::nullopt;
   }
   ManifestOptions with_plain = options;
-  // Whether ReadPlainManifest or the parser below accepted the file. A manifest
-  // in their formats is a single file, so it can be cached.
+  // Whether ReadPlainManifest, StreamPlainManifest or ParseManifest read the
+  // file. A manifest in their formats is a single file, so it can be cached.
   bool alone = false;
   with_plain.plain = [&](const SourceRef& source) {
     auto read = ReadPlainManifest(source);
@@ -305,7 +305,8 @@ std::optional<Opened> OpenTarget(const Target& target,
       builds ? families::BuildTree(target.model, NamingFor(target), findings)
              : OpenManifest(target.manifest, options.manifest, findings,
                             options.held.manifests);
-  // If a tree was built, errors in the config.json have already been reported.
+  // If no tree could be built from the config.json, its errors have already
+  // been reported, so it is not read again.
   if (!target.model.empty() && (manifest || !builds)) {
     out.model = ReadModelConfig(target.model, findings);
   }

@@ -42,7 +42,7 @@ struct OpenOptions {
   std::optional<Mesh> mesh;          // replaces the target's
   ManifestOptions manifest;
   Boundary rules_boundary;  // RulesBoundary (target/choose.h)
-  Policy policy;            // wins over files' and rules' own
+  Policy policy;            // takes precedence over files and rules
   std::vector<Mode> modes;  // empty: the target's, or all modes
   int threads = 0;          // 0: one per core
   Held held;

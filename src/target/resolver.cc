@@ -51,8 +51,9 @@ std::optional<Target> ChooseForResolver(const TargetRequest& request,
     if (!request.mesh.empty()) target.mesh = MeshInput{request.mesh, {}, {}};
     return target;
   }
-  // Without a named target or project it is not an error if none can be chosen,
-  // for example because there are several: there are no inputs then.
+  // If the request names neither target nor project, it is not an error that no
+  // target can be chosen, for example because there are several. The returned
+  // target is then empty.
   Findings own;
   auto chosen = ChooseTarget(request, own);
   findings.NoteReadsOf(own);

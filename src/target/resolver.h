@@ -15,11 +15,11 @@
 
 namespace shardc {
 
-// Returns the target of the request. A request with a mesh or rules but without
-// a target and a project gives a target of just these. Otherwise returns the
-// project's target, or an empty target if the request names none and none can
-// be chosen, for example because there are several. Returns nullopt after a
-// finding.
+// Returns the target of the request. For a request with a mesh or rules but
+// without a target and a project, the target has only the request's mesh, rules
+// and model. Otherwise returns the project's target, or an empty target if the
+// request names none and none can be chosen, for example because there are
+// several. Returns nullopt after a finding.
 std::optional<Target> ChooseForResolver(const TargetRequest& request,
                                         Findings& findings);
 

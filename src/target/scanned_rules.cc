@@ -75,8 +75,8 @@ struct Scanned {
 
   auto operator<=>(const Scanned&) const = default;
 };
-// The scanned dimensions of the parameters of which one rule is the first
-// match, with the smallest rank of the parameters that have each.
+// The sets of scanned dimensions among the parameters of which one rule is the
+// first match. Each set is mapped to the smallest rank of its parameters.
 using Matched = std::map<Scanned, size_t>;
 
 // Returns the list of dimensions of a spec that is a list or a bundle. Returns
