@@ -1,8 +1,7 @@
 // Makes fixes as edits of byte ranges of the file, so that comments and
 // formatting stay. Rules are removed and moved as complete lines with their
-// comments, and characters are inserted into patterns inside their quotes. If
-// the text is not as expected (a rule in flow style, an escape), no edit is
-// made.
+// comments, and patterns are edited inside their quotes. If the text is not as
+// expected (a rule in flow style, an escape), no edit is made.
 //
 //   'mlp.up.weight' with unescaped dots and no `$`
 //     ->  'mlp\.up\.weight$', in two fixes
@@ -90,8 +89,8 @@ size_t CommentsBegin(std::string_view text, size_t begin, size_t indent) {
   return own;
 }
 
-// Returns nullopt if the rule is in flow style or shares its lines with other
-// YAML.
+// Returns the lines of a rule; nullopt if the rule is in flow style or shares
+// its lines with other YAML.
 std::optional<Block> BlockOf(const Rule& rule) {
   if (!rule.place.HasPosition()) return std::nullopt;
   const std::string_view text = rule.place.source->text();
@@ -122,8 +121,9 @@ std::optional<Block> BlockOf(const Rule& rule) {
   return block;
 }
 
-// Returns the pattern as the file writes it with this quote; nullopt if that
-// needs escapes.
+// Returns the pattern as a file writes it in this quote, or without quotes if
+// `quote` is another character. Returns nullopt for a control character in
+// double quotes.
 std::optional<std::string> Written(std::string_view pattern, char quote) {
   std::string out;
   if (quote == '\'') {

@@ -30,8 +30,9 @@ std::optional<PlanDifference> DifferenceFrom(const WritePlan& give,
 
 // Compares as DifferenceFrom does. Returns one finding for each difference,
 // with layers folded, at its place in the committed file; one note if the bytes
-// differ but the meaning does not; and none if the bytes are equal. There are
-// at most `limit` findings, and one more that counts the rest.
+// differ but the meaning does not; and none if the bytes are equal or the file
+// cannot be read. There are at most `limit` findings, and one more that counts
+// the rest.
 FindingSink CompareLocked(const WritePlan& give, const SourceRef& committed,
                           Findings& errors, Committed kind = Committed::kPlan,
                           size_t limit = 20);

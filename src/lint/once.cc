@@ -52,8 +52,9 @@ std::vector<bool> Untold(const FindingSink& findings) {
   return stays;
 }
 
-// Findings with equal keys are joined. The key has the cause or, without one,
-// the words of the message around the parameters.
+// Findings with equal keys are joined: those of the same code and level that
+// have the same cause or, without a cause, the same place, help, and words
+// around the parameters.
 using Key = std::tuple<int, int, const Source*, size_t, std::string,
                        std::string, std::string>;
 

@@ -47,7 +47,7 @@ class Selection {
   std::vector<Pick> select_;
   std::vector<Pick> ignore_;
   std::map<int, Level> severity_;
-  std::optional<Level> fail_on_ = Level::kError;  // nothing: never
+  std::optional<Level> fail_on_ = Level::kError;  // nullopt: none fails
   bool preview_ = false;
 };
 

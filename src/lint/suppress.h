@@ -19,9 +19,10 @@ struct Ignore {
   const Code* code = nullptr;  // null: no diagnostic has this name
   std::string text;            // as written
   Place place;                 // of `text`
-  int line = 0;                // the comment's
-  int covers =
-      0;  // the comment's line, or the next with content if it is alone
+  int line = 0;                // of the comment
+  // The same line or, if the comment is alone on it, the next line that is
+  // neither blank nor a comment.
+  int covers = 0;
   bool used = false;
 };
 

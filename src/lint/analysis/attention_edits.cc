@@ -20,7 +20,7 @@ struct Reported {
   Edit edit;
   bool illegal = false;
   Place place;
-  std::string defaults;  // the rules' names, where none of them is written
+  std::string defaults;  // DefaultsText, if no file writes the axis rules
   std::vector<std::string> tensors;
   std::vector<Mode> modes;
 

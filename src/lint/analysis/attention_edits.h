@@ -20,9 +20,10 @@ namespace shardc {
 Place AttentionPlace(const Facts& facts, Mode mode, std::string_view tensor,
                      size_t dim, Place otherwise);
 
-// Returns whether a file sets the axis rule by which a name was resolved, or
-// the rule from which that axis rule derives its value. Defaults do not count,
-// and the five rules that only rename a parallelism axis do not count either.
+// Returns whether a file registers a name, sets the axis rule by which the name
+// was resolved, or sets the rule from which that axis rule derives its value.
+// Defaults do not count, and the five rules that only rename a parallelism axis
+// do not count either.
 bool Written(const Facts& facts, const NameTrace& trace);
 // Returns whether a file sets one of the axis rules that determine the axes
 // of dimension `dim` of an attention tensor.
@@ -42,8 +43,8 @@ struct ModeSplit {
 };
 
 // Returns one split for each set of axes that shards the dimension in some
-// modes; modes in which it is unsharded are left out. Places are those of
-// AttentionPlace.
+// modes, and for each place (AttentionPlace) that determines these axes. Modes
+// in which the dimension is unsharded are left out.
 std::vector<ModeSplit> SplitsOf(const Facts& facts, std::string_view tensor,
                                 AttentionDim dim, const Place& otherwise);
 // Returns the modes of a split: "decode", or "every mode" if it has all planned

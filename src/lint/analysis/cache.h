@@ -11,8 +11,9 @@ namespace shardc {
 
 enum AttentionDim { kBatchDim = 0, kLengthDim = 1, kHeadsDim = 2 };
 
-// Returns the spec of `query` or `key` in dimension order bthd: batch, length,
-// heads, head size.
+// Returns the spec of an attention tensor such as `query` or `key`, whose
+// dimensions are batch, length, heads and head size (bthd). Empty if no tensor
+// has this name.
 Spec AttentionSpecOf(const Facts& facts, Mode mode, std::string_view tensor);
 AxisGroup AttentionAxes(const Facts& facts, Mode mode, std::string_view tensor,
                         AttentionDim dim);

@@ -28,7 +28,8 @@
 namespace shardc {
 namespace {
 
-// Returns the sum, saturated at INT64_MAX, because lints only print these sums.
+// Returns the sum, saturated at INT64_MAX, because lints only print and compare
+// these sums.
 int64_t AddTo(int64_t a, int64_t b) {
   return CheckedAdd(a, b).value_or(INT64_MAX);
 }
@@ -243,10 +244,10 @@ void Facts::FindRuleFacts() {
   }
 }
 
-// Decides whether the rules were written for a model with other names: if three
-// quarters of the rules other than catch-alls match nothing, and all of these
-// apply to at most one parameter in fifty and one byte in fifty. So few matches
-// are coincidence.
+// Decides whether the rules were written for a model with other names.
+// Catch-alls do not count. Of the other rules, three quarters must match
+// nothing, and together they must be the first match of at most one parameter
+// in fifty and one byte in fifty. So few matches are coincidence.
 void Facts::FindNaming() {
   int64_t specific = 0;
   int64_t dead = 0;
@@ -310,7 +311,7 @@ void Facts::FindDeadCauses() {
   if (!dead_rules.empty()) try_with(DeadCause::kCase, "(?i)");
   // If the rules were written for a model with other names, no causes are
   // reported for single rules, unless the separator explains at least half of
-  // them.
+  // the dead rules.
   int64_t dead = 0;
   int64_t separated = 0;
   for (const RuleFacts& facts : rule_facts_) {

@@ -44,10 +44,10 @@ struct LintInputs {
 };
 
 struct ParameterGroup {
-  std::string name;     // whole digit parts as `*`
+  std::string name;     // template: "layers.*.up"
   uint32_t layout = 0;  // index into plan.layouts
   int32_t rule = -1;    // first match, also of scalars; -1: none
-  uint32_t begin = 0;   // range into Facts::GroupParams
+  uint32_t begin = 0;   // range that Facts::Members returns
   uint32_t end = 0;
   ParameterRole role;
 
@@ -73,8 +73,8 @@ struct RuleFacts {
   int64_t bytes = 0;                      // of those won, if known
   DeadCause cause = DeadCause::kUnknown;  // only where `found` is 0
   int32_t would_match = -1;      // a group that it matches without the cause
-  std::vector<uint32_t> groups;  // won
-  std::vector<LostTo> lost;      // by rule
+  std::vector<uint32_t> groups;  // that it wins
+  std::vector<LostTo> lost;      // sorted by rule
 };
 
 class StepFacts;
@@ -95,9 +95,9 @@ class Facts {
   // Returns the sizes in the configuration that contradict the parameters'
   // shapes.
   std::span<const Misfit> misfits() const { return misfits_; }
-  // Returns facts of the model's step, which are computed at the first call;
-  // null if the rules do not describe this model or if its configuration is
-  // unknown.
+  // Returns facts of the model's step, which are computed at the first call.
+  // Null if StepFacts::Make returns null, for example if the rules do not
+  // describe this model.
   const StepFacts* Step() const;
   // Returns which inputs are given, as bits of Need.
   unsigned has() const { return has_; }
@@ -165,13 +165,11 @@ class Facts {
   // Returns whether almost all parameters are matched only by catch-alls,
   // because the rules were written for other names.
   bool OtherNaming() const { return other_naming_; }
-  int64_t applied() const {
-    return applied_;
-  }  // to rules other than catch-alls
-  // An axis is tensor parallel if an axis rule for tensor parallelism, heads,
-  // MLP or vocabulary names it; over all other axes, weights are gathered
-  // before use. Return the number of parts that the tensor-parallel axes of
-  // `group` make, and these axes.
+  // Returns the number of parameters whose first match is not a catch-all.
+  int64_t applied() const { return applied_; }
+  // Return the tensor-parallel axes of `group`, and the number of parts that
+  // they make. An axis is tensor parallel if an axis rule for tensor
+  // parallelism, heads, KV heads, MLP or vocabulary names it.
   int64_t TensorParts(const AxisGroup& group) const;
   AxisGroup TensorAxes(const AxisGroup& group) const;
   // Returns the axes of `group` over which a parameter stays sharded while it

@@ -24,8 +24,8 @@ struct IntendedFallThrough {
   const ParameterGroup* also_group = nullptr;
 };
 
-// Returns the number of edits between the differing parts of the rule and of
-// the name.
+// Returns the number of edits between the parts in which the rule and the name
+// differ.
 int64_t EditsOf(const NearRule& near);
 
 struct FallThrough {

@@ -1,7 +1,7 @@
 // Finds parameter groups that belong together by comparing names. Siblings have
 // the same path except for the role, which is replaced by `?` (sibling_path).
 // Biases, scales and zero points have the module path of their weight. If two
-// groups have the same role, the larger one represents it.
+// groups have the same role, the group with more parameters represents it.
 //
 //   layers/*/attn/q_proj/kernel  ->  siblings of layers/*/attn/?/kernel
 #include "lint/analysis/groups.h"

@@ -61,7 +61,8 @@ std::optional<uint32_t> LastGroups::Find(std::string_view name, uint32_t layout,
         !SameTemplate(name, entry.name, separator_)) {
       continue;
     }
-    // The next name is more likely to resemble this one than the one before it.
+    // The next name is more likely to resemble `name` than the name stored
+    // here.
     entry.name = name;
     return entry.group;
   }

@@ -1,7 +1,7 @@
 // Reports the problems that legalize found in specs, for several lints. A
-// problem that the policy did not correct has the code's level. A corrected one
-// is a warning that names the cost. A problem in several modes is reported
-// once.
+// problem that the policy did not correct has the code's level. A corrected
+// problem is at most a warning, and its message has the cost of the correction.
+// A problem in several modes is reported once.
 //
 //   50257 over tp 4, shrink  ->  ...; the policy makes it null, 13.8 MiB more
 //   per device and parameter

@@ -13,8 +13,8 @@ namespace shardc {
 
 // Reports one finding for each group and distinct edit that has this reason,
 // over all modes. `observe` returns the message. An illegal spec has the code's
-// level; one that the policy corrected is a warning with the cost of the
-// correction.
+// level. If the policy corrected it, it is at most a warning, and the message
+// has the cost of the correction.
 void ReportEdits(const Facts& facts, const Code& code, Reason reason,
                  const std::function<std::string(const ParameterGroup&,
                                                  const Edit&)>& observe,

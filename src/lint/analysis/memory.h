@@ -13,7 +13,7 @@ namespace shardc {
 struct MemoryUse {
   Mode mode = Mode::kTrain;
   int64_t parameters = 0;
-  int64_t cache = 0;  // 0 if batch, length or model are unknown
+  int64_t cache = 0;  // 0 in train, or if batch, length or model are unknown
   // The rank of the pipeline whose devices need the most; -1 without a
   // pipeline.
   int32_t rank = -1;
@@ -24,7 +24,8 @@ struct MemoryUse {
 };
 
 // Returns the memory in the planned mode in which the fullest device needs the
-// most; nullopt if a size is unknown.
+// most; nullopt if the bytes of no mode fit in 64 bits. Unknown sizes count as
+// 0.
 std::optional<MemoryUse> MostMemory(const Facts& facts);
 
 }  // namespace shardc

@@ -7,7 +7,7 @@ namespace shardc {
 // Bits of Lint::needs: a lint does not run without these inputs.
 enum Need : unsigned {
   kNeedsShapes = 1,
-  kNeedsModel = 2,  // config.json with heads or what the lint reads
+  kNeedsModel = 2,  // the model's configuration (config.json)
   kNeedsBatch = 4,
   kNeedsKvLen = 8,
   kNeedsMemory = 16,

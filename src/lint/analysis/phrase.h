@@ -21,7 +21,8 @@ std::string PercentText(int64_t part, int64_t whole);
 std::string ParametersText(const Facts& facts, const ParameterGroup& group);
 // Returns the group's template, or the name of its single parameter.
 std::string GroupName(const Facts& facts, const ParameterGroup& group);
-// Returns "`tp` has 4" or "`fsdp` x `sp` have 8", with the number of devices.
+// Returns "axis `tp` has 4" or "axes `fsdp` x `sp` have 8": the number of
+// parts.
 std::string AxesHave(const Facts& facts, const AxisGroup& group);
 // Returns the rule's place, "rules.yaml:12", or "rule 3" if the place is
 // unknown.

@@ -15,8 +15,8 @@ struct Repeat {
   bool same_spec = true;  // in every mode, and the same placement
 };
 
-// Returns each later rule once, with the first rule that has the same pattern,
-// in the order of rules.
+// Returns each later rule once, in the order of rules, with the first rule that
+// has the same file, pattern and separator.
 std::vector<Repeat> RepeatsOf(const Facts& facts);
 
 }  // namespace shardc

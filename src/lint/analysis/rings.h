@@ -17,13 +17,12 @@ namespace shardc {
 
 struct ZigZagRing {
   std::string operation;
-  std::optional<Mode> mode;  // empty: all modes
-  Place place;               // of the setting; may be empty
+  std::optional<Mode> mode;  // nullopt: all modes
+  Place place;               // in the project file; may be empty
 };
 
-// Returns the operations for which the settings select zig-zag order. Only
-// operations that the target lists count or, if it lists none, all that have
-// settings.
+// Returns the operations for which the settings select zig-zag order. If the
+// target lists operations, only these are returned.
 std::vector<ZigZagRing> RingsOf(const VerifyInput& input,
                                 const OperationsFile& settings,
                                 std::span<const KnownOperation> operations);

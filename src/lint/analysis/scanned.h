@@ -7,8 +7,9 @@
 
 namespace shardc {
 
-// Finds the layer stacks of the parameter groups, with the number of layers in
-// the model's configuration. LayerStacks::dims is indexed by group.
+// Finds the layer stacks of the parameter groups. Uses the number of layers in
+// the model's configuration, if it is known. LayerStacks::dims is indexed by
+// group.
 LayerStacks StacksOf(const Facts& facts);
 
 }  // namespace shardc

@@ -23,14 +23,15 @@ std::string PartText(double part);
 // A division into stages of which one takes clearly longer than the others.
 struct UnevenStages {
   int32_t stage = 0;   // the longest one
-  double times = 1;    // its multiplications of a token, over the mean's
+  double times = 1;    // its multiplications for a token, over the mean
   int64_t layers = 0;  // of that stage
   // The layers of each stage in the division whose longest stage is the
   // shortest, and that stage's time as a multiple of the mean.
   std::vector<int64_t> better;
   double better_times = 1;
 };
-// Returns nullopt if no other division into stages is clearly more even.
+// Returns nullopt if the target declares no stages, if they are even, or if no
+// other division is clearly more even.
 std::optional<UnevenStages> UnevenStagesOf(const Facts& facts);
 
 // A schedule with a large bubble, if all tasks have the same length.
@@ -42,10 +43,10 @@ struct LargeBubble {
   // activations; empty if none has a smaller bubble.
   std::string better;
   double better_part = 0;
-  int64_t held = 0;  // chunks of a micro-batch, on the fullest rank
+  int64_t held = 0;  // activations of a stage and micro-batch, fullest rank
 };
-// Returns nullopt if the bubble is small, or if the number of micro-batches is
-// not known.
+// Returns nullopt if there are no stages, if the bubble is small, or if the
+// number of micro-batches is not known.
 std::optional<LargeBubble> LargeBubbleOf(const Facts& facts);
 
 }  // namespace shardc

@@ -81,8 +81,8 @@ std::unique_ptr<const StepFacts> StepFacts::Make(const Facts& facts) {
       out->group_of_[param] = static_cast<uint32_t>(g);
     }
   }
-  // If a parameter has a wrong role, another lint reports it and no step is
-  // made.
+  // If a parameter has a wrong role or an illegal spec, another lint reports it
+  // and no step is made.
   const auto& problems = out->roles_.problems;
   const bool whole = std::all_of(
       problems.begin(), problems.end(), [](const step::RoleProblem& problem) {

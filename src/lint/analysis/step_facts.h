@@ -91,7 +91,8 @@ class StepFacts {
 };
 
 // Reports one finding for each parameter group whose role has this fault.
-// Findings with equal messages are joined.
+// Groups about which the message is the same become one finding later
+// (lint/once.h).
 void ReportRoleFault(const Facts& facts, step::RoleFault fault,
                      const Code& code, const std::string& help,
                      FindingSink& sink);

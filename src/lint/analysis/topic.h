@@ -47,7 +47,7 @@ inline Topic DeadRuleTopic(size_t rule) {
 inline Topic CatchAllTopic(size_t rule) {
   return "catch-all " + std::to_string(rule);
 }
-// The topic that a parameter, an example of its group, is replicated.
+// The topic that a parameter group is replicated. `name` is its Facts::Example.
 inline Topic ReplicatedTopic(const std::string& name) {
   return "whole " + name;
 }

@@ -1,7 +1,7 @@
 // The query projection and the output projection are connected by attention, so
 // the output of the first and the input of the second must be sharded over the
 // same axes. Only tensor-parallel axes are compared, because weights are
-// gathered over all others before the product.
+// gathered over data axes such as fsdp before the product.
 //
 //   q_proj [fsdp, tp], o_proj [fsdp, tp]  ->  output over tp, input unsharded
 #include <string>

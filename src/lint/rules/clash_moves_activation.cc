@@ -8,7 +8,8 @@
 //   a [b, t, (n h):tp], o [d:tp, (n h)]   all_gather tp of a
 //   a [b, t, (n h):tp], o [d, (n h):tp]   a partial sum, reduced once
 //
-// SHD411 reports the hidden dimension of activations.
+// A conflict on the hidden dimension of activations is not reported here, but
+// by SHD411.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -43,7 +44,7 @@ struct WeightConflict {
 };
 
 // Returns the label of the dimension that loses the axis in an all-gather or
-// all-to-all.
+// all-to-all; kNoLabel if none loses it.
 LabelId Lost(const ModeStep& of, const Instruction& move, AxisId axis) {
   const step::Slot& from =
       of.program().slots[static_cast<size_t>(move.in.front())];

@@ -1,5 +1,5 @@
 // Compares the spec of a bias with the output dimension of its weight, and the
-// spec of a scale with every dimension of its weight.
+// spec of a scale or zero point with every dimension of its weight.
 //
 //   kernel [in, out] over [tp, fsdp], bias [out] over [tp]  ->  tp, not fsdp
 #include "comm/reshard.h"
@@ -14,9 +14,9 @@ extern const Lint kCompanionDiffers;
 
 namespace {
 
-// Returns whether a bias or scale is sharded over other axes than its weight. A
-// replicated one is accepted, because it costs few bytes and each device uses
-// its own part.
+// Returns whether a bias, scale or zero point is sharded over other axes than
+// its weight. A replicated tensor is accepted, because it costs few bytes and
+// each device uses its own part.
 bool Disagree(const Facts& facts, const Companion& pair, int* dim,
               AxisGroup* weight_axes, AxisGroup* axes) {
   const int rank = facts.Rank(*pair.weight);
@@ -28,7 +28,7 @@ bool Disagree(const Facts& facts, const Companion& pair, int* dim,
     *axes = facts.AxesAt(*pair.other, own - 1);
     *weight_axes = facts.AxesAt(*pair.weight, out);
     // Only tensor-parallel axes are compared, because a bias is gathered over
-    // all others before use.
+    // data axes such as fsdp before use.
     return facts.TensorParts(*axes) > 1 &&
            !SameSplit(facts.mesh(), facts.TensorAxes(*axes),
                       facts.TensorAxes(*weight_axes));

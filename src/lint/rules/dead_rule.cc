@@ -1,7 +1,7 @@
-// A dead rule is a warning. It is only a note if the last parts of its pattern
-// name a parameter that not all models of a family have, such as a bias. It
-// stays a warning if a large parameter that no rule or only a catch-all matches
-// has a similar name.
+// A rule that matches no parameter (a dead rule) is a warning. It is only a
+// note if the last parts of its pattern name a parameter that not all models of
+// a family have, such as a bias. It stays a warning if a large parameter that
+// no rule or only a catch-all matches has a similar name.
 //
 //   self_attn/q_proj/bias  ->  note      unbiased/kernel  ->  warning
 #include <algorithm>
@@ -25,7 +25,9 @@ extern const Lint kDeadRule;
 
 namespace {
 
-// Last parts of names, and modules, that only some models of a family have.
+// kOptionalLeaves and kOptionalModules are the last parts of names, and the
+// modules before them, that only some models of a family have. kLeaves are the
+// last parts that may follow a module.
 constexpr std::array<std::string_view, 3> kOptionalLeaves = {"bias", "scale",
                                                              "scales"};
 constexpr std::array<std::string_view, 6> kLeaves = {

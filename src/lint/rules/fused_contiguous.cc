@@ -1,6 +1,6 @@
-// Parts that are stored one after the other are sharded as one dimension. A
-// device then has a piece of the whole and not its share of each part, even if
-// all sizes divide:
+// If a fused projection stores its parts one after the other, a spec shards
+// them as one dimension. A device then has a piece of the dimension and not its
+// share of each part, even if all sizes divide:
 //
 //   queries | keys | values of 1600 over tp 4
 //     -> 0 to 1199, queries only | 1200 to 2399, queries and keys | ...

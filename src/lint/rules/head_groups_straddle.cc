@@ -50,7 +50,7 @@ void CheckHeadGroupsStraddle(const Facts& facts, FindingSink& sink) {
            {facts.model()->source, Place::kEntireFile, Place::kEntireFile})) {
     if (heads->heads % split.parts != 0) continue;
     // The axes of the key may differ between modes in which the query has the
-    // same.
+    // same axes.
     std::map<AxisGroup, std::vector<Mode>> by_key;
     for (Mode mode : split.modes) {
       by_key[AttentionAxes(facts, mode, "key", kHeadsDim)].push_back(mode);

@@ -1,7 +1,7 @@
 // Reports replicated vectors that have a number for each head, or for each
 // column of the query or key, although the heads are sharded:
 //
-//   sinks [64], q_proj split over tp 8    ->  8 of them on each device
+//   sinks [64], q_proj split over tp 8    ->  each device uses 8 of them
 //   q_norm [4096], a mean over all heads        ->  each device has 512 columns
 //
 // A norm over the columns of one head is used by every head, so it stays

@@ -14,8 +14,9 @@ extern const Lint kMlpReshard;
 
 namespace {
 
-// The sizes of two dimensions that meet may differ by up to this factor:
-// weights packed in one stored number, times the parts fused in one matrix.
+// The output size of the first projection and the input size of the second may
+// differ by up to this factor, because several weights may be packed in one
+// stored number, and gate and up may be fused in one matrix.
 constexpr int64_t kPacked = 16;
 
 // One of two consecutive projections, and the dimension that they share.
@@ -50,7 +51,8 @@ bool Meet(const Facts& facts, const MlpSide& up, const MlpSide& down) {
     return (*facts.TypeOf(side.group).shape)[AsIndex(side.dim)];
   };
   const int64_t leaving = size(up), entering = size(down);
-  // Packed numbers and fused parts make the sizes differ.
+  // The sizes of matrices are not compared. Sizes in tensors of higher rank may
+  // differ by kPacked.
   if (up.rank == 2 || leaving <= 0 || entering <= 0) return true;
   return std::max(leaving, entering) <= kPacked * std::min(leaving, entering);
 }

@@ -1,7 +1,8 @@
 // Reports once for a rule set that its rules were written for other names.
 // facts.cc decides this; here the rules are counted for the message.
 //
-//   rules for kernels, torch names: 2 of 2 rules match nothing, 0 of 2 reached
+//   rules for kernels, torch names: 2 of 2 rules match nothing, and 0 of 2
+//   parameters match a rule
 #include <string>
 
 #include "lint/analysis/facts.h"

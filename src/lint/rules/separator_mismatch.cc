@@ -2,7 +2,7 @@
 // dead rule with the other separator. All rules of a file are one finding,
 // because they share the separator of the file.
 //
-//   `self_attn\.q_proj` in a file of `/`: a name has become self_attn/q_proj
+//   `self_attn\.q_proj` in a file of `/`: it is matched with self_attn/q_proj
 #include <map>
 #include <string>
 #include <vector>
@@ -18,7 +18,6 @@ extern const Lint kSeparatorMismatch;
 
 namespace {
 
-// Reports one finding for each file.
 void CheckSeparatorMismatch(const Facts& facts, FindingSink& sink) {
   std::vector<std::pair<const Source*, std::vector<int32_t>>> files;
   for (size_t r = 0; r < facts.rules().size(); ++r) {

@@ -1,7 +1,8 @@
 // A rule is shadowed if earlier rules match every parameter that it matches;
-// the earlier rules are labels of the finding. Other lints report duplicates,
-// catch-alls and overriding rules. A proof decides whether the rule is shadowed
-// only in this tree or for all names.
+// the earlier rules are labels of the finding. Other lints report duplicates
+// and catch-alls. A rule that only rules of other files override is not
+// reported. A proof decides whether the rule is shadowed only in this tree or
+// for all names.
 //
 //   rules [0] `kernel`, [1] `o_proj/kernel`: [0] wins the only parameter that
 //   [1] matches, and it wins every name that [1] can match

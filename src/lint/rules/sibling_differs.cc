@@ -20,7 +20,6 @@ extern const Lint kSiblingDiffers;
 
 namespace {
 
-// Compares groups of the same name and type by their specs in train.
 void CheckSiblingDiffers(const Facts& facts, FindingSink& sink) {
   std::map<std::pair<std::string_view, uint32_t>, std::vector<size_t>> alike;
   for (size_t k = 0; k < facts.groups().size(); ++k) {
