@@ -100,7 +100,7 @@ std::vector<SourceLine> Frames::StackOf(std::string_view metadata) const {
     const Frame* frame = FindIn(frames_, number);
     if (frame == nullptr) break;
     add(LineOf(*frame));
-    if (frame->parent >= number) break;  // no text of XLA: would be a cycle
+    if (frame->parent >= number) break;  // not XLA's text: a cycle
     number = frame->parent;
   }
   if (out.empty()) {

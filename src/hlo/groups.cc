@@ -77,9 +77,10 @@ class GroupsReader {
   }
 
  private:
-  // A part of an axis along which the members of a group differ.
+  // A part of an axis along which the members of a group differ: `before` is
+  // the product of the axis's factors before the part.
   struct Part {
-    int64_t before = 1, size = 1;  // product of the factors before it
+    int64_t before = 1, size = 1;
   };
   struct Axis {
     std::string_view name;

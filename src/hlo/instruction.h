@@ -38,9 +38,10 @@ bool NextItem(std::string_view& list, std::string_view& item);
 // Returns the name that an operand (`%x`, `x` or `f32[2]{0} %x`) refers to.
 std::string_view NameOfOperand(std::string_view operand);
 
-// Returns the value of an attribute up to the next comma, or nullopt if the
-// attributes lack it. The value of `replica_groups` may continue after the
-// comma, so its callers read on to the end of the attributes.
+// Returns the value of an attribute up to the next comma outside brackets and
+// strings, or nullopt if the attributes lack it. The value of `replica_groups`
+// may continue after that comma, so its callers read on to the end of the
+// attributes.
 std::optional<std::string_view> AttributeOf(std::string_view attributes,
                                             std::string_view key);
 // Returns the value of a member of `{op_name="..." source_line=3}`, whose

@@ -8,8 +8,9 @@
 
 namespace shardc {
 
-// Legalizes the spec of a tensor of that type. Its last dimension may be split
-// between blocks only.
+// Legalizes the spec of a tensor with the shape and dtype of `type`. If the
+// dtype stores blocks of elements, the last dimension may be split between
+// blocks only.
 Legal LegalizeStored(const Spec& spec, const TensorType& type, const Mesh& mesh,
                      const LegalizeOptions& options);
 

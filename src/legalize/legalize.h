@@ -30,7 +30,7 @@ enum class Reason : uint8_t {
 };
 std::string_view ReasonName(Reason reason);  // "missing_axis"
 
-// One change of a spec; under the error policy, one problem of it.
+// One change of a spec, or one problem of a spec that stays illegal.
 struct Edit {
   Reason reason = Reason::kIndivisible;
   std::optional<int> dim;  // nullopt: the edit is of the complete spec
@@ -39,7 +39,7 @@ struct Edit {
   // The axis that is missing or repeated. For indivisible, `size` and `parts`
   // are the two numbers.
   std::string axis;
-  int64_t size = 0;   // of the dimension
+  int64_t size = 0;   // of the dimension; kScalar, kMinSize: elements
   int64_t parts = 1;  // product of the axes
   bool operator==(const Edit&) const = default;
 };
@@ -53,7 +53,7 @@ struct Legal {
 struct LegalizeOptions {
   IllegalPolicy illegal = IllegalPolicy::kError;
   Compat compat = Compat::kNone;
-  int64_t min_size = 0;  // in elements; applied before legality
+  int64_t min_size = 0;  // tensors with fewer elements get the spec []
 };
 
 // Returns the spec with the edits and problems. If the shape is not known, only

@@ -14,7 +14,7 @@ namespace shardc {
 
 struct AttentionOptions {
   Layout layout = Layout::kBthd;
-  bool mni = false;  // HEAD and HEAD_DIM in place of the KV pair for k and v
+  bool mni = false;  // shard k and v as q: HEAD, not KV_HEAD
   std::optional<int> softmax_aux_rank;
 };
 

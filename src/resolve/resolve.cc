@@ -133,8 +133,8 @@ void Resolver::Register(const Registration& registration, Findings& findings) {
     return;
   }
   auto [it, added] = registered_.try_emplace(LongForm(name), registration);
-  // The same name in two files is no error: that of the nearer file, which is
-  // registered first, wins.
+  // The same name in two files is no error: the registration of the nearer
+  // file, which comes first, wins.
   if (!added && it->second.place.source == registration.place.source) {
     findings.Add(code::kDuplicateKey, registration.place,
                  "token `" + name + "` is registered twice",

@@ -56,7 +56,7 @@ std::optional<Mode> ModeFromShape(int64_t dim, std::span<const int64_t> shape);
 struct Resolved {
   Spec spec;  // groups flattened; axes in the order they arose
   std::vector<std::vector<NameTrace>> traces;  // per entry, per name
-  std::string bundle;  // name of the bundle, if it was one
+  std::string bundle;  // name of the bundle, if the spec was one
 };
 
 class Resolver {

@@ -44,7 +44,8 @@ bool Any(const Parts& parts, size_t count, const Predicate& predicate) {
 }
 
 // Finds the role of the module among the last three parts before the leaf.
-// Returns the index of the part that names it, or nullopt if none does.
+// Returns the index of the part that names it, or nullopt if none does or if
+// the module is a norm.
 std::optional<size_t> FindModule(const Parts& parts, size_t last,
                                  Confidence confidence, ParameterRole& out) {
   for (size_t left = last; left > 0; --left) {

@@ -53,17 +53,18 @@ struct MatrixSizes {
   int64_t last = 0;
   int64_t width = 0;        // of the model, 0 if neither side is it
   bool vocabulary = false;  // the side that is not the width counts tokens
-  bool in_layers = false;   // or in a tree whose names have no known word
+  bool in_layers = false;   // below layers, or no name of the tree has a known
+                            // word
 };
 
-// Corrects a role by sizes. A router that is too large is a projection, a
+// Corrects a role by sizes. A router that is too large is an up projection, a
 // square matrix is not an embedding table, and a matrix of unknown role that
 // has the model's width on one side is an embedding or a projection.
 Role RefineBySizes(Role role, const MatrixSizes& sizes);
 
-// Return the output dimension and the input dimension of a module's parameter
-// of this rank; -1 if the orientation is unknown. Leading dimensions count
-// experts or layers.
+// OutDim() and InDim() return the output and the input dimension of a module's
+// parameter of this rank, or -1 if the orientation is unknown. Leading
+// dimensions count experts or layers.
 int OutDim(const ParameterRole& role, int rank);
 int InDim(const ParameterRole& role, int rank);
 

@@ -8,12 +8,13 @@
 //
 // The width of a layer cannot be mistaken for the number of layers, because it
 // is the first dimension of `up` and the last one of `down`. A common size is
-// still no proof, because stacked experts have one too. A stack is sure if a
-// norm, which has one dimension in a layer, has two, if the configuration has
-// as many layers, or if the subtree is called `layers` or the like; it is
-// likely if the subtree holds attention and a feed-forward block, or many
-// matrices with vectors. It is not a stack if a norm or a bias of the subtree
-// has only one dimension. Otherwise it is undecided.
+// still no proof, because stacked experts have one too. A subtree is not a
+// stack if one of its norms or biases has only one dimension. A stack is sure
+// if a norm, which has one dimension in a layer, has two, if the configuration
+// has as many layers, or if the path has a word such as `layers` and the
+// subtree has vectors or attention. A stack is likely if the subtree holds
+// attention and a feed-forward block, or many matrices with vectors. Otherwise
+// the stack is undecided.
 //
 // The search goes from the root downwards and takes the largest subtrees. Then
 // it searches the remaining parameters at each level, because stacked
@@ -90,10 +91,10 @@ class StackFinder {
   }
 
  private:
-  // The stacks that contain a subtree.
+  // How many stacks contain a subtree.
   struct Outer {
     int stacks = 0;
-    size_t members = 0;  // of the innermost
+    size_t members = 0;  // of the innermost stack
   };
 
   using Children = std::map<std::string_view, Indices>;
@@ -189,7 +190,7 @@ class StackFinder {
   }
 
   struct Verdict {
-    std::optional<StackConfidence> confidence;  // empty: it is none
+    std::optional<StackConfidence> confidence;  // nullopt: no stack
     std::string evidence;
   };
 

@@ -17,8 +17,8 @@ namespace shardc {
 
 // The dimension that counts scanned layers, if the user names it.
 struct ScanAxis {
-  bool none = false;       // no dimension does
-  std::optional<int> dim;  // below 0: counted from the last; empty: by sizes
+  bool none = false;       // no dimension counts layers
+  std::optional<int> dim;  // nullopt: found by sizes; below 0: from the last
 };
 
 enum class StackConfidence : uint8_t { kUndecided, kLikely, kSure };
@@ -58,8 +58,8 @@ LayerStacks FindLayerStacks(std::span<const StackCandidate> parameters,
                             std::optional<int64_t> layers = std::nullopt,
                             const ScanAxis& axis = {});
 
-// Returns for example "dimension 0 of the 9 parameters below `verses/` counts
-// 12 layers".
+// Returns for example "dimension 0 of 9 parameters below `verses/` counts 12
+// layers".
 std::string StackText(const LayerStack& stack);
 
 }  // namespace shardc

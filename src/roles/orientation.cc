@@ -209,9 +209,9 @@ std::vector<std::optional<bool>> OrientationsOf(
   for (size_t i = 0; i < entries.size(); ++i) {
     if (!IsMatrix(entries[i]) || out[i]) continue;
     LayoutClass layout = LayoutClassOf(entries[i]);
-    // For leaves without a usual orientation, such as experts' matrices, votes
-    // of stacked and of other matrices replace each other if one of the two has
-    // none.
+    // Leaves of unknown words, such as experts' matrices, have no usual
+    // orientation. If the stacked ones have no votes, the votes of the
+    // unstacked ones decide, and the other way round.
     if (!votes.contains(layout) && std::get<Leaf>(layout) == Leaf::kOther) {
       std::get<2>(layout) = !std::get<2>(layout);
     }

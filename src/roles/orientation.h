@@ -38,7 +38,7 @@ class Widths {
          std::optional<int64_t> hidden);
 
   // Returns the width that a matrix with these two sizes reads or writes; 0 if
-  // neither size is the width. The width is known by stack. A matrix in no
+  // neither size is the width. Each stack has its own width. A matrix in no
   // stack has the width of the stack whose path has the longest common prefix
   // with the name. `stack` is as in ShapedParameter.
   int64_t Of(std::string_view name, int64_t first, int64_t last,

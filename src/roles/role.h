@@ -1,7 +1,7 @@
 // Room: roles. Finds what each parameter of a model does (query projection,
 // output head, scale of a norm), and which of its dimensions are the input and
 // the output. Linting, suggested rules, cost, pictures and exports use the same
-// roles. Includes: source, model.
+// roles.
 // Includes: source, model.
 //
 // This file holds the roles, and the properties that follow from a role alone.
@@ -45,8 +45,7 @@ enum class Role : uint8_t {
   kVector,  // rank below 2, of no known role
 };
 
-// Returns whether the role is a projection between the model's width and
-// attention heads.
+// Returns whether the role is a projection to or from attention heads.
 bool IsAttention(Role role);
 // Returns whether the role is an attention projection that has only KV heads.
 bool IsKeyOrValue(Role role);

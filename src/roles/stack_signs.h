@@ -46,9 +46,9 @@ struct StackSigns {
   bool norm = false;     // a norm has one dimension more than in one layer
   bool query = false, output = false, feed_forward = false;
   bool experts = true;           // all are below a part that names experts
-  bool spatial = true;           // all have the rank of a convolution
+  bool spatial = true;           // each matrix has over two dimensions
   bool stored_matrices = false;  // some parameter has a matrix for each layer
-  bool narrow = true;            // a side of each matrix exceeds the size
+  bool narrow = true;            // each matrix has a side larger than the size
   int matrices = 0, vectors = 0;
 
   // Returns whether the matrices are those of a block: a query and a

@@ -44,7 +44,7 @@ constexpr NamedLeaf kLeaves[] = {
 enum class Where : uint8_t {
   kAnywhere,
   kAttention,   // some part of the path names attention
-  kOutside,     // none does
+  kOutside,     // no part of the path names attention
   kBeforeLeaf,  // the last part before the leaf
 };
 constexpr Where kAny = Where::kAnywhere;

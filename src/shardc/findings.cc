@@ -1,7 +1,7 @@
 // Findings are stored in the library's own type, with their sources, so that
 // they can be written in every format. `at` copies one into the public type.
 #include "shardc/inside.h"
-// Included after inside.h, whose first comment explains the order.
+// All other headers follow inside.h, which defines SHARDC_V1 for them.
 #include "emit/findings/formats.h"
 #include "shardc/findings.h"
 #include "shardc/version.h"

@@ -55,7 +55,7 @@ shardc::Level LevelOf(Level level);
 Level LevelOf(shardc::Level level);
 shardc::Mode ModeOf(Mode mode);
 Mode ModeOf(shardc::Mode mode);
-// An empty list means all modes.
+// Returns all modes for an empty list.
 std::vector<shardc::Mode> ModesOf(const std::vector<Mode>& modes);
 
 }  // namespace shardc::v1

@@ -3,7 +3,7 @@
 //
 //   {"a/b", {-1}, "F32"}  ->  SHD023, a dimension of size -1
 #include "shardc/inside.h"
-// All other headers follow inside.h, whose first comment explains why.
+// All other headers follow inside.h, which defines SHARDC_V1 for them.
 #include <set>
 #include <string_view>
 

@@ -3,7 +3,7 @@
 //
 //   placement(7, kDecode): params[7].layout -> layouts[2] -> its decode entry
 #include "shardc/inside.h"
-// Included after inside.h, whose first comment explains the order.
+// All other headers follow inside.h, which defines SHARDC_V1 for them.
 #include <algorithm>
 
 #include "emit/emit.h"

@@ -89,8 +89,8 @@ class Plan {
 };
 
 // Compiles a plan. Errors: an invalid pattern, an unknown name in a spec,
-// circular definitions. Unmatched parameters and illegal specs are no errors;
-// the plan lists them.
+// circular definitions, pipeline stages that do not fit the model. Unmatched
+// parameters and illegal specs are no errors; the plan lists them.
 std::optional<Plan> Compile(const Mesh& mesh, const Rules& rules,
                             const Manifest& manifest,
                             const PlanOptions& options, Findings& findings);

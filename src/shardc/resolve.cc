@@ -1,5 +1,5 @@
 #include "shardc/inside.h"
-// Included after inside.h, whose first comment explains the order.
+// All other headers follow inside.h, which defines SHARDC_V1 for them.
 #include "parse/rules.h"
 #include "resolve/attention.h"
 #include "shardc/resolve.h"

@@ -30,9 +30,10 @@ class Rules {
 // Reads rules files (shardc-rules(5)), packs (`builtin:llama`) and the files
 // that they extend, in the order of precedence: the first rule that matches a
 // parameter wins. `auto` means the pack that matches the manifest's names. For
-// a pack named without /hf or /flax, the manifest's separator decides which of
-// the two is read. Errors: a file cannot be read, an unknown pack, an invalid
-// pattern, a name that is defined twice.
+// a pack named without /hf or /flax, the last parts of the manifest's names
+// decide: `weight` means hf, and `kernel` flax. Without a manifest, flax is
+// read. Errors: a file cannot be read, an unknown pack, an invalid pattern, a
+// name that is defined twice.
 std::optional<Rules> ReadRules(const std::vector<std::string>& files,
                                Findings& findings,
                                const Manifest* manifest = nullptr);

@@ -5,7 +5,7 @@
 //   {.project = "shardc.yaml", .target = "v5e-64"}  ->  mesh v5e-64.yaml, the
 //   pack builtin:llama/hf, the manifest, modes [train, decode], batch 16
 #include "shardc/inside.h"
-// Included after inside.h, whose first comment explains the order.
+// All other headers follow inside.h, which defines SHARDC_V1 for them.
 #include "parse/project.h"
 #include "shardc/target.h"
 #include "target/choose.h"

@@ -3,7 +3,7 @@
 //
 //   operations {"sdpa"}, layouts {}: sdpa in bthd, bhtd and thd
 #include "shardc/inside.h"
-// Included after inside.h, whose first comment explains the order.
+// All other headers follow inside.h, which defines SHARDC_V1 for them.
 #include <algorithm>
 #include <array>
 #include <optional>

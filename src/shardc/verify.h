@@ -32,7 +32,7 @@ struct VerifyOptions {
   std::vector<std::string> dtypes =
       {};             // float32, bfloat16, float16; empty: all
   uint64_t seed = 0;  // of the random numbers
-  bool full = false;  // not with reduced sizes
+  bool full = false;  // run the given sizes, not reduced ones
   int threads = 1;    // never changes the result
 };
 
