@@ -1,8 +1,9 @@
-// best[s][b] is the shortest possible time of the longest stage, if the first s
-// stages hold the units before b. It is the minimum, over every a, of the
-// longer of best[s - 1][a] and the time of a stage with the units from a to
-// before b. Prefix sums give the time and bytes of a stage. With units of times
-// 1 2 2 2 4 and two stages:
+// A dynamic program over units and stages. best[s][b] is the lowest possible
+// time of the longest stage when the first s stages hold the first b units. If
+// stage s begins at unit a, the longest stage takes the larger of best[s-1][a]
+// and the time of the units a to b-1; best[s][b] is the minimum over a. Prefix
+// sums give the time and bytes of a stage. With units of times 1 2 2 2 4 and
+// two stages:
 //
 //   best[1] = 1 3 5 7 11, best[2][5] = min over a of max(best[1][a], rest)
 //           = max(5, 6) = 6: stages 1 2 2 | 2 4

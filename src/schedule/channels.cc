@@ -171,8 +171,8 @@ class Runner {
   const Programs& programs_;
   int64_t capacity_;
   ChannelScope scope_;
-  std::vector<size_t> next_;   // operation of each rank
-  std::vector<int64_t> open_;  // operations of its batch that are incomplete
+  std::vector<size_t> next_;   // index of each rank's next operation
+  std::vector<int64_t> open_;  // incomplete operations of its batch
   std::deque<int32_t> ready_;
   std::map<Key, Channel> channels_;
   ChannelRun out_;

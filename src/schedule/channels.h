@@ -4,8 +4,8 @@
 // Sends block while the channel holds `capacity` messages; with capacity 0 a
 // send waits for its receive. Programs without branches over such channels are
 // confluent: in whatever order the ranks continue, the same messages match and
-// the same ranks block. One run therefore proves it, and no search of
-// interleavings is needed.
+// the same ranks block. One run therefore shows whether ranks block, and no
+// search of interleavings is needed.
 #ifndef SHARDC_SCHEDULE_CHANNELS_H_
 #define SHARDC_SCHEDULE_CHANNELS_H_
 

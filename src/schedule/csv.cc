@@ -29,8 +29,8 @@ std::string_view Trim(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
 }
 
-// Reads digits from the front; returns nullopt for a number that is negative or
-// beyond int32_t.
+// Removes digits from the front and returns their value. Returns nullopt if
+// there are none, or if the number is negative or beyond int32_t.
 std::optional<int32_t> TakeNumber(std::string_view& text) {
   int32_t out = 0;
   const auto [end, error] =

@@ -18,8 +18,9 @@ struct Turns {
 };
 void FillTurns(const Extent& extent, int32_t rank, const Turns& turns,
                std::vector<Cell>& row);
-// Returns the number of micro-batches in a round, m / max(1, m / p). In a round
-// a rank runs all its micro-batches through one stage before the next stage.
+// Returns the number of micro-batches in a round, m / max(1, m / p) for m
+// micro-batches on p ranks. A rank runs all micro-batches of a round through
+// one of its stages before it begins with the next stage.
 int32_t RoundSize(const Extent& extent);
 
 void FillZeroBubbleH2(const Extent& extent, int32_t rank,

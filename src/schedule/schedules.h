@@ -14,12 +14,12 @@ namespace shardc::schedule {
 struct Schedule {
   std::string_view name;
   std::string_view summary;    // lower case, no final period
-  int32_t virtual_stages = 1;  // the default
+  int32_t virtual_stages = 1;  // the default, on each rank
   bool fixed_virtual = true;   // whether no other number is accepted
   Placement placement = Placement::kLoop;
   // Returns why the schedule does not accept the sizes, or an empty text if it
-  // does. The number of virtual stages is checked elsewhere. Null if all sizes
-  // are accepted.
+  // does. The number of virtual stages is checked by Refusal(). Null if all
+  // other sizes are accepted.
   std::string (*refuses)(std::string_view name, const Extent&) = nullptr;
   // Fills the row of one rank.
   void (*fill)(const Extent&, int32_t rank, std::vector<Cell>& row) = nullptr;
@@ -43,7 +43,8 @@ std::optional<int32_t> NearestMicrobatches(const Schedule& schedule,
 // Returns the table of a schedule. The schedule must accept `extent` (see
 // Refusal), and the table may have at most kMostTasks tasks.
 Table MakeTable(const Schedule& schedule, const Extent& extent);
-// Returns the number of tasks, with I and W counted separately.
+// Returns the largest number of tasks of a table with these sizes: F, I and W
+// for each stage and micro-batch.
 int64_t TaskCount(const Extent& extent);
 
 }  // namespace shardc::schedule

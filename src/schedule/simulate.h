@@ -48,8 +48,9 @@ struct Timeline {
 
   // The longest time from a rank's own first task to its last.
   double LongestRank() const;
-  // Return the fraction of a step, and of LongestRank(), in which ranks do not
-  // compute, averaged over the ranks. 0.25 means a quarter.
+  // StepBubble() returns the fraction of the step in which ranks do not
+  // compute, averaged over the ranks. RankBubble() returns the fraction of
+  // LongestRank(). 0.25 means a quarter.
   double StepBubble() const;
   double RankBubble() const;
 };
@@ -59,9 +60,8 @@ struct Timeline {
 Timeline Simulate(const Table& table, const Times& times);
 
 // Returns for each rank the largest number of micro-batches whose activations
-// it holds at the same time, each from its forward task until its B or W. A
-// micro-batch counts as much as the weight of its stage, or one without
-// weights.
+// it holds at the same time, each from its forward task until its B or W. On
+// stage s a micro-batch counts as `weights[s]`, or as 1 if `weights` is empty.
 std::vector<int64_t> HeldByRank(const Table& table,
                                 std::span<const int64_t> weights = {});
 

@@ -43,7 +43,7 @@ class ChunkRow {
     Put(weights_.front());
     weights_.pop_front();
   }
-  // Does the same for one chunk.
+  // Appends the oldest missing weight gradient of one chunk.
   void W(size_t chunk) {
     const auto found = std::find_if(
         weights_.begin(), weights_.end(),

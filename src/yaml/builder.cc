@@ -223,8 +223,8 @@ void YamlBuilder::PlaceUnwritten(size_t next, YamlNode& node) {
   }
 }
 
-// Returns the dash of an item without text, which yaml-cpp reports at the next
-// token.
+// Returns the offset of the dash of an item without text. yaml-cpp reports such
+// an item at the next token, so the dash is searched backwards.
 size_t YamlBuilder::DashBefore(const Frame& frame, size_t next) const {
   const size_t column = ColumnOf(text_, frame.node.begin);
   size_t line = LineBegin(text_, next);
@@ -306,7 +306,7 @@ void YamlBuilder::Finish(YamlNode node, uint64_t anchor) {
 }
 
 void YamlBuilder::CheckKey(Frame& frame, const YamlNode& key) {
-  if (!key.IsScalar()) return;  // typed readers report it
+  if (!key.IsScalar()) return;  // typed readers report such keys
   if (key.text == "<<" && key.style == YamlStyle::kPlain) {
     Broken(code::kMergeKey, key.begin, key.end, "merge key `<<`",
            "write the keys out");

@@ -26,8 +26,8 @@ class YamlBuilder {
   YamlBuilder(const SourceRef& source, Findings& findings)
       : source_(source), text_(source->text()), findings_(findings) {}
 
-  // `at` is the parser's position of the node with its anchor and tag. For an
-  // omitted null it is the start of the next token.
+  // The parser's events. `at` is the position of the node with its anchor and
+  // tag, or of the next token if the node is an omitted null.
   void Null(size_t at, uint64_t anchor);
   void Alias(size_t at, uint64_t anchor);
   // `tag` is resolved; "?" and "!" mean none.
@@ -41,7 +41,7 @@ class YamlBuilder {
   std::optional<YamlNode> TakeRoot() { return std::move(root_); }
   // True after any finding other than duplicate-key.
   bool broken() const { return broken_; }
-  // Describes the open collections when the parser stopped at `offset`.
+  // Returns what ReportYamlError needs if the parser stopped at `offset`.
   YamlFailure FailureAt(size_t offset) const;
 
  private:

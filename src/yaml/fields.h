@@ -48,7 +48,7 @@ class Fields {
   std::vector<std::string> meant_;  // known keys that unknown ones resemble
 };
 
-// Returns "`a`, `b` or `c`", "`a`, `b` and `c`".
+// Alternatives() returns "`a`, `b` or `c`", and Listed() "`a`, `b` and `c`".
 std::string Alternatives(std::span<const std::string_view> choices);
 std::string Listed(std::span<const std::string_view> names);
 

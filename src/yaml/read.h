@@ -66,7 +66,8 @@ std::optional<int64_t> ReadBytes(const YamlContext& context,
 std::optional<std::vector<std::string>> ReadTexts(const YamlContext& context,
                                                   const YamlNode& node,
                                                   std::string_view what);
-// Adds a finding if the node is not the integer 1. It may be null.
+// Adds a finding if the node is not the integer 1. A null pointer is accepted,
+// because files may omit the version.
 void CheckVersion(const YamlContext& context, const YamlNode* node);
 
 // Reads a key as text. Adds a finding of `code` unless it is a scalar that is
@@ -78,7 +79,7 @@ std::optional<std::string> ReadKey(const YamlContext& context,
 // Returns why a text cannot name a mesh axis; empty if it can.
 std::string AxisNameFault(std::string_view name);
 
-// Returns "`a`, `b` or `c`", "`a`, `b` and `c`".
+// Alternatives() returns "`a`, `b` or `c`", and Listed() "`a`, `b` and `c`".
 std::string Alternatives(std::span<const std::string_view> choices);
 std::string Listed(std::span<const std::string_view> names);
 

@@ -31,7 +31,7 @@ class SurrogatePairs {
     uint32_t point = 0;
   };
   std::string_view text_;
-  std::vector<Pair> pairs_;  // in order; empty if the text has both characters
+  std::vector<Pair> pairs_;  // ascending; empty if the text has the substitutes
 };
 
 }  // namespace shardc

@@ -113,7 +113,8 @@ void ReportSecond(const SourceRef& source, size_t at, Findings& findings) {
                "keep one document in a file");
 }
 
-// Runs the event parser. Returns false if there is no valid tree.
+// Runs the event parser. Returns false after a finding that makes the tree
+// invalid.
 bool Run(const SourceRef& source, size_t base, YamlBuilder& builder,
          Findings& findings) {
   const SurrogatePairs pairs(source->text().substr(base));

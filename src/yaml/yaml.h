@@ -80,7 +80,7 @@ class YamlDocument {
 // Returns the value of a member of a mapping; null if there is none.
 const YamlNode* MemberOf(const YamlNode& node, std::string_view key);
 
-// Returns the node at a place of a file that was read before; null if there is
+// Returns the node whose byte range is that of `place`, or null if there is
 // none.
 const YamlNode* FindNode(const YamlNode& root, const Place& place);
 
