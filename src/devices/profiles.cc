@@ -59,8 +59,7 @@ class KnownProfiles {
     return letter;
   }
 
-  std::vector<std::shared_ptr<const OwnProfile>> files_;  // own the texts of
-                                                          // names
+  std::vector<std::shared_ptr<const OwnProfile>> files_;  // own names
   std::vector<DeviceProfile> profiles_;
   std::vector<FigureSources> letters_;
   std::vector<ProfileSource> sources_;

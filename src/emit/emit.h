@@ -1,5 +1,5 @@
-// Room: emit. Writes plans, findings and verdicts as bytes, one file per
-// format, in inner rooms.
+// Room: emit. Writes plans, findings and verdicts as bytes, with one file for
+// each format in the rooms inside it.
 // Includes: source, plan.
 #ifndef SHARDC_EMIT_EMIT_H_
 #define SHARDC_EMIT_EMIT_H_
@@ -16,7 +16,8 @@ namespace shardc {
 class FileSink;
 struct Compiled;
 
-// Writes shardc.plan/v1; it has the member `diagnostics` if there are findings.
+// Writes shardc.plan/v1, or v2 for a plan with stages. The member `diagnostics`
+// is written only if there are findings.
 void WritePlanJson(const Plan& plan, std::span<const Finding> diagnostics,
                    Sink& out);
 // Writes the same bytes with several threads. With two or more, the fingerprint

@@ -92,7 +92,8 @@ std::string RemarkText(const Remark& remark) {
   return out;
 }
 
-// Returns one line of text with the first remarks.
+// Returns one line of text with the first remarks, or nothing if there are
+// none.
 std::string RemarksText(std::string_view before, std::span<const Remark> all) {
   if (all.empty()) return "";
   std::string out(before);

@@ -23,11 +23,11 @@ namespace shardc {
 
 struct AuditText {
   audit::By by = audit::By::kAll;
-  // The traffic that grew since an earlier audit; nullopt without one.
+  // The traffic that grew since an earlier audit; nullopt if none is compared.
   std::optional<std::vector<audit::Growth>> growth = std::nullopt;
-  // The differences from a plan; nullopt without one.
+  // The differences from a plan; nullopt if no plan is compared.
   std::optional<audit::Drifts> drifts = std::nullopt;
-  // The differences from a step program; nullopt without one.
+  // The differences from a step program; nullopt if none is compared.
   std::optional<StepCompared> compared = std::nullopt;
   // Findings to add to the JSON; text output prints findings in another form.
   std::span<const Finding> findings = {};

@@ -25,7 +25,7 @@ std::string_view StatusText(const audit::RouteCompared& one);
 // again".
 std::string RewritesText(uint8_t rewrites);
 std::string DifferenceText(const StepCompared& compared);
-// Writes the members `step` and `difference`.
+// Writes the member `difference`, which also has the settings of the step.
 void WriteDifferenceMembers(JsonWriter& json, const StepCompared& compared);
 // Writes `{"file", "line", "function"}`, or null if the file is not known.
 void WriteSourceLine(JsonWriter& json, const hlo::SourceLine& line);

@@ -63,7 +63,7 @@ class MeshDrawing {
     if (shown == all) return out;
     out.emplace_back(style_);
     std::string more = "  " + CountText(all - 1) + " more such panels";
-    // If panels differ along one axis only, and its coordinates have an even
+    // If panels differ along one axis only, and its devices have a constant
     // stride, the stride describes the other panels.
     if (mesh_.panels().size() == 1) {
       const auto& line = mesh_.axes()[mesh_.panels()[0]];
@@ -204,8 +204,8 @@ Lines AxisTable(const MeshPicture& mesh, const PictureStyle& style) {
   }
   const int64_t strides = 9 + stride;
   const int64_t at = 2 + name + 2 + size + 2 + group + 2;
-  // If the line has no room for a column of strides, it is omitted: the group
-  // column, `0-60 step 4`, shows the stride too.
+  // The column of strides is omitted if the line has no room for it, because
+  // the column of groups, `0-60 step 4`, shows the stride too.
   const bool with_stride = at + strides + lies <= style.width;
   Lines out;
   for (size_t i = 0; i < rows.size(); ++i) {

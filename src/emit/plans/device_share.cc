@@ -1,7 +1,7 @@
 // Computes the part of a parameter on a device. A device's index along a
-// dimension is the mixed-radix number of its coordinates on the axes of the
-// group, the first axis major. The index times the shard's length is the start
-// of its part:
+// dimension is the mixed-radix number of its coordinates on the dimension's
+// axes, the first axis major. The index times the shard's length is the start
+// of the device's part:
 //
 //   [tp, dp] of 2 and 2, tp=1 dp=1, shards of 16: index 3, elements 48:64
 #include "emit/plans/device_share.h"

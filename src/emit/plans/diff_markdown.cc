@@ -21,7 +21,7 @@
 namespace shardc {
 namespace {
 
-// More rows than this are folded.
+// A table with more rows is folded.
 constexpr size_t kOpenRows = 12;
 
 class DiffMarkdown {

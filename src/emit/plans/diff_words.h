@@ -21,7 +21,7 @@ std::string DiffBytesText(const std::optional<int64_t>& bytes);
 std::string DiffChangeText(const std::optional<int64_t>& before,
                            const std::optional<int64_t>& after);
 // Returns "all_gather over `fsdp`, 24.5 MiB sent per device"; empty if no data
-// moves or it is not known.
+// moves or the collective is not known.
 std::string DiffMoveText(const SpecChange& change);
 // Returns the bytes of a pipeline rank; "nothing" if the plan has fewer ranks.
 std::string DiffRankBytesText(const std::vector<std::optional<int64_t>>& bytes,

@@ -12,7 +12,8 @@
 namespace shardc {
 
 // The limits on the number of devices for drawing the grid as text and for
-// listing it in JSON. Of a larger mesh, the text has only the size.
+// listing it in JSON. Of a larger mesh, the text has only the size, and the
+// JSON has null.
 inline constexpr int64_t kDrawnDevices = 1024;
 inline constexpr int64_t kListedDevices = 65536;
 // The largest mesh whose ranks are listed.

@@ -52,7 +52,7 @@ void AddTotals(std::string& out, const Plan& plan) {
   out += '\n';
 }
 
-// Parameters whose names differ only in numbers.
+// Replicated parameters of one shape whose names differ only in numbers.
 struct ReplicatedGroup {
   size_t first = 0;  // in the manifest
   int64_t params = 0;

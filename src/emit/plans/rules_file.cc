@@ -138,7 +138,8 @@ std::string AxisValueYaml(const AxisValue& value) {
   return "[" + out + "]";
 }
 
-// Returns the member "axes". An empty one is written only with `always`.
+// Returns the member "axes". Without axis rules it returns `axes: {}` if
+// `always`, and otherwise nothing.
 std::string AxesYaml(const AxisRules& axes, bool always) {
   std::string out;
   for (size_t i = 0; i < kAxisRuleCount; ++i) {

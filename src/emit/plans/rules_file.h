@@ -1,5 +1,5 @@
-// Writes a rules file from the model, as `rules --resolved` and importers do;
-// `--rules` can read it.
+// Writes rules that have been read or imported as a rules file, which `--rules`
+// can read again. `shardc rules --resolved` and the importers use it.
 #ifndef SHARDC_EMIT_PLANS_RULES_FILE_H_
 #define SHARDC_EMIT_PLANS_RULES_FILE_H_
 

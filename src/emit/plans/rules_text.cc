@@ -1,5 +1,6 @@
-// Prints rules, one per line: number, pattern, spec and place in columns, the
-// pattern's at most 48 wide; other settings of the rule are on the next line.
+// Prints rules, one per line: number, pattern, spec and place. The column of
+// patterns is at most 48 wide, and a longer pattern moves the rest of its line.
+// Other settings of the rule are on the next line.
 //
 //   0  wte  [[FSDP], TP]  (rules.yaml:3)
 #include "emit/plans/rules_text.h"

@@ -1,6 +1,6 @@
 // Writes the report of a schedule, with the bubble measured in two ways. `step`
-// is the time until the last rank ends, which is the right one if the optimizer
-// waits for all ranks; `rank` is the time from the first task of a rank to its
+// is the time until the last rank ends, which counts if the optimizer waits for
+// all ranks. `longest rank` is the longest time from a rank's first task to its
 // last. For zb-h2 on 4 ranks with 8 micro-batches:
 //
 //   step          27 ticks, 11.1 % of it bubble

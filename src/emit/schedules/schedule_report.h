@@ -15,24 +15,25 @@
 
 namespace shardc {
 
-// The number of channels that a policy for placing receives needs.
+// The capacity that channels of a scope need if receives are placed in this
+// way.
 struct ChannelNeed {
   schedule::Receives receives = schedule::Receives::kInSendOrder;
   schedule::ChannelScope scope = schedule::ChannelScope::kPair;
-  std::optional<int64_t> capacity;  // messages; none: no capacity is enough
-  std::string reason;               // why none is
+  std::optional<int64_t> capacity;  // messages; nullopt: none is enough
+  std::string reason;               // why no capacity is enough
 };
 
 struct ScheduleReport {
   schedule::Table table;
   schedule::Times times;
   schedule::Timeline timeline;
-  std::vector<int64_t> held;  // chunks, by rank
+  std::vector<int64_t> held;  // the most chunks held, by rank
   std::vector<ChannelNeed> channels;
 };
 
-// Simulates the table and runs the remaining proofs. The order of its tasks
-// must have been proven already.
+// Simulates the table and finds the capacities of its channels. The order of
+// its tasks must have been proven by CheckOrder.
 ScheduleReport MakeScheduleReport(schedule::Table table,
                                   const schedule::Times& times);
 

@@ -1,4 +1,5 @@
-// Draws a schedule as a timeline: a line a rank, a column a tick.
+// Draws a schedule as a timeline: a line for each rank, and a column for each
+// tick.
 #ifndef SHARDC_EMIT_SCHEDULES_TIMELINE_TEXT_H_
 #define SHARDC_EMIT_SCHEDULES_TIMELINE_TEXT_H_
 
