@@ -1,9 +1,9 @@
 // Computes one device's slice of attention with the fast kernels, or with the
-// plain loops if the kernels lack a feature. The choice depends on options, the
-// types of inputs and arithmetic only. These are the same for every sharding,
-// so the choice never changes the bits of a result. A mask is passed to the
-// kernel as an interval of keys for each row, or as one byte for each key;
-// devices may use different forms, because both result in the same bits.
+// plain loops if the kernels lack a feature. The choice depends on options and
+// arithmetic only. These are the same for every sharding, so the choice never
+// changes the bits of a result. A mask is passed to the kernel as an interval
+// of keys for each row, or as one byte for each key; devices may use different
+// forms, because both result in the same bits.
 //
 //   causal, query positions 4..7, key positions 0..7  ->  intervals [0, 5),
 //   [0, 6), [0, 7), [0, 8); zig-zag positions 0 1 6 7  ->  bytes
@@ -216,8 +216,8 @@ bool SeesAny(const LocalSlice& slice, int64_t b, int64_t h, int64_t t) {
 }
 
 // Adds all keys with equal weights to the rows that see no key, as a finite
-// mask value does (MaskedRows::kMean). A row whose logits are all -inf although
-// it sees keys is an exception.
+// mask value does (MaskedRows::kMean). Rows that see keys but have only logits
+// of -inf stay empty.
 void AttendToAll(const LocalSlice& slice, SoftmaxState& state) {
   const int64_t rows = slice.rows(), dim = slice.value->shape[3];
   const int64_t key_heads = slice.value->shape[2], keys = slice.keys();

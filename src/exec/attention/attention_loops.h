@@ -5,8 +5,9 @@
 // There are two forms. "Scores" computes all logits of the slice at the same
 // time, so that a collective can add partial logits before anything non-linear.
 // "Online" adds blocks of keys to a state (max, sum, out) for each row (Milakov
-// and Gimelshein 2018). Both compute in float32 and sum in ascending key order;
-// a row's result depends only on its own inputs and the block size.
+// and Gimelshein 2018). The loops of both forms compute in float32 and sum in
+// ascending key order. A row's result depends only on its own inputs and the
+// block size.
 #ifndef SHARDC_EXEC_ATTENTION_ATTENTION_LOOPS_H_
 #define SHARDC_EXEC_ATTENTION_ATTENTION_LOOPS_H_
 
@@ -19,9 +20,9 @@
 
 namespace shardc::exec {
 
-// A [B|1, H|1, T|1, S|1] buffer, such as a bias, of which a slice reads a part:
-// the slice's indices plus the offsets here. If `buffer` is null, the input is
-// absent.
+// A [B|1, H|1, T|1, S|1] buffer, such as a bias, of which a slice reads a part.
+// In each dimension, index i of the slice is index i plus the offset here, or 0
+// if the dimension has size 1. If `buffer` is null, the input is absent.
 struct BroadcastView {
   const Buffer* buffer = nullptr;
   int64_t batch = 0, head = 0, row = 0, key = 0;
@@ -31,7 +32,8 @@ struct LocalSlice {
   const Buffer* query = nullptr;  // [B, T, H, D]
   const Buffer* key = nullptr;    // [B, S, K, D]
   const Buffer* value = nullptr;  // [B, S, K, Dv]
-  std::vector<int32_t> key_head;  // [H]: the local key head it reads
+  std::vector<int32_t>
+      key_head;  // [H]: the local key head that each head reads
 
   const Buffer* query_positions = nullptr;  // I32 [B, T]
   const Buffer* key_positions = nullptr;    // I32 [B, S]; < 0: empty slot
@@ -70,20 +72,21 @@ Buffer DotScores(const LocalSlice& slice);
 // Applies cap, bias and mask to scores in place. A masked logit becomes -inf,
 // or kMaskValue if the options have MaskedRows::kMean.
 void FinishScores(const LocalSlice& slice, Buffer& scores);
-// Returns whether the fast kernels support the slice, not counting rows that
-// see no key. The result depends only on values that all devices share, so it
-// is the same for every sharding.
+// Returns whether the fast kernels support the slice, apart from the output of
+// rows that see no key (MaskedRows). The result depends only on values that all
+// devices share, so it is the same for every sharding.
 bool InKernels(const LocalSlice& slice);
-// Adds all keys of the slice to the state with the kernels, block by block.
-// Rows that see no key then get the output that the options require.
+// Adds all keys of the slice to the state, with the kernels if
+// InKernels(slice), else with the loops. Rows that see no key then get the
+// output that the options require.
 void AttendRows(const LocalSlice& slice, SoftmaxState& state);
 // Adds the finished scores of all keys of the slice to the state.
 void AttendScores(const LocalSlice& slice, const Buffer& scores,
                   SoftmaxState& state);
 
 // Adds keys [begin, end) of the slice to the state in blocks that start at
-// `begin`: of `block_k` keys in the loops, of kKeyBlock in the kernels.
-// attend.cc describes which of the two runs.
+// `begin`. The loops have blocks of `block_k` keys, and the kernels have block
+// sizes of their own. attend.cc describes which of the two runs.
 void AttendKeys(const LocalSlice& slice, int64_t begin, int64_t end,
                 int64_t block_k, SoftmaxState& state);
 // Does the same as AttendKeys for query rows [row_begin, row_end) only.

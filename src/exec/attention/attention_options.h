@@ -15,12 +15,12 @@ enum class MaskedRows : uint8_t {
   kMean,  // the mean of v over all columns; zeros where there is a sink
 };
 
-// The logit of a masked entry in kMean: -0.7 times the largest float32. An
-// additive mask entry at or below half of it counts as masked.
+// The logit of a masked entry with MaskedRows::kMean: -0.7 times the largest
+// float32. An additive mask entry at or below half of it counts as masked.
 inline constexpr double kMaskValue = -0.7 * 3.4028234663852886e38;
 
-// A query at position pq sees keys at pq - left <= pk <= pq + right. If one of
-// them is absent, that side is unbounded.
+// A query at position pq sees keys at pq - left <= pk <= pq + right. If `left`
+// or `right` is absent, that side is unbounded.
 struct Window {
   std::optional<int64_t> left;
   std::optional<int64_t> right;
@@ -42,8 +42,9 @@ struct AttentionOptions {
   double soft_cap = 0;          // 0: none
   bool causal = false;          // pk <= pq
   std::optional<Window> window;
-  // Queries attend to keys of the same segment id if it is not negative. If
-  // set, rows with this id attend to nothing.
+  // If there are segment ids, a query attends only to keys of its own id, and
+  // queries with a negative id attend to nothing. If `padding_segment` is set,
+  // queries with that id attend to nothing either.
   std::optional<int64_t> padding_segment;
   MaskedRows masked_rows = MaskedRows::kZero;
   // The probability that a weight is dropped, in [0, 1). The others are

@@ -39,10 +39,10 @@ struct AttentionProblem {
   Buffer key;    // [B, S, K, D], ... or [M, K, D]
   Buffer value;  // [B, S, K, Dv], ...
 
-  std::optional<Buffer> bias;             // [B|1, H|1, T|1, S]
-  std::optional<Buffer> mask;             // BOOL, the same; not 0: may attend
-  std::optional<Buffer> additive_mask;    // the same
-  std::optional<Buffer> softmax_aux;      // [H] or [sinks, K]
+  std::optional<Buffer> bias;  // [B|1, H|1, T|1, S]
+  std::optional<Buffer> mask;  // BOOL, shaped as bias; not 0: may attend
+  std::optional<Buffer> additive_mask;    // shaped as bias
+  std::optional<Buffer> softmax_aux;      // sinks: [H] or [sinks, K]
   std::optional<Buffer> query_segments;   // I32 [B, T]; thd: [1, N]
   std::optional<Buffer> key_segments;     // I32 [B, S]; thd: [1, M]
   std::optional<Buffer> query_positions;  // I32 [B, T]; absent: kv_len - T + i
@@ -53,8 +53,9 @@ struct AttentionProblem {
   // of a block see. Only the operation blocksparse reads it.
   std::optional<Buffer> blocks;
 
-  // The inputs of the operations multi_latent_... If present, key and value are
-  // the keys and values computed from the latent, for all other operations.
+  // The inputs of the operations whose names begin with multi_latent_. If
+  // present, `key` and `value` are what is computed from them, for all other
+  // operations.
   std::optional<LatentInputs> latent;
 
   AttentionOptions options;
@@ -94,11 +95,11 @@ struct OperationSettings {
   // For ulysses: of the axes that split the lengths, these axes pass keys
   // around a ring, and the others exchange lengths for heads.
   AxisGroup ring_axes;
-  bool scan_ring = true;  // a loop, or its steps unrolled: the same program
+  bool scan_ring = true;  // the ring is a loop; else its steps are unrolled
   SequenceOrder order = SequenceOrder::kContiguous;
   DecodeMerge merge = DecodeMerge::kAllReduce;
   BlockMask block_mask = BlockMask::kCausal;
-  int64_t global_blocks = 1;  // kGlobal: these first key blocks for all
+  int64_t global_blocks = 1;  // kGlobal: all queries see this many first blocks
 };
 
 struct OperationOutcome {

@@ -3,9 +3,9 @@
 //
 // Quantised matmuls. The numbers of a row are stored as integers up to
 // 2^(bits-1) - 1 times step = max |x| / (2^(bits-1) - 0.5). Products of the
-// integers add up exactly. For q.k a row is one token's D numbers of one head.
-// For p.v a row is a query's weights, or for each dim a head's values, over the
-// keys of one block.
+// integers add up exactly. In q.k a row is one token's D numbers of one head.
+// In p.v the rows are a query's weights over the keys of one block, and a
+// head's values over these keys in one dim.
 //
 // If D is sharded, a row's largest number is all-reduced first; otherwise each
 // shard would have its own step. The integer sums are all-reduced next, so the
@@ -46,16 +46,16 @@ Buffer ScaledScores(const LocalSlice& slice, const Buffer& sums,
 PerDevice QuantisedScores(Machine& machine, const Slices& slices,
                           const AxisGroup& dim_axes, int bits);
 
-// Replaces the finished logits in `row` by their weights. `row` ends with one
-// more entry for each sink. Returns false, and sets zeros, if no logit is
-// visible.
+// Replaces the finished logits in `row` by their weights. The sinks count in
+// the denominator only. Returns false, and sets zeros, if all logits and sinks
+// are -inf.
 bool SoftmaxIn(Dtype dtype, std::span<const float> sinks, std::span<float> row,
                const Arithmetic& arithmetic = kRightArithmetic);
 
 struct Narrow {
   int bits = 0;                       // 0: products of unquantised operands
   Dtype softmax_dtype = Dtype::kF32;  // other dtypes need all keys at once
-  int64_t block_k = 0;                // keys; 0: all
+  int64_t block_k = 0;                // keys of a block; 0: all
 };
 // Does the same as AttendScores, with weights in the softmax dtype and a
 // quantised product of weights and values. Returns true if it has already added

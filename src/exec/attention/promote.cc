@@ -137,8 +137,8 @@ Node NarrowNode(Node node) {
   return node;
 }
 
-// Returns the default width for a type that has only Python scalars as
-// operands.
+// Returns the dtype that Python scalars have if no operand has a dtype: kI64
+// for kIntStar and kF64 for kFloatStar. Other types are returned unchanged.
 Node Settle(Node node) {
   if (node == kIntStar) return kI64;
   if (node == kFloatStar) return kF64;

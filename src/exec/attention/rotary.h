@@ -43,9 +43,10 @@ struct RopeScaling {
   // between which frequencies are interpolated.
   double low_frequency_factor = 1;
   double high_frequency_factor = 4;
-  // Factor on sin and cos; absent: the kind's default (yarn 0.1 ln(factor) + 1,
-  // longrope sqrt(1 + ln(s)/ln(original_length)), s = length /
-  // original_length), which is 1 if the factor or s is at most 1.
+  // The factor on sin and cos. If absent: for yarn 0.1 ln(factor) + 1, or 1 if
+  // the factor is at most 1; for longrope sqrt(1 + ln(s)/ln(original_length))
+  // with s = length / original_length, or 1 if s is at most 1; for other kinds
+  // 1.
   std::optional<double> attention_factor;
 };
 

@@ -21,14 +21,14 @@ struct Rotation {
   RotaryOf what;
   RotaryStyle style;
   RopeFrequencies frequencies;
-  int64_t shift = 0;  // of its first token from the rows' first token
+  int64_t shift = 0;  // of the device's first token in its batch rows
 };
 struct RotarySeam {
   std::function<void(Rotation&)> device;
 };
 
-// Rotates [B, n, N, D] in place and rounds to its dtype: token t of row b is at
-// position first[b] + t of the unsharded tensor. D must be unsharded, as the
+// Rotates [B, n, N, D] in place and rounds to its dtype. Token t of row b of
+// the unsharded tensor is at position first[b] + t. D must be unsharded, as the
 // elements of a pair may be D/2 apart.
 void RotateTokens(const Machine& machine, ShardedTensor& tokens,
                   const std::vector<int64_t>& first,

@@ -1,7 +1,7 @@
 // Prepares inputs of any layout and dtype as [B, L, N, D] in one dtype: tensors
 // are cast, checked against their specs, scattered to devices and transposed
-// there. Inputs that no operation can run with, and settings that this one does
-// not support, are refused here.
+// there. Inputs that no operation can run with are refused here, and so are
+// settings that the operation at hand does not support.
 #include "exec/attention/staging.h"
 
 #include <algorithm>

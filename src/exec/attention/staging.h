@@ -1,6 +1,7 @@
 // Staging: the inputs of an operation are scattered by their specs, in [batch,
-// length, heads, dim] order, then resharded to the layouts that the operation
-// needs (with the bytes charged), then presented as one slice for each device.
+// length, heads, dim] order. They are then resharded to the layouts that the
+// operation needs, which the ledger records, and presented as one slice for
+// each device.
 #ifndef SHARDC_EXEC_ATTENTION_STAGING_H_
 #define SHARDC_EXEC_ATTENTION_STAGING_H_
 
@@ -31,8 +32,8 @@ struct Staged {
   bool sinks_by_key_head = false;
   Spec output;  // of [B, T, H, Dv]
 
-  // Every host knows these arrays, so they are placed without a transfer: [B,
-  // T|S], [B].
+  // Positions [B, T|S], lengths and starts [B]. Every process knows these
+  // arrays, so they are placed without a transfer.
   Buffer query_positions, key_positions;
   std::optional<Buffer> key_lengths, key_starts;
   // The index of the first row in a larger batch. The dropout of a weight
@@ -51,14 +52,14 @@ struct Staged {
 std::optional<Dtype> ComputeDtype(const AttentionProblem& problem,
                                   const OperationSettings& settings);
 
-// What an operation supports besides float32 softmax of unquantised products.
+// The properties of an operation that decide how its inputs are staged.
 struct StageOptions {
   // If set, an input whose spec splits a dimension of size 1 is refused.
   // Otherwise the dimension stays unsharded and the run gets a remark.
   bool strict_length = false;
-  bool narrow_softmax = false;    // settings.softmax_dtype
-  bool quantised_matmul = false;  // settings.dot_bits
-  bool heads_on_keys = false;     // key heads on the query's axes
+  bool narrow_softmax = false;    // supports settings.softmax_dtype
+  bool quantised_matmul = false;  // supports settings.dot_bits
+  bool heads_on_keys = false;  // key heads are split over the query's head axes
   // Key and value are pages, which are cast when they are read, so reshards
   // send them in the stored dtype.
   bool pages = false;
@@ -149,7 +150,7 @@ struct SliceSeam {
   std::function<void(const Machine&, const Staged&, Slices&)> cut;
   // Changes a device's sinks, [sinks, H_loc].
   std::function<void(const Machine&, const Staged&, Buffer&)> sinks;
-  // Changes a table of visible blocks after it is laid out.
+  // Changes a table of visible blocks after it is sharded.
   std::function<void(const Machine&, ShardedTensor&)> blocks;
   // Changes the output in the problem's layout.
   std::function<void(const Machine&, const Staged&, ShardedTensor&)> join;
@@ -170,7 +171,7 @@ ShardedTensor FinishOutput(Machine& machine, const Staged& staged,
                            ShardedTensor output);
 
 // Return the problem's positions, I32 [B, T] and [B, S]. Without them query i
-// is at keys - T + i, and key j at j.
+// is at length - T + i, where `length` is the row's key length, and key j at j.
 Buffer QueryPositions(const AttentionProblem& problem, int64_t batch,
                       int64_t rows, int64_t keys);
 Buffer KeyPositions(const AttentionProblem& problem, int64_t batch,

@@ -55,7 +55,8 @@ Traffic::Traffic(const SimMesh& mesh, const AttentionProblem& problem,
   out.back() = problem.value.shape.back();
   output_ = InBthd(std::move(out), specs.output, problem.layout);
   DropUnit(output_);
-  // Two real dtypes always have a common dtype.
+  // Query, key and value are F32, BF16 or F16, which always have a common
+  // dtype.
   const Dtype dtype = ComputeDtype(problem, settings).value_or(Dtype::kF32);
   element_bytes_ = DtypeBits(dtype) / 8;
   stored_bytes_ = DtypeBits(problem.key.dtype) / 8;

@@ -86,7 +86,7 @@ class Traffic {
 
   // The all_to_all of ulysses; the extra inputs are resharded to match it.
   struct Exchange {
-    AxisGroup lengths, axes;  // the lengths' axes, and those exchanged
+    AxisGroup lengths, axes;  // of the lengths before it; of the all_to_all
     int64_t repeated = 1;     // how often each key head is sent
     // Whether the tokens that a device has after the exchange are not one
     // contiguous range of the sequence.

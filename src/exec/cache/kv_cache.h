@@ -60,20 +60,21 @@ std::optional<KvCache> MakeCache(const SimMesh& mesh, const CacheConfig& config,
 // spec. They are first resharded to the cache's spec with the length unsharded;
 // the ledger records the bytes. Where the length is sharded, each position is
 // written by the one device that owns it. With `counts` [B], row b takes only
-// its first counts[b] tokens. Returns false and writes nothing if a token has
-// no slot.
+// its first counts[b] tokens. Returns false, with the reason, and writes
+// nothing if a token has no slot or the shapes do not fit.
 bool AppendTokens(Machine& machine, KvCache& cache, const ShardedTensor& key,
                   const ShardedTensor& value,
                   const std::vector<int64_t>& counts, LayoutError& why);
 
 // Copies the only row of `from`, with its length and start, to row `slot` of
 // `into`. All sizes but B must be equal. Only the devices that hold the row
-// `slot` keep the copy; the ledger records the reshard to their layout.
+// `slot` keep the copy; the ledger records the reshard to their layout. Returns
+// false, with the reason, if the row does not fit or there is no row `slot`.
 bool InsertRow(Machine& machine, const KvCache& from, KvCache& into,
                int64_t slot, LayoutError& why);
 
 // Reshards every tensor of the cache to the layout of another mode; the ledger
-// records the bytes.
+// records the bytes. Returns false, with the reason, if the spec is illegal.
 bool MoveCache(Machine& machine, KvCache& cache, const Spec& spec,
                LayoutError& why);
 
@@ -83,14 +84,14 @@ struct CacheView {
   ShardedTensor key;             // [B, S, K, D]
   ShardedTensor value;           // [B, S, K, D]
   ShardedTensor positions;       // [B, S] I32, as in KvCache
-  std::vector<int64_t> lengths;  // [B]: positions below are valid ...
-  std::vector<int64_t> starts;   // [B]: ... from here on
+  std::vector<int64_t> lengths;  // [B]: one more than the last valid position
+  std::vector<int64_t> starts;   // [B]: the first valid position
   bool lent = false;             // key and value are the cache's own buffers
 };
 CacheView ViewCache(const Machine& machine, const KvCache& cache, Dtype dtype);
-// LendCache returns a view. If the cache's dtype is `dtype`, the buffers move
-// to the view without a copy, and the cache has no keys and values until
-// ReturnCache moves them back.
+// LendCache returns a view. If `dtype` can represent every value of the cache's
+// dtype, the buffers move to the view without a copy, and the cache has no keys
+// and values until ReturnCache moves them back.
 CacheView LendCache(const Machine& machine, KvCache& cache, Dtype dtype);
 void ReturnCache(CacheView view, KvCache& cache);
 

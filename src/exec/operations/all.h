@@ -1,5 +1,6 @@
-// Every operation, one file each; table.h lists them. An operation declares its
-// own name, so that adding one recompiles no other.
+// Declares every operation of table.h. The sources of the operations do not
+// include this file: each declares its own operation, so that adding one
+// recompiles no other.
 #ifndef SHARDC_EXEC_OPERATIONS_ALL_H_
 #define SHARDC_EXEC_OPERATIONS_ALL_H_
 

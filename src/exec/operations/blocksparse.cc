@@ -3,10 +3,10 @@
 // The wrapper keeps the axes of batch and heads and gathers the rest; key and
 // value are sharded over the query's head axes (the MHA spec). The table has
 // global block coordinates and is sharded as the query's batch and heads, so
-// the bits equal those of the unsharded run. A table is given or computed. In a
-// computed one a block is hidden if positions allow none of its queries to
-// attend to any of its keys, unless its keys are global. Within a visible block
-// each key is masked separately.
+// the bits equal those of the unsharded run. A table is given or computed. A
+// computed table hides a block if positions allow none of its queries to attend
+// to any of its keys, unless its keys are global. Within a visible block each
+// key is masked separately.
 //
 // Example: 4 queries and 4 keys in blocks of 2 under a causal table [[1, 0],
 // [1, 1]]: queries 0 and 1 never see keys 2 and 3.

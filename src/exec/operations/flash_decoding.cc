@@ -300,7 +300,7 @@ OperationOutcome RunStagedDecoding(Machine& machine, Staged& staged,
     outcome.unsupported = std::move(bad);
     return outcome;
   }
-  // Heads share axes with the length: gather the query over these axes.
+  // If heads share axes with the length, gather the query over these axes.
   const AxisGroup lengths = DropTrivial(mesh, staged.key.spec[1]);
   const AxisGroup heads = DropTrivial(mesh, staged.query.spec[2]);
   const bool shared = !Disjoint(lengths, heads);

@@ -114,7 +114,8 @@ class LatentRun {
 
   // Reshards the latent to the layout of its pages, replicates the queries over
   // all axes but those of the heads, and assigns pages. Returns an error if the
-  // latent's dim is not divisible, or if there are no such pages.
+  // latent's dim does not divide over its axes, or if the pages cannot be
+  // assigned.
   std::optional<LayoutError> Place() {
     const Spec k = staged_.key.spec;
     Buffer latent = in_.latent, rope = in_.rope_key;
@@ -409,7 +410,7 @@ OperationOutcome RunLatent(Machine& machine, const AttentionProblem& problem,
   LatentRun run(machine, problem, *staged, settings);
   outcome.unsupported = run.Place();
   if (outcome.unsupported || problem.IsHollow()) return outcome;
-  // Every host has the unsharded segment ids, so no device needs them
+  // Every process has the unsharded segment ids, so no device needs them
   // resharded.
   staged->query_segments.reset();
   staged->key_segments.reset();

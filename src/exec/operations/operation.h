@@ -100,9 +100,9 @@ struct Operation {
   bool quantises_blocks = false;
   MaskedRows masked_rows = MaskedRows::kZero;
 
-  // The layout of pages of keys and values, if the operation reads keys from
-  // such pages. It then supports only complete requests, without masks, and
-  // unless `causal_only` is false only causal attention.
+  // The pages of keys and values that the operation reads, if it reads such
+  // pages. It then takes no masks, does not split a request's length, and takes
+  // only causal attention unless `causal_only` is false.
   std::optional<PagedKernel> pages = std::nullopt;
   // Whether the operation reads pages of latent rows, one row for each token.
   bool latent = false;

@@ -5,17 +5,18 @@
 // A device sends (n-1)/n (b_q + b_k + b_v + b_o) bytes. n must divide the local
 // query heads and the local key heads. If n is a multiple of the key heads
 // instead, these are first repeated n / K_loc times, which multiplies b_k and
-// b_v. The bits equal those of the unsharded run. Segment ids are gathered.
+// b_v. Without a ring, the bits equal those of the unsharded run. Segment ids
+// are gathered.
 //
 // Over a ring (Fang and Zhao 2024, "USP"): the axes of the lengths that
 // settings.ring_axes names, r devices, pass keys around a ring, and only the
-// others, u devices, take part in the all_to_all. A device then has the tokens
-// of its u group, in the group's order. If u comes before r in the list of
-// axes, these tokens are not contiguous in the sequence, so their positions are
-// permuted too. A device sends the bytes of the all_to_all with n = u, gathers
-// ids over u, and sends (r-1)(b_k + b_v + b_ids) with the sizes after the
-// all_to_all. u must divide the heads as n above. Bias and masks keep all keys
-// and queries.
+// others, u devices, take part in the all_to_all. After it a device has the
+// tokens of the u devices of its group, in the group's order. If u comes before
+// r in the list of axes, these tokens are not contiguous in the sequence, so
+// their positions are permuted too. A device sends the bytes of the all_to_all
+// with n = u, gathers ids over u, and sends (r-1)(b_k + b_v + b_ids) with the
+// sizes after the all_to_all. u must divide the heads as n above. Bias and
+// masks keep all keys and queries.
 //
 // Example: T, S on sp = 4, 8 heads and 2 key heads: each key head is sent to
 // two ranks. Example that is unsupported: 6 heads over sp = 4.

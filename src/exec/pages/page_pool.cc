@@ -1,5 +1,6 @@
-// The place of a token's head in a page, in each of three formats. It decides
-// which shardings of heads keep each key with its value and split no word:
+// The place of a token's head in a page, in each of three formats. The format
+// decides which shardings of heads keep each key with its value and split no
+// word:
 //
 //   interleaved  [page, 2 * K, D]         K0 V0 K1 V1
 //   separate     [page, K, D] twice       K0 K1 and V0 V1

@@ -77,9 +77,9 @@ struct PagedTables {
 // The read of one token's key or value from a page. PagedSeam can change it.
 struct PageRead {
   int64_t request, position;
-  int64_t id;           // the page's, among those of all shards
-  int64_t shard, each;  // of the device; pages of a shard
-  bool values;          // else its key
+  int64_t id;           // the global id of the page
+  int64_t shard, each;  // the device's shard; the pages of a shard
+  bool values;          // whether a value is read; else a key
 };
 struct PagedSeam {
   std::function<void(RaggedBatch&)>
@@ -103,7 +103,8 @@ OperationOutcome RunPaged(Machine& machine, const AttentionProblem& problem,
                           const OperationSettings& settings,
                           const PagedKernel& kernel, std::string_view name);
 // Adds the bytes of RunPaged: queries are gathered over the shards of pages,
-// and outputs are all-reduced over them in float32.
+// keys and values are resharded to the layout of their pages, and outputs are
+// all-reduced over the shards in float32.
 void PagedBytes(Traffic& traffic, const PagedKernel& kernel);
 
 }  // namespace shardc::exec

@@ -19,7 +19,7 @@ namespace {
 
 using step::OpKind;
 
-// Returns the dimension whose rows the ids are, and the number that is added to
+// Returns the dimension that the ids index, and the number that is added to
 // each id.
 step::LookupAttributes RowsOf(const step::Op& op) {
   const auto* const rows = std::get_if<step::LookupAttributes>(&op.attributes);

@@ -1,7 +1,7 @@
 // Runs a program instruction by instruction. Inputs are scattered by their
-// sharding, and an op runs on every device's parts. A slice keeps the block
-// whose number is the device's index along the axes. The machine runs the
-// collectives, and its ledger gets an entry for each, in the order of the
+// sharding, and an op runs on every device's parts. A slice instruction keeps
+// the block whose number is the device's index along the axes. The machine runs
+// the collectives, and its ledger gets an entry for each, in the order of the
 // program:
 //
 //   slice tp on d of [b d], d 8, tp 4, device at tp 2  ->  d [4, 6)

@@ -28,8 +28,8 @@ enum class KeepSlots : uint8_t {
 struct StepRun {
   std::vector<PerDevice> slots;  // of the program
 };
-// Runs a program and returns its slots. The shards of each dimension must
-// divide its size. Collectives and ops run through the machine's seams.
+// Runs a program and returns its slots. The number of shards of each dimension
+// must divide its size. Collectives and ops run through the machine's seams.
 StepRun RunStep(Machine& machine, const step::Graph& graph,
                 const step::Program& program, const StepInputs& inputs,
                 KeepSlots keep);
