@@ -3,7 +3,7 @@
 // candidate's bounds of both time and memory. If the bound of time is so low
 // that the candidate may tie with the fastest point, the better point must be
 // of the same group (front.h). A candidate is also skipped if its bound of time
-// is above the window of the front:
+// is more than kFrontWindow times the fastest time:
 //
 //   bound 2.4 s and 30 GiB, found 1.7 s and 28 GiB  ->  skipped
 //
@@ -57,8 +57,8 @@ Searched BranchAndBound(const Request& request, const Pricer& pricer,
   });
   const std::vector<int>& zeros = pricer.grid().zeros();
   Incumbents found;
-  // Each ZeRO stage is a group of its own, so a candidate is excluded if it is
-  // for every stage.
+  // Each ZeRO stage is a group of its own, so a candidate is excluded only if
+  // it is excluded for every stage.
   const auto excluded = [&](uint32_t candidate) {
     const Bound& bound = out.bounds[candidate];
     return std::all_of(zeros.begin(), zeros.end(), [&](int zero) {

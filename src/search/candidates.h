@@ -16,40 +16,42 @@
 namespace shardc::search {
 
 struct Candidate {
-  uint32_t option = 0;  // of RuleOptions
+  uint32_t option = 0;  // index into RuleOptions
   Mesh mesh;            // without axes of size 1, unless given
   AxisSizes sizes;
   bool usual_order = true;  // data, sharded data, experts, sequence, tensor
-  std::string unmeasured;   // why no measured run is like it; empty: one is
+  std::string unmeasured;   // why no measured run is like it; else empty
 };
 
-// Returns the mesh without axes of size 1. If it has no other axes, one of them
+// Returns the mesh without axes of size 1. If all axes have size 1, one
 // remains.
 Mesh WithoutTrivial(const Mesh& mesh);
 
-// Returns the meshes of a base: the given one, or all, with the axes in their
-// usual order.
+// Returns the meshes on which the rules of a base are tried: the given mesh, or
+// all meshes of the devices, with the axes in their usual order. Returns none
+// if there are more than 100,000.
 std::vector<Mesh> MeshesOf(const Request& request, const RuleOptions& options,
                            Base base);
-// Returns the mesh with its axes in different orders: one for each set of
-// devices of an axis that share a host or a fast link. The usual order is
-// first.
+// Returns the mesh with its axes in different orders, its own order first. Of
+// the orders in which the groups of all axes have the same place in hosts and
+// on fast links, only the first is returned.
 std::vector<Mesh> OrdersOf(const Mesh& mesh, const DeviceProfile& profile);
 
 // Returns the changes of rules that a mesh of these sizes can have. Changes
-// that no measured run supports are included only with `unmeasured`, one at a
-// time.
+// that no measured run supports are included only with `unmeasured`, at most
+// one of them at a time.
 std::vector<RuleChanges> ChangesFor(const AxisSizes& sizes, bool unmeasured);
 
-// Returns a candidate, or nullopt if the base has no rules for the mesh.
+// Returns a candidate, or nullopt if the base has no rules for the mesh or if a
+// change does not apply to them.
 std::optional<Candidate> MakeCandidate(const Request& request,
                                        RuleOptions& options, Base base,
                                        const Mesh& mesh,
                                        const RuleChanges& changes);
 
-// Returns all candidates of the search space, in a fixed order. Without
-// Request::unmeasured and a given mesh, only those that a measured run
-// supports.
+// Returns all candidates of the search space, in a fixed order. Unless
+// Request::unmeasured is set or the mesh is given, only candidates that a
+// measured run supports are returned.
 std::vector<Candidate> AllCandidates(const Request& request,
                                      RuleOptions& options);
 

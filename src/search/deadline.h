@@ -9,7 +9,7 @@ namespace shardc::search {
 
 class Deadline {
  public:
-  // Starts the time. If `seconds` is nullopt, the deadline never passes.
+  // Starts the clock. If `seconds` is nullopt, the deadline never passes.
   explicit Deadline(std::optional<double> seconds)
       : start_(Clock::now()), seconds_(seconds) {}
 

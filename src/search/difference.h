@@ -15,8 +15,8 @@ namespace shardc::search {
 std::vector<cost::TimePart> PartsOfDifference(const Sharding& best,
                                               const Sharding& other);
 
-// Returns the largest difference, and the others that are at least a quarter of
-// it, such as "tensor collectives +52 ms, recomputation -10 ms".
+// Returns the largest difference, and at most two others that are at least a
+// quarter of it, such as "tensor collectives +52 ms, recomputation -10 ms".
 std::string DifferenceText(const std::vector<cost::TimePart>& parts);
 
 }  // namespace shardc::search

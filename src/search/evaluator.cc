@@ -26,7 +26,7 @@ constexpr double kForever = std::numeric_limits<double>::infinity();
 // other setting has at least.
 constexpr int64_t kLeastParts = 97, kParts = 100;
 
-// What the communication by formulas depends on besides the mesh.
+// Returns what the communication by formulas depends on besides the mesh.
 std::tuple<int, bool, int64_t> FormulaKey(const cost::Settings& settings) {
   return {settings.zero, cost::RecomputesOutputProjection(settings),
           settings.microbatches};
@@ -147,12 +147,11 @@ double Evaluator::SecondsOf(Prepared& on, size_t setting,
   return SecondsWith(on, setting, memory, MovesOf(on, setting, worker));
 }
 
-// Returns communication that all settings have. Gradients and updates are not
-// included: the stage and the number of micro-batches decide how they are
-// reduced. Empty if a larger message may have a lower rate. Activations have
-// the same bytes for any number of micro-batches, and collectives of recomputed
-// values are repeated; but if a value is kept in another sharding, a few bytes
-// may be saved.
+// Gradients and updates are not included, because the ZeRO stage and the number
+// of micro-batches decide how they are reduced. Activations have the same bytes
+// for any number of micro-batches, and a policy that keeps fewer values repeats
+// collectives. A setting can still send a few bytes less than the reference, if
+// a value is kept in another sharding; therefore 3 % are subtracted.
 cost::Communication Evaluator::LeastMovesOf(Prepared& on, size_t zero,
                                             int worker) {
   if (!RatesAscend()) return {};

@@ -33,7 +33,8 @@ struct Prepared {
   // of attention is rematerialised (nothing else of the policy matters), and
   // the number of micro-batches.
   std::map<std::tuple<int, bool, int64_t>, cost::Communication> formulas = {};
-  // The same without what attention sends.
+  // The communication by formulas without what the attention operation sends,
+  // by the same key.
   std::map<std::tuple<int, bool, int64_t>, cost::Communication> staged = {};
 };
 
@@ -45,7 +46,7 @@ struct Room {
 
 // Evaluates meshes and settings with one rules file. Work that does not depend
 // on the mesh is done once. Several threads may use one evaluator at the same
-// time if each has its own number, `worker`.
+// time if each passes another number as `worker`.
 class Evaluator {
  public:
   // Returns null if the rules do not compile or leave parameters without a
@@ -77,19 +78,20 @@ class Evaluator {
   // none.
   double SecondsOf(Prepared& on, size_t setting, const cost::Memory& memory,
                    int worker);
-  // Returns communication that each setting of a ZeRO stage has at least on
-  // this mesh: most of what one setting sends for activations and parameters,
-  // namely the one of the reference stage that keeps the most values and has
-  // the fewest micro-batches. Returns none if larger messages may have a lower
+  // Returns communication that every setting whose reference stage
+  // (SettingsGrid::ReferenceOf) is `zero` has at least on this mesh. It is 97 %
+  // of what one of these settings sends for activations and parameters: the one
+  // with the stage `zero`, the policy that keeps the most values and the fewest
+  // micro-batches. Returns no communication if larger messages may have a lower
   // rate.
   cost::Communication LeastMovesOf(Prepared& on, size_t zero, int worker);
   // Returns the seconds of a step whose only communication is `moves`.
   double SecondsWith(const Prepared& on, size_t setting,
                      const cost::Memory& memory,
                      const cost::Communication& moves) const;
-  // The seconds of the tasks of all micro-batches and of what follows them,
-  // with the communication by formulas, as a stage of a pipeline has it, but
-  // without what attention sends.
+  // Returns the seconds of the tasks of all micro-batches and of what follows
+  // them. The communication is computed by formulas, as for a stage of a
+  // pipeline, but without what the attention operation sends.
   std::optional<cost::StepSeconds> StagedSeconds(
       Prepared& on, size_t setting, const cost::Memory& memory) const;
   // The complete report, as `cost` makes it.

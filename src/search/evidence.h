@@ -14,8 +14,8 @@
 
 namespace shardc::search {
 
-// The sizes of a mesh's axes by the kind of parallelism that the axis rules
-// give them.
+// The number of devices for each kind of parallelism: the product of the sizes
+// of the mesh axes that its axis rule names.
 struct AxisSizes {
   int64_t data = 1, sharded = 1, experts = 1, sequence = 1, tensor = 1;
 };
@@ -29,7 +29,7 @@ std::string WhyUnmeasuredSettings(const cost::Settings& settings);
 
 // What measured runs show about one choice.
 struct Known {
-  std::string choice;  // "mesh"
+  std::string choice;  // for example "mesh"
   std::string text;
 };
 // Returns an entry for each choice of a search. If the model has experts, one

@@ -1,6 +1,6 @@
 // The times of published runs are predicted with a median error of 4 %, and the
-// ratio of the times of two shardings of one kind with 1 %. Smaller differences
-// are therefore ties:
+// ratio of the times of two shardings with the same axes in use and the same
+// ZeRO stage with 1 %. Smaller differences are therefore ties:
 //
 //   fsdp=64: 1.703 s, dp=2 fsdp=32: 1.702 s  ->  a tie; fsdp=64 has fewer axes
 #include "search/front.h"

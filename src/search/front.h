@@ -34,8 +34,8 @@ bool Before(const Point& a, const Point& b);
 // equal points the first one is kept.
 std::vector<Point> FrontOf(std::vector<Point> points);
 
-// Returns the indices of the printed points of a front: the fastest one in each
-// twelfth of the memory between the ends.
+// Returns the indices of the points of a front that are printed: of the points
+// whose bytes are in the same twelfth of the capacity, the fastest one.
 std::vector<size_t> Thinned(const std::vector<Point>& front, int64_t capacity);
 // Returns the index of the knee: of the printed points, the one after which the
 // next point costs the most time for each byte saved. Returns the front's size
@@ -50,16 +50,17 @@ inline std::string KindOf(const Candidate& candidate, int zero) {
   return KindOf(1, candidate.sizes, zero);
 }
 
-// Returns the properties on which ties and the choice of the winner depend. Of
-// two points of one group, the one that is faster and has no more bytes is
-// always preferred.
+// Returns as text the properties on which ties and the choice of the winner
+// depend. Of two points of one group, the one that is faster and has no more
+// bytes is always preferred.
 std::string GroupOf(const Candidate& candidate, int zero);
 
-// Returns the winner: of the points that tie with the fastest and are not
-// slower than `most_seconds`, those that a measured run supports, then with the
-// fewest axes, without a divided sequence, and with the lowest ZeRO stage; of
-// these, the one with the least memory among those that tie with the fastest of
-// them. `points` must not be empty.
+// Returns the winner. It is the fastest point, or a point that ties with the
+// fastest and is not slower than `most_seconds`. Of these, points that a
+// measured run supports are preferred, then those with the fewest axes, then
+// those without a divided sequence, then those with the lowest ZeRO stage. Of
+// equally preferred points, the one with the least memory wins among those that
+// tie with the fastest of them. `points` must not be empty.
 Point WinnerOf(const std::vector<Point>& points,
                const std::vector<Candidate>& candidates,
                const SettingsGrid& grid, double most_seconds);

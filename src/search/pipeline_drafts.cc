@@ -24,11 +24,11 @@ namespace {
 constexpr int32_t kChunks[] = {1, 2, 3, 4, 5, 6, 8, 10};
 constexpr int32_t kMostChunks = 10;
 // The least part of a stage's time that is its forward task. A backward task
-// takes at most four times as long: attention 2.5 times, and what is
-// rematerialised once.
+// takes at most four times as long as the forward task: at most 2.5 times for
+// its gradients, and once for rematerialisation.
 constexpr double kLeastForward = 0.2;
-// zb-h1 fills the bubble of 1f1b with gradients of weights, which are at most a
-// third of a stage's tasks, twice.
+// zb-h1 fills the bubble of 1f1b twice with gradients of weights, which are at
+// most a third of a stage's tasks. At least a third of the bubble remains.
 constexpr double kFilled = 1.0 / 3;
 
 int64_t AllOthers(int64_t ranks) { return ranks - 1; }
@@ -37,7 +37,8 @@ int64_t OneForEachRank(int64_t ranks, int64_t /*chunks*/, int64_t micro) {
 }
 int64_t HalfOfOthers(int64_t ranks) { return ranks / 2 - 1; }
 
-// Sources of the chunks: the tables, whose memory schedule::HeldByRank counts.
+// The kept chunks are those that schedule::HeldByRank counts in the schedules'
+// tables.
 constexpr std::array kBounds = {
     ScheduleBound{.name = "1f1b",
                   .measured = true,
@@ -132,8 +133,8 @@ class Drafter {
             MakeCandidate(request_, options_, base_, mesh, changes);
         if (!candidate || !candidate->unmeasured.empty()) break;
         const AxisSizes& sizes = candidate->sizes;
-        // A divided sequence shards the weights too, and gathering them for
-        // each micro-batch is not what published runs do.
+        // A divided sequence shards the weights too, so they are gathered for
+        // each micro-batch. No published run of a pipeline does this.
         if (sizes.sequence > 1) break;
         if (over_experts && (sizes.experts == 1 || request_.keep_rules)) break;
         if (deadline_.IsOver()) {
@@ -157,7 +158,7 @@ class Drafter {
     for (size_t setting = 0; setting < grid_.size(); ++setting) {
       const int zero = grid_[setting].zero;
       if (zero > 0 && !has_replicas) break;
-      // In a pipeline stage 2 holds the same as stage 1.
+      // In a pipeline, ZeRO stage 2 holds the same bytes as stage 1.
       if (zero == 2 && !request_.zero_fixed) continue;
       if (!evaluator.DividesAt(*on, setting)) continue;
       DraftSchedules(evaluator, *on, candidate.option, setting, ranks);
@@ -169,7 +170,7 @@ class Drafter {
     const cost::Memory memory = evaluator.MemoryOf(on, setting);
     if (!memory.capacity || !memory.activations) return;
     const int64_t micro = grid_[setting].microbatches;
-    std::optional<cost::StepSeconds> seconds;  // found for the first that fits
+    std::optional<cost::StepSeconds> seconds;  // of all schedules
     for (size_t i = 0; i < kBounds.size(); ++i) {
       const ScheduleBound& bound = kBounds[i];
       if (!bound.measured && !request_.unmeasured) continue;
@@ -212,9 +213,9 @@ class Drafter {
                                      static_cast<int32_t>(micro)});
   }
 
-  // Whether two ranks fit that have an equal part of the states, as memory is
-  // expected to be taken: one that keeps as much as the schedule's fullest
-  // rank, and the last one, with the logits and the activations of one
+  // Returns whether two ranks are expected to fit, each with an equal part of
+  // the states: a rank that keeps as many activations as the schedule's fullest
+  // rank, and the last rank, with the logits and the activations of one
   // micro-batch.
   bool MayFit(const ScheduleBound& bound, const cost::CostInputs& work,
               const cost::Settings& settings, const cost::Memory& memory,

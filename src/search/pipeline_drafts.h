@@ -19,16 +19,19 @@
 
 namespace shardc::search {
 
-// What a schedule takes at least: the most chunks that a rank keeps, and the
-// part of the bubble of 1f1b that it has.
+// What is known of a schedule before it is run: a lower bound of its bubble,
+// and the chunks that a rank keeps. A chunk is a stage of a rank.
 struct ScheduleBound {
   std::string_view name;
-  int32_t least_chunks = 1, most_chunks = 1;  // on a rank
+  int32_t least_chunks = 1, most_chunks = 1;  // of a rank
   bool measured = false;                      // whether published runs have it
+  // The least bubble, as a fraction of that of 1f1b with the same number of
+  // waiting ranks.
   double bubble = 1;
-  // The ranks that the last one to begin waits for, of `ranks`.
+  // Returns how many of `ranks` ranks the last one to begin waits for.
   int64_t (*waits_for)(int64_t ranks) = nullptr;
-  // The most chunks whose activations a rank keeps at the same time.
+  // Returns the largest number of chunks whose activations a rank keeps at the
+  // same time.
   int64_t (*kept)(int64_t ranks, int64_t chunks, int64_t micro) = nullptr;
   int64_t copies = 1;  // of the parameters, over all ranks
 };
@@ -38,7 +41,8 @@ std::span<const ScheduleBound> ScheduleBounds();
 
 struct PipelineDraft {
   double bound = 0;  // the seconds that a step takes at least
-  // The same with the bubble of chunks as long as the one of the most layers.
+  // Like `bound`, but with the bubble that results if every chunk takes as long
+  // as the one with the most layers.
   double expected = 0;
   uint32_t option = 0;    // of RuleOptions
   uint32_t mesh = 0;      // of PipelineDrafts
@@ -61,10 +65,10 @@ struct PipelineDrafts {
   }
 };
 
-// Drafts the pipelines of a base that may fit, in every number of ranks above
-// one that divides the devices, of the axis of stages `axis`. The model of the
-// request has a number of layers. Schedules that no published run has are
-// drafted if Request::unmeasured is set.
+// Drafts the pipelines of a base that may fit, for every number of ranks above
+// one that divides the devices and is at most the number of layers. `axis` is
+// the name of the axis of stages. The request's model must be given. Schedules
+// that no published run has are drafted only if Request::unmeasured is set.
 PipelineDrafts DraftPipelines(const Request& request, const SettingsGrid& grid,
                               RuleOptions& options, Base base,
                               const std::string& axis,

@@ -1,6 +1,6 @@
 // Pipelines are drafted with a lower bound of their time (pipeline_drafts.h).
-// The pipelines with the lowest bounds are evaluated as `cost --stages` does,
-// which takes a hundred times as long as the bound.
+// The pipelines with the shortest expected times are evaluated as `cost
+// --stages` does. An evaluation takes a hundred times as long as a bound.
 #include "search/pipelines.h"
 
 #include <algorithm>
@@ -22,9 +22,10 @@ namespace shardc::search {
 namespace {
 
 constexpr int64_t kMostParameters = 5000;
-// How many pipelines are evaluated to find the fastest one: of the schedules
-// of published runs, and of each other schedule; how many of other numbers of
-// ranks, and how many of other rematerialisation policies on these.
+// The largest numbers of pipelines that are evaluated in one pass: over the
+// schedules of published runs, over one other schedule, over other numbers of
+// ranks, and over other pairs of a number of ranks and a rematerialisation
+// policy.
 constexpr int64_t kMostMeasured = 48, kMostUnmeasured = 24;
 constexpr int64_t kMostRanks = 8, kMostPolicies = 24;
 
@@ -55,7 +56,7 @@ class Finder {
     });
     for (uint32_t i = 0; request_.unmeasured && i < schedules.size(); ++i) {
       if (schedules[i].measured) continue;
-      // The fastest pipeline of a published schedule under this one.
+      // First the fastest pipeline so far with this schedule.
       if (const PipelineDraft* const like = fastest_) {
         EvaluateSome(kMostUnmeasured, [&](const PipelineDraft& one) {
           return one.schedule == i && one.mesh == like->mesh &&
@@ -80,8 +81,8 @@ class Finder {
   }
 
  private:
-  // Evaluates the first pipelines that `wanted` selects and whose bounds are
-  // below the fastest time.
+  // Evaluates the first `most` pipelines that `wanted` selects and whose bounds
+  // are below the fastest time.
   template <typename Wanted>
   void EvaluateSome(int64_t most, const Wanted& wanted) {
     most += out_.evaluated;
@@ -93,8 +94,8 @@ class Finder {
     }
   }
 
-  // Evaluates the first pipelines that are close to the fastest one and whose
-  // key is not in `seen`, which gets it.
+  // Evaluates the first `most` pipelines whose bounds are close to the fastest
+  // time and whose key is not in `seen`. Adds their keys to `seen`.
   template <typename Key, typename KeyOf>
   void EvaluateOthers(int64_t most, std::set<Key>& seen, const KeyOf& key) {
     most += out_.evaluated;
@@ -108,7 +109,7 @@ class Finder {
     }
   }
 
-  // A number of ranks, and a rematerialisation policy on it.
+  // A number of ranks, and the index of a rematerialisation policy.
   using RanksPolicy = std::pair<int64_t, size_t>;
   RanksPolicy PolicyOf(const PipelineDraft& one) const {
     return {drafts_->RanksOf(one), grid_.RematOf(one.setting)};
@@ -120,7 +121,8 @@ class Finder {
     if (Take(Evaluate(one, false))) fastest_ = &one;
   }
 
-  // Counts the pipelines that are evaluated, up to a limit.
+  // Returns true if `most` pipelines are evaluated or the deadline has passed.
+  // Otherwise counts one more pipeline.
   bool IsEnough(int64_t most) {
     if (out_.evaluated >= most || IsOver()) return true;
     ++out_.evaluated;
@@ -232,7 +234,7 @@ class Finder {
   const PipelineDraft* fastest_ = nullptr;
   std::set<int64_t> ranks_seen_;
   std::set<RanksPolicy> policies_seen_;
-  // By the mesh of a draft, which has one option.
+  // By PipelineDraft::mesh, which belongs to one option.
   std::map<uint32_t, std::unique_ptr<const Compiled>> compiled_;
   Pipelines out_;
 };

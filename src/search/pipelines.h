@@ -56,21 +56,21 @@ struct Pipelines {
   std::optional<Pipeline> fastest;
   // The evaluated pipelines that fit, the fastest first.
   std::vector<Pipeline> fitting;
-  int64_t bounded = 0;    // pipelines with a bound that may fit
-  int64_t evaluated = 0;  // in the order of their bounds
-  std::string why_not;    // why none was evaluated; empty: some were
+  int64_t bounded = 0;    // pipelines that may fit
+  int64_t evaluated = 0;  // how many of `bounded`
+  std::string why_not;    // why none was tried; empty if some were
   bool finished = true;   // false: the deadline passed before
 };
 
-// Evaluates pipelines in the order of a lower bound of their time: with data
-// and tensor parallelism on each rank, 1f1b or interleaved, ZeRO stages 0 and
-// 1; with Request::unmeasured also zb-h1 and interleaved-zb. Stops when the
-// bound of the next pipeline is above the fastest time, at the deadline, or
-// after a fixed number of pipelines. For each other number of ranks whose
-// lowest bound is close to the fastest time, the pipeline with that bound is
-// evaluated too, for comparison, up to a fixed number. The layers are divided
-// by the sizes of the weights; those of the fastest pipeline are divided by the
-// times of its stages if that is faster.
+// Evaluates pipelines in the order of PipelineDraft::expected: all meshes
+// without a divided sequence on each rank, the schedules 1f1b and interleaved
+// (with Request::unmeasured all schedules), and ZeRO stages 0, 1 and 3. Skips a
+// pipeline whose bound is not below the fastest time. Stops at the deadline, or
+// after a fixed number of pipelines. For comparison, a fixed number of
+// pipelines with other numbers of ranks and other rematerialisation policies
+// are evaluated too, if their bounds are close to the fastest time. The layers
+// are divided by the sizes of the weights; those of the fastest pipeline are
+// divided by the times of its stages if that is faster.
 Pipelines FindPipelines(const Request& request, const SettingsGrid& grid,
                         RuleOptions& options, const Deadline& deadline);
 

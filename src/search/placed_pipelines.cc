@@ -44,8 +44,8 @@ std::vector<cost::TimePart> PartsBeyond(const Sharding& winner,
   return out;
 }
 
-// Returns what of a pipeline no measured run has: "no time of a pipeline is
-// calibrated, and no measured run has the schedule".
+// Returns which properties of a pipeline no measured run has: "no time of a
+// pipeline is calibrated, and no measured run has the schedule".
 std::string UnmeasuredText(const Pipeline& one) {
   std::string out(kUncalibratedPipeline);
   if (!IsMeasuredSchedule(one.schedule)) {

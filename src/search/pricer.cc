@@ -1,10 +1,10 @@
-// Less communication never takes longer, so the time with only the
-// communication that all settings of the mesh have is a lower bound of each
-// setting's time. ZeRO 3 has its own bound, because it gathers parameters over
-// other axes. With the same communication more micro-batches take no less time:
-// each product has fewer rows, and every micro-batch reads the weights. The
-// bound of a candidate is therefore that of the fewest micro-batches that fit,
-// over all ZeRO stages and policies:
+// Less communication never takes longer. The time with only the communication
+// that all settings of the mesh have in common is therefore a lower bound of
+// each setting's time. ZeRO 3 has its own bound, because it gathers parameters
+// over other axes. With the same communication more micro-batches take no less
+// time: each product has fewer rows, and every micro-batch reads the weights.
+// The bound of a candidate is therefore that of the fewest micro-batches that
+// fit, over all ZeRO stages and policies:
 //
 //   fsdp=64, dots kept, 2 micro-batches fit, 1 does not
 //     ->  no point of these settings takes less than 1.69 s; with 2 it is 1.70

@@ -26,7 +26,7 @@ namespace shardc::search {
 struct Point {
   uint32_t candidate = 0, setting = 0;
   double seconds = 0;
-  int64_t bytes = 0;  // that a step is expected to take of a device
+  int64_t bytes = 0;  // expected device memory of a step
 };
 
 // Lower bounds of time and bytes over all settings of a candidate.
@@ -39,8 +39,9 @@ struct Bound {
   bool Usable() const { return reasons.empty() && fits; }
 };
 
-// The points that were found so far, and the times and memory sizes that they
-// exclude. A tie makes no difference between points of one group (GroupOf).
+// The points that were found so far. Decides which times and memory sizes they
+// exclude. A point that may tie with the fastest is excluded only by a point of
+// its own group (GroupOf).
 class Incumbents {
  public:
   double fastest() const { return fastest_; }
@@ -52,7 +53,7 @@ class Incumbents {
  private:
   double fastest_ = std::numeric_limits<double>::infinity();
   std::vector<Point> front_;  // the fastest first, with ever fewer bytes
-  std::map<std::string, std::vector<Point>> groups_;  // the front of each
+  std::map<std::string, std::vector<Point>> groups_;  // each group's front
 };
 
 // The settings that are evaluated. An absent index means all.
@@ -64,7 +65,7 @@ struct Filter {
 };
 
 // Computes bounds and points, and keeps intermediate results of each candidate.
-// Several threads may use one pricer if each has its own number, `worker`.
+// Several threads may use one pricer if each passes another number as `worker`.
 class Pricer {
  public:
   // If `may`, steps that may fit (Fit::kMayFit) are treated as fitting.
@@ -78,18 +79,19 @@ class Pricer {
 
   Bound BoundOf(const Candidate& candidate, int worker) const;
   // Returns the points of a legal candidate in the order of the grid, without
-  // those that the filter excludes. `index` becomes Point::candidate. No point
-  // may take less than `least_seconds`.
+  // those that the filter excludes. `index` becomes Point::candidate.
+  // `least_seconds` is a lower bound of the time of all points.
   std::vector<Point> PointsOf(const Candidate& candidate, uint32_t index,
                               double least_seconds, const Filter& filter,
                               int worker) const;
-  // Returns the first of these points in the order of Before, or nullopt if
-  // there is none.
+  // Returns the first point of a legal candidate in the order of Before, or
+  // nullopt if there is none. Filter::incumbents is ignored.
   std::optional<Point> BestOf(const Candidate& candidate, uint32_t index,
                               const Filter& filter, int worker) const;
 
  private:
-  // The intermediate results of one candidate, and the lock for them.
+  // The intermediate results of candidates with equal shardings, and their
+  // lock.
   struct Entry;
   struct Axes {
     std::vector<size_t> zeros, remats, micros;
@@ -97,12 +99,14 @@ class Pricer {
   // Returns the entry of a candidate, and compiles a new candidate first.
   // Candidates whose rules result in the same shardings share an entry.
   Entry& EntryOf(const Candidate& candidate) const;
-  // Returns the indices of the settings that a candidate can have.
+  // Returns the indices of the ZeRO stages, policies and numbers of
+  // micro-batches that the filter selects and the candidate can have.
   Axes AxesOf(const Entry& entry, const Filter& filter) const;
   const Room& RoomAt(Entry& entry, size_t setting) const;
   double LeastAt(Entry& entry, size_t setting, int worker) const;
   double SecondsAt(Entry& entry, size_t setting, int worker) const;
-  // Lowers the bound to that of a ZeRO stage and a policy, if that is lower.
+  // Lowers `out` to the bound of the settings with a ZeRO stage and a policy,
+  // if their bound is lower.
   void BoundAt(Entry& entry, const Axes& axes, size_t zero, size_t remat,
                int worker, Bound& out) const;
   bool Fits(const Room& room) const {

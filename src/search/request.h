@@ -45,13 +45,13 @@ struct Request {
   CompileOptions options;  // of the plans; training only
   int64_t devices = 1;
   // The settings must have a profile, a batch and a length. `remat`,
-  // `microbatches` and `zero` are searched unless a flag has fixed them; their
-  // values here are then those of the cheapest meshes of `fit`.
+  // `microbatches` and `zero` are searched unless a flag has fixed them. If
+  // they are searched, their values here are those that `fit` would use.
   cost::Settings settings;
   bool remat_fixed = false, microbatches_fixed = false, zero_fixed = false;
 
-  // The rules to begin with: the given ones, or else the pack that knows the
-  // names of the parameters. If empty, only suggested rules are searched.
+  // The rules to begin with: the given ones, or else the pack whose rules match
+  // the names of the parameters. If empty, only suggested rules are searched.
   std::vector<std::string> rules;
   bool keep_rules = false;   // search no others, and change nothing in them
   std::optional<Mesh> mesh;  // search no other
@@ -67,7 +67,8 @@ struct Request {
   // and no alternative. Found::unfinished lists what is incomplete.
   std::optional<double> seconds;
 
-  // Reads a file as the commands read it; returns nullopt if it is invalid.
+  // Reads a rules file as the commands read it; returns nullopt if it is
+  // invalid.
   std::function<std::optional<RuleSet>(const RulesFile&)> read;
   std::function<void(const Progress&)> progress;  // may be empty
 };

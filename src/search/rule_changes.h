@@ -30,8 +30,9 @@ struct RuleChanges {
 };
 
 // Returns the file with the changes, or nullopt if a change does not apply to
-// it. `all` is the result of compiling the file; with `in_place` all rules are
-// the file's own.
+// it. `all` is the result of compiling the file. With `in_place` the file's own
+// rules are changed, which must be all its rules; otherwise changed copies of
+// rules are added to the file.
 std::optional<RulesFile> Changed(const RulesFile& file, const Compiled& all,
                                  const RuleChanges& changes, bool in_place);
 

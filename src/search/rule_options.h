@@ -42,9 +42,10 @@ class RuleOptions {
   // Returns the axes of the meshes of a base, the outermost first.
   const std::vector<std::string>& axes(Base base) const;
 
-  // Returns the option for a mesh, or nullopt if the rules do not suit the mesh
-  // or a change does not apply. The mesh must have no axes of size 1. Equal
-  // rules for several meshes are one option.
+  // Returns the index of the option for a mesh, or nullopt if the rules do not
+  // compile, do not suit the mesh, or if a change does not apply to them. The
+  // mesh must have no axes of size 1. Equal rules for several meshes are one
+  // option.
   std::optional<uint32_t> For(Base base, const Mesh& mesh,
                               const RuleChanges& changes);
 

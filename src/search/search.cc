@@ -50,8 +50,8 @@ std::vector<Filter> UsualFilters(const SettingsGrid& grid,
   return out;
 }
 
-// Returns the candidates that are compared, those with the lowest bound of time
-// first.
+// Returns the usable candidates that `wanted` selects, those with the lowest
+// bound of time first.
 std::vector<uint32_t> OrderOf(const std::vector<Candidate>& candidates,
                               const std::vector<Bound>& bounds,
                               const std::function<bool(uint32_t)>& wanted) {

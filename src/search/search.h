@@ -23,10 +23,10 @@ namespace shardc::search {
 struct Sharding {
   Base base = Base::kGiven;
   Mesh mesh;
-  std::string rules;  // their name, with changes
+  std::string rules;  // name of the rules, with their changes
   RuleChanges changes;
   RulesFile file;
-  std::string unmeasured;  // why no measured run is like it; empty: one is
+  std::string unmeasured;  // why no measured run is like it; else empty
   int64_t stages = 1;      // of a pipeline, over all ranks
   // The schedule of a pipeline, such as "1f1b" or "interleaved with 2 stages a
   // rank"; empty if the sharding is not a pipeline.
@@ -63,19 +63,18 @@ struct Counts {
   int64_t settings = 0;   // for each, at most
   int64_t rules = 0;
   int64_t evaluated = 0, out_of_reach = 0, illegal = 0, too_large = 0;
-  int64_t left = 0;  // because time was over
+  int64_t left = 0;  // not evaluated before the deadline
 };
 
 struct Found {
   std::optional<Sharding> winner;
-  bool may_fit =
-      false;  // the winner fits only if a step takes less than it may
+  bool may_fit = false;               // the winner's verdict is Fit::kMayFit
   std::optional<Sharding> fastest;    // if it is not the winner
   std::optional<Sharding> runner_up;  // the fastest on another mesh
   // The Pareto front of time and memory, the fastest first. It has pipelines
   // that no other sharding beats, and shardings that only a pipeline beats.
   std::vector<Sharding> front;
-  std::vector<size_t> shown;  // indices of the front, for people
+  std::vector<size_t> shown;  // indices of the printed ones
   size_t knee = 0;            // index of the front; its size: none
   std::vector<Tie> ties;
   std::vector<WhyNot> why_not;

@@ -24,7 +24,7 @@ class SettingsGrid {
   size_t ZeroOf(size_t index) const {
     return index / (remats_.size() * micros_.size());
   }
-  // The index of a setting's rematerialisation policy.
+  // Returns the index of a setting's rematerialisation policy in remats().
   size_t RematOf(size_t index) const {
     return index / micros_.size() % remats_.size();
   }

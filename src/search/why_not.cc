@@ -61,8 +61,9 @@ struct Outcome {
   bool unfinished = false;  // the deadline left no time
 };
 
-// Finds the best point of `pin`'s candidates, and stores it in `out` if it is
-// better than the one there.
+// Finds the best point of those candidates of `pin` that a measured run
+// supports or, if `measured` is false, of the other ones. Stores the point in
+// `out` if it is better than the point there.
 void TakeBest(const Pricer& pricer, const KnownBounds& known, const Pin& pin,
               bool measured, const Deadline& deadline, int worker,
               Outcome& out) {
@@ -141,8 +142,9 @@ class Pins {
         {std::move(change), std::move(candidates), filter, of_settings});
   }
 
-  // Returns the candidates that have the winner's rules, on the meshes that
-  // these suit.
+  // Returns the candidates with the rules from which the winner's are made, on
+  // the meshes whose sizes `wanted` selects: without changes, and with every
+  // change that a measured run supports.
   std::vector<Candidate> OnMeshes(
       const std::function<bool(const AxisSizes&)>& wanted) {
     std::vector<Candidate> out;

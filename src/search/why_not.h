@@ -30,7 +30,7 @@ Sharding LeastOf(const SettingsGrid& grid, const RuleOptions& options,
 // result.
 struct Alternatives {
   std::vector<WhyNot> all;
-  size_t tried = 0, unfinished = 0;  // choices that were to be changed
+  size_t tried = 0, unfinished = 0;  // numbers of changed choices
 };
 Alternatives WhyNotOf(const Request& request, const SettingsGrid& grid,
                       RuleOptions& options, const Pricer& pricer,
