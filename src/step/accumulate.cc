@@ -63,10 +63,10 @@ class Accumulator {
   }
 
  private:
-  // Finds the ops of the losses that are means over a micro-batch, such as
-  // router losses. The step's loss has the mean of these over all
-  // micro-batches. Returns false if such a term of the loss is not a scaled
-  // value.
+  // Finds the scale ops of losses that are means over a micro-batch, such as
+  // router losses. Each factor is later divided by the number of micro-batches,
+  // so that the step's loss has the mean over all of them. Returns false if a
+  // term of the loss after the first one is not a scaled value.
   bool FindShares(const Op& loss) {
     for (size_t i = 1; i < loss.in.size(); ++i) {
       const int32_t at = producer_[AsIndex(loss.in[i])];
@@ -124,7 +124,8 @@ class Accumulator {
     return own < 0 ? value : own;
   }
 
-  // Appends the copy of a value that belongs to a micro-batch.
+  // Appends the copy of a value for a micro-batch and returns it. The first
+  // micro-batch has the value itself.
   ValueId Own(int64_t micro, ValueId value) {
     if (micro == 0) return value;
     Value copy = graph_.values[AsIndex(value)];
@@ -300,10 +301,10 @@ class Accumulator {
   std::vector<Op> ops_;         // of one micro-batch
   size_t values_ = 0;
   std::vector<Data> data_;
-  std::vector<int32_t> producer_;            // by value
-  std::vector<char> counts_;                 // by op
-  std::vector<char> shares_;                 // by op: of means
-  int32_t divide_ = -1;                      // by tokens
+  std::vector<int32_t> producer_;  // by value
+  std::vector<char> counts_;       // by op
+  std::vector<char> shares_;       // by op: 1 for the scale ops of FindShares
+  int32_t divide_ = -1;            // op: 1 / number of tokens
   std::vector<std::vector<ValueId>> value_;  // by micro-batch
   std::vector<std::vector<int32_t>> place_;  // by micro-batch and op
   ValueId loss_ = kNoValue;

@@ -18,7 +18,7 @@ enum class Reduction : uint8_t {
   // axes the accumulated sum is reduced once, after the last micro-batch.
   kSharded,
   kOnce,  // partial gradients are added, and the sum is reduced at the end
-  kEach,  // each micro-batch reduces its own
+  kEach,  // each micro-batch reduces its own gradients
 };
 // The prefix of the constraint that a micro-batch's gradient has under
 // kSharded: `part:q` for the role q.

@@ -27,10 +27,9 @@ struct Block {
   ValueId values = kNoValue, positions = kNoValue;
 };
 
-// The state of the online softmax after some blocks. `less` is the negative of
-// the maximum, `greatest`.
+// The state of the online softmax after some blocks.
 struct Running {
-  ValueId greatest = kNoValue, less = kNoValue;  // and its negative
+  ValueId greatest = kNoValue, less = kNoValue;  // `less` is -greatest
   ValueId sum = kNoValue, out = kNoValue;
 };
 

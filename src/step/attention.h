@@ -1,5 +1,5 @@
-// Attention as a sequence of ops: in the global view, or as an attention
-// operation runs it as a kernel on slices.
+// Attention as a sequence of ops, either on unsharded values (the compiler
+// inserts the collectives) or as a kernel that each device runs on its shards.
 #ifndef SHARDC_STEP_ATTENTION_H_
 #define SHARDC_STEP_ATTENTION_H_
 
@@ -13,8 +13,8 @@ namespace shardc::step {
 
 enum class AttentionView : uint8_t {
   kGlobal,  // the compiler inserts collectives wherever ops need them
-  // A kernel on slices: operands are resharded before it (op_q, op_k) and its
-  // result after it (op_out).
+  // A kernel on shards. Its operands have the sharding constraints op_q and
+  // op_k, and its result has op_out.
   kLocal,
   // A kernel as in kLocal, with keys and values that are passed from device to
   // device.
@@ -22,7 +22,7 @@ enum class AttentionView : uint8_t {
 };
 struct AttentionForm {
   AttentionView view = AttentionView::kGlobal;
-  int64_t turns = 1;   // kRing: devices round which keys pass
+  int64_t turns = 1;   // kRing: the number of devices in the ring
   int64_t copies = 1;  // of each KV head, made before keys are resharded
 };
 
@@ -34,12 +34,12 @@ struct AttentionSettings {
   bool causal = true;
   // ALiBi slopes by head (exec/step/slopes.h).
   bool sloped = false;
-  bool slopes_scaled = false;  // as scores are
+  bool slopes_scaled = false;  // slopes are scaled like the scores
   ValueId query_positions = kNoValue, key_positions = kNoValue;
   // The labels of the tokens of queries and keys; kNoLabel means the model's
   // own.
   LabelId query = kNoLabel, key = kNoLabel;
-  ValueId near = kNoValue;  // added to scores, [t, s, n] in any order
+  ValueId near = kNoValue;  // biases of the scores, [t, s, n] in any order
   AttentionForm form = {};
   // The composite label (k copies) of repeated KV heads; kNoLabel if they are
   // not repeated.
@@ -48,7 +48,7 @@ struct AttentionSettings {
 // Appends attention to the graph and returns its output. Queries and keys may
 // have several parts, whose products are added: query parts are [b, t, n, h],
 // key parts [b, s, k, h] or [b, s, h]. Values are [b, s, k, w]; sinks are [n]
-// or kNoValue. The labels of a ring are those of the graph.
+// or kNoValue. A ring uses the labels Graph::ring.
 ValueId Attention(GraphWriter& write, const std::vector<ValueId>& queries,
                   const std::vector<ValueId>& keys, ValueId values,
                   ValueId sinks, const AttentionSettings& settings);

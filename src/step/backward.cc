@@ -76,9 +76,10 @@ ValueId Backward::Total(ValueId value, const std::string& constraint) {
 }
 
 // In a ring, the forward pass rolls keys and values from turn to turn, and the
-// backward pass needs the same blocks in the opposite order. The first one that
-// it needs is rolled backwards from the unrolled value, each further one from
-// the one before, so that a block arrives together with its own gradient.
+// backward pass needs the same blocks in the opposite order. The first block
+// that the backward pass needs is rolled backwards from the unrolled value, and
+// each further block from the block before it. So a block arrives together with
+// its own gradient.
 ValueId Backward::Forward(ValueId value) {
   if (!made_by_[AsIndex(value)].recompute) return value;
   const auto known = recomputed_.find(value);

@@ -46,8 +46,8 @@ struct BuildContext {
   // Returns the value of an argument's first variable, or kNoValue if the line
   // has no such argument or the value does not exist in this layer.
   ValueId Value(const Line& line, size_t i) const;
-  // Return the parameter that has an argument's role in this layer, and the
-  // bias of that role; kNoValue if there is none.
+  // RoleValue returns the parameter that has an argument's role in this layer,
+  // and BiasOf the bias of that role. Both return kNoValue if there is none.
   ValueId RoleValue(const Line& line, size_t i);
   ValueId BiasOf(const Line& line, size_t i);
   // Returns the value of a number, of a constant of the description, or of a
@@ -76,7 +76,7 @@ struct BuildContext {
   // the position biases, by their table and by the stacks of the queries and of
   // the keys.
   std::map<std::pair<ValueId, size_t>, ValueId> near = {};
-  LabelId distance = kNoLabel;      // the distance from which rows are the last
+  LabelId distance = kNoLabel;      // from this distance on, one shared bias
   LabelId frames = kNoLabel;        // frames of an audio model's token
   LabelId copied_heads = kNoLabel;  // (k copies)
   bool made_own_labels = false;     // of the form of attention

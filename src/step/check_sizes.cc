@@ -1,6 +1,7 @@
-// Each kind of op requires some sizes to fit each other: the repeat of KV heads
-// those of KV heads and heads, a rope those of a head and its rotated part. The
-// same message is reported only once:
+// Each kind of op requires some sizes to fit each other. The op that repeats KV
+// heads needs a number of heads that the number of KV heads divides, and a rope
+// needs an even number of rotated elements. The same message is reported only
+// once:
 //
 //   repeat k [b, s, 4, h] for n 6
 //     ->  4 KV heads cannot serve 6 attention heads: 4 does not divide 6

@@ -5,10 +5,10 @@
 // less. If there are several, the policy `published` leaves activations in
 // place over data axes and weights in place over the other axes, and compares
 // costs if several options remain; the policy `cost` compares all combinations.
-// The cheapest has the fewest bytes at real sizes, then the fewest collectives,
-// then the fewest elements of the local loop nest. Of equal ones the first is
-// chosen, in the order of the mesh's axes and of the op's labels, unsharded
-// last, so that ties depend only on the input files.
+// The cheapest combination sends the fewest bytes at real sizes, then has the
+// fewest collectives, then the fewest elements of the local loop nest. Of equal
+// combinations the first is chosen, in the order of the mesh's axes and of the
+// op's labels, unsharded last, so that ties depend only on the input files.
 //
 //   linear y [b:fsdp t d], w [f:tp d:fsdp]   fsdp may shard b or d; published
 //                                            takes b and gathers the weight
@@ -244,10 +244,11 @@ class Chooser {
     chosen_ = best;
   }
 
-  // Returns the axes that shard a label, as long as they divide it, in the
-  // order that they have in one of the values: the value that has most of these
-  // axes; of several, the largest, since the others are cheaper to reshard; of
-  // equally large ones, the preferred result before an operand.
+  // Returns the axes that shard a label, up to the first that does not divide
+  // its size. They have the order of the value in which most of them shard the
+  // label. If several values have as many of the axes, the largest value
+  // decides, because the others are cheaper to reshard. If values are equally
+  // large, the preferred result comes before the operands.
   AxisList OrderOf(const Assignment& assignment, size_t label) const {
     AxisSet mine = 0;
     for (AxisId a = 0; a < set_.axes->count(); ++a) {

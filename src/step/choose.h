@@ -16,7 +16,7 @@ enum class Policy : uint8_t { kPublished, kCost };
 
 struct OperandView {
   const Value* value = nullptr;
-  const Sharding* sharding = nullptr;  // from which consumers start
+  const Sharding* sharding = nullptr;  // of the copy that Choose starts from
   // The shardings of all copies of the value.
   std::vector<const Sharding*> copies = {};
   bool weight = false;    // a parameter, or made of parameters only
@@ -36,7 +36,7 @@ struct ChoiceRequest {
 struct Choice {
   std::vector<Sharding> operands = {};
   Sharding result = {};
-  AxisList maxima = {};  // axes over which a maximum is reduced at once
+  AxisList maxima = {};  // axes over which the result is reduced (max) at once
   std::vector<ShardingConflict> conflicts = {};  // `op` is the caller's to set
 };
 

@@ -105,10 +105,10 @@ void Note(std::vector<std::string>& notes, std::string text) {
   }
 }
 
-// Returns the leading axes of `list` that no earlier dimension uses and that
-// divide the size, and reports the others in `notes`. The dimension of a single
-// query, in decoding, is not reported, because no axis can divide it; a batch
-// of one row is reported.
+// Returns the axes of `list` up to the first that does not divide the size,
+// without those that an earlier dimension uses. The axes that are left out are
+// reported in `notes`. A dimension of one query, in decoding, is not reported,
+// because no axis can divide it. A batch of one row is reported.
 AxisList Fitting(const Axes& axes, const AxisList& list, int64_t size,
                  std::string_view token, AxisSet used, const std::string& where,
                  std::vector<std::string>& notes) {
@@ -150,9 +150,9 @@ ShardingConstraints ShardingConstraintsOf(const Resolver& resolver, Mode mode) {
   for (size_t i = 0; i < kConstraintAxes.size(); ++i) {
     out.by_axis[i] = resolved(kConstraintAxes[i]);
   }
-  // With many queries the keys are gathered. In decoding the single query
-  // attends to the keys of each device separately, and the partial softmaxes
-  // are combined.
+  // In training and prefill the keys are gathered, so KV_LENGTH is unsharded.
+  // In decoding the single query attends to the keys of each device separately,
+  // and the partial softmaxes are combined.
   if (!IsGeneration(mode)) {
     out.overrides.push_back({"krep", "KV_LENGTH", {}});
     out.overrides.push_back({"kgather", "KV_LENGTH", {}});

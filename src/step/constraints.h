@@ -21,8 +21,8 @@ inline constexpr std::array<std::string_view, 12> kConstraintAxes = {
     "KV_HEAD", "HEAD_DIM",         "KV_HEAD_DIM", "EMBED",
     "VOCAB",   "MLP_INTERMEDIATE", "EXPERT",      "EXPERT_GATE"};
 
-// Mesh axes for the values of one role, which replace the axes of the logical
-// axis.
+// Mesh axes that replace those of the logical axis `token` for the values of
+// one role.
 struct ShardingConstraintOverride {
   std::string role = {};
   std::string token = {};
@@ -31,15 +31,17 @@ struct ShardingConstraintOverride {
 
 struct ShardingConstraints {
   std::array<AxisGroup, kConstraintAxes.size()> by_axis = {};
-  AxisGroup data = {};  // of batch and sequence, and FSDP
+  AxisGroup data = {};  // of BATCH, QUERY_LENGTH and FSDP
   std::vector<ShardingConstraintOverride> overrides = {};
 };
 ShardingConstraints ShardingConstraintsOf(const Resolver& resolver, Mode mode);
 
-// Returns the sharding that a role requires of a value with these labels, or
-// nullopt if there is no such role. If two dimensions would use an axis, the
-// first one gets it. If an axis does not divide its dimension, that axis and
-// those after it are left out. Both are reported in `notes`.
+// Returns the sharding that a role requires of a value with these labels.
+// Returns nullopt if there is no such role, if the value has more than kMaxRank
+// dimensions, or for `moe_tok` if EXPERT uses an axis that BATCH lacks. If two
+// dimensions would use an axis, the first one gets it. If an axis does not
+// divide its dimension, that axis and those after it are left out. `notes`
+// reports both, except for a dimension of size 1 that is not BATCH.
 std::optional<Sharding> ConstrainedSharding(
     const ShardingConstraints& constraints, const Axes& axes,
     const Graph& graph, const Sizes& sizes, std::string_view role,

@@ -61,7 +61,7 @@ std::vector<AxisList> Distribute(const Context& at, LabelId whole,
 AxisList Join(const Context& at, LabelId whole,
               const std::vector<LabelId>& labels, Sharding& operand) {
   AxisList out;
-  bool open = true;  // every factor so far is used up
+  bool open = true;  // every device has one index of each factor so far
   for (LabelId factor : at.Factors(whole)) {
     AxisList& list = operand.dims[DimOf(labels, factor)];
     if (!open) {
@@ -108,8 +108,8 @@ void MergeOf(const Context& at, const Op& op, Sharding& from, Sharding& to,
 
 // Returns the axes of the repeated heads. These are the axes of the preferred
 // sharding if they extend those of the KV heads, or if the op is part of a
-// kernel, which sees slices of the heads. Otherwise they are the axes of the KV
-// heads.
+// kernel, which sees shards of the heads. They must divide the heads and must
+// not shard another dimension. Otherwise the axes of the KV heads are returned.
 AxisList Repeated(const Context& at, const HeadGroupAttributes& heads,
                   const Sharding& from, const AxisList& kv,
                   const Sharding* wanted, size_t heads_dim) {

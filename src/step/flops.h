@@ -1,4 +1,5 @@
-// The floating-point operations of a step. The records of the ops define them.
+// The floating-point operations of a step, as OpDef::flops defines them for
+// each op.
 #ifndef SHARDC_STEP_FLOPS_H_
 #define SHARDC_STEP_FLOPS_H_
 

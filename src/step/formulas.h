@@ -38,10 +38,11 @@ class Formulas {
   // Returns the size of one of the description's dimensions; nullopt, without a
   // finding, if it is unknown.
   std::optional<int64_t> Dim(std::string_view name);
-  // Returns a dimension's size if it was set or if the description gives it as
-  // a number; does not evaluate expressions.
+  // Returns a dimension's size if it was set, if Dim has computed it, or if the
+  // description gives it as a number. Does not evaluate expressions.
   std::optional<int64_t> Known(std::string_view name) const;
-  // Real and Word return nullopt, without a finding, if the value is null.
+  // Real and Word return nullopt without a finding if the value is null, and
+  // after a finding if it has another type.
   std::optional<double> Real(const DescribedText& text);
   std::optional<std::string> Word(const DescribedText& text);
   bool Condition(const DescribedText& text);

@@ -1,5 +1,5 @@
 // All ops are appended by Append, which gives them the current name, phase and
-// layer, and records each as the producer of its result:
+// layer, and records the op as the producer of its result:
 //
 //   Split(x [b, t, (n h)], (n h))  ->  kSplit of (n h), result [b, t, n, h]
 #include "step/graph_writer.h"

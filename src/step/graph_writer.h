@@ -1,5 +1,6 @@
-// Appends ops to a step's graph, by one function for each kind of op. The
-// labels of the result follow from the op.
+// Appends ops to a step's graph: frequent kinds of op by functions of their
+// own, others by Append. If a function has no parameter for the labels of the
+// result, they follow from the operands.
 //
 //   GraphWriter write(graph);
 //   write.name = "norm";
@@ -65,7 +66,7 @@ class GraphWriter {
   ValueId Shifted(ValueId x, LabelId label, int8_t sign);
   ValueId Identity(ValueId x);
 
-  // Append any other op, with the given labels of its result.
+  // Both append any other op, whose result has the given labels.
   ValueId Append(OpKind kind, std::vector<ValueId> in, OpAttributes attributes,
                  Labels labels, bool integral = false);
   ValueId Append(Op op, Labels labels, bool integral = false);

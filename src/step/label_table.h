@@ -30,15 +30,15 @@ class LabelTable {
   // Creates a label. `size` is 0 if it follows from other labels or from the
   // tokens.
   LabelId New(std::string name, std::string_view semantic, int64_t size);
-  // Return the composite label of parts, (a+b), or of factors, (a b). A single
-  // label is returned itself.
+  // OfParts returns the composite label of parts, (a+b), and OfFactors that of
+  // factors, (a b). A single label is returned itself.
   LabelId OfParts(const std::vector<LabelId>& parts);
   LabelId OfFactors(const std::vector<LabelId>& factors);
   // Returns the label of a role's dimension, which has factors, each of which
-  // may have parts. If the parts of a fused weight are sharded separately, the
-  // factor j that counts the parts is put after the factor n with the first
-  // logical axis: a contiguous shard of (n j h) has the same share of each part
-  // of (j n h).
+  // may have parts. A fused weight (j n h) has j parts, such as q, k and v. If
+  // the parts are sharded separately, the first factor with a logical axis, n,
+  // is put first, because a contiguous shard of (n j h) has the same share of
+  // each part.
   LabelId Of(const DescribedDim& dim);
 
   // Returns the label of the description's dimension at this index.
@@ -55,7 +55,7 @@ class LabelTable {
   const ModelDescription& description_;
   Graph& graph_;
   Sizes& sizes_;
-  std::vector<LabelId> dims_;  // by the description's
+  std::vector<LabelId> dims_;  // by index in the description
   std::map<std::string, LabelId, std::less<>> composites_;
 };
 

@@ -4,8 +4,8 @@
 //   q = linear(y, q)   signature "vr": the variable y, the role q
 //
 // v is a variable, r a role, d a dimension or parts of one, n a number, w a
-// word. Arguments after `?` are optional, and the argument before `*` may be
-// repeated.
+// word or a number. Arguments after `?` are optional, and the argument before
+// `*` may be repeated.
 #include "step/lines.h"
 
 #include <algorithm>

@@ -34,15 +34,16 @@ struct ElementBytes {
 
 struct PeakMemory {
   int64_t instruction = -1;  // of the program's code, the first that holds most
-  HeldBytes bytes = {};      // then
+  HeldBytes bytes = {};      // at that instruction
   int64_t Total() const { return TotalOf(bytes); }
 };
 
 // Returns the peak memory of a device; it is the same for all, because their
-// shards have the same sizes. Inputs and results of the step are held from the
-// first instruction to the last, and updates overwrite the old values. Ops that
-// split, merge or rename dimensions cost nothing; an elementwise op overwrites
-// an operand of its size that no later op reads. Nothing else is fused.
+// shards have the same sizes. Inputs of the step are held from the first
+// instruction to the last, results from their instruction to the last, and
+// updates overwrite the old values. Ops that split, merge or rename dimensions
+// cost nothing; an elementwise op or an all-reduce overwrites an operand of its
+// size that no later op reads. Nothing else is fused.
 PeakMemory PeakOf(const Graph& graph, const Program& program,
                   const Sizes& sizes, const ElementBytes& bytes);
 // Returns the bytes that are held while each instruction runs.

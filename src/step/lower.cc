@@ -20,8 +20,8 @@
 namespace shardc::step {
 namespace {
 
-// The shardings with which an op of the forward pass was lowered. Its copy in
-// the backward pass gets the same ones.
+// The shardings with which an op of the forward pass was lowered. The copy of
+// the op in the backward pass gets the same shardings.
 struct Lowered {
   std::vector<Sharding> operands;
   Sharding result;
@@ -105,8 +105,8 @@ class Lowerer {
     return out_.slots[AsIndex(slot)].sharding;
   }
 
-  // Returns the first slot of a value, from which consumers start to reshard
-  // it.
+  // Returns the first slot of a value. Its sharding is the one that the choice
+  // of an op's shardings sees for the value.
   int32_t Seen(ValueId value) const { return copies_[AsIndex(value)].front(); }
 
   // Appends the slices and collectives that reshard a slot to a sharding.

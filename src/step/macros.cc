@@ -3,7 +3,7 @@
 // sharded hidden size:
 //
 //   einsum(x, x -> b t)   partial over d's axes
-//   scale 1/d, rsqrt      not linear, so that the sum is reduced before rsqrt
+//   scale 1/d, rsqrt      rsqrt is not linear, so the sum is reduced before it
 //   einsum(x, r), einsum(.., w)
 #include "step/macros.h"
 
@@ -154,7 +154,8 @@ ValueId Gated(GraphWriter& write, ValueId gate, ValueId up,
 
 namespace {
 
-// Returns 1 for the `count` experts of a token with the highest scores, else 0.
+// Returns 1 for the experts of a token with the highest scores, else 0. The
+// size of the label `count` is their number.
 ValueId Best(GraphWriter& write, ValueId choice, LabelId experts,
              LabelId count) {
   const ValueId chosen =
@@ -190,7 +191,8 @@ ValueId WeightAmongNear(GraphWriter& write, ValueId logits, ValueId greatest,
 
 // Writes Phi-MoE's sparse mixer as in evaluation, without sampling: the best
 // expert's weight is a softmax over the experts whose logits are within the
-// jitter of its own, the second best one's the same without the best expert.
+// jitter of its own. The weight of the second best expert is computed in the
+// same way without the best expert.
 Routed MixSparsely(GraphWriter& write, ValueId logits, LabelId experts,
                    const RouterSettings& settings) {
   const ValueId first = Best(write, logits, experts, settings.first);

@@ -28,8 +28,9 @@ ValueId LayerNorm(GraphWriter& write, ValueId x, LabelId label, ValueId weight,
 
 ValueId Softmax(GraphWriter& write, ValueId x, LabelId label);
 
-// Contracts the labels that x and the weight share. If x has the factors of a
-// label of the weight, they are first merged. Factors of the result are split.
+// Contracts the labels that x and the weight share. If they share several, the
+// first one, that of the experts, is kept. If x has the factors of a label of
+// the weight, they are first merged. Factors of the result are split.
 ValueId Linear(GraphWriter& write, ValueId x, ValueId weight, ValueId bias);
 
 // A convolution along tokens with the weight's label `kernel`, of odd size
@@ -62,15 +63,16 @@ struct RouterSettings {
   };
   Score score = Score::kSoftmax;
   bool renormalise = false;
-  int power = 0;  // weights are divided by their norm of this power; 0: not
+  int power = 0;  // divide weights by their norm of this power; 0: do not
   double scale = 1;
   double jitter = 0;         // kSparseMixer
-  LabelId first = kNoLabel;  // kSparseMixer: counts one
+  LabelId first = kNoLabel;  // kSparseMixer: a label of size 1
   bool before = false;       // weights scale the experts' inputs
   // Groups of experts. A token first chooses `chosen_groups` of them; kNoLabel
   // if there are no groups.
   LabelId groups = kNoLabel, chosen_groups = kNoLabel;
-  bool group_by_two = true;       // a group counts its two best, not its best
+  bool group_by_two =
+      true;  // a group's score: sum of its two best, not its best
   ValueId correction = kNoValue;  // [e], added for the choice alone
 };
 // The weights [b, t, e] of the experts, which are 0 for experts not chosen, and
@@ -85,9 +87,9 @@ Routed Route(GraphWriter& write, ValueId logits, LabelId experts,
 // The statistics of one layer's router, from which its auxiliary losses are
 // computed.
 struct RouterStatistics {
-  ValueId often = kNoValue;   // [e], how many tokens chose it
-  ValueId likely = kNoValue;  // [e], their probabilities' sum
-  ValueId spread = kNoValue;  // [], the logits' logsumexp squared, summed
+  ValueId often = kNoValue;   // [e], how many tokens chose each expert
+  ValueId likely = kNoValue;  // [e], sum of the probabilities over tokens
+  ValueId spread = kNoValue;  // [], sum over tokens of logsumexp(logits)^2
 };
 RouterStatistics Statistics(GraphWriter& write, ValueId logits, ValueId chosen,
                             LabelId experts);
@@ -102,8 +104,8 @@ std::vector<ValueId> LossesOf(GraphWriter& write,
                               LabelId experts, const RouterLosses& settings);
 
 struct ExpertWeights {
-  ValueId gate = kNoValue, up = kNoValue;  // [e, f, d] or [(e f), d], or
-  ValueId gate_up = kNoValue;  // [e, (z f), d] in any order, f as down has it
+  ValueId gate = kNoValue, up = kNoValue;  // [e, f, d] or [(e f), d]
+  ValueId gate_up = kNoValue;       // or both: [e, (z f), d] in any order
   ValueId gate_up_bias = kNoValue;  // [e, (z f)]
   ValueId down = kNoValue;          // [e, d, f] or [(e f), d]
   ValueId down_bias = kNoValue;     // [e, d]

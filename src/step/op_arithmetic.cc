@@ -89,8 +89,8 @@ double AddFlops(const Op&, const OpExtent& extent) {
   return (extent.operands - 1) * extent.result;
 }
 
-// Returns whether the function has no derivative: it is constant except for
-// steps.
+// Returns whether no gradient passes through the function
+// (Function::derivative).
 bool IsFlat(const Op& op) {
   const Function* const function = FindFunction(As<FnAttributes>(op).fn);
   return function == nullptr || function->derivative.empty();

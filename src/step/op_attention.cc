@@ -37,7 +37,7 @@ double RopeFlops(const Op&, const OpExtent& extent) {
   return 3 * extent.result;
 }
 
-// With ALiBi, a slope is multiplied by a key's position and added to each
+// With ALiBi, the product of a slope and a key's position is added to each
 // score.
 double MaskFlops(const Op& op, const OpExtent& extent) {
   return As<MaskAttributes>(op).heads == kNoLabel ? 0 : 2 * extent.result;

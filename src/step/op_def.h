@@ -1,10 +1,11 @@
 // The definition of an op: the rules of one OpKind for dimensions, derivatives,
 // work and memory, in one record. The records are in op_*.cc, by family of ops;
 // DefOf finds them. The kernel of an op on a device is a row of
-// exec/step/local_op.cc, and its function in the dense reference, which shares
-// no code with the kernels, a row of dense/step.cc. To add an op, add an
-// enumerator, a record, which op_def.cc lists, and these two rows. Ops that
-// split, merge or repeat a dimension need rules in factors.cc too.
+// exec/step/local_op.cc. The function of the op in the dense reference, which
+// shares no code with the kernels, is a row of dense/step.cc. To add an op, add
+// an enumerator, a record, which op_def.cc lists, and a row in each of these
+// two tables. Ops that split, merge or repeat a dimension need rules in
+// factors.cc too.
 #ifndef SHARDC_STEP_OP_DEF_H_
 #define SHARDC_STEP_OP_DEF_H_
 
@@ -50,7 +51,8 @@ enum class Storage : uint8_t {
   kFirstOperand,  // in the first operand's buffer: views and caches
   kUpdated,       // in the buffer of the operand that it updates (AdamW)
   kOverwrites,    // may overwrite an operand of its size that is read last here
-  kIfNothingSums,  // the same, if each label of the operands is in the result
+  kIfNothingSums,  // as kOverwrites, if the result has all labels of the
+                   // operands
 };
 
 // Appends the ops that compute the operands' cotangents from that of the
@@ -79,7 +81,7 @@ struct OpDef {
   OpKind kind = OpKind::kInput;
   // The result as a formula of operands and attributes, in words.
   std::string_view text = {};
-  size_t attributes = kTypeOf<NoAttributes>;  // their type
+  size_t attributes = kTypeOf<NoAttributes>;  // kTypeOf of their type
 
   // --- dimension rule ---
   Linearity linear = Linearity::kNone;
@@ -87,8 +89,8 @@ struct OpDef {
   // Whether the op splits, merges or repeats a dimension, by the rules of
   // factors.h.
   bool structural = false;
-  // Whether the operands prefer the sharding that the result prefers, and the
-  // result may have the sharding that its consumer prefers.
+  // Whether the preferred sharding of the result is propagated to the first
+  // operand or, for a sum, to all operands.
   bool passes_preference = false;
   // The kind of a label that the operands have and the result lacks.
   LabelKind dropped = LabelKind::kSum;
@@ -100,7 +102,7 @@ struct OpDef {
   bool (*stops_gradient)(const Op& op) = nullptr;
 
   // --- work ---
-  FlopsRule flops = nullptr;  // null: the op computes no real number
+  FlopsRule flops = nullptr;  // null: the op counts no operations
 
   // --- memory ---
   Storage storage = Storage::kOwn;

@@ -25,7 +25,7 @@ struct NormPart {
 };
 // Appends the optimizer for a pipeline: each rank adds the squares of its
 // parts, and then the sums of all ranks are added. A parameter in no part does
-// not count.
+// not count in the norm.
 void AppendOptimizer(Graph& graph, std::vector<NormPart>& parts);
 
 }  // namespace shardc::step

@@ -27,9 +27,10 @@ class Parameters {
   // layers share.
   void Make(std::span<const int32_t> only_layers, LabelTable& labels);
 
-  // Returns the parameter of a role, or kNoValue. For a tied role without a
-  // parameter of its own that is the other role's, and for a shared role the
-  // parameter of the first layer of the stack. `layer` is -1 outside of layers.
+  // Returns the parameter of a role, or kNoValue. A tied role without a
+  // parameter of its own has the parameter of the other role. A shared role
+  // has, in all layers of a stack, the parameter of the first layer. `layer` is
+  // -1 outside of layers.
   ValueId Of(int32_t role, int32_t layer) const;
   // Returns the parameter of the role's bias, ROLE.bias, or kNoValue.
   ValueId BiasOf(int32_t role, int32_t layer);

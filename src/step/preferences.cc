@@ -65,8 +65,8 @@ class Propagation {
   // accumulated gradients; ZeRO may make them different.
   enum class As : uint8_t { kParameter, kState, kSum };
 
-  // Finds the values that have one of the shardings of a parameter, and which
-  // one.
+  // Finds the values that have one of the three shardings of a parameter, and
+  // which of the three.
   void FindParameterOf() {
     parameter_of_.assign(graph_.values.size(), -1);
     sharded_as_.assign(graph_.values.size(), As::kParameter);
@@ -103,8 +103,9 @@ class Propagation {
     }
   }
 
-  // With `--reduce each`, the gradients of each micro-batch get the sharding of
-  // the gradients of the complete step; otherwise they get that of a sum.
+  // With `--reduce each`, the gradients of each micro-batch (`grad:ROLE`) get
+  // the sharding of the gradients of the complete step. With `--reduce sharded`
+  // (`part:ROLE`) they get that of accumulated gradients, LowerRequest::sums.
   void FindMicroGradients() {
     std::map<std::pair<std::string_view, int32_t>, int32_t> known;
     for (size_t i = 0; i < graph_.parameters.size(); ++i) {

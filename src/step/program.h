@@ -120,7 +120,7 @@ enum class InstructionKind : uint8_t { kInput, kLocal, kSlice, kCollective };
 
 struct Instruction {
   InstructionKind kind = InstructionKind::kLocal;
-  int32_t op = -1;  // of the graph: what it runs, or for which it reshards
+  int32_t op = -1;  // of the graph: runs it or reshards for it; -1: at the end
   std::vector<int32_t> in = {};  // slots
   int32_t out = -1;
   // The axes of a slice or of a collective, the major one first.

@@ -1,6 +1,6 @@
 // The slices and collectives that reshard a value from one sharding to another.
-// A step changes dimension `dim`; an all_to_all shards it over an axis that it
-// takes from dimension `other`.
+// A step changes dimension `dim`, except for an all_reduce. An all_to_all
+// shards `dim` over an axis that it takes from dimension `other`.
 #ifndef SHARDC_STEP_RESHARD_H_
 #define SHARDC_STEP_RESHARD_H_
 

@@ -1,5 +1,5 @@
-// Replaces `$i` and `$e` in a pattern by groups of digits, and counts the
-// pattern's groups to find the numbers of these:
+// Replaces `$i` and `$e` in a pattern by groups of digits, and counts all
+// groups of the pattern to find the numbers of these two:
 //
 //   layers\.$i\.experts\.$e\.w1  ->  layers\.(\d+)\.experts\.(\d+)\.w1
 #include "step/role_pattern.h"

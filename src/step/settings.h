@@ -30,7 +30,7 @@ struct ModelSettings {
   RouterSettings router;
   RouterLosses router_losses;
   std::string correction;  // the role added for the choice alone; empty: none
-  double capacity = 0;     // of experts' queues; 0: as many as come
+  double capacity = 0;     // as StepModel::capacity
   int64_t encoder_length = 0;  // tokens; 0: as many as the model's own
   Rope rope;
 };
@@ -51,19 +51,21 @@ class SettingsReader {
         formulas_(formulas),
         findings_(findings) {}
 
-  // Reads the model's settings, and creates the labels of experts and windows.
+  // Reads the model's settings, and creates the labels of expert routing.
   // Returns nullopt after findings: unknown words, or settings that exclude
   // each other.
   std::optional<ModelSettings> Read(Mode mode, AttentionView view,
                                     CommonLabels& common, LabelTable& labels);
-  // Reads the settings of a layer; `layer` is its number within its stack.
+  // Reads the settings of a layer, and creates the label of a window if it is
+  // the first layer with one. `layer` is its number within its stack. Returns
+  // nullopt after a finding.
   std::optional<LayerSettings> ReadLayer(int32_t layer,
                                          const ModelSettings& model,
                                          CommonLabels& common,
                                          LabelTable& labels);
 
-  // Return single settings that lines or the loss need. `otherwise` is the
-  // result for a condition that the description lacks.
+  // Number and Holds return single settings. If the description lacks the
+  // setting, Number returns nullopt and Holds returns `otherwise`.
   std::optional<double> Number(std::string_view key);
   bool Holds(std::string_view key, bool otherwise);
   // Returns a constant of the description, or a key of the configuration.

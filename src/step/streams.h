@@ -43,9 +43,10 @@ class Streams {
   // Creates an input with a sharding constraint.
   ValueId NewData(DataKind kind, std::string name, Labels labels, bool integral,
                   std::string_view constraint);
-  // Create the positions of a stream's keys, or the places of its queries and
-  // keys, from the positions of its queries. The ops are outside the layers. A
-  // second call does nothing.
+  // MakeKeyPositions creates the positions of a stream's keys from those of its
+  // queries. MakePlaces creates an input for the places of the queries, and
+  // from it the places of the keys. The ops are outside the layers. A second
+  // call of either does nothing.
   void MakeKeyPositions(Stream& of);
   void MakePlaces(Stream& of);
 

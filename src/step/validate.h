@@ -17,8 +17,9 @@ struct ProgramFault {
 
 // Returns the faults of a program. A correct program has none: every partial
 // sum is reduced exactly once; labels that an op needs unsharded are unsharded;
-// no result of the step is partial; gradients and updated parameters have the
-// shardings of their parameters.
+// no result of the step is partial; a gradient has the sharding of its moments
+// or, without an optimizer, of its parameter; an updated parameter has the
+// sharding of the parameter.
 std::vector<ProgramFault> Validate(const Graph& graph, const Program& program,
                                    const Sizes& sizes);
 

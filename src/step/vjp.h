@@ -10,7 +10,8 @@ namespace shardc::step {
 // a graph without a loss. Parameters on which the loss does not depend, such as
 // a correction that only changes the choice of experts, get no gradient. The op
 // of a gradient has the constraint `grad:ROLE`; the op of another cotangent has
-// the constraint of its forward value.
+// the constraint of its forward value, unless the constraint only decides where
+// the forward pass gathers.
 void Differentiate(Graph& graph);
 
 }  // namespace shardc::step
