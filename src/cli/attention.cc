@@ -1,6 +1,6 @@
-// `shardc attention`: prints the specs of the tensors of attention: in columns,
-// with their logical axes, or as JSON. `--layout bhtd --mode decode`: query
-// [["fsdp", "dp"], "tp", "sp", null]
+// `shardc attention`: prints the specs of the tensors of attention, in columns
+// with their logical axes, or as JSON. With `--layout bhtd --mode decode` the
+// spec of the query is [["fsdp", "dp"], "tp", "sp", null].
 #include <algorithm>
 
 #include "cli/commands.h"

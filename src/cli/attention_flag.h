@@ -17,7 +17,7 @@ struct AttentionFlag {
 };
 
 // Parses the sizes. Each key may occur once; each value is a positive integer
-// of at most 2^31.
+// of at most 2^31. Returns nullopt after a finding.
 std::optional<AttentionFlag> ParseAttention(const std::string& text,
                                             Findings& findings);
 

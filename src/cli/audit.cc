@@ -47,7 +47,7 @@ struct Named {
 };
 
 // Reads the mesh from `--mesh`, where an axis of size -1 takes the program's
-// devices, or mesh and parameters from `--plan`. Without both options the
+// devices, or mesh and parameters from `--plan`. Without either option the
 // members are empty. Returns nullopt after a finding.
 std::optional<Named> ReadNames(const AuditFlags& flags, Mode mode,
                                int64_t devices, Findings& findings) {

@@ -61,8 +61,8 @@ class PythonFiles {
     return at->second;
   }
 
-  // Returns the path of the file in this repository if the program was compiled
-  // elsewhere.
+  // Returns the path of the file. If it does not exist, because the program was
+  // compiled elsewhere, returns a similar path in this repository.
   std::string NameOf(std::string_view file) {
     const auto [at, added] = names_.try_emplace(std::string(file), file);
     std::error_code error;

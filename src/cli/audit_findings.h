@@ -23,9 +23,9 @@ Findings AuditFindings(const hlo::Program& program, const audit::Report& report,
                        const Selection& selection,
                        const audit::Lock* locked = nullptr);
 
-// Returns a finding (traffic-grew) for each route that grew, at the line that
-// sends most of the added bytes. `committed` names the file that has the
-// earlier bytes.
+// Returns a finding (traffic-grew) for each route that grew, at the line of the
+// tensor whose bytes grew most. `committed` names the file that has the earlier
+// bytes.
 Findings GrowthFindings(const hlo::Program& program,
                         const audit::Report& report,
                         std::span<const audit::Growth> growth,

@@ -51,8 +51,8 @@ void SetFlags(const MeasuredRun& run, CostFlags& flags) {
   }
 }
 
-// Returns nullopt after findings. Findings about options get the run's file as
-// their place.
+// Returns nullopt after findings. If the inputs of the run do not compile, the
+// last finding is at the run's file.
 std::optional<cost::MeasuredStep> ReadStep(const std::string& path,
                                            const DeviceProfile& profile,
                                            const Common& common,

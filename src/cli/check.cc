@@ -290,8 +290,8 @@ void Emit(const CheckFlags& flags, const Common& common,
 
 // Writes errors that prevent the check in the requested format, like its
 // findings: a pipeline that displays findings would otherwise display nothing
-// for a project that cannot be read. Usage errors alone, and errors of writing,
-// are not written so.
+// for a project that cannot be read. If all errors are usage errors, or if one
+// is an error of writing, they are not written in this format.
 void EmitErrors(const CheckFlags& flags, const Common& common,
                 Findings& findings) {
   const auto all = findings.all();
@@ -335,8 +335,8 @@ int Check(const CheckFlags& given, const Common& common, Findings& findings) {
     if (!flags.options.lint.memory) return kFailed;
   }
   std::optional<Baseline> baseline;
-  // A new baseline contains the findings of the old one too, so the old one is
-  // not applied.
+  // A new baseline contains the findings of the project's baseline too, so the
+  // project's baseline is not applied.
   if (flags.baseline.empty() && flags.write_baseline.empty()) {
     flags.baseline = work->settings.baseline;
   }

@@ -32,7 +32,7 @@ struct CheckOptions {
 struct CheckedTarget {
   std::string name;
   Place main_file;  // for findings that are in no file
-  Findings errors;  // of reading inputs; then there is no result
+  Findings errors;  // of reading inputs and committed files
   LintResult result;
   std::vector<std::string> rule_files;
   std::vector<RuleFix> fixes;

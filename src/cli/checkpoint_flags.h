@@ -31,12 +31,12 @@ struct CheckpointFlags {
   bool finalize = false;
   bool reuse = false;
   bool no_sync = false;
-  std::string to = "safetensors";  // of merge and reshard
+  std::string to = "safetensors";  // the format to write
 };
 
 Options OptionsOf(CheckpointFlags& flags);
 
-// The parsed options; nullopt if one is invalid.
+// The parsed options.
 struct CheckpointSettings {
   RunOptions run;
   DtypeOf dtype;       // null: no casts
@@ -52,9 +52,9 @@ bool RefuseItsOwn(const std::string& source, const CheckpointFlags& flags,
                   Findings& findings);
 
 // Runs the transfer, or with --dry-run prints what it would move. Unless
-// --no-verify is given, source pieces are compared with their checksums first.
-// After an interrupt it prints what the directory contains and ends by the
-// signal.
+// --no-verify or --finalize is given, source pieces are compared with their
+// checksums first. After an interrupt it prints what the directory contains and
+// ends by the signal.
 int RunCheckpoint(const Stored& stored, const Transfer& transfer,
                   const WriteIndex& index, const CheckpointFlags& flags,
                   CheckpointSettings settings, const Common& common,

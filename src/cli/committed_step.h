@@ -14,7 +14,7 @@
 namespace shardc::cli {
 
 // Returns a report for each of the target's modes that has a step, with the
-// target's batch and the usual length, without running it. Returns nullopt
+// target's batch and the usual length. The steps are not run. Returns nullopt
 // after findings.
 std::optional<std::vector<verify::StepReport>> StepsToCommit(
     const Target& target, const Compiled& compiled,

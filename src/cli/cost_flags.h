@@ -31,9 +31,8 @@ struct CostFlags {
 
 // Returns the options of inputs, then those in CostFlags.
 Options OptionsOfCost(CostFlags& flags);
-// Takes the settings that have no option from the target: batch, cache length,
-// memory, and the mode's operation. Returns nullopt with findings if one is
-// invalid.
+// Batch, cache length, memory and the mode's operation are the target's if
+// their options are not given. Returns nullopt with findings if one is invalid.
 std::optional<cost::Settings> CostSettings(const CostFlags& flags,
                                            const Target& target, Mode mode,
                                            Findings& findings);

@@ -64,7 +64,7 @@ std::optional<cost::FitInputs> ReadInputs(const FitCommand& command,
   InputFlags flags = command.flags.inputs;
   flags.devices.clear();
   const bool has_mesh = IsNamed(target.mesh);
-  // The other inputs do not depend on the mesh.
+  // The other inputs do not depend on the mesh, so any mesh will do here.
   if (!has_mesh) without.mesh.text = "dp:1";
   auto opened = LoadTarget(flags, without, common, findings);
   const auto settings = CostSettings(command.flags, target, mode, findings);

@@ -77,11 +77,13 @@ bool SameSpecs(const Plan& a, const Plan& b) {
 // The effect of fixes on specs, from best to worst. The outcome for several
 // targets is the worst of theirs. kUnread: no target reads the files. kProven:
 // no effect on any possible name. kSame: no effect on the targets' parameters.
+// kOther: a spec changes, or two fixes edit the same bytes. kBroken: the fixed
+// rules do not compile.
 enum class FixOutcome { kUnread, kProven, kSame, kOther, kBroken };
 
 // Returns each rule's pattern with a number for everything that the rule does
-// to the parameters it wins. Rules of both lists have equal numbers if their
-// effects are equal.
+// to the parameters it wins. Rules with equal effects have equal numbers, which
+// `numbers` keeps for the next list of rules.
 std::vector<RuledPattern> Ruled(const RuleSet& rules,
                                 std::map<std::string, uint32_t>& numbers) {
   std::vector<RuledPattern> out;
@@ -157,7 +159,7 @@ class TargetSpecs {
                                                  : FixOutcome::kOther;
   }
 
-  // The changed specs, one line per parameter.
+  // Returns the changed specs, one line per change.
   std::string Changes(const FileTexts& texts) const {
     if (!Reads(texts)) return {};
     const auto after = CompileWith(texts);
@@ -211,7 +213,7 @@ class TargetSpecs {
 
   Target target_;
   Boundary boundary_;
-  FileTexts texts_;  // including unchanged files
+  FileTexts texts_;  // open in an editor; they override files
   std::optional<Opened> opened_;
   std::unique_ptr<const Compiled> before_;
 };

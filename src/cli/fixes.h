@@ -1,5 +1,5 @@
-// Applies fixes to rules files: those that change no spec, and on request also
-// those that change some.
+// Computes the texts of rules files with their fixes: those that change no
+// spec, and on request also those that change some.
 #ifndef SHARDC_CLI_FIXES_H_
 #define SHARDC_CLI_FIXES_H_
 
@@ -17,9 +17,9 @@ struct FixedFile {
 };
 
 struct FixResult {
-  std::vector<FixedFile> files;  // by name
+  std::vector<FixedFile> files;  // sorted by name
   int64_t made = 0;
-  int64_t unsafe = 0;   // applied, or not requested and left
+  int64_t unsafe = 0;   // fixes that change specs, whether made or not
   bool proven = false;  // for all fixes: no spec of any possible name changes
   std::string changes;  // spec changes of the unsafe fixes
 };

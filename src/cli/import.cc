@@ -81,7 +81,7 @@ bool ReadValues(const Strings& given, imports::Request& request,
 
 // If a mesh axis has the name of an axis rule, a spec with that name would be
 // resolved by the rule. The rule is therefore set to the mesh axis in every
-// mode. Built-in semantic axes cannot be redefined.
+// mode.
 bool KeepAxisNames(Imported& imported, Findings& findings) {
   const bool own_axes = !(imported.axes == AxisRules());
   for (ImportedRule& one : imported.rules) {

@@ -104,8 +104,8 @@ bool HoldsCheckpoint(const fs::path& folder) {
   return false;
 }
 
-// Returns the manifest of a source: of its tensors, or built from its
-// configuration if its files have no shapes.
+// Returns the inputs that a source gives. The manifest has the tensors of its
+// files or, if these have no shapes, is built from its configuration.
 std::optional<InitInputs> ReadInputs(const InitFlags& flags,
                                      Findings& findings) {
   InitInputs out;

@@ -1,5 +1,5 @@
-// The input options that most commands share; they override what the room
-// target finds.
+// The input options that most commands share. They override the target of the
+// project file.
 #ifndef SHARDC_CLI_INPUTS_H_
 #define SHARDC_CLI_INPUTS_H_
 
@@ -80,7 +80,8 @@ std::unique_ptr<const Compiled> LoadAndCompile(
 Strings ModeNames();
 // `--mode MODE`, for commands that use one mode; the default is train.
 Option ModeOption(std::string* to);
-// Parses "train,decode"; an empty list if nothing was given.
+// Parses "train,decode". Returns an empty list if nothing was given, and
+// nullopt after a finding.
 std::optional<std::vector<Mode>> ParseModes(const Strings& given,
                                             Findings& findings);
 std::optional<Mode> ParseModeFlag(const std::string& text, Findings& findings);

@@ -61,7 +61,7 @@ int Main(int argc, char** argv) {
   KeepFreedMemory();
   KeepStandardStreams();
   const InterruptMessage interrupts("");
-  if (argc < 2) {  // status 2: in a script the command was lost
+  if (argc < 2) {  // kFailed: a script may have lost its command
     WriteAll(STDERR_FILENO, QuickStart());
     return kFailed;
   }

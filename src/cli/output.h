@@ -32,8 +32,8 @@ bool PutOut(const Write& write, Findings& findings);
 // --quiet.
 void PrintMessage(const Common& common, std::string_view text);
 
-// Prints findings on stderr, sorted, in the command's format if it is one of
-// the finding formats (text otherwise). --quiet does not suppress them.
+// Prints findings on stderr, sorted: as JSON with `--format json`, else as
+// text. --quiet does not suppress them.
 void Report(Findings& findings, const Common& common);
 
 // Writes a result to `path` ("-" or empty: stdout).
@@ -45,10 +45,11 @@ bool PutResult(const Write& write, const std::string& path, Findings& findings);
 Place FlagPlace(std::string_view flag, const std::string& value);
 
 // Parses a decimal integer. CLI11 would read 010 as octal and -1 as 2^64 - 1.
+// Returns nullopt after a finding, also for a number below `least`.
 std::optional<int64_t> ParseInteger(std::string_view flag,
                                     const std::string& text, int64_t least,
                                     Findings& findings);
-// Parses a size in bytes (source/byte_size.h).
+// Parses a size in bytes (source/byte_size.h). Returns nullopt after a finding.
 std::optional<int64_t> ParseBytes(std::string_view flag,
                                   const std::string& text, Findings& findings);
 

@@ -86,7 +86,7 @@ void Add(CLI::App& app, const Option& option, bool words_end_lists) {
 }
 
 // The parser of the commands named in `words`, which are the only ones that can
-// be parsed. Declaring all of them takes longer than many commands run.
+// be parsed. Declaring all commands would take longer than many commands run.
 struct Parser {
   Parser(Common& common, const Strings& words);
 

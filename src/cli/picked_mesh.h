@@ -23,13 +23,13 @@ Options MeshChoice(MeshFlags& flags);
 // Returns the mesh as `--mesh` accepts it: `dp:2,tp:4`.
 std::string MeshWords(const Mesh& mesh);
 
-// Returns the best mesh, after printing the candidates. Returns nullopt with
-// findings if an option is invalid (exit status 2) or no mesh fits the model
-// (exit status 1, `none_fits` is set).
 struct PickedMesh {
-  Mesh mesh;
+  Mesh mesh;  // empty if `none_fits`
   bool none_fits = false;
 };
+// Returns the best mesh, after printing the candidates. If no mesh fits the
+// model, adds a finding and sets `none_fits` (exit status 1). Returns nullopt
+// after a finding about an invalid option (exit status 2).
 std::optional<PickedMesh> PickMesh(const MeshFlags& flags,
                                    const std::string& devices,
                                    const Manifest& manifest,

@@ -17,8 +17,8 @@ namespace shardc::cli {
 // One bar per report, which is one per mode.
 MemoryBars BarsOf(std::span<const cost::Report> reports);
 
-// Returns which rules win which parameters. If the names can be searched, it
-// also has the number of names that each pattern matches.
+// Returns which rules win which parameters. For a compiled plan it also has the
+// number of names that each pattern matches.
 picture::Coverage CoverageIn(const Planned& planned,
                              const picture::FoldedPlan& folded);
 

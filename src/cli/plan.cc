@@ -302,8 +302,8 @@ int PlanOne(const PlanFlags& flags, const Target& target, const Common& common,
   std::optional<ModelConfig> model;
   const auto compiled = CompileFor(flags, target, common, model, findings);
   if (compiled == nullptr) return kFailed;
-  // If the declared stages are refused, no plan is written: one without stages
-  // would not be the plan that the inputs ask for.
+  // If the declared stages are refused, no plan is written, because a plan
+  // without stages would not be that of the inputs.
   Findings stages = StageFindings(*compiled);
   if (stages.HasErrors()) {
     const int status = StageStatus(stages);

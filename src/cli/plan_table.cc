@@ -75,8 +75,8 @@ ParamClasses ClassesOf(const Plan& plan) {
   return out;
 }
 
-// The plan with the first parameter of each class only. Its names are stored in
-// `names`, which must outlive it.
+// Returns the plan with the first parameter of each class only. Its names are
+// stored in `names`, which must outlive it.
 Plan FirstOfEach(const Plan& plan, const ParamClasses& classes,
                  std::vector<std::string_view>& names) {
   Plan out;

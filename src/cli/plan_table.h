@@ -24,8 +24,8 @@ std::optional<PlanTable> ReadTable(const std::string& path, EditedPlan edited,
 // memory; the mesh is that of the inputs.
 std::optional<PlanTable> TableOf(const Compiled& compiled, Findings& findings);
 
-// A plan that was read from a file or compiled from inputs, in the form in
-// which commands use both.
+// A plan that was read from a file or compiled from inputs, in one form for
+// commands that accept either.
 struct Planned {
   // The table of a compiled plan has the text of the first parameter of each
   // class only, and its names are views into `compiled`. Comparisons read the
@@ -39,8 +39,9 @@ struct Planned {
   cost::CostInputs WorkIn(Mode mode) const;
 };
 
-// Reads the plan in `file`, or compiles the inputs if `file` is empty. Sets
-// `found` to true and adds findings if the inputs give no plan.
+// Reads the plan in `file`, or compiles the inputs if `file` is empty. Returns
+// null after a finding. Sets `found` to true if the inputs could be read but
+// give no plan.
 std::unique_ptr<const Planned> LoadPlanned(const InputFlags& flags,
                                            const std::string& file,
                                            EditedPlan edited,

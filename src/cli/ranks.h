@@ -20,14 +20,15 @@ namespace shardc::cli {
 // process.
 struct Launched {
   int64_t rank = 0, ranks = 1;
-  std::string_view by = {};  // variable that defines it
+  std::string_view by = {};  // the environment variable that gives `ranks`
 };
 Launched LaunchedAs(const Variable& variable);
 
 class Ranks {
  public:
   // Initialises MPI. Returns nullopt, with a finding on the first rank, if this
-  // build has no MPI, or if MPI reports fewer processes than the launcher.
+  // build has no MPI, or if MPI reports another number of processes than the
+  // launcher.
   static std::optional<Ranks> Join(Findings& findings);
 
   // Returns the transport between the processes; null if there is only one.
@@ -40,21 +41,22 @@ class Ranks {
   // rank's share of the machine's processors.
   int Threads(int wanted) const;
 
-  // Returns a line that compares the bytes that the ledger `recorded` with
-  // those that devices sent to each other (`moved`), and with the part of the
-  // latter that was sent to another rank (`crossed`).
+  // Returns a line with three numbers of bytes: those that the ledger of the
+  // simulated mesh `recorded`, those that devices sent to each other (`moved`),
+  // and the part of `moved` that was sent to another rank (`crossed`).
   std::string MovedText(int64_t recorded, int64_t moved, int64_t crossed) const;
 
   // Returns true on every rank if `fine` is true on all of them. Otherwise
-  // findings are kept on the first rank that has some.
+  // returns false, and keeps the findings of the first rank on which `fine` is
+  // false.
   bool All(bool fine, Findings& findings) const;
-  // The minimum over all ranks, returned on each.
+  // Returns the minimum of `own` over all ranks, on every rank.
   int64_t Least(int64_t own) const;
-  // The number of ranks on this machine.
+  // Returns the number of ranks on this machine.
   int on_machine() const { return on_machine_; }
-  // Returns the exit status of this process: `status` on the first rank, and 0
-  // on the others, because a launcher that sees a failure may end the first
-  // rank before it has printed its findings.
+  // Returns the exit status of this process. On the first rank it is `status`.
+  // The other ranks return 0 and drop their findings, because a launcher that
+  // sees a failure may end the first rank before it has printed its findings.
   int End(int status, Findings& findings) const;
 
  private:

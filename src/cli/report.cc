@@ -125,8 +125,8 @@ bool GatherFindings(const ReportCommand& command, const Target& target,
   return true;
 }
 
-// Adds the pipeline schedule of a compiled plan. A plan file has only the
-// digest of its schedule, so nothing is added for it.
+// Adds the pipeline schedule of a compiled plan. A plan file does not contain
+// the table of its schedule, so nothing is added for it.
 void AddSchedule(Gathered& to) {
   if (to.planned->compiled == nullptr) return;
   const auto& stages = to.planned->compiled->stages;

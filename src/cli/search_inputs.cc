@@ -26,8 +26,8 @@ namespace {
 constexpr int64_t kMostProved = 64;
 constexpr int64_t kUsualLength = 8192;
 
-// Returns whether an option of `cost` concerns serving or pipelines. `search`
-// leaves out these options.
+// Returns whether `search` leaves out an option of `cost`, because it concerns
+// serving, pipelines or hosts.
 bool IsOfServing(const Option& option) {
   return option.name == "--mode" || option.name == "--modes" ||
          option.name == "--kv-len" || option.name == "--kv-dtype" ||

@@ -38,8 +38,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The limits on the sizes of a proved step. Axes of up to 16 devices show the
-// same mistakes as longer ones, in a fraction of the time.
+// The limits on the sizes of a proved step. Meshes of up to 16 devices show the
+// same mistakes as larger meshes, in a fraction of the time.
 constexpr int64_t kMostMicrobatches = 64, kMostProofDevices = 16;
 
 bool IsGivenAsIs(const search::Sharding& one) {
@@ -171,8 +171,9 @@ std::optional<verify::StageSettings> StagesOf(const search::Pipeline& one,
                                compiled.mesh, planned->table, one.layers};
 }
 
-// Returns the number of micro-batches for the proof of a pipeline: the one
-// nearest to its ranks, which fills it, that the schedule accepts.
+// Returns the number of micro-batches for the proof of a pipeline. As many
+// micro-batches as ranks fill a pipeline, so a larger number is reduced to the
+// number nearest to the ranks that the schedule accepts.
 int64_t MicrobatchesOf(const search::Pipeline& one) {
   const int64_t given = one.settings.microbatches;
   if (given <= one.Ranks()) return given;

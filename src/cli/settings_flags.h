@@ -25,16 +25,17 @@ struct SettingsFlags {
 
 Options OptionsOf(SettingsFlags& flags);
 
-// The target's `settings` file; empty if it has none. Findings: errors in the
-// file.
+// Returns the settings of a target, which are in a file or in the project file;
+// empty if it has none. Returns nullopt after findings about errors in them.
 std::optional<OperationsFile> TargetSettings(
     const VerifyInput& input, std::span<const KnownOperation> operations,
     Findings& findings);
 
-// Sets `request.records`, `features` and `remarks` for the request's
-// operations. Without --settings, the target's file is read. Findings: errors
-// in the file or in an option, an option that no operation of the request uses,
-// an axis that the mesh lacks.
+// Sets the settings of the request's operations (`records`), and the features,
+// remarks and rotation that follow from the model. Without --settings, the
+// target's settings are read. Returns false after a finding: an error in the
+// file or in an option, an option that no operation of the request uses, or an
+// axis that the mesh lacks.
 bool ChooseSettings(const SettingsFlags& flags, const VerifyInput& input,
                     const ModelConfig* model, const Mesh& mesh,
                     verify::Request& request, Findings& findings);

@@ -1,7 +1,8 @@
 // Proves suggested rules. Their text is parsed like any rules file and
 // compiled, and the rule of every tensor is compared with the intended one.
-// Then every possible lint runs. Notes do not count, nor do findings about the
-// mesh or the model itself, because no rules could avoid them:
+// Then every lint runs whose inputs are known. Notes do not count, nor do
+// findings about the mesh or the model itself, because no rules could avoid
+// them:
 //
 //   SHD302 of `--mesh fsdp:6` over 4 hosts  ->  reported by `check` only
 #include "cli/suggested.h"

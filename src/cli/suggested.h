@@ -30,7 +30,8 @@ struct SuggestedRules {
   bool Good() const { return left.empty() && misfit.empty(); }
 };
 
-// Returns whether the manifest has shapes; otherwise adds a finding.
+// Returns whether the manifest has parameters, all with a shape; otherwise adds
+// a finding.
 bool HasShapes(const Manifest& manifest, Findings& findings);
 
 // Suggests rules. `manifest` must have shapes. `name` is the file name in

@@ -71,7 +71,8 @@ class ProgramSums {
   std::map<std::pair<std::string, std::string>, Known> known_;  // file, mesh
 };
 
-// Returns the limits that the program exceeds, each at its line of the project.
+// Returns a finding for each limit that the program exceeds, at the limit's
+// line in the project file.
 FindingSink BudgetFindings(const AuditInput& audit, const audit::Sums& sums);
 
 }  // namespace shardc::cli

@@ -1,5 +1,5 @@
-// The option `--to`: merge and reshard write a tree instead of safetensors
-// files.
+// The option `--to`, with which split, merge and reshard write a tree (a folder
+// in the format of orbax or DCP) instead of safetensors files.
 #ifndef SHARDC_CLI_TREE_FLAGS_H_
 #define SHARDC_CLI_TREE_FLAGS_H_
 
@@ -15,7 +15,7 @@ Option ToOption(CheckpointFlags& flags);
 // Returns whether `--to` gives another format than safetensors files.
 bool WritesTree(const CheckpointFlags& flags);
 
-// The format that `--to` gives.
+// Returns the format that `--to` gives.
 const OutputFormat& FormatOf(const CheckpointFlags& flags);
 
 // Adds a finding (usage) and returns true if an option is given that only sets
@@ -23,8 +23,8 @@ const OutputFormat& FormatOf(const CheckpointFlags& flags);
 bool RefuseForTree(const CheckpointFlags& flags, Findings& findings);
 
 // Writes the tensors of the transfer in the format of `--to`, or with --dry-run
-// prints what would be written. `index` has the shardings to record; null:
-// none.
+// prints what would be written. `index` has the shardings to record; null if
+// there are none. Returns the exit status.
 int RunTreeOutput(const Stored& stored, const Transfer& transfer,
                   const ShardsIndex* index, const CheckpointFlags& flags,
                   const CheckpointSettings& settings, const Common& common,

@@ -82,7 +82,7 @@ class ReportReader {
     return out;
   }
   // Returns whether the verified mesh is the plan's mesh. A case may have run
-  // on a reduced mesh that stands for it.
+  // on a reduced mesh; its member `given_mesh` is then compared.
   bool OfThisMesh(const JsonValue& object) {
     const bool reduced = object.IsObject() && object.Find("given_mesh");
     const auto value =

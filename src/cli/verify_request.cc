@@ -87,8 +87,7 @@ bool ChooseOperations(const std::vector<std::string>& names,
 }
 
 // Chooses the modes: those of the flag; else, if the target lists modes for
-// each operation, these; else the target's; else all that an operation
-// supports.
+// each operation, these; else the target's; else all modes.
 bool ChooseModes(const VerifyFlags& flags, const Target& target,
                  verify::Request& request, Findings& findings) {
   auto modes = ParseModes(flags.mode, findings);

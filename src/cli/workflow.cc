@@ -1,7 +1,7 @@
 // Writes a workflow that checks the project. The workflow downloads the program
 // that wrote it, compares its digest, and runs `check --locked`. Actions are
-// pinned by commit. If the repository's root already has the workflow file, a
-// project in a subfolder gets a file of its own name:
+// pinned by commit. If the repository's root already has the workflow file, the
+// file of a project in a subfolder is named after the project:
 //
 //   models/llama, shardc.yaml taken  ->  .github/workflows/shardc-llama.yaml
 #include "cli/workflow.h"
