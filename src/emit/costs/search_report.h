@@ -27,8 +27,8 @@ struct SearchReport {
   std::vector<std::string> assumed;  // flags with values that were not given
   search::Found found;
   SearchProof proof;                // of the winner
-  std::vector<SearchProof> proofs;  // of the first ones of the front
-  SearchProof of_pipeline;          // if it is faster than the winner
+  std::vector<SearchProof> proofs;  // of the first shardings of the front
+  SearchProof of_pipeline;          // of the fastest pipeline if that would win
 };
 
 // Returns "remat nothing_saveable, 1 micro-batch, ZeRO 0".
@@ -36,7 +36,7 @@ std::string SearchSettingsText(const cost::Settings& settings);
 
 // Returns "dp:2,fsdp:32".
 std::string SearchMeshText(const Mesh& mesh);
-// Returns the mesh of a sharding, for a pipeline with its schedule:
+// Returns the mesh of a sharding and, for a pipeline, its schedule:
 // "pp:2,dp:32, 1f1b".
 std::string SearchMeshText(const search::Sharding& one);
 // Returns how accurate the expected time is, and from which measurements that

@@ -1,8 +1,9 @@
 // Writes PyTorch DTensor placements, one per mesh axis. DTensor applies them in
-// the order of the mesh's axes. If a dimension is sharded over two axes of
-// which the major one comes later in the mesh, the earlier axis must divide
-// each block of the later one, so it is a `_StridedShard` whose split factor is
-// the number of these blocks:
+// the order of the mesh's axes. In a spec, however, the major axis of a
+// dimension may come later in the mesh than the minor one. The minor axis,
+// which DTensor applies first, must then divide each block of the major axis.
+// Such a placement is a `_StridedShard` whose split factor is the number of
+// these blocks:
 //
 //   dp:2, tp:4 and [["tp", "dp"]]  ->  _StridedShard(0, split_factor=4),
 //   Shard(0)
@@ -57,8 +58,8 @@ std::vector<Placed> PlacedBy(const Mesh& mesh, const Spec& spec) {
   return out;
 }
 
-// Reports the parameters that need `_StridedShard`; returns true if there are
-// none.
+// Returns whether no parameter needs `_StridedShard`. Reports the first one
+// that does.
 bool NoneStrided(const ReadPlan& plan, Mode mode, Findings& findings) {
   for (const ReadParam& param : plan.params) {
     for (const Placed& placed : PlacedBy(plan.mesh, param.SpecOf(mode))) {

@@ -128,8 +128,8 @@ class Block {
         case Role::kRouter:  // of other layers, which have experts
           break;
         default:
-          // The block may have no other modules, except ones with scalars only,
-          // which are the parameters of activation functions.
+          // Other modules are allowed only if they hold experts, or only
+          // scalars, which are the parameters of activation functions.
           if (HoldsExperts(child.name)) break;
           for (const auto& [leaf, tensor] : child.module->tensors) {
             if (!tensor.AllScalars()) return false;

@@ -56,7 +56,7 @@ Grid GridOf(const Mesh& mesh) {
 struct Tiles {
   std::vector<int64_t> dims;  // one per dimension, then one of replicas
   std::vector<size_t> order;  // dimensions of the grid, as the tiles use them
-  bool split = false;         // whether any axis shards it
+  bool split = false;         // whether any axis shards the tensor
   bool replicated = false;    // the last of `dims` counts replicas
 };
 

@@ -27,12 +27,13 @@ namespace {
 
 using Parts = std::vector<std::string>;
 
-// All assignments of dimensions are tried only for arrays and parameters with
-// at most this many dimensions.
+// The largest number of dimensions of an array and a parameter for which all
+// assignments of dimensions are tried. Larger ones are replicated if their
+// ranks differ.
 constexpr size_t kMostDimensions = 12;
 
 int64_t Elements(const Shape& shape) {
-  int64_t count = 1;  // 2 stands for more
+  int64_t count = 1;  // 0, 1, or 2 for any larger number
   for (const int64_t size : shape) {
     count = size == 0 || count == 0 ? 0 : count > 1 || size > 1 ? 2 : 1;
   }

@@ -31,7 +31,7 @@ std::optional<int64_t> ShardBytes(const Mesh& mesh, const Spec& spec,
 
 // Returns false and adds a finding (inexpressible) if some parameter is placed
 // at one mesh coordinate, which the format cannot express. The finding names
-// the format, the first such parameters and their number.
+// the format, the first such parameter and the number of others.
 bool NoPlacements(const ReadPlan& plan, std::string_view format,
                   Findings& findings);
 bool ShapesKnown(const ReadPlan& plan, std::string_view format,

@@ -6,7 +6,8 @@
 
 namespace shardc {
 
-// Returns the unified diff with three lines of context.
+// Returns the unified diff with three lines of context; empty if the texts are
+// equal.
 std::string DiffText(const std::string& name, const std::string& before,
                      const std::string& after);
 

@@ -168,7 +168,7 @@ void WriteResult(JsonWriter& json, const Repository& repository,
   json.EndObject();
 }
 
-// Returns the index of each code among the rules.
+// Writes the member `tool`, and returns the index of each code among its rules.
 std::map<const Code*, size_t> WriteTool(JsonWriter& json,
                                         std::string_view version) {
   std::map<const Code*, size_t> index;

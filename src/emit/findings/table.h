@@ -5,7 +5,7 @@ SHARDC_FINDING_FORMAT("text", FindingsText)
 // `file:line:column: level: message [SHD101]`, as compilers print.
 SHARDC_FINDING_FORMAT("concise", FindingsConcise)
 SHARDC_FINDING_FORMAT("json", FindingsJson)
-// SARIF 2.1.0 with every lint as a rule.
+// SARIF 2.1.0 with every code as a rule.
 SHARDC_FINDING_FORMAT("sarif", FindingsSarif)
 // GitHub workflow commands, errors first, because GitHub shows about ten.
 SHARDC_FINDING_FORMAT("github", FindingsGithub)

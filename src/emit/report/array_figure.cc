@@ -1,7 +1,7 @@
 // Draws arrays as SVG. Drawings are in px at their own size; a figure scrolls
-// if its drawing is wider. A tile shows the devices that hold it, replicas are
-// drawn as sheets behind it, and the labels at its edges are the coordinates of
-// the axes that shard the dimension.
+// if its drawing is wider than the page. A tile shows the devices that hold it,
+// and replicas are drawn as sheets behind it. The labels at the edges of the
+// drawing are the coordinates of the axes that shard the dimension.
 //
 //   A tile is at least 46 x 30 px and wide enough for its label; tiles are 3 px
 //   apart, 6 px if they have one replica, 8 px if they have more.
@@ -121,13 +121,14 @@ class ArrayDrawing {
     gap_ = 3 + (sheets_ > 0 ? 3 : 0) + (sheets_ > 1 ? 2 : 0);
   }
 
-  // Returns the longest coordinate of a dimension, or the coordinate of
-  // `piece`.
+  // Returns the coordinate of `piece` in a dimension, or the longest coordinate
+  // if `piece` is negative.
   std::string Edge(size_t dim, int64_t piece) const {
     const ArrayDim& of = array_.dims()[dim];
     return CoordinateText(array_.mesh(), of, piece < 0 ? of.parts - 1 : piece);
   }
-  // Colours an edge by the outermost axis that shards it.
+  // Returns the CSS classes that colour an edge by the outermost axis that
+  // shards the dimension.
   std::string Look(size_t dim, int64_t piece) const {
     const ArrayDim& of = array_.dims()[dim];
     const std::string axis =

@@ -8,8 +8,9 @@
 
 namespace shardc::report {
 
-// Writes the dimensions as text, the drawing, and the drawing's numbers as a
-// table.
+// WriteArrayCaption() writes the dimensions of an array as text. DrawArray()
+// writes its drawing, with a table of the tiles if it is sharded. DrawMesh()
+// writes the drawing of a mesh.
 void WriteArrayCaption(Page& page, const picture::ArrayPicture& array);
 void DrawArray(Page& page, const picture::ArrayPicture& array);
 void DrawMesh(Page& page, const picture::MeshPicture& mesh);

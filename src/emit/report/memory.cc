@@ -258,7 +258,7 @@ std::vector<Region> RegionsOf(const Page& page, Mode mode) {
 }
 
 // Returns the longest of `mlp.up_proj ×32`, `mlp.up_proj`, `up_proj` that fits
-// the width.
+// the width, or an empty text if none fits.
 std::string LabelOf(const ParamGroup& group, double width) {
   std::vector<std::string> parts = {""};
   for (char c : group.folded) {

@@ -27,7 +27,7 @@ struct Limits {
   }
 };
 
-// The index of the figure of a spec (by FigureKey) in one group of modes.
+// The index of the figure of each FigureKey().
 using FigureKeys = std::map<std::string, size_t>;
 
 class Page {
@@ -46,8 +46,8 @@ class Page {
   const Mesh& mesh() const { return in.plan->mesh(); }
   Mode First() const { return groups[0][0]; }
 
-  // Writes the name of an axis in its colour; AxisClass returns only the CSS
-  // class, `a0`.
+  // Axis() and Axes() write the names of axes in their colours. AxisClass()
+  // returns the CSS class of an axis's colour, such as `a0`.
   void Axis(std::string_view axis);
   void Axes(const AxisGroup& axes);
   std::string AxisClass(std::string_view axis) const;
@@ -59,11 +59,11 @@ class Page {
   // Opens a section with its heading; the navigation links to `id`.
   void Begin(std::string_view id, std::string_view title);
   void End() { html.Raw("</section>\n"); }
-  // Returns the attribute `class="m m1s"`, which shows an element only in the
-  // modes of that group.
+  // Returns the CSS classes that show an element only in the modes of that
+  // group, such as `m m1s` for group 1.
   static std::string ModeClass(size_t group);
-  // Calls `write(mode)` once if all groups get the same text, else once per
-  // group.
+  // Calls `write(mode, html)` with the first mode of each group. Writes one
+  // text if all groups get the same one, and otherwise the text of each group.
   template <class Write>
   void ByMode(const Write& write) {
     std::vector<std::string> texts;
@@ -114,8 +114,8 @@ void WriteAssumptions(Page& page);
 void WriteTable(Page& page, const Table& table);
 void WriteTables(Page& page);
 
-// Write parts of sections: one finding, and the statement on the compiled
-// program in the page's header.
+// WriteFinding() writes one finding, and WriteProgramVerdict() the statement on
+// the compiled program in the page's header.
 void WriteFinding(Page& page, const Finding& finding);
 void WriteProgramVerdict(Page& page);
 

@@ -38,7 +38,7 @@ struct Cache {
 };
 
 // Results of other commands for this plan, such as verification or the
-// collectives of a step; each becomes a section.
+// collectives of a step. Each becomes a table with a heading.
 struct Table {
   std::string title, about;
   std::vector<std::string> heads;
@@ -65,7 +65,7 @@ struct Input {
   Repository repository;            // the root that places are relative to
   std::vector<cost::Report> costs;  // by mode; none of a plan with stages
   std::optional<ScheduleReport> schedule;  // of a plan with stages
-  std::optional<Table> ranks;              // their memory, if it is known
+  std::optional<Table> ranks;              // memory by rank, if known
   picture::Coverage coverage;
   std::vector<Cache> caches;
   std::optional<Base> base;

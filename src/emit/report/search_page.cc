@@ -98,8 +98,8 @@ std::string ZeroText(const Sharding& one) {
   return std::to_string(one.report.settings.zero);
 }
 
-// The parts of a step's time are drawn in these groups, because the page has
-// only as many colours.
+// The parts of a step's time are drawn in these seven groups, because the page
+// has seven colours for parts.
 struct Group {
   std::string_view fill, name;
 };

@@ -12,7 +12,7 @@
 
 namespace shardc::report {
 
-// Returns an embedded file: page.css, page.js.
+// Returns the text of an embedded file, page.css or page.js.
 std::string_view PageFile(std::string_view name);
 // Returns `sha256-` and the digest in base64, the form of a source in a content
 // security policy.

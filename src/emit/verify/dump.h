@@ -24,9 +24,9 @@ std::string DumpTensors(const verify::CaseTensors& tensors);
 
 // Writes {"case": ..., "settings": {...}}. `settings` is written only if the
 // case has a reference result, so not for a case that did not run, nor for a
-// trace. It holds layout, scale (null: from the head dimension), causal,
-// window, mask value, padding segment, dropout seed, masked rows, every setting
-// of a settings file, and specs by tensor.
+// trace. It holds scale (null: from the head dimension), causal, window, mask
+// value, padding segment, dropout seed, masked rows, every setting of a
+// settings file, and specs by tensor.
 void WriteDumpJson(const verify::Case& test, const verify::CaseResult& result,
                    const verify::CaseTensors& tensors, Metrics metrics,
                    Sink& out);

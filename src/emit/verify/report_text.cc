@@ -1,7 +1,7 @@
 // Prints the results of cases, one row per case. Columns are as wide as their
 // widest cell, and the column of features is shown only if a case has some.
-// A reason is printed once, with the number of further cases that have it.
-// Failures of one operation and mode with the same remedy count as one reason:
+// Each reason is printed once. Failures of one operation and mode with the same
+// remedy count as one reason, which is followed by the number of further cases:
 //
 //   fail: vanilla decode: ...
 //       help: set kv_head to ...
@@ -139,8 +139,8 @@ std::string ModeList(const std::vector<Mode>& modes) {
   return out;
 }
 
-// Appends `projections: 3 of 4 agree with the axis rules`, and a line for each
-// projection that does not agree.
+// Appends `projections: 3 of 4 shard heads as the axis rules do`, and a line
+// for each projection that does not.
 void AppendProjections(const Report& report, std::string& out) {
   int64_t compared = 0, agree = 0;
   std::string failed;

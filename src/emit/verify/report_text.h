@@ -16,8 +16,8 @@ namespace shardc {
 std::string ReportText(const verify::Report& report);
 // Returns a line per injected fault, with the case that detected it.
 std::string SelfTestText(const verify::SelfTest& result);
-// Returns a line with the number of faults that change outputs by less than the
-// tolerance.
+// Returns the wrong outputs that the comparison accepted, and a line with the
+// number of wrong outputs that were compared and rejected.
 std::string SharpnessText(const verify::Sharpness& result);
 std::string KnownAnswersText(const verify::KnownAnswers& result);
 

@@ -15,7 +15,7 @@ namespace shardc {
 
 // Writes one entry of `steps`.
 void WriteStepReport(JsonWriter& json, const verify::StepReport& report);
-// Writes one report as an object, several as an array `steps`.
+// Writes an object whose member `steps` is the array of the reports.
 void WriteStepJson(const std::vector<verify::StepReport>& reports, Sink& out);
 void WriteParameterStepJson(std::string_view name,
                             const std::vector<verify::ParameterStep>& steps,
