@@ -1,4 +1,4 @@
-// The stages of compiling a target, in the order in which data flows:
+// The steps of compiling a target, in the order in which data flows:
 //
 //   names --match--> winner --spec of each mode--> resolved spec
 //         --legalize by shape--> layout --> parameter
@@ -89,8 +89,9 @@ class Compiler {
   std::vector<int64_t> counts_;  // of parameters, by layout
   std::vector<bool> scalar_;     // by type
   std::vector<bool> has_like_;   // by rule
-  // By rule: whether its parameters may have a coordinate, of their own rule's
-  // `place` or of that of the rule whose spec they take by `like`.
+  // By rule: whether its parameters may have a coordinate, because the rule has
+  // a `place`, or because they take their spec from another parameter by
+  // `like`, whose rule may have one.
   std::vector<bool> may_place_;
   LikeChains like_{c_, findings_};
   Placements placements_;
@@ -452,7 +453,7 @@ std::unique_ptr<Compiled> Compile(Mesh mesh, RuleSet rules, Manifest manifest,
 std::unique_ptr<const Compiled> CompileOn(const Compiled& earlier, Mesh mesh,
                                           RuleSet rules, Findings& findings) {
   Manifest manifest = earlier.manifest;
-  manifest.by_name = earlier.plan.by_name;  // which compiling has moved there
+  manifest.by_name = earlier.plan.by_name;  // compiling has moved it there
   return CompileWith(std::move(mesh), std::move(rules), std::move(manifest),
                      earlier.options, &earlier, findings);
 }

@@ -1,4 +1,5 @@
-// Compiles a target's inputs: match, resolve and legalize, in this order.
+// Compiles a target: matches names with rules, resolves the specs of the rules
+// for the mesh, and legalizes the specs, in this order.
 #ifndef SHARDC_PLAN_COMPILE_H_
 #define SHARDC_PLAN_COMPILE_H_
 
@@ -22,14 +23,14 @@ struct PlannedStages;
 // Options of the command line. They take precedence over files.
 struct CompileOptions {
   std::vector<Mode> modes = {kAllModes.begin(), kAllModes.end()};
-  Policy policy;    // wins over files' and rules' own
+  Policy policy;    // wins over those of files and rules
   int threads = 1;  // does not change the result
   WeightDecayExclusions weight_decay_exclude;  // wins over the rules files'
 };
 
-// The complete result of compiling a target, which owns its inputs. plan,
-// explain, check and diff read it. It has no messages. It is not copied because
-// the names of `plan` are a view of `manifest`.
+// The complete result of compiling a target, which owns its inputs. The
+// commands plan, explain, check and diff read it. It is not copied, because the
+// names of `plan` are a view of `manifest`.
 struct Compiled {
   Compiled() = default;
   Compiled(Compiled&&) = default;
@@ -43,8 +44,8 @@ struct Compiled {
   std::shared_ptr<const Matcher> matcher;  // shared by CompileOn
   Matches matches;                         // by tensor
   Plan plan;
-  // The stages of the pipeline that the inputs declare; null if they declare
-  // none (divide.h).
+  // The stages of the pipeline that the inputs declare (divide.h); null if they
+  // declare none, or if the stages are refused.
   std::shared_ptr<const PlannedStages> stages;
   std::string stage_axis;  // as declared; empty: no stages are declared
   // The reasons why declared stages are refused; empty if they are not.
@@ -72,8 +73,8 @@ std::unique_ptr<Compiled> Compile(Mesh mesh, RuleSet rules, Manifest manifest,
 
 // Compiles an already compiled target for another mesh, without matching its
 // names again. `rules` may differ from the earlier ones only in axis rules.
-// Result and findings are those of Compile, but the model is not divided into
-// stages.
+// Result and findings are those of Compile. Neither function divides the model
+// into stages (divide.h).
 std::unique_ptr<const Compiled> CompileOn(const Compiled& earlier, Mesh mesh,
                                           RuleSet rules, Findings& findings);
 

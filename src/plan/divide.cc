@@ -20,7 +20,8 @@
 namespace shardc {
 namespace {
 
-// The key of a set of stages: a parameter's unit, or its layer stack.
+// The key of a set of stages: a parameter's unit, its layer stack if it has
+// one, and whether the last stage needs it too (StageUnits::tied).
 using SetKey = std::tuple<int64_t, uint32_t, bool>;
 
 PlanStages StagesOf(const PlannedStages& from) {

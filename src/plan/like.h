@@ -27,8 +27,8 @@ struct SpecOrigin {
 
 // Returns the rule's spec in a mode.
 const SpecSource& SourceOf(const Rule& rule, Mode mode);
-// Returns whether no rule applies to a tensor of this type because it has only
-// one element.
+// Returns whether no rule applies to a tensor of this type because it has no
+// dimensions or, with Compat::kFjformer, because it has only one element.
 bool IsScalar(const TensorType& type, Compat compat);
 
 class LikeChains {

@@ -36,7 +36,7 @@ struct StepInputs {
   int zero = 0;                             // the ZeRO stage, in training only
   std::optional<step::Policy> policy = {};  // default: the mode's own
   bool keep_gathered = false;
-  bool records_conflicts = true;  // LowerRequest's
+  bool records_conflicts = true;  // as in step::LowerRequest
   step::Remat remat = {};         // in training only
   // The number of micro-batches into which the batch is split, in training
   // only.
@@ -50,7 +50,7 @@ struct StepInputs {
   // smaller than `microbatches`, the second micro-batch stands for all that are
   // left out.
   int64_t built_microbatches = 0;
-  const step::Roles* roles = nullptr;  // if known already
+  const step::Roles* roles = nullptr;  // null: BuildStep finds them
   // Sharding constraints that override the axis rules of activations.
   std::vector<step::ShardingConstraintOverride> constraints = {};
 };
@@ -79,6 +79,8 @@ std::optional<LoweredStep> BuildStep(const StepInputs& inputs,
                                      const std::vector<int32_t>& layers,
                                      Findings& findings,
                                      const step::AttentionForm& form = {});
+// Lowers the graph for a mesh. Returns nullopt and sets `why` if the step has
+// no program on this mesh.
 std::optional<step::Program> LowerStep(const StepInputs& inputs,
                                        const LoweredStep& of, const Mesh& mesh,
                                        std::string& why);

@@ -12,7 +12,8 @@
 // the nearest to `layers/3/moe/gate/kernel` is [1]: `kernel` and `moe` are
 // equal, and it has `up` for the name's `gate`. [0] shares `kernel` alone with
 // the name, and [2] shares `moe` alone. `layers/3/moe/u/kernel` is nearest to
-// [1] too, at one edit, and so is `router/kernl` to a rule `router/kernel`.
+// [1] too, with a typing error of one edit. `router/kernl` is near to a rule
+// `router/kernel`, although only one part is equal.
 #include "plan/nearest.h"
 
 #include <algorithm>

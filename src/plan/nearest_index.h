@@ -22,7 +22,7 @@ struct PatternText {
   uint32_t rule = 0;
   std::vector<std::string> parts;  // from the first to the last
   bool begin_anchor = false;       // the first part is a whole part of a name
-  bool end_anchor = false;         // and so is the last
+  bool end_anchor = false;         // the last part is a whole part of a name
 };
 
 class NearestIndex {
@@ -54,7 +54,7 @@ class NearestIndex {
   // A word, and the texts that contain it, for the search for typing errors.
   struct Word {
     std::string text;
-    uint64_t letters = 0;  // a bit for each letter, or several
+    uint64_t letters = 0;  // one bit stands for one or more letters
     std::vector<uint32_t> texts;
   };
 
@@ -66,6 +66,7 @@ class NearestIndex {
     std::array<std::array<std::set<size_t>, 4>, kDepth> lengths;
     // The words of the texts, by depth and length.
     std::array<std::map<size_t, std::vector<Word>>, kDepth> words;
+    // The texts with too few literal parts for the lists.
     std::vector<uint32_t> always;
   };
 

@@ -1,11 +1,10 @@
 // Room: plan. Compiles and reads plans. A plan has, for every parameter, its
-// spec and the shard and bytes that each device holds. Includes: source, model,
-// match, resolve, legalize, roles, comm, schedule, step.
+// spec and the shard and bytes that each device holds.
 // Includes: source, model, match, resolve, legalize, roles, comm, schedule,
 // step.
 //
-// A compiled plan is immutable. Parameters with the same rule, type and
-// resulting spec share one layout: a plan of 90,000 parameters has some hundred
+// A compiled plan is immutable. Parameters with the same rule, type and origin
+// of the spec share one layout: a plan of 90,000 parameters has some hundred
 // layouts.
 #ifndef SHARDC_PLAN_PLAN_H_
 #define SHARDC_PLAN_PLAN_H_
@@ -32,8 +31,8 @@ namespace shardc {
 struct ModeLayout {
   Mode mode = Mode::kTrain;
   Resolved why;  // how the names of the spec were resolved
-  int32_t spec_rule =
-      -1;  // the rule whose spec it is; another than the winner under `like`
+  // The rule whose spec this is. With `like` it is not the winning rule.
+  int32_t spec_rule = -1;
   Spec resolved;  // before legalization; under `like` fitted to the rank
   Spec spec;      // after legalization
   std::vector<Edit> edits;
@@ -49,7 +48,7 @@ struct ParamLayout {
   bool unmatched =
       false;          // no rule matches, and it is not a scalar; rule is -1
   uint32_t type = 0;  // index into Manifest::types
-  std::vector<ModeLayout> modes;  // one for each mode of the plan, train first
+  std::vector<ModeLayout> modes;  // train, then the plan's other modes
 };
 
 // Parameters have the order of the manifest's tensors. A plan may have millions
@@ -97,7 +96,7 @@ struct PlanSummary {
 
 struct Plan {
   Mesh mesh;
-  std::vector<Mode> modes;  // those asked for, in canonical order
+  std::vector<Mode> modes;  // the requested ones, in canonical order
   std::vector<PlannedRule> rules;
   std::vector<TensorType> types;
   // The names of parameters in the manifest's order, as a view of the
@@ -109,7 +108,8 @@ struct Plan {
   // Whether all names are known to be plain text (source/plain_text.h).
   bool plain_names = false;
   std::vector<PlannedParam> params;
-  // Of the placed parameters, along the axis of each one's rule.
+  // The coordinates of the placed parameters (PlannedParam::place), each along
+  // the axis of its rule's `place`.
   std::vector<int64_t> coordinates;
   // Whether each parameter has weight decay; empty: all have it.
   std::vector<bool> weight_decay;
@@ -139,7 +139,7 @@ struct Plan {
   bool WeightDecayOf(size_t param) const {
     return weight_decay.empty() || weight_decay[param];
   }
-  // Null without stages.
+  // Returns null for a plan without stages.
   const ParamStages* StagesOf(size_t param) const {
     return stages ? &stage_sets[stage_set[param]] : nullptr;
   }

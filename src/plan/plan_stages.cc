@@ -28,7 +28,8 @@ void WriteRange(JsonWriter& json, int64_t begin, int64_t end) {
   json.Array(std::array{begin, end});
 }
 
-// Canonical JSON sorts members by name, so this order is used for all JSON.
+// Writes the members in the order of their names, which canonical JSON
+// requires.
 void WriteStage(JsonWriter& json, const PlanStage& stage) {
   json.BeginObject();
   json.Key("layers");

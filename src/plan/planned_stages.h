@@ -27,8 +27,8 @@ struct PlannedStages {
   StageUnits units;
   schedule::Table table;
   schedule::StageBounds bounds;  // the first unit of each stage, and the end
-  // Whether the cost model may search for other bounds; if so, `bounds` divide
-  // the layers evenly.
+  // How the layers are divided. With kSearched, `bounds` divide them evenly,
+  // and the cost model may search for other bounds.
   StageBalance balance = StageBalance::kEven;
   bool listed = false;  // the layers of each stage were given
   bool sized = false;   // the number of micro-batches was given

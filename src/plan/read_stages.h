@@ -23,9 +23,9 @@ std::optional<PlanStages> ReadPlanStages(const JsonValue& value,
 bool ReadParamStages(const JsonValue& value, const PlanStages& stages,
                      ParamStages& out, Findings& findings);
 
-// Checks that a parameter has a stage, that its shape has the layers of the
-// stage, and that its spec does not use the axis of the stages. Returns false
-// after a finding (schema) at `name`.
+// Checks that a parameter has a stage, that its stages together have all layers
+// of its shape, and that its specs do not use the axis of the stages. Returns
+// false after a finding (schema) at `name`.
 bool CheckParamStages(const JsonValue& name, const PlanStages& stages,
                       const ReadParam& param, Findings& findings);
 

@@ -46,16 +46,17 @@ struct StageUnits {
   }
 };
 
-// Finds the unit of each parameter, by the patterns of the request's file or,
-// without a file, by the number in the name. Returns nullopt after a finding:
-// parameter-outside-stages, layer-without-stage, those of patterns, or usage if
-// the names have no layers or two chains of them.
+// Finds the unit of each parameter, by the patterns of the request's
+// declaration or, where it has none, by the number in the name. Returns nullopt
+// after a finding: parameter-outside-stages, layer-without-stage, those of
+// patterns, or usage if the names have no layers, or count layers below two
+// prefixes such as `encoder.block` and `decoder.block`.
 std::optional<StageUnits> StageUnitsOf(const Compiled& compiled,
                                        const StageRequest& request,
                                        Findings& findings);
 
-// Returns the mesh of one stage: the mesh without the axis of the stages, with
-// the hosts of one stage's devices.
+// Returns the mesh of one stage: the mesh with size 1 along the axis of the
+// stages, and with one stage's share of the devices, processes and slices.
 Mesh StageMesh(const Mesh& mesh, const std::string& axis);
 
 }  // namespace shardc

@@ -111,7 +111,8 @@ class PlanStager {
   }
 
   // Makes the table of the plan's schedule, or reads it from the schedule's
-  // file. The plan has its digest. Returns false after a finding.
+  // file. The plan has only the digest of the table. Returns false after a
+  // finding.
   bool ReadTable(const PlanSchedule& given) {
     PlannedStages& to = out_.stages;
     const auto own = static_cast<int32_t>(

@@ -17,7 +17,8 @@
 
 namespace shardc {
 
-// It is not copied because the names of `plan` are a view of `names`.
+// A plan with its stages. It is not copied, because the names of `plan` are a
+// view of `names`.
 struct StagedPlan {
   StagedPlan() = default;
   StagedPlan(StagedPlan&&) = default;
@@ -33,12 +34,13 @@ struct StagedPlan {
 
 // Settings that replace or complete the schedule in a plan's file.
 struct PlanSchedule {
-  std::string file;  // of the plan's schedule, if that is one
+  std::string file;  // with the schedule's table; empty: none
   std::optional<int32_t> microbatches = {};
 };
 
-// `view` must have stages. Returns nullopt after a finding: usage if the
-// schedule's table differs from the plan's, or one of making a schedule.
+// Converts a plan, which must have stages. Returns nullopt after a finding:
+// usage if the schedule's table differs from the plan's, or one of making a
+// schedule.
 std::optional<StagedPlan> StagedPlanOf(const PlanView& view,
                                        const PlanSchedule& given,
                                        Findings& findings);

@@ -48,10 +48,9 @@ std::optional<PlanView> ViewPlan(const JsonDocument& document,
 // the file.
 struct PlanTable {
   PlanView classes;
-  std::vector<std::string_view>
-      names;                       // of all parameters, in the file's order
-  std::vector<uint32_t> class_of;  // by parameter
-  SourceRef source;  // the plan's text, into which names may be views
+  std::vector<std::string_view> names;  // of all parameters, in order
+  std::vector<uint32_t> class_of;       // by parameter
+  SourceRef source;  // the plan's text, of which names may be views
 
   PlanTable() = default;
   // A table is not copied, because names may be views into strings of

@@ -1,10 +1,11 @@
 // Compares the specs of two classes. Modes with equal specs before and equal
 // specs after are one change. A spec with the same text may still be a change
-// if the mesh differs, because a device then holds other bytes:
+// if the mesh differs, because a device may then hold another number of bytes
+// or another block:
 //
 //   fsdp=16 -> fsdp=32, spec ["fsdp"]: 2 KiB -> 1 KiB per device
-//   dp=2 fsdp=16 -> fsdp=16 dp=2, spec ["fsdp"]: the bytes are equal, and each
-//   device needs a block that another one holds
+//   dp=2 fsdp=16 -> fsdp=16 dp=2, spec ["fsdp"]: the bytes are equal, but most
+//   devices need a block that only other devices hold
 #include "plan/difference/class_change.h"
 
 #include <utility>
@@ -27,8 +28,8 @@ std::string KeyOf(const SpecChange& change) {
   std::string out = SpecText(change.before) + SpecText(change.after);
   for (const Mode mode : change.modes) out += ModeName(mode);
   out += TypeKey(change.type);
-  // Only the axis is compared, because the layers of a group have different
-  // coordinates.
+  // Only the axis of the placement is compared, because the parameters of a
+  // group have different coordinates.
   if (change.placed_before != change.placed_after) {
     out += change.placed_before ? change.placed_before->axis : "";
     out += ">";

@@ -76,7 +76,8 @@ class Groups {
   std::vector<uint32_t> shown_;
 };
 
-// Counts the largest number of parameters of a group that a device holds.
+// Counts how many parameters of a group the device that holds the most of them
+// holds.
 class Copies {
  public:
   void Add(const std::optional<ReadPlacement>& placement) {

@@ -3,8 +3,8 @@
 // collective is named by the axes of the first mesh:
 //
 //   dp=2 fsdp=16 -> fsdp=32, spec ["fsdp"]: in the joint axes dp x fsdp the
-//   spec changes from [fsdp] to [[dp, fsdp]], which no device can slice from
-//   what it holds: a ppermute over dp and fsdp
+//   spec changes from [fsdp] to [[dp, fsdp]], which most devices cannot slice
+//   from what they hold: a ppermute over dp and fsdp
 #include "plan/difference/moves.h"
 
 #include <algorithm>

@@ -1,7 +1,6 @@
 // Room: plan/difference. Compares two plans, two modes of one plan or two step
 // programs. The result is one value that `diff`, `plan --diff`, `check
-// --locked` and the page of `report` print. Includes: source, model, comm,
-// plan.
+// --locked` and the page of `report` print.
 // Includes: source, model, comm, plan.
 //
 // The JSON of both plans decides what differs: `fields` has every difference,
@@ -42,7 +41,8 @@ struct FieldChange {
   std::vector<std::string> names;  // parameters; empty: another part
   // "the spec of `layers.*.up` (2 parameters) was ["tp"] and is [null]"
   std::string message;
-  bool detailed = false;  // the lists below or the mesh say it as well
+  // Whether another list of PlanDifference, or its meshes, has this difference.
+  bool detailed = false;
 };
 
 struct NamedGroup {
@@ -152,7 +152,8 @@ std::optional<PlanDifference> ComparePlans(const PlanTable& before,
 PlanDifference CompareModes(const PlanTable& plan, Mode before, Mode after);
 
 // Compares two step programs (shardc.step/v1) and fills `steps`. Returns
-// nullopt in the same cases as ComparePlans.
+// nullopt and a finding in `errors` if the first file is not a step program, or
+// if one of them is not JSON.
 std::optional<PlanDifference> CompareSteps(const SourceRef& before,
                                            const SourceRef& after,
                                            Findings& errors);

@@ -30,8 +30,8 @@ void CompareMeshFields(const PlanJson& before, const PlanJson& after,
 void CompareAttentionFields(const PlanJson& before, const PlanJson& after,
                             PlanDifference& to);
 // Counts of rules, the summary and the fingerprint follow from everything else.
-// They are compared only if nothing else differs, so these functions must be
-// called last.
+// They are compared only if nothing else differs, so CompareRuleFields and then
+// CompareRemainingFields must be called after all other functions.
 void CompareRuleFields(const PlanJson& before, const PlanJson& after,
                        PlanDifference& to);
 void CompareRemainingFields(const PlanJson& before, const PlanJson& after,

@@ -21,14 +21,15 @@ std::vector<LayerMove> LayerMoves(const PlanStages& before,
 // rank 0".
 std::string LayerMoveText(const LayerMove& move);
 
-// Returns whether a moved layer explains that a parameter is in other stages,
-// because the layer makes the same move.
+// Returns whether a moved layer explains that a parameter is in other stages: a
+// layer moves from the parameter's stage before to its stage after. A layer
+// stack is explained by any moved layer.
 bool IsExplained(const std::vector<LayerMove>& moves, const ParamStages& before,
                  const ParamStages& after);
 
 // Appends the differences in the member `stages` to `to.fields`, except for the
 // layers of stages. A member that follows from another one is compared only if
-// the other one is equal. A plan without stages has null.
+// the other one is equal. Appends nothing if one of the plans has no stages.
 void CompareStageFields(const PlanJson& before, const PlanJson& after,
                         PlanDifference& to);
 
