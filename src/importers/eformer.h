@@ -14,7 +14,8 @@ namespace shardc {
 
 // Returns axis rules with the fields that the object has; all others keep their
 // defaults. Findings: unknown-key (a warning, because eformer ignores such
-// keys); schema if there is no known field, or if two records differ.
+// keys); schema if there is no known field, if a field has another value than
+// axes or null, or if two records differ.
 std::optional<AxisRules> ImportEformerAxes(const JsonDocument& document,
                                            Findings& findings);
 

@@ -32,7 +32,7 @@ inline constexpr GgmlType kTypes[] = {
     {35, block::kTq2_0}, {39, block::kMxfp4},
 };
 
-// The types of metadata values that are read.
+// The types of metadata values that the reader distinguishes.
 enum ValueType : uint32_t {
   kUint32 = 4,
   kInt32 = 5,  // the integers of at most 32 bits have the types 0 to 5

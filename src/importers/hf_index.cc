@@ -81,7 +81,8 @@ std::string FolderOf(const std::string& path) {
                                     : path.substr(0, slash);
 }
 
-// Takes `{"total_size": 123, "format": "pt"}`.
+// Skips the value of `metadata`, such as `{"total_size": 123, "format": "pt"}`.
+// Returns false if it has another form.
 bool SkipMetadata(PlainJson& json) {
   std::vector<std::string_view> keys;
   if (!json.Take('{')) return false;

@@ -1,5 +1,5 @@
 // Room: importers. Reads other systems' rules and manifests into the structs of
-// model, one file per format.
+// model. Each format has files of its own.
 // Includes: source, model, stored.
 //
 // This file reads a manifest of any format, recognised by its content: shardc's
@@ -26,7 +26,7 @@ using JsonManifestParser =
 // JsonDocument; returns nullopt for any other text.
 using PlainManifestReader =
     std::function<std::optional<Manifest>(const SourceRef&)>;
-// The same without the whole text in memory.
+// Reads the same manifests from a file, without the whole text in memory.
 using StreamedManifestReader =
     std::function<std::optional<Manifest>(const InputFile&)>;
 

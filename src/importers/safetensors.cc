@@ -56,7 +56,8 @@ std::string Guess(std::string_view text) {
 }
 
 // Checks the header's length before memory is allocated for it. Returns nullopt
-// after a finding. `available` is the number of bytes that the header may have.
+// after a finding. `available` is the number of bytes of the file, the length's
+// own 8 bytes included.
 std::optional<int64_t> HeaderLength(const SourceRef& source,
                                     std::string_view first, int64_t available,
                                     Findings& findings) {

@@ -41,7 +41,7 @@ struct SafetensorsSet {
 // Returns whether the file at `path` is inside the checkpoint's `folder` after
 // links are resolved; if not, adds a finding (path). In Hugging Face's cache
 // the files of a snapshot are links to the folder `blobs` next to it, which are
-// accepted.
+// accepted. Broken links count as inside, because opening them fails.
 bool IsInFolder(const std::string& folder, const std::string& path,
                 Findings& findings);
 

@@ -36,8 +36,8 @@ struct NamedRule {
   ImportedRule made;  // its pattern is still empty
 };
 
-// Does the same as the AddExact above, for specs that may also name bundles and
-// axis rules.
+// Does the same as AddExact for NamedSpec, for specs that may also name bundles
+// and axis rules. The names are not key paths.
 bool AddExact(std::vector<NamedRule> params, Imported& imported,
               Findings& findings);
 

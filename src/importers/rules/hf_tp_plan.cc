@@ -7,11 +7,11 @@
 //     ->  layers\.[0-9]+\.mlp\.down_proj$ [tp], ...\.bias$ [],
 //         ...\.[^.]+$ [null, tp]
 //
-// Most styles shard a dimension that counts from the last one. With a manifest,
-// the number of dimensions is known, and only rules that match a parameter are
-// written. Without a manifest, a tensor of experts that is a parameter of its
-// module is taken to have three dimensions. Embeddings are recognised by name,
-// as their weights are transposed.
+// Most styles shard a dimension that is counted from the last one. With a
+// manifest, the number of dimensions is known, and only rules that match a
+// parameter are written. Without a manifest, a tensor of experts that is a
+// parameter of its module is taken to have three dimensions. Embeddings are
+// recognised by name, as their weights are transposed.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -51,8 +51,8 @@ struct Style {
   Split split = Split::kReplicated;
 };
 
-// All styles of transformers from version 4.5 on. A style that only reshards
-// activations leaves the weights replicated.
+// The styles of the plans of old and new versions of transformers. A style that
+// only reshards activations leaves the weights replicated.
 constexpr std::array kStyles = {
     Style{"colwise", Split::kOut},
     Style{"colwise_rep", Split::kOut},
@@ -221,9 +221,8 @@ class TpPlan {
   void AddRules(const Key& one) {
     const auto& [key, split, place] = one;
     const std::string pattern = KeyPattern(key);
-    // The key names a tensor without `.weight`. Its rank is assumed: stacked
-    // experts have rank 3, biases of experts rank 2, and all other such tensors
-    // are vectors.
+    // The key may itself be the name of a parameter. Its rank is then assumed:
+    // 3 for stacked experts, 2 for biases of experts, and 1 for all others.
     const size_t own_rank = !HasExperts(key)        ? 1
                             : key.ends_with("bias") ? 2
                                                     : 3;
@@ -237,8 +236,8 @@ class TpPlan {
   }
 
   // Returns the key of a parameter or module: the longest key that the name
-  // ends with, either as it is or with its numbers replaced by `*`. Returns
-  // null if there is none.
+  // ends with or, if there is none, the longest that it ends with after its
+  // numbers are replaced by `*`. Returns null if neither exists.
   const Key* KeyOf(std::string_view name) const {
     const std::string generic = NameTemplate(name, '.');
     for (const std::string_view whole : {name, std::string_view(generic)}) {

@@ -83,7 +83,8 @@ class LevanterConfig {
   // override earlier ones.
   bool ReadOlder(const YamlNode& trainer) {
     const auto data = AxisGroup{"data"};
-    AxisGroup batch = {"replica", "data"};  // default of both versions
+    AxisGroup batch = {"replica",
+                       "data"};  // Levanter's default of `batch_axis`
     if (request_.mesh && !request_.mesh->Find("replica")) batch = data;
     return AddMap(trainer, "axis_resources") &&
            AddNames(trainer, "tensor_parallel_axes", "", {"model"}) &&
@@ -186,7 +187,7 @@ class LevanterConfig {
       if (node == nullptr) continue;
       const auto size = ReadInteger(context_, *node, "`replica`", {-1});
       if (!size) return false;
-      if (*size < 0) return true;  // one per slice
+      if (*size < 0) return true;  // -1: one replica per slice
       const auto both = CheckedMul(product, *size);
       if (!both) {
         return Refuse(code::kOverflow, *node,

@@ -39,12 +39,13 @@ std::optional<AxisRule> TwinOf(const std::string& name, const AxisRules& axes) {
   return twin && !axes.Value(*twin).is_null ? twin : std::nullopt;
 }
 
-// Keeps the meaning of a spec that Python code resolves in `mode`. There the
-// spec is the same in every mode, whereas logical axes in a rule follow the
-// mode of the plan. If `mode` is a generation mode, logical axes are replaced
-// by the names of their decode rules, which mean the same in every mode. For
-// other modes, if a logical axis would have other mesh axes in decode, the rule
-// gets explicit specs for decode and insert with the mesh axes of `mode`.
+// Keeps the meaning of a spec that Python code resolves in `mode`. In Python
+// such a spec is the same in every mode, whereas logical axes in a rule follow
+// the mode of the plan. If `mode` is a generation mode, logical axes are
+// replaced by the names of their decode rules, which mean the same in every
+// mode. For other modes, if a logical axis would have other mesh axes in
+// decode, the rule gets explicit specs for decode and insert with the mesh axes
+// of `mode`.
 void KeepMode(Mode mode, const AxisRules& axes, ImportedRule& made) {
   Rule& rule = made.rule;
   auto* list = std::get_if<SpecList>(&rule.spec);
@@ -349,7 +350,7 @@ class RulesModuleReader {
     if (spec.items[0].is == PyIs::kResolved) {
       return ReadMode(spec.items[0], axes, made);
     }
-    if (spec.fields.empty()) return true;  // the plan's mode
+    if (spec.fields.empty()) return true;  // none given: the plan's mode
     const PyValue& given = spec.fields[0].second;
     const auto mode = ModeOf(given);
     if (mode) {

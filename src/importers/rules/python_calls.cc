@@ -20,7 +20,7 @@ bool IsSuper(const PyNode& node) {
 }
 
 // Appends the names of the functions whose results these statements assign to
-// `name`; a class is called to make an object.
+// `name`. A class that is called to make an object counts as a function.
 void Assigned(const std::vector<PyStatement>& body, std::string_view name,
               std::vector<std::string_view>& out) {
   for (const PyStatement& one : body) {

@@ -42,8 +42,6 @@ PyNode PyExpressionParser::Made(PyKind kind, size_t begin,
   return node;
 }
 
-// Parses expressions that commas separate, as a tuple. With `targets`, stops at
-// the `in` of a loop.
 PyNode PyExpressionParser::Sequence(bool targets) {
   const auto next = [&] {
     if (!targets) return StarOrExpression();
@@ -101,7 +99,7 @@ PyNode PyExpressionParser::Choice() {
   std::vector<PyNode> items;
   items.push_back(std::move(value));
   items.push_back(Either());
-  if (!TakeWord("else")) return Other(begin);  // a comprehension
+  if (!TakeWord("else")) return Other(begin);  // the `if` of a comprehension
   items.push_back(Expression());
   return Made(PyKind::kChoice, begin, std::move(items));
 }
@@ -316,8 +314,6 @@ void PyExpressionParser::SkipItem() {
   }
 }
 
-// Skips brackets with their content, or the rest of an expression, and returns
-// kOther.
 PyNode PyExpressionParser::Other() { return Other(Now().begin); }
 PyNode PyExpressionParser::Other(size_t begin) {
   if (IsOperator("(") || IsOperator("[") || IsOperator("{")) {

@@ -25,7 +25,7 @@ class PyExpressionParser : public PyCursor {
   PyNode StarOrExpression();
   PyNode Expression();
   // Skips brackets with their content, or the rest of an expression, and
-  // returns kOther.
+  // returns a node of the kind kOther.
   PyNode Other();
   // Does the same as Other() for an expression that starts at `begin` and has
   // been parsed up to the current token. The returned node starts at `begin`.

@@ -28,8 +28,8 @@ bool Same(const PyValue& a, const PyValue& b);
 // Returns whether a condition holds; nullopt if that is unknown.
 std::optional<bool> TruthOf(const PyValue& value);
 
-// Return the bytes of a value, without lists that other values may share, and
-// the bytes of all values of a list.
+// The first function returns the bytes of a value without its lists, which
+// other values may share. The second returns the bytes of all values of a list.
 int64_t BytesOf(const PyValue& value);
 int64_t BytesOf(const PyList<PyValue>& values);
 // Returns the value with its `size` set, or an unknown value if the size

@@ -226,7 +226,7 @@ class Tokenizer {
         const bool plain = plain_;
         Replacement();
         if (!good_) return;
-        plain_ = plain;  // of the strings inside of the braces
+        plain_ = plain;  // strings inside the braces have changed it
         parts.push_back(std::move(value));
         parts.emplace_back(text_.substr(from, at_ - 1 - from));
         value.clear();

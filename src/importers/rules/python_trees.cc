@@ -17,8 +17,8 @@ namespace {
 // The maximum depth of a tree, because the code recurses. Trees of parameters
 // are only a few levels deep.
 constexpr int kTreeDepthLimit = 64;
-// WithoutParts compares symbols only if there are at most this many symbols,
-// and at most this many specs in each.
+// WithoutParts compares at most kSymbolLimit symbols, and about kPlaceLimit
+// specs of each. It removes nothing if there are more symbols.
 constexpr size_t kSymbolLimit = 50, kPlaceLimit = 100'000;
 
 bool HasParts(const PyValue& value) {

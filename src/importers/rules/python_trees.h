@@ -29,12 +29,14 @@ bool HoldsSpecs(const PyValue& value);
 bool HangsOnFlag(const PyValue& value);
 
 // Returns whether specs are nested at least two levels deep in dicts, lists and
-// objects, so that their names are paths. An object is always a tree.
+// objects, so that their names are paths. An object that contains a spec is
+// always a tree.
 bool IsTree(const PyValue& value);
 
-// Returns the specs of a tree in the order of the source; a value None is
-// skipped. Returns nullopt after a finding (inexpressible) if a key cannot be a
-// name, or if a value is neither a spec nor a tree.
+// Returns the leaves of a tree in the order of the source; a value None is
+// skipped. A leaf is usually a spec, but its value is not checked. Returns
+// nullopt after a finding (inexpressible) if a key cannot be a name, or if the
+// tree is nested too deeply.
 std::optional<std::vector<PyLeaf>> LeavesOf(const SourceRef& source,
                                             const PyValue& tree,
                                             Findings& findings);

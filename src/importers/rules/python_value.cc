@@ -15,7 +15,7 @@
 namespace shardc::imports {
 namespace {
 
-constexpr size_t kOrderLimit = 100;  // classes among the bases of one
+constexpr size_t kOrderLimit = 100;  // base classes of one class
 
 // Returns whether a base class is one of Python's own classes, which define no
 // rules.

@@ -12,7 +12,8 @@
 
 namespace shardc::imports {
 
-// Reports, at its use, a value that is not known from the file's text.
+// Reports a value that is not known from the file's text, at the place that
+// makes it unknown.
 void RefuseUnknown(const SourceRef& source, const PyValue& value,
                    Findings& findings);
 
