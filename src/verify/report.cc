@@ -1,6 +1,6 @@
 // Runs a report's cases in parallel. Cases that need much memory run one at a
-// time, with their devices in parallel. Variants and stress cases of the cases
-// that ran follow:
+// time, with their devices in parallel. Variants and stress cases follow the
+// cases from which they are derived. Example of a case that needs much memory:
 //
 //   keys and values of 8 rows, 4096 tokens, 8 heads of 128: 2^26 numbers,
 //   more than 2^24, so alone and on all threads
@@ -34,7 +34,8 @@ CaseResult ResultOf(const CacheTraceResult& trace) {
   }
   out.help = trace.help;
   out.axis = trace.axis;
-  // The step whose error is largest relative to its tolerance.
+  // Error and tolerance are those of the step with the largest ratio of the
+  // two.
   out.error = trace.error;
   out.unsharded = trace.unsharded;
   out.tolerance = trace.tolerance;
@@ -58,8 +59,8 @@ bool Report::NothingRan() const {
 
 namespace {
 
-// The number of elements of keys and values from which on a case runs alone,
-// because several of them could fill the memory.
+// The number of elements of keys and values above which a case runs alone,
+// because several such cases could fill the memory.
 constexpr int64_t kHeavy = int64_t{1} << 24;
 
 bool IsHeavy(const Case& test) {
@@ -187,8 +188,8 @@ class Runner {
   std::mutex lock_;
 };
 
-// Adds remarks on long cases in bfloat16 that were added although other dtypes
-// were requested.
+// Adds a remark if long cases in bfloat16 were added although other dtypes were
+// requested.
 void RemarkOnDtype(const Request& request,
                    const std::vector<Case>& stress_cases, Report& out) {
   const auto& dtypes = request.dtypes;

@@ -51,16 +51,16 @@ struct Report {
 // concurrent.
 using Progress =
     std::function<void(size_t done, size_t all, const std::string& within)>;
-// A function that is called with each case that ran, in any order. Calls are
-// never concurrent.
+// A function that is called with each case when its result is known, in any
+// order. Calls are never concurrent.
 using Keep =
     std::function<void(size_t index, const Case& test, const CaseResult& result,
                        const CaseTensors& tensors)>;
 
-// Runs all cases on `threads` threads, and then the variants and stress cases
-// of those that ran. The result does not depend on `threads`. With several
-// ranks, cases run one after the other, and only the first rank's report is
-// complete.
+// Runs all cases on `threads` threads, then the variants (all of them if
+// features were requested by name, else those of cases that ran) and the stress
+// cases. The result does not depend on `threads`. With several ranks, cases run
+// one after the other, and only the first rank's report is complete.
 Report RunMatrix(const Request& request, Matrix matrix, int threads,
                  const Progress& progress = {}, const Keep& keep = {},
                  exec::Transport* transport = nullptr);

@@ -69,7 +69,7 @@ struct Features {
   int sinks_rank = 0;   // 0: none, 1: [H], 2: [sinks, K]
   bool ragged = false;  // rows of different lengths
   bool left_padding = false;
-  bool masked_row = false;  // one query row may attend to no key
+  bool masked_row = false;  // some query rows attend to no key
   double dropout = 0;
   bool large_logits = false;  // about +-100
   bool custom_blocks = false;
@@ -116,7 +116,7 @@ enum class Check : uint8_t {
   kError,        // maximum error within tolerance
   kBits,         // equal to the unsharded run where nothing is reduced
   kLedger,       // bytes equal the closed formulas
-  kCacheBits,    // keys in the cache, up to the rotation's rounding
+  kCacheBits,    // the cache holds what is expected, up to rounding
   kUnsupported,  // what cannot run is refused, and what can is run
   kMaximum,      // errors are judged by maximum, not mean
 };

@@ -20,10 +20,11 @@ dense::Options OptionsOf(const exec::AttentionOptions& options);
 // Returns the arithmetic that the case's settings select.
 dense::Narrow NarrowOf(const Case& test);
 
-// Rounds query, key and value to the runtime dtype if one is set, and keys and
-// values of int8 pages to int8. Positions of packed tokens follow from their
-// segments. A block table is an input only if it is test data: the tables for
-// `causal`, `sliding` and `global` hide only keys that the masks hide too.
+// Returns the reference's inputs. Query, key and value are rounded to the
+// runtime dtype if one is set, and keys and values of int8 pages to int8.
+// Positions of packed tokens follow from their segments. A block table is an
+// input only if it is test data: the tables for `causal`, `sliding` and
+// `global` hide only keys that the masks hide too.
 dense::Inputs InputsOf(const Case& test, const exec::AttentionProblem& problem);
 
 }  // namespace shardc::verify

@@ -39,8 +39,8 @@ std::optional<Feature> ParseFeature(std::string_view name);
 bool Takes(const exec::Operation& operation, Mode mode, Layout layout,
            Feature feature);
 
-// Adds the feature to a case, with a value that reveals mistakes. Values that
-// the case already has are unchanged.
+// Adds the feature to a case, with a value that reveals mistakes. A window,
+// soft cap or scale that the case already has is unchanged.
 void SwitchOn(Feature feature, Case& test);
 
 // Returns the names of the features that a case has besides the causal mask and

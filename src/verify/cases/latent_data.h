@@ -8,16 +8,16 @@
 
 namespace shardc::verify {
 
-// Sets the sizes for latent attention: as many key heads as query heads, and
-// the size of its values.
+// Sets key_heads to heads, and value_dim to latent_value_dim if that is set.
 void SizeLatent(Sizes& sizes);
 
-// Returns whether a latent can give the case's keys: there are not fewer key
-// heads than query heads.
+// Returns whether the case's keys are computed from a latent: the operation is
+// a latent one, there are as many key heads as query heads, and a head has at
+// least one rotated dim.
 bool HasLatent(const Case& test);
 
-// Adds a latent of the case's sizes, if HasLatent. Key and value then have no
-// elements, since nothing reads the expanded form.
+// Adds a latent of the case's sizes to `problem`, if HasLatent. MakeProblem
+// gives key and value of such a case no elements, since nothing reads them.
 void AddLatent(const Case& test, exec::AttentionProblem& problem);
 
 }  // namespace shardc::verify

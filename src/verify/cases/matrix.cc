@@ -1,6 +1,6 @@
 // The matrix: every operation in every requested mode, layout and dtype, each
-// with its own test data; then, for each named feature, the same cases with the
-// feature. Sizes are reduced to the smallest that keep the effect of the
+// with its own test data; then, for each requested feature, the same cases with
+// the feature. Sizes are reduced to the smallest that keep the effect of the
 // shardings (reduced_sizes.h), and so is the mesh (reduced_mesh.h).
 //
 //   vanilla: 4 modes, 3 layouts, 3 dtypes  ->  36 cases, 72 with `sinks`
@@ -188,7 +188,8 @@ class Builder {
   }
 
  private:
-  // Chooses the sizes for `mesh`. Returns false if there are no such sizes.
+  // Chooses sizes that `mesh` splits as the given mesh splits the given sizes.
+  // Returns false if there are none; the given sizes are then used.
   bool Reduce(const Resolver& resolver, const Mesh& mesh) {
     MeshSplits splits = SplitsOf(request_, resolver_, mesh_, mesh);
     const auto least = ReducedSizes(request_.sizes, splits.given, splits.used);

@@ -25,7 +25,8 @@ struct Request {
   Sizes sizes;                    // as given
   std::optional<int64_t> window;  // the model's sliding window
   std::vector<const exec::Operation*> operations;
-  // Operations that run only in the listed modes. Others run in every mode.
+  // Operations that run only in the listed modes. Others run in every mode of
+  // `modes`.
   std::vector<std::pair<const exec::Operation*, std::vector<Mode>>> only;
   std::vector<Mode> modes;
   std::vector<Layout> layouts;
@@ -42,7 +43,7 @@ struct Request {
   // refusal is reported.
   std::vector<Feature> more;
   bool named = false;
-  bool large_logits = true;  // one such case for each operation
+  bool large_logits = true;  // add one such case for each operation
   IllegalPolicy illegal = IllegalPolicy::kError;
   uint64_t seed = 0;
   bool full = false;
@@ -62,10 +63,10 @@ using Trace = std::variant<std::monostate, CacheTrace, PagedTrace>;
 struct Matrix {
   Sizes given, used;
   Mesh given_mesh, used_mesh;
-  bool reduced = false;  // `used`, or its mesh, is smaller
+  bool reduced = false;  // whether used sizes or mesh are smaller
   Sizes least;           // the reduced sizes, even if not used
-  Splits splits;         // of the request's layouts on the mesh used
-  Splits given_splits;   // and on the one given
+  Splits splits;         // of the request's layouts on `used_mesh`
+  Splits given_splits;   // the same on `given_mesh`
   std::vector<Case> cases;
   // The trace of each case, by the case's index; std::monostate if it has none.
   std::vector<Trace> traces;
@@ -87,8 +88,8 @@ struct SmallMesh {
   Resolver resolver;
 };
 
-// Builds operations x modes x layouts x dtypes, in that order, without
-// meaningless combinations: decoding operations run neither in training nor on
+// Builds operations x modes x layouts x dtypes, in that order, then traces and
+// variants. Operations for decoding run only in generation modes, and not on
 // packed tokens. If `small` is not null, cases run on that mesh, provided that
 // some sizes are split on it as the given sizes are on `mesh`.
 Matrix BuildMatrix(const Request& request, const Resolver& resolver,

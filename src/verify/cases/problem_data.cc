@@ -39,8 +39,9 @@ Buffer InLayout(Buffer x, Layout layout) {
   return x;
 }
 
-// Returns normal numbers whose gain depends on the head. If `offset` is not 0,
-// their mean depends on head, batch row and dim, with a slope over positions.
+// Returns normal numbers whose gain depends on batch row and head. If `offset`
+// is not 0, their mean depends on head, batch row and dim, with a slope over
+// positions.
 Buffer Values(Random random, const Shape& shape, Dtype dtype, double gain,
               double offset, int threads) {
   Buffer out = Buffer::Zeros(shape, dtype);

@@ -9,8 +9,8 @@
 
 namespace shardc::verify {
 
-// The number of devices on which attention is verified at most, unless it runs
-// at the sizes that the user gave.
+// The number of devices to which ReducedMeshes reduces a mesh for the
+// verification of attention, if its axes and processes allow so few.
 inline constexpr int64_t kMostAttentionDevices = 8;
 
 // Returns the mesh with its longest axes shortened until it has at most
@@ -18,10 +18,11 @@ inline constexpr int64_t kMostAttentionDevices = 8;
 // result may have more than `most_devices`.
 Mesh ReducedMesh(const Mesh& mesh, int64_t most_devices);
 
-// Returns at most 24 smaller meshes that should be tried one after another:
-// first ReducedMesh, then, those with the fewest devices first, all meshes
-// whose axes have repeatedly halved lengths and that have at least
-// `least_devices`. Empty if no such mesh has fewer devices than `mesh`.
+// Returns at most 24 smaller meshes, in the order in which they should be
+// tried. The first is ReducedMesh(mesh, least_devices). The others have axes of
+// repeatedly shortened lengths and at least `least_devices` devices; those with
+// the fewest devices come first. Empty if no such mesh has fewer devices than
+// `mesh`.
 std::vector<Mesh> ReducedMeshes(const Mesh& mesh, int64_t least_devices);
 
 }  // namespace shardc::verify

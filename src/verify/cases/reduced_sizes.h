@@ -1,20 +1,21 @@
 // The smallest sizes that keep the relevant properties of the real ones.
 //
-// For each dimension this is the smallest size for which the predicates below
-// have the same values as for the real size; at most, it is the real size.
+// For each dimension, the reduced size is the smallest one for which the
+// predicates below have the same values as for the real size; at most, it is
+// the real size.
 // Which index a device reads is a floor or modulo of (rank, local index) with
 // the coefficients H_loc, K_loc, G and L_loc. The predicates decide whether a
 // shard has complete groups or parts of groups, and prevent local ranges of one
 // element that the real sizes do not have. A map of indices that is wrong at
 // the real size is therefore wrong at the reduced one.
 //
-// Heads, smallest H then K: axes divide H and K in the same way; K = 1; G = 1;
-// H_loc = 1; K_loc = 1; H_loc mod G = 0; G mod H_loc = 0; K_loc | H_loc; H_loc
-// > K_loc; H_loc = G, for every pair of shardings. 32/8 over tp 8 becomes 16/8,
-// 28/4 over 4 becomes 8/4, 32/8 over 16 with replicated key heads 32/4. If n
-// parts of a length are exchanged for heads, also: n divides H_loc; n divides
-// K_loc, or K_loc divides n. If pages have words of p heads: whether a shard
-// splits words.
+// Heads, the smallest H and then the smallest K, with G = H/K: axes divide H
+// and K in the same way; K = 1; G = 1; H_loc = 1; K_loc = 1; H_loc mod G = 0; G
+// mod H_loc = 0; K_loc | H_loc; H_loc > K_loc; H_loc = G, for every pair of
+// shardings. 32/8 over tp 8 becomes 16/8, 28/4 over 4 becomes 8/4, 32/8 over 16
+// with replicated key heads 32/4. If n parts of a length are exchanged for
+// heads, also: n divides H_loc; n divides K_loc, or K_loc divides n. If pages
+// have words of p heads: whether a shard splits words.
 //
 // Batch and lengths are reduced together, the smallest batch first: packed
 // tokens are their product, which axes may divide although they divide neither
@@ -60,17 +61,18 @@ std::pair<int64_t, int64_t> ReducedHeads(int64_t heads, int64_t key_heads,
 
 // Returns the reduced sizes. The batch has two rows for each shard if the real
 // one does. A query that is shorter than its keys stays shorter. A head has 16
-// elements for each shard; 64 stays 64 if pages have packed words, because keys
-// and values then share a row.
+// elements for each shard if the real one has as many; 64 stays 64 if pages
+// have packed words, because keys and values then share a row.
 Sizes ReducedSizes(const Sizes& real, const Splits& splits);
 // Returns the smallest sizes that `used` splits as `given` splits the real
-// ones, or nullopt if there are none. Both have the same axes at the same
-// index, on two meshes.
+// ones, or nullopt if there are none. `given` and `used` have the same axes at
+// the same index, on two meshes.
 std::optional<Sizes> ReducedSizes(const Sizes& real, const Splits& given,
                                   const Splits& used);
 
-// Returns the smallest length, at least `least`, that each of `splits` divides
-// if and only if it divides `like`.
+// Returns the smallest length, at least `least`, with the same remainder as
+// `like` modulo the least common multiple of `splits`. Each of `splits` divides
+// that length if and only if it divides `like`.
 int64_t LengthLike(int64_t like, int64_t least,
                    const std::vector<int64_t>& splits);
 

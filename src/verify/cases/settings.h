@@ -10,10 +10,11 @@ namespace shardc::verify {
 // Sets the settings and features of the case that `record` has.
 void ApplySettings(const SettingsRecord& record, Case& test);
 
-// Reduces blocks to lengths below the `given` ones. Without a request there are
-// two blocks and a shorter last one. A requested block size is kept if it is
-// below the length, or if one block contained all keys before too; otherwise it
-// is reduced, with a remark in the case.
+// Fits block sizes to the case's lengths, which may be smaller than the `given`
+// ones. Without a requested block size there are two blocks and a shorter last
+// one. A requested size is kept if it is below the length, or if one block also
+// contains the given length; otherwise it is reduced, with a remark in the
+// case.
 void FitBlocks(const SettingsRecord& record, const Sizes& given, Case& test);
 
 }  // namespace shardc::verify

@@ -85,9 +85,9 @@ class Splitter {
   }
 
  private:
-  // Returns the numbers of shards of a dimension with these axes. These are all
-  // axes; if the policy drops or shrinks axes, also none or each prefix of the
-  // list.
+  // Returns the numbers of shards that a dimension with these axes may have:
+  // over all axes and, if the policy drops or shrinks axes, also over no axis
+  // or over each prefix of the list.
   std::vector<Parts> PartsOf(const AxisGroup& axes) const {
     std::vector<Parts> out{Count(axes)};
     if (request_.illegal == IllegalPolicy::kDrop) AddOnce(out, Parts{});

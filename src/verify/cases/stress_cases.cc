@@ -19,8 +19,8 @@ constexpr int64_t kLongKeys = 512;
 // tolerance.
 constexpr int64_t kLongEnough = 256;
 
-// Returns the first case of the operation that ran at the reduced sizes, or
-// nullopt.
+// Returns the operation's first case that ran, with the sizes `least`, or
+// nullopt if none ran.
 std::optional<Case> FirstThatRan(const exec::Operation* operation,
                                  const Sizes& least,
                                  const std::vector<Case>& cases,

@@ -9,11 +9,11 @@
 
 namespace shardc::verify {
 
-// Returns two cases for each operation of which a case ran: one with about 512
-// keys in bfloat16, since short sums hide an accumulator of few bits, and one
-// with logits of about +-100, unless it is excluded or requested separately.
-// They have the sizes `least`; all else is that of the operation's first case
-// that ran.
+// Returns up to two cases for each operation of which a case ran. One has about
+// 512 keys in bfloat16, since short sums hide an accumulator of few bits,
+// unless `cases` has such a case. The other has logits of about +-100, unless
+// it is excluded or requested separately. They have the sizes `least`; all else
+// is that of the operation's first case that ran.
 std::vector<Case> StressCases(const Request& request, const Sizes& least,
                               const std::vector<Case>& cases,
                               const std::vector<CaseResult>& results);

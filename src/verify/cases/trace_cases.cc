@@ -1,8 +1,8 @@
 // Derives a trace over a cache from a case; for operations on pages, a trace of
-// pages. In the former, the prefill of rows of different lengths is written in
-// chunks, into lengths that the same axes divide as the case's keys; then come
-// the decoding steps. There are slots for all tokens or, with a window, so few
-// that they are reused.
+// pages. In a trace over a cache, the prefill of rows of different lengths is
+// written in chunks, and the decoding steps follow. The same axes divide its
+// lengths as the case's keys. There are slots for all tokens or, with a window,
+// so few that they are reused.
 //
 //   8 keys sharded over sp=2, 2 rows, 4 steps  ->  18 tokens of prefill, 22
 //   slots
@@ -92,8 +92,7 @@ class Adder {
     out_.push_back({std::move(test), std::move(trace)});
   }
 
-  // Returns the smallest length, at least `least`, that the same axes divide as
-  // the keys.
+  // Returns a length, at least `least`, that the same axes divide as the keys.
   int64_t Like(int64_t least) const {
     return LengthLike(sizes_.key_length, least, splits_.length);
   }

@@ -47,8 +47,6 @@ std::vector<InjectedFault> NarrowFaults() {
   add("quantised-with-the-neighbours-scale", Fault::kDotNeighbourScale, cut);
   add("quantised-with-one-scale-forgotten", Fault::kDotScaleForgotten, cut);
   add("quantised-with-half-a-rows-maximum", Fault::kDotMaximumOfHalf, cut);
-  // With an unsharded head dimension this fault is within the tolerance; with a
-  // sharded one it is not.
   add("quantised-to-7-bits-for-8", Fault::kDotFewerBits, cut);
   Probe coarse = cut;
   coarse.test.settings.dot_bits = 4;

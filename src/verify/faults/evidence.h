@@ -1,6 +1,6 @@
-// A digest of a run: of every buffer that a collective or the program produced,
-// of tables, ledger and verdict. If the digest with an injected fault equals
-// that of the correct run, the fault had no effect.
+// A digest of a run: of the results of collectives and reshards, of outputs,
+// tables and caches, of the ledger and of the verdict. If the digest with an
+// injected fault equals that of the correct run, the fault had no effect.
 #ifndef SHARDC_VERIFY_FAULTS_EVIDENCE_H_
 #define SHARDC_VERIFY_FAULTS_EVIDENCE_H_
 
@@ -31,7 +31,7 @@ class Evidence {
   uint64_t digest_ = 14695981039346656037u;
 };
 
-// Returns the seams with functions that also add results to the evidence.
+// Returns the seams with functions that also add their results to `evidence`.
 exec::Seams Watched(const exec::Seams& seams, Evidence& evidence);
 
 }  // namespace shardc::verify

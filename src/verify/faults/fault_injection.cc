@@ -3,7 +3,7 @@
 // unsound. If a fault has several cases, one that reveals it is enough. For a
 // probe with `must_refuse`, a refusal is the failure or, in a trace, the pass.
 //
-//   correct run passes, run with the fault fails `replicas`  ->  detected by it
+//   correct run passes, run with the fault fails `replicas`  ->  detected
 #include "verify/faults/fault_injection.h"
 
 #include <algorithm>

@@ -30,10 +30,10 @@ struct Probe {
   // Makes the specs or sizes of the case wrong. If empty, the fault is in the
   // program.
   std::function<void(Case&)> make_wrong;
-  // Whether a refusal is expected. For a case, which `make_wrong` has changed:
-  // a refusal shows that the fault is detected. For a trace: it is refused
-  // without the fault, and the fault is detected if the trace then runs and a
-  // check fails.
+  // Whether a refusal is expected. A case must be refused with the fault, which
+  // shows that the fault is detected. A trace must be refused without the
+  // fault; with it the trace must run, and the fault is detected if a check
+  // then fails.
   bool must_refuse = false;
 };
 

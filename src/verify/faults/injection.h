@@ -1,5 +1,6 @@
 // The effect of each fault of the catalogue: functions that replace the seams
-// of programs (exec/machine/seams.h). All deliberate errors are in this room.
+// of programs (exec/machine/seams.h). All deliberate errors in attention,
+// caches and pages are in this room; verify/step has those in steps.
 #ifndef SHARDC_VERIFY_FAULTS_INJECTION_H_
 #define SHARDC_VERIFY_FAULTS_INJECTION_H_
 
@@ -17,8 +18,8 @@ struct Injection {
 Injection InjectionOf(Fault fault);
 void Inject(const Injection& injection, RunOptions& options);
 
-// Each function injects the faults of one seam. It does nothing if the fault
-// belongs to another seam.
+// Each function replaces some seams. The replacements inject the fault if it is
+// one of the function's own, and are correct otherwise.
 void InjectIntoCollectives(Fault fault, exec::Seams& seams);
 void InjectIntoSlices(Fault fault, exec::Seams& seams);
 void InjectIntoArithmetic(Fault fault, exec::Seams& seams);

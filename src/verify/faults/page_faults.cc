@@ -41,8 +41,8 @@ void OneMoreDecodes(PagedTables& tables) {
   for (auto& ends : tables.batch.distribution) ++ends[0];
 }
 
-// Writes a page of the first shard to the table of the last request, and skips
-// the check.
+// Writes a page of the first shard to the table of the last request, after
+// CheckBatch has checked the table.
 void NameForeign(PagedTables& tables) {
   exec::Buffer& table = tables.batch.table;
   table.integers[AsIndex((tables.batch.sequences - 1) * table.shape[1])] = 0;

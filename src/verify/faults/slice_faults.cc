@@ -1,6 +1,6 @@
 // Faults in the slices of devices and in the output: group maps, offsets,
-// positions, ids, options, sinks and tables of blocks. The program is correct,
-// but its inputs are wrong.
+// positions, ids, options, sinks and tables of blocks. The steps of the program
+// are correct, but what they receive or return is wrong.
 //
 // Example: with group-map-neighbour the query heads of key head 0 read key head
 // 1 on a device that has both, and those of key head 1 read key head 0.
@@ -319,8 +319,9 @@ void Misread(const Machine&, const Staged&, ShardedTensor& output) {
   }
 }
 
-// Leaves the output in the order of a zig-zag ring, by a permutation that the
-// program's own one undoes.
+// Leaves the output in the order of a zig-zag ring: applies the ring's
+// permutation once more, so that the program's inverse permutation undoes only
+// that.
 void LeavePermuted(const Machine& machine, const Staged& staged,
                    ShardedTensor& output) {
   const exec::SimMesh& mesh = machine.mesh();

@@ -10,12 +10,13 @@
 
 namespace shardc::verify {
 
-// Scatters tensors of unique ids by each spec of the case, reshards the query
-// to the output's spec, the others to the query's, and all to replicated,
-// gathers them, exchanges length and heads and back, and reduces and scatters
-// them. After each step every element must be where the layout places it,
-// exactly once for each set of replicas. Returns the first error. Illegal
-// layouts are not checked, because the operation refuses them.
+// Scatters a tensor of unique ids for each of query, key, value and output.
+// Each tensor is gathered, exchanged between length and heads and back,
+// reduce-scattered, and resharded: the query to the output's spec, the others
+// to the query's, and all to replicated. After each step every element must be
+// where the layout places it, exactly once for each set of replicas. Returns
+// the first error, or nullopt. Illegal layouts are not checked, because the
+// operation refuses them.
 std::optional<exec::LayoutError> ProveLayouts(const Case& test,
                                               exec::Machine& machine);
 

@@ -425,7 +425,7 @@ class Judge {
   dense::Inputs inputs_;
   dense::Options dense_;
   Array reference_, got_;
-  double logit_ = 0;  // the largest, of a float32 output
+  double logit_ = 0;  // the largest logit, if the output is float32
   Limits limits_;
 };
 

@@ -25,8 +25,8 @@ using ReplaceInputs =
     std::function<void(const exec::AttentionProblem&, const exec::Machine&,
                        exec::AttentionSpecs&, exec::OperationSettings&)>;
 
-// A function that is called with the current stage of a long case, such as `of
-// the reference` or `step 3 of 16`.
+// A function that is called with the current stage of a long case, such as `the
+// reference` or `step 3 of 16`.
 using Stage = std::function<void(const std::string& what)>;
 
 // The tensors of a trace in the order of its steps, for --dump.

@@ -1,14 +1,14 @@
-// The error that a sharded result may have.
-//
-// Against the dense float64 reference on the stored (rounded) inputs, with e_un
-// the error of the same operation on one device, element by element:
+// The error that a sharded result may have. e_sh is an element's distance from
+// the dense float64 reference on the stored (rounded) inputs. e_un is the
+// largest distance of the same operation on one device, of which only what
+// exceeds an element's slack counts.
 //   e_sh <= 2 e_un + 16 u_f32 max|reference| + slack, and <= cap,
 //   slack = 1.3 u_out |reference| where the output is in 16 bits,
 // The cap is 1e-5, 1e-3, 1e-2 (F32, F16, BF16) for data of order one: it is
 // multiplied by max(1, max|o|/2), and for F32 also by max(1, max|logit|/8). It
 // is never below the slack of the largest output, which is that output's own
-// rounding. e_un counts only what exceeds the slack, so the rounding of an
-// output's largest element does not widen the tolerance of the others.
+// rounding. Because of the definition of e_un, the rounding of an output's
+// largest element does not widen the tolerance of the others.
 // Arithmetic narrower than float32 has its own reference and slack
 // (dense/narrow.h). u is the unit roundoff. A non-finite element where the
 // reference is finite fails, and NaN never passes.
@@ -28,8 +28,8 @@
 
 namespace shardc::verify {
 
-// Compare arrays [B, L, N, D]; the other functions return the terms of the
-// formulas above.
+// CompareOutputs compares arrays [B, L, N, D]; the functions after it return
+// the terms of the formulas above.
 ErrorOf CompareOutputs(const dense::Array& got, const dense::Array& reference);
 
 double MaxAbs(const dense::Array& x);

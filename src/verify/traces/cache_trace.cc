@@ -165,7 +165,7 @@ class CacheTraceRun {
       bad->message = "tokens of a prefill: " + bad->message;
       return Refused(*bad);
     }
-    // The elements of a pair are half the head dimension apart, so the
+    // The elements of a pair may be half the head dimension apart, so the
     // dimension is sharded only after the rotation.
     Spec whole = exec::PadSpec(spec, 4);
     whole[3].clear();
@@ -474,7 +474,7 @@ class CacheTraceRun {
   std::string no_rotation_;            // why there are none
   TraceJudge judge_;
   TraceRecord record_;
-  bool filling_row_ = false;  // the row that is inserted
+  bool filling_row_ = false;  // whether the inserted row is being filled
   KvCache cache_;
   std::vector<int64_t> lengths_, starts_;
   CacheTraceResult result_;

@@ -27,7 +27,7 @@ struct CacheTraceResult {
   std::optional<Check> failed;
   std::string reason, help;
   std::string axis;   // the axis at fault
-  int64_t step = -1;  // the step that failed; -1 before decoding
+  int64_t step = -1;  // the step that failed; -1: before decoding, or none
   double max_error = 0;
   double worst_ratio = 0;  // largest ratio of error to tolerance
   // For the step with that ratio: the error, the error of the same attention on
@@ -35,15 +35,16 @@ struct CacheTraceResult {
   ErrorOf error, unsharded;
   double tolerance = 0;
   std::vector<double> device_error;  // the maximum over all steps
-  exec::Ledger ledger;               // of everything
-  int64_t decode_all_reduce = 0;     // bytes of one decode step, busiest device
+  exec::Ledger ledger;               // of the whole trace
+  int64_t decode_all_reduce =
+      0;  // bytes of the busiest device in one decode step
   std::vector<std::string> remarks;
 };
 
 // Compares the output of every step with dense attention over the cache's
 // expected content. It also compares the cached (rotated) keys with the
-// expected ones bit by bit, because a rotation with the same error in queries
-// and keys changes no output.
+// expected ones, up to the rounding of the rotation, because a rotation with
+// the same error in queries and keys changes no output.
 CacheTraceResult RunCacheTrace(const CacheTrace& trace,
                                const RunOptions& options);
 

@@ -10,9 +10,10 @@
 
 namespace shardc::verify {
 
-// If the pages cannot be sharded over the head axes, heads are replicated, as
-// in the operations, with a remark. After each step every token of every
-// request is read and compared bit by bit with the token that was written.
+// Runs the trace. After each step every token of every request is read and
+// compared bit by bit with the token that was written. If the pages cannot be
+// sharded over the head axes, heads are replicated, as in the operations, with
+// a remark.
 CacheTraceResult RunPagedTrace(const PagedTrace& trace,
                                const RunOptions& options);
 

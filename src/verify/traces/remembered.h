@@ -20,16 +20,16 @@ class Remembered {
  public:
   explicit Remembered(const CacheTrace& trace);
 
-  // Returns tokens [first[b], first[b] + n) of rows [0, B) before the rotation,
-  // or those of the extra row if UseInsertedRow(true) was called. Tokens beyond
-  // the last position are zero.
+  // Returns tokens [first[b], first[b] + n) of rows [0, B) before the rotation.
+  // After UseInsertedRow(true) it returns tokens of the row that is inserted
+  // later. Tokens beyond the last position are zero.
   exec::Buffer Raw(TokenKind kind, const std::vector<int64_t>& first,
                    int64_t n) const;
   void UseInsertedRow(bool alone) { alone_ = alone; }
 
   // Records that the cache has tokens [begin, end) of a row from now on.
   void Write(int64_t row, int64_t begin, int64_t end);
-  // Records that row `slot` of the cache has tokens [0, length) of the extra
+  // Records that row `slot` of the cache has tokens [0, length) of the inserted
   // row.
   void Replace(int64_t slot, int64_t length);
 
@@ -41,8 +41,8 @@ class Remembered {
       const exec::SimMesh& mesh, const exec::KvCache& cache) const;
 
   // Returns the first place where the keys or values of a view, in the trace's
-  // dtype, differ from the expected ones. Compares one slot of each row (none
-  // if it is -1), so that the check takes no longer than a step.
+  // dtype, differ from the expected ones. `slots` has one slot to compare in
+  // each row, or -1 for none, so that the check takes no longer than a step.
   std::optional<exec::LayoutError> ViewDifference(
       const exec::SimMesh& mesh, const exec::CacheView& view,
       const std::vector<int64_t>& slots) const;
@@ -66,8 +66,8 @@ class Remembered {
   int64_t SourceOf(int64_t row) const;
   size_t Width() const;  // elements of a token's keys
   void Rotate(int64_t position, std::span<float> token) const;
-  // Rounds the heads of a token as the cache stores them. Returns the integers
-  // and scales of int8 too, if the arguments are not null.
+  // Rounds the heads of a token as the cache stores them. For int8, also writes
+  // integers and scales to `q` and `scale`, unless these are empty.
   void Store(std::span<float> token, std::span<int8_t> q,
              std::span<float> scale) const;
   // Sets `out` to a slot's expected keys, as floats.
@@ -85,7 +85,7 @@ class Remembered {
   const CacheTrace& trace_;
   TraceTokens tokens_;
   bool alone_ = false;
-  std::vector<int64_t> source_;  // [B]: the raw row in each slot
+  std::vector<int64_t> source_;  // [B]: the row of `tokens_` in each cache row
   // [B, S]: the position in each slot, or -1 if the slot was never written.
   std::vector<int64_t> held_;
   dense::Rotary rotary_;

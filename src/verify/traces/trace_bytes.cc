@@ -9,8 +9,8 @@
 // cache sharded over dp and its length over sp: every device has what it needs,
 // and nothing is sent.
 //
-// Takes time proportional to devices x writes. Compared with the ledger of
-// every trace that runs.
+// The computation takes time proportional to devices x writes. RunCacheTrace
+// compares its result with the ledger.
 #include "verify/traces/trace_bytes.h"
 
 #include <algorithm>
@@ -102,8 +102,8 @@ class Sum {
     Moved({shape[0], shape[1]}, part(from, 2), part(to, 2), Dtype::kI32);
   }
 
-  // Adds the cache of the inserted row, which is replicated over the batch's
-  // axes.
+  // Adds the bytes of the inserted row, whose cache is replicated over the
+  // batch's axes.
   void Insert(Spec prefill, Spec decode) {
     prefill[0].clear();
     decode[0].clear();

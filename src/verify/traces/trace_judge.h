@@ -24,10 +24,10 @@ struct DecodedStep {
 
 struct JudgedStep {
   int64_t step = 0;
-  std::string refused;  // why there is no reference
+  std::string refused;  // why there is no reference; else empty
   ErrorOf error;        // of the output
   ErrorOf alone;        // of the same operation on one device
-  double largest = 0;   // of the reference
+  double largest = 0;   // the largest magnitude of the reference
   double tolerance = 0;
   std::vector<double> device_error;
   // For a wrong output: its reason, axis and help.
@@ -65,7 +65,8 @@ class TraceJudge {
   bool IsOwn(int64_t row) const;
   void Row(int64_t row, std::vector<Outputs>& out, std::string& refused) const;
   // Computes one row for all steps. Key and value begin at position `begin`,
-  // and each query is `back` positions before its own position.
+  // and each query is `back` positions before its own position. Returns false,
+  // with the reason in `refused`, if there is no reference.
   bool Reference(int64_t row, int64_t begin, const exec::Buffer& key,
                  const exec::Buffer& value,
                  const std::vector<exec::Buffer>& queries, int64_t back,
