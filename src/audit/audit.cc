@@ -152,7 +152,7 @@ class Auditor {
       if (times.value() == 0) continue;
       times_in_all += times * std::max<int64_t>(1, std::ssize(one.operands));
       AddTraffic(one, times, out, total);
-      one.operands = {};  // the report has them now
+      one.operands = {};  // free the memory; the report has them
     }
     if (!times_in_all.Fits() || !total.Fits()) {
       findings_.Add(code::kOverflow, {graph_.program().source},

@@ -46,7 +46,7 @@ struct Traffic {
   // Runs of the collective. Counted at its first operand, 0 at the others.
   Size calls = 0;
   Size sent = 0;                  // bytes that the busiest device sends
-  std::optional<double> seconds;  // without a profile or named axes: nullopt
+  std::optional<double> seconds;  // nullopt without a profile or named axes
 };
 
 // A remark names an instruction because of which a total of the report is only
@@ -54,7 +54,7 @@ struct Traffic {
 struct Remark {
   std::string name;  // of the instruction
   hlo::SourceLine line;
-  std::string_view at;  // the name in the text
+  std::string_view at;  // `name` in the program's text
 };
 
 struct Report {
@@ -82,10 +82,10 @@ struct Settings {
   const DeviceProfile* profile = nullptr;
 };
 
-// The report refers to the program, which must outlive it. Returns nullopt
-// after a finding: foreign-syntax if calls, groups or operands cannot be read,
-// overflow if a total does not fit, device-count if the mesh is not the
-// program's.
+// Returns the audit of a program. The report refers to the program, which must
+// outlive it. Returns nullopt after a finding: foreign-syntax if calls, groups
+// or operands cannot be read, overflow if a total does not fit, device-count if
+// the mesh is not the program's.
 std::optional<Report> Audit(const hlo::Program& program,
                             const Settings& settings, Findings& findings);
 

@@ -23,7 +23,7 @@ namespace shardc::audit {
 namespace {
 
 constexpr int kDeepestValue = 64;
-constexpr size_t kMostElements = 1 << 16;  // of a table that is read
+constexpr size_t kMostElements = 1 << 16;  // no larger table is read
 
 bool IsSame(std::string_view opcode) {
   constexpr std::string_view kSame[] = {"bitcast", "broadcast", "convert",

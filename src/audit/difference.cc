@@ -32,7 +32,7 @@ using RouteKey = std::pair<Collective, std::string>;
 // The runs that one side has for one tensor, of one size and route.
 struct Piece {
   Phase phase = Phase::kNone;
-  int64_t count = 0;  // left to match
+  int64_t count = 0;  // of runs that are not matched yet
   const PlannedSend* planned = nullptr;
   const Sending* sending = nullptr;
 };
@@ -42,7 +42,8 @@ struct Sides {
   std::map<int64_t, std::vector<Piece>> planned, compiled;
 };
 
-// Recomputed operations belong to the backward pass.
+// Returns the pass of a phase. Recomputed operations belong to the backward
+// pass.
 Phase PassOf(Phase phase) {
   return phase == Phase::kRecomputed ? Phase::kBackward : phase;
 }

@@ -46,10 +46,11 @@ struct Difference {
   bool empty() const { return missing.empty() && extra.empty(); }
 };
 
-// `program` holds the rewritten collectives of `report`. Collectives are
-// matched by kind, axes and size, those of the same pass first. Single numbers,
-// such as the loss, are left out, because a step program adds such numbers
-// before it reduces them.
+// Returns the collectives that only the step program or only the compiled
+// program has. `program` holds the rewritten collectives of `report`.
+// Collectives are matched by kind, axes and size, those of the same pass first.
+// Single numbers, such as the loss, are left out, because a step program adds
+// such numbers before it reduces them.
 Difference DifferenceOf(const PlannedStep& step,
                         std::span<const Sending> program, const Report& report,
                         const Drifts& drifts);

@@ -32,7 +32,7 @@ struct Drift {
 };
 
 struct Drifts {
-  int64_t compared = 0;  // arguments
+  int64_t compared = 0;  // number of arguments that were compared
   std::vector<Drift> all;
 };
 

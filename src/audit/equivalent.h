@@ -46,9 +46,9 @@ struct Sending {
   int64_t Sent(int64_t element_bits) const;
 };
 
-// `report` is the audit of the program and must have a mesh; the result points
-// into the report. Returns nullopt after a finding if the program's calls
-// cannot be read.
+// Returns the collectives after the rewrites. `report` is the audit of the
+// program and must have a mesh; the result points into the report. Returns
+// nullopt after a finding if the program's calls cannot be read.
 std::optional<std::vector<Sending>> EquivalentOf(const hlo::Program& program,
                                                  const Report& report,
                                                  Findings& findings);

@@ -77,7 +77,7 @@ class Search {
   struct Found {
     const Code* code = nullptr;
     Level level = Level::kWarning;
-    const Traffic* most = nullptr;  // of the operands, the one that sends most
+    const Traffic* most = nullptr;  // the operand that sends most
     int64_t times = 0, sent = 0;
     std::string detail;
   };
@@ -107,8 +107,8 @@ class Search {
     return several ? std::optional<int64_t>(one.operand) : std::nullopt;
   }
 
-  // Collectives inside of `shard_map` were written by the author
-  // (`lax.all_gather`), so they are not reported.
+  // Returns whether a collective is inside of `shard_map`. Its author wrote it
+  // as such (`lax.all_gather`), so it is not reported.
   static bool IsExplicit(const Traffic& one) {
     return one.metadata.find("shard_map") != std::string_view::npos;
   }
@@ -266,7 +266,7 @@ class Search {
   // The gathers of the same shard of a parameter in the same phase.
   struct Gathers {
     std::set<Node> nodes;
-    std::set<std::string_view> origins;  // metadata
+    std::set<std::string_view> origins;  // the metadata of the gathers
   };
 
   // Returns how often the same shard of a parameter may be gathered without a

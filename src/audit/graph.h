@@ -31,7 +31,7 @@ struct Call {
   Node from = 0;
   Block to = 0;
   CallKind kind = CallKind::kOnce;
-  int64_t branch = 0;  // number of a kBranch
+  int64_t branch = 0;  // index of the branch, for kBranch
 };
 
 class Graph {
@@ -68,7 +68,7 @@ class Graph {
  private:
   // The operands of a computation's instructions, one after the other.
   struct Links {
-    std::vector<uint32_t> first;  // of each instruction, and the end
+    std::vector<uint32_t> first;  // index into `operands`, by instruction
     std::vector<Node> operands;
   };
   // A slot of a hash table of names. It holds the upper bits of the hash, so
@@ -89,7 +89,7 @@ class Graph {
   const hlo::Program* program_;
   std::vector<Call> calls_;
   std::vector<Block> order_;
-  std::vector<uint32_t> call_of_;  // by block, of calls_; kNoCall: none
+  std::vector<uint32_t> call_of_;  // index into calls_ or kNoCall, by block
   // The operands of a computation are resolved when one of them is first looked
   // up, because most computations are never traced.
   mutable std::unordered_map<Block, Links> links_;

@@ -31,8 +31,8 @@ class Counting {
       Weigh(begin, end);
       end = begin;
     }
-    // Both lists were filled with callees first, but the report lists
-    // instructions in the order of the text.
+    // `unknown_loops` and `conditionals` were filled with callees first, but
+    // the report lists instructions in the order of the text.
     std::ranges::sort(runs_.unknown_loops);
     std::ranges::sort(runs_.conditionals);
     runs_.of.assign(sent_.size(), Size(0));
@@ -96,7 +96,7 @@ class Counting {
   const Graph& graph_;
   Tracer& tracer_;
   std::vector<Size> sent_;
-  std::vector<Size> times_;  // by call
+  std::vector<Size> times_;  // runs of the computation in a call, by call
   Runs runs_;
 };
 

@@ -17,7 +17,8 @@ namespace shardc::audit {
 // members first and check refused() once.
 class SavedJson {
  public:
-  // `how` is the finding's help text: the command that writes the document.
+  // Creates a reader. `how` is the help text of its finding: the command that
+  // writes the document.
   SavedJson(Findings& findings, std::string_view how)
       : findings_(findings), how_(how) {}
 

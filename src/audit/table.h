@@ -25,8 +25,8 @@ inline constexpr std::string_view kByNames[] = {"all",  "line", "parameter",
 std::optional<By> ParseBy(std::string_view name);
 
 struct Row {
-  std::string key;         // "model.py:28 layer"; of kAll empty
-  const Traffic* example;  // the first of the row
+  std::string key;         // "model.py:28 layer"; empty for kAll
+  const Traffic* example;  // the first traffic of the row
   int64_t times = 0, calls = 0, sent = 0;
   // The sum of the known Traffic::seconds; nullopt if none is known.
   std::optional<double> seconds;

@@ -46,7 +46,8 @@ class Tracer {
   std::optional<int64_t> ConstantOf(const Value& value) const;
 
  private:
-  // Goes one step back; returns nullopt if there is none.
+  // Returns the value one step before `value`; nullopt at the origin, and at a
+  // parameter of `stop`.
   std::optional<Value> Step(const Value& value, std::optional<Block> stop);
   std::optional<Value> FromParameter(const Value& value,
                                      std::optional<Block> stop);

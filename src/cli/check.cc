@@ -239,8 +239,8 @@ bool CheckLocked(const std::vector<Target>& targets, bool allow_outside,
   return false;
 }
 
-// Text output shows notes only with --notes, or if they fail the check; other
-// formats contain all findings.
+// Returns whether notes are left out. Text output shows them only with --notes
+// or if they fail the check; other formats contain all findings.
 bool HidesNotes(const CheckFlags& flags, const Common& common,
                 const Selection& selection) {
   return !flags.notes && common.format == "text" &&
@@ -288,8 +288,8 @@ void Emit(const CheckFlags& flags, const Common& common,
   EmitAs(flags, common, shown, out);
 }
 
-// Writes errors that prevent the check in the requested format, like its
-// findings: a pipeline that displays findings would otherwise display nothing
+// Writes the errors that prevent the check in the requested format, as findings
+// are written. Otherwise a CI job that displays findings would display nothing
 // for a project that cannot be read. If all errors are usage errors, or if one
 // is an error of writing, they are not written in this format.
 void EmitErrors(const CheckFlags& flags, const Common& common,

@@ -36,7 +36,6 @@ struct CheckpointFlags {
 
 Options OptionsOf(CheckpointFlags& flags);
 
-// The parsed options.
 struct CheckpointSettings {
   RunOptions run;
   DtypeOf dtype;       // null: no casts

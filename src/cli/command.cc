@@ -1,4 +1,4 @@
-// The options that every command has, added to its own.
+// Adds the options that every command has to the options of its own.
 #include <utility>
 
 #include "cli/command.h"

@@ -151,7 +151,8 @@ void ReadOperation(const CostFlags& flags, const Target& target, Mode mode,
   Wrong("--operation", name, known, findings);
 }
 
-// `--stack NAME`; shells complete the names of the known software stacks.
+// Returns the option `--stack NAME`. Shells complete the names of the known
+// software stacks.
 Option StackOption(std::string* to) {
   Option option = {
       .name = "--stack",

@@ -31,26 +31,28 @@ struct CostFlags {
 
 // Returns the options of inputs, then those in CostFlags.
 Options OptionsOfCost(CostFlags& flags);
-// Batch, cache length, memory and the mode's operation are the target's if
-// their options are not given. Returns nullopt with findings if one is invalid.
+// Returns the settings that the options give. Batch, cache length, memory and
+// the mode's operation are the target's if their options are not given. Returns
+// nullopt with findings if one is invalid.
 std::optional<cost::Settings> CostSettings(const CostFlags& flags,
                                            const Target& target, Mode mode,
                                            Findings& findings);
 
-// `--profile NAME|FILE`; shells complete the names of the known accelerators.
+// Returns the option `--profile NAME|FILE`. Shells complete the names of the
+// known accelerators.
 Option ProfileOption(std::string* to);
 // Reads the profile of a known accelerator or from a file that describes one.
 // Returns null for an empty name, and after a finding if `name` is neither.
 std::shared_ptr<const DeviceProfile> ReadProfile(const std::string& name,
                                                  Findings& findings);
 
-// `--reduce WHEN`, for every command with micro-batches.
+// Returns the option `--reduce WHEN`, for commands with micro-batches.
 Option ReduceOption(std::string* to);
 // Returns false and adds a finding for an unknown word; empty text keeps `out`.
 bool ReadReduction(const std::string& text, step::Reduction& out,
                    Findings& findings);
 
-// `--remat POLICY`, for every command with a backward pass.
+// Returns the option `--remat POLICY`, for commands with a backward pass.
 Option RematOption(std::string* to);
 // Returns false and adds a finding if the policy is unknown; empty text keeps
 // `out`.

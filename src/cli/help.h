@@ -9,11 +9,11 @@
 
 namespace shardc::cli {
 
-// The help of `shardc` itself: its options, and a line per command.
+// Returns the help of `shardc` itself: its options, and a line per command.
 std::string ProgramHelp();
 
-// The help of one command: usage, arguments, options by heading, an example.
-// `options` are all that the command accepts (see WithCommon).
+// Returns the help of one command: usage, arguments, options by heading, an
+// example. `options` are all that the command accepts (see WithCommon).
 std::string CommandHelp(const Command& command, const Options& options);
 
 }  // namespace shardc::cli

@@ -42,7 +42,7 @@ struct InitFlags {
 struct InitInputs {
   std::string name;  // of the target
   Manifest manifest;
-  // The manifest's path as the project refers to it; empty if init writes the
+  // The path of the manifest that the user gave; empty if init writes a
   // manifest.
   std::string manifest_path;
   std::optional<ModelConfig> model;

@@ -32,17 +32,17 @@ struct InputFlags {
 };
 
 Options MeshInputs(InputFlags& flags);
-// --device: one device of the mesh.
+// Returns the option `--device`: one device of the mesh.
 Option DeviceInput(std::string& number);
 std::optional<int64_t> ParseDevice(const std::string& number, const Mesh& mesh,
                                    Findings& findings);
 Options RulesInputs(InputFlags& flags);
 Options ManifestInputs(InputFlags& flags);
 Options ProjectInputs(InputFlags& flags);
-// --illegal alone; AllInputs contains it too.
+// Returns the option `--illegal` alone; AllInputs contains it too.
 Option IllegalInput(InputFlags& flags);
 Option ModelInput(InputFlags& flags);
-// All input options, and --model, --modes and the policies.
+// Returns all input options, with --model, --modes and the policies.
 Options AllInputs(InputFlags& flags);
 
 // Turns `--target` into a list, `flags.targets`, for commands that take
@@ -50,6 +50,7 @@ Options AllInputs(InputFlags& flags);
 void TakeSeveralTargets(Options& options, InputFlags& flags);
 
 // LoadMesh and LoadManifest call OpenMesh and OpenManifest with the options.
+// They return nullopt after a finding.
 std::optional<Mesh> LoadMesh(const InputFlags& flags, const Target& target,
                              Findings& findings);
 // Returns the mesh of `--mesh`, else of the target; no other input is read.
@@ -78,7 +79,8 @@ std::unique_ptr<const Compiled> LoadAndCompile(
     Findings& findings, std::optional<ModelConfig>* model = nullptr);
 
 Strings ModeNames();
-// `--mode MODE`, for commands that use one mode; the default is train.
+// Returns the option `--mode MODE`, for commands that use one mode. The default
+// is train.
 Option ModeOption(std::string* to);
 // Parses "train,decode". Returns an empty list if nothing was given, and
 // nullopt after a finding.

@@ -89,7 +89,7 @@ int main(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     shardc::cli::EndWithoutMemory();
   } catch (const std::length_error&) {
-    shardc::cli::EndWithoutMemory();  // larger than any possible size
+    shardc::cli::EndWithoutMemory();  // a size that no memory has
   } catch (const std::exception&) {
     shardc::cli::WriteToStandardError(
         "error: internal error in shardc\n  = help: report it with the command "

@@ -31,7 +31,8 @@ class NewFileWriter {
   NewFileWriter(const NewFileWriter&) = delete;
   NewFileWriter& operator=(const NewFileWriter&) = delete;
 
-  // Returns false at the first file that cannot be written. Findings: write.
+  // Returns false, after a finding (write), at the first file that cannot be
+  // written.
   bool Write(const std::vector<NewFile>& files, Findings& findings);
   void Keep() { kept_ = true; }
 

@@ -60,7 +60,7 @@ using Options = std::vector<Option>;
 
 void Append(Options& options, Options more);
 
-// `-o FILE`: the output of a command.
+// Returns the option `-o FILE`: the output of a command.
 Option OutputOption(
     std::string* to,
     std::string help = "file to write the result to (default: stdout)");

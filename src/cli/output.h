@@ -36,7 +36,8 @@ void PrintMessage(const Common& common, std::string_view text);
 // text. --quiet does not suppress them.
 void Report(Findings& findings, const Common& common);
 
-// Writes a result to `path` ("-" or empty: stdout).
+// Writes a result to `path` ("-" or empty: stdout). Returns false after a
+// finding (write).
 bool PutResult(std::string_view text, const std::string& path,
                Findings& findings);
 bool PutResult(const Write& write, const std::string& path, Findings& findings);

@@ -27,8 +27,8 @@ namespace {
 // With this option `--version` prints the linked libraries as well.
 constexpr const char* kLibraries = "--libraries";
 
-// A validator of choices. CLI11's IsMember would print the choices a second
-// time.
+// Returns a validator of choices. CLI11's IsMember would print the choices a
+// second time.
 CLI::Validator OneOf(const Strings& choices) {
   return CLI::Validator(
       [choices](std::string& value) {
@@ -76,7 +76,8 @@ void Add(CLI::App& app, const Option& option, bool words_end_lists) {
   }
   CLI::Option* added = std::visit(Adder{app, option}, option.to);
   added->required(option.required);
-  if (!option.value.empty()) added->type_name(option.value);  // in messages
+  // CLI11's messages name the placeholder of the value.
+  if (!option.value.empty()) added->type_name(option.value);
   if (option.checked) added->check(OneOf(option.Choices()));
   if (!option.IsList()) return;
   if (option.several == Several::kAgain || words_end_lists) {

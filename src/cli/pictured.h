@@ -14,7 +14,7 @@
 
 namespace shardc::cli {
 
-// One bar per report, which is one per mode.
+// Returns one bar for each report, of which there is one for each mode.
 MemoryBars BarsOf(std::span<const cost::Report> reports);
 
 // Returns which rules win which parameters. For a compiled plan it also has the

@@ -14,7 +14,7 @@
 
 namespace shardc::cli {
 
-// --allow-edited, of commands that read a plan.
+// Returns the option `--allow-edited`, for commands that read a plan.
 Option AllowEditedOption(bool* to);
 EditedPlan EditedPlanOf(bool allow_edited);
 

@@ -161,7 +161,7 @@ Legal Judge(const Spec& spec, const Shape& shape, const OpenedResolver& opened,
   return legal;
 }
 
-// The mesh axes in a spec, each once, sorted.
+// Returns the mesh axes in a spec, each once, sorted.
 std::vector<std::string> NamesIn(const Spec& spec) {
   std::set<std::string> names;
   for (const AxisGroup& group : spec) names.insert(group.begin(), group.end());

@@ -15,7 +15,8 @@
 namespace shardc::cli {
 namespace {
 
-// The mesh on which all sharded arrays were saved; nullopt after a finding.
+// Returns the mesh on which all sharded arrays were saved; nullopt after a
+// finding.
 std::optional<Mesh> MeshOf(const stored::Tree& tree, Findings& findings) {
   const stored::Array* first = nullptr;
   for (const stored::Array& array : tree.arrays) {

@@ -28,8 +28,8 @@ std::optional<int32_t> ScheduleSize(std::string_view flag,
 // Returns whether a schedule's name is that of a file.
 bool IsScheduleFile(const std::string& name);
 
-// Makes or reads the table. Findings: usage, limit, schedule-refuses, and those
-// of reading a file.
+// Makes or reads the table. Returns nullopt after a finding (usage, limit,
+// schedule-refuses, or those of reading a file).
 std::optional<schedule::Table> ScheduleTable(const ScheduleChoice& choice,
                                              Findings& findings);
 

@@ -210,8 +210,8 @@ std::shared_ptr<const PlannedStages> DeclaredOrMergedStages(
         MergedStages(flags, declared, compiled.mesh, microbatches, findings),
         compiled, config, findings);
   }
-  // If the declared stages were refused, `compiled.stages` is null; these
-  // findings state why.
+  // If the declared stages were refused, `compiled.stages` is null, and
+  // `stage_findings` state why.
   for (const Finding& finding : compiled.stage_findings) {
     findings.Add(finding);
   }

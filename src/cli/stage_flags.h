@@ -25,7 +25,8 @@ struct StageFlags {
   std::string axis, assign, virtual_stages, schedule;
   std::string p2p = "overlapped";
 
-  // `--stages none`: stages that files declare are ignored.
+  // Returns whether `--stages none` is given: stages that files declare are
+  // then ignored.
   bool None() const { return axis == "none"; }
   bool Given() const { return !axis.empty() && !None(); }
   bool Exposed() const { return p2p == "exposed"; }
@@ -57,26 +58,28 @@ struct StageSizes {
 };
 
 // Returns the model divided into stages; null after a finding. If flags change
-// nothing, these are the stages with which the target was compiled. Otherwise
-// the model is divided by the declaration of the rules or the target, whose
-// keys flags override, or by flags alone if `declared` is null. `config` may be
-// null. The default number of micro-batches is that of the declaration, else
-// about two per rank; without a declaration it is 1. Findings: usage, and those
-// of DeclaredRequest and DivideIntoStages.
+// nothing, returns the stages with which the target was compiled. Otherwise the
+// declaration of the rules or the target divides the model, and flags override
+// its keys. If `declared` is null, flags alone divide the model. `config` may
+// be null. Without a flag, the number of micro-batches is that of the
+// declaration or, if it has none, about two per rank; without a declaration it
+// is 1.
 std::shared_ptr<const PlannedStages> StagesOfCommand(
     const StageFlags& flags, const StageDeclaration* declared,
     const Compiled& compiled, const ModelConfig* config,
     const StageSizes& sizes, Findings& findings);
 
-// As StagesOfCommand, for a target with declared stages and commands that have
-// no batch and length, so that the cost model cannot choose the division.
+// Does the same as StagesOfCommand for a target with declared stages, in
+// commands that have no batch and length, so that the cost model cannot choose
+// the division.
 std::shared_ptr<const PlannedStages> DeclaredOrMergedStages(
     const StageFlags& flags, const StageDeclaration& declared,
     const Compiled& compiled, const ModelConfig* config,
     std::optional<int64_t> microbatches, Findings& findings);
 
 // Returns the stages of a plan file. Of these, flags can override only the
-// number of micro-batches. Findings: usage, and those of StagedPlanOf.
+// number of micro-batches. Returns nullopt after a finding (usage, or those of
+// StagedPlanOf).
 std::optional<StagedPlan> PlanStagesOfCommand(const StageFlags& flags,
                                               const PlanView& view,
                                               const StageSizes& sizes,

@@ -21,10 +21,11 @@ std::optional<cost::PipelineCost> StagedCostOf(const Planned& planned,
                                                const cost::Settings& settings,
                                                Findings& findings);
 
-// One bar for each rank.
+// Returns one bar for each rank.
 MemoryBars BarsOfRanks(const cost::PipelineCost& cost, int64_t devices);
 
-// A line for each rank: its memory and the bytes that it sends.
+// Returns a table with a line for each rank: its memory and the bytes that it
+// sends.
 report::Table TableOfRanks(const cost::PipelineCost& cost);
 
 }  // namespace shardc::cli

@@ -29,8 +29,8 @@ std::optional<StepDtypes> ReadStepDtypes(const StepDtypeFlags& flags,
                                          verify::StepRequest& request,
                                          Findings& findings);
 
-// Returns the bytes that Linux estimates a program can still allocate, or
-// INT64_MAX where it gives no estimate.
+// Returns the bytes that a program can still allocate, as Linux estimates in
+// /proc/meminfo; INT64_MAX on systems without this estimate.
 int64_t FreeMemory();
 
 // Returns the memory of the request's step, or nullopt if `cost` cannot

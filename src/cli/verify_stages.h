@@ -18,7 +18,7 @@ inline constexpr int64_t kMostMicrobatches = 64;
 struct StepDivision {
   const StageFlags& flags;
   bool microbatches_given = false;             // by a flag
-  const StageDeclaration* declared = nullptr;  // null without
+  const StageDeclaration* declared = nullptr;  // null if none are declared
   bool trains = true;  // false: declared stages are ignored
   int64_t usual_batch = 0;
 };

@@ -59,7 +59,7 @@ using Key = std::tuple<int, int, const Source*, size_t, std::string,
                        std::string, std::string>;
 
 struct Joined {
-  size_t at = 0;  // in the result
+  size_t at = 0;  // index in the result
   std::vector<std::string> subjects;
   std::string before, after;  // the joined message around its subjects
 };

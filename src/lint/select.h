@@ -34,7 +34,7 @@ class Selection {
 
  private:
   struct Pick {
-    const Code* code = nullptr;  // or a family
+    const Code* code = nullptr;  // null if the pick is a family
     int family = -1;
     bool Covers(const Code& other) const {
       return code != nullptr ? code == &other : family == other.number / 100;

@@ -15,7 +15,7 @@ namespace shardc::lsp {
 
 struct Action {
   std::string title;
-  const Finding* finding = nullptr;  // that the action is for
+  const Finding* finding = nullptr;  // the finding that the action is for
   bool preferred = false;            // it fixes the finding and changes no spec
   std::vector<TextEdit> edits;       // in the document
 };

@@ -19,7 +19,7 @@ namespace shardc::lsp {
 struct CheckedTarget {
   Target target;
   Findings errors;  // of reading the project and its inputs
-  std::shared_ptr<const Compiled> compiled;  // null: did not compile
+  std::shared_ptr<const Compiled> compiled;  // null if it did not compile
   std::vector<RuleFix> fixes;
 };
 

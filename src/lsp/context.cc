@@ -82,7 +82,7 @@ struct Scan {
 
 class Scanner {
  public:
-  // `whole`: `line` is a complete line; otherwise it ends at the cursor.
+  // If `whole`, `line` is a complete line; otherwise it ends at the cursor.
   Scanner(string_view line, size_t from, bool whole)
       : line_(line), at_(from), whole_(whole) {
     out_.piece = from;

@@ -1,5 +1,6 @@
 // A text in blocks of lines, to which many changes are applied one after the
-// other: each costs the size of a few blocks, not of the text.
+// other. The cost of a change is the size of a few blocks, not that of the
+// text.
 #ifndef SHARDC_LSP_EDIT_BUFFER_H_
 #define SHARDC_LSP_EDIT_BUFFER_H_
 
@@ -31,8 +32,8 @@ class EditBuffer {
   // Returns the text and leaves the buffer empty.
   std::string Take();
 
-  // The number of bytes that have been copied or searched so far. Tests use it
-  // to check that a change does not read the complete text.
+  // Returns the number of bytes that have been copied or searched so far. Tests
+  // use it to check that a change does not read the complete text.
   int64_t work() const { return work_; }
 
  private:

@@ -13,7 +13,7 @@ namespace shardc::lsp {
 struct InlayHint {
   size_t offset = 0;    // after the pattern
   std::string label;    // "4 parameters, 128 KiB"
-  std::string tooltip;  // the same for each target, with bytes per device
+  std::string tooltip;  // a line for each target, with bytes per device
 };
 
 // Returns a hint for each rule between two offsets of a document: the number of

@@ -20,7 +20,7 @@ namespace shardc::lsp {
 
 enum class NameKind : uint8_t {
   kPattern,      // the pattern of a rule, which is no name
-  kBundle,       // also a built-in one
+  kBundle,       // from a file, or built in
   kLogicalAxis,  // built in
   kRegistered,   // a logical axis of `register`
   kAxisRule,

@@ -40,7 +40,7 @@ class Recovery {
   // `texts` replace the contents of files, as the editor has them.
   explicit Recovery(const FileTexts& texts) : texts_(texts) {}
 
-  // The texts for the next reading.
+  // Returns the texts for the next reading.
   const FileTexts& texts() const { return texts_; }
   // Returns whether an entry is left out.
   bool any() const { return !originals_.empty(); }

@@ -74,11 +74,12 @@ class NameSearch {
   }
 
   const std::optional<NameUse>& wanted() const { return wanted_; }
-  // The names in each file. The first entry is the document.
+  // Returns the names in each file. The first entry is the document.
   const std::vector<FileNames>& names() const { return names_; }
   const std::vector<FileNames>& packs() const { return packs_; }
   const std::vector<NameScope>& scopes() const { return scopes_; }
-  // The name of a file that could not be read as YAML; empty if there is none.
+  // Returns the name of a file that could not be read as YAML; empty if there
+  // is none.
   const std::string& unread() const { return unread_; }
 
   // Returns whether the name already has a meaning, in shardc itself or in one

@@ -24,31 +24,31 @@ struct ResultForm {
   bool versioned_edits = false;  // edits name the version of their document
 };
 
-// The result of `initialize`.
+// Returns the result of `initialize`.
 std::string CapabilitiesResult(Encoding encoding, std::string_view version);
 
-// The request for notifications of changes to files on disk.
+// Returns the request for notifications of changes to files on disk.
 std::string WatchRequest();
 
-// The parameters of `window/logMessage`, as a warning.
+// Returns the parameters of `window/logMessage`, as a warning.
 std::string LogParams(std::string_view text);
 
-// The parameters of `textDocument/publishDiagnostics`. `name` is the name of a
-// document or the path of a file.
+// Returns the parameters of `textDocument/publishDiagnostics`. `name` is the
+// name of a document or the path of a file.
 std::string DiagnosticsParams(const ResultForm& form, const std::string& name,
                               const std::vector<Finding>& findings);
 
-// The parameters of `textDocument/publishDiagnostics` for a document without
-// findings, which remove the findings that the editor shows.
+// Returns the parameters of `textDocument/publishDiagnostics` for a document
+// without findings. They remove the findings that the editor shows.
 std::string NoDiagnosticsParams(const std::string& uri);
 
-// The result of `textDocument/hover`. `lines` are those of the request's
-// document.
+// Returns the result of `textDocument/hover`. `lines` are those of the
+// request's document.
 std::string HoverResult(const ResultForm& form, const Lines& lines,
                         const Hover& hover);
 
-// The result of `textDocument/completion`. `offset` is that of the cursor, in
-// bytes.
+// Returns the result of `textDocument/completion`. `offset` is that of the
+// cursor, in bytes.
 std::string CompletionResult(const ResultForm& form, const Lines& lines,
                              const Completions& found, size_t offset);
 
@@ -68,15 +68,15 @@ struct FileEdits {
   std::vector<TextEdit> edits;
 };
 
-// The edits of several files, as the protocol's WorkspaceEdit.
+// Returns the edits of several files as the protocol's WorkspaceEdit.
 std::string WorkspaceEditResult(const ResultForm& form,
                                 const std::vector<FileEdits>& files);
-// The edits of the request's document, as a list of TextEdit.
+// Returns the edits of the request's document as a list of TextEdit.
 std::string EditsResult(const ResultForm& form, const Lines& lines,
                         const std::vector<TextEdit>& edits);
 std::string RangeResult(const ResultForm& form, const Lines& lines,
                         size_t begin, size_t end);
-// Semantic tokens, as their numbers (lsp/tokens.h).
+// Returns semantic tokens as their numbers (lsp/tokens.h).
 std::string TokensResult(const std::vector<int64_t>& numbers);
 
 // Writes the code actions for a document. `all` are the edits that apply all

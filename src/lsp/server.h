@@ -37,10 +37,10 @@ class Server {
   void CheckNow();
   // Returns the bytes to send to the client and removes them from the server.
   std::string TakeOutput();
-  // The exit status; nullopt until the client has sent `exit`.
+  // Returns the exit status; nullopt until the client has sent `exit`.
   std::optional<int> exit_status() const { return exit_; }
-  // The exit status if the client closed the stream: 0 after a `shutdown`
-  // request, else 1.
+  // Returns the exit status if the client closed the stream: 0 after a
+  // `shutdown` request, else 1.
   int StatusAtEnd() const { return shutdown_ ? 0 : 1; }
 
  private:

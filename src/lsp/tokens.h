@@ -12,7 +12,8 @@
 
 namespace shardc::lsp {
 
-// The types and modifiers of the protocol that the tokens use, by number.
+// Return the types and modifiers of the protocol that the tokens use, by
+// number.
 std::span<const std::string_view> TokenTypes();
 std::span<const std::string_view> TokenModifiers();
 

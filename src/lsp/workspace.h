@@ -29,9 +29,9 @@ struct NameScope {
   std::shared_ptr<const Compiled> compiled;  // null: no target
   const RuleSet* rules = nullptr;            // never null
   const Resolver* resolver = nullptr;        // never null
-  bool current = false;                      // of the current texts
-  std::string project;                       // its file; empty: none
-  const Target* of = nullptr;                // null: no target
+  bool current = false;        // whether these are the current rules
+  std::string project;         // path of the project file; empty: none
+  const Target* of = nullptr;  // null: no target
 };
 
 class Workspace {
@@ -49,18 +49,18 @@ class Workspace {
   // other results.
   void CheckChanges(const std::set<std::string>& uris);
 
-  // Findings by file (by the document's name if it is not a file).
+  // Findings by file, or by the name of a document that is not a file.
   using FileFindings = std::map<std::string, std::vector<Finding>>;
   const FileFindings& found() const { return found_; }
-  // The texts of the open documents, as of the last check.
+  // Returns the texts of the open documents, as of the last check.
   const FileTexts& texts() const { return texts_; }
 
-  // The number of documents and projects checked so far. Tests use it to check
-  // that an edit does not check everything.
+  // Returns the number of documents and projects checked so far. Tests use it
+  // to check that an edit does not check everything.
   int64_t checks() const { return checks_; }
 
   FileKind KindOf(const Document& document) const;
-  // The projects that read a document.
+  // Returns the projects that read a document.
   std::vector<const CheckedProject*> ProjectsOf(const Document& document) const;
   std::vector<NameScope> ScopesOf(const Document& document) const;
   // Returns the scopes of the targets that read one of these files, or whose

@@ -39,8 +39,8 @@ struct LintInputs {
   std::optional<int64_t> batch;
   std::optional<int64_t> length;  // tokens of a row, in training and prefill
   std::optional<int64_t> kv_len;
-  std::optional<int64_t> memory_bytes;  // wins over the mesh's device
-  std::vector<ZigZagRing> rings;        // that the target verifies
+  std::optional<int64_t> memory_bytes;  // overrides the mesh's device
+  std::vector<ZigZagRing> rings;        // of the operations that `verify` runs
 };
 
 struct ParameterGroup {
@@ -59,7 +59,7 @@ struct ParameterGroup {
 struct LostTo {
   uint32_t rule = 0;
   int64_t count = 0;
-  uint32_t example = 0;  // parameter
+  uint32_t example = 0;  // index of one of these parameters
 };
 
 // Why a rule matches nothing, if that is known.
@@ -70,9 +70,9 @@ struct RuleFacts {
   bool builtin = false;                   // of a built-in pack
   int64_t won = 0;                        // parameters whose first match it is
   int64_t found = 0;                      // parameters that its pattern matches
-  int64_t bytes = 0;                      // of those won, if known
+  int64_t bytes = 0;                      // of those it wins, if known
   DeadCause cause = DeadCause::kUnknown;  // only where `found` is 0
-  int32_t would_match = -1;      // a group that it matches without the cause
+  int32_t would_match = -1;  // the group that it would match without `cause`
   std::vector<uint32_t> groups;  // that it wins
   std::vector<LostTo> lost;      // sorted by rule
 };

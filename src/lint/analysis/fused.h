@@ -21,7 +21,7 @@ struct FusedPart {
 // dimension `dim`.
 struct Fused {
   int dim = 0;
-  std::vector<FusedPart> parts;  // one for all parts of a size; not empty
+  std::vector<FusedPart> parts;  // one for parts of equal size; not empty
 };
 
 // Returns nullopt if the group is not a fused projection, or if the sizes of

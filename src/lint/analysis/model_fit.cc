@@ -41,7 +41,7 @@ struct Wanted {
 };
 
 struct Found {
-  const ParameterGroup* first = nullptr;  // of this role
+  const ParameterGroup* first = nullptr;  // the first group of this role
   bool fits = false;  // some parameter has one of the widths
 };
 Found Look(const Facts& facts, const Wanted& wanted) {

@@ -14,11 +14,12 @@ struct ParameterGroup;
 
 // A size in the configuration that contradicts the shapes of parameters.
 struct Misfit {
-  bool heads =
-      false;  // of attention, so that lints that count heads cannot run
+  // Whether the size belongs to attention heads. Lints that count heads then
+  // do not run.
+  bool heads = false;
   std::string observation;
-  const ParameterGroup* group =
-      nullptr;  // with the contradicting shape; may be null
+  // The group whose shape contradicts the size; may be null.
+  const ParameterGroup* group = nullptr;
 };
 
 // Returns an empty list without a configuration. A size that no parameter

@@ -22,9 +22,9 @@ std::string PartText(double part);
 
 // A division into stages of which one takes clearly longer than the others.
 struct UnevenStages {
-  int32_t stage = 0;   // the longest one
+  int32_t stage = 0;   // the stage that takes longest
   double times = 1;    // its multiplications for a token, over the mean
-  int64_t layers = 0;  // of that stage
+  int64_t layers = 0;  // of `stage`
   // The layers of each stage in the division whose longest stage is the
   // shortest, and that stage's time as a multiple of the mean.
   std::vector<int64_t> better;
@@ -36,7 +36,7 @@ std::optional<UnevenStages> UnevenStagesOf(const Facts& facts);
 
 // A schedule with a large bubble, if all tasks have the same length.
 struct LargeBubble {
-  double part = 0;  // of the step
+  double part = 0;  // of the step that is bubble
   std::string schedule;
   int32_t ranks = 0, microbatches = 0;
   // The schedule with the smallest bubble among those that hold no more

@@ -28,10 +28,10 @@ struct ParameterGroup;
 struct ModeStep {
   StepInputs inputs;
   LoweredStep step;
-  std::map<int32_t, int64_t>
-      stands_for;  // by layer: the number of layers it represents
-  std::vector<char>
-      weight;  // by value: 1 if it is computed from parameters only
+  // By layer: the number of layers that it represents.
+  std::map<int32_t, int64_t> stands_for;
+  // By value: 1 if it is computed from parameters only, else 0.
+  std::vector<char> weight;
 
   const step::Graph& graph() const { return step.model.graph; }
   const step::Program& program() const { return *step.program; }

@@ -47,28 +47,30 @@ inline Topic DeadRuleTopic(size_t rule) {
 inline Topic CatchAllTopic(size_t rule) {
   return "catch-all " + std::to_string(rule);
 }
-// The topic that a parameter group is replicated. `name` is its Facts::Example.
+// Returns the topic "a parameter group is replicated". `name` is its
+// Facts::Example.
 inline Topic ReplicatedTopic(const std::string& name) {
   return "whole " + name;
 }
-// The topic that this number of shards does not divide this number of heads.
+// Returns the topic "this number of shards does not divide this number of
+// heads".
 inline Topic HeadsTopic(int64_t heads, int64_t parts) {
   return "heads " + std::to_string(heads) + " over " + std::to_string(parts);
 }
-// The topic that a decode rule is null, so that it does not replace the
-// standard rule.
+// Returns the topic "a decode rule is null, so it does not replace the standard
+// rule".
 inline Topic DecodeNullTopic(std::string_view rule) {
   return "null " + std::string(rule);
 }
-// The topic that nothing uses a mesh axis.
+// Returns the topic "nothing uses this mesh axis".
 inline Topic UnusedAxisTopic(std::string_view axis) {
   return "unused " + std::string(axis);
 }
-// The topic that the rules were written for other names.
+// Returns the topic "the rules were written for other names".
 inline Topic NamingTopic() { return "other naming"; }
-// The topic that a weight forces its activation to be resharded.
+// Returns the topic "this weight forces its activation to be resharded".
 inline Topic ReshardTopic(const std::string& name) { return "reshard " + name; }
-// The topic that no rule matches a parameter.
+// Returns the topic "no rule matches this parameter".
 inline Topic UnmatchedTopic(const std::string& name) {
   return "unmatched " + name;
 }

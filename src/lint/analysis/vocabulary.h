@@ -7,7 +7,7 @@
 namespace shardc {
 
 struct Vocabulary {
-  const ParameterGroup* embedding = nullptr;  // rank 2, as the head
+  const ParameterGroup* embedding = nullptr;  // of rank 2
   const ParameterGroup* head = nullptr;
   int embedding_dim = 0;  // the vocabulary's dimension
   int head_dim = 0;

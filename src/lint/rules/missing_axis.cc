@@ -29,7 +29,7 @@ std::string ObserveMissingAxis([[maybe_unused]] const Facts& facts,
 }
 
 void CheckMissingAxis(const Facts& facts, FindingSink& sink) {
-  std::vector<std::string> axes;  // of the findings that follow
+  std::vector<std::string> axes;  // the axis of each finding added below
   const size_t before = sink.size();
   ReportEdits(
       facts, kMissingAxis.code, Reason::kMissingAxis,

@@ -26,7 +26,7 @@ void CheckParameterReshard(const Facts& facts, FindingSink& sink) {
               (bytes > 0 ? ": the reshard moves up to " + BytesText(bytes)
                          : ""),
           "remove the mode's spec if one spec serves both");
-      finding.subject.clear();  // the message has this group's bytes
+      finding.subject.clear();  // not joined: the message has its bytes
       sink.push_back(std::move(finding));
       break;
     }

@@ -21,7 +21,7 @@ void CheckUnmatchedParameter(const Facts& facts, FindingSink& sink) {
                  ? ", " + BytesText(facts.TotalBytes(group)) + " in all"
                  : ""),
         "write a rule for it, or set `policy: {unmatched: replicate}`");
-    finding.subject.clear();  // each needs a rule of its own
+    finding.subject.clear();  // not joined: each needs a rule of its own
     finding.unless = {UnmatchedTopic(facts.Example(group))};
     if (const auto intended = facts.nearest().Of(group.name)) {
       finding.labels.push_back(
