@@ -156,7 +156,8 @@ std::optional<AuditInput> ReadTargetAudit(const Target& target,
       source->text().find("audit") == std::string_view::npos) {
     return std::nullopt;
   }
-  // Dropped: errors in the rest of the project have been reported already.
+  // These findings are dropped, because errors in the rest of the project have
+  // been reported already.
   Findings read;
   const auto document = YamlDocument::Parse(source, read);
   if (!document) return std::nullopt;

@@ -18,7 +18,7 @@ namespace shardc {
 //
 // Paths are made relative to the working directory; one that leads out of the
 // project's repository is a finding unless `allow_outside`. Returns nullopt if
-// the target has none, and after a finding.
+// the target has no `audit`, and after a finding.
 std::optional<AuditInput> ReadTargetAudit(const Target& target,
                                           bool allow_outside,
                                           Findings& findings);

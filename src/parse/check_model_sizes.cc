@@ -21,8 +21,8 @@ namespace {
 constexpr std::array<std::string_view, 4> kRotaryPart = {
     "rotary_dim", "partial_rotary_factor", "rotary_pct", "rope_percent"};
 
-// Returns the rotary dimension and the place of the field that sets it; empty
-// if the model has none.
+// Returns the rotary dimension and the place of the field that sets it; an
+// empty field if the model rotates nothing.
 ConfigField RotaryField(const ModelConfig& config, const SizeFields& read,
                         bool rotates, ConfigFields& fields) {
   if (config.latent_rank) return fields.Size("qk_rope_head_dim");

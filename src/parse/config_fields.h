@@ -18,7 +18,7 @@ namespace shardc {
 struct ConfigField {
   std::optional<int64_t> value = {};
   Place place = {};     // of the value in the file
-  bool nested = false;  // it is the nested language model's
+  bool nested = false;  // the field is in nested()
 };
 
 // Reads fields. All integers that it returns are at most kLargestModelSize, and
@@ -33,9 +33,11 @@ class ConfigFields {
   // The config of a language model inside that of a larger model, if any.
   const std::optional<JsonValue>& nested() const { return nested_; }
 
-  // Returns a member that is not null. The nested config has priority. A key
-  // `a.b` names member `b` of the object `a`, as in DBRX's `attn_config`.
+  // Returns a member, or nullopt if it is absent or null. The nested config has
+  // priority. A key `a.b` names member `b` of the object `a`, as in DBRX's
+  // `attn_config`.
   std::optional<JsonValue> Find(std::string_view key) const;
+  // Returns nullopt if the member is not a boolean.
   std::optional<bool> IsTrue(std::string_view key) const;
 
   // Size, Count and Number return the value of the first of the names that has

@@ -1,6 +1,7 @@
 // Reads manifests, which have two forms. shardc's own form is a list of records
-// with names. The other is a tree, in which the path to a record with `shape`
-// or `dtype` is the name of a parameter:
+// with names, or an object with a record for each name. The other is a tree, in
+// which the path to a record with `shape` or `dtype` is the name of a
+// parameter:
 //
 //   {"a": {"b": {"shape": [2], "dtype": "F32"}}}  ->  `a/b`, separator `/`
 //
@@ -84,8 +85,9 @@ class ManifestReader {
     return (type && type->IsString()) || (classes && classes->IsArray());
   }
 
-  // Recognises our format by `schema` or by a list of objects with names. The
-  // key `params` alone is not enough: a tree may have a branch of that name.
+  // Recognises shardc's format by `schema` or by a list of objects with names.
+  // The key `params` alone is not enough: a tree may have a branch of that
+  // name.
   static bool IsOurs(const JsonValue& root) {
     const auto schema = root.Find("schema");
     if (schema && schema->IsString()) return true;

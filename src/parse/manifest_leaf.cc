@@ -1,6 +1,6 @@
-// Reads shape and dtype independently, so that both errors are found in one
-// run. Then their product is checked for overflow, so that no later code needs
-// to:
+// Reads shape and dtype independently, so that errors in both are found in one
+// run. Then the numbers of elements and bytes are checked for overflow, so that
+// no later code has to check them:
 //
 //   {"shape": [4, 8], "dtype": "bfloat16"}  ->  BF16 [4, 8], 64 bytes
 //   {"shape": [4611686018427387904, 4], ...}  ->  finding `overflow`

@@ -21,8 +21,8 @@ bool CheckParameterName(std::string_view name, const JsonValue& at,
                         Findings& findings);
 
 // Reads `shape` and `dtype` of the object `leaf`; other keys are ignored. `at`
-// is the parameter's name, for messages. Findings: schema, number, dtype,
-// overflow, size.
+// is the parameter's name, for messages. Returns nullopt after a finding:
+// schema, number, dtype, overflow or size.
 std::optional<TensorType> ReadTensorType(const JsonValue& leaf,
                                          std::string_view name,
                                          const JsonValue& at,

@@ -14,7 +14,7 @@
 namespace shardc {
 
 struct MeasuredRun {
-  std::string name;  // the file's if it has none
+  std::string name;  // the file's name if the run has none
   std::string mesh, manifest, model;
   std::vector<std::string> rules;
   // `options`: options of `cost` with their values, such as {"--grad-dtype",

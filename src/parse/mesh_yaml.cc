@@ -1,7 +1,7 @@
 // Reads the keys of a mesh file into a MeshDraft, which mesh_finish.cc
-// completes. It has the place of each number, for findings about several of
-// them. Axes are read first, since other keys refer to them. --devices replaces
-// the number of devices in the file:
+// completes. The draft has the place of each number, for findings about several
+// of them. Axes are read first, since other keys refer to them. --devices
+// replaces the number of devices in the file:
 //
 //   {axes: {dp: 2, tp: -1}, devices: 8} and --devices 16  ->  dp 2, tp 8
 #include "parse/mesh_yaml.h"
@@ -33,7 +33,6 @@ class MeshReader {
     ReadCount("devices", draft_.devices);
     ReadCount("processes", draft_.processes);
     ReadCount("slices", draft_.slices);
-    // --devices overrides the file.
     if (devices) {
       draft_.devices = {*devices,
                         draft_.devices ? draft_.devices->place : draft_.place};

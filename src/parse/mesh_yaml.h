@@ -10,6 +10,7 @@
 
 namespace shardc {
 
+// `devices` is the flag --devices. Returns nullopt after a finding.
 std::optional<Mesh> ReadMeshNode(const YamlContext& context,
                                  const YamlNode& node,
                                  std::optional<int64_t> devices);

@@ -253,9 +253,9 @@ class ModelConfigReader {
     if (config_.sliding_window) config_.windowed_layers = windowed;
   }
 
-  // Returns the number of layers that attend within a window. Every P-th layer
-  // attends to all tokens, by the configuration or the family, or the first
-  // `max_window_layers` do, or none.
+  // Returns the number of layers that attend within a window. Either every P-th
+  // layer attends to all tokens, where the configuration or the family gives P,
+  // or the first `max_window_layers` layers do, or no layer does.
   int64_t WindowedByPattern(int64_t layers) {
     if (const Number pattern = Count("sliding_window_pattern")) {
       return *pattern > 1 ? layers - layers / *pattern : layers;

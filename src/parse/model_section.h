@@ -55,8 +55,8 @@ struct ModelSection {
   std::optional<SectionStack> encoder;
   bool removes_encoder = false;
   std::optional<std::vector<DescribedText>> skip;
-  SectionEntries<DescribedText>
-      settings;  // `rope.base`, or `rope` to remove all
+  // By name, such as `rope.base`. A null `rope` removes the complete group.
+  SectionEntries<DescribedText> settings;
   SectionEntries<SectionOps> blocks;
   SourceRef source;
 };

@@ -41,7 +41,7 @@ constexpr std::string_view kPlainSchema = "shardc.manifest/v1";
 // The text between a name and the next name.
 struct Tail {
   std::string text;
-  uint32_t type = 0;  // of the first of the two
+  uint32_t type = 0;  // of the parameter of the first name
   size_t next = 0;    // the tail that followed this one the last time
 };
 
@@ -191,7 +191,7 @@ class PlainManifest {
     return json_.Take('{') && (json_.Take('}') || Parameters(Form::kObject));
   }
 
-  // What follows what was read.
+  // What follows the text that was read last.
   enum class Next : uint8_t {
     kName,       // the first byte of a name
     kParameter,  // a parameter
@@ -214,7 +214,7 @@ class PlainManifest {
     return true;
   }
 
-  // Reads up to the name if the parameter begins with it, else all of the
+  // Reads up to the name if the parameter begins with its name, else all of the
   // parameter.
   Next Parameter(Form form) {
     PlainJson ahead = json_;

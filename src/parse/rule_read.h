@@ -12,8 +12,8 @@ namespace shardc {
 // Reads one rule; the caller sets the rule's separator.
 std::optional<Rule> ReadRule(const YamlContext& context, const YamlNode& node);
 // Reads a list of axes, or `{axes: [...], mode: decode}`, where the mode is a
-// name or the index of the dimension whose length decides it. The caller sets
-// name and place.
+// name, or the index of the dimension whose length decides the mode. The caller
+// sets name and place.
 std::optional<Bundle> ReadBundle(const YamlContext& context,
                                  const YamlNode& node);
 

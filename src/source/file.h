@@ -34,8 +34,8 @@ bool IsGzip(std::string_view bytes);
 FileId FileIdOf(const std::string& path);
 FileId FileIdOf(const struct stat& status);
 
-// Return when the contents or any attribute of a file changed last, in
-// nanoseconds since 1970.
+// Return when a file changed last, in nanoseconds since 1970: ModifiedNs its
+// contents, ChangedNs its contents or any attribute.
 int64_t ModifiedNs(const struct stat& status);
 int64_t ChangedNs(const struct stat& status);
 

@@ -49,7 +49,7 @@ class FileSink final : public Sink {
   bool OpenNameless();
   int OpenTemporary();
   void Fail(int error);
-  // Both return an errno value, or 0.
+  // These functions return an errno value, or 0.
   int Publish();
   int Name();
   int CopyToTemporary();
@@ -64,7 +64,7 @@ class FileSink final : public Sink {
   bool in_place_ = true;
   int error_ = 0;        // errno of the first error
   int64_t drained_ = 0;  // bytes passed to the system
-  int64_t started_ = 0;  // those of which the system began to write to disk
+  int64_t started_ = 0;  // bytes whose writing to disk has begun
   std::array<char, size_t{1} << 16> buffer_;
 };
 

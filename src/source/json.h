@@ -19,6 +19,9 @@
 
 namespace shardc {
 
+// Numbers are kInteger if they fit int64_t, kUnsigned if they are larger and
+// fit uint64_t, and kReal otherwise: with a fraction or an exponent, "-0", or
+// with more than 64 bits.
 enum class JsonKind : uint8_t {
   kNull,
   kBool,
@@ -29,9 +32,6 @@ enum class JsonKind : uint8_t {
   kArray,
   kObject
 };
-// Numbers are kInteger if they fit int64_t, kUnsigned if they are larger and
-// fit uint64_t, and kReal otherwise: with a fraction or an exponent, "-0", or
-// with more than 64 bits.
 
 class JsonDocument;
 

@@ -14,7 +14,8 @@
 namespace shardc {
 
 // Returns the value's text with uniform spacing and sorted members: two values
-// are equal if and only if their texts are, with numbers as written.
+// are equal if and only if their texts are. Numbers are compared as they are
+// written, so 1 and 1.0 differ.
 std::string NormalText(const JsonValue& value);
 
 using JsonMembers = std::unordered_map<std::string_view, JsonValue>;

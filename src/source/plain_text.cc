@@ -27,8 +27,8 @@ bool IsSpecial(char c) {
   return byte < 0x20 || byte >= 0x7F || byte == '"' || byte == '\\';
 }
 
-// Returns how many of the kStep bytes at `from` are plain before the first that
-// is not.
+// Returns how many of the 16 bytes at `from` precede the first byte that is not
+// plain.
 size_t PlainOf(const char* from) {
   Bytes bytes;
   std::memcpy(&bytes, from, sizeof(bytes));

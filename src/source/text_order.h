@@ -10,8 +10,8 @@
 namespace shardc {
 
 struct TextOrder {
-  std::vector<uint32_t>
-      order;  // indices of the texts in sorted order, equal ones in input order
+  // The indices of the texts in sorted order, equal texts in input order.
+  std::vector<uint32_t> order;
   bool distinct = true;
 };
 

@@ -21,7 +21,7 @@ class Unfinished {
   std::atomic<const char*>* slot_ = nullptr;
 };
 
-// Safe to call in a signal handler.
+// Deletes all registered files. Safe to call in a signal handler.
 void RemoveUnfinished();
 
 }  // namespace shardc

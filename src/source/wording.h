@@ -41,7 +41,8 @@ std::string Quote(std::string_view text);
 std::string ShortQuote(std::string_view text);
 
 // Returns the candidate with the smallest edit distance to `word`, ignoring
-// case. Returns nullopt if the distance is more than a third of its length.
+// case. Returns nullopt if the distance is more than a third of the length of
+// `word`, or if `word` has more than 256 bytes.
 std::optional<std::string> Nearest(std::string_view word,
                                    std::span<const std::string> candidates);
 // Returns "did you mean `x`?" for the nearest candidate, or `otherwise` if
