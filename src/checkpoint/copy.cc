@@ -38,7 +38,7 @@ constexpr int64_t kMaxBlock = int64_t{4} << 20;
 constexpr int64_t kRunPerPart = int64_t{32} << 10;
 constexpr size_t kCacheLine = 64;
 constexpr int64_t kBuffers = 3;  // per worker: source, gathered, cast
-// The length in bytes from which on a row is read by a system call of its own.
+// Rows of at least this many bytes may be read by one system call each.
 constexpr int64_t kLongRun = int64_t{16} << 10;
 
 // A tensor that is being copied.
@@ -280,8 +280,7 @@ class Copier {
   int64_t most_bytes_ = kMaxBlock;
 };
 
-// Opens the sources and checks that they are still the files whose headers were
-// read.
+// Opens the sources. Returns false after a finding.
 bool OpenSources(const Transfer& transfer, std::vector<InputFile>& inputs,
                  Findings& findings) {
   for (const SourceFile& source : transfer.sources) {

@@ -32,7 +32,7 @@ constexpr std::string_view kFirstWord = "shardc-journal/v1 ";
 constexpr size_t kKeptBack = 4096;
 constexpr size_t kFoldBytes = size_t{1} << 20;
 // The number of bytes that are read at once. It is small because most journals
-// are short, and the buffer is cleared before each read.
+// are short, and each call of ReadFrom clears a new buffer.
 constexpr size_t kReadAtOnce = size_t{1} << 16;
 
 // A digest of numbers and texts, which is computed chunk by chunk.

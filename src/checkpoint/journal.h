@@ -59,7 +59,8 @@ class Journal {
 
  private:
   Journal() = default;
-  // Parses the journal if its text begins with `first`; otherwise does nothing.
+  // Reads the recorded pieces if the text begins with the line `first`.
+  // Otherwise no piece is recorded.
   void Parse(const std::string& text, const std::string& first,
              const Transfer& transfer);
 

@@ -15,8 +15,8 @@
 
 namespace shardc {
 
-// Parts of a tensor that one spec divides: the complete tensor, or the layers
-// of one pipeline stage.
+// A slice of a tensor that one spec divides into parts: the complete tensor, or
+// the layers of one pipeline stage.
 struct LaidSlice {
   Partition cut;
   int64_t first_part = 0;      // number in the tensor of the slice's first part
@@ -38,7 +38,7 @@ struct TensorLayout {
 struct PartLayout {
   uint32_t tensor = 0;
   uint32_t part = 0;
-  std::vector<int64_t> devices;  // per process: the devices that read it
+  std::vector<int64_t> devices;  // with Per::kProcess: the devices that read it
 };
 
 struct FileLayout {

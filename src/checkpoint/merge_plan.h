@@ -28,7 +28,7 @@ struct MergeOptions {
 };
 
 // Returns the transfer, or nullopt after a finding: usage, if no tensor is
-// selected; size, if a tensor's parts do not begin at whole bytes.
+// selected; size, if a piece of a tensor begins or ends inside a byte.
 std::optional<Transfer> PlanMerge(const Stored& stored,
                                   const MergeOptions& options,
                                   Findings& findings);

@@ -46,9 +46,10 @@ bool RefuseOtherRuns(const Transfer& transfer, const ProcessShare& share,
 // index that readers would mistake for files of this set.
 bool RefuseForeignFiles(const Transfer& transfer, Findings& findings);
 
-// Removes the journals and hidden files that interrupted runs of the same kind
-// have left in the folder. The journal `own` stays, because its lock prevents
-// other runs from starting. Called when the set is complete.
+// Removes the journals with the tag of the transfer, and the hidden files of
+// its series, that interrupted runs have left in the folder. The journal `own`
+// stays, because its lock prevents other runs from starting. Called when the
+// set is complete.
 void RemoveLeftovers(const Transfer& transfer, std::string_view own);
 
 }  // namespace shardc

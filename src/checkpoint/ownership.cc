@@ -13,9 +13,8 @@
 namespace shardc {
 namespace {
 
-// SLURM sets SLURM_PROCID even in a batch script, where srun has not started
-// several processes. The variable with the number of processes of a job step is
-// not set there, so it comes first.
+// A job step of SLURM may have fewer processes than the job. The number of the
+// step, SLURM_STEP_NUM_TASKS, is therefore tried before that of the job.
 constexpr Launcher kLaunchers[] = {
     {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"},
     {"SLURM_PROCID", "SLURM_NTASKS"},

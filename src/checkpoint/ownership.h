@@ -26,8 +26,9 @@ struct ProcessShare {
 std::vector<bool> OwnOutputs(std::span<const int64_t> bytes,
                              const ProcessShare& share);
 
-// Reads the variables of SLURM (of a job step), Open MPI or torchrun, in this
-// order. Adds a finding (`usage`) if their values are invalid.
+// Returns the share that the variables of SLURM (of a job step), Open MPI or
+// torchrun state, in this order, or process 0 of 1 if none of them is set.
+// Returns nullopt after a finding (`usage`) if their values are invalid.
 std::optional<ProcessShare> DetectProcess(const Variable& variable,
                                           Findings& findings);
 

@@ -43,10 +43,12 @@ using WriteIndex = std::function<void(const Checksums& checksums, Sink& out)>;
 // and inode, so links and other names of the directory are found too.
 bool RefuseInputs(const Transfer& transfer, Findings& findings);
 
-// Runs the transfer, after RefuseInputs. On failure the earlier outputs are
+// Calls RefuseInputs and runs the transfer. On failure the earlier outputs are
 // unchanged, or their index marks them as unfinished (with `reuse`, or if some
-// have already been replaced); if there were no earlier outputs, no files are
-// left. One finding has the reason: write, unreadable, missing (finalize).
+// have already been replaced). If there were no earlier outputs, the new files
+// are removed, unless only the index could not be written: then the journal
+// stays and marks the set as unfinished. One finding has the reason: usage,
+// write, unreadable, missing (finalize).
 bool RunTransfer(const Transfer& transfer, const WriteIndex& write_index,
                  const RunOptions& options, RunReport* report,
                  Findings& findings);

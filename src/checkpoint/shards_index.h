@@ -66,8 +66,10 @@ struct ShardsIndex {
 
 void WriteShardsIndex(const ShardsIndex& index, Sink& out);
 
-// Parses an index. Findings: schema, number, dtype, path (a file outside the
-// directory), reference (a parameter that is not listed).
+// Parses an index. Returns nullopt after a finding: schema, number, dtype,
+// overflow, path (a file outside the directory), reference (a parameter that is
+// not listed), missing (the index of an unfinished run), or those of
+// ParsePlanMesh.
 std::optional<ShardsIndex> ParseShardsIndex(const JsonDocument& document,
                                             Findings& findings);
 

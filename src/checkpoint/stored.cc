@@ -234,8 +234,8 @@ std::optional<Stored> ReadStoredPieces(const std::string& directory,
 
 bool VerifyStored(const Stored& stored, const ProcessShare& share,
                   int64_t* verified, Findings& findings) {
-  // The chunks of a tree have their own checksums, which are verified when they
-  // are copied.
+  // A tree has no index with checksums. Checksums that its format stores are
+  // verified when the chunks are read for the copy.
   if (stored.tree != nullptr) return true;
   std::vector<InputFile> files;
   for (const SourceFile& source : stored.files) {

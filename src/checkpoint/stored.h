@@ -25,8 +25,8 @@ struct StoredTensor {
   Shape shape;
   Dtype dtype = Dtype::kF32;
   std::vector<SourcePiece> pieces;  // disjoint; together the full tensor
-  // Members of TransferTensor with the same meaning. If `array` is set,
-  // `pieces` is empty.
+  // The same as the members of TransferTensor with these names. If `array` is
+  // set, `pieces` is empty.
   std::optional<size_t> array = {};
   std::string places = {};
   TreePlace in_tree = {};
@@ -53,8 +53,9 @@ std::optional<Stored> ReadStoredPieces(const std::string& directory,
                                        Findings& findings);
 
 // Compares the pieces with their recorded checksums; each of several processes
-// checks its share of them. Sets `verified` to the number of checked pieces.
-// Finding: unreadable.
+// checks its share of them. Adds the number of checked pieces to `*verified`.
+// Returns false after a finding (unreadable). For a tree, which has no index
+// with checksums, returns true.
 bool VerifyStored(const Stored& stored, const ProcessShare& share,
                   int64_t* verified, Findings& findings);
 

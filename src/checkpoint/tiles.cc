@@ -1,7 +1,7 @@
 // Groups the chunks of an array into tiles. Chunks that form a grid have common
 // edges along each dimension. A tile starts as one chunk and is extended by
 // neighbours along the last dimension, then along the dimension before it and
-// so on, until its rows are long runs in every output part:
+// so on, until its elements are long contiguous runs of the array:
 //
 //   [8192, 4096] of F32 in chunks of [4096, 1024], 16 MiB each: a row of a
 //   chunk has 4 KiB, so a tile is the 4 chunks with the same rows, 64 MiB
@@ -99,7 +99,7 @@ void Tiles::Grow(int64_t most_bytes) {
     bytes *= extent[dim];
   }
   span_.assign(rank, 1);
-  int64_t run = array_.element_bytes;  // bytes that follow each other
+  int64_t run = array_.element_bytes;  // contiguous bytes of a tile
   for (size_t dim = rank; dim > 0;) {
     --dim;
     const auto cells = static_cast<int64_t>(edges_[dim].size()) - 1;

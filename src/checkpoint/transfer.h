@@ -95,8 +95,9 @@ struct Transfer {
   // transfer's. Other files with such names could be mistaken for parts of the
   // set.
   std::vector<std::string> series;
-  // The index that marks the set as complete. It is removed before the first
-  // output is replaced, and written last. Empty if there is no index.
+  // The index that marks the set as complete. It is written last. Before the
+  // first earlier output is replaced, an index that marks an unfinished run
+  // takes its place (kResumeIndex). Empty if there is no index.
   std::string index_name;
 
   std::string PathOf(const std::string& name) const {

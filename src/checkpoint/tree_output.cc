@@ -107,8 +107,8 @@ int64_t CommonSize(int64_t part, int64_t source, int64_t size) {
   return source < part && divides ? source : part;
 }
 
-// Smaller chunks cost more time in lists and reads than in copies, and are
-// joined to chunks of at most kJoinedBytes.
+// Chunks of less than kSmallBytes cost more time in lists and reads than in
+// copies, so they are joined to chunks of at most kJoinedBytes.
 constexpr int64_t kSmallBytes = int64_t{64} << 10;
 constexpr int64_t kJoinedBytes = int64_t{1} << 20;
 

@@ -43,9 +43,9 @@ struct TreeOutput {
   bool verify = false;    // read everything back
 };
 
-// Writes the transfer's tensors, each in chunks that are its parts or divide
-// them, and the leaves, as a tree; ignores `transfer.outputs`. Paths in the
-// tree have the keys of the input tree; if the input is no tree, names are
+// Writes the transfer's tensors and the leaves as a tree; ignores
+// `transfer.outputs`. The chunks of a tensor are its parts or smaller. Paths in
+// the tree have the keys of the input tree; if the input is no tree, names are
 // split at `/`. Returns false after a finding: those of the writers, unreadable
 // (also for a source that has changed), dtype.
 bool WriteTransfer(const Transfer& transfer,

@@ -209,7 +209,7 @@ class RecordReader {
   std::set<Keys> lists_;
 };
 
-// Writes a member that is a list of objects, unless the list is empty (`any` is
+// Writes a member that is a list. Writes nothing if the list is empty (`any` is
 // false).
 template <class Write>
 void WriteList(JsonWriter& json, std::string_view name, bool any,

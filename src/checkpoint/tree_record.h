@@ -19,7 +19,7 @@ namespace shardc {
 inline constexpr std::string_view kTreeRecordKey = "shardc.tree";
 
 // Returns the record as JSON, or an empty text if the names of the tensors show
-// the complete tree. The leaves must be strings and empty nodes.
+// the complete tree. All leaves must be strings or empty nodes.
 std::string TreeRecordText(const std::vector<StoredTensor>& tensors,
                            const std::vector<stored::Leaf>& leaves);
 

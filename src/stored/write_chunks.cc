@@ -221,7 +221,7 @@ ChunkRange ShareOf(std::span<const Array> arrays, int64_t process,
                    int64_t processes) {
   // The bytes of all arrays are divided into one section for each process. A
   // chunk belongs to the process whose section contains the chunk's middle, as
-  // in checkpoint/ownership.h.
+  // in checkpoint/ownership.cc.
   double total = 0;
   int64_t chunks = 0;
   for (const Array& array : arrays) {
