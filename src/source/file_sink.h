@@ -64,7 +64,7 @@ class FileSink final : public Sink {
   bool in_place_ = true;
   int error_ = 0;        // errno of the first error
   int64_t drained_ = 0;  // bytes passed to the system
-  int64_t started_ = 0;  // bytes whose writing to disk has begun
+  int64_t started_ = 0;  // bytes that the disk has started to write
   std::array<char, size_t{1} << 16> buffer_;
 };
 
