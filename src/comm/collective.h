@@ -49,7 +49,8 @@ int64_t AllToAllSent(int64_t input_bytes, int64_t n);
 // Returns the bytes that one device sends in n - 1 shifts by one member, after
 // which every member has had every buffer.
 int64_t RingPassSent(int64_t input_bytes, int64_t n);
-// Returns the elements of chunk j when E elements are split into n chunks.
+// Returns the number of elements of chunk j when `elements` are split into n
+// chunks.
 int64_t ChunkElements(int64_t elements, int64_t n, int64_t j);
 
 // Returns the bytes that the busiest member of a group sends. `elements` is the

@@ -17,14 +17,14 @@ namespace shardc {
 // collective depends on it.
 enum class Route : uint8_t {
   kChunks,  // chunks of the tensor pass through all devices of the group
-  kPairs,   // each device sends a part of its own to each of the others
+  kPairs,   // each device sends another part of its data to each device
   kShift,   // each device sends all it has to one other device
 };
 
 struct CollectiveDef {
   Collective kind = Collective::kAllGather;
   std::string_view name = {};
-  // The result has sums or maxima of the members' elements.
+  // Whether the result has sums or maxima of the members' elements.
   bool reduces = false;
 
   // --- bytes ---

@@ -43,9 +43,9 @@ std::optional<int64_t> CacheBytesPerDevice(const CacheSizes& sizes,
 
 // Returns the caches of a model: one for its layers with full attention, one
 // for its layers with a window, which keep no more tokens than the window. For
-// int8 each of them is followed by a cache of float32 scales, one for each
-// token and head. Returns nullopt if the configuration lacks a size, or for a
-// model with an encoder.
+// int8 a cache of float32 scales is added for each of them, with one scale for
+// each token and head. Returns nullopt if the configuration lacks a size, or
+// for a model with an encoder.
 std::optional<std::vector<CacheSizes>> CachesOf(const ModelConfig& model,
                                                 int64_t batch, int64_t length,
                                                 Dtype dtype);

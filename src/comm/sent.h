@@ -12,7 +12,8 @@
 
 namespace shardc {
 
-// A spec on a mesh, and the coordinates of each device there.
+// A spec on a mesh, and a function that returns a device's coordinates in the
+// mesh.
 struct Sharding {
   const Mesh& mesh;
   const Spec& spec;

@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::string_view kSchema = "shardc.profile/v1";
 // The valid ranges of rates (bytes or operations per second), of fractions, and
-// of times.
+// of times in seconds.
 constexpr RealRange kRate = {1, 1e18};
 constexpr RealRange kShare = {0.001, 1};
 constexpr RealRange kSeconds = {0, 1};

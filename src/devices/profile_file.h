@@ -19,7 +19,7 @@ namespace shardc {
 // A profile that was read from a file, and the texts that it refers to.
 struct OwnProfile {
   std::string text, alias;
-  DeviceProfile profile;  // its name is `text`
+  DeviceProfile profile;  // profile.name is a view of `text`
   // The sources of the figures, by FigureGroup.
   std::array<std::vector<std::string>, kFigureGroups.size()> sources;
 };

@@ -59,7 +59,8 @@ class KnownProfiles {
     return letter;
   }
 
-  std::vector<std::shared_ptr<const OwnProfile>> files_;  // own names
+  // Own the texts that the names and aliases in profiles_ refer to.
+  std::vector<std::shared_ptr<const OwnProfile>> files_;
   std::vector<DeviceProfile> profiles_;
   std::vector<FigureSources> letters_;
   std::vector<ProfileSource> sources_;

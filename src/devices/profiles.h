@@ -28,8 +28,8 @@ enum class Fabric : uint8_t { kSwitch, kFullMesh, kTorus2d, kTorus3d };
 inline constexpr std::array<std::string_view, 5> kCurveCollectives = {
     "all_gather", "reduce_scatter", "all_reduce", "all_to_all", "ppermute"};
 
-// The fractions of its peak rates that an accelerator reaches in complete
-// training steps, in (0, 1].
+// How much of its peak rates an accelerator reaches in complete training steps.
+// Figures without another unit are fractions in (0, 1].
 struct Efficiency {
   double matmul = 0.75;     // of bf16_rate
   double matmul_fp8 = 0.5;  // of fp8_rate
@@ -53,7 +53,7 @@ struct Efficiency {
   // kCurveCollectives: bytes per second that a device sends, by the bytes that
   // it sends in one collective.
   std::array<Curve, kCurveCollectives.size()> rate_curves = {};
-  int runs = 0;  // published runs that these were fitted to; 0: not calibrated
+  int runs = 0;  // published runs to which figures were fitted; 0: none
 };
 
 // The groups of figures that have sources of their own, by their names in
@@ -107,12 +107,13 @@ struct DeviceProfile {
   }
 };
 
-// The built-in profiles, sorted by name. They are read when one is first
-// needed.
+// Returns the built-in profiles, sorted by name. Their files are parsed at the
+// first call.
 std::span<const DeviceProfile> DeviceProfiles();
-// The sources of a built-in profile; empty for any other one.
+// Returns the sources of a built-in profile's figures; empty for other
+// profiles.
 FigureSources SourcesOf(const DeviceProfile& profile);
-// All sources of the built-in profiles, in the order of their letters.
+// Returns all sources of the built-in profiles, in the order of their letters.
 std::span<const ProfileSource> ProfileSources();
 inline constexpr std::array<std::string_view, 4> kFabricNames = {
     "switch", "mesh", "torus2d", "torus3d"};

@@ -251,7 +251,8 @@ class CacheRun {
   exec::KvCache cache_;
 };
 
-// The tokens of one step. StepOf checks their shapes against the cache.
+// The keys and values that one step appends to the cache, and its mask. StepOf
+// checks their shapes against the cache.
 struct CacheStep {
   dense::Array key, value, mask;
 };

@@ -46,8 +46,8 @@ class Call {
   Call(JsonValue input, const Arrays* arrays, Findings& findings)
       : input_(input), arrays_(arrays), findings_(findings) {}
 
-  // Returns nullopt if the input has no such member; a null is returned as a
-  // value.
+  // Returns nullopt if the input has no such member. A member that is JSON's
+  // null is returned.
   std::optional<JsonValue> Find(std::string_view key);
   bool Has(std::string_view key);  // present and not null
   std::string Text(std::string_view key);

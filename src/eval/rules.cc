@@ -106,8 +106,8 @@ bool MatchRules(Call& call, Reply& reply) {
     const std::string name(plan.names[i]);
     const ParamLayout& layout = plan.layouts[plan.params[i].layout];
     const auto& shape = plan.types[layout.type].shape;
-    // A value on the host has no shape: eformer replicates it, fjformer reports
-    // an error.
+    // A leaf without a shape is a Python value on the host. eformer replicates
+    // it, and fjformer reports an error.
     const bool host = strict && !shape;
     if (host && compat == Compat::kFjformer) {
       call.Fail("`" + name + "` has no shape, which fjformer needs");

@@ -49,8 +49,8 @@ struct Description {
 };
 
 // Reads the family of a model type, including the families that its keys `like`
-// and `uses` name. Returns null after findings, or without one if one of these
-// families does not exist.
+// and `uses` name. Returns null after findings, or without a finding if one of
+// these families does not exist.
 std::unique_ptr<const Description> LoadDescription(std::string_view name,
                                                    Findings& findings);
 

@@ -27,7 +27,7 @@ struct Value {
 
 class Evaluator {
  public:
-  // `config` must be an object. All three arguments must outlive the evaluator.
+  // `config` must be an object. All arguments must outlive the evaluator.
   Evaluator(const Description& family, JsonValue config,
             std::string_view naming, Findings& findings)
       : family_(family),
@@ -41,7 +41,8 @@ class Evaluator {
   std::optional<int64_t> Integer(const Expression& expression);
   std::optional<bool> Condition(const Expression& expression);
 
-  // Defines a name for later evaluations; Unbind removes the last one.
+  // Bind() defines a name for later evaluations, and Unbind() removes the name
+  // that was bound last.
   void Bind(const std::string& name, Value value);
   void Unbind() { bound_.pop_back(); }
 

@@ -89,8 +89,7 @@ class ExpressionParser {
     return text_.substr(begin, at_ - begin);
   }
 
-  // Returns nullopt if the expression would be nested too deeply or would have
-  // too many parts.
+  // Returns nullopt if the text has too many expressions.
   template <typename... Parts>
   std::optional<Expression> Make(Kind kind, std::string_view text,
                                  Parts... parts) {

@@ -20,7 +20,7 @@ struct Expression {
     kNumber,
     kText,
     kList,    // parts: elements
-    kName,    // text
+    kName,    // text: the name
     kMember,  // parts[0] . text
     kIndex,   // parts[0] [ parts[1] ]
     kCall,    // text ( parts )

@@ -367,7 +367,8 @@ std::optional<Spelling> SpellingOf(const Description& family,
   return std::nullopt;
 }
 
-// Returns the dtype that the config names, or else the default of transformers.
+// Returns the dtype that the config names, or else F32, the default of
+// transformers.
 Dtype DtypeOf(const JsonValue& config) {
   for (const std::string_view key : {"dtype", "torch_dtype"}) {
     const auto value = config.Find(key);

@@ -1,6 +1,6 @@
 // Linux saves the tile registers of AMX, 8 KiB, only for processes that have
-// asked for it. It refuses if a thread has an alternate signal stack that is
-// too small for them, and kernels before 5.16 do not know the request.
+// asked for it. Linux refuses if a thread has an alternate signal stack that is
+// too small for the tiles, and versions before 5.16 do not know the request.
 #include "floats/bf16_tiles.h"
 
 #include <atomic>

@@ -35,8 +35,8 @@ HWY_INLINE VF LoadBFloat16(const uint16_t* p) {
   return hn::BitCast(DF(), hn::ShiftLeft<16>(LoadHalves(p)));
 }
 
-// Uses the processor's conversion instructions if it has them. Their rounding
-// and their NaNs are those of half.h.
+// SHARDC_FLOAT16_INSTRUCTIONS is 1 if the target has instructions that convert
+// float16. Their rounding and their NaNs are those of half.h.
 #undef SHARDC_FLOAT16_INSTRUCTIONS
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
 #define SHARDC_FLOAT16_INSTRUCTIONS 1

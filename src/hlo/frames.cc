@@ -19,7 +19,7 @@
 namespace shardc::hlo {
 namespace {
 
-constexpr size_t kDeepest = 256;  // frames of a stack
+constexpr size_t kDeepest = 256;  // the most frames of a stack
 
 int64_t NumberOf(std::string_view braces, std::string_view key) {
   const auto value = MemberOf(braces, key);

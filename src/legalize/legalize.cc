@@ -217,7 +217,7 @@ Legal LegalizeStored(const Spec& spec, const TensorType& type, const Mesh& mesh,
     }
     for (const std::string& axis : spec[i]) {
       if (std::find(group.begin(), group.end(), axis) != group.end()) {
-        used.insert(axis);  // a view into `spec`, which outlives it
+        used.insert(axis);  // a view into `spec`, which outlives `used`
       }
     }
     legal.spec.push_back(std::move(group));

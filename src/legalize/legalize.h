@@ -36,8 +36,8 @@ struct Edit {
   std::optional<int> dim;  // nullopt: the edit is of the complete spec
   AxisGroup from;
   AxisGroup to;
-  // The axis that is missing or repeated. For indivisible, `size` and `parts`
-  // are the two numbers.
+  // The axis that is missing or repeated. For kIndivisible it is empty, and
+  // `parts` does not divide `size`.
   std::string axis;
   int64_t size = 0;   // of the dimension; kScalar, kMinSize: elements
   int64_t parts = 1;  // product of the axes

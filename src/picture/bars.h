@@ -8,8 +8,8 @@
 
 namespace shardc::picture {
 
-// Returns the length of `bytes` in cells, rounded to the nearest, if `scale`
-// bytes (at least 1) are `width` cells long.
+// Returns the length of `bytes` in cells, from 0 to `width`, rounded to the
+// nearest, if `scale` bytes (at least 1) are `width` cells long.
 int64_t CellsOf(int64_t bytes, int64_t scale, int64_t width);
 
 // Returns the number of cells of each part of a bar. They add up to the cells

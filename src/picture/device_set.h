@@ -30,7 +30,7 @@ struct DeviceSet {
   std::vector<Digit> digits;  // ascending strides, sizes above 1
 
   int64_t count() const;
-  int64_t At(int64_t index) const;  // in ascending order
+  int64_t At(int64_t index) const;  // the number at `index`, ascending
   int64_t last() const { return At(count() - 1); }
   // Returns the step between neighbours, which is 1 for a single device;
   // nullopt if it is not constant.
@@ -49,7 +49,7 @@ class MeshDigits {
 
  private:
   struct Axis {
-    int64_t inner = 1;  // the part of its size inside a slice
+    int64_t inner = 1;  // devices along the axis inside a slice
     DeviceSet::Digit near, far;
   };
   std::vector<Axis> axes_;

@@ -23,7 +23,7 @@ namespace {
 
 constexpr size_t kWrittenOut = 6;
 
-// The separator that most names have.
+// Returns the separator that most names have; `/` if as many have `.`.
 char SeparatorIn(const PlanTable& table) {
   int64_t slashes = 0, dots = 0;
   for (std::string_view name : table.names) {
@@ -85,8 +85,8 @@ class Numbers {
   }
 
  private:
-  // The difference between neighbours, if it is constant and no number has
-  // leading zeros.
+  // Returns the difference between neighbouring numbers, or nullopt if it is
+  // not constant or a number has leading zeros.
   std::optional<int64_t> Step() const {
     std::optional<int64_t> step;
     int64_t before = 0;

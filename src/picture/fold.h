@@ -39,21 +39,21 @@ struct ParamGroup {
   // step, are listed, at most six; more are shortened to `{0,1,...,31}`. A
   // brace that is part of the name is printed as `\{`.
   std::string shown;
-  std::string folded;  // numbers as `*`
+  std::string folded;  // the name with its numbers as `*`
   Kind kind = Kind::kOther;
   int64_t count = 0;
   // The number of combinations of the numbers in `shown`. It is more than
   // `count` if the plan lacks some of these combinations.
   int64_t possible = 0;
-  uint32_t first = 0;     // number of its first parameter
-  uint32_t of_class = 0;  // that parameter's index in PlanView
+  uint32_t first = 0;     // index of the group's first parameter
+  uint32_t of_class = 0;  // the first parameter's index in PlanView
   // The axis of the coordinates in `placed`, which may be the stage axis; empty
   // if the parameters are not placed.
   std::string placed_along;
   // By coordinate, the number of parameters, or the number of layers if the
   // group's tensors are stacks of layers that are divided over stages.
   std::map<int64_t, int64_t> placed;
-  int64_t layers = 1;  // of each tensor that stages divide
+  int64_t layers = 1;  // in each tensor that stages divide
 };
 
 class FoldedPlan {

@@ -22,7 +22,7 @@ enum class HostForm : uint8_t {
 };
 
 struct AxisLine {
-  size_t axis = 0;  // of the mesh
+  size_t axis = 0;  // its index in the mesh
   DeviceSet group;  // the devices of the first group along the axis
   // The number of a group's devices on one host, and the number of hosts of a
   // group; nullopt if these differ between hosts or the hosts are unknown.

@@ -42,10 +42,10 @@ struct NameTrace {
   bool decode_fallback = false;
 };
 
-// Returns the axis rule by which a registration without a generation rule is
-// resolved in decode and insert: if its rule is a single axis rule by its name,
-// the decode twin of that. Returns nullopt if its own rule is used in all
-// modes.
+// Returns the axis rule that replaces `rule` in the modes decode and insert if
+// a registration has no generation rule: the decode twin of `rule` (decode_head
+// for head), if `rule` is the name of one axis rule. Returns nullopt if `rule`
+// is used in all modes.
 std::optional<AxisRule> InferredGeneration(const RegisteredRule& rule);
 
 // Returns decode if dimension `dim` of the shape is 1, else train. A negative
@@ -54,7 +54,7 @@ std::optional<AxisRule> InferredGeneration(const RegisteredRule& rule);
 std::optional<Mode> ModeFromShape(int64_t dim, std::span<const int64_t> shape);
 
 struct Resolved {
-  Spec spec;  // groups flattened; axes in the order they arose
+  Spec spec;  // by entry, the axes of its names in their order
   std::vector<std::vector<NameTrace>> traces;  // per entry, per name
   std::string bundle;  // name of the bundle, if the spec was one
 };
@@ -85,7 +85,7 @@ class Resolver {
   // Returns a bundle, built in or from files; null if there is none.
   const Bundle* FindBundle(std::string_view name) const;
   std::vector<std::string> BundleNames() const;
-  // Returns whether the axis is one of the parallelism axes that `axes` names
+  // Returns whether the axis is one of the parallelism axes of the axis rules
   // and the mesh lacks it.
   bool IsAbsentParallelism(std::string_view axis) const;
 

@@ -51,7 +51,7 @@ ParameterRole Classify(std::string_view name, char separator,
 struct MatrixSizes {
   int64_t first = 0;
   int64_t last = 0;
-  int64_t width = 0;        // of the model, 0 if neither side is it
+  int64_t width = 0;        // of the model; 0 if neither side equals it
   bool vocabulary = false;  // the side that is not the width counts tokens
   bool in_layers = false;   // below layers, or no name of the tree has a known
                             // word

@@ -43,7 +43,7 @@ constexpr int64_t kMostUndecided = 256;
 constexpr size_t kMostDepth = 64;
 constexpr int kMostNested = 3;
 // The smallest number of parameter groups in a stack whose parameters are next
-// to others in one subtree.
+// to unstacked ones in one subtree.
 constexpr size_t kLeastFlat = 5;
 // A feed-forward block has at most three matrices, so this many matrices with
 // vectors are a layer.
@@ -309,9 +309,9 @@ class StackFinder {
     return false;
   }
 
-  // Finds stacks whose parameters are next to others in one subtree: at least
-  // half of the parameters must have a common size in one dimension, and they
-  // must include a norm, or the matrices and vectors of a layer.
+  // Finds stacks whose parameters are next to unstacked ones in one subtree. At
+  // least half of the parameters must have a common size in one dimension, and
+  // these must include a norm, or the matrices and vectors of a layer.
   void TakeMost(const Indices& left, size_t depth) {
     std::map<std::pair<int64_t, int>, Indices> by_size;
     for (const uint32_t i : left) {

@@ -34,7 +34,7 @@ struct LayerStack {
 
 // A dimension of one parameter that counts the layers of a stack.
 struct ScannedDim {
-  int dim = 0;         // of the parameter as stored
+  int dim = 0;         // dimension of the stored parameter
   uint32_t stack = 0;  // index into LayerStacks::stacks
 };
 

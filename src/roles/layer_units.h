@@ -22,8 +22,8 @@ struct LayerName {
 // Returns nullopt if the name has no layer.
 std::optional<LayerName> LayerOf(std::string_view name, char separator);
 
-// Return whether a parameter outside of layers is an embedding, which comes
-// before the layers, or a norm or a head, which comes after them.
+// IsBeforeLayers() returns whether a parameter outside of layers is an
+// embedding, and IsAfterLayers() whether it is a norm or a head.
 bool IsBeforeLayers(const ParameterRole& role, std::string_view name);
 bool IsAfterLayers(const ParameterRole& role, std::string_view name);
 

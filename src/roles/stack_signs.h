@@ -16,7 +16,7 @@ namespace shardc {
 
 struct StackMember {
   std::vector<std::string_view> parts;  // of the name
-  Shape shape;                          // without dimensions that were found
+  Shape shape;                          // without the found dimensions
   std::vector<int> dims;  // of the parameter as stored, by dimension of `shape`
   ParameterRole role;
   bool stacked = false;
@@ -42,10 +42,10 @@ struct StackSigns {
   // Each layer would have a single number of a norm or bias, or less than a
   // matrix of an adapter.
   bool contradiction = false;
-  bool numbers = false;  // each layer would have one number of a parameter
-  bool norm = false;     // a norm has one dimension more than in one layer
+  bool numbers = false;  // some parameter would be one number in a layer
+  bool norm = false;     // a norm has more dimensions than in one layer
   bool query = false, output = false, feed_forward = false;
-  bool experts = true;           // all are below a part that names experts
+  bool experts = true;           // all members are below `experts`
   bool spatial = true;           // each matrix has over two dimensions
   bool stored_matrices = false;  // some parameter has a matrix for each layer
   bool narrow = true;            // each matrix has a side larger than the size

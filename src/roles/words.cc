@@ -276,7 +276,8 @@ constexpr std::array<std::string_view, 7> kMixerWeights = {
     "in_proj", "x_proj",       "dt_proj",   "conv1d",
     "A_log",   "in_proj_qkvz", "in_proj_ba"};
 
-// The endings of a last part that consists of a module's name and a leaf.
+// An ending of a name's last part that joins a module's name and a leaf, such
+// as `_bias` in `gate_up_proj_bias`.
 struct Ending {
   std::string_view text;
   std::string_view leaf;

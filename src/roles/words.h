@@ -24,8 +24,8 @@ struct WordPlace {
 // kOther if no word of this confidence denotes a role in that place.
 Role RoleOfWord(std::string_view part, WordPlace place, Confidence confidence);
 
-// Returns the role that a word gives to every parameter below it, whatever
-// their module: positions, adapters, norms of queries and keys, attention
+// Returns the role that a word gives to every parameter below it, whatever the
+// parameter's module: positions, adapters, norms of queries and keys, attention
 // sinks. Returns kOther for any other word.
 Role RoleBelow(std::string_view part);
 

@@ -25,7 +25,7 @@ enum class Receives : uint8_t {
   // rank's program.
   kInSendOrder,
   kAtUse,         // before the task that reads the message
-  kAtUseBatched,  // the same, posted together with the sends before them
+  kAtUseBatched,  // as kAtUse, in one batch with the sends before
 };
 
 enum class ChannelScope : uint8_t {
@@ -49,7 +49,7 @@ struct Operation {
   OperationKind kind = OperationKind::kTask;
   Message message = {};  // of a send or a receive
   int32_t peer = 0;      // the other rank
-  int32_t position = 0;  // of a task: its cell in the row
+  int32_t position = 0;  // of a task: index of its cell in the row
   // Whether the operation is posted together with the operation before it.
   bool batched = false;
 };

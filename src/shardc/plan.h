@@ -75,9 +75,9 @@ class Plan {
   std::optional<size_t> Find(std::string_view name) const;
 
   Totals totals() const;
-  std::string fingerprint() const;  // "sha256:..." of its content
+  std::string fingerprint() const;  // "sha256:..." of the content
 
-  std::string Json() const;  // shardc.plan/v1 (shardc-plan(5))
+  std::string Json() const;  // shardc.plan/v1 or v2 (shardc-plan(5))
   std::string Text() const;  // what `shardc plan` prints
 
   struct Inside;  // private to the library

@@ -39,8 +39,8 @@ struct Target {
   Mesh mesh;
   Rules rules;
   Manifest manifest;
-  PlanOptions plan;       // with its modes
-  CheckOptions check;     // with its sizes and the project's lint settings
+  PlanOptions plan;       // with the target's modes
+  CheckOptions check;     // the target's sizes, the project's lint settings
   std::string plan_file;  // the committed plan; empty: none
 };
 

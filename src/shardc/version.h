@@ -19,8 +19,9 @@
 
 #define SHARDC_VERSION "0.1.0"
 
-// The library's own sources have other names in namespace shardc. They define
-// SHARDC_V1 as v1, so that v1 is not an inline namespace for them.
+// The library's own sources also have internal types in namespace shardc, such
+// as another shardc::Plan. They define SHARDC_V1 as v1 without `inline`, so
+// that the public names do not conflict with the internal ones.
 #ifndef SHARDC_V1
 #define SHARDC_V1 inline v1
 #endif

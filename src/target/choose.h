@@ -21,12 +21,12 @@ namespace shardc {
 // The inputs of a command line. An input that is empty is taken from the
 // project's target.
 struct TargetRequest {
-  std::string project;      // project file; empty: the nearest upwards
+  std::string project;      // path; empty: the nearest file above
   bool no_project = false;  // read no project file
   // Whether the project's paths may lead out of its repository. Paths in the
   // request itself always may.
   bool allow_outside = false;
-  std::string target;              // its name
+  std::string target;              // name of the target
   std::string mesh;                // a file, or axes such as `dp:2,tp:4`
   std::vector<std::string> rules;  // files, `builtin:PACK` or `auto`
   std::string manifest;
@@ -55,8 +55,8 @@ std::optional<Target> ChooseTarget(const TargetRequest& request,
 Boundary RulesBoundary(const Target& target, const TargetRequest& request);
 
 // Returns the targets of these names. Without names, returns all targets of the
-// project or, if the request names inputs, the target that they make. Returns
-// nullopt after a finding.
+// project or, if the request names inputs, one target with these inputs.
+// Returns nullopt after a finding.
 std::optional<std::vector<Target>> ChooseTargets(
     const TargetRequest& request, std::span<const std::string> names,
     Findings& findings);

@@ -28,8 +28,8 @@
 
 namespace shardc {
 
-// Texts and manifests that are kept longer than for one reading. Either may be
-// null.
+// What a caller such as the language server keeps between reads: texts of open
+// documents, and manifests. Either may be null.
 struct Held {
   const FileTexts* texts = nullptr;  // replace the contents of files
   ManifestCache* manifests = nullptr;

@@ -2,7 +2,8 @@
 // first family for which the tree's names have all the parts in `has` and none
 // of those in `lacks`, and whose words `model` and `other` agree with the
 // model's own name. The naming follows from the last parts of names, flax for
-// `kernel` and hf for `weight`, or from the separator if there are none:
+// `kernel` and hf for `weight`, or from the separator if no name ends in
+// either:
 //
 //   model.layers.0.self_attn..., mlp.gate_proj  ->  builtin:llama/hf
 #include "target/packs.h"

@@ -138,7 +138,7 @@ std::string PathPattern(std::string_view path, char separator, char own) {
   for (const char c : path) {
     if (c == separator) {
       out += own == '.' ? "\\." : "/";
-    } else if (c == '*') {  // of a template
+    } else if (c == '*') {  // a number in a template
       out += "\\d+";
     } else {
       const bool plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||

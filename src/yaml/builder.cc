@@ -188,8 +188,8 @@ void YamlBuilder::CheckBlank(const YamlNode& node) {
 }
 
 // Returns whether the word `null` at `word` is the value that yaml-cpp has
-// reported. In block style it reports an omitted value at the next token, which
-// may be a key with the name `null`.
+// reported. In block style yaml-cpp reports an omitted value at the next token,
+// which may be a key with the name `null`.
 bool YamlBuilder::WrittenHere(size_t word) const {
   if (stack_.empty() || stack_.back().flow) return true;
   const Frame& frame = stack_.back();

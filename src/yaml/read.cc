@@ -1,5 +1,6 @@
-// Reads values from nodes, by one function per type. It returns the value, or
-// adds a finding with the content of the node in YAML's terms and with help:
+// Reads values from nodes, by one function per type. Each function returns the
+// value, or adds a finding with the content of the node in YAML's terms and
+// with help:
 //
 //   `yes` as a boolean  ->  is the string `yes`, not a boolean; write `true`
 #include "yaml/read.h"

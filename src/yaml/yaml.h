@@ -6,8 +6,8 @@
 //
 // Stricter than YAML libraries: one document; no tags, merge keys, duplicate
 // keys, unterminated quotes or implicit list entries; a limited number of
-// aliased nodes and no alias to itself; UTF-8 only. Scalars stay text, which
-// the typed readers of yaml/read.h interpret.
+// aliased nodes and no alias inside its own node; UTF-8 only. Scalars stay
+// text, which the typed readers of yaml/read.h interpret.
 #ifndef SHARDC_YAML_YAML_H_
 #define SHARDC_YAML_YAML_H_
 
@@ -55,7 +55,7 @@ class YamlDocument {
  public:
   static constexpr size_t kByteLimit = size_t{16} << 20;
   static constexpr size_t kDepthLimit = 64;
-  static constexpr size_t kAliasBudget = 100000;  // nodes created by aliases
+  static constexpr size_t kAliasBudget = 100000;  // nodes that aliases add
 
   // Parses a file. Findings: encoding, empty, limit, yaml-syntax, yaml-depth,
   // yaml-alias, yaml-tag, merge-key, multi-document, duplicate-key. Returns
