@@ -49,8 +49,8 @@ struct Traffic {
   std::optional<double> seconds;  // nullopt without a profile or named axes
 };
 
-// A remark names an instruction because of which a total of the report is only
-// a bound.
+// A remark names an instruction that makes a total of the report a bound
+// instead of an exact number.
 struct Remark {
   std::string name;  // of the instruction
   hlo::SourceLine line;

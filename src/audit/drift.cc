@@ -44,7 +44,8 @@ std::vector<Argument> ArgumentsOf(const hlo::Program& program) {
   return out;
 }
 
-// Names with dots are compared as if written with slashes.
+// Returns the name with slashes in place of dots, so that `a.b` and `a/b`
+// compare equal.
 std::string WithSlashes(std::string name) {
   std::ranges::replace(name, '.', '/');
   return name;

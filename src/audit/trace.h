@@ -30,9 +30,10 @@ class Tracer {
   // through fusions, calls and loops that leave an element unchanged.
   Value SourceOf(Value value, std::optional<Block> stop = std::nullopt);
 
-  // Returns the result of another instruction that is identical to the value.
-  // Follows tuples, elements, calls, `-done` instructions and loops that leave
-  // the value unchanged, but no casts, copies, slices or other changes.
+  // Returns the instruction result that `value` passes on unchanged. Goes back
+  // through tuples, their elements, calls, fusions, `async-done`,
+  // `all-reduce-done` and loops that leave the value unchanged, but not through
+  // casts, copies, slices or other operations.
   Value ResultOf(Value value);
 
   // Returns the value one step before `value` on the path that SourceOf

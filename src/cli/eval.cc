@@ -1,7 +1,9 @@
 // `shardc eval NAME`: evaluates one function of eformer, EasyDeL or fjformer on
 // a JSON input, which is an object, or a list of objects that are evaluated one
-// by one. `echo '{"text": "a"}' | shardc eval get_safe_hash_int`
-//   ->  {"decimal": "16955237001963240173058271559858726497"}
+// by one. For example,
+//   echo '{"text": "a"}' | shardc eval get_safe_hash_int
+// prints
+//   {"decimal": "16955237001963240173058271559858726497"}
 #include "eval/call.h"
 
 #include "cli/commands.h"

@@ -45,7 +45,8 @@ const exports::Exporter* FindExporter(const std::string& format,
   return nullptr;
 }
 
-// Reports an option that the format does not use.
+// Reports an option that the format does not use. Returns false after a
+// finding.
 bool TakesFlags(const exports::Exporter& exporter, const ExportFlags& flags,
                 const Common& common, Findings& findings) {
   const exports::Options& options = flags.options;

@@ -41,7 +41,8 @@ const imports::Importer* FindImporter(const std::string& format,
   return nullptr;
 }
 
-// Reports an option that the format does not use.
+// Reports an option that the format does not use. Returns false after a
+// finding.
 bool TakesFlags(const imports::Importer& importer, const ImportFlags& flags,
                 Findings& findings) {
   const std::pair<std::string_view, bool> given[] = {

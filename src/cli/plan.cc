@@ -150,7 +150,7 @@ using StepReports = std::vector<verify::StepReport>;
 // The results of all targets of one run.
 struct Outcome {
   std::string diff;          // text to print
-  std::set<FileId> written;  // committed plans and step programs
+  std::set<FileId> written;  // committed files written so far
 };
 
 // Returns whether a committed file that several targets share has the same

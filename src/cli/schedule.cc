@@ -44,7 +44,7 @@ std::optional<double> RealOf(std::string_view flag, const std::string& text,
   return std::nullopt;
 }
 
-// Sets the times of all stages by the flags; false after a finding.
+// Sets the times of all stages by the flags. Returns false after a finding.
 bool ReadTimes(const ScheduleFlags& flags, Times& times, Findings& findings) {
   if (!flags.times.empty()) {
     std::vector<double> parts;
