@@ -1,7 +1,8 @@
 // Creates the inputs of a step. Every number is a function of the seed (for
 // dropout, of the op's key), of the input (the role and layer of a parameter,
 // the index of a moment, the kind of data and its micro-batch or value) and of
-// the element's index in the input, so shardings cannot change it:
+// the element's index in the input, so shardings cannot change it. Rows have
+// different numbers of valid tokens:
 //
 //   row 1 of 4 with 8 tokens   ->  weights 1 for its first 5, then 0
 #include "verify/step/data.h"
@@ -191,8 +192,8 @@ class Maker {
   }
 
   // Returns an element of a cache. Rows beyond a sequence's length have large
-  // numbers, which a correct program never reads. All rows of an encoder are
-  // valid.
+  // numbers, which change the results of a program that does not mask them. All
+  // rows of an encoder are valid.
   double CacheNumber(ValueId value, size_t at, const Random& random) const {
     if (Has(value, graph_.common.encoder_key)) return random.Normal(at);
     const Shape shape = step::ShapeOf(graph_, value, sizes_);

@@ -96,7 +96,8 @@ void ReverseSlots(WrongOp& one);
 SpoilOp Positions(size_t operand, const std::function<int64_t(int64_t)>& to);
 // Writes a new row into every shard of the cache, at the same index of each.
 void WriteEverywhere(WrongOp& one);
-// Makes the last device of the vocabulary count a row of padding.
+// Makes the device with the last rows of the vocabulary count its last row
+// twice, as if a row of padding counted.
 void CountPadding(WrongOp& one);
 // Adds an attention sink, or the sink's gradient, once for each turn of a ring.
 void SinkPerBlock(WrongOp& one);

@@ -22,8 +22,8 @@ namespace shardc::verify {
 // correct ones.
 struct Wrong {
   exec::Seams seams = {};
-  std::optional<step::Program> run = {};       // run, but not declared
-  std::optional<step::Program> declared = {};  // declared and run
+  std::optional<step::Program> run = {};  // run; checks read the case's program
+  std::optional<step::Program> declared = {};  // run, and read by checks
   std::function<void(exec::StepInputs&)> inputs = {};
 };
 // An injection. It returns false if the case has no place for the fault.
@@ -31,6 +31,7 @@ using FaultAction = std::function<bool(const SoundCase&, Wrong&)>;
 
 // --- collectives ---
 
+// Selects collectives of the program, by op, kind and axes.
 struct CallAt {
   std::string_view op;  // "linear o"
   Collective kind = Collective::kAllReduce;
@@ -73,7 +74,7 @@ struct WrongOp {
   step::Op op = {};
   step::Sizes sizes = {};
   std::deque<exec::Buffer> buffers = {};
-  bool done = false;  // it has run
+  bool done = false;  // whether the op has run
 
   // Replaces an operand by a copy, and returns the copy, which may be changed.
   exec::Buffer& Own(size_t operand);

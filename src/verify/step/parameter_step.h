@@ -20,14 +20,14 @@ namespace shardc::verify {
 struct ParameterUse {
   step::Phase phase = step::Phase::kForward;
   std::string part, op;
-  std::string sharding;  // in which it is taken: "n:tp"
+  std::string sharding;  // of the operand that the op reads: "n:tp"
   std::string result;    // "[b,t,n,h] b:fsdp n:tp"
 };
 
 struct ParameterMove {
   step::Phase phase = step::Phase::kForward;
   std::string part, op;
-  bool gradient = false;  // its gradient, not itself
+  bool gradient = false;  // of the parameter's gradient, not of the parameter
   std::string specs;      // "d:fsdp n:tp -> n:tp"
   Collective collective = Collective::kAllGather;
   AxisGroup axes = {};
@@ -45,7 +45,7 @@ struct ParameterStep {
   std::string labels = {};       // "[(n h),d]"
   std::string sharding = {};     // "(n h):tp d:fsdp"
   bool stacked = false;          // one of several tensors under the role
-  std::string gradient = {};     // how it comes to be, before it is reduced
+  std::string gradient = {};     // the gradient's sharding before it is reduced
   std::vector<ParameterUse> uses = {};
   std::vector<ParameterMove> moves = {};
 

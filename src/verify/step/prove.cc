@@ -4,10 +4,10 @@
 // float64; in narrower dtypes it is four times the largest error of one device
 // up to that op, plus 18 * 2^-24. If a value misses the tolerance by less than
 // a factor of two, the error of one device is measured on more random inputs
-// and the largest is used. A gradient that is only roundoff is divided by a
-// hundredth of the largest gradient instead. Rounding may change a choice of
-// experts, so runs in 16 bits use the reference's choices, which the run in
-// float64 proves.
+// and the largest is used. In the backward pass and the optimizer an error is
+// divided by at least a hundredth of the largest gradient, because some values
+// there are only roundoff. Rounding may change a choice of experts, so runs in
+// 16 bits use the reference's choices, which the run in float64 proves.
 //
 //   a bias that is added before the reduction over tp=4: linear o has an error
 //   of 0.7

@@ -1,10 +1,10 @@
 // A dimension's size is reduced to a small multiple of the number of its
-// shards: two batch rows and four tokens for each shard, and four elements of a
-// dimension that is only summed. Query heads and KV heads are as few as keep
-// their divisibility (ReducedHeads). A dimension with one element on each
-// device keeps its size, and so does one whose elements are indexed:
+// shards: two batch rows and four tokens for each shard, and four elements of
+// most other dimensions. Query heads and KV heads are as few as keep their
+// divisibility (ReducedHeads). A dimension with fewer than four elements on
+// each device keeps its size, and so does one whose elements are indexed:
 //
-//   32 heads, 8 kv heads, tp 4, hidden 4096 over fsdp 2   ->  8, 4, 8
+//   batch 64 over dp 2, hidden 4096 over fsdp 2  ->  4, 8
 #include "verify/step/reduced_case.h"
 
 #include <algorithm>
@@ -163,7 +163,8 @@ class Chooser {
                        });
   }
 
-  // Sets the number of tokens, at least enough for two shards.
+  // Sets the number of tokens: `each` for every shard, and at least enough for
+  // two shards. A step that decodes has one query.
   void ChooseLength(LabelId queries, LabelId keys, int64_t each) {
     if (queries < 0) return;
     const bool decodes = queries == graph_.common.query && Decodes();

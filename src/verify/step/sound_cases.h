@@ -1,5 +1,5 @@
 // Correct small steps. Together they contain everything that a fault may break;
-// faults are injected into copies of them.
+// faults are injected into runs of them.
 #ifndef SHARDC_VERIFY_STEP_SOUND_CASES_H_
 #define SHARDC_VERIFY_STEP_SOUND_CASES_H_
 
@@ -16,7 +16,7 @@
 namespace shardc::verify {
 
 enum class SoundStep : uint8_t {
-  kTensor,     // dp 2, fsdp 2, tp 4: two layers, kv heads on all of tp
+  kTensor,     // dp 2, fsdp 2, tp 4: two layers, KV heads replicated over tp
   kSequence,   // dp 2, sp 2, tp 2: the residual's tokens over sp and tp
   kSplit,      // fsdp 2, tp 2: the residual's hidden size over tp, a latent
   kExperts,    // ep 4, sp 2, tp 2: tokens and experts over ep

@@ -330,8 +330,8 @@ class ModelWriter : public Writer {
     return Put(write.Add({x, both}), "resid");
   }
 
-  // Adds a loss of the number of times that each expert is chosen, times its
-  // probability.
+  // Adds a loss that balances experts: the sum over experts of the number of
+  // times that the expert is chosen times the sum of its probabilities.
   void WriteBalance(ValueId logits, ValueId chosen) {
     write.name = "balance";
     const ValueId likely = step::Softmax(write, logits, e_);

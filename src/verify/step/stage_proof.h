@@ -34,7 +34,7 @@ struct StageProof {
   // comes right before the task that reads its value, and activations and
   // gradients have separate channels.
   std::optional<int64_t> capacity;
-  std::vector<int64_t> held;  // micro-batches of stages, by rank
+  std::vector<int64_t> held;  // most micro-batches of stages, by rank
   // The size of the step that has run; 0 if none has.
   int32_t proved_ranks = 0, proved_virtual = 0, proved_microbatches = 0;
   int64_t messages = 0;
@@ -46,8 +46,9 @@ StageProof ProveTable(const StageSettings& stages,
                       std::vector<std::string>& problems);
 
 // Returns the smallest table of the same schedule with at least two ranks and
-// two micro-batches; a table from a file is returned unchanged. Returns
-// nullopt, and the reason in `why`, if the table is too large to run.
+// two micro-batches. A table from a file is returned unchanged, or nullopt if
+// it is smaller than that or has too many tasks to run. Returns nullopt also if
+// the schedule has no small table. `why` gets the reason.
 std::optional<schedule::Table> ReducedTable(const schedule::Table& table,
                                             std::string& why);
 

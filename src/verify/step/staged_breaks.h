@@ -25,8 +25,8 @@ struct Broken {
 // Returns the programs of a table, with receives in the order of the sends.
 schedule::Programs LoweredInTurn(const schedule::Table& table);
 
-// Each function injects a fault. It returns false if the case has no place for
-// it.
+// Each function injects the fault that the table in staged_faults.cc describes.
+// It returns false if the case has no place for the fault.
 namespace breaks {
 
 bool BackwardFirst(const StagedCase& of, Broken& out);

@@ -310,7 +310,8 @@ class StagedRunner {
     return true;
   }
 
-  // Sends the values that the next or the previous stage reads.
+  // Puts the values that the next or the previous stage reads into the rank's
+  // outbox, or into its own frame if the rank has that stage too.
   void Post(int32_t rank, const Task& task) {
     const bool forward = task.kind == TaskKind::kForward;
     if (!forward && !task.SendsBack()) return;

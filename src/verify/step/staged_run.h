@@ -46,7 +46,7 @@ struct StagedRunRequest {
 
 struct StagedTraffic {
   int64_t messages = 0;   // between ranks, during the tasks
-  int64_t most_held = 0;  // micro-batches of stages on one rank
+  int64_t most_held = 0;  // most micro-batches of stages on one rank
 };
 
 // Returns every slot of the program, as the first rank that computed it has it.

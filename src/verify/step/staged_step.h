@@ -43,7 +43,8 @@ bool WriteStagedStep(step::Graph& graph, const schedule::Table& table,
                      const step::StageDivision& division,
                      step::Reduction reduction, StagedStep& out);
 
-// The part of a stage's backward pass to which an instruction belongs.
+// Whether an instruction belongs to a stage's forward pass, or to which half of
+// its backward pass.
 enum class TaskHalf : uint8_t {
   kForward,
   kInput,   // what gradients of the stage's input need, and all recomputation

@@ -28,7 +28,8 @@ std::vector<step::ShardingConstraintOverride> OverridesOf(
     const StepRequest& request);
 
 // Returns the bytes that devices send for the attention of one layer in the
-// forward pass, by the operation's formula.
+// forward pass, by the operation's formula, or nullopt if the model's
+// description cannot be built.
 std::optional<exec::SentBytes> FormulaOf(const StepRequest& request,
                                          const Mesh& mesh);
 

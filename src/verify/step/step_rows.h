@@ -13,8 +13,9 @@
 
 namespace shardc::verify {
 
-// The place of an op: its layer, its phase and its index among the ops of both.
-// It is the same in the graph of all layers and in a graph of a few layers.
+// The place of an op: its layer, its phase and its index among the ops of that
+// layer and phase. It is the same in the graph of all layers and in a graph of
+// a few layers.
 using OpPlace = std::tuple<int32_t, step::Phase, int32_t>;
 std::vector<OpPlace> PlacesOf(const step::Graph& graph);  // by op
 
