@@ -48,7 +48,8 @@ class ArrayPicture {
 
   const Mesh& mesh() const { return mesh_; }
   const std::vector<ArrayDim>& dims() const { return dims_; }
-  std::optional<size_t> rows() const { return rows_; }  // dimensions
+  // The dimensions drawn as rows, as columns, and as panels.
+  std::optional<size_t> rows() const { return rows_; }
   std::optional<size_t> columns() const { return columns_; }
   const std::vector<size_t>& panels() const { return panels_; }
   int64_t RowCount() const { return rows_ ? dims_[*rows_].parts : 1; }

@@ -8,8 +8,8 @@
 //     on a mesh of dp and fsdp       ->  [["fsdp", "dp"], "fsdp", null]
 //
 // Names in the rule of a registration mean the standard rules in every mode.
-// Only if the rule is a single axis rule by its name, its decode twin is used
-// in decode and insert. With `decode_head: ep`:
+// There is one exception: if the rule is only the name of an axis rule, its
+// decode twin is used in decode and insert. With `decode_head: ep`:
 //
 //   X: {rule: head}    ->  tp, and ep in decode and insert
 //   X: {rule: HEAD}    ->  tp in every mode, as for [head] and for a registered

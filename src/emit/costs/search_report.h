@@ -23,12 +23,12 @@ struct SearchProof {
 struct SearchReport {
   std::string target;
   int64_t devices = 1;
-  cost::Settings settings;  // those that are the same for all shardings
-  std::vector<std::string> assumed;  // flags with values that were not given
+  cost::Settings settings;           // same for all shardings
+  std::vector<std::string> assumed;  // flags not given, with assumed values
   search::Found found;
   SearchProof proof;                // of the winner
   std::vector<SearchProof> proofs;  // of the first shardings of the front
-  SearchProof of_pipeline;          // of the fastest pipeline if that would win
+  SearchProof of_pipeline;          // of the fastest pipeline if it would win
 };
 
 // Returns "remat nothing_saveable, 1 micro-batch, ZeRO 0".

@@ -69,7 +69,7 @@ struct Exporter {
 #include "emit/exports/table.h"
 #undef SHARDC_EXPORT
 
-// Every format, in the order of the table.
+// Returns every format, in the order of the table.
 std::span<const Exporter* const> Exporters();
 const Exporter* FindExporter(std::string_view name);
 

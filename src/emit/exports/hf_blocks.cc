@@ -49,8 +49,9 @@ bool SplitsWeight(const HfModule& module, int64_t dim) {
       });
 }
 
-// Returns whether the norm has one unsharded scale, and each device has a whole
-// number of heads of its size in the rows of each weight.
+// Returns whether the norm has only one unsharded scale vector, and each
+// device's rows of the projection's weights are a whole number of heads, where
+// a head is as long as the norm's scale.
 bool NormsEachHead(const Child& norm, const Child& projection,
                    int64_t devices) {
   const HfTensor* const scale = norm.module->Find("weight");
@@ -125,7 +126,7 @@ class Block {
           up = true;
           break;
         case Role::kDown:
-        case Role::kRouter:  // of other layers, which have experts
+        case Role::kRouter:  // in other layers, which have experts
           break;
         default:
           // Other modules are allowed only if they hold experts, or only
@@ -212,7 +213,7 @@ class Block {
   }
 
   std::string name_;
-  const HfModule* owner_;  // of parameters of the block itself, if any
+  const HfModule* owner_;  // the block's own parameters; null: none
   std::vector<Child> children_;
   int64_t devices_;
 };

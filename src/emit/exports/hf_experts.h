@@ -11,8 +11,8 @@
 namespace shardc::exports {
 
 struct ExpertStyles {
-  std::string module;                         // of the module's forward
-  std::map<std::string, std::string> leaves;  // of its tensors
+  std::string module;                         // style of the module
+  std::map<std::string, std::string> leaves;  // styles by tensor name
   std::string reason;      // why no styles express the sharding, or empty
   bool by_expert = false;  // each device has some of the experts
 };

@@ -20,7 +20,7 @@ namespace shardc::exports {
 struct AxisSharding {
   int64_t dim = -1;    // the sharded dimension; -1: the axis shards none
   int64_t stride = 1;  // shards of that dimension by axes before it
-  int64_t rank = 0;    // that of the spec if the shape is unknown
+  int64_t rank = 0;    // of the shape, else of the spec
   bool placed = false;
 
   bool split() const { return dim >= 0; }
@@ -30,12 +30,13 @@ struct AxisSharding {
 // Tensors whose names differ only in numbers.
 struct HfTensor {
   std::set<AxisSharding> shardings;
-  std::set<Shape> shapes;  // without those that are unknown
+  std::set<Shape> shapes;  // the known shapes
 
   // Returns the sharding if all tensors have the same one, else null.
   const AxisSharding* Same() const;
   bool AnySplit() const;
-  // Returns whether every tensor is known to have one dimension or one element.
+  // Return whether some shape is known and every known shape has one dimension
+  // (AllVectors) or one element (AllScalars).
   bool AllVectors() const;
   bool AllScalars() const;
 };
@@ -52,7 +53,7 @@ struct HfModule {
 
 struct HfModules {
   std::map<std::string, HfModule, std::less<>> of;  // by name, numbers as `*`
-  std::vector<std::string> order;                   // of the plan
+  std::vector<std::string> order;                   // names in plan order
 };
 
 HfModules ModulesOf(const Request& request, const std::string& axis);

@@ -100,7 +100,7 @@ void WriteOrbax(const Request& request, Sink& out, Findings& findings) {
   }
   JsonWriter json(out);
   json.BeginObject(JsonLayout::kLines);
-  std::map<Spec, std::string> texts;  // few are different
+  std::map<Spec, std::string> texts;  // by spec; few specs differ
   for (const StateArray& array : arrays) {
     const auto [text, fresh] = texts.try_emplace(array.spec);
     if (fresh) text->second = ShardingText(plan.mesh, array.spec);

@@ -110,7 +110,8 @@ std::string MeshLiteral(const Mesh& mesh) {
 }
 
 // Returns the propagation round of a dimension: the lowest position that one of
-// its axes has in `order`. If none is listed, it is the last round.
+// its axes has in `order`. If `order` has none of the axes, the dimension gets
+// the last round, `order.size()`.
 size_t RoundOf(const AxisGroup& group, const std::vector<std::string>& order) {
   size_t round = order.size();
   for (const std::string& axis : group) {

@@ -143,9 +143,9 @@ class State {
     std::string name;
     Parts parts;
     std::optional<Shape> shape;
-    const ReadParam* param = nullptr;  // its name is a part of the path
-    size_t begin = 0, end = 0;         // the range of that part
-    bool same = false;                 // the shapes are equal
+    const ReadParam* param = nullptr;  // null: none in the path
+    size_t begin = 0, end = 0;         // where `parts` has its name
+    bool same = false;                 // equal or unknown shapes
   };
 
   static Parts PartsOf(std::string_view name, char separator) {
@@ -156,8 +156,9 @@ class State {
     return out;
   }
 
-  // Returns the parameter with this name, given in parts, with or without
-  // `params` in front.
+  // Returns the parameter whose name has these parts. If no name has them,
+  // tries the parts without `params` in front, and then with it. Returns null
+  // if there is no such parameter.
   const ReadParam* Known(const Parts& parts) const {
     const auto find = [&](const Parts& wanted) -> const ReadParam* {
       const auto found = names_.find(wanted);

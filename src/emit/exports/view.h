@@ -13,7 +13,7 @@
 
 namespace shardc::exports {
 
-// The longest list of devices that is written out.
+// The most devices that an export lists by number.
 constexpr int64_t kMostListed = 1 << 16;
 
 // Returns the separator that most parameter names contain; a slash if no name
@@ -23,7 +23,8 @@ char SeparatorOf(const ReadPlan& plan);
 // Returns the spec with one group for each dimension of a tensor of that rank.
 Spec Padded(const Spec& spec, size_t rank);
 
-// Returns the shape of a shard; nullopt if the shape is unknown.
+// Return the shape and the bytes of the largest shard; nullopt if the tensor's
+// shape is unknown or the mesh lacks an axis of the spec.
 std::optional<Shape> ShardShape(const Mesh& mesh, const Spec& spec,
                                 const std::optional<Shape>& shape);
 std::optional<int64_t> ShardBytes(const Mesh& mesh, const Spec& spec,

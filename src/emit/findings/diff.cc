@@ -52,7 +52,8 @@ Table Common(LineSpan a, LineSpan b) {
 struct DiffLine {
   char mark;  // ' ', '-' or '+'
   std::string_view text;
-  size_t before;  // lines of each side before this one
+  // The numbers of lines above this one in the old and in the new text.
+  size_t before;
   size_t after;
 };
 

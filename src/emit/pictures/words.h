@@ -24,8 +24,8 @@ std::string DevicesShort(const picture::DeviceSet& devices);
 // one device.
 std::string HostSpanText(const picture::AxisLine& line);
 
-// Returns the coordinate of a piece of a dimension: `3`, or `0.3` over two
-// axes.
+// Returns the coordinates of shard `piece` of a dimension along the axes that
+// shard it: `3`, or `0.3` for two axes.
 std::string CoordinateText(const Mesh& mesh, const picture::ArrayDim& dim,
                            int64_t piece);
 

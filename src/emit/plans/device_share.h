@@ -22,8 +22,9 @@ std::string PlaceText(const Mesh& mesh, const DevicePlace& place);
 // Writes {"device", "position", "coordinates": {"dp": 0}, "process", "slice"}.
 void WritePlace(JsonWriter& json, const Mesh& mesh, const DevicePlace& place);
 
-// The first index of a device's part and the index after its end, by dimension.
-// SlicesOf returns nullopt if the shape is unknown or the spec is illegal.
+// For each dimension, the range of indices that a device holds: the first
+// index, and the index after the last. SlicesOf returns nullopt if the shape is
+// unknown or the spec is illegal.
 using Slices = std::vector<std::pair<int64_t, int64_t>>;
 std::optional<Slices> SlicesOf(const Mesh& mesh, const DevicePlace& place,
                                const ModeLayout& mode);

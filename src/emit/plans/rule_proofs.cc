@@ -67,9 +67,9 @@ std::string RangesText(std::span<const uint32_t> numbers) {
   return out;
 }
 
-// Returns the facts that were proven about a rule and the rules before it. A
-// rule that covers this rule completely is not listed, because the fact that
-// this rule never wins names it.
+// Returns the facts that were proven about a rule and each rule before it. A
+// rule before it that matches all its names is left out, because the line
+// "never wins" names that rule.
 //
 //   covers all names of [0], [2]
 //   shares names with [1], such as `q_proj.bias`

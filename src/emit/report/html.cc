@@ -13,10 +13,10 @@
 namespace shardc::report {
 namespace {
 
-constexpr size_t kLongest = 400;  // bytes shown of a name
+constexpr size_t kLongest = 400;  // the most bytes of a name that are shown
 
-// Returns the start of the text, in complete characters of at most `most` bytes
-// together.
+// Returns the longest beginning of the text that has at most `most` bytes and
+// ends after a complete character.
 std::string_view Beginning(std::string_view text, size_t most) {
   size_t at = 0;
   while (at < text.size()) {

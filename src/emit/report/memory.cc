@@ -300,9 +300,9 @@ std::string CopiesText(const Page& page, const ParamGroup& group, Mode mode) {
   return Counted(page.plan().Copies(group, mode), "copy", "copies");
 }
 
-// Writes a vertical label in a narrow box. It is shown if no other label is, on
-// a phone, and on paper if the horizontal label does not fit half the width. It
-// has as many of name, bytes and number of copies as the box has room for.
+// Writes a vertical label in a narrow box. `place` has the CSS classes for the
+// screens, or paper, on which the label is shown. The label has as many of
+// name, bytes and number of copies as the box has room for.
 void WriteUpright(const Page& page, const MemoryCell& cell, const Box& box,
                   Mode mode, std::string_view place, Html& html) {
   std::string label = LabelOf(*cell.group, box.height);

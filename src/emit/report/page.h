@@ -18,7 +18,7 @@ namespace shardc::report {
 struct Limits {
   size_t rows = 200;
   size_t figures = 12;
-  int64_t tiles = 256;  // tiles of a figure
+  int64_t tiles = 256;  // in one figure
   size_t findings = 100;
   size_t changes = 40;
 
@@ -89,7 +89,7 @@ std::string ModesText(const std::vector<Mode>& modes);
 // Returns a key that is equal for specs with the same figure.
 std::string FigureKey(const picture::FoldedPlan& plan,
                       const picture::ParamGroup& group, Mode mode);
-// Writes a part's share of the sum, rounded: `36 %`, or `<1 %`.
+// Writes the share of `part` in `sum`, rounded: `36 %`, or `<1 %`.
 void RoundShare(Html& html, double part, double sum);
 // Writes a small bar with the share of `part` in `whole`.
 void Bar(Html& html, int64_t part, int64_t whole, std::string_view look);

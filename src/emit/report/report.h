@@ -25,7 +25,7 @@
 namespace shardc::report {
 
 struct Base {
-  std::string name;  // of the plan file
+  std::string name;  // name of the plan file
   const picture::FoldedPlan* plan = nullptr;
   const PlanDifference* diff = nullptr;
 };
@@ -48,9 +48,9 @@ struct Table {
 
 // A compiled program of the plan's step.
 struct Program {
-  std::string from;  // the file of its text
+  std::string from;  // the file that has the program
   const audit::Report* report = nullptr;
-  const AuditText* compared = nullptr;  // with the plan and with its step
+  const AuditText* compared = nullptr;  // with the plan and its step
   std::span<const Finding> findings;
 };
 
@@ -63,7 +63,7 @@ struct Input {
   bool checked = false;  // whether lints ran
   std::span<const Finding> findings;
   Repository repository;            // the root that places are relative to
-  std::vector<cost::Report> costs;  // by mode; none of a plan with stages
+  std::vector<cost::Report> costs;  // by mode; none with stages
   std::optional<ScheduleReport> schedule;  // of a plan with stages
   std::optional<Table> ranks;              // memory by rank, if known
   picture::Coverage coverage;

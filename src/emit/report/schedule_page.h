@@ -13,14 +13,16 @@ namespace shardc::report {
 // The most tasks that a page draws.
 inline constexpr size_t kMostDrawnTasks = 20'000;
 
-// Returns the number of tasks of a schedule, pairs counted once.
+// Returns the number of tasks of a schedule. Two tasks in one cell count as
+// one.
 size_t DrawnTasks(const ScheduleReport& report);
 // Draws the tasks of each rank over time, with the bubbles between them, and a
 // table of the ranks. The schedule has at most kMostDrawnTasks tasks.
 void WriteSchedulePage(const ScheduleReport& report, Sink& out);
 
-// Write parts of that page, which the report's page has too: the drawing with
-// the length of the step and of its bubbles, and the table of the ranks.
+// Write two parts that the page of a plan's report has too. WriteTimeline()
+// draws the tasks and writes how long the step and its bubbles are.
+// WriteRankTable() writes the table of the ranks.
 void WriteTimeline(const ScheduleReport& report, Html& html);
 void WriteRankTable(const ScheduleReport& report, Html& html);
 
