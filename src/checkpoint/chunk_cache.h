@@ -34,7 +34,7 @@ class ChunkCache {
   struct Entry {
     std::mutex mutex;  // held while the chunk is decoded
     std::shared_ptr<const std::string> bytes;
-    int64_t left = 0;  // elements that were not taken
+    int64_t left = 0;  // elements that no Take has copied yet
     std::list<Key>::iterator place;
   };
 

@@ -53,7 +53,7 @@ struct TensorCopy {
 // The region of a block that is read from one source.
 struct SourceRead {
   size_t source = 0;
-  Region region;                // one run in the source piece
+  Region region;                // one contiguous run of the source piece
   const char* bytes = nullptr;  // null: rows are read one by one
 };
 

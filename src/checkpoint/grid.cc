@@ -26,8 +26,8 @@ bool SpansDimension(const TransferTensor& tensor, size_t dim) {
 }
 
 struct Folding {
-  std::vector<size_t> first;   // first dimension of the tensor that it merges
-  std::vector<int64_t> inner;  // elements of the dimensions merged into it
+  std::vector<size_t> first;   // first tensor dimension in each grid dimension
+  std::vector<int64_t> inner;  // elements of the other tensor dimensions in it
 };
 
 Folding Fold(const TransferTensor& tensor) {

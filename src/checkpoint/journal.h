@@ -47,7 +47,7 @@ class Journal {
 
   // Returns the checksums that were in the journal when it was opened.
   const Checksums& recorded() const { return recorded_; }
-  bool resumed() const { return resumed_; }  // it held pieces
+  bool resumed() const { return resumed_; }  // whether it held pieces
   bool done() const { return done_; }
 
   // Records a complete piece. Lines are buffered and written in groups. Returns

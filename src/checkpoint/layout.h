@@ -19,8 +19,8 @@ namespace shardc {
 // the layers of one pipeline stage.
 struct LaidSlice {
   Partition cut;
-  int64_t first_part = 0;      // number in the tensor of the slice's first part
-  std::vector<int32_t> ranks;  // of the pipeline, that hold it; empty: all
+  int64_t first_part = 0;      // index of its first part in the tensor
+  std::vector<int32_t> ranks;  // pipeline ranks that hold it; empty: all
 };
 
 // The parts of one tensor. `placement` is set if the tensor exists at one
@@ -28,7 +28,7 @@ struct LaidSlice {
 struct TensorLayout {
   std::vector<LaidSlice> slices;
   std::optional<std::pair<size_t, int64_t>> placement = {};  // axis, coordinate
-  size_t stage_axis = 0;  // of the mesh, if slices have ranks
+  size_t stage_axis = 0;  // index of the ranks' mesh axis, if slices have ranks
 
   int64_t parts() const;
   // Returns the part that a device with these coordinates holds, or nullopt.

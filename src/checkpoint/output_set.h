@@ -68,7 +68,7 @@ class OutputSet {
  private:
   struct State {
     bool part = false;      // our hidden file exists
-    bool complete = false;  // exists under its own name
+    bool complete = false;  // the file exists under its own name
     bool created = false;   // renamed in this run to a name that was free
   };
   bool Refuse(const std::string& path, Findings& findings) const;

@@ -23,7 +23,8 @@ struct RunOptions {
   bool reuse = false;     // overwrite the files of an earlier set
   bool sync = true;       // fsync before renaming
   int threads = 1;
-  std::optional<int64_t> memory_bytes;  // for buffers; nullopt: by default
+  // The memory for buffers; nullopt means the defaults of CopyOptions.
+  std::optional<int64_t> memory_bytes;
   // A function that is called with the bytes written so far and in total. Calls
   // are never concurrent.
   std::function<void(int64_t done, int64_t total)> progress;
@@ -31,7 +32,7 @@ struct RunOptions {
 
 struct RunReport {
   TransferSize size;        // of this process's share
-  int64_t pieces_kept = 0;  // already complete and correct
+  int64_t pieces_kept = 0;  // written by an earlier run, and correct
   bool indexed = false;     // the set is complete and its index written
 };
 

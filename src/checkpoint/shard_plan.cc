@@ -327,7 +327,9 @@ class Planner {
   const ReadPlan& plan_;
   const ShardOptions& options_;
   Findings& findings_;
-  const Metadata file_metadata_;  // the index has the tree's record
+  // The metadata of each file, without the record of the tree, which the index
+  // has.
+  const Metadata file_metadata_;
   Mode mode_;
   ShardJob job_;
   std::vector<std::pair<const StoredTensor*, const ReadParam*>> chosen_;

@@ -20,8 +20,10 @@ namespace shardc {
 struct ShardOptions {
   std::string out;  // directory
   Per per = Per::kDevice;
-  std::optional<Mode> mode;  // nullopt: the plan's only mode, else train
-  std::optional<int64_t> processes;  // instead of the mesh's
+  // The mode whose specs are used. If nullopt, it is the plan's mode if the
+  // plan has only one, else train.
+  std::optional<Mode> mode;
+  std::optional<int64_t> processes;  // instead of the mesh's number
   DtypeOf dtype;  // dtype to cast a tensor to, by name; null: no casts
   std::function<bool(const std::string&)> select;  // null: all
 };

@@ -44,13 +44,14 @@ struct IndexedPiece {
   std::string key;     // name of the tensor in the file
   Box box;
   std::optional<uint32_t> checksum;
-  std::vector<int64_t> devices;  // that read it, if other than the file's
+  // The devices that read the piece; empty if they are those of the file.
+  std::vector<int64_t> devices;
 };
 
 struct IndexedFile {
   std::string name;
   int64_t bytes = 0;
-  std::vector<int64_t> devices;  // that read from it
+  std::vector<int64_t> devices;  // devices that read from it
   std::vector<IndexedPiece> pieces;
 };
 

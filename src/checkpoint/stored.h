@@ -40,7 +40,7 @@ struct Stored {
   // The leaves of the tree that the output format can store.
   std::vector<stored::Leaf> leaves;
   std::vector<StoredTensor> tensors;  // in the order of the checkpoint
-  Metadata metadata;                  // of each key, the first file's
+  Metadata metadata;  // if files differ in a key, the value of the first
 };
 
 // Reads a `.safetensors` file, a Hugging Face index, or a directory with

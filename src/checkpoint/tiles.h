@@ -35,8 +35,10 @@ class Tiles {
   // The begins of the chunks along each dimension, and the array's end. Empty
   // if the pieces form no grid; then each piece is a tile.
   std::vector<std::vector<int64_t>> edges_;
-  std::vector<int64_t> chunk_of_cell_;  // empty: chunks are numbered as cells
-  std::vector<int64_t> span_;           // cells of a tile, by dimension
+  // The chunk of each cell of the grid; empty if chunks are numbered like
+  // cells.
+  std::vector<int64_t> chunk_of_cell_;
+  std::vector<int64_t> span_;  // cells of a tile along each dimension
   int64_t count_ = 0;
 };
 

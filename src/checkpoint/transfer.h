@@ -28,7 +28,7 @@ using DtypeOf = std::function<std::optional<Dtype>(const std::string& name)>;
 struct SourceFile {
   std::string path;
   int64_t size = 0;
-  int64_t modified_ns = 0;  // all as when the header was read
+  int64_t modified_ns = 0;  // size and times are as when the header was read
   // The time (ctime) at which the file system last recorded a change of the
   // file. Programs cannot set it, unlike modified_ns, but it also changes when
   // the file is renamed or copied to another machine.
@@ -49,8 +49,8 @@ struct SourcePiece {
 // tensor's name between `/`.
 struct TreePlace {
   std::vector<std::string> keys;
-  std::vector<bool> in_sequence;  // as in stored::Array
-  std::string random_key;         // as in stored::Array
+  std::vector<bool> in_sequence;  // as stored::Array::in_sequence
+  std::string random_key;         // as stored::Array::random_key
 };
 
 struct TransferTensor {

@@ -95,8 +95,8 @@ class TransferSource : public stored::BoxSource {
   }
 
   const Transfer* transfer_;
-  std::unique_ptr<ChunkCache> cache_;  // of a tree
-  std::vector<InputFile> inputs_;      // of files
+  std::unique_ptr<ChunkCache> cache_;  // set if the source is a tree
+  std::vector<InputFile> inputs_;      // open if the sources are files
 };
 
 // Returns the size of the written chunks along a dimension of `size` elements:

@@ -388,7 +388,8 @@ bool GgufHeaderReader::MeasureTensor(Stored& tensor, uint32_t type) {
   return true;
 }
 
-// Checks that the data ranges are inside the file, aligned and disjoint.
+// Checks that the data ranges are aligned, disjoint and, unless `header_only`,
+// inside the file.
 bool GgufHeaderReader::CheckData(bool header_only) const {
   const auto refuse = [&](const Code& code, std::string message) {
     findings_.Add(code, place_, std::move(message));

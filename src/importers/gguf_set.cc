@@ -110,8 +110,8 @@ class GgufSetReader {
   Findings& findings_;
   ManifestBuilder builder_;
   std::unordered_set<std::string> known_;
-  std::optional<int64_t> tensors_;  // as the files state it
-  int64_t number_ = 0;              // of the next file
+  std::optional<int64_t> tensors_;  // number of tensors that the files state
+  int64_t number_ = 0;              // number of the next file, from 0
   std::string last_;
 };
 

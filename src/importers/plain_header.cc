@@ -133,7 +133,7 @@ class PlainHeaderReader {
   PlainJson json_;
   PlainHeader& header_;
   TypeNumbers numbers_;
-  std::vector<int64_t> bytes_;  // of each type
+  std::vector<int64_t> bytes_;  // size of a tensor, by index into `types`
   std::optional<Dtype> dtype_;
   bool has_metadata_ = false;
 };

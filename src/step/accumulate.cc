@@ -301,12 +301,14 @@ class Accumulator {
   std::vector<Op> ops_;         // of one micro-batch
   size_t values_ = 0;
   std::vector<Data> data_;
-  std::vector<int32_t> producer_;  // by value
-  std::vector<char> counts_;       // by op
+  std::vector<int32_t> producer_;  // by value: index of its op
+  std::vector<char> counts_;       // by op: 1 if it counts tokens
   std::vector<char> shares_;       // by op: 1 for the scale ops of FindShares
   int32_t divide_ = -1;            // op: 1 / number of tokens
-  std::vector<std::vector<ValueId>> value_;  // by micro-batch
-  std::vector<std::vector<int32_t>> place_;  // by micro-batch and op
+  // By micro-batch and value: the value's copy.
+  std::vector<std::vector<ValueId>> value_;
+  // By micro-batch and op: the index of the op's copy.
+  std::vector<std::vector<int32_t>> place_;
   ValueId loss_ = kNoValue;
   std::vector<ValueId> sums_;
 };

@@ -285,7 +285,7 @@ class Writer {
   std::vector<ValueId> queries_;
   const ValueId sinks_;
   ValueId query_positions_;
-  LabelId query_, key_;  // of the rows of one block
+  LabelId query_, key_;  // labels of the tokens of one block
   Labels heads_;
 };
 

@@ -28,7 +28,7 @@ struct AttentionForm {
 
 struct AttentionSettings {
   Scale scale = {};
-  double cap = 0;  // 0: none
+  double cap = 0;  // the scores are capped to +-cap; 0: not capped
   bool windowed = false;
   bool chunked = false;  // windows are disjoint chunks, not sliding
   bool causal = true;

@@ -34,7 +34,8 @@ struct StepModel {
   // The number of slots in an expert's queue, as a factor of tokens * top_k /
   // experts; 0 means no limit.
   double capacity = 0;
-  int64_t encoder_length = 0;  // tokens; 0: as many as the model's own
+  // The number of the encoder's tokens; 0 means as many as the decoder has.
+  int64_t encoder_length = 0;
 };
 
 // Builds the forward graph of a mode; inserting a prompt is built as decoding.

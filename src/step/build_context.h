@@ -69,7 +69,7 @@ struct BuildContext {
   LayerSettings layer_settings = {};
   std::vector<ValueId> variables = {};  // by Lines::variables
   size_t stack = 0;                     // the stack of layers that is written
-  int32_t layer = -1;                   // of all stacks; -1: outside of layers
+  int32_t layer = -1;  // counted through all stacks; -1: outside layers
   bool failed = false;
 
   // Values and labels that several lines share, each created once. `near` has
@@ -77,9 +77,9 @@ struct BuildContext {
   // the keys.
   std::map<std::pair<ValueId, size_t>, ValueId> near = {};
   LabelId distance = kNoLabel;      // from this distance on, one shared bias
-  LabelId frames = kNoLabel;        // frames of an audio model's token
-  LabelId copied_heads = kNoLabel;  // (k copies)
-  bool made_own_labels = false;     // of the form of attention
+  LabelId frames = kNoLabel;        // the frames of one token of an audio model
+  LabelId copied_heads = kNoLabel;  // the composite label (k copies)
+  bool made_own_labels = false;  // whether the labels that `form` needs exist
   std::vector<RouterStatistics> routers = {};  // of the layers so far
   int32_t correction = -1;  // the role of the router's correction; -1: none
 };

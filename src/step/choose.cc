@@ -25,8 +25,9 @@ namespace {
 
 // What each axis does in an op: the index of the label that it shards, or one
 // of the following constants.
-constexpr int8_t kUnsharded = -1;     // it shards nothing
-constexpr int8_t kStaysPartial = -2;  // operand and result are partial over it
+constexpr int8_t kUnsharded = -1;  // the axis shards nothing
+// Operand and result are partial over the axis.
+constexpr int8_t kStaysPartial = -2;
 using Assignment = std::array<int8_t, kMaxAxes>;
 
 struct Key {
@@ -41,7 +42,9 @@ struct Key {
 // preferred result.
 struct Carried {
   std::vector<int8_t> options;  // labels, in their order
-  uint32_t by_weights = 0, by_activations = 0, by_preferred = 0;  // label bits
+  // The labels that the axis shards in weights, in other operands and in the
+  // preferred result, as bits.
+  uint32_t by_weights = 0, by_activations = 0, by_preferred = 0;
   bool partial = false;
   bool stays_partial = false;
 

@@ -16,7 +16,7 @@ enum class Policy : uint8_t { kPublished, kCost };
 
 struct OperandView {
   const Value* value = nullptr;
-  const Sharding* sharding = nullptr;  // of the copy that Choose starts from
+  const Sharding* sharding = nullptr;  // of the first copy of the value
   // The shardings of all copies of the value.
   std::vector<const Sharding*> copies = {};
   bool weight = false;    // a parameter, or made of parameters only
@@ -30,14 +30,14 @@ struct ChoiceRequest {
   const Value* result = nullptr;
   // The preferred sharding of the result, or null.
   const Sharding* wanted = nullptr;
-  bool gradient = false;  // the result counts as a weight
+  bool gradient = false;  // the result is a gradient, and counts as a weight
 };
 
 struct Choice {
   std::vector<Sharding> operands = {};
   Sharding result = {};
-  AxisList maxima = {};  // axes over which the result is reduced (max) at once
-  std::vector<ShardingConflict> conflicts = {};  // `op` is the caller's to set
+  AxisList maxima = {};  // axes of the all-reduce (max) that follows the op
+  std::vector<ShardingConflict> conflicts = {};  // the caller sets `op` of each
 };
 
 struct ChoiceSettings {

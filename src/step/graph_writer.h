@@ -81,7 +81,7 @@ class GraphWriter {
 
  private:
   Graph& graph_;
-  std::vector<int32_t> producer_;  // by value
+  std::vector<int32_t> producer_;  // by value: index of its op
 };
 
 }  // namespace shardc::step

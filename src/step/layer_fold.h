@@ -17,7 +17,7 @@ struct LayerFold {
   struct Run {
     int32_t second = 0, third = 0, period = 1;
   };
-  std::vector<int32_t> layers = {};  // that are built, ascending
+  std::vector<int32_t> layers = {};  // the layers that are built, ascending
   // How many layers of the model each layer stands for; 0 if it is not built.
   std::vector<int64_t> times = {};
   std::vector<Run> runs = {};  // empty: every layer is built

@@ -18,19 +18,19 @@ namespace shardc::step {
 enum class LineOp : uint8_t {
   kLookup,
   kRows,      // rows of a value that is a table
-  kPatches,   // data, contracted with a role over all dimensions but one
+  kPatches,   // input patches times a role, summed over all dimensions but one
   kToken,     // one token
-  kFrames,    // data, several vectors a token
+  kFrames,    // input frames, several for each token
   kConvolve,  // along tokens; keeps one of several frames of a token
   kLinear,
   kRmsNorm,
   kLayerNorm,
-  kGated,       // gate by the model's activation, times up
-  kGatedFused,  // the same with one weight for both, (z f)
+  kGated,       // activation(gate) times up, with the model's activation
+  kGatedFused,  // kGated with one weight for gate and up, (z f)
   kSwiglu,
   kGeglu,
   kActivation,
-  kFunction,  // of the table, with an optional constant
+  kFunction,  // a function of functions.h, with an optional constant
   kTake,      // a role's parameter
   kAdd,
   kMultiply,
@@ -70,7 +70,7 @@ struct LineStack {
 };
 struct Lines {
   std::vector<LineStack> stacks = {};       // by the description's stacks
-  std::vector<std::string> variables = {};  // 0: ids, 1: pos
+  std::vector<std::string> variables = {};  // names, by number; 0: ids, 1: pos
 };
 inline constexpr int32_t kIdsVariable = 0;
 inline constexpr int32_t kPositionsVariable = 1;

@@ -33,7 +33,7 @@ struct ElementBytes {
 };
 
 struct PeakMemory {
-  int64_t instruction = -1;  // of the program's code, the first that holds most
+  int64_t instruction = -1;  // index of the first instruction at the peak
   HeldBytes bytes = {};      // at that instruction
   int64_t Total() const { return TotalOf(bytes); }
 };

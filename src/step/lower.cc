@@ -418,7 +418,8 @@ class Lowerer {
   Program out_;
   Phase phase_ = Phase::kForward;
   int32_t op_ = -1;
-  std::vector<std::vector<int32_t>> copies_;  // by value: slots, seen one first
+  // By value: its slots, the one that Seen() returns first.
+  std::vector<std::vector<int32_t>> copies_;
   const std::vector<char> weight_;            // by value
   std::vector<bool> gathered_;                // by slot
   std::vector<PreferredSharding> preferred_;  // by value

@@ -25,7 +25,8 @@ struct LowerRequest {
   // Whether Program::conflicts is filled in, which takes as long as all the
   // rest.
   bool records_conflicts = true;
-  std::vector<Spec> parameters = {};  // by Graph::parameters, as stored
+  // The specs of the stored parameters, in the order of Graph::parameters.
+  std::vector<Spec> parameters = {};
   // The specs of the optimizer's moments and of gradients at the end of the
   // step, which ZeRO shards further. If empty, they are those of the
   // parameters.

@@ -48,7 +48,7 @@ ValueId Convolved(GraphWriter& write, ValueId x, ValueId weight, ValueId bias,
 // `up`.
 struct Activation {
   std::string fn = "silu";
-  bool clamped = false;  // gpt-oss: both clamped, 1 added to the projection
+  bool clamped = false;  // gpt-oss: gate and up are clamped, 1 is added to up
   double limit = 7, alpha = 1.702;
 };
 ValueId Gated(GraphWriter& write, ValueId gate, ValueId up,
@@ -59,13 +59,13 @@ struct RouterSettings {
     kSoftmax,
     kSigmoid,
     kSoftmaxAfterTopK,
-    kSparseMixer  // as it is evaluated, without noise
+    kSparseMixer  // Phi-MoE's, as in evaluation, without noise
   };
   Score score = Score::kSoftmax;
   bool renormalise = false;
   int power = 0;  // divide weights by their norm of this power; 0: do not
   double scale = 1;
-  double jitter = 0;         // kSparseMixer
+  double jitter = 0;         // of kSparseMixer
   LabelId first = kNoLabel;  // kSparseMixer: a label of size 1
   bool before = false;       // weights scale the experts' inputs
   // Groups of experts. A token first chooses `chosen_groups` of them; kNoLabel
@@ -73,7 +73,7 @@ struct RouterSettings {
   LabelId groups = kNoLabel, chosen_groups = kNoLabel;
   bool group_by_two =
       true;  // a group's score: sum of its two best, not its best
-  ValueId correction = kNoValue;  // [e], added for the choice alone
+  ValueId correction = kNoValue;  // [e], added to scores only to choose experts
 };
 // The weights [b, t, e] of the experts, which are 0 for experts not chosen, and
 // the choice, 1 or 0.

@@ -81,11 +81,11 @@ struct OpDef {
   OpKind kind = OpKind::kInput;
   // The result as a formula of operands and attributes, in words.
   std::string_view text = {};
-  size_t attributes = kTypeOf<NoAttributes>;  // kTypeOf of their type
+  size_t attributes = kTypeOf<NoAttributes>;  // kTypeOf of the attributes' type
 
   // --- dimension rule ---
   Linearity linear = Linearity::kNone;
-  UnshardedRule unsharded = nullptr;  // null: none must be
+  UnshardedRule unsharded = nullptr;  // null: no label must be unsharded
   // Whether the op splits, merges or repeats a dimension, by the rules of
   // factors.h.
   bool structural = false;

@@ -46,7 +46,7 @@ class Parameters {
   const Roles& roles_;
   GraphWriter& write_;
   std::vector<ValueId> values_;        // by role and layer
-  std::map<int32_t, int32_t> biases_;  // by role
+  std::map<int32_t, int32_t> biases_;  // by role: the role of its bias, or -1
 };
 
 // Returns whether the ops of a layer are written: `only_layers` is empty or has

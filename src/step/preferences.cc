@@ -207,12 +207,12 @@ class Propagation {
   const Axes& axes_;
   std::vector<std::string>& notes_;
   std::vector<PreferredSharding> out_;  // by value
-  std::vector<int32_t> parameter_of_;   // by value: -1: of none
-  std::vector<As> sharded_as_;          // by value
+  std::vector<int32_t> parameter_of_;  // by value: the parameter's index, or -1
+  std::vector<As> sharded_as_;         // by value
   // The shardings of each parameter, by As.
   std::vector<std::array<Sharding, 3>> shardings_;
   std::vector<char> is_gradient_;   // by value
-  std::vector<ValueId> first_;      // by value
+  std::vector<ValueId> first_;      // by value: the value of the forward pass
   std::vector<int32_t> consumers_;  // by value
 };
 

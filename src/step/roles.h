@@ -36,15 +36,15 @@ struct TensorRole {
 
 enum class RoleFault : uint8_t {
   kNone,     // a tensor has no role
-  kTwo,      // a tensor has two
+  kTwo,      // a tensor has two roles
   kShape,    // a tensor's shape is not what the dimensions say
-  kMissing,  // a layer lacks what it needs
+  kMissing,  // a layer lacks a role that it needs
   kUnused,   // no op takes a role
 };
 
 struct RoleProblem {
   RoleFault fault = RoleFault::kNone;
-  int64_t tensor = -1;  // of the manifest
+  int64_t tensor = -1;  // row of the manifest; -1: none
   int32_t role = -1;
   std::string message = {};
   std::string predicate = {};  // the message after the tensor's name
@@ -55,7 +55,7 @@ struct Roles {
   // own, and its layers come first.
   int64_t layers = 0;
   std::vector<int64_t> stack_layers = {};
-  std::vector<TensorRole> tensors = {};  // of the manifest's rows
+  std::vector<TensorRole> tensors = {};  // by row of the manifest
   // The rows of the manifest, by role, layer (roles outside of layers have only
   // the first) and expert.
   std::vector<std::vector<int64_t>> rows = {};
@@ -80,7 +80,7 @@ struct Roles {
 
   std::vector<bool> in_layers = {};  // by role
   std::vector<bool> by_expert = {};
-  std::vector<bool> exists = {};  // in models of this configuration
+  std::vector<bool> exists = {};  // by role: whether the configuration has it
 };
 
 // Assigns roles. Problems of the parameters are in `problems`. Returns nullopt

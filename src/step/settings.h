@@ -29,9 +29,9 @@ struct ModelSettings {
   double scale = 0;  // of scores; 0: 1 / sqrt(size of the contracted label)
   RouterSettings router;
   RouterLosses router_losses;
-  std::string correction;  // the role added for the choice alone; empty: none
+  std::string correction;  // role of the bias for choosing experts; empty: none
   double capacity = 0;     // as StepModel::capacity
-  int64_t encoder_length = 0;  // tokens; 0: as many as the model's own
+  int64_t encoder_length = 0;  // as StepModel::encoder_length
   Rope rope;
 };
 

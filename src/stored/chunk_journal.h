@@ -81,7 +81,7 @@ class ChunkJournal {
   std::string first_line_;
   int fd_ = -1;
   std::string buffered_;
-  int64_t unflushed_bytes_ = 0;  // of chunks whose lines are buffered
+  int64_t unflushed_bytes_ = 0;  // bytes of chunks whose lines are buffered
   std::vector<WrittenChunk> chunks_;
   bool done_ = false;
 };

@@ -27,10 +27,10 @@ struct DcpPiece {
 struct DcpTensor {
   std::string name;
   std::vector<std::string> path;  // keys from the root of the saved tree
-  std::vector<bool> in_sequence;  // as in Array
+  std::vector<bool> in_sequence;  // as Array::in_sequence
   Shape shape;
   const TorchDtype* dtype = nullptr;  // never null
-  std::vector<DcpPiece> pieces;       // of distinct boxes
+  std::vector<DcpPiece> pieces;       // their boxes are distinct
 };
 
 // A value that is not a tensor.

@@ -21,9 +21,9 @@ struct Rows {
   std::vector<int64_t> counts;  // sizes of the dimensions outside the run
   std::vector<int64_t> from_strides;
   std::vector<int64_t> to_strides;
-  int64_t from = 0;  // units before the first run
+  int64_t from = 0;  // units before the first run in the source
   int64_t to = 0;
-  int64_t run = 1;  // units
+  int64_t run = 1;  // length of a run, in units
 };
 
 int64_t Extent(const Region& region, size_t dim) {

@@ -115,7 +115,7 @@ bool AppendLz4(std::string_view bytes, size_t size, std::string& out) {
 // where 7 means that more bytes of the length follow, and its five lower bits
 // are the upper bits of the distance minus 1.
 bool AppendBloscLz(std::string_view bytes, size_t size, std::string& out) {
-  constexpr size_t kNearDistance = 8191;  // beyond: two more bytes
+  constexpr size_t kNearDistance = 8191;  // larger distances: 2 more bytes
   Input in(bytes);
   Output to(size, out);
   // The upper bits of the first instruction are a version number.

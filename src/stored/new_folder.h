@@ -43,7 +43,8 @@ class NewFolder {
   // the finding `write`.
   bool MakeFolder(std::string_view name, Findings& findings) const;
   // Removes all files except those with the given names ("d/values"), and
-  // folders that have none of these. Returns false after the finding `write`.
+  // folders that contain none of the named files. Returns false after the
+  // finding `write`.
   bool RemoveOthers(std::span<const std::string> names,
                     Findings& findings) const;
   // Keeps the unfinished folder for a later run.

@@ -41,7 +41,7 @@ struct NodeRef {
   DataFile file;
   uint64_t offset = 0;
   uint64_t bytes = 0;
-  std::string prefix;  // of its keys
+  std::string prefix;  // common to all its keys
 };
 
 struct Child {
@@ -465,8 +465,9 @@ class OcdbtWalk {
   std::string root_;
   OcdbtStore& store_;
   Findings& findings_;
-  std::unordered_map<std::string, uint32_t> numbers_;  // of files
-  std::string last_;                                   // key
+  // The index of each file in OcdbtStore::files_, by path.
+  std::unordered_map<std::string, uint32_t> numbers_;
+  std::string last_;  // last key of the database
   size_t keys_ = 0;
   size_t children_ = 0;
   size_t inner_bytes_ = 0;

@@ -16,7 +16,7 @@ namespace shardc::stored {
 // A leaf of `_METADATA`.
 struct OrbaxLeaf {
   std::vector<std::string> path;
-  std::vector<bool> in_sequence;  // as in Array
+  std::vector<bool> in_sequence;  // as Array::in_sequence
   std::string value_type;  // "jax.Array", "np.ndarray", "scalar", "string", ...
   bool empty = false;      // a node without data, such as `None` or `Dict`
 };

@@ -30,7 +30,7 @@ struct PickleGlobal {
     kRecord,       // as the class of a record: NEWOBJ and BUILD
     kCall,         // as a function whose arguments are kept: REDUCE
     kDictionary,   // a call without arguments is an empty dictionary
-    kEnumeration,  // as a function, and as a class whose member is taken
+    kEnumeration,  // as a function, or as the class of a member
     // Python's getattr, which some versions use to store a member of an
     // enumeration. Its arguments must be an enumeration and a text.
     kMember,

@@ -88,8 +88,8 @@ struct Leaf {
   // For kString the string, for kNumber its bytes as one element of `dtype`,
   // for other kinds a description of the leaf.
   std::string text;
-  std::vector<std::string> path = {};  // as in Array; empty: not known
-  std::vector<bool> in_sequence = {};  // as in Array
+  std::vector<std::string> path = {};  // as Array::path; empty: not known
+  std::vector<bool> in_sequence = {};  // as Array::in_sequence
   // For kOpaque: the place of the value, which is an archive of `torch.save`.
   std::optional<ChunkPlace> place = {};
   Dtype dtype = Dtype::kI64;  // of kNumber: I64, F64 or BOOL
@@ -113,7 +113,7 @@ struct Tree {
   std::string form;  // "orbax (OCDBT)": for messages
   std::vector<Array> arrays;
   std::vector<Leaf> leaves;
-  std::vector<std::string> notes;  // such as a step that was chosen
+  std::vector<std::string> notes;  // messages, such as the step that was chosen
   std::shared_ptr<const ChunkReader> reader;
 };
 

@@ -41,7 +41,7 @@ struct ArrayToWrite {
   // compares them with the tree into which it restores. If it is empty, all
   // keys are those of dictionaries.
   std::vector<bool> in_sequence = {};
-  std::string random_key = {};  // as in Array; orbax records it
+  std::string random_key = {};  // as Array::random_key; orbax records it
 };
 
 // The source of the arrays' elements. Several threads call Read at once, for

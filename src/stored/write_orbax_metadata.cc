@@ -56,7 +56,7 @@ struct Entry {
   std::vector<bool> in_sequence;
   std::string_view value_type;
   bool empty = false;
-  std::vector<int64_t> order = {};  // of each key among its siblings
+  std::vector<int64_t> order = {};  // position of each key among its siblings
 
   bool InSequence(size_t key) const {
     return key < in_sequence.size() && in_sequence[key];

@@ -100,8 +100,8 @@ class PartsRun {
   // journal.
   struct Share {
     ChunkRange range;
-    std::string file;     // in the folder
-    std::string journal;  // likewise
+    std::string file;     // name in the folder
+    std::string journal;  // name in the folder
   };
   Share ShareOfProcess(int64_t process) const {
     return {ShareOf(arrays_, process, processes_),

@@ -21,7 +21,7 @@ namespace shardc::stored {
 namespace {
 
 constexpr size_t kAlignment = 64;
-constexpr size_t kOthersBytes = 2048;  // roughly, of all but the elements
+constexpr size_t kOthersBytes = 2048;  // rough size of all but the elements
 constexpr uint64_t kFirstDay = 0x21;   // 1 January 1980
 
 class ZipWriter {

@@ -39,8 +39,8 @@ enum class Split : uint8_t {
   kReplicated,
   kOut,
   kIn,
-  kFirst,      // experts
-  kPackedOut,  // each of the parts packed into the dimension
+  kFirst,      // the dimension of experts
+  kPackedOut,  // out, which holds several parts that are each split
   kPackedIn,
   kEmbeddingRows,
   kEmbeddingColumns,

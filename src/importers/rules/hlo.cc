@@ -170,7 +170,7 @@ class HloShardings {
     std::string name(instruction->name);
     bool is_path = false;
     const auto member = hlo::MemberOf(hlo::MetadataOf(*instruction), "op_name");
-    if (member) {  // without its quotes
+    if (member) {  // `member` is the name without its quotes
       scan.MoveTo(static_cast<size_t>(member->data() - line.data()) - 1);
       const auto path = scan.Quoted();
       if (!path) {

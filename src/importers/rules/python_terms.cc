@@ -128,7 +128,7 @@ PyValue PyEvaluator::Several(const PyNode& node, PyScope& scope,
         return Unknown(node, std::string(kPyTooInvolved));
       }
     } else {
-      ++i;  // the empty value of `**x`
+      ++i;  // skips the kNone that follows `**x`
       const PyValue from = Value(item.items[0], scope, owner);
       if (from.is == PyIs::kUnknown) return from;
       if (from.is != PyIs::kDict) {
