@@ -17,7 +17,7 @@ struct Preferences {
   // which takes more memory but less communication.
   bool prefer_traffic = false;
   ScanAxis scan_axis = {};
-  bool place_experts = false;  // experts over fsdp if the mesh has no ep
+  bool place_experts = false;  // over fsdp if the mesh has no ep
 };
 
 // One logical axis in a spec, as the file writes it, and the size of its mesh
@@ -66,7 +66,7 @@ struct Choice {
 };
 
 struct Choices {
-  std::vector<Choice> groups;  // as in the tree
+  std::vector<Choice> groups;  // in the order of the tree's groups
   AxisRules axes;              // the file's `axes` section
   bool heads_unsharded = false;
   bool kv_heads_unsharded = false;

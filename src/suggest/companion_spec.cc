@@ -56,9 +56,9 @@ void ShardBias(const InferredDims& bias, const InferredDims& weight,
   }
 }
 
-// Returns whether the query of a block is normed head by head. The key then is
-// too, even if its norm is as wide as the key because there is only one KV
-// head.
+// Returns whether the query of a block is normed head by head. If so, the key
+// is normed head by head too, even if the key's norm is as wide as the key
+// because there is only one KV head.
 bool QueryIsNormedByHead(const ModelDims& dims, const std::string& block) {
   int64_t query = 0;
   for (const InferredDims& one : dims.groups) {

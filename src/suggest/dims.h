@@ -33,7 +33,7 @@ struct Dim {
 // The role and the dimensions that were inferred for one parameter group.
 struct InferredDims {
   ParameterRole by_name;
-  Role role = Role::kOther;  // the own role by name, refined by sizes
+  Role role = Role::kOther;  // the role by name, refined by sizes
   std::vector<Dim> dims;
   int inner = -1;            // the dimension that tensor parallelism shards
   int width = -1;            // the other dimension of the matrix
@@ -48,8 +48,8 @@ struct InferredDims {
   // projection, of the columns of one half.
   std::vector<int64_t> units;
   int weight = -1;  // the group of the weight that a bias or scale belongs to
-  bool column =
-      false;  // the inner dimension is the output, so a bias has it as well
+  // Whether the inner dimension is the output, so that a bias has it as well.
+  bool column = false;
 
   bool IsMatrix() const { return inner >= 0 && width >= 0; }
   // Returns the number of experts, whether they are a dimension or separate

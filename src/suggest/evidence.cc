@@ -1,11 +1,11 @@
 // Rates the confidence in a role. It is high if the role comes from a known
 // name that sizes do not contradict, medium if the name has other meanings in
-// other programs, and low if the role comes from sizes only. That of vectors is
-// high. Of several parameter groups the lowest counts. Doubt about the
-// dimension of scanned layers lowers it:
+// other programs, and low if the role comes from sizes only. For vectors it is
+// always high. Of several parameter groups the lowest confidence counts. Doubt
+// about which dimension counts scanned layers lowers the confidence:
 //
-//   verses/query, a norm with a dimension more   ->  high
-//   trunk/up, layers or experts                  ->  low
+//   verses/query, next to a norm [12, 1024] whose 12 are layers  ->  high
+//   trunk/up, whose first dimension may count layers or experts  ->  low
 #include "suggest/evidence.h"
 
 #include <algorithm>

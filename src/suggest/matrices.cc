@@ -30,9 +30,10 @@ void SetUnsharded(InferredDims& inferred, int dim) {
   inferred.dims[AsIndex(dim)].use = DimUse::kUnsharded;
 }
 
-// Returns one of these as a matrix: a projection of [width, heads, columns], a
-// projection with the width in the middle, or an attention output of [heads,
-// columns, width]. Leading dimensions may count joined projections.
+// Returns a parameter with a dimension for heads as a matrix: a projection of
+// [width, heads, columns], a projection with the width in the middle, or an
+// attention output of [heads, columns, width]. Leading dimensions may count
+// joined projections.
 Matrix HeadsMatrix(const Shape& shape, std::vector<int> sides,
                    InferredDims& inferred) {
   const auto size = [&](int dim) { return shape[AsIndex(dim)]; };
@@ -56,8 +57,8 @@ Matrix HeadsMatrix(const Shape& shape, std::vector<int> sides,
   SetUnsharded(inferred, sides[1]);
   const int64_t inner = size(sides[0]) * size(sides[1]);
   inferred.units = {size(sides[0])};
-  // The output dimension is that of the heads, or the width if this is an
-  // attention output.
+  // The sides are [in, out]: a projection's output is its heads, and an
+  // attention output's input is its heads.
   out.in_first = true;
   out.first = output ? sides[0] : width;
   out.last = output ? width : sides[0];

@@ -1,5 +1,5 @@
 // Finds the meshes of a number of devices that suit a model. Those on which the
-// model fits come first, the fastest before the others.
+// model fits come first, sorted by time; the others are sorted by bytes.
 #ifndef SHARDC_SUGGEST_MESH_H_
 #define SHARDC_SUGGEST_MESH_H_
 

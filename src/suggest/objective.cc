@@ -1,7 +1,8 @@
 // Computes the cost of a choice of specs. The factors come from
 // comm/collective.h. S are the bytes of a weight as a device uses it, g its
-// number of parts over data axes, t its number of parts over tp, T the bytes of
-// one activation, d the width and k the number of experts per token:
+// number of parts over data axes, t its number of parts over tp, T the tokens
+// of a data shard times the bytes of an element, d the width and k the number
+// of experts per token:
 //
 //   weights gathered forward and backward, gradients
 //     reduce-scattered                               3 S (g - 1) / g
@@ -183,8 +184,8 @@ class CostCounter {
         .second;
   }
 
-  // Adds the cost of resharding outputs whose shards end inside a head or a
-  // part.
+  // Adds the cost of resharding outputs whose shards end inside a head, or
+  // inside the query, key, value, gate or up part of a fused projection.
   void AddStraddling(const InferredDims& inferred, double layers,
                      double inner) {
     if (inner <= 1 || !(IsAttention(inferred.role) || IsMlp(inferred.role))) {

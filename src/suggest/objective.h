@@ -21,8 +21,8 @@ struct Assumed {
   int64_t tokens = 8192;  // in one data shard
   int64_t experts_per_token = 2;
   int64_t activation_bytes = 2;  // of one element
-  double flops = 989e12;         // a second: an H100 in bfloat16
-  double tensor_link = 450e9;    // bytes a second, within a host
+  double flops = 989e12;         // per second, of an H100 in bfloat16
+  double tensor_link = 450e9;    // bytes per second, within a host
   double data_link = 450e9;      // among the devices of the data axes
   double replica_link = 450e9;   // among copies of the model, over dp
 };

@@ -20,8 +20,8 @@ namespace shardc::suggest {
 namespace {
 
 // In each round, suffixes of patterns that match a name of another rule become
-// longer. Names have fewer than 12 parts, so further rounds would change
-// nothing.
+// longer. Most names have fewer than 12 parts, so further rounds would rarely
+// help.
 constexpr int kMostRounds = 12;
 
 }  // namespace

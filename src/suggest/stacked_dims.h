@@ -1,4 +1,4 @@
-// Finds leading dimensions that count layers or experts.
+// Finds the dimensions that count layers or experts.
 #ifndef SHARDC_SUGGEST_STACKED_DIMS_H_
 #define SHARDC_SUGGEST_STACKED_DIMS_H_
 
@@ -20,8 +20,8 @@ Tree WithoutLayers(const Tree& tree, const LayerStacks& stacks);
 void RestoreLayers(const Tree& tree, const LayerStacks& stacks,
                    ModelDims& dims);
 
-// Returns whether a group belongs to layers, scanned ones or such with a number
-// in the name.
+// Returns whether a group belongs to layers: scanned layers, or layers with a
+// number in the name.
 bool InLayers(const ParameterGroup& group);
 
 // Marks the dimension of experts or, if each expert has its own tensor, counts

@@ -29,7 +29,7 @@ constexpr double kWorthOther = 1.05;
 
 struct Block {
   std::vector<size_t> groups;
-  bool shards_inner = true;  // all of them
+  bool shards_inner = true;  // whether tp can shard all of them
   TensorParallelStrategy strategy = TensorParallelStrategy::kInner;
 };
 
