@@ -46,8 +46,8 @@ struct Efficiency {
   double memory_ops = 0.7;   // of memory_rate: norms, activations, rotations
   double near = 0.8;         // of the links within a host or a torus
   double far = 0.85;         // of the network between hosts or slices
-  double latency_s = 15e-6;  // seconds that each collective takes besides its
-                             // bytes
+  // Seconds that each collective takes besides the transfer of its bytes.
+  double latency_s = 15e-6;
   double scale = 0.007;  // share of the step's time for each doubling of hosts
   // Measured rates of collectives within a host or a torus, in the order of
   // kCurveCollectives: bytes per second that a device sends, by the bytes that

@@ -26,7 +26,7 @@ struct Computation {
 };
 
 struct Program {
-  SourceRef source;       // the views are of its text
+  SourceRef source;       // owns the text of the views
   std::string_view name;  // of the module
   int64_t devices = 1;    // partitions times replicas
   Instructions instructions;

@@ -22,7 +22,7 @@ namespace shardc::picture {
 struct ArrayDim {
   std::string name;             // "dim 0", "batch"
   std::optional<int64_t> size;  // nullopt: unknown
-  AxisGroup axes;               // only those of more than one device
+  AxisGroup axes;               // only axes of more than one device
   int64_t parts = 1;
 
   // Returns the length of the largest shard; nullopt if the size is unknown.

@@ -32,8 +32,8 @@ struct Coverage {
   // Returns the number of rules that match no parameter or, if names were not
   // searched, of rules that win none.
   int64_t Dead() const;
-  int64_t Shadowed() const;  // the number of rules that match parameters and
-                             // win none
+  // Returns the number of rules that match parameters and win none.
+  int64_t Shadowed() const;
 };
 
 Coverage CoverageOf(const FoldedPlan& plan);

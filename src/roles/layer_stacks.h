@@ -26,7 +26,7 @@ enum class StackConfidence : uint8_t { kUndecided, kLikely, kSure };
 struct LayerStack {
   std::string path;    // of the subtree, with its last separator; may be empty
   int dim = 0;         // below 0: counted from the last dimension
-  int64_t layers = 0;  // the size of that dimension
+  int64_t layers = 0;  // the size of the dimension `dim`
   size_t members = 0;  // parameter groups
   StackConfidence confidence = StackConfidence::kUndecided;
   std::string evidence;  // why it is a stack, or what cannot be decided

@@ -172,7 +172,7 @@ class Runner {
   int64_t capacity_;
   ChannelScope scope_;
   std::vector<size_t> next_;   // index of each rank's next operation
-  std::vector<int64_t> open_;  // incomplete operations of its batch
+  std::vector<int64_t> open_;  // incomplete operations, by rank
   std::deque<int32_t> ready_;
   std::map<Key, Channel> channels_;
   ChannelRun out_;

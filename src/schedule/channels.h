@@ -66,7 +66,7 @@ inline constexpr int64_t kUnbounded = INT64_MAX;
 struct ChannelRun {
   bool passes = false;
   bool mismatch = false;  // a receive got another message
-  int32_t rank = 0;       // where it failed
+  int32_t rank = 0;       // the rank whose operation failed
   std::string text;       // what failed
   // The largest number of messages that waited in one channel.
   int64_t most_waiting = 0;

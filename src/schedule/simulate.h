@@ -36,8 +36,8 @@ struct Interval {
 };
 
 struct RankTime {
-  double first = 0;  // begin of its first task
-  double last = 0;   // end of its last task
+  double first = 0;  // begin of the rank's first task
+  double last = 0;   // end of the rank's last task
   double busy = 0;
 };
 

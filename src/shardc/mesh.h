@@ -15,7 +15,7 @@ namespace shardc::SHARDC_V1 {
 
 struct MeshAxis {
   std::string name;
-  int64_t size = 1;  // devices along it
+  int64_t size = 1;  // devices along the axis
 };
 
 class Mesh {

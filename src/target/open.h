@@ -59,8 +59,8 @@ SourceRef MeshSource(const MeshInput& mesh);
 std::optional<Mesh> OpenMesh(const MeshInput& input,
                              std::optional<int64_t> devices, Findings& findings,
                              const FileTexts* texts = nullptr);
-// Sets the number of processes. Returns false after a finding if it does not
-// divide the devices.
+// Sets the number of processes. Returns false after a finding if the number
+// does not divide the number of devices.
 bool SetProcesses(Mesh& mesh, int64_t processes, Findings& findings);
 std::optional<Manifest> OpenManifest(const std::string& path,
                                      const ManifestOptions& options,

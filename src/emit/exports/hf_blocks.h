@@ -13,10 +13,10 @@
 namespace shardc::exports {
 
 struct LocalBlocks {
-  // Projections whose output stays sharded (`colwise`) or whose input is
-  // sharded (`rowwise`).
+  // Projections of local blocks: their output stays sharded (`colwise`) or
+  // their input is sharded (`rowwise`).
   std::set<std::string, std::less<>> projections;
-  // The styles of other modules and parameters in such a block: norms of heads,
+  // The styles of other modules and parameters in local blocks: norms of heads,
   // the projection to a latent, attention sinks and the module that owns them.
   std::map<std::string, std::string, std::less<>> hooks;
 };

@@ -164,7 +164,8 @@ std::string CoverageText(const picture::Coverage& coverage,
   }
   const auto number =
       static_cast<int64_t>(std::to_string(coverage.rules.size()).size());
-  // The pattern leaves at least 17 columns for the bar.
+  // The pattern is shortened to leave 17 columns for the bar, but not to fewer
+  // than 12 columns.
   const int64_t rest = style.width - 2 - number - 2 - 2 - won - 2 - bytes - 2;
   pattern = std::min(pattern, std::max<int64_t>(12, rest - 17));
   const int64_t width = std::clamp<int64_t>(rest - pattern, 8, 24);

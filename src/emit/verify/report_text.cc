@@ -198,7 +198,7 @@ std::string ReportText(const Report& report) {
     for (Row& row : rows) row.erase(row.begin() + 4);
   }
   // If the run used reduced sizes, the last column has the bytes at the given
-  // sizes, computed by formula. Otherwise it is removed.
+  // sizes, computed by formula. Otherwise that column is removed.
   if (!report.reduced) {
     for (Row& row : rows) row.pop_back();
   }
