@@ -1,5 +1,5 @@
-// Room: exec/attention. The inputs of an attention operation on one device, and
-// its plain and staged loops.
+// Room: exec/attention. Attention over the slices of devices, by plain loops or
+// kernels, and the steps around it: layouts of the inputs, and bytes.
 // Includes: source, model, floats, comm, exec/kernels, exec/machine.
 //
 // One attention to run: unsharded inputs, their meaning, and how the mesh

@@ -95,7 +95,7 @@ void Move(Machine& machine, ShardedTensor& tensor, Spec spec,
 void MoveExtras(Machine& machine, Staged& staged, bool unsharded_keys = false);
 
 // Rewords the error of a key whose heads cannot be sharded over the query's
-// head axes (the MHA spec), and adds what to do. Other errors are unchanged.
+// head axes (the MHA spec), and suggests a change. Other errors are unchanged.
 void ExplainKeyHeads(const SimMesh& mesh, const AttentionProblem& problem,
                      const AttentionSpecs& specs, LayoutError& why);
 // Reshards key and value over the axes of the query's heads (the MHA spec).

@@ -11,8 +11,7 @@ namespace shardc::exec {
 
 class Scratch {
  public:
-  static constexpr size_t kAlign =
-      64;  // bytes: a cache line, or the widest vector
+  static constexpr size_t kAlign = 64;  // bytes of a cache line
 
   // Begins a new round of Take calls with `bytes` bytes in total, and
   // invalidates the results of earlier rounds. The memory grows if needed and

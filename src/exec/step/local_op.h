@@ -28,7 +28,7 @@ struct Part {
 struct LocalOp {
   const step::Graph* graph = nullptr;
   const step::Op* op = nullptr;
-  const step::Sizes* sizes = nullptr;  // global
+  const step::Sizes* sizes = nullptr;  // of the unsharded values
   int device = 0;
   std::vector<Part> in = {};
   const std::vector<step::LabelId>* labels = nullptr;  // of the result

@@ -1,8 +1,8 @@
 // Derives a trace over a cache from a case; for operations on pages, a trace of
 // pages. In a trace over a cache, the prefill of rows of different lengths is
-// written in chunks, and the decoding steps follow. The same axes divide its
-// lengths as the case's keys. There are slots for all tokens or, with a window,
-// so few that they are reused.
+// written in chunks, and the decoding steps follow. The axes that divide the
+// case's keys also divide the lengths of the trace, and no others do. There are
+// slots for all tokens or, with a window, so few that they are reused.
 //
 //   8 keys sharded over sp=2, 2 rows, 4 steps  ->  18 tokens of prefill, 22
 //   slots
@@ -107,8 +107,8 @@ class Adder {
                                   PartsOf(mesh_, test.specs.key, 1));
     const int64_t usual = window > 0 ? kRollingChunk : kChunk;
     const int64_t chunk = std::max<int64_t>(1, usual / unit) * unit;
-    // Every row must have tokens, and the same axes must divide the slots as
-    // the keys.
+    // Every row must have tokens, and exactly the axes that divide the keys
+    // must divide the slots.
     TraceShape trace;
     trace.steps = request_.steps;
     trace.window = window;
@@ -118,8 +118,8 @@ class Adder {
     trace.slots = Like(trace.prefill + trace.steps);
     if (window > 0) {
       trace.slots = Like(window + chunk - 1);
-      // The longest row of the prefill is longer than the cache by a chunk, so
-      // the prefill already reuses slots.
+      // The longest row of the prefill is longer than the cache by at least a
+      // chunk, so the prefill already reuses slots.
       trace.prefill = std::max(trace.prefill, Like(trace.slots + chunk));
       test.features.window = window;
     }

@@ -42,8 +42,8 @@ void AbsorbInBf16(float weight, float kept, const float* value, float& sum,
   RoundAll(Dtype::kBF16, out);
 }
 
-// Computes the correct result, but is another function than that of the
-// kernels, so operations run loops with the requested block sizes.
+// Computes the correct result. Because it is not the function that the kernels
+// implement, operations run loops, with the requested block sizes.
 void AbsorbInLoops(float weight, float kept, const float* value, float& sum,
                    std::span<float> out) {
   exec::AbsorbKey(weight, kept, value, sum, out);

@@ -1,5 +1,5 @@
-// The catalogue of faults. Each entry has the fault's name, the seam that
-// injects it, and the smallest case that reveals it.
+// The catalogue of faults. Each entry has the fault's name, its family, the
+// functions that inject it, and the smallest case that reveals it.
 #include <utility>
 
 #include "verify/cases/grid.h"

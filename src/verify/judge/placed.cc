@@ -34,7 +34,7 @@ std::vector<bool> Holders(const exec::SimMesh& mesh,
                           const exec::TensorSharding& out, const Shape& place) {
   std::vector<bool> holds(AsIndex(mesh.devices()), true);
   for (size_t d = 0; d < out.spec.size(); ++d) {
-    if (out.shape[d] == 1) continue;  // a single element is never sharded
+    if (out.shape[d] == 1) continue;  // such a dimension is never sharded
     const int64_t size = out.shape[d] / mesh.Parts(out.spec[d]);
     for (int device = 0; device < mesh.devices(); ++device) {
       if (PartOf(mesh, device, out.spec[d]) != place[d] / size) {

@@ -322,8 +322,8 @@ void AddDecoding(std::vector<StepFault>& out) {
              Positions(1, [](int64_t x) { return x % 4; }))}});
 }
 
-// In a ring of four devices, keys and values are each sent three times in the
-// forward pass and, with their gradients, six times in the backward pass.
+// In a ring of four devices, the forward pass has six ppermutes: three for keys
+// and three for values. The backward pass has twelve, for their gradients too.
 void AddRing(std::vector<StepFault>& out) {
   const CallAt forward = {.op = "attention", .kind = kPpermute};
   const CallAt backward = {.op = "d:attention", .kind = kPpermute};

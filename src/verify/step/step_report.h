@@ -61,7 +61,7 @@ struct StepTraffic {
 struct StepMemory {
   std::vector<std::pair<std::string_view, int64_t>> components = {};
   int64_t total = 0;
-  std::string_view moment = {};  // of the peak; empty: not in training
+  std::string_view moment = {};  // when the peak occurs; empty outside training
 };
 
 // The peak memory of a device at real sizes if no op were fused.
@@ -96,7 +96,7 @@ std::string_view StepStatusName(StepStatus status);
 
 struct StepReport {
   Mode mode = Mode::kTrain;
-  std::string operation;  // of attention; empty: as described
+  std::string operation;  // of attention; empty: as the model describes it
   Mesh mesh;
   int64_t batch = 0, length = 0, layers = 0;
   int32_t encoder_layer = -1;  // the encoder's first; -1: there is none
@@ -104,7 +104,7 @@ struct StepReport {
   int64_t element_bytes = 2;
   step::Policy policy = step::Policy::kPublished;
   bool keep_gathered = false;
-  std::string remat;  // of training
+  std::string remat;  // what layers rematerialise, in training
   int64_t microbatches = 1;
   step::Reduction reduction = step::Reduction::kSharded;
   int zero = 0;
@@ -112,7 +112,7 @@ struct StepReport {
   StepPeak peak;
   StepFlops flops;
   StepStatus status = StepStatus::kPass;
-  std::string reason;  // of what is not supported
+  std::string reason;  // why the step is unsupported
   std::vector<StepRow> rows;
   std::vector<StepConflict> conflicts;
   std::vector<StepTraffic> traffic;
@@ -142,7 +142,7 @@ struct StepReport {
 inline constexpr int64_t kMostProofDevices = 64;
 
 struct StepRequest : StepInputs {
-  const exec::Operation* operation = nullptr;  // null: attention as described
+  const exec::Operation* operation = nullptr;  // null: the one described
   Dtype dtype = Dtype::kF64;                   // of the proof
   bool numbers = true;  // run the proof; else static checks and bytes only
   uint64_t seed = 0;
@@ -156,9 +156,9 @@ struct StepRequest : StepInputs {
   std::string part = {};
   bool full = false;         // the proof at real sizes on the real mesh
   int64_t memory_bytes = 0;  // that such a proof may use on each rank
-  exec::Transport* transport = nullptr;  // between ranks, where there are any
+  exec::Transport* transport = nullptr;  // between ranks; null if one
   bool keep_tensors = false;
-  const StageSettings* stages = nullptr;  // of a pipeline, where it is one
+  const StageSettings* stages = nullptr;  // of a pipeline; null: not one
 };
 
 // Returns nullopt after findings about the inputs.

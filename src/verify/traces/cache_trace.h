@@ -36,8 +36,7 @@ struct CacheTraceResult {
   double tolerance = 0;
   std::vector<double> device_error;  // the maximum over all steps
   exec::Ledger ledger;               // of the whole trace
-  int64_t decode_all_reduce =
-      0;  // bytes of the busiest device in one decode step
+  int64_t decode_all_reduce = 0;     // bytes, busiest device, one step
   std::vector<std::string> remarks;
 };
 

@@ -56,8 +56,8 @@ TraceJudge::TraceJudge(const CacheTrace& trace, const Remembered& memory,
   options_.dropout_seed = trace.seed;
 }
 
-// Computes the reference for one key head, with its query heads, after the
-// other, which needs less memory than all heads together.
+// Computes the reference one key head at a time, with the query heads that read
+// it, which needs less memory than all heads together.
 bool TraceJudge::Reference(int64_t row, int64_t begin, const Buffer& key,
                            const Buffer& value,
                            const std::vector<Buffer>& queries, int64_t back,
