@@ -14,8 +14,9 @@
 namespace shardc {
 
 // The distinct parts into which a spec divides a tensor, and the devices that
-// hold them. Along each dimension, the number of a part has the coordinates of
-// the dimension's axes as digits, the first axis being the most significant.
+// hold them. The digits of a part's number are the coordinates of the device on
+// the spec's axes. The first axis of the first dimension is the most
+// significant digit.
 class Partition {
  public:
   // Returns nullopt if the spec is illegal for the shape: an axis that occurs

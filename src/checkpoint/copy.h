@@ -33,7 +33,8 @@ struct CopyOptions {
   // Calls are never concurrent.
   std::function<void(int64_t bytes_written)> progress;
   // A function that is called once for each complete piece, with its checksum.
-  // Calls are never concurrent.
+  // It returns false, with errno set, if the piece cannot be recorded. Calls
+  // are never concurrent.
   std::function<bool(size_t output, size_t piece, uint32_t crc)> piece_done;
 };
 

@@ -261,8 +261,8 @@ class TreeInput {
     for (const std::string& file : found) FileOf(file);
   }
 
-  // Adds the file with the leaf's value. Reports a file that is too short for
-  // the value.
+  // Adds the file with the leaf's value. Returns false after a finding, for
+  // example if the file is too short for the value.
   bool AddValue(const stored::Leaf& leaf) {
     const auto file = FileOf(leaf.place->file);
     if (!file) return false;

@@ -22,8 +22,8 @@ std::string PartPath(const Transfer& transfer, const OutputFile& output);
 bool IsFileOf(const std::string& path, const OutputFile& output);
 
 // Checks the file at `path` against the output. For each of the `expected`
-// pieces, returns its checksum if the file has the output's size and header and
-// its bytes have that checksum, else nullopt.
+// pieces, returns the expected checksum if the file has the output's size and
+// header and the bytes of the piece have this checksum, else nullopt.
 std::vector<std::optional<uint32_t>> CheckFile(
     const std::string& path, const OutputFile& output,
     const std::vector<std::optional<uint32_t>>& expected);

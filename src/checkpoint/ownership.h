@@ -20,9 +20,9 @@ struct ProcessShare {
   std::string from;  // variable that defines it; empty: flags or default
 };
 
-// Returns whether a process owns each output. It owns consecutive outputs, and
-// all processes own about equally many bytes. Every output has exactly one
-// owner.
+// Returns for each output whether the process `share` owns it. A process owns
+// consecutive outputs, and all processes own about equally many bytes. Every
+// output has exactly one owner.
 std::vector<bool> OwnOutputs(std::span<const int64_t> bytes,
                              const ProcessShare& share);
 

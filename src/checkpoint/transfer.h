@@ -45,8 +45,8 @@ struct SourcePiece {
   std::optional<uint32_t> checksum;  // if an index records one
 };
 
-// The keys of a tensor in a tree. If `keys` is empty, they are the parts of the
-// tensor's name between `/`.
+// The keys of a tensor in a tree. If `keys` is empty, the keys are the parts of
+// the tensor's name between `/`.
 struct TreePlace {
   std::vector<std::string> keys;
   std::vector<bool> in_sequence;  // as stored::Array::in_sequence

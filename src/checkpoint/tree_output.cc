@@ -125,7 +125,7 @@ int64_t JoinedSize(int64_t chunk, int64_t most, int64_t part, int64_t size) {
 // a part [2048, 8] of source chunks [1, 64] is one chunk instead of 2048.
 // Source chunks that several parts share stay in the cache until the last of
 // the parts is written, so a row of joined chunks may need at most
-// `cache_bytes` of them.
+// `cache_bytes` of source chunks.
 void JoinChunks(const Shape& part, const Shape& source, int64_t unit,
                 int64_t cache_bytes, stored::ArrayToWrite& array) {
   Shape& chunk = array.chunk;

@@ -60,7 +60,8 @@ class GgufHeaderReader {
         findings_(findings) {}
 
   bool Read() { return ReadStart() && ReadKeys() && ReadTensors(); }
-  // Returns why Read failed: whether a longer prefix of the file is needed.
+  // After Read has failed: kMore if it needs a longer prefix of the file,
+  // kNothing if it has added a finding.
   Need need() const { return need_; }
   const GgufSplit& split() const { return split_; }
 

@@ -58,7 +58,8 @@ Kind KindOf(std::string_view first, const Name& name) {
   return Kind::kText;
 }
 
-// Whether a text file is large enough for reading it part by part to save time.
+// Returns whether a text file is read in parts: it is no index, and large
+// enough that this saves time.
 bool IsStreamed(const InputFile& file, const Name& name) {
   constexpr int64_t kLeastBytes = int64_t{1} << 20;
   return !name.index && file.size() >= kLeastBytes &&

@@ -61,27 +61,27 @@ std::optional<JournalParts> ParseJournalName(std::string_view name);
 // names.
 std::string_view NameOfPart(std::string_view name);
 
-// Each of the next functions adds a finding and returns true if the files are
-// not a complete set; otherwise it returns false. `names` are the names in the
-// folder, or those that the index lists.
+// In the next functions `names` are the names in the folder, or those that the
+// index lists.
 //
-// Finding `missing`: a run that writes files of the folder has not finished.
+// Adds the finding `missing` and returns true if a run that writes files of the
+// folder has not finished.
 bool RefuseUnfinishedRun(const std::string& folder,
                          const std::vector<std::string>& names,
                          Findings& findings);
-// Finding `missing`: a numbered series has a gap, a number outside its count,
-// or files of another count.
+// Adds the finding `missing` and returns true if a numbered series has a gap, a
+// number outside its count, or files of another count.
 bool RefuseGaps(const Place& place, const std::vector<std::string>& names,
                 Findings& findings);
-// Finding `missing`: the folder holds shards of split tensors, not full
-// tensors.
+// Adds the finding `missing` and returns true if the folder holds shards of
+// split tensors, not full tensors.
 bool RefuseShards(const std::string& folder,
                   const std::vector<std::string>& names, Findings& findings);
-// Finding `usage`: the file at `path` is one of several files of a set, but was
-// given as if it were complete.
+// Adds the finding `usage` and returns true if the file at `path` is one of
+// several files of a set, but was given as if it were complete.
 bool RefuseMember(const std::string& path, Findings& findings);
-// Finding `missing`: this JSON is the index of a set whose files are being
-// replaced.
+// Adds the finding `missing` and returns true if this JSON is the index of a
+// set whose files are being replaced.
 bool RefuseUnfinishedIndex(const JsonValue& root, Findings& findings);
 
 // Detects that files were replaced while a set was being read, so that its

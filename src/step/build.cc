@@ -72,7 +72,8 @@ class Builder {
     MakeInputs();
     if (!ReadSettings()) return std::nullopt;
     c_.variables.assign(lines->variables.size(), kNoValue);
-    // The encoder, which is the last stack, comes first.
+    // The encoder, which is the last stack, comes first, because the other
+    // stack reads its results.
     for (size_t stack = lines->stacks.size(); stack > 0;) {
       --stack;
       if (!WriteStack(stack, lines->stacks[stack])) return std::nullopt;

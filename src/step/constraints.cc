@@ -89,8 +89,8 @@ const AxisGroup& AxesFor(const ShardingConstraints& constraints,
   return constraints.by_axis[TokenIndex(token)];
 }
 
-// Returns the logical axis over whose mesh axes the role shards a label; empty
-// if there is none.
+// Returns the logical axis whose mesh axes shard, in this role, the dimensions
+// with the logical axis `semantic`; empty if there is none.
 std::string_view TokenOf(const Role& role, std::string_view semantic) {
   if (semantic.empty()) return {};
   for (const TokenPair& pair : role.pairs) {

@@ -157,8 +157,9 @@ struct Program {
   std::vector<std::string> notes = {};
 };
 
-// Return the unsharded shape of a value, the shape of each device's part of a
-// slot, and the number of elements of a part.
+// ShapeOf returns the unsharded shape of a value, LocalShapeOf the shape of
+// each device's part of a slot, and LocalElements the number of elements of a
+// part.
 Shape ShapeOf(const Graph& graph, ValueId value, const Sizes& sizes);
 Shape LocalShapeOf(const Graph& graph, const Program& program, int32_t slot,
                    const Sizes& sizes);

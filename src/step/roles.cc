@@ -108,8 +108,8 @@ class Assigner {
     return at.role >= 0 && out_.InLayers(at.role) && at.stack_dim < 0;
   }
 
-  // Counts the layers of a stack: the configuration gives their number, or else
-  // the largest layer number in a name or the tensors of scanned layers do.
+  // Counts the layers of a stack: by the configuration or, without one, by the
+  // largest layer number in a name and by the tensors of scanned layers.
   // Returns false after a finding.
   bool CountStack(size_t stack) {
     const DescribedText& repeat = description_.stacks[stack].repeat;

@@ -18,9 +18,9 @@ struct RoleTree;
 // tensor has one dimension more. Returns false after findings about patterns.
 bool MatchScanned(RoleTree& tree, Findings& findings);
 
-// Returns the number of layers of a stack's scanned tensors: the size that all
-// of them share in a dimension, the first such dimension. Returns nullopt if
-// there is none.
+// Returns the number of layers of a stack's scanned tensors: the size of the
+// first dimension in which all of them have the same size. Returns nullopt if
+// there is no such dimension.
 std::optional<int64_t> ScannedLayers(const RoleTree& tree, size_t stack);
 
 // Finds in each scanned tensor of a stack the dimension that counts the layers:

@@ -128,7 +128,8 @@ std::vector<OpStage> StagesOfOps(const Graph& graph,
 
 std::vector<std::vector<int32_t>> StagesOfParameters(
     const Graph& graph, const std::vector<OpStage>& ops) {
-  // For each value that depends on parameters only: these parameters.
+  // For each value that depends on parameters only: the indices of the
+  // parameters.
   std::map<ValueId, std::set<size_t>> made_of;
   for (size_t i = 0; i < graph.parameters.size(); ++i) {
     made_of[graph.parameters[i].value] = {i};

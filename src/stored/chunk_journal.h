@@ -65,8 +65,9 @@ class ChunkJournal {
   bool done() const { return done_; }
 
   // Keep drops all but the first `count` chunks. It may be called only before
-  // the first Add. Lines are buffered until MarkDone. Keep, Add and MarkDone
-  // return false, with errno set, if the journal cannot be written.
+  // the first Add. Lines are written in groups, the last ones by MarkDone.
+  // Keep, Add and MarkDone return false, with errno set, if the journal cannot
+  // be written.
   bool Keep(size_t count);
   bool Add(WrittenChunk chunk);
   bool MarkDone();

@@ -87,7 +87,8 @@ class DcpReader : public ChunkReader {
     return InputFile::Open(folder_ + name, findings);
   }
 
-  // Reads the archive's pickle and compares it with the metadata.
+  // Reads the archive's pickle. Returns nullopt after a finding, also if the
+  // shape or the type is not that of the metadata.
   std::optional<TorchTensor> Tensor(size_t array, int64_t chunk,
                                     const InputFile& file,
                                     Findings& findings) const {

@@ -19,8 +19,8 @@ namespace shardc::stored {
 
 class OcdbtWriter {
  public:
-  // `files` are the names of the data files in `folder`, which must outlive the
-  // writer. `first` is the first of these files, to which nodes are appended. A
+  // `folder` must outlive the writer. `files` are the names of the data files
+  // in it. `first` is the first of these files, to which nodes are appended. A
   // node is divided if it has more than `node_bytes`.
   OcdbtWriter(const NewFolder& folder, std::vector<std::string> files,
               NewFile first, size_t node_bytes = size_t{1} << 24)

@@ -380,7 +380,7 @@ class ZarrParser {
     }
     const auto bytes_of = [&](const Shape& shape) {
       const auto count = CheckedProduct(shape);
-      // An entry of the index, for one inner chunk, has 16 bytes.
+      // The index has 16 bytes for each inner chunk, so its size fits too.
       return count
                  ? CheckedMul(*count, std::max<int64_t>(out_.element_bytes, 16))
                  : std::nullopt;

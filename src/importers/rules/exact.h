@@ -25,9 +25,9 @@ struct NamedSpec {
 
 // Adds one rule per parameter, or one rule for all parameters whose names
 // differ only in numbers and whose specs are equal. Key paths are converted to
-// names without the argument's name. If that would give two arguments the same
-// name, both keep it: `p['w']` and `m['w']` become `p/w` and `m/w`. Returns
-// false after a finding if a name occurs twice.
+// names without the argument's name. If two parameters would then have the same
+// name, both names begin with the argument's: `p['w']` and `m['w']` become
+// `p/w` and `m/w`. Returns false after a finding if a name occurs twice.
 bool AddExact(std::vector<NamedSpec> params, Imported& imported,
               Findings& findings);
 

@@ -14,7 +14,8 @@ namespace {
 
 // Finds the axes that shard one dimension, the minor axis first. If the axes
 // found so far make n parts, the tile n steps away differs from tile 0 in its
-// coordinate on the next axis only.
+// coordinate on the next axis only. Returns false if no axes make `parts`
+// parts.
 bool GroupOf(const Mesh& mesh, int64_t parts, int64_t stride,
              const std::vector<int64_t>& devices, AxisGroup& group) {
   for (int64_t step = 1; step < parts;) {

@@ -128,7 +128,7 @@ class LevanterConfig {
   }
 
   // Maps a name, or each name of a list, to `axes`. If the key is absent, maps
-  // the name `absent` if that is not empty.
+  // the name in `absent` unless `absent` is empty.
   bool AddNames(const YamlNode& node, std::string_view key,
                 std::string_view absent, const AxisGroup& axes) {
     const YamlNode* names = FindMember(node, key);

@@ -77,7 +77,8 @@ class PyEvaluator {
   // Calls a function and returns the result. Parameters that are not in `given`
   // have the values given with `--set`, or else their defaults.
   PyValue Called(const PyMethod& method, const PyClass* owner, PyScope given);
-  // Runs statements. Returns the value of the first `return` that is reached.
+  // Runs statements. Returns the value of the first `return` that is reached;
+  // nullopt if none is.
   std::optional<PyValue> Run(const std::vector<PyStatement>& body,
                              PyScope& scope, const PyClass* owner);
   std::optional<PyValue> Branch(const PyStatement& one, PyScope& scope,
