@@ -38,8 +38,8 @@ struct Pattern {
 struct Matches {
   static constexpr int32_t kNone = -1;
   std::vector<int32_t> first;  // by name: the least matching index, or kNone
-  std::vector<uint32_t>
-      set;  // by name: its set, numbered in order of appearance
+  // By name: its set. Sets are numbered in order of appearance.
+  std::vector<uint32_t> set;
   std::vector<uint32_t> begin;  // by set, and one more: range in `rules`
   std::vector<uint32_t> rules;  // matching indices, ascending within a set
 
@@ -49,8 +49,8 @@ struct Matches {
   }
 };
 
-// The implementation of matching. Both give the same result; tests compare
-// them.
+// The implementation of matching. Both engines give the same result; tests
+// compare them.
 enum class Engine : uint8_t { kAutomaton, kRe2 };
 
 struct MatchOptions {
@@ -108,7 +108,8 @@ class Regex {
   Regex(Regex&&) noexcept;
   Regex& operator=(Regex&&) noexcept;
   bool Found(std::string_view text) const;
-  // Returns the first capturing group of the leftmost match.
+  // Returns the first capturing group of the leftmost match; nullopt if the
+  // pattern does not match or has no group.
   std::optional<std::string_view> Group1(std::string_view text) const;
   int groups() const;
 

@@ -42,8 +42,8 @@ constexpr size_t kLeastStateBytes = size_t{4} << 20;
 
 struct Tables {
   std::optional<Nfa> nfa;  // nothing: RE2 matches all patterns
-  std::optional<Re2Finder>
-      outside;  // patterns that the automaton does not support
+  // The patterns that the automaton does not support.
+  std::optional<Re2Finder> outside;
   // All patterns, for the names that remain when the automaton is given up.
   std::optional<Re2Finder> filtered;
 };

@@ -28,7 +28,8 @@ struct Lacking {
   std::string_view help;
 };
 
-// The features that Python's `re` has and RE2 lacks, longest spelling first.
+// The features that Python's `re` or other engines have and RE2 lacks. A
+// spelling comes before its own prefixes, such as `(?<=` before `(?<`.
 constexpr std::array kLacking = {
     Lacking{"(?<=", "look-behind is not part of RE2",
             "write the text before as part of the pattern: `(?<=a/)b` becomes "
@@ -56,8 +57,8 @@ constexpr std::array kLacking = {
             "spell the alternatives out, one rule each"},
 };
 
-// Returns the position of the first back-reference: an escaped digit other than
-// 0.
+// Returns the position of the first back-reference, which is an escaped digit
+// other than 0; npos if there is none.
 size_t FindBackReference(std::string_view pattern) {
   for (size_t i = 0; i + 1 < pattern.size(); ++i) {
     if (pattern[i] != '\\') continue;

@@ -8,10 +8,11 @@
 //   (block|blick_17).*17$   (block or blick_17) and 17    matched by RE2
 //   (block|blick_23).*23$   (block or blick_23) and 23    left out
 //
-// All texts are found in one pass over a name. Each pattern is listed under one
-// of its texts only, the one that the fewest patterns require, and is looked at
-// if the name has that text. `block` is in every name, so a pattern that is
-// listed under it would be looked at for every name.
+// All texts are found in one pass over a name. Each pattern is listed only
+// under the texts of one of its requirements, the one whose texts the fewest
+// patterns require, and is looked at if the name has one of these texts.
+// `block` is in every name, so a pattern that is listed under it would be
+// looked at for every name.
 #include "match/pattern_filter.h"
 
 #include <re2/re2.h>

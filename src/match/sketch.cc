@@ -190,13 +190,13 @@ Sketch SketchOf(std::string_view pattern) {
   return SketchParser(pattern).Run();
 }
 
-// SketchFits matches wildcards by two pointers. The time is linear for one wild
-// mark and quadratic in the worst case, for texts of a few dozen bytes.
 bool IsLiteral(std::string_view text) {
   return text.find(Sketch::kWild) == std::string_view::npos &&
          text.find(Sketch::kAnyChar) == std::string_view::npos;
 }
 
+// Matches wildcards by two pointers. The time is linear for one wild
+// mark and quadratic in the worst case, for texts of a few dozen bytes.
 bool SketchFits(std::string_view text, std::string_view word) {
   size_t t = 0;
   size_t w = 0;

@@ -12,8 +12,8 @@ namespace shardc {
 enum class Layout : uint8_t {
   kBthd,  // [batch, length, heads, dim]
   kBhtd,  // [batch, heads, length, dim]
-  // [tokens of all sequences, heads, dim] with cumulative lengths. An
-  // extension: the reference systems refuse this order. The token dimension is
+  // [tokens of all sequences, heads, dim] with cumulative lengths. This order
+  // is an extension, which the reference systems refuse. The token dimension is
   // sharded like the batch.
   kThd,
 };

@@ -40,8 +40,8 @@ struct Device {
 struct Mesh {
   std::vector<MeshAxis> axes;  // major axis first
   int64_t devices = 1;         // product of the sizes
-  int64_t processes =
-      1;  // number of hosts; consecutive device ids belong to one host
+  // The number of hosts. Consecutive device numbers belong to one host.
+  int64_t processes = 1;
   int64_t slices = 1;
   // Slices along each axis, product = slices; empty for one slice.
   std::vector<int64_t> dcn;
@@ -60,10 +60,10 @@ struct Mesh {
 // Returns `dp=2 fsdp=8 tp=4`.
 std::string MeshText(const Mesh& mesh);
 
-// Writes {"axes": [{"name", "size", "type"}], "devices": 64}. The members
-// `processes`, `slices` and `dcn` are added if there are several. kSizes writes
-// only the members that locate a device in the grid: names and sizes of axes,
-// devices and processes.
+// Writes {"axes": [{"name", "size", "type"}], "devices": 64}. The member
+// `processes` is added only if there are several processes, and `slices` and
+// `dcn` only if there are several slices. kSizes writes only the members that
+// locate a device in the grid: names and sizes of axes, devices and processes.
 enum class MeshDetail : uint8_t { kAll, kSizes };
 void WriteMesh(JsonWriter& json, const Mesh& mesh,
                MeshDetail detail = MeshDetail::kAll);

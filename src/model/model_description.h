@@ -40,8 +40,8 @@ struct DescribedRole {
   // An RE2 pattern for names, in which `$i` stands for the number of the layer
   // and `$e` for that of the expert.
   DescribedText pattern = {};
-  std::vector<DescribedDim> dims =
-      {};  // as stored; with `$e` the experts' dimension comes first
+  // As stored. With `$e` the experts' dimension comes first.
+  std::vector<DescribedDim> dims = {};
   std::string tied = {};    // the role used instead if this one is absent
   bool shared = false;      // layers without it use the first layer's
   size_t stack = 0;         // index of the stack of layers it belongs to
@@ -76,13 +76,13 @@ inline constexpr size_t kEncoderStack = 1;
 
 struct ModelDescription {
   std::vector<std::pair<std::string, DescribedText>> dims = {};
-  std::map<std::string, std::string, std::less<>> axes =
-      {};  // by dimension, d: EMBED
+  // The logical axis of each dimension, such as EMBED for d.
+  std::map<std::string, std::string, std::less<>> axes = {};
   // The stack of the model, then that of its encoder if it has one.
   std::vector<DescribedStack> stacks = std::vector<DescribedStack>(1);
   std::vector<DescribedRole> roles = {};
-  std::vector<DescribedText> skip =
-      {};  // patterns of parameters that the step does not use
+  // Patterns of parameters that the step does not use.
+  std::vector<DescribedText> skip = {};
   // The settings, such as `window` and `router.score`: expressions by key.
   std::map<std::string, DescribedText, std::less<>> settings = {};
   char separator = '.';

@@ -17,11 +17,11 @@
 
 namespace shardc {
 
-// A mesh as a target names it, before it is read. A mesh inside the project
-// file is stored as the place of its YAML mapping.
+// A mesh as a target names it, before it is read. At most one of the members is
+// set.
 struct MeshInput {
-  std::string file;                   // or
-  std::string text;                   // `dp:2,tp:4`, or
+  std::string file;                   // path
+  std::string text;                   // `dp:2,tp:4`
   std::optional<Place> inline_place;  // a mapping inside the project file
 };
 
@@ -46,8 +46,8 @@ struct VerifyInput {
 struct Target {
   std::string name;
   Place place;
-  std::string
-      project_dir;  // folder of the project file; empty if there is none
+  // The folder of the project file; empty if there is none.
+  std::string project_dir;
   MeshInput mesh;
   std::vector<std::string> rules;  // paths and `builtin:NAME`
   std::string manifest;
@@ -59,8 +59,8 @@ struct Target {
   std::optional<int64_t> memory_bytes;
   std::string plan;  // path of the committed plan
   std::string step;  // path of the committed step program
-  WeightDecayExclusions
-      weight_decay_exclude;  // replace those of the rules files
+  // Replaces the exclusions of the rules files.
+  WeightDecayExclusions weight_decay_exclude;
 };
 
 struct LintSettings {
@@ -110,8 +110,8 @@ struct ModelConfig {
   std::optional<double> soft_cap;           // of attention logits
   std::optional<double> attention_dropout;  // absent if 0
   bool attention_sinks = false;  // one learned logit per head in the softmax
-  std::optional<int64_t>
-      state_groups;  // groups of a state-space mixer's B and C
+  // The groups of a state-space mixer's B and C.
+  std::optional<int64_t> state_groups;
   // Multi-head latent attention: the width of the latent vector, the rotated
   // part of a key, and the width of a head's value.
   std::optional<int64_t> latent_rank, latent_rope_dim, latent_value_dim;

@@ -66,12 +66,13 @@ std::string_view CompatName(Compat compat);
 struct Placement {
   std::string axis;
   std::string index_pattern;  // RE2; its first group is the expert's index
-  int64_t count = 0;
+  int64_t count = 0;          // 0: one more than the largest index in the names
   Place place;
 };
 
-// The origin of a file's separator. All but kFile are determined by
-// SettleSeparators, when the names of parameters are known.
+// The origin of a rule's separator. SettleSeparators sets the separator where
+// it depends on the names of the parameters (kNames) or on the compat mode
+// (kCompat).
 enum class SeparatorFrom : uint8_t {
   kFile,      // its key `separator`
   kPatterns,  // the patterns contain a slash or an escaped dot
@@ -167,9 +168,11 @@ struct RuleSet {
   std::vector<SourceRef> sources;
 };
 
-// Sets the separator of rules from files without `separator` to the one of the
-// parameter names (0: none), or to the slash under `compat`. Adds a finding if
-// patterns contain both and the file does not state which one separates.
+// Sets the separator of rules from files without `separator`: under `compat` to
+// the slash, else, if the patterns of the file contain no separator, to
+// `names`, that of the parameter names (0: none, which gives the slash). Adds a
+// finding if patterns contain both and the file does not state which one
+// separates.
 void SettleSeparators(RuleSet& rules, char names, Compat compat,
                       Findings& findings);
 

@@ -18,7 +18,7 @@ namespace shardc {
 // The way in which the numbers of layers of the stages are chosen.
 enum class StageAssignment : uint8_t {
   kCost,    // so that the longest stage is shortest
-  kEven,    // the same number, as far as the stages divide the layers
+  kEven,    // the same number, or one more in some stages
   kListed,  // as listed
 };
 

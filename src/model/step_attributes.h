@@ -1,7 +1,7 @@
 // The attributes that an op of a step has in addition to operands and result,
 // such as the label over which it sums. Kinds of ops with the same attributes
 // share a type. The record of the op's kind (step/op_def.h) states its type.
-// The fields are explained in step_graph.h at the kinds.
+// The comments of OpKind (step_graph.h) explain the fields.
 #ifndef SHARDC_MODEL_STEP_ATTRIBUTES_H_
 #define SHARDC_MODEL_STEP_ATTRIBUTES_H_
 
@@ -78,7 +78,7 @@ struct RopeAttributes {
 enum class MaskRule : uint8_t {
   kNone,     // every key is seen
   kCausal,   // keys after the query are hidden, and those beyond its window
-  kChunked,  // the same, and keys of another window than the query's
+  kChunked,  // keys after the query and in other windows are hidden
 };
 
 // Attributes of kMask.

@@ -181,7 +181,7 @@ struct Op {
   std::string name = {};        // as reports show it: `linear q`
   std::string constraint = {};  // the role of the result's sharding constraint
   OpAttributes attributes = {};
-  // The backward pass rematerialises the result instead of keeping it.
+  // Whether the backward pass rematerialises the result instead of keeping it.
   bool recompute = false;
   int32_t layer = -1;  // -1: outside the repeated part
   // The forward op that this op of the backward pass rematerialises; -1: none.
@@ -201,7 +201,7 @@ T& As(Op& op) {
 
 // A parameter of the tree under its role.
 struct Parameter {
-  std::string role = {};  // `q`, with the layer apart
+  std::string role = {};  // `q`, without the layer
   int32_t layer = -1;
   ValueId value = kNoValue;
   // The parameter's tensors in the manifest; several if a dimension (experts,

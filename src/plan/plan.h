@@ -45,9 +45,10 @@ struct ModeLayout {
 
 struct ParamLayout {
   int32_t rule = -1;  // index into rules, -1: unmatched or scalar
-  bool unmatched =
-      false;          // no rule matches, and it is not a scalar; rule is -1
-  uint32_t type = 0;  // index into Manifest::types
+  // Whether no rule matches, although the parameter is not a scalar. `rule` is
+  // then -1.
+  bool unmatched = false;
+  uint32_t type = 0;              // index into Manifest::types
   std::vector<ModeLayout> modes;  // train, then the plan's other modes
 };
 

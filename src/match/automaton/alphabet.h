@@ -23,9 +23,9 @@ unsigned HoldingBetween(Neighbour before, Neighbour next);
 
 class Alphabet {
  public:
+  Alphabet() = default;
   // Makes the alphabet for the sets of characters and the assertions (as bits)
   // that the patterns use.
-  Alphabet() = default;
   Alphabet(std::span<const CharSet> sets, unsigned assertions);
 
   uint32_t symbols() const { return static_cast<uint32_t>(kinds_.size()); }

@@ -329,8 +329,7 @@ std::optional<Nfa> Builder::Build(std::span<const NfaPattern> patterns) {
   const Rests rests = Read(patterns);
   unsigned assertions = 0;
   for (uint8_t bits : nfa_.asserts) assertions |= bits;
-  nfa_.asserts.push_back(
-      static_cast<uint8_t>(assertions));  // of the shared nodes
+  nfa_.asserts.push_back(static_cast<uint8_t>(assertions));  // of shared nodes
   std::vector<uint32_t> entries;
   if (prefixes_ == Prefixes::kShared) {
     PlaceAll(rests, 0, entries);

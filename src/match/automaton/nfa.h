@@ -40,8 +40,8 @@ struct Nfa {
 
   std::vector<Node> nodes;
   std::vector<bool> inside;  // by pattern: has nodes; if not, RE2 matches it
-  std::vector<bool>
-      begins_anywhere;  // by pattern: not anchored at the beginning
+  // By pattern: whether it has nodes and is not anchored at the beginning.
+  std::vector<bool> begins_anywhere;
   std::vector<bool> begins_at_start;  // by pattern: anchored there
   std::vector<uint8_t> asserts;       // by Node::pattern: assertion bits
   Alphabet alphabet;

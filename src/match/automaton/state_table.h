@@ -97,8 +97,8 @@ class StateTable {
   RuleSets& sets_;
   const size_t limit_bytes_;
   Stepper stepper_;
-  const size_t
-      stride_;  // number of symbols, and one column that is never filled
+  // The number of symbols, and one column that is never filled.
+  const size_t stride_;
   std::array<uint32_t, 256> columns_{};    // by byte
   std::vector<uint32_t> begins_anywhere_;  // patterns
   std::vector<uint32_t> begins_anchored_;  // patterns

@@ -53,8 +53,8 @@ class Stepper {
 
   const Nfa& nfa_;
   Begin begin_;
-  unsigned begin_asserts_ =
-      0;  // bits of the assertions that patterns begin with
+  // The bits of the assertions that patterns begin with.
+  unsigned begin_asserts_ = 0;
   std::vector<uint32_t> seen_;  // by node: the round of its last visit
   uint32_t round_ = 0;
   std::vector<uint32_t> stack_;

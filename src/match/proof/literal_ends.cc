@@ -5,8 +5,8 @@
 //   q_proj\.weight$   proj\.weight$   may share names
 //   q_proj\.weight$   k_proj\.weight$   do not
 //
-// The ends are stored reversed and sorted, so that all ends that have a common
-// ending follow it.
+// The ends are stored reversed and sorted, so that all ends with a common
+// ending follow one another.
 #include "match/proof/literal_ends.h"
 
 #include <algorithm>

@@ -29,8 +29,8 @@ class EarlierRules {
   // Returns the number of rules added so far that may match a common name with
   // this rule, judged by the ends of the names.
   int64_t Count(const LiteralEnds& rule) const;
-  // Returns the indices of these rules in order, without those whose beginning
-  // does not fit that of this rule.
+  // Returns the indices of the rules that Count counts, in order, without those
+  // whose beginning excludes a common name with `rule`.
   std::vector<uint32_t> List(const LiteralEnds& rule) const;
   void Add(LiteralEnds rule);
 

@@ -67,7 +67,7 @@ struct Letter {
 // A text of the search.
 struct Text {
   NfaPlace place;
-  uint32_t found = 0;  // bits of the patterns wanted that match
+  uint32_t found = 0;  // bits of the wanted patterns that have matched
   size_t before = 0;   // index of the text without its last character
   uint32_t letter = 0;
 };
@@ -93,8 +93,8 @@ class Search {
   const size_t wanted_;
   int64_t& work_;
   Stepper stepper_;
-  int64_t stepped_ =
-      0;  // the stepper's work that has been subtracted from work_
+  // The part of the stepper's work that has been subtracted from work_.
+  int64_t stepped_ = 0;
   uint32_t first_avoided_ = 0;   // first node of the patterns to avoid
   std::vector<Letter> letters_;  // most readable first
   std::vector<Text> texts_;

@@ -37,7 +37,7 @@ struct RuleProof {
   };
   Kind kind = Kind::kNotProven;
   std::string name;
-  std::vector<Cover> covers;  // by rule
+  std::vector<Cover> covers;  // ascending by rule
 };
 
 // The relation of the names that two patterns match.
