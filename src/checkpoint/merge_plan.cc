@@ -24,7 +24,8 @@ std::string Digits(size_t number) {
 }
 
 // Divides the tensors, in their order, into files of at most `most` bytes of
-// data, or into one file if it is nullopt. A larger tensor gets its own file.
+// data, or into one file if `most` is nullopt. A tensor that is larger than
+// `most` gets its own file.
 std::vector<std::vector<uint32_t>> Deal(const Transfer& transfer,
                                         std::optional<int64_t> most) {
   std::vector<std::vector<uint32_t>> files(1);

@@ -67,7 +67,7 @@ struct RouterSettings {
   double scale = 1;
   double jitter = 0;         // of kSparseMixer
   LabelId first = kNoLabel;  // kSparseMixer: a label of size 1
-  bool before = false;       // weights scale the experts' inputs
+  bool before = false;       // whether weights scale the experts' inputs
   // Groups of experts. A token first chooses `chosen_groups` of them; kNoLabel
   // if there are no groups.
   LabelId groups = kNoLabel, chosen_groups = kNoLabel;
@@ -75,8 +75,10 @@ struct RouterSettings {
       true;  // a group's score: sum of its two best, not its best
   ValueId correction = kNoValue;  // [e], added to scores only to choose experts
 };
-// The weights [b, t, e] of the experts, which are 0 for experts not chosen, and
-// the choice, 1 or 0.
+// For each token the weights [b, t, e] of the experts, which are 0 for experts
+// not chosen, and `chosen` [b, t, e], which is 1 for each chosen expert and 0
+// for all others. `before` is whether the weights scale the experts' inputs
+// instead of their results.
 struct Routed {
   ValueId weights = kNoValue, chosen = kNoValue;
   bool before = false;

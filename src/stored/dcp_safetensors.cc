@@ -351,7 +351,7 @@ class ShardOpener {
   Tree tree_;
   std::shared_ptr<ShardReader> reader_ = std::make_shared<ShardReader>();
   std::unordered_map<std::string, size_t> ids_;
-  int64_t end_ = 0;  // of the last tensor in the current file
+  int64_t end_ = 0;  // where the last tensor of the current file ends
 };
 
 std::optional<Tree> OpenShards(const Folder& folder, Findings& findings) {

@@ -86,7 +86,7 @@ class PickleValue {
   PickleValue Value(size_t i) const;
 
   // Returns the entry of a global, of a record's class, or of a call's
-  // function.
+  // function; null for other types.
   const PickleGlobal* Global() const;
   // Returns whether Global() has this name, in any module.
   bool Is(std::string_view name) const;

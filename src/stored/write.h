@@ -72,7 +72,7 @@ struct WriteOptions {
   // list of chunks is not included.
   int64_t memory_bytes = int64_t{256} << 20;
   int threads = 1;
-  bool compress = true;  // chunks of orbax, by zstd
+  bool compress = true;  // whether WriteOrbax compresses chunks by zstd
   // The index of this process, and the number of processes. If there are
   // several, each writes a share of the chunks. After all of them have ended,
   // one call with `finalize` completes the checkpoint. That call may leave

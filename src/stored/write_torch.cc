@@ -58,7 +58,7 @@ class ZipWriter {
     const size_t begin = out_.size();
     out_ += directory_;
     out_ += "PK\5\6";
-    AppendLittle(out_, 0, 4);  // numbers of disks
+    AppendLittle(out_, 0, 4);  // two disk numbers, both 0
     AppendLittle(out_, count_, 2);
     AppendLittle(out_, count_, 2);
     AppendLittle(out_, directory_.size(), 4);
