@@ -122,7 +122,7 @@ class SketchParser {
   }
 
   Texts Group() {
-    if (++depth_ > 50) {  // deeper than any written by hand
+    if (++depth_ > 50) {  // deeper than patterns that people write
       at_ = text_.size();
       complete_ = false;
       return {std::string(1, Sketch::kWild)};

@@ -12,9 +12,9 @@
 
 namespace shardc {
 
-// Returns what ParseManifest returns for such a text, or nullopt for any other
-// text, valid or not; the caller then runs ParseManifest, which also reports
-// errors. Names are views into the text if possible.
+// Returns what ParseManifest returns for a common manifest or a tree, and
+// nullopt for any other text, valid or not; the caller then runs ParseManifest,
+// which also reports errors. Names are views into the text if possible.
 std::optional<Manifest> ReadPlainManifest(const SourceRef& source);
 
 // Returns the same for a manifest in shardc's JSON, but reads the file part by

@@ -19,7 +19,7 @@ namespace shardc::search {
 namespace {
 
 // The share of a device's parameters that must be replicated for ZeRO stages to
-// be tried. Routers and the weights of norms alone are less.
+// be tried. Routers and the weights of norms alone have a smaller share.
 constexpr double kFewReplicas = 0.01;
 constexpr double kForever = std::numeric_limits<double>::infinity();
 // The share of the reference setting's communication, in hundredths, that every

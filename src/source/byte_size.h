@@ -19,7 +19,7 @@ namespace shardc {
 std::optional<int64_t> ParseByteSize(std::string_view text);
 
 // Returns the message for the text `seen`, which is not a size in bytes, as the
-// value of `what`. The message also states what to write instead.
+// value of `what`. kByteSizeHelp is the help for the message.
 std::string NotByteSize(std::string_view what, std::string_view seen);
 inline constexpr std::string_view kByteSizeHelp =
     "write a number and a unit, such as `80GiB`";

@@ -78,8 +78,8 @@ void ClassComparison::AddSpecs(const ReadParam& was, const ReadParam& now,
     change.sent_bytes_per_device = cost.sent_bytes_per_device;
   }
   const bool same_spec = a == b && was.placement == now.placement;
-  // If the type changed, the change of the type has the bytes, so a difference
-  // in bytes alone is not another change.
+  // If the type changed, TypeChange states the bytes, so a difference in bytes
+  // alone is not another change.
   const bool same_bytes =
       was.type != now.type || change.held_before == change.held_after;
   if (same_spec && same_bytes && !change.move) return;
