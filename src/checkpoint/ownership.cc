@@ -13,11 +13,11 @@
 namespace shardc {
 namespace {
 
-// A job step of SLURM may have fewer processes than the job. The number of the
-// step, SLURM_STEP_NUM_TASKS, is therefore tried before that of the job.
+// SLURM sets SLURM_PROCID=0 and SLURM_NTASKS in a batch script too, which is
+// one process and no share of several. It sets SLURM_STEP_NUM_TASKS only for
+// the processes that srun starts.
 constexpr Launcher kLaunchers[] = {
     {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"},
-    {"SLURM_PROCID", "SLURM_NTASKS"},
     {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
     {"RANK", "WORLD_SIZE"},
 };

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "cli/commands.h"
+#include "cli/format_flags.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
 #include "cli/plan_findings.h"
@@ -45,10 +46,10 @@ const exports::Exporter* FindExporter(const std::string& format,
   return nullptr;
 }
 
-// Reports an option that the format does not use. Returns false after a
-// finding.
-bool TakesFlags(const exports::Exporter& exporter, const ExportFlags& flags,
-                const Common& common, Findings& findings) {
+// Returns false, after a finding, if an option or `--format json` does not
+// apply to the format.
+bool Applies(const exports::Exporter& exporter, const ExportFlags& flags,
+             const Common& common, Findings& findings) {
   const exports::Options& options = flags.options;
   const std::pair<std::string_view, bool> given[] = {
       {"--mode", !flags.mode.empty()},
@@ -66,14 +67,7 @@ bool TakesFlags(const exports::Exporter& exporter, const ExportFlags& flags,
       {"--replicated", options.replicated},
       {"--priorities", !options.priorities.empty()},
       {"--no-strided", options.no_strided}};
-  const std::string own = " " + std::string(exporter.flags) + " ";
-  for (const auto& [flag, set] : given) {
-    if (!set || own.find(" " + std::string(flag) + " ") != std::string::npos) {
-      continue;
-    }
-    findings.Add(code::kUsage, {},
-                 "`" + std::string(flag) + "` does not apply to the format `" +
-                     std::string(exporter.name) + "`");
+  if (!TakesFlags(exporter.name, exporter.flags, given, findings)) {
     return false;
   }
   if (common.format == "json" &&
@@ -264,7 +258,7 @@ std::optional<exports::PipelineChoice> PipelineOf(
 int RunExport(const ExportFlags& flags, const Common& common,
               Findings& findings) {
   const exports::Exporter* exporter = FindExporter(flags.format, findings);
-  if (exporter == nullptr || !TakesFlags(*exporter, flags, common, findings)) {
+  if (exporter == nullptr || !Applies(*exporter, flags, common, findings)) {
     return kFailed;
   }
   exports::Options options = flags.options;

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "cli/commands.h"
+#include "cli/format_flags.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
 #include "emit/plans/rules_file.h"
@@ -41,10 +42,9 @@ const imports::Importer* FindImporter(const std::string& format,
   return nullptr;
 }
 
-// Reports an option that the format does not use. Returns false after a
-// finding.
-bool TakesFlags(const imports::Importer& importer, const ImportFlags& flags,
-                Findings& findings) {
+// Returns false, after a finding, if an option does not apply to the format.
+bool Applies(const imports::Importer& importer, const ImportFlags& flags,
+             Findings& findings) {
   const std::pair<std::string_view, bool> given[] = {
       {"--symbol", !flags.request.symbol.empty()},
       {"--set", !flags.values.empty()},
@@ -52,17 +52,7 @@ bool TakesFlags(const imports::Importer& importer, const ImportFlags& flags,
       {"--names", !flags.names.empty()},
       {"--mesh", !flags.inputs.asked.mesh.empty()},
       {"--axis", !flags.request.axis.empty()}};
-  const std::string own = " " + std::string(importer.flags) + " ";
-  for (const auto& [flag, set] : given) {
-    if (!set || own.find(" " + std::string(flag) + " ") != std::string::npos) {
-      continue;
-    }
-    findings.Add(code::kUsage, {},
-                 "`" + std::string(flag) + "` does not apply to the format `" +
-                     std::string(importer.name) + "`");
-    return false;
-  }
-  return true;
+  return TakesFlags(importer.name, importer.flags, given, findings);
 }
 
 // Reads `--set NAME=VALUE`. Returns false after a finding.
@@ -180,7 +170,7 @@ std::optional<Imported> ReadImport(const ImportFlags& flags,
                                    const Manifest* manifest,
                                    Findings& findings) {
   const imports::Importer* importer = FindImporter(flags.format, findings);
-  if (importer == nullptr || !TakesFlags(*importer, flags, findings)) {
+  if (importer == nullptr || !Applies(*importer, flags, findings)) {
     return std::nullopt;
   }
   imports::Request request = flags.request;

@@ -17,6 +17,7 @@
 
 #include "source/index.h"
 #include "source/little_endian.h"
+#include "source/size.h"
 #include "source/wording.h"
 #include "stored/blosc.h"
 #include "stored/checksum.h"
@@ -25,9 +26,14 @@ namespace shardc::stored {
 namespace {
 
 constexpr size_t kBuffer = size_t{1} << 17;
-// The result of any codec but the one decoded last may exceed the final size by
-// this much, because a compressor makes data longer that it cannot compress.
-constexpr int64_t kSlackBytes = 1 << 16;
+// Returns the most bytes that the result of any codec but the one decoded last
+// may have for a final size, because a compressor makes data longer that it
+// cannot compress: DEFLATE by 5 bytes for each block of 16 KiB or more,
+// Zstandard by 3 for each block of 128 KiB, blosc by some tens for each of its
+// blocks.
+int64_t LimitBefore(int64_t size) {
+  return (Size(size) + size / 256 + (1 << 16)).value();
+}
 
 // Appends decoded bytes; returns false if the result would exceed the limit.
 bool Append(std::string_view decoded, int64_t limit_bytes, std::string& out,
@@ -134,7 +140,7 @@ std::optional<std::string> Decode(std::string bytes,
   std::optional<std::string> out = std::move(bytes);
   for (size_t i = codecs.size(); i > 0 && out;) {
     --i;
-    const int64_t limit_bytes = i == 0 ? size : size + kSlackBytes;
+    const int64_t limit_bytes = i == 0 ? size : LimitBefore(size);
     switch (codecs[i]) {
       case Codec::kZstd:
         out = DecodeZstd(*out, limit_bytes, why);

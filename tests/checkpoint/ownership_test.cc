@@ -51,10 +51,15 @@ TEST_CASE("ownership: what launchers say") {
   REQUIRE(share);
   CHECK(share->count == 1);
   CHECK(share->from.empty());
-  share = detect({{"SLURM_PROCID", "3"}, {"SLURM_NTASKS", "8"}}, findings);
+  share =
+      detect({{"SLURM_PROCID", "3"}, {"SLURM_STEP_NUM_TASKS", "8"}}, findings);
   REQUIRE(share);
   CHECK(share->index == 3);
   CHECK(share->count == 8);
+  // A batch script outside srun.
+  share = detect({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}}, findings);
+  REQUIRE(share);
+  CHECK(share->count == 1);
   share = detect({{"SLURM_PROCID", "1"},
                   {"SLURM_NTASKS", "8"},
                   {"SLURM_STEP_NUM_TASKS", "2"}},

@@ -192,7 +192,7 @@ class Processes(Base):
 
     def start(self, plan, index, **kwargs):
         env = {**clean_env(), "SLURM_PROCID": str(index),
-               "SLURM_NTASKS": "4"}
+               "SLURM_STEP_NUM_TASKS": "4"}
         return subprocess.Popen(self.command(plan), env=env, text=True,
                                 stderr=subprocess.PIPE, **kwargs)
 

@@ -16,8 +16,6 @@
 #include "source/wording.h"
 
 namespace shardc::exec {
-namespace {}  // namespace
-
 std::optional<PageTable> PageTable::Make(const PageConfig& config,
                                          LayoutError& why) {
   const int64_t reserved = config.reserve_first ? 1 : 0;

@@ -157,7 +157,7 @@ void AddGradients(std::vector<StepFault>& out) {
         "of a tied embedding the lookup's half is missing", kTensor, kOp,
         kResults, AtOp({"d:embed", OpKind::kAdd, -1}, ForgetLookup)},
        {"kv-grad-not-summed", "gradient",
-        "gradients of copies of a kv head are not summed", kTensor, kCollective,
+        "gradients of copies of a KV head are not summed", kTensor, kCollective,
         kConstraints, Skip({.op = "d:cache k"})},
        {"column-bias-summed", "gradient",
         "a column-parallel bias' gradient is summed over tp", kTensor, kProgram,
@@ -177,7 +177,7 @@ void AddHeads(std::vector<StepFault>& out) {
   const OpAt repeat = {"attention", OpKind::kRepeat};
   out.insert(
       out.end(),
-      {{"repeat-modulo", "heads", "head n has kv head n mod K", kTensor, kOp,
+      {{"repeat-modulo", "heads", "head n has KV head n mod K", kTensor, kOp,
         kConstraints, AtOp(repeat, RepeatModulo)},
        {"repeat-no-offset", "heads", "heads are grouped without an offset",
         kTensor, kOp, kConstraints, WrongResultStart(repeat, "n")},

@@ -1,0 +1,23 @@
+// Options of a command that apply to some of its formats only.
+#ifndef SHARDC_CLI_FORMAT_FLAGS_H_
+#define SHARDC_CLI_FORMAT_FLAGS_H_
+
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "source/finding.h"
+
+namespace shardc::cli {
+
+// Adds a finding for the first option that was given and does not apply to the
+// format `name`, and returns false. `flags` lists the options of the format,
+// separated by spaces. `given` has the name of each option and whether it was
+// given.
+bool TakesFlags(std::string_view name, std::string_view flags,
+                std::span<const std::pair<std::string_view, bool>> given,
+                Findings& findings);
+
+}  // namespace shardc::cli
+
+#endif  // SHARDC_CLI_FORMAT_FLAGS_H_
