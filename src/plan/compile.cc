@@ -4,9 +4,10 @@
 //         --legalize by shape--> layout --> parameter
 //
 // Parameters with the same winning rule, type and origin of the spec share one
-// layout. Specs are resolved and legalised once for each layout, and a model of
-// 90,000 tensors has some hundreds of layouts. `like` is followed for each
-// parameter, because its target depends on the name.
+// layout. Specs are resolved once for each rule and mode, and legalised once
+// for each layout. A model of 90,000 tensors has some hundreds of layouts.
+// `like` is followed for each parameter, because its target depends on the
+// name.
 #include "plan/compile.h"
 
 #include <algorithm>
@@ -74,7 +75,8 @@ class Compiler {
   const Compiled* const matched_;
   Findings& findings_;
   std::vector<Mode> modes_;  // train first, then those requested
-  // The resolved spec of each rule and mode; a rule with `like` has none.
+  // By rule: the resolved spec of each mode, without the modes whose spec is
+  // `like`.
   std::vector<std::map<Mode, Resolved>> resolved_;
   using LayoutKey = std::tuple<int32_t, uint32_t, std::vector<SpecOrigin>>;
   std::map<LayoutKey, uint32_t> layouts_;
@@ -126,7 +128,7 @@ void Compiler::ResolveRules() {
   resolved_.resize(rules.size());
   has_like_.resize(rules.size());
   for (size_t i = 0; i < rules.size(); ++i) {
-    // An unknown name in a spec is reported once and not for each mode.
+    // If consecutive modes share a spec, its findings are reported once.
     const SpecSource* reported = nullptr;
     for (Mode mode : kAllModes) {
       const SpecSource& source = SourceOf(rules[i], mode);
@@ -263,8 +265,8 @@ void Compiler::PlanParams() {
   }
   for (uint32_t i = 0; i < tensors.size(); ++i) {
     if (findings_.Full()) return;
-    // A scalar cannot be sharded, so no rule is tried for it, and it does not
-    // count as unmatched.
+    // A scalar cannot be sharded. No rule applies to it, and it does not count
+    // as unmatched.
     const bool scalar = scalar_[tensors[i].type];
     const int32_t rule = scalar ? kNoRule : c_.matches.first[i];
     PlannedParam param;

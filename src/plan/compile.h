@@ -1,5 +1,5 @@
-// Compiles a target: matches names with rules, resolves the specs of the rules
-// for the mesh, and legalizes the specs, in this order.
+// Compiles a target: resolves the specs of the rules for the mesh, matches
+// names with rules, and legalizes the spec of each parameter by its shape.
 #ifndef SHARDC_PLAN_COMPILE_H_
 #define SHARDC_PLAN_COMPILE_H_
 
@@ -28,9 +28,8 @@ struct CompileOptions {
   WeightDecayExclusions weight_decay_exclude;  // wins over the rules files'
 };
 
-// The complete result of compiling a target, which owns its inputs. The
-// commands plan, explain, check and diff read it. It is not copied, because the
-// names of `plan` are a view of `manifest`.
+// The result of compiling a target, together with the compiled inputs. It is
+// not copied, because the names of `plan` are a view of `manifest`.
 struct Compiled {
   Compiled() = default;
   Compiled(Compiled&&) = default;
@@ -51,8 +50,9 @@ struct Compiled {
   // The reasons why declared stages are refused; empty if they are not.
   std::vector<Finding> stage_findings;
 
-  // Return the policy for a rule (-1 for no rule), by the command line and the
-  // files.
+  // Return the setting that applies to a rule (-1: no rule). The command line
+  // takes precedence over the rule's own setting, and that over the files'
+  // policy.
   IllegalPolicy IllegalFor(int32_t rule) const;
   int64_t MinSizeFor(int32_t rule) const;
   UnmatchedPolicy Unmatched() const;
@@ -64,9 +64,9 @@ struct Compiled {
 };
 
 // Compiles a target. Returns null after a finding if an input cannot be
-// compiled: a bad regex, an unknown name, a missing `like` target, or a cycle
-// of `like`. Unmatched and illegal parameters are part of the result and not
-// findings.
+// compiled, for example because of a bad regex, an unknown name, or a `like`
+// whose target does not exist. Unmatched and illegal parameters are part of the
+// result and not findings.
 std::unique_ptr<Compiled> Compile(Mesh mesh, RuleSet rules, Manifest manifest,
                                   const CompileOptions& options,
                                   Findings& findings);

@@ -1,7 +1,7 @@
-// Divides a compiled model into stages. All parameters of a stage's layers
-// share one set of stages, so a plan has about as many sets as stages:
+// Divides a compiled model into stages. All parameters of one layer share a set
+// of stages, so a plan has about as many sets as layers:
 //
-//   layers 0-7 and the embedding  ->  {0}
+//   layer 5 of 32                ->  {0}
 //   an embedding that is the head ->  {0, 3}
 #include "plan/divide.h"
 

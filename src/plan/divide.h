@@ -9,11 +9,12 @@
 
 namespace shardc {
 
-// Sets the stages of the compiled model and of its plan, and the plan's bytes
-// by rank. `config`, if not null, gives the fraction of the experts that a
-// token uses. If the stages are refused, none are set, and
-// `compiled.stage_findings` has the reasons: the findings of DeclaredRequest
-// and of DivideIntoStages. `reads` records which files were read.
+// Sets the stages of the compiled model and of its plan, and the plan's totals
+// of bytes, by rank and per device. `config`, if not null, gives the fraction
+// of the experts that a token uses. If the stages are refused, none are set,
+// and `compiled.stage_findings` has the reasons: the findings of
+// DeclaredRequest and of DivideIntoStages. `reads` records which files were
+// read.
 void DivideByStages(const StageDeclaration& declared, const ModelConfig* config,
                     Compiled& compiled, Findings& reads);
 

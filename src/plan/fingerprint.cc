@@ -193,7 +193,8 @@ std::optional<int64_t> FullestDevice(const Plan& plan,
 
 }  // namespace
 
-// Sorting by bytes gives the order of UTF-16 code units unless a name has
+// Names are sorted by bytes if each character takes at most two bytes of UTF-8.
+// The order of bytes is then that of UTF-16 code units. It would not be with
 // characters outside of the basic plane.
 std::vector<uint32_t> CanonicalOrder(Texts names) {
   const bool plain =

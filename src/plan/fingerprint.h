@@ -37,8 +37,8 @@ std::string Fingerprint(const Plan& plan);
 void WritePlacement(JsonWriter& json, const Plan& plan,
                     const PlannedParam& param);
 
-// Returns whether a parameter has members that others of its layout may lack: a
-// placement, stages or weight decay.
+// Returns whether a parameter has members that the parameters of its layout do
+// not share: a placement, stages or weight decay.
 bool HasOwnMembers(const Plan& plan, size_t param);
 
 // Returns the planned modes whose spec differs from that of train, in the

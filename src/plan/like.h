@@ -20,8 +20,9 @@ inline constexpr int32_t kNoRule = -1;
 // The rule that a parameter's spec of one mode comes from, after all `like`
 // have been followed.
 struct SpecOrigin {
-  int32_t rule = kNoRule;  // kNoRule: the target is a scalar or unmatched
-  uint32_t tensor = 0;     // the parameter with that rule
+  // kNoRule: the chain of `like` ends at a scalar or at an unmatched parameter.
+  int32_t rule = kNoRule;
+  uint32_t tensor = 0;  // the parameter with that rule
   bool operator<(const SpecOrigin& o) const { return rule < o.rule; }
 };
 
@@ -38,8 +39,9 @@ class LikeChains {
   LikeChains(const Compiled& compiled, Findings& findings)
       : c_(compiled), findings_(findings) {}
 
-  // Follows `like` from parameter to parameter. Returns nullopt after a finding
-  // if a target does not exist, or if the chain is a cycle.
+  // Follows `like` from parameter to parameter. Returns nullopt if a target
+  // does not exist, if the rewrite uses a group that the pattern lacks, or if
+  // the chain is a cycle. Adds a finding, but only one for each cycle.
   std::optional<SpecOrigin> Follow(uint32_t tensor, Mode mode);
 
  private:

@@ -38,12 +38,13 @@ class NearestRules {
   NearestRules(std::span<const Rule> rules, const Matches& matches,
                char separator);
 
-  // Returns the rule whose path has the most parts in common with the name;
-  // nullopt if none is near. All parts but one must be equal, and at least two,
-  // unless the other part is a typing error. Any two numbers count as equal.
-  // The order of preference is: dead rules; typing errors with few edits; many
-  // equal parts, then many at the end; few edits; rules that are not in
-  // `taken`; earlier rules. A catch-all is never returned.
+  // Returns the rule that is nearest to the name; nullopt if none is near.
+  // Exactly one of the compared parts differs. At least two are equal, or fewer
+  // if the part that differs is a typing error. Any two numbers count as equal,
+  // but are not counted as equal parts. The order of preference is: dead rules;
+  // typing errors with few edits; many equal parts, then many at the end; few
+  // edits; rules that are not in `taken`; earlier rules. A catch-all is never
+  // returned.
   std::optional<NearRule> Of(std::string_view name, Among among = Among::kAll,
                              const std::set<int32_t>& taken = {}) const;
 

@@ -85,7 +85,7 @@ class NearestIndex {
 };
 
 // Returns whether two different words differ by a typing error: by at most two
-// edits, and at most one in three letters.
+// edits, and by at most one for every three letters of the longer word.
 bool IsTypingError(std::string_view a, std::string_view b);
 
 }  // namespace shardc

@@ -1,7 +1,8 @@
 // Places tensors of which there are many, such as one per expert. Such a tensor
-// is unsharded, and is held by the devices at one coordinate of an axis. The
-// number in its name selects the coordinate. Each coordinate gets equally many
-// tensors, and consecutive numbers stay together:
+// is held only by the devices at one coordinate of an axis, over which its spec
+// must not shard it. The number in its name selects the coordinate. Consecutive
+// numbers stay together, and each coordinate gets equally many tensors if the
+// axis divides the count:
 //
 //   index `experts\.(\d+)\.`, count 8, axis ep of 4
 //   experts.5.w  ->  5 * 4 / 8 = coordinate 2

@@ -1,6 +1,5 @@
-// Places unsharded tensors, such as one per expert, at a coordinate of an axis.
-// The `place` of a rule selects the coordinate by the index in the tensor's
-// name.
+// Places tensors, such as one per expert, at a coordinate of an axis. The
+// `place` of a rule selects the coordinate by the index in the tensor's name.
 #ifndef SHARDC_PLAN_PLACEMENT_H_
 #define SHARDC_PLAN_PLACEMENT_H_
 
@@ -35,9 +34,9 @@ class Placements {
                             const Manifest& manifest, Findings& findings);
 
   // Returns the coordinate, index * size / count, of tensor `number` of the
-  // manifest under `rule`, whose index is `at`. Returns nullopt if the rule
-  // places nothing, if the mesh lacks its axis, or, after a finding, if the
-  // name has no index or an index that is not below the count.
+  // manifest under `rule`, which is rule number `at`. Returns nullopt if the
+  // rule places nothing, if the mesh lacks its axis, or, after a finding, if
+  // the name has no index or an index that is not below the count.
   std::optional<int64_t> Coordinate(const Rule& rule, size_t at,
                                     const Manifest& manifest, uint32_t number,
                                     const Mesh& mesh, Findings& findings) const;

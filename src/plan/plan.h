@@ -31,7 +31,8 @@ namespace shardc {
 struct ModeLayout {
   Mode mode = Mode::kTrain;
   Resolved why;  // how the names of the spec were resolved
-  // The rule whose spec this is. With `like` it is not the winning rule.
+  // The rule whose spec this is; -1: none. With `like` it is not the winning
+  // rule.
   int32_t spec_rule = -1;
   Spec resolved;  // before legalization; under `like` fitted to the rank
   Spec spec;      // after legalization
@@ -122,7 +123,7 @@ struct Plan {
   // and the bytes of a layout are those of a device whose stage has the
   // complete parameter.
   std::optional<PlanStages> stages;
-  std::vector<ParamStages> stage_sets;  // distinct ones
+  std::vector<ParamStages> stage_sets;  // shared by parameters
   std::vector<uint32_t> stage_set;      // by parameter: index into stage_sets
   PlanSummary summary;
 

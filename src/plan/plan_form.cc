@@ -74,8 +74,7 @@ bool IsOneOf(const JsonValue& value, std::span<const std::string_view> known) {
          std::find(known.begin(), known.end(), value.string()) != known.end();
 }
 
-// Returns whether the value is the short name of a mode. Long names are
-// accepted only on the command line.
+// Returns whether the value is the short name of a mode.
 bool IsMode(const JsonValue& value) {
   return value.IsString() &&
          std::any_of(kAllModes.begin(), kAllModes.end(), [&](Mode mode) {

@@ -122,7 +122,8 @@ void WriteBytesByRank(JsonWriter& json,
     if (least && one) least = std::min(*least, *one);
   }
   json.BeginObject();
-  // The members are sorted, because an edited plan is compared with this text.
+  // The members are sorted, because the check for edited plans (plan/seal.h)
+  // compares this text with a plan's member.
   json.Member("least", least);
   json.Member("most", most);
   json.Key("of");

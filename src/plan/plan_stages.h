@@ -51,8 +51,9 @@ struct PlanStage {
   bool first = false, last = false;
 };
 
-// A parameter that stages on different ranks each have in full: the embedding
-// that the head shares. Its gradients are summed over these ranks.
+// A parameter that the first and the last stage both have in full: the
+// embedding that the head shares. Its gradients are summed over the ranks of
+// both stages.
 struct StageCopy {
   std::string param;
   std::vector<int32_t> stages, ranks;  // ascending

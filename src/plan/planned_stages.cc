@@ -373,8 +373,8 @@ std::optional<PlannedStages> DivideIntoStages(const Compiled& compiled,
 
 std::vector<std::optional<int64_t>> ParameterBytesByRank(const Plan& plan,
                                                          size_t mode) {
-  // Parameters are counted by layout and set of stages, because there are few
-  // of these.
+  // Parameters are counted by layout, set of stages and coordinate, because few
+  // combinations of these occur.
   std::map<std::tuple<uint32_t, uint32_t, std::optional<int64_t>>, int64_t>
       counts;
   for (size_t i = 0; i < plan.params.size(); ++i) {

@@ -1,5 +1,5 @@
 // A model that is divided into the stages of a pipeline, and what each rank
-// holds. All commands use this division.
+// holds.
 //
 //   Llama 3 8B on pp:4  ->  layers 0-7 with the embedding, 8-16, 17-25, and
 //                           26-31 with the final norm and the head
@@ -31,8 +31,10 @@ struct PlannedStages {
   // and the cost model may search for other bounds.
   StageBalance balance = StageBalance::kEven;
   bool listed = false;  // the layers of each stage were given
-  bool sized = false;   // the number of micro-batches was given
-  Place place;          // of the declaration, or of the flag
+  // Whether the number of micro-batches was given, or is that of a schedule's
+  // file.
+  bool sized = false;
+  Place place;  // of the declaration, or of the flag
   // The multiplications for a token and the bytes of each unit.
   std::vector<schedule::Unit> weights;
   bool copies = true;
@@ -56,8 +58,8 @@ std::optional<PlannedStages> DivideIntoStages(const Compiled& compiled,
                                               Findings& findings);
 
 // Returns, for each rank, the bytes of parameters on its fullest device in a
-// mode; nullopt for a rank if a shape is unknown. The plan must have stages. A
-// parameter that two stages of a rank share counts once.
+// mode. All are nullopt if the bytes of some parameter are unknown. The plan
+// must have stages. A parameter that two stages of a rank share counts once.
 std::vector<std::optional<int64_t>> ParameterBytesByRank(const Plan& plan,
                                                          size_t mode);
 

@@ -39,7 +39,7 @@ struct ReadParam {
 
 struct ReadPlan {
   std::string fingerprint;
-  Mesh mesh;  // names, sizes, types, devices, processes
+  Mesh mesh;  // axes, devices, processes and slices
   Place mesh_place;
   std::optional<PlanStages> stages;  // of a pipeline
   std::vector<Mode> modes;
@@ -52,8 +52,8 @@ struct ReadPlan {
 enum class EditedPlan : uint8_t { kRefused, kAllowed };
 
 // Return nullopt after a finding: those of reading a file and its JSON, schema,
-// number, dtype, unknown-name (an axis that the mesh lacks), or one of
-// plan/seal.h.
+// number, overflow, dtype, device-count, limit, unknown-name (an axis that the
+// mesh lacks), or one of plan/seal.h.
 std::optional<ReadPlan> ReadPlanFile(const std::string& path, EditedPlan edited,
                                      Findings& findings);
 std::optional<ReadPlan> ParsePlan(const JsonDocument& document,

@@ -146,7 +146,8 @@ class Grouping {
 
   const Compiled& c_;
   std::vector<uint32_t> first_;  // by tensor: the first of its group
-  std::set<uint32_t> kept_;      // tensors that represent, or that those need
+  // Representatives, and the parameters from which they take specs (`like`).
+  std::set<uint32_t> kept_;
 };
 
 }  // namespace

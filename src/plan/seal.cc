@@ -1,7 +1,7 @@
 // Checks that a plan was not edited. The fingerprint covers the plan's meaning:
 // mesh, modes, attention specs, stages, and the shape, dtype, specs, placement,
-// stages and weight decay of each parameter. Other members, such as shard
-// shapes, follow from these and are recomputed:
+// stages and weight decay of each parameter. Members that follow from these,
+// such as shard shapes, are recomputed:
 //
 //   "shape": [8], "spec": ["tp"] with tp 4, "shard_shape": [4]
 //     ->  `shard_shape` is [4], and the rest of the plan gives [2]
@@ -336,7 +336,7 @@ class Checker {
   std::optional<int64_t> elements_ = 0, bytes_ = 0;
   HeldBytes held_;
   std::optional<BytesByRank> by_rank_;  // of a plan with stages
-  bool known_ = true;                   // the bytes of all parameters
+  bool known_ = true;                   // whether all bytes are known
   int64_t unmatched_ = 0, corrected_ = 0;
 };
 

@@ -1,6 +1,6 @@
 // Makes the table of a schedule. If the schedule does not allow the given
-// sizes, the finding names the nearest size that it allows, as a flag or as a
-// key of the section:
+// sizes, the finding names a number of virtual stages or of micro-batches that
+// it allows, if there is one, as a flag or as a key of the section:
 //
 //   interleaved on 4 ranks, 13 micro-batches  ->  write `microbatches: 12`
 #include "plan/stage_schedule.h"

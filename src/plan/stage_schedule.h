@@ -21,9 +21,9 @@ struct ScheduleRequest {
   bool declared = false;
 };
 
-// Makes the table, or reads it from a file. A schedule by name needs the number
-// of ranks; without a number of micro-batches, it gets about two for each rank.
-// Returns nullopt after a finding: usage, unknown-name, limit,
+// Makes the table, or reads it from a file. A schedule by name has one rank if
+// no number is given, and about two micro-batches for each rank if their number
+// is not given. Returns nullopt after a finding: usage, unknown-name, limit,
 // schedule-refuses, or one of reading a file.
 std::optional<schedule::Table> MakeScheduleTable(const ScheduleRequest& request,
                                                  Findings& findings);

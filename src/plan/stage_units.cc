@@ -7,7 +7,7 @@
 //   lm_head.weight, model.norm.weight  ->  the last unit
 //
 // A declaration may replace each of these rules by patterns, and may list the
-// tensors that hold all layers in one dimension.
+// tensors that hold several layers.
 #include "plan/stage_units.h"
 
 #include <algorithm>
@@ -29,8 +29,8 @@
 namespace shardc {
 namespace {
 
-// The limit on the number of layers. More of them are a mistake, such as a
-// number in a name that does not count layers.
+// The limit on the number of layers. A larger number in a name hardly counts
+// layers.
 constexpr int64_t kMostLayers = 100'000;
 
 class UnitReader {
@@ -148,8 +148,8 @@ class UnitReader {
     return true;
   }
 
-  // Reads the layers of tensors that hold several in one dimension. The stacks
-  // follow each other in the order of the declaration.
+  // Finds the layers of tensors that hold several. The stacks follow each other
+  // in the order of the declaration. Returns false after a finding.
   bool ReadStacks() {
     const auto& declared = *declared_->stacked;
     std::vector<std::optional<size_t>> examples(declared.size());

@@ -39,8 +39,8 @@ struct PlanSchedule {
 };
 
 // Converts a plan, which must have stages. Returns nullopt after a finding:
-// usage if the schedule's table differs from the plan's, or one of making a
-// schedule.
+// usage if the schedule's table differs from the plan's or if the plan's
+// schedule is a file that is not given, or one of making a schedule.
 std::optional<StagedPlan> StagedPlanOf(const PlanView& view,
                                        const PlanSchedule& given,
                                        Findings& findings);

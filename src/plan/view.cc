@@ -38,8 +38,7 @@ AxisGroup GroupOf(const JsonValue& entry) {
   return group;
 }
 
-// Reads the corrections of a parameter. Malformed members are ignored, because
-// only pictures use them.
+// Reads the corrections of a parameter. Malformed members are ignored.
 std::vector<PlanView::Correction> CorrectionsOf(const JsonValue& param) {
   std::vector<PlanView::Correction> out;
   const auto list = param.Find("corrections");

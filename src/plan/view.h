@@ -1,7 +1,6 @@
 // A plan with its rules and attention specs, by parameter (PlanView) or by
 // class (PlanTable). Parameters with the same entry in the JSON are one class.
-// Comparing classes takes no longer than reading the plan, even with many
-// layers.
+// The layers of a model share classes, so plans are compared by class.
 #ifndef SHARDC_PLAN_VIEW_H_
 #define SHARDC_PLAN_VIEW_H_
 

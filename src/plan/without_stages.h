@@ -9,10 +9,11 @@ namespace shardc {
 
 // Removes the parameter's stages and keeps it on the same devices by other
 // means. A parameter of one rank is placed at that coordinate of the stages'
-// axis, and a tensor that holds layers is sharded over the axis. Returns false
-// if this is not possible: the parameter is on some ranks but not on one or
-// all, it is placed along another axis, or the stages have different numbers of
-// layers. The parameter is then on all devices.
+// axis, and a tensor that holds layers is sharded over the axis. A parameter of
+// all ranks stays as it is. Returns false if this is not possible: the
+// parameter is on several ranks but not on all, it is on one rank and is placed
+// along another axis, or its layers are not divided evenly over the ranks in
+// their order. The parameter is then on all devices.
 bool TakeStagesAway(const PlanStages& stages, ReadParam& param);
 
 }  // namespace shardc

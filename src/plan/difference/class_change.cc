@@ -1,7 +1,7 @@
-// Compares the specs of two classes. Modes with equal specs before and equal
-// specs after are one change. A spec with the same text may still be a change
-// if the mesh differs, because a device may then hold another number of bytes
-// or another block:
+// Compares the types, winning rules and specs of two classes. Modes with equal
+// specs before and equal specs after are one change. A spec with the same text
+// may still be a change if the mesh differs, because a device may then hold
+// another number of bytes or another block:
 //
 //   fsdp=16 -> fsdp=32, spec ["fsdp"]: 2 KiB -> 1 KiB per device
 //   dp=2 fsdp=16 -> fsdp=16 dp=2, spec ["fsdp"]: the bytes are equal, but most
@@ -28,8 +28,8 @@ std::string KeyOf(const SpecChange& change) {
   std::string out = SpecText(change.before) + SpecText(change.after);
   for (const Mode mode : change.modes) out += ModeName(mode);
   out += TypeKey(change.type);
-  // Only the axis of the placement is compared, because the parameters of a
-  // group have different coordinates.
+  // Of the placement, only the axis is part of the key, because the parameters
+  // of a group have different coordinates.
   if (change.placed_before != change.placed_after) {
     out += change.placed_before ? change.placed_before->axis : "";
     out += ">";

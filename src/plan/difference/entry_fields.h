@@ -19,7 +19,9 @@ struct EntryChange {
   std::string subject;  // what precedes the name: "the spec of "
   std::string verdict;  // what follows it: " was ["tp"] and is [null]"
   // The byte range of the member in the first entry, counted from the beginning
-  // of the entry; nullopt if the entry has no such member.
+  // of the entry. For "modes.decode.spec" it is the range of the entry of
+  // `decode`. Nullopt if the first entry has no such member, and for the field
+  // `rule`.
   std::optional<size_t> begin, end;
 };
 

@@ -36,8 +36,8 @@ class Numbers {
   std::vector<const std::string*> texts_;
 };
 
-// The key of a group: numbers of the template of its names and of the
-// difference.
+// The key of a group: the number of its names' template, and the number of the
+// text of the difference (class Numbers).
 struct GroupKey {
   uint32_t shown = 0;
   uint32_t difference = 0;
@@ -76,8 +76,7 @@ class Groups {
   std::vector<uint32_t> shown_;
 };
 
-// Counts how many parameters of a group the device that holds the most of them
-// holds.
+// Counts the parameters of a group on the device that holds the most of them.
 class Copies {
  public:
   void Add(const std::optional<ReadPlacement>& placement) {

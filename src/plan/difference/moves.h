@@ -17,7 +17,7 @@
 namespace shardc {
 
 // Returns the bytes of one parameter on a device that holds it; nullopt if its
-// shape or dtype is unknown.
+// shape or dtype is unknown or if the number does not fit in 64 bits.
 std::optional<int64_t> BytesHeld(const Mesh& mesh, const TensorType& type,
                                  const Spec& spec);
 
@@ -36,7 +36,7 @@ class MoveCosts {
 
   // Both members are nullopt if every device already has what it needs, if the
   // meshes have different numbers of devices, or if the shape is unknown or not
-  // divided by a spec.
+  // divided by a spec. Without a dtype, only the bytes are nullopt.
   const MoveCost& Of(const TensorType& type, const Spec& before,
                      const Spec& after);
 

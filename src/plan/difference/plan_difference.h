@@ -41,7 +41,9 @@ struct FieldChange {
   std::vector<std::string> names;  // parameters; empty: another part
   // "the spec of `layers.*.up` (2 parameters) was ["tp"] and is [null]"
   std::string message;
-  // Whether another list of PlanDifference, or its meshes, has this difference.
+  // Whether the difference is also described elsewhere: by another list of
+  // PlanDifference, by its two meshes, or by the field `stages`. Reports then
+  // leave this field out.
   bool detailed = false;
 };
 
@@ -56,9 +58,12 @@ struct NamedGroup {
 // Parameters whose spec, placement, bytes per device or devices differ. If only
 // the mesh changed, both specs are equal.
 struct SpecChange : NamedGroup {
-  std::vector<Mode> modes;  // of two modes of one plan: the second
+  // The modes with this change. If two modes of one plan are compared, only the
+  // second.
+  std::vector<Mode> modes;
   Spec before, after;
-  std::optional<ReadPlacement> placed_before, placed_after;  // of the first
+  // The placements of the group's first parameter.
+  std::optional<ReadPlacement> placed_before, placed_after;
   // The bytes of one parameter on a device that holds it, in these modes.
   std::optional<int64_t> held_before, held_after;
   // The bytes of all parameters of the group on the fullest device.
@@ -66,12 +71,13 @@ struct SpecChange : NamedGroup {
   // The collective that moves one parameter, and the bytes that the busiest
   // device sends for it. Both are nullopt if every device already has what it
   // needs, if the number of devices differs, if the shape is unknown or a spec
-  // does not divide it, or if the parameter is placed.
+  // does not divide it, or if the parameter is placed. Without a dtype, only
+  // the bytes are nullopt.
   std::optional<SpecMove> move;
   std::optional<int64_t> sent_bytes_per_device;
 };
 
-struct TypeChange : NamedGroup {  // `type` and `held` are the second's
+struct TypeChange : NamedGroup {  // `type` and `held` of the second plan
   TensorType before;
   std::optional<int64_t> held_before;
 };
@@ -114,7 +120,8 @@ struct StepChange {
 struct PlanDifference {
   Mesh mesh_before, mesh_after;
   bool other_mesh = false;  // axes, their order or their sizes
-  // Whether both files are valid plans; if not, only `fields` is filled.
+  // Whether both files are valid plans. If not, of the lists below only
+  // `fields` and `attention` are filled.
   bool detailed = false;
   int64_t params_before = 0, params_after = 0;
   std::vector<HeldChange> held;

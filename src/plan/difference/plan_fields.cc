@@ -1,5 +1,5 @@
-// Compares all members of two plans other than parameters: mesh, modes,
-// attention specs, the list of rules, totals. A member that follows from
+// Compares all members of two plans other than parameters and stages: mesh,
+// modes, attention specs, the list of rules, totals. A member that follows from
 // another one is compared only if the other one is equal:
 //
 //   mesh dp=2 tp=4 -> dp=4 tp=4   "the mesh was dp=2 tp=4 and is dp=4 tp=4",
@@ -260,8 +260,9 @@ class AttentionComparison {
   std::map<std::tuple<std::string, std::string, std::string>, size_t> index_;
 };
 
-// Compares the members of one rule, such as how many parameters it matches and
-// wins. These counts follow from the parameters.
+// Compares the members of one rule other than `source`, such as `params`, the
+// number of parameters that the rule wins. Called only if nothing else differs,
+// because these members follow from the parameters.
 void CompareCounts(const JsonValue& before, const JsonValue& after,
                    PlanDifference& to) {
   const JsonMembers a = MembersOf(before), b = MembersOf(after);

@@ -11,9 +11,9 @@
 
 namespace shardc {
 
-// Returns the layers that are in another stage, or whose stage is on other
-// ranks, in ascending order. Consecutive layers with the same move are one
-// entry.
+// Returns those layers of both plans that are in another stage, or whose stage
+// is on other ranks, in ascending order. Consecutive layers with the same move
+// are one entry.
 std::vector<LayerMove> LayerMoves(const PlanStages& before,
                                   const PlanStages& after);
 
@@ -27,9 +27,11 @@ std::string LayerMoveText(const LayerMove& move);
 bool IsExplained(const std::vector<LayerMove>& moves, const ParamStages& before,
                  const ParamStages& after);
 
-// Appends the differences in the member `stages` to `to.fields`, except for the
-// layers of stages. A member that follows from another one is compared only if
-// the other one is equal. Appends nothing if one of the plans has no stages.
+// Appends the differences in the member `stages` to `to.fields`, and sets the
+// places of `to.layers`. `copies` is not compared, and the layers of stages are
+// compared only if one of the files is not a valid plan. The table is compared
+// only if the other members are equal. Does nothing if one of the plans has no
+// stages.
 void CompareStageFields(const PlanJson& before, const PlanJson& after,
                         PlanDifference& to);
 
