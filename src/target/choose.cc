@@ -54,9 +54,9 @@ const Target* FindTarget(const Project& project, const std::string& name,
   return nullptr;
 }
 
-// Protects all inputs that a project names from being overwritten, even if this
-// command does not read them. Baselines are not protected, because a check
-// replaces them.
+// Notes the rules, mesh, manifest, model and verification settings of all
+// targets as read, so that no output overwrites them. Baselines are not noted,
+// because a check replaces them.
 void NoteInputs(const Project& project, Findings& findings) {
   for (const Target& target : project.targets) {
     for (const std::string& rules : target.rules) {

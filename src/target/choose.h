@@ -44,8 +44,8 @@ std::optional<Project> OpenProject(const TargetRequest& request,
 
 // Returns the target to work on. It has the inputs that the request names. The
 // others come from the target that the request names or, if the request names a
-// project or no input, from the project's only target. Returns nullopt after a
-// finding.
+// project, or neither mesh, rules nor manifest, from the project's only target.
+// Without a project file they are empty. Returns nullopt after a finding.
 std::optional<Target> ChooseTarget(const TargetRequest& request,
                                    Findings& findings);
 

@@ -85,8 +85,9 @@ void CheckPatterns(const RuleSet& rules, Findings& findings);
 // registered. Any other name may be an axis of the mesh.
 void CheckNames(const RuleSet& rules, Findings& findings);
 
-// Returns whether a mesh, rules and a manifest are named. If not, adds one
-// finding that lists the missing ones.
+// Returns whether a mesh (the target's or that of `options`), rules, and a
+// manifest or a model's config.json are named. If not, adds one finding that
+// lists what is missing.
 bool IsComplete(const Target& target, const OpenOptions& options,
                 Findings& findings);
 

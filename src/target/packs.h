@@ -32,13 +32,14 @@ SourceRef FindPack(std::string_view name, char separator);
 // Returns the pack in the same way, but a name without /flax or /hf gets
 // `naming`.
 SourceRef FindPack(std::string_view name, std::string_view naming);
-// Returns the naming of a manifest's names: "flax" if they end in `kernel`,
-// "hf" if they end in `weight`; if neither occurs, the separator decides.
+// Returns the naming of a manifest's names: "flax" if one ends in `kernel`, or
+// else "hf" if one ends in `weight`. If none does, the separator decides.
 std::string_view NamingOf(const Manifest& manifest);
 
 // Returns the full name of the pack that `auto` selects for a manifest, by the
 // names, the `model` of the manifest and the configuration's model type, which
-// may be empty. Returns nullopt if no pack fits the names.
+// may be empty. Returns nullopt if no family fits, or if the family has no pack
+// for the naming of the names.
 std::optional<std::string> PickPack(const Manifest& manifest,
                                     std::string_view model_type);
 

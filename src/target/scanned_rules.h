@@ -11,7 +11,8 @@ namespace shardc {
 // manifest's parameters that count scanned layers (roles/layer_stacks.h). Rules
 // from files are not changed, nor are rules of a pack whose spec would become
 // longer than the parameter's rank. A rule that matches parameters with
-// different dimensions of layers becomes several rules.
+// different dimensions of layers becomes several rules, unless its pattern has
+// `^`.
 void FitPacksToStacks(RuleSet& rules, const Manifest& manifest);
 
 }  // namespace shardc
