@@ -11,10 +11,12 @@
 #include "stored/zarr.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <system_error>
 #include <utility>
 
 #include "floats/convert.h"
@@ -54,10 +56,49 @@ std::string FloatBytes(double number, Dtype dtype) {
   return out;
 }
 
+// Returns whether the dtype is a float whose values FloatBytes can write.
+bool IsWide(Dtype dtype) {
+  return CanConvert(Dtype::kF64, dtype) || dtype == Dtype::kF64;
+}
+
+// Returns whether the dtype is a float of whole bytes.
+bool IsByteFloat(Dtype dtype) {
+  return IsWide(dtype) || dtype == Dtype::kF8E4M3 || dtype == Dtype::kF8E5M2 ||
+         dtype == Dtype::kF8E8M0;
+}
+
+// Returns the number that a fill value of a float dtype names because JSON
+// lacks it; nullopt for other texts.
+std::optional<double> NamedFloat(std::string_view text) {
+  if (text == "NaN") return std::numeric_limits<double>::quiet_NaN();
+  if (text == "Infinity") return std::numeric_limits<double>::infinity();
+  if (text == "-Infinity") return -std::numeric_limits<double>::infinity();
+  return std::nullopt;
+}
+
+// Returns the bytes of a float that version 3 gives by its bits: "0x" and two
+// hex digits for each byte, the most significant one first. An empty text for
+// other texts.
+//   "0x7fc00001" of F32 -> 01 00 c0 7f, a NaN
+std::string HexBytes(std::string_view text, Dtype dtype) {
+  const size_t size = AsIndex(DtypeBits(dtype) / 8);
+  if (!IsByteFloat(dtype) || !text.starts_with("0x") ||
+      text.size() != 2 + 2 * size) {
+    return {};
+  }
+  uint64_t bits = 0;
+  const char* const end = text.data() + text.size();
+  const auto read = std::from_chars(text.data() + 2, end, bits, 16);
+  if (read.ec != std::errc() || read.ptr != end) return {};
+  std::string out;
+  AppendLittle(out, bits, size);
+  return out;
+}
+
 // Returns the bytes of one element with the fill value, which is a number, a
-// truth value or the name of a float that JSON lacks. Returns an empty text for
-// other values and types.
-std::string FillBytes(const JsonValue& fill, Dtype dtype) {
+// truth value, the name of a float that JSON lacks or, in version 3, the bits
+// of a float. Returns an empty text for other values and types.
+std::string FillBytes(const JsonValue& fill, Dtype dtype, bool version3) {
   const auto size = AsIndex((DtypeBits(dtype) + 7) / 8);
   if (fill.kind() == JsonKind::kBool) {
     if (!fill.boolean()) return std::string(size, '\0');
@@ -81,15 +122,15 @@ std::string FillBytes(const JsonValue& fill, Dtype dtype) {
     }
   } else if (fill.kind() == JsonKind::kReal) {
     number = fill.real();
-  } else if (fill.IsString() && fill.string() == "NaN") {
-    number = std::numeric_limits<double>::quiet_NaN();
-  } else if (fill.IsString() && fill.string().ends_with("Infinity")) {
-    number = std::numeric_limits<double>::infinity();
-    if (fill.string() == "-Infinity") number = -number;
+  } else if (fill.IsString()) {
+    const auto named = NamedFloat(fill.string());
+    if (!named)
+      return version3 ? HexBytes(fill.string(), dtype) : std::string();
+    number = *named;
   } else {
     return {};
   }
-  if (CanConvert(Dtype::kF64, dtype) || dtype == Dtype::kF64) {
+  if (IsWide(dtype)) {
     return FloatBytes(number, dtype);
   }
   const bool zero = number == 0 && !std::signbit(number);
@@ -140,7 +181,7 @@ class ZarrParser {
     if (separator && !separator->IsNull()) {
       if (!ReadSeparator(*separator)) return std::nullopt;
     }
-    ReadFill();
+    ReadFill(false);
     return Finish();
   }
 
@@ -168,7 +209,7 @@ class ZarrParser {
       SetUnreadable("has a data type with a configuration");
     }
     if (!ReadEncoding() || !ReadCodecs(*codecs, true)) return std::nullopt;
-    ReadFill();
+    ReadFill(true);
     return Finish();
   }
 
@@ -356,12 +397,12 @@ class ZarrParser {
     return ReadCodecs(*inner, false);
   }
 
-  void ReadFill() {
+  void ReadFill(bool version3) {
     const auto fill = root_.Find("fill_value");
     if (!fill || fill->IsNull()) {
       out_.fill.assign(AsIndex(out_.element_bytes), '\0');
     } else if (out_.dtype) {
-      out_.fill = FillBytes(*fill, *out_.dtype);
+      out_.fill = FillBytes(*fill, *out_.dtype, version3);
     }
   }
 
