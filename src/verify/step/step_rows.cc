@@ -172,13 +172,15 @@ class RowWriter {
 };
 
 // Returns whether the rows of two layers are equal, except for the errors of
-// the proof.
+// the proof. Rows of another phase or micro-batch differ: a folded row has one
+// of each.
 using Rows = std::vector<StepRow>;
 bool AreSame(const Rows& a, const Rows& b) {
   if (a.size() != b.size()) return false;
   for (size_t i = 0; i < a.size(); ++i) {
     const StepRow &x = a[i], &y = b[i];
-    if (x.op != y.op || x.result != y.result || x.specs != y.specs ||
+    if (x.phase != y.phase || x.micro != y.micro || x.op != y.op ||
+        x.result != y.result || x.specs != y.specs ||
         x.collective != y.collective || x.axes != y.axes ||
         x.bytes != y.bytes) {
       return false;

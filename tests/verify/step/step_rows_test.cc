@@ -54,9 +54,38 @@ TEST_CASE("layers with other rows and other parts stay apart") {
         Texts{"layer 0 q 1", "layer 0 k 1", "layer 1 q 1"});
   CHECK(Folded({RowOf("embed", "e"), RowOf("head", "e")}) ==
         Texts{"embed e 1", "head e 1"});
-  StepRow other = RowOf("layer 1", "q");
-  other.bytes = 8;
-  CHECK(Folded({RowOf("layer 0", "q"), other}).size() == 2);
+}
+
+TEST_CASE("layers fold only if all that their rows print is equal") {
+  const StepRow row = RowOf("layer 0", "q");
+  const auto fold_with = [&](const auto& change) {
+    StepRow other = row;
+    other.part = "layer 1";
+    change(other);
+    std::vector<StepRow> rows = {row, other};
+    FoldLayers(rows);
+    return rows.size();
+  };
+  CHECK(fold_with([](StepRow&) {}) == 1);
+  CHECK(fold_with([](StepRow& x) { x.phase = step::Phase::kBackward; }) == 2);
+  CHECK(fold_with([](StepRow& x) { x.micro = 3; }) == 2);
+  CHECK(fold_with([](StepRow& x) { x.op = "k"; }) == 2);
+  CHECK(fold_with([](StepRow& x) { x.result = "[b]"; }) == 2);
+  CHECK(fold_with([](StepRow& x) { x.specs = "b:dp"; }) == 2);
+  CHECK(fold_with([](StepRow& x) { x.collective = Collective::kAllGather; }) ==
+        2);
+  CHECK(fold_with([](StepRow& x) { x.axes = {"tp"}; }) == 2);
+  CHECK(fold_with([](StepRow& x) { x.bytes = 8; }) == 2);
+  CHECK(fold_with([](StepRow& x) { x.part = "encoder 1"; }) == 2);
+}
+
+TEST_CASE("rows of two micro-batches of a layer are not one block") {
+  StepRow other = RowOf("layer 0", "q");
+  other.micro = 1;
+  StepRow next = RowOf("layer 1", "q");
+  next.micro = 1;
+  CHECK(Folded({RowOf("layer 0", "q"), other, next}) ==
+        Texts{"layer 0 q 1", "layer 0-1 q 2"});
 }
 
 TEST_CASE("a folded row has the largest error of its layers") {
