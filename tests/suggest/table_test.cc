@@ -114,6 +114,69 @@ TEST_CASE("rules and meshes for public configurations") {
   CheckTable("suggest.txt", Result);
 }
 
+// Returns a spec as rules have it: "[HEAD, [FSDP, SP], null]".
+std::string SpecText(const AxisSpec& spec) {
+  std::string out;
+  for (const auto& dim : spec) {
+    out += out.empty() ? "[" : ", ";
+    std::string names;
+    for (const AxisAssignment& one : dim) {
+      names += (names.empty() ? "" : ", ") + one.axis;
+    }
+    out += dim.empty() ? "null" : dim.size() > 1 ? "[" + names + "]" : names;
+  }
+  return spec.empty() ? "Replicated" : out + "]";
+}
+
+// Returns a line for each parameter group: its name, shape, role and choice.
+std::string ChoicesText(const Suggestion& made) {
+  std::string out;
+  for (size_t g = 0; g < made.tree.groups.size(); ++g) {
+    const ParameterGroup& group = made.tree.groups[g];
+    const Choice& choice = made.choices.groups[g];
+    out += group.name;
+    for (const int64_t size : group.shape) out += " " + std::to_string(size);
+    out += " (" + std::to_string(group.count()) + "): " +
+           std::string(printing::EnumeratorName(made.dims.groups[g].role)) +
+           " " + SpecText(choice.spec);
+    if (!choice.place_axis.empty()) out += " experts over " + choice.place_axis;
+    if (choice.reason != Reason::kUsual) {
+      out += " " + std::string(printing::EnumeratorName(choice.reason));
+    }
+    out += "\n";
+  }
+  return out;
+}
+
+TEST_CASE("specs of every public configuration, on meshes of many shapes") {
+  CheckTable("suggest_configs.txt", [](const TableCase& given) {
+    const std::string path = std::string(std::getenv("SHARDC_SOURCE_ROOT")) +
+                             "/testdata/configs/" + given.Text("config") +
+                             ".config.json";
+    Findings findings;
+    const auto manifest =
+        families::BuildTree(path, given.Text("naming"), findings);
+    const auto mesh = ReadMesh(given.Text("mesh"), {}, findings);
+    REQUIRE(manifest.has_value());
+    REQUIRE(mesh.has_value());
+    std::optional<ModelConfig> model;
+    if (given.Text("model") != "none") model = ReadModelConfig(path, findings);
+    const std::string preferred = given.Text("prefer");
+    const Suggestion made =
+        Suggest({&*manifest,
+                 &*mesh,
+                 model ? &*model : nullptr,
+                 {.prefer_traffic = preferred == "traffic",
+                  .place_experts = preferred == "experts placed"}});
+    std::string out = ChoicesText(made);
+    out += std::to_string(made.file.rules.size()) + " rules, " +
+           std::to_string(made.bytes_per_device) + " bytes per device" +
+           (made.patterns.proven ? "" : ", not proven") + "\n";
+    if (!made.misfit.empty()) out += "misfit: " + made.misfit + "\n";
+    return out;
+  });
+}
+
 // Returns the tensor of a line such as "a.weight 8 4 BF16".
 NamedShape TensorOf(const std::string& line) {
   std::istringstream words(line);
