@@ -212,5 +212,30 @@ TEST_CASE("rules for trees that store their matrices in many ways") {
   });
 }
 
+TEST_CASE("specs and patterns of small trees on meshes of many shapes") {
+  CheckTable("suggest_meshes.txt", [](const TableCase& given) {
+    std::vector<NamedShape> tensors;
+    std::istringstream lines(given.Text("tensors"));
+    for (std::string line; std::getline(lines, line);) {
+      tensors.push_back(TensorOf(line));
+    }
+    const std::string separator = given.Text("separator");
+    const Manifest manifest =
+        ManifestOf(tensors, separator.empty() ? '\0' : separator.front());
+    Findings findings;
+    const auto mesh = ReadMesh(given.Text("mesh"), {}, findings);
+    REQUIRE(mesh.has_value());
+    const Suggestion made = Suggest({&manifest, &*mesh, nullptr, {}});
+    std::string out = ChoicesText(made);
+    for (const ImportedRule& one : made.file.rules) {
+      out +=
+          "rule " + one.rule.match + " " + SpecSourceText(one.rule.spec) + "\n";
+      for (const std::string& line : one.comments) out += "  " + line + "\n";
+    }
+    if (!made.misfit.empty()) out += "misfit: " + made.misfit + "\n";
+    return out;
+  });
+}
+
 }  // namespace
 }  // namespace shardc::suggest
