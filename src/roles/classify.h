@@ -19,8 +19,8 @@ struct ParameterRole {
   Role module_role = Role::kOther;
   Leaf leaf = Leaf::kOther;
   Confidence confidence = Confidence::kNone;  // of `module_role`
-  bool expert = false;                        // below a part that names experts
-  bool counted_expert = false;                // one tensor for each expert
+  bool expert = false;          // a part of the name names experts
+  bool counted_expert = false;  // one tensor for each expert
   bool shared_expert = false;
   bool attention = false;      // below a part that names attention
   bool conv1d = false;         // GPT-2's Conv1D, whose `weight` is [in, out]
@@ -35,8 +35,9 @@ struct ParameterRole {
   // The path without the leaf, which a weight shares with its bias and scale.
   std::string module_path;
   // The path of the attention or feed-forward block. It ends with the first
-  // part that names attention or, if there is none, with the part that names
-  // the role.
+  // part that names attention. If no part before the role's part names
+  // attention, it ends before the role's part: `layers.0.mlp` for
+  // `layers.0.mlp.up_proj.weight`.
   std::string block_path;
 };
 
@@ -57,14 +58,17 @@ struct MatrixSizes {
                             // word
 };
 
-// Corrects a role by sizes. A router that is too large is an up projection, a
-// square matrix is not an embedding table, and a matrix of unknown role that
-// has the model's width on one side is an embedding or a projection.
+// Corrects a role by sizes. A router that is too large becomes an up projection
+// or, if neither side is the model's width, unknown. A square matrix is neither
+// an embedding table nor a head. A rectangular matrix of unknown role with the
+// model's width on one side becomes an embedding if its other side counts
+// tokens, or else a projection if it is in layers.
 Role RefineBySizes(Role role, const MatrixSizes& sizes);
 
-// OutDim() and InDim() return the output and the input dimension of a module's
-// parameter of this rank, or -1 if the orientation is unknown. Leading
-// dimensions count experts or layers.
+// OutDim() and InDim() return the output and the input dimension of a matrix of
+// this rank, or -1 if its orientation is unknown. Leading dimensions count
+// experts or layers. The output dimension of a bias is its last one, and its
+// input dimension is -1.
 int OutDim(const ParameterRole& role, int rank);
 int InDim(const ParameterRole& role, int rank);
 

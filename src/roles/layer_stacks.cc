@@ -10,11 +10,12 @@
 // is the first dimension of `up` and the last one of `down`. A common size is
 // still no proof, because stacked experts have one too. A subtree is not a
 // stack if one of its norms or biases has only one dimension. A stack is sure
-// if a norm, which has one dimension in a layer, has two, if the configuration
-// has as many layers, or if the path has a word such as `layers` and the
-// subtree has vectors or attention. A stack is likely if the subtree holds
-// attention and a feed-forward block, or many matrices with vectors. Otherwise
-// the stack is undecided.
+// if the user names its dimension, if a norm, which has one dimension in a
+// layer, has more, if the configuration has as many layers, or if the path has
+// a word such as `layers` and the subtree has vectors or attention. A stack is
+// likely on weaker evidence, such as attention with a feed-forward block, or
+// many matrices with vectors. A subtree without such evidence may still be an
+// undecided stack (MayBeStack).
 //
 // The search goes from the root downwards and takes the largest subtrees. Then
 // it searches the remaining parameters at each level, because stacked
@@ -91,9 +92,9 @@ class StackFinder {
   }
 
  private:
-  // How many stacks contain a subtree.
+  // The stacks that contain a subtree.
   struct Outer {
-    int stacks = 0;
+    int stacks = 0;      // their number
     size_t members = 0;  // of the innermost stack
   };
 
@@ -108,8 +109,8 @@ class StackFinder {
     return out;
   }
 
-  // Finds the stacks that are sure or likely among these members, whose names
-  // share the first `depth` parts.
+  // Adds the stacks among these members for which Judge() finds evidence. The
+  // names of the members share the first `depth` parts.
   void Visit(const Indices& members, size_t depth, const Outer& outer) {
     if (members.size() < 2 || depth > kMostDepth) return;
     if (Take(members, depth, outer)) {
@@ -128,8 +129,9 @@ class StackFinder {
     TakeMost(left, depth);
   }
 
-  // Adds undecided stacks: the largest subtrees that have a common size, if
-  // nothing shows whether it counts layers.
+  // Adds the largest subtrees with a common size that may count layers, without
+  // further evidence. They are likely if another subtree has as many layers in
+  // the same dimension, and undecided otherwise.
   void VisitUndecided(const Indices& members, size_t depth) {
     Indices left;
     for (const uint32_t i : members) {
@@ -183,8 +185,8 @@ class StackFinder {
     return out;
   }
 
-  // Returns whether programs scan over this dimension: the first, the second or
-  // the last.
+  // Returns whether programs usually scan over this dimension: the first, the
+  // second or the last.
   static bool IsUsual(const Candidate& one) {
     return one.dim == 0 || one.dim == 1 || one.dim == -1;
   }
@@ -218,8 +220,8 @@ class StackFinder {
     }
     const bool whole = signs.vectors > 0 || members.size() == outer.members;
     if (nested && (!signs.Block() || !whole)) return {};
-    // A common size of the last dimension may also be a width, or the columns
-    // of a head, so it needs more evidence.
+    // A common size of a later dimension may also be a width, or the columns of
+    // a head, so it needs more evidence than one of the first two dimensions.
     const bool front = one.dim == 0 || one.dim == 1;
     if (!nested && configured && (front || signs.narrow || named)) {
       return {StackConfidence::kSure, "the configuration has as many layers"};
@@ -247,9 +249,10 @@ class StackFinder {
     return {};
   }
 
-  // Returns whether the members, matrices of unknown role, have a common size
-  // that may count layers or experts. The last dimension of kernels may count
-  // taps, so vectors must have the size as well.
+  // Returns whether the common size `one` may count layers or experts, although
+  // neither names nor norms show it. At least two members must be matrices. The
+  // last dimension of kernels may count taps, so for the last dimension vectors
+  // must have the size as well.
   bool MayBeStack(const Indices& members, size_t depth,
                   const Candidate& one) const {
     const StackSigns signs = SignsOf(members_, members, one);
@@ -309,9 +312,10 @@ class StackFinder {
     return false;
   }
 
-  // Finds stacks whose parameters are next to unstacked ones in one subtree. At
-  // least half of the parameters must have a common size in one dimension, and
-  // these must include a norm, or the matrices and vectors of a layer.
+  // Adds a stack whose parameters are next to unstacked ones in one subtree. At
+  // least half of the parameters, and at least kLeastFlat, must have a common
+  // size in one dimension. Unless the user names the dimension, these must
+  // include a norm, or the matrices and vectors of a layer.
   void TakeMost(const Indices& left, size_t depth) {
     std::map<std::pair<int64_t, int>, Indices> by_size;
     for (const uint32_t i : left) {

@@ -17,13 +17,14 @@ struct LayerName {
   int64_t layer = 0;
 };
 
-// Finds the layer in a name: the first part that is a number, or that ends in a
-// number after a word for layers, as in `decoder/layers_5/mlp/wi/kernel`.
-// Returns nullopt if the name has no layer.
+// Finds the layer in a name: the first part that is a number (but not the
+// name's first part), or that ends in a number after a word for layers, as in
+// `decoder/layers_5/mlp/wi/kernel`. Returns nullopt if no part is of this kind.
 std::optional<LayerName> LayerOf(std::string_view name, char separator);
 
-// IsBeforeLayers() returns whether a parameter outside of layers is an
-// embedding, and IsAfterLayers() whether it is a norm or a head.
+// IsBeforeLayers() returns whether a parameter outside of layers is a token or
+// position embedding, and IsAfterLayers() whether it is a norm or a head, by
+// its role or by a word in its name.
 bool IsBeforeLayers(const ParameterRole& role, std::string_view name);
 bool IsAfterLayers(const ParameterRole& role, std::string_view name);
 

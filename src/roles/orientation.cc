@@ -21,11 +21,11 @@
 namespace shardc {
 namespace {
 
-// The largest number of votes of tensors with one name template, so that
-// experts do not outvote layers.
+// At most this many tensors with one name template vote, so that experts do not
+// outvote layers.
 constexpr int64_t kMostVotes = 64;
 // The votes of a norm's vector for the width. Each side of a matrix has two
-// votes.
+// votes, and any other vector has one.
 constexpr int64_t kNormVotes = 4;
 
 using Votes = std::map<int64_t, int64_t>;  // by size
@@ -84,7 +84,7 @@ std::optional<bool> ByWidth(const ShapedParameter& entry, int64_t width) {
 
 // Returns the orientation of weights that are packed along the input dimension.
 // Each scale belongs to a group of inputs, so the scale's other dimension is
-// the output.
+// the output. Returns nullopt if the module has no scales, or none that fit.
 std::optional<bool> ByScales(
     const ShapedParameter& entry,
     const std::map<std::string_view, const Shape*>& scales) {

@@ -38,9 +38,10 @@ class Widths {
          std::optional<int64_t> hidden);
 
   // Returns the width that a matrix with these two sizes reads or writes; 0 if
-  // neither size is the width. Each stack has its own width. A matrix in no
-  // stack has the width of the stack whose path has the longest common prefix
-  // with the name. `stack` is as in ShapedParameter.
+  // neither size is the width. Each stack has its own width. For a matrix in no
+  // stack, the stacks whose width is one of its two sizes are considered, and
+  // the one whose path has the longest common prefix with the name is used.
+  // `stack` is as in ShapedParameter.
   int64_t Of(std::string_view name, int64_t first, int64_t last,
              std::string_view stack = {}) const;
   const std::map<std::string_view, int64_t>& by_stack() const {
@@ -51,8 +52,9 @@ class Widths {
   std::map<std::string_view, int64_t> by_stack_;
 };
 
-// Returns, for each parameter, whether its last two dimensions are [in, out];
-// nullopt if sizes do not decide, so that the name has to.
+// Returns, for each parameter, whether its last two dimensions are [in, out].
+// An entry is nullopt if the parameter is not a matrix, or if sizes do not
+// decide, so that the name has to.
 std::vector<std::optional<bool>> OrientationsOf(
     std::span<const ShapedParameter> parameters, const Widths& widths);
 

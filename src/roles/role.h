@@ -60,14 +60,14 @@ bool IsNorm(Role role);
 // column of the heads.
 bool IsHeadVector(Role role);
 
-// Return whether a projection of this role reads, or writes, activations of the
-// model's width. Latent and fused key-value projections do neither, because
-// their other side is not a comparable activation.
+// Return whether a projection of this role is known to read, or to write,
+// activations of the model's width. Both return false for latent and fused
+// key-value projections.
 bool TakesWidth(Role role);
 bool GivesWidth(Role role);
 
-// How well a role is known. Findings and byte counts use only sure roles.
-// Suggested rules, which state their assumptions, use likely roles too.
+// How well a role is known. Lints use only sure roles. Suggested rules, which
+// state their assumptions, and costs use likely roles too.
 enum class Confidence : uint8_t {
   kNone,
   kSizes,   // sizes agree with the role; the name does not contain one

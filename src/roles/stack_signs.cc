@@ -18,8 +18,8 @@
 namespace shardc {
 namespace {
 
-// A dimension that is smaller than this counts a kernel's taps, and is not a
-// side of a matrix.
+// A dimension that is smaller than this is taken for the taps of a kernel, and
+// not for a side of a matrix.
 constexpr int64_t kLeastSide = 16;
 
 constexpr std::array<std::string_view, 3> kWeakWords = {"block", "layer", "h"};

@@ -45,8 +45,8 @@ struct StackSigns {
   bool numbers = false;  // some parameter would be one number in a layer
   bool norm = false;     // a norm has more dimensions than in one layer
   bool query = false, output = false, feed_forward = false;
-  bool experts = true;           // all members are below `experts`
-  bool spatial = true;           // each matrix has over two dimensions
+  bool experts = true;  // all members are below `experts`
+  bool spatial = true;  // each matrix has over two dimensions in a layer
   bool stored_matrices = false;  // some parameter has a matrix for each layer
   bool narrow = true;            // each matrix has a side larger than the size
   int matrices = 0, vectors = 0;

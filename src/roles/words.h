@@ -1,5 +1,4 @@
-// The words in parameter names, and the roles that they stand for. All code
-// that reads a role from a name uses this table.
+// The words in parameter names, and the roles that they stand for.
 #ifndef SHARDC_ROLES_WORDS_H_
 #define SHARDC_ROLES_WORDS_H_
 

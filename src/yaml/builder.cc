@@ -6,8 +6,9 @@
 //   a: [x, 'b']   open {, a, open [, x, b, close, close
 //                 a 0-1, x 4-5, 'b' 7-10, the list 3-11
 //
-// An alias copies its node. The copies of a file share one budget of nodes, so
-// that ten aliases of ten aliases of ... end in a finding.
+// An alias copies the node below its anchor. All nodes below anchors and all
+// copies share one budget of nodes, so that ten aliases of ten aliases of ...
+// end in a finding.
 #include "yaml/builder.h"
 
 #include <algorithm>
@@ -45,7 +46,8 @@ size_t DepthOf(const YamlNode& node) {
 
 }  // namespace
 
-// Describes the collection that was open where the parser stopped.
+// Describes where the parser stopped: after which token, and in which list or
+// mapping in brackets.
 YamlFailure YamlBuilder::FailureAt(size_t offset) const {
   YamlFailure failure;
   failure.offset = std::min(offset, text_.size());
@@ -149,9 +151,9 @@ std::string YamlBuilder::TagMessage(size_t begin) const {
   return "a tag: `" + Printable(text_.substr(at, end - at)) + "`";
 }
 
-// Stores a tag of the core schema on a value, such as `!!float 4`; other tags,
-// and tags of keys, are errors. The typed readers refuse the stored tag with a
-// message about the value, which is clearer than an error of syntax.
+// Stores a tag of the core schema on a scalar value, such as `!!float 4`; other
+// tags, and tags of keys, are errors. The typed readers (read.h) refuse the
+// stored tag later, so that a message can name the value that has the tag.
 void YamlBuilder::KeepTag(const std::string& tag, size_t start,
                           YamlNode& node) {
   const bool is_key =

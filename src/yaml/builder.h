@@ -19,8 +19,9 @@ namespace shardc {
 
 class YamlBuilder {
  public:
-  // Thrown after a finding that makes it pointless to parse the rest of the
-  // file. The caller of the event parser catches it.
+  // Thrown to stop the event parser: after a finding that makes it pointless to
+  // parse the rest of the file, after the last finding that is kept, and where
+  // a second document begins. The caller of the event parser catches it.
   struct Stop {};
 
   YamlBuilder(const SourceRef& source, Findings& findings)
@@ -50,8 +51,8 @@ class YamlBuilder {
     YamlNode node;
     uint64_t anchor = 0;
     bool flow = false;
-    std::optional<YamlNode>
-        key;  // of a mapping: the key whose value comes next
+    // In a mapping, the key whose value comes next.
+    std::optional<YamlNode> key;
     std::map<std::string, size_t, std::less<>> keys;  // offset of each key
   };
 
@@ -83,8 +84,8 @@ class YamlBuilder {
   std::optional<YamlNode> root_;
   size_t alias_nodes_ = 0;
   size_t last_end_ = 0;  // end of the last complete token
-  std::optional<size_t>
-      long_quote_;  // the last quoted string over several lines
+  // The beginning of the last quoted string that extends over several lines.
+  std::optional<size_t> long_quote_;
   bool broken_ = false;
 };
 

@@ -11,7 +11,7 @@
 
 namespace shardc {
 
-// The types of scalars. A quoted scalar is always a string.
+// The types of scalars. A quoted scalar or a block scalar is always a string.
 enum class CoreType : uint8_t { kString, kBool, kInteger, kReal };
 CoreType CoreTypeOf(const YamlNode& scalar);
 bool IsCoreInteger(std::string_view text);

@@ -1,9 +1,9 @@
 // Finds the likely cause of a syntax error. yaml-cpp reports the position where
-// it could not continue, which is often far after the mistake. So the text
-// before that position is searched for the usual causes, the most certain
+// it could not continue, which is often far after the mistake. So the text from
+// the last complete token on is searched for the usual causes, the most certain
 // first: an open quote, an open bracket, a tab or a no-break space in the
-// indentation, a line between two indentation levels. If there is none, the
-// message is that of a table for yaml-cpp's reason.
+// indentation, a line between two indentation levels. If there is none, a table
+// has messages for yaml-cpp's reasons, and an unknown reason is printed.
 //
 //   `a: {b: 1` and the end of the file: yaml-cpp reports `end of map flow not
 //   found` at the end; the finding is placed at `{`, which is never closed.
@@ -74,8 +74,9 @@ struct Report {
                  std::move(message), std::string(help));
   }
 
-  // Reports a tab or a no-break space in the indentation, which YAML does not
-  // accept there. Returns false if there is none.
+  // Reports a tab or a blank such as a no-break space in the indentation, which
+  // YAML does not accept there. Returns false if there is none between the last
+  // complete token and the position where the parser stopped.
   bool BadIndentation() const {
     const std::string_view text = source->text();
     size_t line = LineBegin(text, std::min(failure.offset, text.size()));

@@ -16,7 +16,7 @@ struct YamlFailure {
   size_t offset = 0;                // where the parser stopped
   size_t last_end = 0;              // end of the last complete token
   std::optional<size_t> open_flow;  // innermost open `[` or `{`
-  // The begin of the last quoted string that extends over several lines.
+  // The beginning of the last quoted string that extends over several lines.
   std::optional<size_t> long_quote;
 };
 

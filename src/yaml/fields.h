@@ -28,8 +28,9 @@ struct YamlContext {
 
 class Fields {
  public:
-  // Reads the members of a mapping. Returns nullopt after a finding if the node
-  // is no mapping (schema). Reports unknown keys with a suggestion.
+  // Reads the members of a mapping. Returns nullopt after a finding (schema) if
+  // the node is no mapping. Reports unknown keys and keys that are no text, and
+  // leaves them out.
   static std::optional<Fields> Read(const YamlContext& context,
                                     const YamlNode& node,
                                     const KeyTable& table);

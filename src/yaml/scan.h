@@ -10,8 +10,9 @@
 
 namespace shardc {
 
-// Describes why bytes are not YAML text. Control characters are refused too,
-// since yaml-cpp interprets some of them.
+// The reason why bytes are not YAML text. Control characters are refused too,
+// since yaml-cpp interprets some of them. FindTextFault() returns nullopt if
+// there is no such reason.
 struct TextFault {
   size_t offset = 0;
   std::string message;
@@ -33,15 +34,17 @@ std::optional<size_t> QuotedEnd(std::string_view text, size_t at);
 // Returns the end of a plain scalar whose value, with line breaks folded, is
 // `value`.
 size_t PlainEnd(std::string_view text, size_t at, std::string_view value);
-// Returns the end of the last line of a block scalar whose `|` or `>` is at
-// `at`.
+// Returns the end of the last line with text of a block scalar whose `|` or `>`
+// is at `at`.
 size_t BlockEnd(std::string_view text, size_t at);
 // Returns the offset after the bracket that closes a flow collection whose last
-// item ends at `at`.
+// item ends at `at`. If another character follows, returns its offset.
 size_t FlowEnd(std::string_view text, size_t at, char bracket);
-// Returns the offset after a null word (`~`, `null` ...) at `at`, or nullopt.
+// Returns the offset after a null word (`~`, `null` ...) at `at`, or nullopt if
+// there is none.
 std::optional<size_t> NullWordEnd(std::string_view text, size_t at);
-// Returns the first quote from `at` on that opens a scalar and is never closed.
+// Returns the offset of the first quote from `at` on that opens a scalar and is
+// never closed, or nullopt if there is none.
 std::optional<size_t> FindOpenQuote(std::string_view text, size_t at);
 
 // Returns the length of a character at `at` that looks like a space but is not

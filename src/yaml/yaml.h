@@ -32,12 +32,15 @@ struct YamlNode {
   YamlKind kind = YamlKind::kNull;
   YamlStyle style = YamlStyle::kPlain;  // of scalars
   std::string text;                     // of scalars, unescaped
-  // `float` for a scalar tagged `!!float`, which every typed reader refuses
-  // with its own message. All other tags are refused while parsing.
+  // `float` for a scalar tagged `!!float`, and likewise `str`, `int`, `bool`
+  // and `null`. The typed readers refuse such a scalar. All other tags are
+  // refused while parsing.
   std::string tag;
-  size_t begin = 0;             // byte range in the source; of an omitted null,
-  size_t end = 0;               // the range of its key or dash
-  std::vector<YamlNode> items;  // of sequences
+  // The byte range in the source. A null that is omitted has the range of its
+  // key or dash or, if it has neither, at most one byte of what follows.
+  size_t begin = 0;
+  size_t end = 0;
+  std::vector<YamlNode> items;      // of sequences
   std::vector<YamlMember> members;  // of mappings, in file order
 
   bool IsNull() const { return kind == YamlKind::kNull; }
@@ -55,7 +58,8 @@ class YamlDocument {
  public:
   static constexpr size_t kByteLimit = size_t{16} << 20;
   static constexpr size_t kDepthLimit = 64;
-  static constexpr size_t kAliasBudget = 100000;  // nodes that aliases add
+  // The most nodes below anchors and in the copies that aliases add.
+  static constexpr size_t kAliasBudget = 100000;
 
   // Parses a file. Findings: encoding, empty, limit, yaml-syntax, yaml-depth,
   // yaml-alias, yaml-tag, merge-key, multi-document, duplicate-key. Returns
@@ -77,11 +81,12 @@ class YamlDocument {
   YamlNode root_;
 };
 
-// Returns the value of a member of a mapping; null if there is none.
+// Returns the value of a member of a mapping; null if the node is no mapping or
+// has no such member.
 const YamlNode* MemberOf(const YamlNode& node, std::string_view key);
 
-// Returns the node whose byte range is that of `place`, or null if there is
-// none.
+// Returns the first node, except for keys, whose byte range is that of `place`;
+// null if there is none.
 const YamlNode* FindNode(const YamlNode& root, const Place& place);
 
 }  // namespace shardc
