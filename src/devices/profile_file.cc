@@ -69,8 +69,8 @@ class ProfileReader {
               }
               Required(memory, node, "bandwidth", kRate, profile_.memory_rate);
             });
-    // The number of links is read first, because the rates of the links depend
-    // on it.
+    // `chips` is read before `links`, because the rates of the links depend on
+    // the numbers of links, devices and chips.
     Section(*fields, root, "chips", keys::kChips,
             [&](const Fields& chips, const YamlNode& node) {
               ReadChips(chips, node);

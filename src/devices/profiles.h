@@ -48,7 +48,9 @@ struct Efficiency {
   double far = 0.85;         // of the network between hosts or slices
   // Seconds that each collective takes besides the transfer of its bytes.
   double latency_s = 15e-6;
-  double scale = 0.007;  // share of the step's time for each doubling of hosts
+  // The share of the step's time that each doubling of the number of hosts
+  // adds.
+  double scale = 0.007;
   // Measured rates of collectives within a host or a torus, in the order of
   // kCurveCollectives: bytes per second that a device sends, by the bytes that
   // it sends in one collective.
@@ -95,7 +97,7 @@ struct DeviceProfile {
   int64_t chips_per_host = 1;
   double host_rate = 0;  // of one host's network connection
   // The number of devices that a framework counts on a chip; each has an equal
-  // part of all figures above.
+  // part of the chip's memory and rates.
   int64_t devices_per_chip = 1;
   // The number of chips that the fast links connect. 0 means all chips of a
   // slice for a torus, and the chips of a host for other fabrics.

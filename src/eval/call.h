@@ -32,7 +32,8 @@ namespace shardc::eval {
 // Arrays of a safetensors file, by name.
 using Arrays = std::map<std::string, dense::Array, std::less<>>;
 // Reads F32, F64, I8, I32 and I64 tensors. Returns nullopt after a finding if
-// the file is no safetensors file or has a tensor of another dtype.
+// the file is no safetensors file, or has a tensor of another dtype or with
+// bytes that do not fit its shape.
 std::optional<Arrays> ReadArrays(const SourceRef& source, Findings& findings);
 
 // The arrays that a call returns outside of the JSON, for a safetensors file.

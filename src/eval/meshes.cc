@@ -1,5 +1,5 @@
-// Functions of meshes: creating a mesh from sizes or from a string, the devices
-// of one host, ranks, and whether a mesh has given axes.
+// Functions of meshes: creating a mesh from sizes or from a string, the part of
+// a mesh that one process holds, ranks, and whether a mesh has given axes.
 //
 //   create_mesh {"axis_dims": [2, -1], "axis_names": ["dp", "tp"],
 //                "device_count": 8}

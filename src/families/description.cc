@@ -1,6 +1,7 @@
 // Reads a family's file. If its key `like` names another family, the other file
-// is read first, and supplies the `let` entries, blocks and tree that this file
-// does not define. The families that the key `uses` names supply only blocks.
+// is read first, and supplies the models, `let` entries, blocks and tree that
+// this file does not define. Families that the key `uses` names supply only
+// blocks.
 //
 // Example: `layers[i < num_layers] if deep:` is a node `layers` with counter
 // `i`, the count `num_layers` and the condition `deep`.
@@ -19,7 +20,8 @@ namespace {
 constexpr std::array<std::string_view, 8> kKeys = {
     "version", "models", "like", "uses", "let", "namings", "blocks", "tree"};
 constexpr KeyTable kTable = {"family", "a family", kKeys};
-constexpr int kLongestLine = 8;  // families in a chain of `like` and `uses`
+// The most steps in a chain of the keys `like` and `uses`.
+constexpr int kLongestLine = 8;
 constexpr std::string_view kEnding = ".yaml";
 
 std::string_view Trim(std::string_view text) {

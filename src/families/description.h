@@ -16,13 +16,14 @@ namespace shardc::families {
 
 // One key of a tree: `layers[i < num_hidden_layers] if c: ...`.
 struct Node {
-  std::string name;     // parts of the parameter's name; `_` adds none
-  std::string counter;  // name by which children refer to the repetition's
-                        // number; may be empty
-  std::optional<Expression> count;
-  std::optional<Expression> condition;
-  std::optional<Expression>
-      module;  // a module call; absent if the node has children
+  std::string name;  // parts of the parameter's name; `_` adds none
+  // The name by which children refer to the number of a repetition; may be
+  // empty.
+  std::string counter;
+  std::optional<Expression> count;      // absent: the node is not repeated
+  std::optional<Expression> condition;  // absent: the node is always there
+  // A module call; absent if the node has children.
+  std::optional<Expression> module;
   std::vector<Node> children;
   Place place;
 };
@@ -50,7 +51,7 @@ struct Description {
 
 // Reads the family of a model type, including the families that its keys `like`
 // and `uses` name. Returns null after findings, or without a finding if one of
-// these families does not exist.
+// these families does not exist or the chain of their keys is too long.
 std::unique_ptr<const Description> LoadDescription(std::string_view name,
                                                    Findings& findings);
 

@@ -4,7 +4,8 @@
 // definition of a let its own name means the config's key, as in `head_dim:
 // head_dim ?? hidden_size // heads`.
 //
-// An absent or null value is an error, except left of `??` and inside has().
+// A key that the config lacks or sets to null is an error, except left of `??`
+// and inside has().
 // Values of lets that depend on no bound name are cached, because a tree with
 // thousands of tensors evaluates the same few lets again and again.
 //

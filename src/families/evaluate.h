@@ -46,8 +46,9 @@ class Evaluator {
   void Bind(const std::string& name, Value value);
   void Unbind() { bound_.pop_back(); }
 
-  // Returns the place in the config of the value that was read last, for
-  // findings about a result that was computed from it.
+  // Returns the place in the config of the string, number, list or object that
+  // was read last, for findings about a result that was computed from it. If
+  // none was read, returns the place of the entire config.
   Place Blame() const;
   const Description& family() const { return family_; }
   JsonValue config() const { return config_; }

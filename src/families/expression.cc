@@ -89,7 +89,7 @@ class ExpressionParser {
     return text_.substr(begin, at_ - begin);
   }
 
-  // Returns nullopt if the text has too many expressions.
+  // Returns nullopt if the expression has more than kMostParts parts.
   template <typename... Parts>
   std::optional<Expression> Make(Kind kind, std::string_view text,
                                  Parts... parts) {

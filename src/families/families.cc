@@ -319,8 +319,9 @@ std::unique_ptr<const Description> FindFamily(const JsonValue& config,
   return nullptr;
 }
 
-// Returns whether the description is of the class that the config's
-// `architectures` names. If not, the model has another tree.
+// Returns whether the config's `architectures` names a class of the
+// description, or none at all. If it names only other classes, the model has
+// another tree; IsClassOf() then adds a finding and returns false.
 bool IsClassOf(const Description& family, const JsonValue& config,
                Findings& findings) {
   const auto classes = config.Find("architectures");

@@ -22,7 +22,8 @@ namespace shardc::families {
 inline constexpr std::array<std::string_view, 4> kNamings = {"hf", "hf-files",
                                                              "flax", "easydel"};
 
-// The maximum number of tensors in a tree.
+// The maximum number of tensors in a tree. It is checked before each repetition
+// of a node, so a tree that is returned may have slightly more.
 inline constexpr int64_t kMostTensors = 1000000;
 
 // Builds the tree. Returns nullopt after a finding at a place in the config:

@@ -53,7 +53,8 @@ std::optional<std::string_view> MemberOf(std::string_view braces,
 // Returns the value of an instruction's attribute `metadata`; empty without it.
 std::string_view MetadataOf(const Instruction& instruction);
 // Returns the member `op_name` of an instruction's metadata, without escapes:
-// the path of an argument, or the name of an operation.
+// the path of an argument, or the name of an operation. Returns nullopt if the
+// metadata has no such member.
 std::optional<std::string> OpNameOf(const Instruction& instruction);
 
 // Returns the decimal number at the beginning of the text; nullopt if there is

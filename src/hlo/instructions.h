@@ -15,7 +15,8 @@
 namespace shardc::hlo {
 
 // The position of each instruction in the text, and the lengths of its parts.
-// Positions have 32 bits; ReadSource refuses texts longer than 4 GiB.
+// Positions have 32 bits, which is enough because ReadSource refuses texts
+// longer than kTextLimitBytes.
 class Instructions {
  public:
   Instructions() = default;

@@ -20,8 +20,10 @@ namespace shardc::hlo {
 
 struct Computation {
   std::string_view name;
-  uint32_t begin = 0, end = 0;  // of Program::instructions
-  uint32_t root = 0;            // the last instruction if none is marked
+  // Indices into Program::instructions; `end` is exclusive. `root` is the last
+  // instruction if none is marked as ROOT.
+  uint32_t begin = 0, end = 0;
+  uint32_t root = 0;
   bool empty() const { return begin == end; }
 };
 
@@ -31,23 +33,24 @@ struct Program {
   int64_t devices = 1;    // partitions times replicas
   Instructions instructions;
   std::vector<Computation> computations;
-  uint32_t entry = 0;  // of `computations`
+  uint32_t entry = 0;  // index into `computations`
   Frames frames;
-  std::unordered_map<std::string_view, uint32_t> by_name;  // computations
+  // The index of each computation by its name.
+  std::unordered_map<std::string_view, uint32_t> by_name;
 
   Place PlaceOf(std::string_view part) const;
   // Whether XLA has optimised and scheduled the program. Other programs are
   // from an earlier stage, such as right after partitioning.
   bool IsScheduled() const;
-  // Whether arrays have tiled layouts, as on TPUs.
+  // Whether the head of the module shows tiled layouts, as on TPUs.
   bool HasTiles() const;
 };
 
 // Reads a module as `compiled.as_text()` and `--xla_dump_to` write it. Lines
 // that are no instructions are skipped, and opcodes are not checked. Returns
 // nullopt after one finding (foreign-syntax, limit or empty) if the text is no
-// module, has no ENTRY computation, defines a computation twice or ends inside
-// one, or if brackets do not match.
+// module, runs on more than kMostDevices devices, has no ENTRY computation,
+// defines a computation twice or ends inside one, or if brackets do not match.
 std::optional<Program> ReadProgram(const SourceRef& source, Findings& findings);
 
 }  // namespace shardc::hlo

@@ -97,9 +97,9 @@ std::optional<Edit> Judge(const AxisGroup& group, const Dimension& dim,
   return std::nullopt;
 }
 
-// Removes the later occurrences of repeated axes and then returns the longest
-// prefix of the group whose axes the mesh has and whose product divides the
-// size. Adds at most one edit for each reason.
+// Cuts the group before the first axis that the mesh lacks, removes axes that
+// are repeated, and returns the longest prefix of the result whose product
+// divides the size. Adds at most one edit for each reason.
 AxisGroup Shrink(AxisGroup group, const Dimension& dim, const Axes& used,
                  const Mesh& mesh, std::vector<Edit>& edits) {
   if (size_t i = FirstMissing(group, mesh); i < group.size()) {

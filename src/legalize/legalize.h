@@ -36,11 +36,11 @@ struct Edit {
   std::optional<int> dim;  // nullopt: the edit is of the complete spec
   AxisGroup from;
   AxisGroup to;
-  // The axis that is missing or repeated. For kIndivisible it is empty, and
-  // `parts` does not divide `size`.
+  // The axis that is missing or repeated; empty for other reasons. For
+  // kIndivisible, `parts` does not divide `size` (or its number of blocks).
   std::string axis;
   int64_t size = 0;   // of the dimension; kScalar, kMinSize: elements
-  int64_t parts = 1;  // product of the axes
+  int64_t parts = 1;  // product of the axes `from`; 0: more than 64 bits
   bool operator==(const Edit&) const = default;
 };
 

@@ -1,6 +1,6 @@
 // The drawing of an array that is sharded over a mesh, as values: two
-// dimensions are its rows and columns, and there is a panel for each shard of
-// the other sharded dimensions.
+// dimensions are its rows and columns, and there is a panel for each
+// combination of shard indices of the other sharded dimensions.
 #ifndef SHARDC_PICTURE_ARRAY_H_
 #define SHARDC_PICTURE_ARRAY_H_
 
@@ -22,7 +22,7 @@ namespace shardc::picture {
 struct ArrayDim {
   std::string name;             // "dim 0", "batch"
   std::optional<int64_t> size;  // nullopt: unknown
-  AxisGroup axes;               // only axes of more than one device
+  AxisGroup axes;               // mesh axes of more than one device
   int64_t parts = 1;
 
   // Returns the length of the largest shard; nullopt if the size is unknown.
@@ -38,7 +38,8 @@ struct ArrayInput {
   std::vector<ArrayDim> dims;  // name and size are given, the rest is computed
   std::optional<ReadPlacement> placement;
   // The dimensions drawn as rows and columns; nullopt: the last two that are
-  // sharded.
+  // sharded. If only one is sharded, it is drawn as rows or, if it is the last
+  // dimension, as columns.
   std::optional<std::pair<size_t, size_t>> drawn;
 };
 
@@ -80,7 +81,9 @@ class ArrayPicture {
   std::optional<size_t> rows_, columns_;
   std::vector<size_t> panels_;
   AxisGroup copy_axes_;
-  std::vector<bool> free_;  // by axis of the mesh
+  // By axis of the mesh: whether it neither shards a dimension nor has the
+  // coordinate of the placement.
+  std::vector<bool> free_;
   int64_t copies_ = 1;
   bool whole_ = true;
 };

@@ -1,7 +1,7 @@
 // Folds parameters into groups. The parameters of a group have the same name
-// except for numbers, and their entries in the plan are equal except for bytes
-// and coordinates of placement. The numbers at each position of the names are
-// printed as ranges:
+// except for numbers, and their entries in the plan are equal except for bytes,
+// coordinates of placement and pipeline stages. The numbers at each position of
+// the names are printed as ranges:
 //
 //   h.0.up, h.1.up, h.2.up, one spec  ->  `h.{0..2}.up`, 3
 #include "picture/fold.h"
@@ -85,8 +85,9 @@ class Numbers {
   }
 
  private:
-  // Returns the difference between neighbouring numbers, or nullopt if it is
-  // not constant or a number has leading zeros.
+  // Returns the difference between neighbouring numbers. Returns nullopt if it
+  // is not constant, if a number has a leading zero or does not fit in 64 bits,
+  // or if there are fewer than two numbers.
   std::optional<int64_t> Step() const {
     std::optional<int64_t> step;
     int64_t before = 0;
@@ -110,9 +111,9 @@ class Numbers {
   size_t most_ = kFewest;
 };
 
-// Returns what the plan holds of a class of parameters as text, without the
-// coordinate of a placement and without bytes. Parameters with equal keys may
-// be in one group.
+// Returns what the plan holds of a class of parameters as text, without bytes,
+// stages and the coordinate of a placement. Parameters with equal keys may be
+// in one group.
 std::string KeyOf(const PlanView& view, size_t of_class) {
   const ReadParam& param = view.plan.params[of_class];
   std::string out =

@@ -46,7 +46,7 @@ struct ParamGroup {
   // `count` if the plan lacks some of these combinations.
   int64_t possible = 0;
   uint32_t first = 0;     // index of the group's first parameter
-  uint32_t of_class = 0;  // the first parameter's index in PlanView
+  uint32_t of_class = 0;  // index of its class in PlanView::plan.params
   // The axis of the coordinates in `placed`, which may be the stage axis; empty
   // if the parameters are not placed.
   std::string placed_along;
@@ -78,19 +78,20 @@ class FoldedPlan {
   // Returns the spec, with an entry for each dimension if the rank is known.
   Spec SpecOf(const ParamGroup& group, Mode mode) const;
 
-  // Returns the bytes of one parameter on a device that holds it; nullopt if
-  // unknown.
+  // Returns the bytes of one parameter, with all its layers, on a device that
+  // holds it; nullopt if they are unknown.
   std::optional<int64_t> Each(const ParamGroup& group, Mode mode) const;
   // Returns the bytes of all parameters of the group on the fullest device;
-  // nullopt if unknown.
+  // nullopt if they are unknown or do not fit in 64 bits.
   std::optional<int64_t> OnFullest(const ParamGroup& group, Mode mode) const;
   // Returns the bytes of all parameters of the plan that devices hold, also by
   // coordinate of placement. Parameters of unknown size are left out and
   // counted by UnknownSizes().
   HeldBytes Held(Mode mode) const;
   int64_t UnknownSizes() const;
-  // Returns the bytes of the group in the model, where each parameter counts
-  // once; nullopt if they are unknown.
+  // Return the bytes of the group or of all parameters, or the elements of all
+  // parameters. Each parameter counts once, however many devices hold it.
+  // nullopt: a size is unknown, or the sum does not fit in 64 bits.
   std::optional<int64_t> Total(const ParamGroup& group) const;
   std::optional<int64_t> TotalBytes() const;
   std::optional<int64_t> TotalElements() const;

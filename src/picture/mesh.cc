@@ -2,7 +2,7 @@
 // have consecutive device numbers. With one slice, the devices of a host are
 // therefore usually some full rows of a panel or a part of one row. With
 // several slices they may be neither. The form that the sizes allow is checked
-// for every cell of the first panel:
+// for every cell of the first panel, if it has at most kMostCells cells:
 //
 //   fsdp 8, tp 4 on hosts of 8  ->  two rows a host
 #include "picture/mesh.h"

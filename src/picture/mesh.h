@@ -1,6 +1,7 @@
-// The drawing of a mesh, as values: the last axis is the columns, the axis
-// before it the rows, and there is a panel for each coordinate of the other
-// axes. Also finds the axes whose devices are on several hosts.
+// The drawing of a mesh, as values. Of the axes with more than one device, the
+// last is drawn as columns and the one before it as rows. There is a panel for
+// each combination of coordinates of the other axes. Also finds the axes whose
+// devices are on several hosts.
 #ifndef SHARDC_PICTURE_MESH_H_
 #define SHARDC_PICTURE_MESH_H_
 
@@ -45,8 +46,8 @@ class MeshPicture {
   // Returns the coordinate that a panel has on each of the axes `panels()`.
   std::vector<int64_t> PanelCoordinates(int64_t panel) const;
 
-  int64_t At(int64_t panel, int64_t row,
-             int64_t column) const;  // the number of the device
+  // Returns the number of the device in a cell.
+  int64_t At(int64_t panel, int64_t row, int64_t column) const;
   bool knows_hosts() const { return mesh_.processes > 1; }
   int64_t PerHost() const { return mesh_.devices / mesh_.processes; }
   int64_t HostOf(int64_t device) const { return device / PerHost(); }

@@ -14,8 +14,8 @@ namespace shardc {
 
 struct AttentionOptions {
   Layout layout = Layout::kBthd;
-  bool mni = false;  // shard k and v as q: HEAD, not KV_HEAD
-  std::optional<int> softmax_aux_rank;
+  bool mni = false;                     // shard k and v as q: HEAD, not KV_HEAD
+  std::optional<int> softmax_aux_rank;  // nullopt: without softmax_aux
 };
 
 struct AttentionTensor {

@@ -73,16 +73,17 @@ class Resolver {
   // Resolves a spec; nullopt after a finding. An unknown name is a finding
   // (`unknown-name`, with suggestions) under every policy. If the mesh lacks an
   // axis of an axis rule or registration, the axis stays in the spec, and
-  // legalize decides; only a parallelism axis is left out, since it counts as
-  // size 1. A mesh axis that is written twice is a finding (`spec`); one that
-  // is repeated only after resolution stays for legalize. A `like` is refused,
-  // because the compiler replaces it before.
+  // legalize decides. Only a parallelism axis is left out, since it counts as
+  // size 1 (but see Make() for eformer). A mesh axis that is written twice is a
+  // finding (`spec`); one that is repeated only after resolution stays for
+  // legalize. A `like` is refused, because the compiler replaces it earlier.
   std::optional<Resolved> Resolve(const SpecSource& source, Mode mode,
                                   Findings& findings) const;
   std::optional<Resolved> Resolve(const SpecList& list, Mode mode,
                                   Findings& findings) const;
 
-  // Returns a bundle, built in or from files; null if there is none.
+  // Returns the bundle of files, or else the built-in bundle, with this name;
+  // null if there is none.
   const Bundle* FindBundle(std::string_view name) const;
   std::vector<std::string> BundleNames() const;
   // Returns whether the axis is one of the parallelism axes of the axis rules

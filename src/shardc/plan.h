@@ -55,9 +55,11 @@ struct Totals {
   int64_t params = 0;
   std::optional<int64_t> elements;
   std::optional<int64_t> bytes;  // of the model
-  std::optional<int64_t>
-      bytes_per_device;   // of the fullest device, in training
-  int64_t unmatched = 0;  // parameters without a rule; they are replicated
+  // Of the fullest device, in training.
+  std::optional<int64_t> bytes_per_device;
+  // Parameters that are not scalars and that no rule matches; they are
+  // replicated.
+  int64_t unmatched = 0;
   int64_t illegal = 0;
   int64_t corrected = 0;
 };

@@ -24,8 +24,8 @@ std::optional<Spec> Resolve(const std::string& axes, Mode mode,
                             Findings& findings);
 
 // The spec of one tensor of attention in the layout [batch, length, heads,
-// dim]. `tensor` is "query", "key", "value", "bias", "mask", "output" or
-// another one.
+// dim]. `tensor` is "query3d", "query", "key", "value", "bias", "mask",
+// "output", "q_segment_ids" or "kv_segment_ids".
 struct AttentionSpec {
   std::string tensor;
   Spec spec;

@@ -32,8 +32,8 @@ class Rules {
 // parameter wins. `auto` means the pack that matches the manifest's names. For
 // a pack named without /hf or /flax, the last parts of the manifest's names
 // decide: `weight` means hf, and `kernel` flax. Without a manifest, flax is
-// read. Errors: a file cannot be read, an unknown pack, an invalid pattern, a
-// name that is defined twice.
+// read. Errors: a file cannot be read, an unknown pack, a name that is defined
+// twice. An invalid pattern is reported by Compile (plan.h).
 std::optional<Rules> ReadRules(const std::vector<std::string>& files,
                                Findings& findings,
                                const Manifest* manifest = nullptr);

@@ -49,8 +49,8 @@ std::optional<std::vector<std::string>> TargetNames(const std::string& project,
                                                     Findings& findings);
 
 // Opens a target. Errors: an unknown target, or an input that is missing or
-// cannot be read. All files are read before the function returns, so all errors
-// are reported.
+// cannot be read. If one input cannot be read, the other inputs are still read,
+// so that their errors are reported too.
 std::optional<Target> OpenTarget(const TargetRequest& request,
                                  Findings& findings);
 

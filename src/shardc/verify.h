@@ -29,8 +29,8 @@ struct VerifyOptions {
   std::vector<std::string> operations = {};  // empty: all
   std::vector<Mode> modes = {};              // empty: all
   std::vector<std::string> layouts = {};     // bthd, bhtd, thd; empty: all
-  std::vector<std::string> dtypes =
-      {};             // float32, bfloat16, float16; empty: all
+  // Of float32, bfloat16 and float16; empty: all.
+  std::vector<std::string> dtypes = {};
   uint64_t seed = 0;  // of the random numbers
   bool full = false;  // run the given sizes, not reduced ones
   int threads = 1;    // never changes the result
@@ -46,7 +46,7 @@ struct VerifiedCase {
   Verdict verdict = Verdict::kPass;
   std::string reason;  // of a failure, or why it is unsupported
   double error = 0;    // largest absolute error
-  double allowed = 0;
+  double allowed = 0;  // the tolerance: the largest error of a case that passes
   int64_t bytes_sent = 0;  // by the device that sends most
 };
 

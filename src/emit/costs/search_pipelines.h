@@ -18,8 +18,9 @@ std::string_view PipelineAccuracyText();
 // Returns "pp:8,dp:16 would win: -12.1 %, but no time of a pipeline is
 // calibrated"; empty if no pipeline is faster than the winner.
 std::string WouldWinText(const search::Found& found);
-// Returns the lines of the text report: the fastest pipeline, its proof, and
-// the number of evaluated pipelines.
+// Returns the lines of the text report: the fastest pipeline or `none that
+// fits`, its proof if it was run, and how many of the pipelines that have a
+// bound were evaluated. If no pipelines were searched, returns only the reason.
 std::string SearchPipelinesText(const SearchReport& report);
 // Writes the members `pipeline` and `pipelines`.
 void WriteSearchPipelines(JsonWriter& json, const SearchReport& report);
