@@ -34,7 +34,7 @@ constexpr Adam kSettings{.rate = 3e-3,
                          .clip = 0.125,
                          .step = 3};
 
-// The parameters of every third rank of three; all of them together.
+// Returns the parts of three ranks, which get the parameters in turn.
 std::vector<NormPart> PartsOf(const Graph& graph) {
   std::vector<NormPart> out(3);
   for (size_t i = 0; i < graph.parameters.size(); ++i) {
@@ -68,7 +68,7 @@ const Labels& LabelsOf(const Graph& graph, ValueId value) {
   return graph.values[AsIndex(value)].labels;
 }
 
-// Every family with both forms of the optimizer.
+// Calls `check` with the step of every family, with each form of the optimizer.
 template <typename F>
 void ForEachStep(const F& check) {
   for (const Family& family : kFamilies) {
