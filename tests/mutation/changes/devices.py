@@ -11,7 +11,7 @@ ROWS = [
      'Section(*fields, root, "memory", keys::kProfileMemory,',
      'Section(*fields, root, "memory", keys::kProfileMemory,', '', ''),
     ('devices/profile_file.cc',
-     'bool complete_ = false;  // no base has the missing members',
+     'bool complete_ = false;  // required figures must be in the file',
      'false', 'true', 'it is set before it is read'),
     ('devices/profile_file.cc',
      'context_.Add(code::kSchema, at, message,',

@@ -44,7 +44,7 @@ ROWS = [
      'uint32_t seen = 0;',
      '0', '1', ''),
     ('step/factors.cc',
-     'bool open = true;  // every factor so far is used up',
+     'bool open = true;  // every device has one index of each factor so far',
      'true', 'false', ''),
     ('step/factors.cc',
      'for (size_t d = 0; d < to_labels.size(); ++d) {',

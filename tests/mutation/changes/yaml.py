@@ -17,7 +17,7 @@ ROWS = [
      'if (!end) UnclosedQuote(node.begin);',
      '!end', '!(!end)', ''),
     ('yaml/builder.cc',
-     'if (!key.IsScalar()) return;  // typed readers report it',
+     'if (!key.IsScalar()) return;  // typed readers report such keys',
      '!key.IsScalar()', '!(!key.IsScalar())', ''),
     ('yaml/builder.cc',
      'if (found == anchors_.end()) {',
