@@ -24,8 +24,8 @@ std::string_view ModeLongName(Mode mode);              // "__autoregressive__"
 std::optional<Mode> ParseMode(std::string_view text);  // accepts both names
 bool IsGeneration(Mode mode);  // true for decode and insert
 
-// The axis rules in the order of their definition: the parallelism axes first,
-// decode rules last.
+// The axis rules. The five parallelism axes come first, and the rules for
+// decoding last.
 enum class AxisRule : uint8_t {
   kDataParallel,
   kFullyShardedDataParallel,
@@ -87,7 +87,7 @@ struct AxisRules {
   }
   // Returns the effective value: the given one, else the derived one, such as
   // [fsdp, dp] for batch, the value of tensor_parallel for head, and the value
-  // of head for decode_head.
+  // of head for decode_head. The value is null if the rule derives from none.
   AxisValue Value(AxisRule rule) const;
   bool operator==(const AxisRules&) const = default;
 };

@@ -1,6 +1,7 @@
 // Data types that ggml stores in blocks: a fixed number of elements of the
 // innermost dimension are stored together with their shared scale. Their
-// numbers follow those of model/dtype.h, whose functions accept them.
+// numbers follow those of model/dtype.h, and DtypeName, DtypeBits and BytesOf
+// accept them.
 #ifndef SHARDC_MODEL_BLOCK_TYPES_H_
 #define SHARDC_MODEL_BLOCK_TYPES_H_
 
@@ -50,8 +51,8 @@ std::optional<Dtype> ParseStoredDtype(std::string_view text);
 
 // Returns the elements of a block; 1 for types without blocks.
 int64_t BlockElements(Dtype dtype);
-// Returns the elements of a block along dimension `dim`: 1 for all but the
-// last.
+// Returns the elements of a block along dimension `dim`: 1 for all but the last
+// dimension, and if the shape or the dtype is unknown.
 int64_t BlockAlong(const TensorType& type, size_t dim);
 
 }  // namespace shardc

@@ -1,7 +1,7 @@
 // The table of data types, searched by the names of safetensors and numpy, by
-// aliases and by array-protocol codes. Sizes are computed in bits and rounded
-// up to bytes; elements are divided by 8 first, so that the number of bits need
-// not fit int64_t:
+// aliases and by array-protocol codes. The sizes of types with less than a byte
+// per element are rounded up to bytes. They are computed from groups of eight
+// elements, so that the number of bits need not fit int64_t:
 //
 //   `bfloat16` -> BF16     `<f4` -> F32     3 of F4 -> 12 bits -> 2 bytes
 //

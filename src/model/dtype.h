@@ -39,7 +39,7 @@ std::string_view DtypeName(Dtype dtype);  // "BF16", "F8_E4M3"
 // rounded-up mean of a block for ggml's block types.
 int DtypeBits(Dtype dtype);
 // Parses safetensors' ("BF16") and numpy's ("bfloat16", "<f4", "float32")
-// spellings; nullopt for others.
+// spellings, and names that JAX and torch print; nullopt for others.
 std::optional<Dtype> ParseDtype(std::string_view text);
 std::span<const Dtype> AllDtypes();
 

@@ -8,8 +8,8 @@
 
 namespace shardc {
 
-// Returns whether the last part of a module's name is one that libraries
-// conventionally give to embedding tables: embed_tokens, wte, wpe.
+// Returns whether the last part of a module's name suggests an embedding table:
+// it contains `embed`, or it is `wte` or `wpe`.
 bool NamesEmbedding(std::string_view last_part);
 
 // Returns whether a part is a number.
@@ -21,7 +21,7 @@ char SeparatorOf(std::string_view name);
 // Splits a name at its separators. With separator 0 the name is one part.
 std::vector<std::string_view> SplitName(std::string_view name, char separator);
 
-// Replaces parts that are numbers: `model/layers/0/mlp` ->
+// Replaces parts that are numbers by `*`: `model/layers/0/mlp` ->
 // `model/layers/*/mlp`.
 std::string NameTemplate(std::string_view name, char separator);
 // Appends the template of a name (NameTemplate) to `out`.

@@ -37,7 +37,7 @@ struct VerifyInput {
   std::vector<Layout> layouts;
   std::vector<Dtype> dtypes;
   std::optional<Dtype> kv_dtype;
-  std::string settings;                  // a file, or
+  std::string settings;                  // a file; empty: none
   std::optional<Place> inline_settings;  // a mapping inside the project file
 };
 
@@ -49,7 +49,7 @@ struct Target {
   // The folder of the project file; empty if there is none.
   std::string project_dir;
   MeshInput mesh;
-  std::vector<std::string> rules;  // paths and `builtin:NAME`
+  std::vector<std::string> rules;  // paths, `builtin:NAME` or `auto`
   std::string manifest;
   std::string model;        // config.json
   std::vector<Mode> modes;  // empty: all

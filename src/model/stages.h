@@ -25,7 +25,9 @@ enum class StageAssignment : uint8_t {
 // Tensors that hold all layers, or all layers of one stack of several.
 struct StackedLayers {
   NamePattern match;
-  int dim = 0;  // the dimension that counts the layers
+  // The dimension that counts the layers, or the first of three that count
+  // them: [virtual stages, ranks, layers of a stage].
+  int dim = 0;
 };
 
 // A key that a file leaves out stays empty. A place is that of the key's value.

@@ -42,7 +42,8 @@ class TypeNumbers {
  public:
   TypeNumbers() : slots_(kLeastSlots, kFree) {}
 
-  // Returns the type's number, or nullopt if its size in bytes overflows.
+  // Returns the type's number, or nullopt if its number of elements or of bytes
+  // overflows.
   std::optional<uint32_t> Of(const FlatType& type) {
     if (!types_.empty() && types_[last_] == type) return last_;
     return Search(type);
