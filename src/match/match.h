@@ -9,8 +9,9 @@
 //   Prover     answers questions about all possible names (match/proof)
 //
 // The automaton scans a name once for all rules and skips the prefix that the
-// name shares with the previous one. It matches exactly what RE2 matches. The
-// cost is O(bytes of the names) and hardly depends on the number of rules.
+// name shares with the previous one. It matches exactly what RE2 matches. With
+// many names, the cost is about proportional to their bytes and hardly depends
+// on the number of rules.
 #ifndef SHARDC_MATCH_MATCH_H_
 #define SHARDC_MATCH_MATCH_H_
 
@@ -62,7 +63,8 @@ class Matcher {
  public:
   // Returns nullopt after findings: regex-syntax (with RE2's reason, the
   // position in the pattern and a rewrite for look-around and back-references),
-  // regex-limit (one pattern or all together are too large), regex-semantic.
+  // regex-limit (one pattern or all together are too large), regex-semantic (a
+  // NUL byte), limit (too many patterns).
   static std::optional<Matcher> Compile(std::span<const Pattern> patterns,
                                         Findings& findings);
   ~Matcher();
@@ -98,8 +100,8 @@ class Matcher {
   std::unique_ptr<State> state_;
 };
 
-// A single pattern, for everything that is not a rule list: `--select`,
-// `place.index`, `--weight-decay-exclude`.
+// A single pattern, for uses other than a list of rules, such as `--select`,
+// `place.index` and `--weight-decay-exclude`.
 class Regex {
  public:
   static std::optional<Regex> Compile(const Pattern& pattern,

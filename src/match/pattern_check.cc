@@ -1,8 +1,8 @@
 // Explains why RE2 refuses a pattern. RE2 reports the error and the text where
-// it occurs, but no rewrite. If RE2 does not know a group or an escape, the
-// pattern is searched for features that Python's `re` or other engines have and
-// RE2 lacks, a spelling before its own prefixes, and the finding points at the
-// feature:
+// it occurs, but no rewrite. If RE2 does not know a group, the pattern is
+// searched for features that Python's `re` or other engines have and RE2 lacks.
+// If RE2 does not know an escape, the pattern is searched for back-references.
+// The finding points at the feature that is found:
 //
 //   `a(?=/b)`  ->  look-ahead is not part of RE2 at position 2 (`(?=`),
 //                  help: `a(?=/b)` becomes `a/b`

@@ -18,7 +18,7 @@ class RE2;
 namespace shardc {
 
 struct PatternFault {
-  std::string reason;  // "look-ahead is not supported by RE2"
+  std::string reason;  // "look-ahead is not part of RE2"
   std::string help;    // a rewrite, or empty
   size_t begin = 0;    // byte range inside the pattern
   size_t end = 0;

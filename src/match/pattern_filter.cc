@@ -34,8 +34,9 @@ namespace {
 constexpr int64_t kAllBytes = int64_t{256} << 20;
 constexpr int64_t kLeastBytes = int64_t{128} << 10;
 
-// Returns `pattern`, compiled again with its share of the memory, or `pattern`
-// itself if it does not compile with that.
+// Returns `pattern`, compiled again with its share of the memory. Returns
+// `pattern` itself if its own limit is not larger than the share, or if it does
+// not compile with the share.
 std::shared_ptr<const RE2> WithShare(const std::shared_ptr<const RE2>& pattern,
                                      size_t patterns) {
   RE2::Options options = pattern->options();
@@ -61,7 +62,7 @@ struct PatternFilter::State {
   std::vector<std::shared_ptr<const RE2>> patterns;
   std::vector<std::vector<AnyOf>> required;  // by pattern
   std::vector<std::string> texts;
-  std::vector<std::vector<uint32_t>> by_text;  // the patterns listed under it
+  std::vector<std::vector<uint32_t>> by_text;  // patterns listed under a text
   std::vector<uint32_t> always;  // patterns without a required text
   std::optional<LiteralFinder> finder;
 };

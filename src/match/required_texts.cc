@@ -1,7 +1,7 @@
 // Finds the texts that a pattern requires. Consecutive literal characters of
 // the pattern are one required text. A choice of literal texts requires one of
 // them, and a part that is repeated at least once requires the texts of one
-// repetition. Any other part ends a text:
+// repetition. Any other part except an assertion ends a text:
 //
 //   (block|blick_17).*17$   ->  (block or blick_17) and 17
 //   layers/\d+/(q|k)/(a)+   ->  `layers/`, `/`, (`q` or `k`), `/`, `a`

@@ -1,7 +1,7 @@
 // Expands a pattern to the texts that it stands for. `layers\.\d+\.(up|gate)`
-// stands for the two texts `layers.?.up` and `layers.?.gate`, where ? is the
-// mark for any text (kWild). Each group multiplies the number of texts by that
-// of its alternatives, up to a limit.
+// stands for the two texts `layers.?.up` and `layers.?.gate`, where ? stands
+// for marks for any text (kWild). Each group multiplies the number of texts by
+// that of its alternatives, up to a limit.
 #include "match/sketch.h"
 
 #include <algorithm>
@@ -13,8 +13,7 @@ namespace {
 using Texts = std::vector<std::string>;
 
 // Parses the part of RE2's syntax that sharding rules use, by recursive
-// descent. Any other syntax becomes kWild, so that the sketch still fits every
-// name that the pattern matches.
+// descent. Most other syntax becomes kWild.
 class SketchParser {
  public:
   explicit SketchParser(std::string_view pattern) : text_(pattern) {}

@@ -14,9 +14,9 @@
 
 namespace shardc {
 
-// Returns whether the pattern can match only at the start of a name: `^` or
-// `\A`, also inside a leading group. Judged by the text; an alternation at the
-// top level counts as not anchored.
+// Returns whether the pattern is anchored at the start of a name: it begins
+// with `^` or `\A`, possibly inside leading groups, and has no alternation at
+// the top level.
 bool IsAnchoredAtStart(std::string_view pattern);
 
 // A state that the rule of its parameter does not match. The members are
@@ -29,8 +29,8 @@ struct MissedState {
 };
 
 // Returns the missed states in the order of the names. A state is a name that
-// ends in another name's path (which may lack a leading `params`), with at most
-// one part after it.
+// ends in the path of a parameter that an anchored pattern wins, with at most
+// one part after it. A leading `params` of the parameter does not count.
 std::vector<MissedState> FindMissedStates(
     std::span<const std::string_view> patterns, const Matches& matches,
     std::span<const std::string_view> names, char separator);

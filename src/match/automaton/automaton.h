@@ -28,7 +28,8 @@ class Automaton {
 
   // Returns the number in `sets` of the set of patterns that match `name`,
   // whose text must stay valid until the next call. Returns nullopt if RE2 has
-  // to match the name: it is not UTF-8, or a limit is reached.
+  // to match the name: it is not UTF-8, it is not ASCII and a pattern has `\B`,
+  // or a limit is reached.
   std::optional<uint32_t> Find(std::string_view name);
 
   size_t states() const { return table_.size(); }  // in memory now
@@ -61,7 +62,7 @@ class Automaton {
   bool settled_ = false;  // the rest of the name cannot change the result
   uint32_t forgotten_ = 0;
 
-  int64_t bytes_ = 0;  // bytes of all names
+  int64_t bytes_ = 0;  // of all names so far
   bool given_up_ = false;
 };
 

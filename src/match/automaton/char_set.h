@@ -25,7 +25,8 @@ bool Contains(const CharSet& set, uint32_t point);
 
 // Appends a range and all characters that RE2 treats as equal to one in it if
 // case is ignored: `k` adds `K` and the Kelvin sign, `s` adds `S` and the long
-// s. Returns false for ranges above ASCII, which would need Unicode tables.
+// s. Returns false for ranges that reach above ASCII, which would need Unicode
+// tables.
 bool AddFolded(CodeRange range, std::vector<CodeRange>& out);
 
 }  // namespace shardc

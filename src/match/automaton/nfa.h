@@ -43,7 +43,7 @@ struct Nfa {
   // By pattern: whether it has nodes and is not anchored at the beginning.
   std::vector<bool> begins_anywhere;
   std::vector<bool> begins_at_start;  // by pattern: anchored there
-  std::vector<uint8_t> asserts;       // by Node::pattern: assertion bits
+  std::vector<uint8_t> asserts;       // bits by Node::pattern
   Alphabet alphabet;
   // The beginnings of matches, which may be at every position. `after_first`
   // has the nodes after the first symbol of a match. Patterns that begin with

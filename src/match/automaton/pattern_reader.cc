@@ -20,8 +20,7 @@ namespace {
 using Ranges = std::vector<CodeRange>;
 
 constexpr int kDeepest = 100;
-// A class with more ranges than this comes from Unicode tables (`\pL`) and is
-// not supported.
+// A class with more ranges than this is not supported.
 constexpr size_t kMostRanges = 64;
 constexpr int kMostRepeats = 1000;  // RE2's own limit
 

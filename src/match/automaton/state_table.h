@@ -75,8 +75,11 @@ class StateTable {
     size_t begin = 0;  // of its nodes in nodes_
     size_t size = 0;
     uint64_t hash = 0;
-    uint32_t found = 0;         // in sets_
-    int32_t at_end = kUnknown;  // in sets_
+    // Numbers of sets in sets_: the patterns that have matched when this state
+    // is reached, and those that match if the text ends here (kUnknown: not
+    // computed yet).
+    uint32_t found = 0;
+    int32_t at_end = kUnknown;
     Neighbour before = Neighbour::kEdge;
     bool settled = false;
   };
@@ -113,8 +116,8 @@ class StateTable {
 
   std::vector<bool> dead_;  // by pattern: matched already, in the current state
   std::optional<uint32_t> dead_set_;  // the set that dead_ represents
-  std::vector<uint32_t> found_;       // of one step
-  NfaPlace to_;                       // of one step
+  std::vector<uint32_t> found_;       // patterns found by one step
+  NfaPlace to_;                       // to which one step leads
 };
 
 }  // namespace shardc

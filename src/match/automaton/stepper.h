@@ -58,7 +58,7 @@ class Stepper {
   std::vector<uint32_t> seen_;  // by node: the round of its last visit
   uint32_t round_ = 0;
   std::vector<uint32_t> stack_;
-  std::vector<uint32_t> here_;  // set nodes reached after assertions
+  std::vector<uint32_t> here_;  // kSet nodes after assertions
   int64_t work_ = 0;
 };
 

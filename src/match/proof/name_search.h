@@ -29,8 +29,9 @@ struct NameAnswer {
 };
 
 // Searches for a name with that `separator` that all patterns of `all` and no
-// pattern of `none` match. Subtracts the number of visited nodes from `work`.
-// The answer is kNotProven if `work` does not suffice or if the automata do not
+// pattern of `none` match. Subtracts the cost of the search, about the number
+// of visited nodes, from `work`. The answer is kNotProven if `work` does not
+// suffice, if the search needs too many texts, or if the automata do not
 // support a pattern.
 NameAnswer SearchName(std::span<const NfaPattern> all,
                       std::span<const NfaPattern> none, char separator,

@@ -8,10 +8,10 @@
 //   avoiding 0        k_proj/kernel   is won by 1
 //   avoiding 0, 1     no name: 0 and 1 cover the rule
 //
-// A rule that wins is thus proven by one or two small searches. The rules that
-// were added are a cover of the rule, usually few of many. Finally, rules that
-// the others of the cover make redundant are removed, and each remaining one
-// gets an example name that it alone matches.
+// For a rule that wins, one or two small searches are usually enough. The rules
+// that were added are a cover of the rule, usually few of many. Finally, rules
+// that the others of the cover make redundant are removed, and each remaining
+// one gets an example name that it alone matches.
 #include "match/proof/prover.h"
 
 #include <algorithm>

@@ -22,7 +22,8 @@ struct ProofLimits {
 };
 
 // One of the earlier rules that together match every name of a rule, with a
-// name that this one matches and the others do not.
+// name that both match. If this can be proven, the other earlier rules of the
+// cover do not match the name.
 struct Cover {
   uint32_t rule = 0;
   std::string name;
@@ -51,7 +52,7 @@ struct PairProof {
     kNotProven,
   };
   Kind kind = Kind::kNotProven;
-  // Shortest names; empty if there is none.
+  // Shortest names; empty if there is none or if this is not proven.
   std::string both;
   std::string only_first;
   std::string only_second;
@@ -104,8 +105,8 @@ struct RelatedRules {
 };
 RelatedRules ProvePairs(Prover& prover);
 
-// The answer to a question about two patterns, for fixes. The name is a
-// shortest counterexample. Not proven if a pattern cannot be used.
+// The answer to a question about patterns, for fixes, with a counterexample. It
+// is kNotProven if a pattern cannot be used or if the work does not suffice.
 struct PatternProof {
   Answer answer = Answer::kNotProven;
   std::string name;  // if kNo
