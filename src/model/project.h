@@ -38,7 +38,7 @@ struct VerifyInput {
   std::vector<Dtype> dtypes;
   std::optional<Dtype> kv_dtype;
   std::string settings;                  // a file; empty: none
-  std::optional<Place> inline_settings;  // a mapping inside the project file
+  std::optional<Place> inline_settings;  // or a mapping in the project file
 };
 
 // A target of a project, or the inputs that options name. Paths are relative to

@@ -89,7 +89,7 @@ struct Rule {
   std::optional<int64_t> min_size;  // elements
   std::optional<Placement> placement;
   std::string note;
-  char separator = '/';  // of the file
+  char separator = '/';  // that the pattern is written with
   SeparatorFrom separator_from = SeparatorFrom::kFile;
   std::string source_name;  // the file's name in plans
   Place place;              // of the entire rule
