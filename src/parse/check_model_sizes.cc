@@ -22,7 +22,8 @@ constexpr std::array<std::string_view, 4> kRotaryPart = {
     "rotary_dim", "partial_rotary_factor", "rotary_pct", "rope_percent"};
 
 // Returns the rotary dimension and the place of the field that sets it; an
-// empty field if the model rotates nothing.
+// empty field if the model rotates nothing or if the size of its heads is
+// unknown.
 ConfigField RotaryField(const ModelConfig& config, const SizeFields& read,
                         bool rotates, ConfigFields& fields) {
   if (config.latent_rank) return fields.Size("qk_rope_head_dim");

@@ -5,8 +5,8 @@
 //
 //   {"a": {"b": {"shape": [2], "dtype": "F32"}}}  ->  `a/b`, separator `/`
 //
-// Names of a list are kept as they are. Their separator is `/` or `.`,
-// whichever more names contain.
+// Names of a list are kept as they are. Unless the manifest states their
+// separator, it is `/` or `.`, whichever more names contain.
 #include "parse/manifest.h"
 
 #include <string>
@@ -85,9 +85,9 @@ class ManifestReader {
     return (type && type->IsString()) || (classes && classes->IsArray());
   }
 
-  // Recognises shardc's format by `schema` or by a list of objects with names.
-  // The key `params` alone is not enough: a tree may have a branch of that
-  // name.
+  // Recognises shardc's format by `schema`, or by a list `params` that is empty
+  // or whose first item has a name. The key `params` alone is not enough: a
+  // tree may have a branch of that name.
   static bool IsOurs(const JsonValue& root) {
     const auto schema = root.Find("schema");
     if (schema && schema->IsString()) return true;

@@ -1,5 +1,5 @@
-// Reads a measured run. Its keys are the options of `cost`, with `_` in place
-// of `-`:
+// Reads a measured run. Most of its keys are options of `cost`, with `_` in
+// place of `-`:
 //
 //   {schema: shardc.run/v1, mesh: 'fsdp:8', rules: auto, manifest: m.json,
 //    model: config.json, batch: 16, seq: 8192, step_s: 2.46}

@@ -1,7 +1,8 @@
 // Reads the structure of a model from its config.json. Families name the same
-// number differently; the tables below list the names, the most common first.
-// A default that only a family's code knows (`n_inner: null` means four times
-// the hidden size) is filled in if all releases of the family agree on it.
+// number differently; the tables below list the names in the order in which
+// they are tried. A default that only a family's code knows (`n_inner: null`
+// means four times the hidden size) is filled in if all releases of the family
+// agree on it.
 //
 //   {"model_type": "gpt2", "n_head": 12, "n_embd": 768}
 //     ->  heads 12, hidden 768, intermediate 3072

@@ -2,8 +2,8 @@
 //
 //   loss: {kind: compiled, chunk: 2048}
 //
-// The values are plain words and numbers, whereas the section's other settings
-// are expressions. Only the cost model reads them.
+// The values are a plain word and a number, whereas most other settings of the
+// section are expressions.
 #ifndef SHARDC_PARSE_MODEL_LOSS_H_
 #define SHARDC_PARSE_MODEL_LOSS_H_
 

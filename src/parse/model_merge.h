@@ -15,7 +15,8 @@ namespace shardc {
 // replaces the entry of the same name at its position, or removes it if it is
 // null. An entry with a new name is inserted after the entry that precedes it
 // in `own`, or at the end if it is the first. A null entry that removes nothing
-// is a finding (unknown-name).
+// is a finding (unknown-name), unless it is a setting. Lists of ops and `skip`
+// are replaced as a whole.
 ModelSection MergeSections(ModelSection base, ModelSection own,
                            Findings& findings);
 

@@ -1,5 +1,7 @@
 // Reads the entries that a `model:` section contains itself. model_merge.cc
-// adds the inherited ones and checks that all names exist:
+// adds the inherited ones. It checks the names of dimensions and blocks, and
+// that a null entry removes something, but not the names of ops, operands and
+// constants:
 //
 //   {extends: builtin:llama/hf, params: {norm2: null}}
 //     ->  extends `builtin:llama/hf`, role norm2 without a value

@@ -15,8 +15,8 @@
 
 namespace shardc {
 
-// An entry of a mapping that a section inherits: a value, or null to remove the
-// inherited one.
+// An entry of a mapping that is merged with the inherited one: a value, or null
+// to remove the inherited entry of this name.
 template <class T>
 struct SectionEntry {
   std::string name;

@@ -13,7 +13,8 @@
 
 namespace shardc {
 
-// The smallest soft cap that a settings file or a config.json may have.
+// The smallest soft cap that a settings file or a config.json may have, other
+// than 0, which means no cap.
 inline constexpr double kLeastSoftCap = 1e-3;
 
 // Reads a settings file. `operations` are the operations it may configure. A

@@ -1,6 +1,6 @@
 // Reads a parameter's type in a common manifest: `{"shape": [8, 4], "dtype":
-// "F32"}`, with the members in either order. In shardc's format the object also
-// has the name.
+// "F32"}`, with the members in either order. In the list form of shardc's
+// format the object also has the name.
 #ifndef SHARDC_PARSE_PLAIN_LEAF_H_
 #define SHARDC_PARSE_PLAIN_LEAF_H_
 
@@ -26,7 +26,8 @@ class PlainLeaves {
 
   // Reads the rest of an object after its opening brace and sets `type` to the
   // number of its type. Returns false for missing, other or repeated members,
-  // and for a size that overflows.
+  // for a dtype or shape that ParseDtype or FlatType does not parse, and for a
+  // size that overflows.
   bool Take(PlainJson& json, uint32_t& type) {
     return Fields(json, nullptr, type);
   }

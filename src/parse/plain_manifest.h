@@ -18,9 +18,9 @@ namespace shardc {
 std::optional<Manifest> ReadPlainManifest(const SourceRef& source);
 
 // Returns the same for a manifest in shardc's JSON, but reads the file part by
-// part and keeps only the names, so that the memory does not depend on the
-// size of the file. The manifest's source has no text. Returns nullopt for any
-// other text, and if the file cannot be read. The default window stays in the
+// part and keeps only names and types, so that the text of the file need not be
+// in memory. The manifest's source has no text. Returns nullopt for any other
+// text, and if the file cannot be read. The default window stays in the
 // second-level cache; a parameter that is longer is left to ParseManifest.
 std::optional<Manifest> StreamPlainManifest(const InputFile& file,
                                             size_t window_bytes = size_t{1}

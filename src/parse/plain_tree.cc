@@ -1,8 +1,8 @@
 // A fast reader of common trees, in one pass. An object is a leaf if its first
-// member is `shape` or `dtype`. The reader stops at any other value that is not
-// an object and at a duplicate key, and the full parser reads the file instead.
-// A name that is not contiguous in the text is joined from its parts and
-// stored.
+// member is `shape` or `dtype` and is not an object. The reader stops at any
+// other value that is not an object and at a duplicate key, and the full parser
+// reads the file instead. A name that is not contiguous in the text is joined
+// from its parts and stored.
 //
 //   {"a": {"b": {"shape": [2], "dtype": "F32"}}}  ->  `a/b`, joined and stored
 //   {"a.b": {"shape": [2], "dtype": "F32"}}       ->  `a.b`, a view into the

@@ -1,6 +1,6 @@
 // Reads a project file. Paths in it are relative to its folder, to which they
-// are joined here. The file is searched from the working directory upwards to
-// the root of the git repository:
+// are joined here. The file is searched from a folder upwards to the root of
+// the git repository or, without one, of the file system:
 //
 //   in repo/a/b: repo/a/b/shardc.yaml, repo/a/shardc.yaml, repo/shardc.yaml
 #include "parse/project.h"
@@ -177,7 +177,7 @@ class ProjectReader {
     return dtype == Dtype::kI8 ? dtype : ParseRealDtype(text);
   }
 
-  // Reads one value or a list of distinct values.
+  // Reads one value or a list of values, and drops repeated ones.
   template <class T, class Parse>
   void ReadEach(const YamlNode& node, std::string_view what,
                 std::string_view known, Parse parse, std::vector<T>& out) {

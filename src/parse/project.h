@@ -13,7 +13,8 @@
 namespace shardc {
 
 // Returns the nearest shardc.yaml from `directory` upwards to the repository's
-// root (the folder that holds .git), or nullopt.
+// root (the folder that holds .git) or, without a repository, to the root of
+// the file system. Returns nullopt if there is none.
 std::optional<std::string> FindProject(const std::string& directory);
 // Reads a project file. A path in it that leads out of its repository is a
 // finding unless `allow_outside`. `texts`, unless null, replaces the contents
@@ -21,9 +22,8 @@ std::optional<std::string> FindProject(const std::string& directory);
 std::optional<Project> ReadProject(const std::string& path, Findings& findings,
                                    const FileTexts* texts = nullptr,
                                    bool allow_outside = false);
-// Reads a config.json. All numbers are checked against bounds, and sizes that
-// no model can have are refused. Every command reads a config.json by this
-// function, so no other code has to check. Returns nullopt after a finding.
+// Reads a config.json. Sizes are checked against bounds, and sizes that do not
+// fit each other are refused. Returns nullopt after a finding.
 std::optional<ModelConfig> ReadModelConfig(const std::string& path,
                                            Findings& findings);
 // Reads a config.json as the function above does, from a document whose root is

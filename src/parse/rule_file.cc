@@ -1,6 +1,7 @@
-// Reads one rules file section by section. The files that it extends are not
-// read; their names are recorded. Each rule gets the separator of the file,
-// which is inferred from the patterns if the file does not state it:
+// Reads one rules file section by section. The names of files that it extends
+// are recorded, and only a `model:` section that its own section extends is
+// read (ModelBase). Each rule gets the separator of the file, which is inferred
+// from the patterns if the file does not state it:
 //
 //   {rules: [{match: 'attn\.wq', spec: [tp]}]}
 //     ->  one rule [tp] for names with `.` between their parts

@@ -1,4 +1,5 @@
-// Reads one rules file, without the files that it extends.
+// Reads one rules file, without the files that it extends, except for an
+// inherited `model:` section.
 #ifndef SHARDC_PARSE_RULE_FILE_H_
 #define SHARDC_PARSE_RULE_FILE_H_
 

@@ -29,9 +29,8 @@ using PackLookup = std::function<SourceRef(std::string_view name)>;
 // is reached twice is read once. Earlier files are nearer: of each setting, the
 // value in the nearest file is taken. Cycles are findings. Returns nullopt
 // after an error; `despite_errors`, unless null, then receives the parts that
-// could be read, so that their patterns can be checked too. A file that another
-// one extends must be inside `boundary`. `texts`, unless null, replaces the
-// contents of files.
+// could be read, so that their patterns can be checked too. All files must be
+// inside `boundary`. `texts`, unless null, replaces the contents of files.
 std::optional<RuleSet> ReadRules(std::span<const std::string> files,
                                  const PackLookup& packs, Findings& findings,
                                  RuleSet* despite_errors = nullptr,

@@ -17,8 +17,8 @@
 namespace shardc {
 namespace {
 
-// Returns why `name` cannot be a name in a spec, as the end of a message; empty
-// if it can.
+// Returns why the text of the node cannot be a name in a spec, as the end of a
+// message; empty if it can.
 std::string NameFault(const YamlNode& node) {
   if (node.text == "None") return "is Python's null";
   const bool null_word = node.text == "null" || node.text == "~" ||

@@ -29,7 +29,9 @@ std::optional<AxisValue> ReadAxisValue(const YamlContext& context,
 std::optional<RegisteredRule> ReadRegisteredRule(const YamlContext& context,
                                                  const YamlNode& node);
 
-// Returns the token that a registration's name stands for: `X` means `__X__`.
+// Returns one name for all spellings of a token: the short name of a built-in
+// token, and for any other token its name without surrounding `__`, since `X`
+// and `__X__` are the same.
 std::string CanonicalToken(std::string_view name);
 using TokenSet = std::set<std::string, std::less<>>;  // canonical names
 // Adds a finding (`spec`) for each mesh axis that occurs twice in `list`.

@@ -1,6 +1,5 @@
-// Reads the sections `stages`. Only commands for pipelines need them, so
-// RuleSet and Target (model) do not contain them, and the texts of their files
-// are parsed again:
+// Reads the sections `stages`. RuleSet and Target (model) do not contain them,
+// so DeclaredStages parses the texts of their files again:
 //
 //   rules    stages: {axis: pp, schedule: 1f1b, microbatches: 16}
 //   target   stages: {schedule: zbv}
