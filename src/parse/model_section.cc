@@ -1,7 +1,5 @@
-// Reads the entries that a `model:` section contains itself. model_merge.cc
-// adds the inherited ones. It checks the names of dimensions and blocks, and
-// that a null entry removes something, but not the names of ops, operands and
-// constants:
+// Reads a `model:` section without the entries that it inherits. model_merge.cc
+// adds those, and checks the names of dimensions and blocks:
 //
 //   {extends: builtin:llama/hf, params: {norm2: null}}
 //     ->  extends `builtin:llama/hf`, role norm2 without a value
@@ -21,8 +19,8 @@
 namespace shardc {
 namespace {
 
-// The most ops of a list and the most operands of an op. Real models have tens
-// of ops with at most five operands.
+// The most ops of a list and the most operands of an op. Real models have far
+// fewer.
 constexpr size_t kMostLines = 1000, kMostOperands = 64;
 
 // Keys whose value is an expression.
