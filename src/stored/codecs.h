@@ -15,8 +15,8 @@ namespace shardc::stored {
 // of four bytes that follows the bytes it covers.
 enum class Codec : uint8_t { kZstd, kDeflate, kBlosc, kCrc32c };
 
-// Each function returns nullopt, with the reason in `*why`, if the data is
-// damaged, if other bytes follow it, or if it decodes to more than
+// DecodeZstd and DecodeDeflate return nullopt, with the reason in `*why`, if
+// the data is damaged, if other bytes follow it, or if it decodes to more than
 // `limit_bytes`.
 std::optional<std::string> DecodeZstd(std::string_view bytes,
                                       int64_t limit_bytes, std::string* why);

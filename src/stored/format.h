@@ -15,8 +15,8 @@ namespace shardc::stored {
 struct Format {
   std::string_view name;  // "PyTorch DCP", for messages
   // Returns whether the folder has this format, by the names in it and the
-  // first bytes of small files. An incomplete or damaged folder of the format
-  // is recognised as well.
+  // first bytes of some files. An incomplete or damaged folder of the format is
+  // recognised as well.
   bool (*detect)(const Folder& folder);
   // Opens a folder that `detect` recognised. Returns nullopt after a finding.
   std::optional<Tree> (*open)(const Folder& folder, Findings& findings);
