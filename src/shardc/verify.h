@@ -44,9 +44,9 @@ struct VerifiedCase {
   std::string layout;
   std::string dtype;  // as in safetensors: "BF16"
   Verdict verdict = Verdict::kPass;
-  std::string reason;  // of a failure, or why it is unsupported
-  double error = 0;    // largest absolute error
-  double allowed = 0;  // the tolerance: the largest error of a case that passes
+  std::string reason;      // of a failure, or why it is unsupported
+  double error = 0;        // largest absolute error
+  double allowed = 0;      // the tolerance of `error`
   int64_t bytes_sent = 0;  // by the device that sends most
 };
 

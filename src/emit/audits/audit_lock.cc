@@ -1,5 +1,6 @@
-// Writes the summary of an audit. Collectives are one entry if they have the
-// same kind and axes and move the same tensor in the same function:
+// Writes the summary of an audit. Collectives that send bytes are one entry if
+// they have the same kind and axes and move the same tensor in the same
+// function:
 //
 //   {"collective": "all_gather", "axes": ["fsdp"], "group_size": 2,
 //    "bytes_per_device": 98304, "what": "parameter", "parameter": "up",

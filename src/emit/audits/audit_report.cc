@@ -288,8 +288,8 @@ void WriteAuditJson(const Report& report, const AuditText& how, Sink& out) {
   json.Member("by", audit::kByNames[static_cast<size_t>(by)]);
   json.Key("rows");
   json.BeginArray(JsonLayout::kLines);
-  // For By::kAll this member is empty, because `collectives` already has the
-  // same rows.
+  // For By::kAll this member is empty, because `collectives` has each
+  // collective already.
   const auto rows = by == By::kAll ? std::vector<Row>() : Tabulate(report, by);
   for (const Row& row : rows) {
     json.BeginObject();

@@ -29,7 +29,7 @@ struct AuditText {
   std::optional<audit::Drifts> drifts = std::nullopt;
   // The differences from a step program; nullopt if none is compared.
   std::optional<StepCompared> compared = std::nullopt;
-  // Findings to add to the JSON; text output prints findings in another form.
+  // Findings to add to the JSON. AuditReportText() does not print them.
   std::span<const Finding> findings = {};
 };
 

@@ -1,4 +1,5 @@
-// Aligns rows of cells: each column is as wide as its widest cell.
+// Aligns rows of cells: each column is as wide as its widest cell. The last
+// cell of a row does not widen its column.
 #ifndef SHARDC_EMIT_COSTS_COLUMNS_H_
 #define SHARDC_EMIT_COSTS_COLUMNS_H_
 
@@ -13,7 +14,6 @@ class Columns {
  public:
   void Row(std::vector<std::string> cells) {
     widths_.resize(std::max(widths_.size(), cells.size()));
-    // The last column gets no trailing spaces.
     for (size_t i = 0; i + 1 < cells.size(); ++i) {
       widths_[i] = std::max(widths_[i], cells[i].size());
     }

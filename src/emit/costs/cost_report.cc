@@ -43,7 +43,8 @@ std::string CapacityText(const cost::Memory& memory) {
 }
 
 // Returns the peak memory of a step, including the memory that the software
-// stack takes: the expected bytes, their range, and the moment of the peak.
+// stack takes: the expected bytes, their range and, if it is known, how they
+// compare with the device's capacity.
 std::string PeakText(const cost::Memory& memory) {
   const cost::TakenBytes& taken = *memory.taken;
   const std::string capacity = CapacityText(memory);

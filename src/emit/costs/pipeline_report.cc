@@ -122,7 +122,8 @@ std::string LeftText(int64_t needs, int64_t has) {
 }
 
 // Returns a line on the memory of the fullest rank, including the memory that
-// the software stack takes, or without it if it is unknown.
+// the software stack takes. If the stack's memory is unknown, the line compares
+// the tensors alone with the capacity; it is empty if there is no capacity.
 std::string PeakText(const PipelineCost& cost) {
   const cost::RankCost* rank = cost.FullestRank();
   if (rank == nullptr) {

@@ -54,9 +54,11 @@ struct Request {
 struct Exporter {
   std::string_view name;
   std::string_view what;  // lower case, for lists of formats
-  std::string_view
-      formats;             // values of --format: "text", "json" or "text|json"
-  std::string_view flags;  // options only this format takes: "--mode --form"
+  // The values of --format: "text", "json" or "text|json".
+  std::string_view formats;
+  // The options that this format takes besides those of all formats:
+  // "--mode --form".
+  std::string_view flags;
   void (*write)(const Request& request, Sink& out, Findings& findings);
   // Whether the format has one file per pipeline stage. The exporter then gets
   // the plan on the mesh of one stage (WithinStage).

@@ -169,7 +169,7 @@ class Block {
   }
 
   // Returns whether the block has no parameters of its own, or only attention
-  // sinks, one for each head, which are then sharded as well.
+  // sinks, one for each head, that are sharded over the axis.
   bool Sinks(LocalBlocks& found) const {
     if (owner_ == nullptr) return true;
     const HfTensor* const sinks = owner_->Find("sinks");

@@ -17,7 +17,8 @@ struct LocalBlocks {
   // their input is sharded (`rowwise`).
   std::set<std::string, std::less<>> projections;
   // The styles of other modules and parameters in local blocks: norms of heads,
-  // the projection to a latent, attention sinks and the module that owns them.
+  // the projection to a latent, attention sinks and the module that owns them,
+  // activation functions with scalar parameters.
   std::map<std::string, std::string, std::less<>> hooks;
 };
 

@@ -37,7 +37,7 @@ std::string StyleOf(std::string_view leaf, int64_t dim, int64_t down_dim) {
 }
 
 // Returns whether the tensors' shapes agree that these dimensions are the inner
-// width. Unknown shapes are accepted.
+// width. Also returns true if a shape is unknown or differs between layers.
 bool SameWidth(const HfTensor& up, int64_t up_dim, int64_t parts,
                const HfTensor& down, int64_t down_dim) {
   if (up.shapes.size() != 1 || down.shapes.size() != 1) return true;

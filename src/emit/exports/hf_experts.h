@@ -18,10 +18,10 @@ struct ExpertStyles {
 };
 
 // Returns whether some experts return their input and have no tensors, as in
-// LongCat-Flash. They are found because all projections except `down_proj` have
-// rows for them too. Their module, which is inside the module of all experts,
-// gets a style of its own: the hook of the outer module would add up the equal
-// results of all devices.
+// LongCat-Flash. They are found because `gate_up_proj` has more experts than
+// `down_proj`. Their module, which is inside the module of all experts, gets a
+// style of its own: the hook of the outer module would add up the equal results
+// of all devices.
 bool HasIdentityExperts(const HfModule& experts);
 
 // Returns the styles of a module of experts. `packed`: the version of

@@ -54,7 +54,7 @@ Grid GridOf(const Mesh& mesh) {
 }
 
 struct Tiles {
-  std::vector<int64_t> dims;  // one per dimension, then one of replicas
+  std::vector<int64_t> dims;  // one per dimension, then the replicas, if any
   std::vector<size_t> order;  // dimensions of the grid, as the tiles use them
   bool split = false;         // whether any axis shards the tensor
   bool replicated = false;    // the last of `dims` counts replicas

@@ -22,9 +22,10 @@ struct ExportedStage {
 };
 
 // Returns the stages in order. Returns nullopt and adds a finding (SHD062) if
-// the parameter names do not number the layers from 0 on in one sequence, if a
-// parameter belongs to no stage, if the stages do not have exactly the model's
-// layers, or if a spec shards over the axis of the stages.
+// no parameter name has the number of a layer, if layers are numbered below
+// more than one path, if a parameter belongs to no stage, if the stages do not
+// have exactly the model's layers, or if a spec shards over the axis of the
+// stages.
 std::optional<std::vector<ExportedStage>> StagesOf(const Request& request,
                                                    std::string_view format,
                                                    Findings& findings);

@@ -23,8 +23,9 @@ char SeparatorOf(const ReadPlan& plan);
 // Returns the spec with one group for each dimension of a tensor of that rank.
 Spec Padded(const Spec& spec, size_t rank);
 
-// Return the shape and the bytes of the largest shard; nullopt if the tensor's
-// shape is unknown or the mesh lacks an axis of the spec.
+// Return the shape and the bytes of the largest shard. An axis that the mesh
+// lacks counts as size 1. Both return nullopt if the shape is unknown, and
+// ShardBytes() also if the dtype is unknown.
 std::optional<Shape> ShardShape(const Mesh& mesh, const Spec& spec,
                                 const std::optional<Shape>& shape);
 std::optional<int64_t> ShardBytes(const Mesh& mesh, const Spec& spec,

@@ -1,6 +1,6 @@
-// Prints the explanation of a code from its record: a lint's, or the page of
-// an input error or of an audit's finding (pages/page.h). The texts become
-// paragraphs of 76 columns under headings, and the examples are indented.
+// Prints the explanation of a code from its record, which is that of a lint or,
+// for other codes, a page (pages/page.h). The texts become paragraphs of 76
+// columns under headings, and the examples are indented.
 //
 //   SHD110  ->  SHD110 unanchored-pattern (warning): a pattern also matches ...
 //               What it does, Why that is bad, Example, What to write instead

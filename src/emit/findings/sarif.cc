@@ -1,7 +1,8 @@
 // Writes SARIF 2.1.0 for code scanning services. The file has one run, and each
 // code is a rule in it. Paths start at the root of the repository, columns
 // count code points, and fingerprints do not change when lines move. GitHub
-// rejects a file that has a result without a location, so each result has one.
+// rejects a file that has a result without a location, so a finding that is in
+// no file gets the location of its main file.
 #include <map>
 
 #include "emit/findings/formats.h"

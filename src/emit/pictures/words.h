@@ -1,5 +1,5 @@
-// Texts for sets of devices and for sizes, in the terminal and in the HTML
-// page.
+// Texts for sets of devices and for coordinates, in the terminal and in the
+// HTML page.
 #ifndef SHARDC_EMIT_PICTURES_WORDS_H_
 #define SHARDC_EMIT_PICTURES_WORDS_H_
 

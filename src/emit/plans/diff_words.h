@@ -28,7 +28,8 @@ std::string DiffRankBytesText(const std::vector<std::optional<int64_t>>& bytes,
                               size_t rank);
 // Returns the pattern, or "no rule" if it is empty.
 std::string DiffRuleText(const std::string& pattern);
-// Returns "4 parameters resharded, 1 parameter added" or "no difference".
+// Returns "4 parameters resharded, 1 parameter added"; "another mesh" if only
+// the meshes differ, or else "no difference".
 std::string DiffSummaryText(const PlanDifference& diff);
 // If the meshes differ in their number of devices, returns the reason why no
 // moves are given; else empty.

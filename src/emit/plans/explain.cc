@@ -1,7 +1,7 @@
 // Prints why a parameter got its spec. The plan stores, for every layout, how
-// names were resolved and what was corrected; this file formats it. Only the
-// matched part of the name, and the nearest rule of an unmatched name, are
-// computed here:
+// names were resolved and what was corrected; this file formats it. The matched
+// part of the name, the nearest rule of an unmatched name and the slices of a
+// device are computed here:
 //
 //   dim 0     VOCAB -> "tp" (token, rule vocab)
 #include "emit/plans/explain.h"
@@ -50,8 +50,9 @@ std::string RuleLabel(const Compiled& c, size_t rule) {
          Printable(c.plan.rules[rule].source) + ")";
 }
 
-// Returns the parallelism axes (`dp`, `tp`, ...) that the mesh lacks. They were
-// left out of the spec, because a missing axis counts as one of size 1.
+// Returns a text with the parallelism axes (`dp`, `tp`, ...) that the mesh
+// lacks; empty if there are none. Without `compat: eformer` they were left out
+// of the spec, because a missing axis counts as one of size 1.
 std::string LeftOut(const Compiled& c, const NameTrace& trace) {
   std::string out;
   for (const std::string& axis : trace.axes) {

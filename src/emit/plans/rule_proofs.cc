@@ -1,5 +1,5 @@
-// Prints rules with their proofs: one line per rule, as in RulesText, followed
-// by the facts that were proven about it:
+// Prints rules with their proofs: a line with the number, pattern and place of
+// each rule, followed by the facts that were proven about it:
 //
 //   1  mlp/.*/kernel$  (rules.yaml:5)
 //      never wins: [0] matches all its names, such as `mlp//kernel`

@@ -107,7 +107,8 @@ void WriteAxes(JsonWriter& json, const Value& value_of) {
   json.EndObject();
 }
 
-// Returns whether YAML reads the text as a string without quotes.
+// Returns whether YAML surely reads the text as a string without quotes. Only
+// letters, digits and underscores are accepted, and no digit at the beginning.
 bool IsPlainYaml(std::string_view text) {
   const auto fine = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||

@@ -1,8 +1,7 @@
 // Draws the Pareto front of time and memory. The memory axis starts at zero, so
 // that the bytes can be compared with a device's memory. The time axis starts
-// below the fastest point, since the points of a front differ by at most 30 %.
-// The stairs between the points show the shortest time for each amount of
-// memory:
+// below the fastest point, so that small differences of time can be seen. The
+// stairs between the points show the shortest time for each amount of memory:
 //
 //   340 ms |  o___
 //          |      |__o______
@@ -31,7 +30,9 @@ using search::Sharding;
 constexpr double kWidth = 760, kHeight = 380;
 constexpr double kLeft = 72, kRight = 20, kTop = 26, kBottom = 44;
 constexpr int kMostTicks = 8;
-constexpr double kSpare = 0.04;  // of the span of times, above and below
+// The fraction of the span of times that is free above and below the points,
+// and the fraction of the largest memory that is free on the right.
+constexpr double kSpare = 0.04;
 
 // Returns the distance of the ticks on the time axis: the smallest of 1, 2 and
 // 5 times a power of ten that divides the span into at most `kMostTicks` parts.

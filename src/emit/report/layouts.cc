@@ -1,6 +1,7 @@
 // Writes the section of the mesh, and draws one figure for each distinct
 // sharding of the plan's arrays, for the largest parameter with that sharding.
-// All replicated parameters share one figure, whatever their rank:
+// At most Limits::figures are drawn, those of the most bytes. All replicated
+// parameters share one figure, whatever their rank:
 //
 //   ["tp", "fsdp"] of 162 parameters, [null, "tp"] of 32, replicated: 65
 #include <algorithm>
@@ -24,8 +25,9 @@ struct DrawnSharding {
   // The first mode of the first group of modes that has this sharding.
   Mode mode = Mode::kTrain;
   int64_t bytes = 0;  // of all parameters with this sharding
+  // Parameters with this sharding, in the group of modes that has the most.
   int64_t params = 0;
-  std::set<size_t> groups;  // groups of modes with this sharding
+  std::set<size_t> groups;  // indices of groups of modes with this sharding
   std::string key;
 };
 

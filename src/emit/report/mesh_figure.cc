@@ -20,8 +20,8 @@ namespace {
 using picture::HostForm;
 using picture::MeshPicture;
 
-constexpr double kRowNumbers =
-    56;  // px of the row numbers, as in the style sheet
+// The width of the row numbers in px, as in the style sheet.
+constexpr double kRowNumbers = 56;
 // Widths in cells: of the gap between two columns, and of the additional gap
 // between two hosts.
 constexpr double kColumnGap = 0.07, kHostGap = 0.2;

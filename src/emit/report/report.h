@@ -73,7 +73,8 @@ struct Input {
   std::vector<Table> tables;
 };
 
-// The limit on the page's size in bytes, for any plan. The page states what was
+// A page of at least this many bytes is written again with fewer details, until
+// it is smaller or has been shortened seven times. The page states what was
 // left out.
 inline constexpr size_t kMostBytes = 1'000'000;
 

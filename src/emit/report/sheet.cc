@@ -14,7 +14,8 @@ namespace {
 
 int Nibble(char digit) { return digit <= '9' ? digit - '0' : digit - 'a' + 10; }
 
-// Fill patterns of replicated parts: of treemap boxes, and of arrays.
+// The fill pattern `h` is for replicated parts in a treemap, and `g` for
+// replicated arrays and for bubbles.
 constexpr std::string_view kPatterns =
     "<svg class=v width=1 height=1 aria-hidden=true focusable=false><defs>"
     "<pattern id=h width=7 height=7 patternUnits=userSpaceOnUse "

@@ -17,7 +17,8 @@ std::string_view PageFile(std::string_view name);
 // Returns `sha256-` and the digest in base64, the form of a source in a content
 // security policy.
 std::string PolicyHash(std::string_view text);
-// Returns the SVG fill patterns of replicated parts, of arrays, and of bubbles.
+// Returns two SVG fill patterns: one for replicated parts in a treemap, and one
+// for replicated arrays and for bubbles.
 std::string_view FillPatterns();
 
 // Writes the page; `body` writes its sections.

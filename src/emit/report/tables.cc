@@ -1,7 +1,7 @@
 // Writes tables: the rules in their order, attention's specs by mode, the KV
-// cache's owners, the communication, and the results of other commands. Modes
-// with the same values share a column; a value that differs from the first
-// column is marked by a bar to its left:
+// cache's owners, the communication, and the results of other commands. In the
+// table of attention's specs, modes with the same values share a column, and a
+// value that differs from the first column is marked by a bar to its left:
 //
 //   query   [[dp, fsdp], null, tp, null]   | [dp, null, tp, null]
 #include <algorithm>

@@ -1,5 +1,5 @@
 // Draws, for each set of axes over which a step has collectives, the devices
-// that exchange bytes.
+// with which device 0 exchanges bytes.
 #ifndef SHARDC_EMIT_REPORT_TRAFFIC_H_
 #define SHARDC_EMIT_REPORT_TRAFFIC_H_
 

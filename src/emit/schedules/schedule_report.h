@@ -28,7 +28,9 @@ struct ScheduleReport {
   schedule::Table table;
   schedule::Times times;
   schedule::Timeline timeline;
-  std::vector<int64_t> held;  // the most chunks held, by rank
+  // By rank, the most chunks of micro-batches whose activations it holds at the
+  // same time.
+  std::vector<int64_t> held;
   std::vector<ChannelNeed> channels;
 };
 

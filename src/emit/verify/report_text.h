@@ -11,13 +11,15 @@
 
 namespace shardc {
 
-// Returns a table with a line per case, and below it the reasons of failures
-// and of unsupported cases.
+// Returns a table with a line per case. Below it are the reasons of failures
+// and of unsupported cases, the projections that were compared, notes, the
+// sizes, and the number of cases by status.
 std::string ReportText(const verify::Report& report);
 // Returns a line per injected fault, with the case that detected it.
 std::string SelfTestText(const verify::SelfTest& result);
-// Returns the wrong outputs that the comparison accepted, and a line with the
-// number of wrong outputs that were compared and rejected.
+// Returns the correct outputs that the comparison rejected, the wrong ones that
+// it accepted, and a line with the numbers of wrong outputs that were compared
+// and rejected.
 std::string SharpnessText(const verify::Sharpness& result);
 std::string KnownAnswersText(const verify::KnownAnswers& result);
 

@@ -1,5 +1,5 @@
-// Writes the contents of the text report (step_text.cc) as JSON members whose
-// names are those of its columns:
+// Writes the contents of the text report (step_text.cc) and further numbers as
+// JSON. Each of its lines is an object:
 //
 //   {"part": "layer 0-31", "phase": "forward", "op": "linear o", ...
 #include "emit/verify/step_json.h"

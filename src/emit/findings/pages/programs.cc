@@ -1,4 +1,5 @@
-// Pages of `shardc audit`. The programs of the examples are reduced to the
+// Pages of findings in compiled programs, which `shardc audit` and `shardc
+// check` report. The programs of the examples are reduced to the
 // instructions that matter, in the text form of XLA; programs of JAX with the
 // same mistakes are in testdata/audit/findings.
 //
