@@ -192,7 +192,8 @@ class DcpOpener {
     return !findings_.HasErrors();
   }
 
-  // Checks that every file exists and is as long as its pieces need.
+  // Checks that every file that has pieces of tensors exists and is as long as
+  // these need.
   bool CheckFiles(const DcpMetadata& metadata) {
     std::vector<int64_t> needed(metadata.files.size(), -1);
     for (const DcpTensor& tensor : metadata.tensors) {

@@ -5,7 +5,7 @@
 //
 //   run/5, run/10/params, run/10/extra (no tree)  ->  run/10/params
 //
-// If a step has several trees, their arrays are named ITEM/NAME.
+// If a step has several trees, their arrays and leaves are named ITEM/NAME.
 #include <algorithm>
 #include <charconv>
 #include <map>

@@ -83,7 +83,7 @@ struct Series {
   std::set<int64_t> numbers;
   std::set<int64_t> counts;
   bool has_rank = false;
-  bool outside = false;  // a number is 0 or above its count
+  bool outside = false;  // a number or a rank is out of range
 };
 
 bool Refuse(const Folder& folder, std::string message, std::string help,

@@ -1,12 +1,12 @@
 // Writes trees of arrays as checkpoints that orbax and
 // torch.distributed.checkpoint (DCP) restore, on any number of devices.
 //
-// The writers read elements from a BoxSource, a few chunks at a time. A
-// checkpoint appears under its name only when it is complete. Until then it is
-// in a folder next to that name, which the last step renames. OpenTree and
-// orbax recognise an unfinished folder by its name, and PyTorch refuses it
-// because `.metadata` is written last. A run that was killed can be continued,
-// and several processes may each write a share of the chunks.
+// The writers read elements from a BoxSource, in batches of chunks that fit in
+// memory. A checkpoint appears under its name only when it is complete. Until
+// then it is in a folder next to that name, which the last step renames.
+// OpenTree and orbax recognise an unfinished folder by its name, and PyTorch
+// refuses it because `.metadata` is written last. A run that was killed can be
+// continued, and several processes may each write a share of the chunks.
 #ifndef SHARDC_STORED_WRITE_H_
 #define SHARDC_STORED_WRITE_H_
 
@@ -62,7 +62,7 @@ class BoxSource {
 
 struct WriteReport {
   int64_t chunks = 0;       // of this process
-  int64_t chunks_kept = 0;  // which an earlier run has written
+  int64_t chunks_kept = 0;  // of these, written by an earlier run
   bool complete = false;    // the checkpoint has its name
 };
 
@@ -106,9 +106,10 @@ std::string_view UnfinishedEnding(WriteForm form);
 // have a place. All other leaves are left out, and the caller has to report
 // them (IsWritten). Both functions return false after a finding, and the
 // checkpoint's name is then not used. Findings: duplicate-key (two paths have
-// one name in the format, or a path leads through an array), name (a key that
-// the format cannot store), dtype (the format has no such type), write, missing
-// (finalize: a process has not ended), and those of the source.
+// one name in the format, or a path leads through an array or a leaf), name (a
+// key that the format cannot store), overflow, dtype (the format has no such
+// type), write, missing (finalize: a process has not ended), and those of the
+// source.
 //
 // WriteOrbax writes zarr arrays in an OCDBT database, as orbax does by default.
 bool WriteOrbax(std::span<const ArrayToWrite> arrays,

@@ -15,7 +15,8 @@ namespace shardc::stored {
 // sharding, or if it holds random keys, which only JAX arrays can hold.
 bool IsOfJax(const Array& array);
 
-// Returns the text of `_METADATA`, which lists the paths of all leaves.
+// Returns the text of `_METADATA`, which lists the paths of all arrays and of
+// the leaves that are written (IsWritten).
 std::string OrbaxMetadataText(std::span<const Array> arrays,
                               std::span<const Leaf> leaves);
 // Returns the text of `_sharding`, which has the shardings of JAX arrays.

@@ -35,10 +35,10 @@ namespace {
 constexpr int64_t kMostProcesses = 1'000'000;
 constexpr size_t kMostListed = 20;
 
-// Returns a digest of the sources, the format, the number of processes and the
-// grids of chunks. These and WriteOptions::state determine the bytes of the
-// data files. Returns an empty text if the caller states no sources; then no
-// run is continued.
+// Returns a digest of the sources, the format, whether chunks are compressed,
+// the number of processes, and the grids of chunks. These and
+// WriteOptions::state determine the bytes of the data files. Returns an empty
+// text if the caller states no sources; then no run is continued.
 std::string KeyOf(std::span<const Array> arrays, const WriteOptions& options,
                   WriteForm form, int64_t processes) {
   if (options.sources.empty()) return {};

@@ -26,8 +26,8 @@ std::optional<Tree> OpenAll(const Folder& folder, std::string_view form,
   Tree tree;
   tree.path = folder.path;
   tree.form = form;
-  // In zarr an absent chunk has the fill value. Here nothing shows whether the
-  // chunk was lost, so an absent chunk is an error.
+  // In zarr a chunk without a value in the store has the fill value. Here
+  // nothing shows whether such a chunk was lost, so it is an error.
   ZarrTree zarr(folder.path, std::move(store), AbsentChunks::kLost);
   if (!zarr.AddAll(tree, findings)) return std::nullopt;
   return tree;
