@@ -1,0 +1,239 @@
+// The packed operands of the prefill kernel, compiled once per target.
+//
+// Rows are packed four at a time before each tile of scores: first those of the
+// query tiles that are used next, then those of the next block of keys. Rows
+// that are packed eight rows later are prefetched within the product of the
+// tile, which reads nothing else from memory. Example: a block of 256 keys is
+// packed in 64 steps of four keys and 64 steps of four values, and 10 query
+// tiles have 80 tiles of scores.
+#if defined(SHARDC_EXEC_KERNELS_PREFILL_PACK_SIMD_INL_H_) == \
+    defined(HWY_TARGET_TOGGLE)
+#ifdef SHARDC_EXEC_KERNELS_PREFILL_PACK_SIMD_INL_H_
+#undef SHARDC_EXEC_KERNELS_PREFILL_PACK_SIMD_INL_H_
+#else
+#define SHARDC_EXEC_KERNELS_PREFILL_PACK_SIMD_INL_H_
+#endif
+
+#include "exec/kernels/prefill_tiles_simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace shardc::exec::HWY_NAMESPACE {
+
+constexpr int64_t kTilesPerBlock = 128 / kRows;
+// The distance between rows of scores. It is not a power of two, so that rows
+// spread over the sets of the cache.
+constexpr int64_t kScoreStride = kKeyBlock + 32;
+
+// The number of rows that are packed together, and the number of rows between
+// the first of them and the first that is prefetched.
+constexpr int64_t kPackRows = 4;
+constexpr int64_t kAhead = 8;
+
+struct RowTile {
+  int64_t head;        // g
+  int64_t row;         // first t
+  int64_t rows;        // at most kRows
+  int64_t begin, end;  // from the first to the last key that its rows see
+  float* out;          // [rows], out_stride apart: the caller's, or a copy
+};
+
+// A block of `count` keys from key `first` on.
+struct PackedBlock {
+  int64_t first, count;
+  int64_t packed_keys, packed_values;  // rows
+  float* key;                          // [panels][D][NR]
+  float* value;                        // [out_panels][block][NR]
+};
+
+// The packed operands and the running results of one call.
+struct PackedCall {
+  int64_t panel;       // NR: columns of a panel
+  int64_t block;       // keys of a packed block
+  int64_t out_panels;  // of Dv
+  int64_t out_stride;  // Dv to whole panels
+  RowTile* tiles;
+  int64_t tile_count;
+  PackedBlock now, next;
+  float* query;        // [tiles][D][MR]
+  int64_t query_tile;  // the next rows to pack: tile and row
+  int64_t query_row;
+  int64_t query_end;  // tiles to pack for now
+  float* out;         // [copied tiles][MR][out_stride]
+  float* scores;      // [kTilesPerBlock*MR][kScoreStride]
+  float* alpha;       // [kTilesPerBlock][MR]
+  float* lines;       // [kPackRows][D]
+};
+
+// Makes `block` that of the keys from `first` on, of which none is packed.
+HWY_INLINE void BeginBlock(int64_t first, int64_t end, PackedBlock& block) {
+  block.first = first;
+  block.count = HWY_MAX(HWY_MIN(kKeyBlock, end - first), int64_t{0});
+  block.packed_keys = 0;
+  block.packed_values = 0;
+}
+
+// Rows that are packed soon, of which `rows` are not prefetched yet.
+struct RowsAhead {
+  const char* row;
+  int64_t stride, bytes, rows;
+};
+HWY_INLINE void PrefetchNext(RowsAhead& ahead) {
+  if (ahead.rows == 0) return;
+  PrefetchRow(ahead.row, ahead.bytes);
+  ahead.row += ahead.stride;
+  --ahead.rows;
+}
+
+// Returns kPackRows rows from `row` on, as far as there are `left`.
+template <class T>
+HWY_INLINE RowsAhead Ahead(const T* row, int64_t stride, int64_t dim,
+                           int64_t left) {
+  const auto size = static_cast<int64_t>(sizeof(T));
+  return {reinterpret_cast<const char*>(row), stride * size, dim * size,
+          HWY_MAX(HWY_MIN(kPackRows, left), int64_t{0})};
+}
+
+// Packs rows r to r + 3 of a query tile.
+template <class E>
+void PackQueryRows(const AttentionSlice& in, const RowTile& tile, int64_t r,
+                   float* lines, float* to) {
+  const auto* const query = static_cast<const typename E::T*>(in.query);
+  const int64_t d = in.head_dim;
+  for (int64_t j = 0; j < kPackRows; ++j) {
+    float* const line = lines + j * d;
+    if (r + j >= tile.rows) {
+      FillZero(line, d);
+      continue;
+    }
+    const auto* const row = query + tile.head * in.query_head_stride +
+                            (tile.row + r + j) * in.query_row_stride;
+    ConvertRow<E>(row, d, in.scale, line);
+  }
+  TransposeFour(lines, d, d, to + r, kRows);
+}
+
+// Packs rows k to k + 3 of a block's keys, zeros from row `count` on.
+template <class E>
+void PackKeyRows(const AttentionSlice& in, const PackedBlock& block, int64_t k,
+                 int64_t panel, float* lines) {
+  const auto* const key = static_cast<const typename E::T*>(in.key);
+  const int64_t d = in.head_dim;
+  for (int64_t j = 0; j < kPackRows; ++j) {
+    float* const line = lines + j * d;
+    const int64_t row = block.first + k + j;
+    if (k + j >= block.count) {
+      FillZero(line, d);
+      continue;
+    }
+    ConvertRow<E>(key + row * in.key_row_stride, d,
+                  RowScale(in.key_scale, in.scale_stride, row), line);
+  }
+  TransposeFour(lines, d, d, block.key + k / panel * d * panel + k % panel,
+                panel);
+}
+
+// Packs row k of a block's values.
+template <class E>
+void PackValueRow(const AttentionSlice& in, const PackedCall& work,
+                  const PackedBlock& block, int64_t k) {
+  const int64_t nr = work.panel;
+  const int64_t row = block.first + k;
+  const float scale = RowScale(in.value_scale, in.scale_stride, row);
+  const auto* const value =
+      static_cast<const typename E::T*>(in.value) + row * in.value_row_stride;
+  for (int64_t p = 0; p < work.out_panels; ++p) {
+    float* const to = block.value + (p * work.block + k) * nr;
+    const int64_t dims = HWY_MIN(nr, in.value_dim - p * nr);
+    ConvertRow<E>(value + p * nr, dims, scale, to);
+    FillZero(to + dims, nr - dims);
+  }
+}
+
+// Packs the next rows of the query, if any are left before query_end.
+HWY_INLINE bool PackQuery(const AttentionSlice& in, PackedCall& work,
+                          RowsAhead& ahead) {
+  if (work.query_tile >= work.query_end) return false;
+  const RowTile& tile = work.tiles[work.query_tile];
+  const int64_t r = work.query_row;
+  WithElement(in.query_dtype, [&](auto element) {
+    using E = decltype(element);
+    PackQueryRows<E>(in, tile, r, work.lines,
+                     work.query + work.query_tile * in.head_dim * kRows);
+    const int64_t next = tile.row + r + kAhead;
+    ahead =
+        Ahead(static_cast<const typename E::T*>(in.query) +
+                  tile.head * in.query_head_stride + next * in.query_row_stride,
+              in.query_row_stride, in.head_dim, in.query_rows - next);
+  });
+  work.query_row += kPackRows;
+  if (work.query_row >= kRows) {
+    work.query_row = 0;
+    ++work.query_tile;
+  }
+  return true;
+}
+
+// Packs the next rows of the next block of keys, if any are left.
+HWY_INLINE bool PackKeys(const AttentionSlice& in, PackedCall& work,
+                         RowsAhead& ahead) {
+  PackedBlock& block = work.next;
+  const int64_t k = block.packed_keys;
+  if (k >= RoundUp(block.count, work.panel)) return false;
+  WithElement(in.kv_dtype, [&](auto element) {
+    using E = decltype(element);
+    PackKeyRows<E>(in, block, k, work.panel, work.lines);
+    const int64_t next = block.first + k + kAhead;
+    ahead = Ahead(
+        static_cast<const typename E::T*>(in.key) + next * in.key_row_stride,
+        in.key_row_stride, in.head_dim, in.key_rows - next);
+  });
+  block.packed_keys += kPackRows;
+  return true;
+}
+
+// Packs the next rows of the next block of values, if any are left.
+HWY_INLINE bool PackValues(const AttentionSlice& in, PackedCall& work,
+                           RowsAhead& ahead) {
+  PackedBlock& block = work.next;
+  const int64_t begin = block.packed_values;
+  if (begin >= block.count) return false;
+  const int64_t end = HWY_MIN(begin + kPackRows, block.count);
+  WithElement(in.kv_dtype, [&](auto element) {
+    using E = decltype(element);
+    for (int64_t k = begin; k < end; ++k) PackValueRow<E>(in, work, block, k);
+    const int64_t next = block.first + begin + kAhead;
+    ahead = Ahead(static_cast<const typename E::T*>(in.value) +
+                      next * in.value_row_stride,
+                  in.value_row_stride, in.value_dim, in.key_rows - next);
+  });
+  block.packed_values = end;
+  return true;
+}
+
+// Packs a few rows that are needed later, and returns those to prefetch.
+HWY_INLINE RowsAhead PackSome(const AttentionSlice& in, PackedCall& work) {
+  RowsAhead ahead{};
+  if (!PackQuery(in, work, ahead) && !PackKeys(in, work, ahead)) {
+    PackValues(in, work, ahead);
+  }
+  return ahead;
+}
+
+// Packs the rest of the query tiles before query_end, and of the next block.
+HWY_INLINE void PackAllQuery(const AttentionSlice& in, PackedCall& work) {
+  RowsAhead ahead{};
+  while (PackQuery(in, work, ahead)) {
+    while (ahead.rows > 0) PrefetchNext(ahead);
+  }
+}
+HWY_INLINE void PackWholeBlock(const AttentionSlice& in, PackedCall& work) {
+  RowsAhead ahead{};
+  while (PackKeys(in, work, ahead) || PackValues(in, work, ahead)) {
+    while (ahead.rows > 0) PrefetchNext(ahead);
+  }
+}
+
+}  // namespace shardc::exec::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // SHARDC_EXEC_KERNELS_PREFILL_PACK_SIMD_INL_H_
