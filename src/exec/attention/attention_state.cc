@@ -24,6 +24,14 @@ float Weight(float from, float to) {
   return from == kNone ? 0.0f : std::exp(from - to);
 }
 
+// Output rows are often far apart, so the processor does not prefetch them by
+// itself. Prefetches the cache lines of one for writing.
+void PrefetchOutput(float* row, size_t dim) {
+  constexpr size_t kLine = 16;  // floats of a cache line
+  for (size_t i = 0; i < dim; i += kLine) __builtin_prefetch(row + i, 1);
+}
+constexpr int64_t kRowsAhead = 8;
+
 }  // namespace
 
 void ClearState(const AttentionSlice& slice, const AttentionState& state) {
@@ -51,6 +59,9 @@ void FinishAttention(const AttentionSlice& slice, const AttentionState& state,
       const auto dim = AsIndex(slice.value_dim);
       const float* const from = state.out + row * slice.value_dim;
       float* const to = out + g * out_head_stride + t * out_row_stride;
+      if (t + kRowsAhead < slice.query_rows) {
+        PrefetchOutput(to + kRowsAhead * out_row_stride, dim);
+      }
       Mix(sum == 0 ? 0.0f : factor / sum, {from, dim}, 0, {}, {to, dim});
       if (lse != nullptr) lse[row] = sum == 0 ? kNone : std::log(sum) + max;
     }
