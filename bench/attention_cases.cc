@@ -151,28 +151,23 @@ struct Attention {
     }
   }
 
-  void Clear() {
-    for (size_t h = 0; h < slices.size(); ++h) {
-      ClearState(slices[h], states[h]);
-    }
+  void Clear(size_t h) { ClearState(slices[h], states[h]); }
+  void Finish(size_t h) {
+    FinishAttention(slices[h], states[h], nullptr, out.data() + h * kDim, 0,
+                    kHeads * kDim, nullptr);
   }
-  void Finish() {
-    for (size_t h = 0; h < slices.size(); ++h) {
-      FinishAttention(slices[h], states[h], nullptr, out.data() + h * kDim, 0,
-                      kHeads * kDim, nullptr);
-    }
-  }
+  // Head by head, so that the accumulated output stays in the cache.
   void Prefill() {
-    Clear();
     for (size_t h = 0; h < slices.size(); ++h) {
+      Clear(h);
       PrefillAttention(slices[h], states[h], scratch);
+      Finish(h);
     }
-    Finish();
   }
   void Decode() {
-    Clear();
+    for (size_t h = 0; h < slices.size(); ++h) Clear(h);
     DecodeAttention(slices, states, scratch);
-    Finish();
+    for (size_t h = 0; h < slices.size(); ++h) Finish(h);
   }
 };
 
