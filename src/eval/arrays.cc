@@ -1,6 +1,6 @@
 // Functions of arrays: rotary embedding, repeated heads, int8 rows, updates of
-// the KV cache, and attention. Attention is that of the dense reference, and
-// the others run the kernels that `verify` runs.
+// the KV cache, and attention. Attention is computed by the dense reference;
+// the other functions run the kernels that `verify` runs.
 //
 //   rotate_half {"x": [1, 2, 3, 4]}  ->  {"y": [-3, -4, 1, 2]}
 #include <algorithm>

@@ -58,7 +58,8 @@ class Instructions {
   size_t size_ = 0;
   std::vector<std::unique_ptr<Row[]>> chunks_;
   std::vector<std::string_view> opcodes_;
-  std::unordered_map<std::string_view, uint32_t> numbers_;  // of opcodes_
+  // The index of each opcode in opcodes_.
+  std::unordered_map<std::string_view, uint32_t> numbers_;
 };
 
 }  // namespace shardc::hlo

@@ -27,7 +27,7 @@ struct Coverage {
   int64_t no_rule = 0;          // number of parameters without a rule
   int64_t no_rule_bytes = 0;
   int64_t bytes = 0;  // of all parameters
-  int64_t most = 0;   // of the rule that wins the most bytes
+  int64_t most = 0;   // bytes of the rule that wins the most bytes
 
   // Returns the number of rules that match no parameter or, if names were not
   // searched, of rules that win none.

@@ -1,5 +1,6 @@
-// A plan's parameters folded into groups: parameters whose names differ only in
-// whole numbers and that are sharded in the same way.
+// A plan's parameters folded into groups. The names of a group's parameters
+// differ only in whole numbers, and the parameters have the same type, rule,
+// specs and corrections.
 #ifndef SHARDC_PICTURE_FOLD_H_
 #define SHARDC_PICTURE_FOLD_H_
 
@@ -53,7 +54,8 @@ struct ParamGroup {
   // By coordinate, the number of parameters, or the number of layers if the
   // group's tensors are stacks of layers that are divided over stages.
   std::map<int64_t, int64_t> placed;
-  int64_t layers = 1;  // in each tensor that stages divide
+  // The layers in each tensor of the group; 1 if stages do not divide tensors.
+  int64_t layers = 1;
 };
 
 class FoldedPlan {

@@ -2,7 +2,7 @@
 // Includes: source, model.
 //
 // These are shardc's own semantics; tests/reference/resolve.h implements those
-// of eformer exactly. A name that is an entire spec is that of a bundle. A name
+// of eformer exactly. A spec that is one name is the name of a bundle. A name
 // in a list is looked up as a registered or built-in token, then as an axis
 // rule, then as a mesh axis. Resolution does not use shapes; legalize checks
 // the result against them.

@@ -134,7 +134,8 @@ Widths::Widths(std::span<const ShapedParameter> entries,
       votes[stack][sides.last] += 2 * count;
     } else if (entry.shape->size() == 1) {
       // A norm between blocks has the model's width, but a norm inside
-      // attention may have the size of a head, so the former has more votes.
+      // attention may have the size of a head, so a norm outside attention has
+      // more votes.
       const bool norm =
           entry.role->module_role == Role::kNorm && !entry.role->attention;
       votes[stack][entry.shape->front()] += (norm ? kNormVotes : 1) * count;

@@ -22,7 +22,7 @@ enum class Role : uint8_t {
   kValue,
   kFusedKeyValue,
   kFusedQkv,
-  kOutput,      // of attention
+  kOutput,      // output projection of attention
   kLatentDown,  // latent attention, from the width to a latent
   kLatentUp,    // latent attention, from a latent to heads
   kRouter,
@@ -66,8 +66,9 @@ bool IsHeadVector(Role role);
 bool TakesWidth(Role role);
 bool GivesWidth(Role role);
 
-// How well a role is known. Lints use only sure roles. Suggested rules, which
-// state their assumptions, and costs use likely roles too.
+// How well a role is known. Lints, pictures, exports and pipeline stages use
+// only sure roles. Suggested rules, which state their assumptions, and costs
+// use likely roles too.
 enum class Confidence : uint8_t {
   kNone,
   kSizes,   // sizes agree with the role; the name does not contain one

@@ -48,7 +48,7 @@ struct StackSigns {
   bool experts = true;  // all members are below `experts`
   bool spatial = true;  // each matrix has over two dimensions in a layer
   bool stored_matrices = false;  // some parameter has a matrix for each layer
-  bool narrow = true;            // each matrix has a side larger than the size
+  bool narrow = true;            // each matrix has a side above StackDim::size
   int matrices = 0, vectors = 0;
 
   // Returns whether the matrices are those of a block: a query and a

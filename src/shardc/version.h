@@ -29,7 +29,7 @@
 namespace shardc::SHARDC_V1 {
 
 // Returns the version of the linked library, such as "0.1.0". It equals
-// SHARDC_VERSION if the headers are those of this library.
+// SHARDC_VERSION if the program was compiled with the headers of this version.
 std::string_view Version();
 
 }  // namespace shardc::SHARDC_V1

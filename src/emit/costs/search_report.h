@@ -23,12 +23,13 @@ struct SearchProof {
 struct SearchReport {
   std::string target;
   int64_t devices = 1;
-  cost::Settings settings;           // same for all shardings
+  cost::Settings settings;           // what all shardings have in common
   std::vector<std::string> assumed;  // flags not given, with assumed values
   search::Found found;
-  SearchProof proof;                // of the winner
-  std::vector<SearchProof> proofs;  // of the first shardings of the front
-  SearchProof of_pipeline;          // of the fastest pipeline if it would win
+  SearchProof proof;  // of the winner
+  // By the shardings at the beginning of the front; not run for pipelines.
+  std::vector<SearchProof> proofs;
+  SearchProof of_pipeline;  // of the fastest pipeline if it would win
 };
 
 // Returns "remat nothing_saveable, 1 micro-batch, ZeRO 0".

@@ -20,7 +20,7 @@ namespace shardc::exports {
 struct AxisSharding {
   int64_t dim = -1;     // the sharded dimension; -1: the axis shards none
   int64_t stride = 1;   // parts of `dim` by the axes before this one
-  int64_t rank = 0;     // of the shape, else of the spec
+  int64_t rank = 0;     // of the shape, or of the spec if it is unknown
   bool placed = false;  // at one coordinate of some axis
 
   bool split() const { return dim >= 0; }

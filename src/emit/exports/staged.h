@@ -14,7 +14,8 @@ namespace shardc::exports {
 // a parameter of one rank is placed at the rank's coordinate of the stage axis,
 // and a tensor of stacked layers is sharded over that axis. Returns nullopt and
 // adds a finding (inexpressible) if a parameter is on several ranks but not on
-// all, or if the stages hold different numbers of a tensor's layers.
+// all, if one of a single rank is placed along another axis, or if a tensor's
+// layers are not divided evenly over the ranks in their order.
 std::optional<ReadPlan> WithoutStages(const ReadPlan& plan,
                                       std::string_view format,
                                       Findings& findings);

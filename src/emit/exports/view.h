@@ -16,8 +16,8 @@ namespace shardc::exports {
 // The most devices that an export lists by number.
 constexpr int64_t kMostListed = 1 << 16;
 
-// Returns the separator that most parameter names contain; a slash if no name
-// has one or both are in equally many names.
+// Returns the separator that most parameter names contain, a slash or a dot; a
+// slash if as many names contain a slash as a dot.
 char SeparatorOf(const ReadPlan& plan);
 
 // Returns the spec with one group for each dimension of a tensor of that rank.

@@ -63,7 +63,7 @@ struct Input {
   bool checked = false;  // whether lints ran
   std::span<const Finding> findings;
   Repository repository;            // the root that places are relative to
-  std::vector<cost::Report> costs;  // by mode; none with stages
+  std::vector<cost::Report> costs;  // one for each mode; empty with stages
   std::optional<ScheduleReport> schedule;  // of a plan with stages
   std::optional<Table> ranks;              // memory by rank, if known
   picture::Coverage coverage;

@@ -15,8 +15,8 @@
 
 namespace shardc {
 
-// The capacity that channels of a scope need if receives are placed in this
-// way.
+// The capacity that the channels of `scope` need if receives are placed as
+// `receives` states.
 struct ChannelNeed {
   schedule::Receives receives = schedule::Receives::kInSendOrder;
   schedule::ChannelScope scope = schedule::ChannelScope::kPair;

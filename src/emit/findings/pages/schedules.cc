@@ -1,5 +1,5 @@
-// Pages of the stages and schedules of pipelines. Their codes are between those
-// of lints.
+// Pages of the stages and schedules of pipelines. Their codes, SHD241 to
+// SHD249, are among the numbers of lints.
 //
 //   SHD248: `interleaved` with 13 micro-batches on 4 ranks
 #include <array>
