@@ -16,7 +16,7 @@ struct AuditLimit {
   // "total", "activations_gathered", or a kind of collective: "all_gather".
   std::string of;
   std::string over;   // axes joined by `+`; empty: over any
-  int64_t bytes = 0;  // that a device sends
+  int64_t bytes = 0;  // the most bytes that a device may send
   Place place;        // of the number
 };
 

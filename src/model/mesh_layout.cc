@@ -125,8 +125,9 @@ bool SetDeviceOrder(std::span<const int64_t> devices, Mesh& mesh) {
   Mesh made = mesh;
   made.slices = 1;
   made.dcn.assign(mesh.axes.size(), 1);
-  int64_t stride = 1;        // of the axis in the list
-  int64_t local_stride = 1;  // of the axis in a slice's device numbers
+  int64_t stride = 1;  // the stride of the axis in the list
+  // The stride of the axis in the device numbers of a slice.
+  int64_t local_stride = 1;
   for (size_t i = mesh.axes.size(); i > 0;) {
     --i;
     const int64_t size = mesh.axes[i].size;

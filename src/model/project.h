@@ -72,7 +72,7 @@ struct LintSettings {
 };
 
 struct Project {
-  std::string path;  // of the file
+  std::string path;  // the path of the file
   std::vector<Target> targets;
   LintSettings lint;
 };
@@ -107,7 +107,7 @@ struct ModelConfig {
   // and value of config.json that it comes from.
   std::optional<double> softmax_scale;
   std::string softmax_scale_source;         // "query_pre_attn_scalar 224"
-  std::optional<double> soft_cap;           // of attention logits
+  std::optional<double> soft_cap;           // soft cap of attention logits
   std::optional<double> attention_dropout;  // absent if 0
   bool attention_sinks = false;  // one learned logit per head in the softmax
   // The groups of a state-space mixer's B and C.

@@ -32,7 +32,7 @@ struct StackedLayers {
 
 // A key that a file leaves out stays empty. A place is that of the key's value.
 struct StageDeclaration {
-  std::string axis;  // of the mesh; its size is the number of ranks
+  std::string axis;  // the mesh axis whose size is the number of ranks
   // A pattern for the names of layers' parameters, whose first group is the
   // number of the layer.
   std::optional<NamePattern> layers;
@@ -47,7 +47,8 @@ struct StageDeclaration {
   std::string schedule;
   bool schedule_is_file = false;
   std::optional<int32_t> microbatches;
-  std::optional<std::vector<StackedLayers>> stacked;  // in the model's order
+  // The stacks of layers, in the order of the model.
+  std::optional<std::vector<StackedLayers>> stacked;
 
   Place place;  // of the section
   Place axis_place, virtual_place, assign_place, tied_place, schedule_place;

@@ -121,7 +121,7 @@ struct SlotsAttributes {
 // Attributes of kDropout.
 struct DropoutAttributes {
   double rate = 0;
-  int64_t key = 0;  // of the random bits
+  int64_t key = 0;  // the key of the random bits
 };
 
 enum class AdamWResult : uint8_t { kParameter, kFirstMoment, kSecondMoment };

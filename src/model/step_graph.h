@@ -260,8 +260,8 @@ struct CommonLabels {
   LabelId encoder_query = kNoLabel, encoder_key = kNoLabel;
   LabelId slot = kNoLabel;     // place of a token in an expert's queue
   LabelId top_k = kNoLabel;    // its size: the experts of a token
-  LabelId window = kNoLabel;   // of layers that have one
-  LabelId experts = kNoLabel;  // that the router chooses from
+  LabelId window = kNoLabel;   // the window of layers that have one
+  LabelId experts = kNoLabel;  // experts to choose from
 };
 
 // The labels of ring attention, in which `query` and `key` are divided into
