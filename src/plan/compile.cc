@@ -88,9 +88,9 @@ class Compiler {
   };
   std::unordered_map<uint64_t, uint32_t> plain_layouts_;
   std::array<Known, 1024> last_layouts_;
-  std::vector<int64_t> counts_;  // of parameters, by layout
-  std::vector<bool> scalar_;     // by type
-  std::vector<bool> has_like_;   // by rule
+  std::vector<int64_t> counts_;  // number of parameters, by layout
+  std::vector<bool> scalar_;     // whether parameters of a type are scalars
+  std::vector<bool> has_like_;   // whether a spec of the rule is `like`
   // By rule: whether its parameters may have a coordinate, because the rule has
   // a `place`, or because they take their spec from another parameter by
   // `like`, whose rule may have one.

@@ -41,7 +41,7 @@ struct Compiled {
   CompileOptions options;
   std::optional<Resolver> resolver;
   std::shared_ptr<const Matcher> matcher;  // shared by CompileOn
-  Matches matches;                         // by tensor
+  Matches matches;                         // the rules that match each tensor
   Plan plan;
   // The stages of the pipeline that the inputs declare (divide.h); null if they
   // declare none, or if the stages are refused.

@@ -154,7 +154,7 @@ void FetchAhead(const Plan& plan, std::span<const uint32_t> order, size_t at) {
 // The parameters of a plan, counted in one pass over them.
 struct ParamCounts {
   std::vector<int64_t> of_layout;
-  std::vector<int64_t> placed;  // by layout: those at one coordinate
+  std::vector<int64_t> placed;  // number of placed parameters, by layout
   HeldBytes placed_bytes;       // 0 for those of unknown size
 };
 

@@ -29,7 +29,7 @@ struct StepInputs {
   const ModelConfig* config = nullptr;  // may be null
   Mode mode = Mode::kTrain;
   int64_t batch = 0, length = 0;
-  int64_t element_bytes = 2;  // of activations
+  int64_t element_bytes = 2;  // bytes of an element of activations
   int64_t cache_bytes = 2;
   // The bytes of an element of a gradient; nullopt for those of its parameter.
   std::optional<int64_t> gradient_bytes = {};

@@ -38,14 +38,14 @@ struct ParamStages {
   // first of three such dimensions (virtual stages, ranks, layers of a stage).
   std::optional<int64_t> dim;
   int64_t dims = 1;
-  int64_t layers = 0;  // in all stages
+  int64_t layers = 0;  // all layers of the stack; 0: no stack
   std::vector<StageShare> of;
   bool operator==(const ParamStages&) const = default;
 };
 
 struct PlanStage {
-  std::vector<int32_t> ranks;  // that hold its parameters, ascending
-  LayerRange layers;           // of the model
+  std::vector<int32_t> ranks;  // those that hold its parameters, ascending
+  LayerRange layers;           // the layers of the model that it has
   // Whether the stage has the parameters before the layers (embeddings), and
   // those after the layers.
   bool first = false, last = false;
@@ -60,7 +60,7 @@ struct StageCopy {
 };
 
 struct PlanStages {
-  std::string axis;  // of the mesh: its size is the number of ranks
+  std::string axis;  // the mesh axis whose size is the number of ranks
   int64_t ranks = 0;
   int64_t virtual_stages = 1;  // on each rank
   std::string placement;       // "loop", "v", "both", "listed"

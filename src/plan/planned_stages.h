@@ -34,7 +34,7 @@ struct PlannedStages {
   // Whether the number of micro-batches was given, or is that of a schedule's
   // file.
   bool sized = false;
-  Place place;  // of the declaration, or of the flag
+  Place place;  // the place of the declaration or of the flag
   // The multiplications for a token and the bytes of each unit.
   std::vector<schedule::Unit> weights;
   bool copies = true;

@@ -31,7 +31,7 @@ struct ReadParam {
   Spec spec;                                 // train's
   std::vector<std::pair<Mode, Spec>> modes;  // only those with another spec
   std::optional<ReadPlacement> placement;
-  ParamStages stages;  // of a plan with stages
+  ParamStages stages;  // empty for a plan without stages
   Place place;         // of the name
 
   const Spec& SpecOf(Mode mode) const;
@@ -41,7 +41,7 @@ struct ReadPlan {
   std::string fingerprint;
   Mesh mesh;  // axes, devices, processes and slices
   Place mesh_place;
-  std::optional<PlanStages> stages;  // of a pipeline
+  std::optional<PlanStages> stages;  // nullopt: a plan without stages
   std::vector<Mode> modes;
   std::vector<ReadParam> params;  // in the file's order, with distinct names
 };

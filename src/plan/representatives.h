@@ -25,8 +25,9 @@ struct Representatives {
   // For each tensor of `manifest`, how `place` distributes the parameters of
   // its group.
   struct Placed {
-    int64_t count = 0;                           // of indices, from 0
-    std::map<int64_t, int64_t> parameters = {};  // by index: their number
+    int64_t count = 0;  // indices run from 0 to before this number
+    // The number of parameters by index.
+    std::map<int64_t, int64_t> parameters = {};
     // Returns the number of parameters at each coordinate of an axis.
     std::map<int64_t, int64_t> Along(int64_t axis_size) const;
   };

@@ -335,7 +335,7 @@ class Checker {
   std::vector<int64_t> won_;     // parameters of each rule
   std::optional<int64_t> elements_ = 0, bytes_ = 0;
   HeldBytes held_;
-  std::optional<BytesByRank> by_rank_;  // of a plan with stages
+  std::optional<BytesByRank> by_rank_;  // set for a plan with stages
   bool known_ = true;                   // whether all bytes are known
   int64_t unmatched_ = 0, corrected_ = 0;
 };

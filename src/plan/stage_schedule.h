@@ -12,7 +12,7 @@
 namespace shardc {
 
 struct ScheduleRequest {
-  std::string name;  // of a schedule, or the path of a file
+  std::string name;  // name of a schedule, or path of a file
   bool is_file = false;
   std::optional<int32_t> ranks, virtual_stages, microbatches;
   Place place;          // of the name

@@ -26,7 +26,7 @@ struct StagedPlan {
 
   std::vector<std::string_view> names;  // views into the PlanView
   Plan plan;             // names, types, placements and the specs of train
-  char separator = '.';  // of names
+  char separator = '.';  // the separator of names
   PlannedStages stages;
   // Whether the layer of each parameter is known, and not only its stage.
   bool layers_known = true;

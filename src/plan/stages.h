@@ -31,9 +31,10 @@ enum class StageBalance : uint8_t {
 struct StageRequest {
   std::string axis;
   schedule::Table table;
-  std::vector<int64_t> layers;  // of each stage; empty: by `balance`
+  std::vector<int64_t> layers;  // numbers by stage; empty: by `balance`
   StageBalance balance = StageBalance::kEven;
-  bool copies = true;  // of the embedding that the head shares
+  // Whether ranks may hold copies of the embedding that the head shares.
+  bool copies = true;
   // The `stages:` section, whose patterns assign names to stages; nullopt if no
   // file has one.
   std::optional<StageDeclaration> declared;

@@ -48,7 +48,7 @@ std::optional<PlanView> ViewPlan(const JsonDocument& document,
 struct PlanTable {
   PlanView classes;
   std::vector<std::string_view> names;  // of all parameters, in order
-  std::vector<uint32_t> class_of;       // by parameter
+  std::vector<uint32_t> class_of;       // the class of each parameter
   SourceRef source;  // the plan's text, of which names may be views
 
   PlanTable() = default;

@@ -94,14 +94,14 @@ struct AttentionChange {
 
 // The bytes of all parameters on the fullest device, before and after.
 struct HeldChange {
-  std::vector<Mode> modes;  // in which both numbers are the same
+  std::vector<Mode> modes;  // the modes with these two numbers
   std::optional<int64_t> before, after;
 };
 
 // Consecutive layers that are in another stage of the pipeline, or on other
 // ranks.
 struct LayerMove {
-  Place place = {};  // of the stages in the first plan
+  Place place = {};  // the place of `stages` in the first plan
   LayerRange layers;
   int32_t stage_before = 0, stage_after = 0;
   std::vector<int32_t> ranks_before, ranks_after;
@@ -113,8 +113,10 @@ struct StepChange {
   std::string mode;
   std::string subject;  // "layer 0-31, linear q: all_gather fsdp of [d,n,h]"
   std::string message;
-  int64_t count_before = 0, count_after = 0;  // of a collective
-  int64_t bytes_before = 0, bytes_after = 0;  // sent per device
+  // How often a collective runs.
+  int64_t count_before = 0, count_after = 0;
+  // The bytes that a device sends in all runs of the collective.
+  int64_t bytes_before = 0, bytes_after = 0;
 };
 
 struct PlanDifference {

@@ -124,7 +124,8 @@ struct TensorChange {
   Place place;
   std::string tensor, before, after;  // JSON
   std::optional<Spec> spec_before, spec_after;
-  std::string dimensions;  // that differ
+  // The dimensions that differ, as DimensionsText returns them.
+  std::string dimensions;
   std::vector<std::string> modes;
 
   std::string ModesText() const {
