@@ -207,7 +207,7 @@ struct Regex::State {
       : re(re2::StringPiece(text.data(), text.size()), PatternOptions()),
         begin(LiteralBegin(text)) {}
   RE2 re;
-  std::string begin;  // of every match
+  std::string begin;  // the text with which every match begins
 };
 
 Regex::Regex(std::unique_ptr<State> state) : state_(std::move(state)) {}

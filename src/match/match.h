@@ -30,8 +30,8 @@ namespace shardc {
 
 struct Pattern {
   std::string_view text;
-  Place place;           // of the text, for messages
-  char separator = '/';  // that the pattern is written with
+  Place place;           // the place of the text, for messages
+  char separator = '/';  // the separator in `text`
 };
 
 // The patterns that match each name. Models have many names and few different

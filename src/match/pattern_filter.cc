@@ -60,7 +60,7 @@ struct PatternFilter::State {
                   std::vector<uint32_t>& out) const;
 
   std::vector<std::shared_ptr<const RE2>> patterns;
-  std::vector<std::vector<AnyOf>> required;  // by pattern
+  std::vector<std::vector<AnyOf>> required;  // requirements by pattern
   std::vector<std::string> texts;
   std::vector<std::vector<uint32_t>> by_text;  // patterns listed under a text
   std::vector<uint32_t> always;  // patterns without a required text

@@ -62,7 +62,7 @@ class Automaton {
   bool settled_ = false;  // the rest of the name cannot change the result
   uint32_t forgotten_ = 0;
 
-  int64_t bytes_ = 0;  // of all names so far
+  int64_t bytes_ = 0;  // bytes of all names so far
   bool given_up_ = false;
 };
 

@@ -15,7 +15,7 @@ namespace shardc {
 
 struct NfaPattern {
   std::string_view text;
-  char separator = '/';  // that the pattern is written with
+  char separator = '/';  // the separator in `text`
 };
 
 // Whether patterns with a common prefix share the nodes of the prefix (kShared)
@@ -42,8 +42,9 @@ struct Nfa {
   std::vector<bool> inside;  // by pattern: has nodes; if not, RE2 matches it
   // By pattern: whether it has nodes and is not anchored at the beginning.
   std::vector<bool> begins_anywhere;
-  std::vector<bool> begins_at_start;  // by pattern: anchored there
-  std::vector<uint8_t> asserts;       // bits by Node::pattern
+  // By pattern: whether it is anchored there.
+  std::vector<bool> begins_at_start;
+  std::vector<uint8_t> asserts;  // bits by Node::pattern
   Alphabet alphabet;
   // The beginnings of matches, which may be at every position. `after_first`
   // has the nodes after the first symbol of a match. Patterns that begin with

@@ -49,7 +49,8 @@ class RuleSets {
   }
 
   std::vector<uint32_t> all_;
-  std::vector<size_t> begin_ = {0};  // by number, and one more
+  // Set number n is all_[begin_[n]] to before all_[begin_[n + 1]].
+  std::vector<size_t> begin_ = {0};
   std::unordered_multimap<uint64_t, uint32_t> by_hash_;
 };
 

@@ -72,7 +72,7 @@ class StateTable {
  private:
   static constexpr int32_t kUnknown = -1;
   struct Entry {
-    size_t begin = 0;  // of its nodes in nodes_
+    size_t begin = 0;  // index in nodes_ of its first node
     size_t size = 0;
     uint64_t hash = 0;
     // Numbers of sets in sets_: the patterns that have matched when this state
@@ -102,14 +102,14 @@ class StateTable {
   Stepper stepper_;
   // The number of symbols, and one column that is never filled.
   const size_t stride_;
-  std::array<uint32_t, 256> columns_{};    // by byte
+  std::array<uint32_t, 256> columns_{};    // column in cells_ by byte
   std::vector<uint32_t> begins_anywhere_;  // patterns
   std::vector<uint32_t> begins_anchored_;  // patterns
 
   std::vector<State> cells_;
   std::vector<uint8_t> expected_;
   std::vector<Entry> states_;    // entry 0 is not used
-  std::vector<uint32_t> nodes_;  // of all states
+  std::vector<uint32_t> nodes_;  // the nodes of all states
   std::vector<uint32_t> slots_;  // hash table: number of a state, or 0
   State start_ = kNotMade;
   uint32_t forgotten_ = 0;
@@ -117,7 +117,7 @@ class StateTable {
   std::vector<bool> dead_;  // by pattern: matched already, in the current state
   std::optional<uint32_t> dead_set_;  // the set that dead_ represents
   std::vector<uint32_t> found_;       // patterns found by one step
-  NfaPlace to_;                       // to which one step leads
+  NfaPlace to_;                       // the place to which one step leads
 };
 
 }  // namespace shardc

@@ -25,7 +25,7 @@ enum class Answer : uint8_t { kNo, kYes, kNotProven };
 struct NameAnswer {
   Answer answer = Answer::kNotProven;  // whether there is such a name
   std::string name;                    // if kYes: a shortest one
-  char separator = 0;                  // of that name
+  char separator = 0;                  // the separator of `name`
 };
 
 // Searches for a name with that `separator` that all patterns of `all` and no

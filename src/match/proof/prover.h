@@ -17,8 +17,8 @@
 namespace shardc {
 
 struct ProofLimits {
-  int64_t work_per_question = 2'000'000;  // visited nodes, of one question
-  int64_t work = 300'000'000;             // of all questions
+  int64_t work_per_question = 2'000'000;  // nodes that one question may visit
+  int64_t work = 300'000'000;             // nodes that all questions may visit
 };
 
 // One of the earlier rules that together match every name of a rule, with a
