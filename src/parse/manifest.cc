@@ -264,8 +264,8 @@ class ManifestReader {
   const JsonDocument& document_;
   Findings& findings_;
   ManifestBuilder builder_;
-  std::unordered_set<std::string_view> seen_;     // of a list
-  std::unordered_set<std::string> joined_names_;  // of a tree
+  std::unordered_set<std::string_view> seen_;     // names of a list
+  std::unordered_set<std::string> joined_names_;  // names of a tree
   bool joined_ = false;
 };
 

@@ -23,7 +23,7 @@ struct MeasuredRun {
   std::vector<std::string> flags;
   // Exactly one of the two is given.
   std::optional<double> step_s, tokens_per_second_per_device;
-  Place place;  // of the time
+  Place place;  // place of the time in the file
 };
 
 // Reads the file. Paths in it are relative to its folder; they are returned

@@ -26,7 +26,7 @@ struct MeshDraft {
     std::string name;
     int64_t size = 1;  // or -1
     AxisType type = AxisType::kAuto;
-    Place place;  // of the size, or of `dp:2`
+    Place place;  // place of the size or of its entry
   };
   std::vector<Axis> axes;
   std::optional<Counted64> devices;

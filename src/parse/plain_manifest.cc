@@ -41,7 +41,7 @@ constexpr std::string_view kPlainSchema = "shardc.manifest/v1";
 // The text between a name and the next name.
 struct Tail {
   std::string text;
-  uint32_t type = 0;  // of the parameter of the first name
+  uint32_t type = 0;  // the type of the parameter before the tail
   size_t next = 0;    // the tail that followed this one the last time
 };
 
