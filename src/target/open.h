@@ -37,7 +37,8 @@ struct Held {
 
 // Options of reading a target. They take precedence over its files.
 struct OpenOptions {
-  std::optional<int64_t> devices;    // for an axis of size -1
+  // The number of devices, if an axis has size -1.
+  std::optional<int64_t> devices;
   std::optional<int64_t> processes;  // default: the mesh's own
   std::optional<Mesh> mesh;          // replaces the target's
   ManifestOptions manifest;
