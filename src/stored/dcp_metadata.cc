@@ -232,7 +232,8 @@ class MetadataReader {
       }
       DcpPiece piece;
       piece.box = {*offset, *shape};
-      piece.bytes = -1;  // until storage_data finds it
+      // ReadStorage sets the place of the piece.
+      piece.bytes = -1;
       if (piece.box.Elements() > 0) tensor.pieces.push_back(std::move(piece));
     }
     return SortPieces(tensor);

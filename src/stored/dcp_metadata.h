@@ -20,8 +20,8 @@ namespace shardc::stored {
 struct DcpPiece {
   Box box;             // has at least one element
   uint32_t file = 0;   // index into DcpMetadata::files
-  int64_t offset = 0;  // of the archive in the file
-  int64_t bytes = 0;   // of the archive
+  int64_t offset = 0;  // the archive's offset in the file
+  int64_t bytes = 0;   // the archive's bytes
 };
 
 struct DcpTensor {

@@ -61,7 +61,7 @@ class NewFolder {
   std::string path_;
   FolderUse use_ = FolderUse::kAlone;
   std::string temporary_;  // empty: there is nothing to remove
-  int fd_ = -1;            // of the folder, locked
+  int fd_ = -1;            // the open folder, which is locked
 };
 
 // A file in a NewFolder, which is written from start to end.

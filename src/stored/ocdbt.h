@@ -42,7 +42,8 @@ class OcdbtStore : public Store {
     size_t key = 0;  // offset in `texts_`
     uint32_t key_bytes = 0;
     uint32_t file = kHeld;
-    int64_t offset = 0;  // in the file, or of a held value in `texts_`
+    // The offset in the file or, for a value that a node holds, in `texts_`.
+    int64_t offset = 0;
     int64_t bytes = 0;
   };
   static constexpr uint32_t kHeld = UINT32_MAX;

@@ -65,7 +65,7 @@ struct PrefixedTexts {
 
 // A data file that a block refers to.
 struct DataFile {
-  std::string path;  // from the folder of the checkpoint
+  std::string path;  // its path in the checkpoint's folder
   std::string base;  // the folder from which paths in its blocks count
 };
 // Reads a block's table of files. `base` is the DataFile::base of the file that

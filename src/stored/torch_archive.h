@@ -20,7 +20,7 @@ struct TorchTensor {
   Shape shape;
   Shape strides;            // in elements
   int64_t first = 0;        // element of the storage at which the tensor begins
-  int64_t data_offset = 0;  // of the storage in the file
+  int64_t data_offset = 0;  // the storage's offset in the file
   int64_t data_bytes = 0;
   uint32_t crc = 0;  // CRC-32 of the storage
 

@@ -12,9 +12,9 @@
 namespace shardc::stored {
 
 struct TorchDtype {
-  std::string_view name;     // in the module `torch`
+  std::string_view name;     // its name in the module `torch`
   std::string_view storage;  // the storage class of archives; may be empty
-  int64_t bytes = 0;         // of one element
+  int64_t bytes = 0;         // bytes of one element
   std::optional<Dtype> dtype;
 };
 

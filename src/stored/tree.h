@@ -92,7 +92,7 @@ struct Leaf {
   std::vector<bool> in_sequence = {};  // as Array::in_sequence
   // For kOpaque: the place of the value, which is an archive of `torch.save`.
   std::optional<ChunkPlace> place = {};
-  Dtype dtype = Dtype::kI64;  // of kNumber: I64, F64 or BOOL
+  Dtype dtype = Dtype::kI64;  // type of a kNumber: I64, F64 or BOOL
 };
 
 // The interface that a format implements for an open tree. Several threads may

@@ -61,7 +61,7 @@ class BoxSource {
 };
 
 struct WriteReport {
-  int64_t chunks = 0;       // of this process
+  int64_t chunks = 0;       // the chunks of this process
   int64_t chunks_kept = 0;  // of these, written by an earlier run
   bool complete = false;    // the checkpoint has its name
 };

@@ -45,7 +45,7 @@ class OcdbtWriter {
     size_t file = 0;  // index into the data files
     int64_t offset = 0;
     int64_t bytes = 0;
-    bool held = false;  // in `value`, else in the file
+    bool held = false;  // whether `value` has the bytes, not the file
     std::string value;
   };
   // A node that has been written, and totals of its subtree, in which the node

@@ -27,7 +27,7 @@ struct ZarrArray {
   bool indexed = false;
   bool index_at_start = false;
   bool index_has_checksum = false;
-  std::vector<Codec> codecs;  // of a chunk, in the order of encoding
+  std::vector<Codec> codecs;  // the codecs of a chunk in the order of encoding
   std::optional<Dtype> dtype;
   int64_t element_bytes = 0;
   std::string fill;  // one element; empty if shardc cannot encode the value

@@ -17,7 +17,8 @@ inline constexpr int64_t kZipLocalBytes = 30;
 
 struct ZipMember {
   std::string name;
-  int64_t header_offset = 0;  // of its local header, from the archive's start
+  // The offset of its local header from the archive's start.
+  int64_t header_offset = 0;
   int64_t bytes = 0;
   uint32_t crc = 0;
 };
