@@ -261,7 +261,7 @@ struct CommonLabels {
   LabelId slot = kNoLabel;     // place of a token in an expert's queue
   LabelId top_k = kNoLabel;    // its size: the experts of a token
   LabelId window = kNoLabel;   // the window of layers that have one
-  LabelId experts = kNoLabel;  // experts to choose from
+  LabelId experts = kNoLabel;  // the experts of the router
 };
 
 // The labels of ring attention, in which `query` and `key` are divided into
