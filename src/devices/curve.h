@@ -16,7 +16,7 @@ using Curve = std::vector<CurvePoint>;
 // Returns the value on the line between the points around `at`; before the
 // first point and after the last, that point's value. The curve is not empty.
 double ValueAt(const Curve& curve, double at);
-// Returns whether no value is smaller than the one before it.
+// Returns whether no point has a smaller value than the point before it.
 bool Ascends(const Curve& curve);
 
 }  // namespace shardc

@@ -8,7 +8,7 @@
 
 namespace shardc::hlo {
 
-// A line of the user's program. Its members are views of the text; `file` is
+// A line of the user's program. The names are views of the HLO text; each is
 // empty if it is not known.
 struct SourceLine {
   std::string_view file, function;
@@ -28,7 +28,7 @@ class Frames {
   // Returns the source lines of the calls that lead to an instruction with this
   // `metadata={...}`, innermost first: the lines of its stack frames or, in the
   // text of older versions, its only line. An inlined loop body repeats its
-  // callers, so each line is returned once.
+  // callers, so each line is returned once. Empty if no file is known.
   std::vector<SourceLine> StackOf(std::string_view metadata) const;
 
  private:

@@ -1,5 +1,6 @@
 // A squarified treemap (Bruls, Huizing, van Wijk 2000): rectangles whose areas
-// are proportional to bytes, in rows that make them as square as possible.
+// are proportional to bytes, in rows that are chosen so that the rectangles are
+// close to squares.
 #ifndef SHARDC_PICTURE_TREEMAP_H_
 #define SHARDC_PICTURE_TREEMAP_H_
 

@@ -1,4 +1,5 @@
-// Room: emit/costs. Writes costs and fits.
+// Room: emit/costs. Writes costs, the meshes that fit, pipelines, searches,
+// device profiles and calibrations.
 // Includes: source, devices, cost, search.
 //
 // Writes a cost report as text and as JSON (`shardc.cost/v1`).

@@ -1,7 +1,7 @@
 // Writes shardc.plan/v1, or v2 for a plan with stages, one parameter per line.
 // The text of a layout is made once and copied for each of its parameters, so a
-// parameter costs little more than its name. The complete text is never in
-// memory.
+// parameter costs little more than its name. The parameters go to the sink one
+// by one, so this file never has the complete text in memory.
 #include <cstddef>
 #include <string>
 #include <vector>

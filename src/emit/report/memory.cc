@@ -1,6 +1,7 @@
 // Draws the memory of a device. The bars of all modes have one scale. Below
-// them is a treemap of the fullest device: areas are bytes, components contain
-// their parameter groups. A box that would be thinner than a line is left out:
+// them is a treemap of the fullest device, in which areas are bytes. The box of
+// each part of the model, such as `mlp`, contains its parameter groups. A group
+// with a very small fraction of the bytes (kLeast) is left out:
 //
 //   mlp 336 MiB [down ×32 | gate ×32 | up ×32] | head 250 MiB | ...
 #include <algorithm>

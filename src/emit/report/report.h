@@ -1,5 +1,6 @@
 // Room: emit/report. Self-contained HTML pages: a plan with its findings,
-// changes, layouts and costs, and a pipeline's schedule.
+// changes, layouts and costs, a pipeline's schedule, and the result of a
+// search.
 // Includes: source, comm, plan/difference, cost, audit, picture, emit/findings,
 // emit/costs, emit/audits, emit/pictures, emit/schedules.
 #ifndef SHARDC_EMIT_REPORT_REPORT_H_

@@ -24,9 +24,9 @@ namespace shardc {
 
 struct CodePage {
   const Code* code = nullptr;
-  std::string_view what;  // the mistake in the input
-  std::string_view why;   // the effect if the input were accepted
-  std::string_view fix;   // the change that mends the input
+  std::string_view what;  // what the code reports
+  std::string_view why;   // why that is bad or, for an input, why it is refused
+  std::string_view fix;   // what to change
   std::string_view bad;   // a session that reports the code
   std::string_view good;  // the same session, mended
 };
