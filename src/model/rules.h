@@ -125,7 +125,9 @@ struct Registration {
   Place place;
 };
 
-// A named list of semantic axes. Only the command `resolve` uses the mode.
+// A named list of semantic axes. The mode is that in which the bundle is
+// resolved on its own, as by the command `resolve`. The spec of a rule uses
+// only the axes.
 struct Bundle {
   std::string name;
   SpecList axes;

@@ -289,8 +289,8 @@ struct Graph {
   bool dropless = false;
   ValueId loss = kNoValue;    // [] in training
   ValueId logits = kNoValue;  // [b, t, v]
-  // The gradient of each parameter, after Differentiate and AppendOptimizer;
-  // empty before.
+  // The gradient of each parameter, kNoValue for a parameter without one. Empty
+  // before Differentiate.
   std::vector<ValueId> gradients = {};
   ValueId gradient_norm = kNoValue;  // [], before clipping
   std::vector<ValueId> updated = {};
