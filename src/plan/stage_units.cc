@@ -1,5 +1,6 @@
 // Finds the unit of each parameter. The number of a layer is the first part of
-// a name that is a number, or that ends in a number after a word for layers:
+// a name that is a number (but not the name's first part), or that ends in a
+// number after a word for layers:
 //
 //   model.layers.5.mlp.up_proj.weight  ->  layer 5 of the chain `model.layers`
 //   decoder/layers_5/mlp/wi/kernel     ->  layer 5 of `decoder/layers`
