@@ -1,11 +1,10 @@
-// A tensor of a transfer as a grid of units, with as few dimensions as its
-// pieces allow. It is copied in blocks of limited size.
+// A tensor of a transfer as a grid of units (bytes, or elements if the tensor
+// is cast), with as few dimensions as its pieces allow. The tensor is copied in
+// blocks of limited size.
 //
-// A dimension that no piece splits is merged into the one before it, so that
-// most tensors have one or two. A block has one index of each leading
-// dimension, a range of one dimension, and all of the following ones. Inside a
-// block every source or output piece is therefore one contiguous run of bytes
-// in its file.
+// A dimension that no piece splits is merged into the one before it, so most
+// tensors have one or two dimensions. A block has one index of each leading
+// dimension, a range of the next dimension, and all of the following ones.
 #ifndef SHARDC_CHECKPOINT_GRID_H_
 #define SHARDC_CHECKPOINT_GRID_H_
 
@@ -33,8 +32,8 @@ class Grid {
   const std::vector<Region>& sources() const { return sources_; }
   const std::vector<Region>& parts() const { return parts_; }
 
-  // Returns the number of blocks of at most `max_bytes` (in the wider of both
-  // dtypes).
+  // Returns the number of blocks of at most `max_bytes` each, measured in the
+  // wider of the two dtypes. A block has at least one unit.
   int64_t Blocks(int64_t max_bytes) const;
   Region Block(int64_t index, int64_t max_bytes) const;
 

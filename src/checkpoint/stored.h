@@ -37,7 +37,9 @@ struct Stored {
   std::vector<SourceFile> files;
   std::shared_ptr<const stored::Tree> tree;  // null: tensors have pieces
   std::vector<std::string> notes;
-  // The leaves of the tree that the output format can store.
+  // The leaves to write, if a tree is written: those of `tree`, or those that
+  // the metadata of safetensors files records. Empty if safetensors files are
+  // written; `metadata` then has the leaves.
   std::vector<stored::Leaf> leaves;
   std::vector<StoredTensor> tensors;  // in the order of the checkpoint
   Metadata metadata;  // if files differ in a key, the value of the first
@@ -52,10 +54,11 @@ std::optional<Stored> ReadStored(const std::string& path, Findings& findings);
 std::optional<Stored> ReadStoredPieces(const std::string& directory,
                                        Findings& findings);
 
-// Compares the pieces with their recorded checksums; each of several processes
-// checks its share of them. Adds the number of checked pieces to `*verified`.
-// Returns false after a finding (unreadable). For a tree, which has no index
-// with checksums, returns true.
+// Compares each piece that has a recorded checksum with it. Of several
+// processes, each checks its share. Adds the number of checked pieces to
+// `*verified`. Returns false after a finding: a file cannot be read, or a
+// checksum differs. For a tree, which has no index with checksums, returns
+// true.
 bool VerifyStored(const Stored& stored, const ProcessShare& share,
                   int64_t* verified, Findings& findings);
 

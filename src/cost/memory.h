@@ -45,7 +45,7 @@ struct Held {
 // allocator, the device's context and its communicators.
 struct TakenBytes {
   int64_t least = 0;              // lower estimate: only tensors
-  int64_t expected = 0;           // `Memory::most` and the allocator's reserve
+  int64_t expected = 0;           // the device's tensors and the reserve
   int64_t most = 0;               // upper estimate, with all additions
   Moment moment = Moment::kLoss;  // when the peak is
   const Stack* stack = nullptr;

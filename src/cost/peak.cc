@@ -1,5 +1,6 @@
 // Computes the peak memory of a training step. A layer's backward pass and the
-// loss do not overlap, so the peak has the larger of the two:
+// loss do not overlap, so the expected peak has the larger of the two. (The
+// upper estimate adds both.)
 //
 //   Llama 3 8B, one row of 32,768 tokens per device on fsdp:8, layer inputs
 //   kept: parameters, gradients and states 15 GiB, kept 8, gathered 1.4, and
@@ -16,8 +17,9 @@ namespace shardc::cost {
 namespace {
 
 constexpr double kEagerLoss = 4, kCompiledLoss = 1.5, kLossSpread = 0.5;
-// The lower and the upper estimate multiply a layer's tensors by these factors,
-// because its backward pass does not hold all of them at the same time.
+// The factors of a layer's bytes in the lower and in the upper estimate. The
+// lower is below 1 because the backward pass of a layer does not hold all of
+// these tensors at the same time.
 constexpr double kLeastLayer = 0.7, kMostLayer = 1.1;
 
 int64_t RoundedBytes(double bytes) {

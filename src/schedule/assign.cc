@@ -5,7 +5,7 @@
 // sums give the time and bytes of a stage. With units of times 1 2 2 2 4 and
 // two stages:
 //
-//   best[1] = 1 3 5 7 11, best[2][5] = min over a of max(best[1][a], rest)
+//   best[1] = 1 3 5 7, best[2][5] = min over a of max(best[1][a], rest)
 //           = max(5, 6) = 6: stages 1 2 2 | 2 4
 #include "schedule/assign.h"
 

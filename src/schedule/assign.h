@@ -25,8 +25,9 @@ using StageBounds = std::vector<int64_t>;
 // micro-batches of activations for stage s. Among divisions with equally long
 // stages it prefers the one whose fullest stage has the fewest bytes; this
 // choice is made for each prefix of the units separately, so a division with
-// fewer bytes may exist. Returns nullopt if no division fits. Takes stages *
-// units^2 steps.
+// fewer bytes may exist. Returns nullopt if no division fits, or if there are
+// no units, no stages, or one unit for several stages. Takes stages * units^2
+// steps.
 std::optional<StageBounds> AssignUnits(std::span<const Unit> units,
                                        std::span<const int64_t> in_flight,
                                        std::optional<int64_t> capacity);

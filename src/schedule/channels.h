@@ -66,16 +66,17 @@ inline constexpr int64_t kUnbounded = INT64_MAX;
 struct ChannelRun {
   bool passes = false;
   bool mismatch = false;  // a receive got another message
-  int32_t rank = 0;       // the rank whose operation failed
-  std::string text;       // what failed
+  int32_t rank = 0;       // if it does not pass: whose operation failed
+  std::string text;       // if it does not pass: what failed
   // The largest number of messages that waited in one channel.
   int64_t most_waiting = 0;
 };
 ChannelRun RunChannels(const Programs& programs, int64_t capacity,
                        ChannelScope scope);
 
-// Returns the least capacity with which no rank blocks for ever, or nullopt if
-// no capacity suffices.
+// Returns the least capacity with which the run passes, or nullopt if it fails
+// even with an unbounded capacity: a rank blocks for ever, a receive gets
+// another message, or a message is never received.
 std::optional<int64_t> LeastCapacity(const Programs& programs,
                                      ChannelScope scope);
 

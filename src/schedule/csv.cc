@@ -1,6 +1,7 @@
-// Cells are first read to a list with their places in the file, and checked:
-// every stage and micro-batch up to the largest must occur. Only then is the
-// table allocated, so that a cell such as `999999999F0` costs no memory. A cell
+// Cells are first read to a list with their places in the file. Then their
+// numbers are checked: every stage up to the largest must occur, and stages
+// times micro-batches must not exceed kMostTasks. Only then is the list of
+// owners allocated, so a cell such as `999999999F0` costs no memory. A cell
 // that breaks the order of tasks is reported with its place:
 //
 //   0F0,0B0,0W0   ->  line 1, column 9: `0W0` computes the gradients of the

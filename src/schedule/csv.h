@@ -27,9 +27,10 @@ struct Expected {
   int32_t microbatches = 0;
 };
 
-// Reads a table and proves its order. Returns nullopt after findings:
-// foreign-syntax or schedule-unsafe with the place of a cell, or limit. The
-// rank of each stage follows from the rows.
+// Reads a table and proves its order. Returns nullopt after findings
+// (foreign-syntax, schedule-unsafe, limit), which have the place of a cell
+// where one is at fault. The rank of each stage and micro-batch follows from
+// the rows.
 std::optional<Table> ReadCsv(const SourceRef& source, const Expected& expected,
                              Findings& findings);
 

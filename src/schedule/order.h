@@ -18,14 +18,16 @@ struct Fault {
   std::string text;      // lower case, no final period, tasks in backticks
 };
 
-// Checks every cell, and then that the order of the rows together with the
-// dependencies between tasks has no cycle. Returns at most `most` faults,
-// sorted by rank and position. Time is linear in the number of tasks.
+// Checks every cell and that no task is missing. If these checks find no fault,
+// checks that the order of the rows together with the dependencies between
+// tasks has no cycle. Returns at most `most` faults, sorted by rank and
+// position. Time is linear in the number of tasks.
 std::vector<Fault> CheckOrder(const Table& table, size_t most = 20);
 
-// Returns the task of another stage whose result a task needs: the forward task
-// of the stage before, or the backward task (B or I) of the stage after.
-// Returns nullopt at the ends of the model.
+// Returns the task of another stage whose result a task needs: for F the
+// forward task of the stage before; for B and I the backward task of the stage
+// after, returned as B even if the table has an I. Returns nullopt for W and at
+// the ends of the model.
 std::optional<Task> NeededFromNeighbour(const Task& task, int32_t stages);
 
 }  // namespace shardc::schedule

@@ -84,8 +84,10 @@ class Pricer {
   std::vector<Point> PointsOf(const Candidate& candidate, uint32_t index,
                               double least_seconds, const Filter& filter,
                               int worker) const;
-  // Returns the first point of a legal candidate in the order of Before, or
-  // nullopt if there is none. Filter::incumbents is ignored.
+  // Returns the candidate's first point in the order of Before, among the
+  // settings that the filter selects. Returns nullopt if none of them fits in
+  // memory and in Filter::most_seconds, or if the rules do not compile for the
+  // candidate. Filter::incumbents is ignored.
   std::optional<Point> BestOf(const Candidate& candidate, uint32_t index,
                               const Filter& filter, int worker) const;
 

@@ -194,8 +194,8 @@ class Lowerer {
     return true;
   }
 
-  // Adds those scalars that are partial over the same axes before they are
-  // reduced, so that they share one collective.
+  // Lowers a sum of scalars. Scalars that are partial over the same axes are
+  // first added on each device and then reduced together, by one collective.
   void LowerScalars(const Op& op) {
     std::vector<std::pair<AxisSet, std::vector<int32_t>>> groups;
     for (ValueId value : op.in) {

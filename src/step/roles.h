@@ -35,8 +35,10 @@ struct TensorRole {
 };
 
 enum class RoleFault : uint8_t {
-  kNone,     // a tensor has no role
-  kTwo,      // a tensor has two roles
+  kNone,  // a tensor has no role
+  // A tensor has two roles, or two tensors have the same role: one of all
+  // layers, and one of a single layer.
+  kTwo,
   kShape,    // a tensor's shape is not what the dimensions say
   kMissing,  // a layer lacks a role that it needs
   kUnused,   // no op takes a role

@@ -1,6 +1,6 @@
-// Links biases and scales to their weights, which have the same module path.
-// The number of scales along a dimension determines the block of elements that
-// share a scale:
+// Links biases, scales and other vectors to their weights, which have the same
+// module path. The number of scales along a dimension determines the block of
+// elements that share a scale:
 //
 //   down_proj.weight [576, 7168], weight_scale_inv [5, 56]  ->  blocks of 128
 //

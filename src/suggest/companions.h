@@ -1,5 +1,6 @@
-// Finds the companions of a weight: its bias, its scales, and the blocks of
-// elements that share a scale.
+// Links the companions of a weight (its bias, scales and other vectors) to it,
+// and finds the blocks of elements that must stay in one shard because they
+// share a scale or are stored together.
 #ifndef SHARDC_SUGGEST_COMPANIONS_H_
 #define SHARDC_SUGGEST_COMPANIONS_H_
 
@@ -9,15 +10,17 @@
 
 namespace shardc::suggest {
 
-// Sets `weight` of each bias, scale and other vector to the group with the same
-// module path; if there are several, to the one with the most tensors. The
-// roles must already be refined by sizes.
+// Sets `weight` of each bias, scale and other vector to the group of weights
+// with the same module path. If there are several, takes the group with the
+// most tensors; if there is none, `weight` stays -1. The roles must already
+// be refined by sizes.
 void LinkCompanions(const Tree& tree, ModelDims& dims);
 
 // Sets `block` of each dimension: the number of elements that must stay in one
 // shard because they share a scale, or because the dtype stores them together.
-// LinkCompanions must be called before. If the tree has no scales, projections
-// get the group size of the configuration.
+// LinkCompanions must be called before. If the tree has no scales, the
+// quantisation group size of `model` (which may be null) becomes the block of
+// the input dimension of attention and MLP matrices.
 void SetBlocks(const Tree& tree, const ModelConfig* model, ModelDims& dims);
 
 }  // namespace shardc::suggest

@@ -64,8 +64,8 @@ struct Costs {
   double flops = 0;
 
   double traffic() const { return data + replicas + tensor + experts; }
-  // Returns the estimated seconds. Traffic over data axes overlaps with
-  // computation, and other traffic does not.
+  // Returns the estimated seconds. The traffic `data` and `replicas` overlaps
+  // with computation; `tensor` and `experts` do not.
   double Seconds(const Assumed& assumed) const;
 };
 

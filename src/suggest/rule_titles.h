@@ -12,8 +12,8 @@
 
 namespace shardc::suggest {
 
-// The common function of the parameters of a rule. The file lists rules in this
-// order.
+// What the parameters of a suggested rule have in common. The rules file that
+// is written lists the rules in this order.
 enum class Title : uint8_t {
   kEmbedding,
   kHead,
