@@ -1,8 +1,8 @@
-// Counts the bytes of ring collectives. A ring reduce-scatter passes chunks on:
-// in n - 1 rounds each member sends one chunk to the next member, so each
-// member sends every chunk but one. An all-reduce passes chunks on twice. Chunk
-// j begins at floor(jE/n), so the sizes of chunks differ by one element at most
-// and add up to E.
+// Counts the bytes of collectives (formulas: collective.h). A ring
+// reduce-scatter passes chunks on: in n - 1 rounds each member sends one chunk
+// to the next member, so each member sends every chunk but one. An all-reduce
+// passes chunks on twice. Chunk j begins at floor(jE/n), so the sizes of chunks
+// differ by one element at most and add up to E.
 //
 // Example: all_reduce of 10 float32 over 4: chunks of 2, 3, 2 and 3 elements.
 // Member 0 sends (2*10 - 3 - 2) * 4 = 60 bytes, and member 1 (2*10 - 2 - 3) * 4

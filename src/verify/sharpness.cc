@@ -1,7 +1,9 @@
-// Tests that tolerances are tight: the check of each case is offered wrong
-// outputs, and must reject them. Uses the matrix of a mesh that splits batch,
-// length and heads, at small sizes. It runs once with every feature and, for
-// operations that support narrower rounding, once for each kind of rounding.
+// Tests that tolerances are tight: the check of each case that ran is offered
+// wrong outputs, and must reject them. Uses the matrix of a mesh that splits
+// batch, length and heads, at small sizes. The matrix runs once for all
+// operations with every feature and without narrower rounding, and once for
+// each kind of narrower rounding, without features, for the operations that
+// support it.
 //
 //   sdpa train bthd BF16, 4 bits: zeros, shifted tokens, ... all detected
 #include "verify/sharpness.h"

@@ -1,6 +1,9 @@
-// Tests that tolerances are tight: in every case of a matrix over all
-// operations, modes, layouts, dtypes, features and roundings, wrong outputs
-// (wrong_outputs.h) are checked after the correct one, and must be detected.
+// Tests that tolerances are tight: in the cases of a matrix over operations,
+// modes, layouts and dtypes, wrong outputs (wrong_outputs.h) are checked after
+// the correct one, and must be detected. The matrix runs once with all features
+// and once for each narrower rounding, without features. Skipped are cases that
+// the operation refuses, and traces of paged caches, which are compared in bits
+// and thus have no tolerance.
 #ifndef SHARDC_VERIFY_SHARPNESS_H_
 #define SHARDC_VERIFY_SHARPNESS_H_
 
@@ -11,8 +14,8 @@
 namespace shardc::verify {
 
 struct Sharpness {
-  int64_t cases = 0;  // that ran and passed
-  int64_t offered = 0;
+  int64_t cases = 0;    // that passed and were offered wrong outputs
+  int64_t offered = 0;  // wrong outputs, over all of these cases
   // The names of cases with a wrong output that passed, and of cases that fail
   // with the correct output.
   std::vector<std::string> taken, unsound;

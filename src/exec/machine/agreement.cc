@@ -1,7 +1,7 @@
 // Agreement of ranks: every rank sends what it knows to all others, and all
 // compute the same result from it. Replicas of an array on several ranks are
-// compared by digests of 128 bits; only if two digests differ is an array sent,
-// to find the first element that differs.
+// compared by digests of 128 bits. Only if two digests differ, their arrays are
+// compared as well, to find the first element that differs.
 //
 //   rank 0 reports device 1, rank 1 reports device 2  ->  device 1, on both
 #include "exec/machine/agreement.h"

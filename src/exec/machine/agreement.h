@@ -36,8 +36,8 @@ void ShapeElsewhere(const SimMesh& mesh, ShardedTensor& tensor);
 void ShapeElsewhere(const SimMesh& mesh, const Shape& extent, Dtype dtype,
                     PerDevice& local);
 
-// Returns a tensor of `shape` by `spec` in which every device has the shard
-// `local`.
+// Returns a tensor of `shape` by `spec` in which every device of this rank has
+// the shard `local`. The arrays of other devices have no elements.
 ShardedTensor OnEveryDevice(const SimMesh& mesh, const Shape& shape,
                             const Spec& spec, const Buffer& local);
 

@@ -60,7 +60,7 @@ void CopyBlock(const Buffer& from, const Shape& from_start, Buffer& to,
 Buffer SliceBlock(const Buffer& from, const Shape& start, const Shape& extent);
 // Returns a copy of `from` restricted to [begin, begin + length) of `dim`.
 Buffer SliceDim(const Buffer& from, size_t dim, int64_t begin, int64_t length);
-// Concatenates parts of equal shape along `dim`.
+// Concatenates along `dim` parts whose other dimensions have equal sizes.
 Buffer ConcatDim(const std::vector<const Buffer*>& parts, size_t dim);
 // Returns the transpose whose dimension i is dimension `order[i]` of `from`.
 Buffer TransposeDims(const Buffer& from, const std::vector<size_t>& order);

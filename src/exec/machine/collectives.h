@@ -3,8 +3,8 @@
 // to the ledger unless its groups have one member.
 //
 // Members of a group are ordered by their index along the axis list. Reductions
-// add in ascending group index for every element and member, so replicas agree
-// in bits. (A real ring rotates the order: its results agree within tolerance,
+// combine the members' buffers in ascending group index, so replicas agree in
+// bits. (A real ring rotates the order: its results agree within tolerance,
 // not in bits.)
 //
 // The functions from AllGather to Broadcast build a CollectiveCall and pass it

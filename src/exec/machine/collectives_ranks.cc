@@ -1,8 +1,8 @@
 // Collectives over several processes. Members send blocks directly to each
 // other, in one exchange of all ranks. An all_reduce takes two exchanges: each
-// member adds one chunk, in ascending order of members, and then sends it to
-// the others. The bits therefore equal those of one process, and the total
-// bytes equal those that the ledger records for a ring.
+// member reduces one chunk, in ascending order of members, and then sends the
+// result to the others. The bits therefore equal those of one process, and the
+// total bytes equal those that the ledger records for a ring.
 //
 //   all_reduce of 5 elements over tp 2: member 0 adds elements 0 and 1, member
 //   1 the rest; 3 + 2 elements are sent, then 2 + 3: 10 = 2 (n - 1) 5
@@ -277,8 +277,8 @@ class Across {
   const SimMesh& mesh_;
   const CollectiveCall& call_;
   const PerDevice& in_;
-  const Buffer&
-      sample_;  // of a device on this rank; all devices have its shape
+  // The buffer of this rank's first device. All devices have its shape.
+  const Buffer& sample_;
   int64_t n_;
   std::vector<Group> groups_;
   PerDevice out_;

@@ -40,7 +40,8 @@ std::vector<int64_t> RingOrder(SequenceOrder order, int64_t length, int64_t n) {
   } else if (order == SequenceOrder::kZigZag) {
     const int64_t chunk = length / (2 * n);
     for (int64_t i = 0; i < length; ++i) {
-      const int64_t slot = i / chunk;  // of 2n; rank slot/2 holds two
+      // One of 2n slots; rank r holds slots 2r and 2r + 1.
+      const int64_t slot = i / chunk;
       const int64_t rank = slot / 2;
       const int64_t from = slot % 2 == 0 ? rank : 2 * n - 1 - rank;
       out[AsIndex(i)] = from * chunk + i % chunk;

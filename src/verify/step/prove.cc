@@ -336,8 +336,9 @@ class Prover {
     }
   }
 
-  // Returns whether a value exceeds its measured tolerance, but by a factor of
-  // at most two. More random inputs may then explain the error.
+  // Returns whether some values exceed their measured tolerance, but none by a
+  // factor of more than two. More random inputs may then explain the errors.
+  // Returns false for float64, and if the case has no program for one device.
   bool IsDoubtful() const {
     if (test_.dtype == Dtype::kF64 || test_.alone == nullptr) return false;
     double most = 0;
