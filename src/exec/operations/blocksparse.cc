@@ -4,8 +4,9 @@
 // value are sharded over the query's head axes (the MHA spec). The table has
 // global block coordinates and is sharded as the query's batch and heads, so
 // the bits equal those of the unsharded run. A table is given or computed. A
-// computed table hides a block if positions allow none of its queries to attend
-// to any of its keys, unless its keys are global. Within a visible block each
+// computed table hides a block if causality hides all of its keys from all of
+// its queries or, unless the block mask is `causal`, if the window does. Blocks
+// of global keys are never hidden. Within a visible block each
 // key is masked separately.
 //
 // Example: 4 queries and 4 keys in blocks of 2 under a causal table [[1, 0],

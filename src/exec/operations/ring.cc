@@ -14,9 +14,9 @@
 // Striped: position p is on rank p mod n. Tokens, positions and ids are
 // permuted together before they are sharded, and the output is permuted back.
 //
-// Not supported: a query of length 1, which cannot be split (decoding needs
-// another operation or an unsharded query length), and a sharded head
-// dimension.
+// Not supported: a query of length 1 if the lengths are sharded, since it
+// cannot be split (decoding needs another operation or unsharded lengths), and
+// a sharded head dimension.
 #include <algorithm>
 #include <utility>
 

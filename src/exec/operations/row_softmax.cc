@@ -1,8 +1,9 @@
 // Attention with full rows of logits on every device, for features that need
 // them: softmax in 16 bits, quantised matmuls (narrow.h), dropout, a sharded
-// head dimension. Problems without these features use the fast kernels. If the
-// head dimension is sharded each device's products are partial logits, which
-// are added before the exponential, since e^(a+b) is not e^a + e^b:
+// head dimension. Problems without these features use the fast kernels if the
+// kernels support the slices (InKernels). If the head dimension is sharded each
+// device's products are partial logits, which are added before the exponential,
+// since e^(a+b) is not e^a + e^b:
 //
 //   D = 128 over tp=2: q[0:64] . k[0:64] on one, q[64:128] . k[64:128] on
 //   the other, all_reduce, then caps, bias, masks and softmax on both

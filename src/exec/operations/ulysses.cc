@@ -16,7 +16,8 @@
 // their positions are permuted too. A device sends the bytes of the all_to_all
 // with n = u, gathers ids over u, and sends (r-1)(b_k + b_v + b_ids) with the
 // sizes after the all_to_all. u must divide the heads as n above. Bias and
-// masks keep all keys and queries.
+// masks are unsharded in queries and keys while they are reordered, and keep
+// all keys.
 //
 // Example: T, S on sp = 4, 8 heads and 2 key heads: each key head is sent to
 // two ranks. Example that is unsupported: 6 heads over sp = 4.

@@ -35,7 +35,8 @@ struct Sizes {
   int64_t value_dim = 0;  // 0: head_dim
   // Latent attention: the numbers that are stored for each token, the size of
   // the rotated part of a head, and the size of a head's value. 0 means twice
-  // the head's size, a quarter of it, and `value_dim`.
+  // the head's size, a quarter of it, and `value_dim`. A rotated part that is
+  // not smaller than the head also counts as a quarter.
   int64_t latent_rank = 0, latent_rope_dim = 0, latent_value_dim = 0;
 
   int64_t ValueDim() const { return value_dim > 0 ? value_dim : head_dim; }
@@ -154,13 +155,13 @@ struct CaseResult {
   ErrorOf unsharded;  // of the same operation on one device
   double tolerance = 0;
   double cap = 0;      // the absolute limit of the error
-  bool exact = false;  // bits had to be equal, and were
+  bool exact = false;  // whether the bits must equal the unsharded run's
   exec::Ledger ledger;
   // The bytes at the sizes that the user gave, by formula, if the case ran at
   // reduced sizes.
   std::optional<exec::SentBytes> given_sent;
-  std::vector<double>
-      device_error;  // maximum absolute error of each device's shard
+  // The maximum absolute error of each device's shard.
+  std::vector<double> device_error;
   std::vector<std::string> remarks;
 };
 

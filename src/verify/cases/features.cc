@@ -1,7 +1,7 @@
 // Each feature has a name, the input, if any, that an operation must take to
 // use it, and values that it sets in a case. The values are chosen to reveal
-// mistakes: a window ends inside a shard, and a cap is low enough to change
-// logits.
+// mistakes: a window is longer than half of the keys, and a cap is low enough
+// to change logits.
 //
 //   window on 16 keys  ->  16 / 2 + 1 = 9
 #include "verify/cases/features.h"
@@ -146,7 +146,8 @@ void SwitchOn(Feature feature, Case& test) {
       f.segments = true;
       break;
     case Feature::kWindow:
-      // The window ends inside a shard, whatever the sizes are.
+      // With an even number of shards of several keys, this is no multiple of
+      // a shard's length.
       if (!f.window) {
         f.window = std::max<int64_t>(1, test.sizes.key_length / 2 + 1);
       }

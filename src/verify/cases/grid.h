@@ -15,9 +15,9 @@ namespace shardc::verify {
 struct Assignment {
   AxisGroup batch, query_length, key_length, heads, key_heads, dim, value_dim;
 };
-// Returns the specs of all tensors in a layout. With `split_masks`, bias and
-// mask are sharded as batch, heads and length of the query, otherwise only over
-// the batch's axes; their keys are never sharded.
+// Returns the specs of all tensors in a layout. With `split_masks`, the bias
+// is sharded as the query's batch, heads and length, and the mask as its batch
+// and length; otherwise both only as its batch. Their keys are never sharded.
 exec::AttentionSpecs SpecsFor(Layout layout, const Assignment& axes,
                               int sinks_rank, bool split_masks);
 

@@ -8,11 +8,12 @@
 
 namespace shardc::verify {
 
-// Returns whether every size is positive, key heads divide heads, and queries
-// are no longer than their keys. If not, adds usage findings.
+// Returns whether batch, lengths, head counts and head size are positive, key
+// heads divide heads, and queries are no longer than their keys. If not, adds a
+// usage finding.
 bool CheckSizes(const Sizes& sizes, Findings& findings);
-// Returns false, and adds usage findings, if a request has too many devices, or
-// if --full would need too many logits, elements or elements of pages.
+// Returns false, and adds a usage finding, if a request has too many devices,
+// or if --full would need too many logits, elements or elements of pages.
 bool CheckWork(const Request& request, const Mesh& mesh, Findings& findings);
 
 }  // namespace shardc::verify

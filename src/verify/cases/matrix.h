@@ -48,8 +48,8 @@ struct Request {
   uint64_t seed = 0;
   bool full = false;
   int64_t steps = 4;  // of decoding, after a prefill into a cache
-  std::vector<std::string>
-      remarks;  // how the request was derived, for the report
+  // How the request was derived, for the report.
+  std::vector<std::string> remarks;
 
   // Returns the modes that an operation is limited to; null for all.
   const std::vector<Mode>* OnlyModes(const exec::Operation& operation) const;

@@ -1,4 +1,5 @@
-// Halves the longest axis repeatedly. No axis is removed:
+// Halves the longest axis repeatedly; an odd length becomes 2. No axis is
+// removed:
 //
 //   fsdp 16, tp 4, at most 8 devices  ->  fsdp 2, tp 4
 //

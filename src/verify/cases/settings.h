@@ -11,10 +11,10 @@ namespace shardc::verify {
 void ApplySettings(const SettingsRecord& record, Case& test);
 
 // Fits block sizes to the case's lengths, which may be smaller than the `given`
-// ones. Without a requested block size there are two blocks and a shorter last
-// one. A requested size is kept if it is below the length, or if one block also
-// contains the given length; otherwise it is reduced, with a remark in the
-// case.
+// ones. Without a requested block size, a default that is too large is reduced
+// to a size with two blocks and a shorter last one. A requested size is kept if
+// it is below the length, or if one block also contains the given length;
+// otherwise it is reduced, with a remark in the case.
 void FitBlocks(const SettingsRecord& record, const Sizes& given, Case& test);
 
 }  // namespace shardc::verify

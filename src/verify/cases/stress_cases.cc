@@ -1,7 +1,7 @@
 // Some mistakes appear only in long sums or with large logits. Each operation
-// that ran gets one case of about 512 keys in bfloat16, a multiple of its
-// reduced length, and one case of large logits, unless the matrix already has
-// them:
+// that ran gets one case of at least 512 keys in bfloat16, a multiple of its
+// reduced length, unless a similar case ran. It also gets one case of large
+// logits, unless the request excludes it or has that feature:
 //
 //   reduced to 12 keys  ->  516 keys, blocks of at most 96
 #include "verify/cases/stress_cases.h"

@@ -12,7 +12,7 @@ namespace shardc::verify {
 
 struct Injection {
   exec::Seams seams;
-  ReplaceInputs replace_inputs;  // specs and settings that replace the case's
+  ReplaceInputs replace_inputs;  // changes the case's specs and settings
 };
 
 Injection InjectionOf(Fault fault);

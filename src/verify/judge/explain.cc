@@ -48,7 +48,7 @@ LayoutError Breaks(std::string axis, std::string message, std::string help) {
 }
 
 // Returns the mesh axis along which correct and wrong devices differ in the
-// most groups.
+// most groups, or an empty text if they differ in none.
 std::string AxisOfDevices(const SimMesh& mesh, const std::vector<bool>& bad) {
   std::string best;
   int best_score = 0;
@@ -69,7 +69,7 @@ std::string AxisOfDevices(const SimMesh& mesh, const std::vector<bool>& bad) {
 }
 
 // Returns the first axis that shards the query or the key, looking at lengths
-// before heads and batch. Returns an empty text if nothing is sharded.
+// before heads and batch. Returns an empty text if none of these is sharded.
 std::string AnySplitAxis(const SimMesh& mesh, const Case& test) {
   const exec::TensorSharding q = QueryOf(test), k = KeyOf(test);
   for (const AxisGroup* group :

@@ -43,8 +43,8 @@ std::optional<exec::LatentInputs> HollowLatent(const Case& test) {
   return out;
 }
 
-// Returns the shapes of the case's inputs, without lengths, starts and
-// positions, which do not affect any sharding.
+// Returns the shapes of the case's inputs, without the lengths, starts and
+// positions of rows and without a table of blocks.
 exec::AttentionProblem HollowProblem(const Case& test) {
   const Sizes& n = test.sizes;
   const Features& f = test.features;

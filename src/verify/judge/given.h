@@ -12,7 +12,7 @@ namespace shardc::verify {
 
 // If the operation cannot run at the case's sizes, returns a result with status
 // unsupported and the message of a run. Returns nullopt if it could run, or if
-// its sizes are not the reason.
+// the case has a table of blocks that the operation does not take.
 std::optional<CaseResult> RefusalAt(const Case& test);
 
 // Returns the bytes that the operation's formula gives for the case.

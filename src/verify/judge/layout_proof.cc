@@ -98,10 +98,12 @@ std::optional<LayoutError> ProveReduceScatter(Machine& machine,
 // The limit on the ids that a proof allocates over all devices.
 constexpr int64_t kMostIds = int64_t{1} << 24;
 
-// Returns the same layout over a smaller tensor with two elements per shard in
-// every dimension. That is enough to distinguish all shards of both specs,
-// since the offset and the length of a slice are linear in the dimension's
-// length.
+// Returns the layout unchanged if its ids fit within kMostIds. Otherwise
+// returns the same layout over a smaller tensor. A dimension that is split into
+// m parts by one spec and n by the other gets 2 lcm(m, n) elements, unless it
+// has fewer or lcm(m, n) does not divide its size. That is enough to
+// distinguish all shards of both specs, since the offset and the length of a
+// slice are linear in the dimension's length.
 exec::TensorSharding Reduced(const exec::SimMesh& mesh,
                              exec::TensorSharding laid, const Spec& other) {
   if (exec::ElementsOf(laid.shape) * mesh.devices() <= kMostIds) return laid;

@@ -36,8 +36,9 @@ void Cut(std::optional<Buffer>& x, size_t dim, int64_t begin, int64_t end) {
   x = exec::SliceDim(*x, dim, begin, end - begin);
 }
 
-// The largest number of elements of query, key and value in a part: 16 MiB in
-// double. Larger parts would not be faster.
+// The number of elements of query, key and value for which a part is large
+// enough: 16 MiB in double. Parts are larger only if a case has too few rows
+// and heads. Larger parts would not be faster.
 constexpr int64_t kPartElements = int64_t{1} << 21;
 
 // Returns the number of parts that one process computes one after the other.

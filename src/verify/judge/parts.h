@@ -26,7 +26,9 @@ struct RowsAndHeads {
 
 // Returns whether a case's rows and heads can be computed separately. They
 // cannot for packed tokens, a latent, a table of blocks, dropout (whose random
-// numbers depend on the head's number) and quantised arithmetic.
+// numbers depend on the head's number) and arithmetic narrower than float32.
+// Query and key must also have equal batches, and the key heads must divide the
+// query heads.
 bool HasParts(const Case& test, const exec::AttentionProblem& problem);
 // Divides a problem into parts: at least one for each rank, if there are enough
 // rows and heads.

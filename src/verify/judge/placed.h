@@ -13,8 +13,8 @@ namespace shardc::verify {
 
 // Checks one such output of the case, [B, T, H, Dv]. The bits of the
 // reference's first number select the element. If the report names another
-// element, other devices, or an axis that does not separate these devices from
-// the others, the error counts as missed.
+// element, other devices, another error (maximum, mean or L2), or an axis that
+// does not separate these devices from the others, the error counts as missed.
 void OfferPlaced(const Case& test, const dense::Array& reference,
                  const Limits& limits, WrongOutputs& wrong);
 

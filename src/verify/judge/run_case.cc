@@ -195,7 +195,8 @@ class Judge {
                                    " is computed in");
   }
 
-  // Gathers the output. Fails the case if replicas differ.
+  // Gathers the output. Fails the case if replicas differ, unless that check is
+  // switched off: the output is then that of the first replica.
   bool ComputeUnsharded() {
     const exec::SimMesh mesh(test_.mesh, options_.transport);
     exec::LayoutError why;

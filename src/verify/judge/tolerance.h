@@ -3,15 +3,16 @@
 // largest distance of the same operation on one device, of which only what
 // exceeds an element's slack counts.
 //   e_sh <= 2 e_un + 16 u_f32 max|reference| + slack, and <= cap,
-//   slack = 1.3 u_out |reference| where the output is in 16 bits,
+//   slack = 1.3 u_out |reference| where the output is in 16 bits
+//   (for F16 plus 2^-24, the step of its subnormal numbers), else 0.
 // The cap is 1e-5, 1e-3, 1e-2 (F32, F16, BF16) for data of order one: it is
-// multiplied by max(1, max|o|/2), and for F32 also by max(1, max|logit|/8). It
-// is never below the slack of the largest output, which is that output's own
-// rounding. Because of the definition of e_un, the rounding of an output's
-// largest element does not widen the tolerance of the others.
-// Arithmetic narrower than float32 has its own reference and slack
-// (dense/narrow.h). u is the unit roundoff. A non-finite element where the
-// reference is finite fails, and NaN never passes.
+// multiplied by max(1, max|o|/2), and for F32 also by max(1, max|logit|/8). For
+// 16 bits it is at least 1.3 u_out max|o|, the rounding of the largest output.
+// Because of the definition of e_un, the rounding of an output's largest
+// element does not widen the tolerance of the others. Arithmetic narrower than
+// float32 has its own reference and slack (dense/narrow.h). u is the unit
+// roundoff. A non-finite element where the reference is finite fails, and NaN
+// never passes.
 //
 // Why: to first order logits have an error of at most ds = (D+2) u_f32 max|s|,
 // and the output of 2 ds + (S + 4n) u_f32 times max|v|, plus its own rounding.
@@ -54,7 +55,8 @@ struct Limits {
     return std::min(base + more, cap + own);
   }
 };
-// Returns the largest amount by which an error of `got` exceeds its slack.
+// Returns the largest amount by which an error of `got` exceeds its slack, or 0
+// if none does.
 double BeyondSlack(const dense::Array& got, const dense::Array& reference,
                    const dense::Array& slack);
 // Returns the slack of an output that is rounded to `dtype`, plus `more` if
@@ -62,8 +64,10 @@ double BeyondSlack(const dense::Array& got, const dense::Array& reference,
 dense::Array SlackOf(Dtype dtype, const dense::Array& reference,
                      const dense::Array& more = {});
 
-// The element that exceeds its tolerance most or, if none does, the one with
-// the largest error: its error, and its tolerance as `allowed`.
+// The element whose error exceeds its tolerance by the largest factor or, if
+// none does, the one with the largest error: its error, and its tolerance as
+// `allowed`. If an element is not finite where the reference is, the first such
+// element is reported, and `allowed` is Limits::base.
 struct Judgement {
   ErrorOf error;
   double allowed = 0;

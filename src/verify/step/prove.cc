@@ -1,13 +1,14 @@
-// The program is validated and run, and each value that is not partial is
-// gathered. Its error is the largest difference from the dense reference,
-// divided by the reference's largest element. The tolerance is 1e-12 in
-// float64; in narrower dtypes it is four times the largest error of one device
-// up to that op, plus 18 * 2^-24. If a value misses the tolerance by less than
-// a factor of two, the error of one device is measured on more random inputs
-// and the largest is used. In the backward pass and the optimizer an error is
-// divided by at least a hundredth of the largest gradient, because some values
-// there are only roundoff. Rounding may change a choice of experts, so runs in
-// 16 bits use the reference's choices, which the run in float64 proves.
+// The program is validated and run, and the devices' parts of each value that
+// is not partial are compared with the dense reference. The error of a value is
+// the largest difference, divided by the reference's largest element. The
+// tolerance is 0 for integers and 1e-12 in float64; in narrower dtypes it is
+// four times the largest error of one device up to that op, plus 18 * 2^-24. If
+// values miss the tolerance, but none by more than a factor of two, the error
+// of one device is measured on more random inputs and the largest is used. In
+// the backward pass and the optimizer an error is divided by at least a
+// hundredth of the largest gradient, because some values there are only
+// roundoff. Rounding may change a choice of experts, so runs in 16 bits use the
+// reference's choices, which the run in float64 proves.
 //
 //   a bias that is added before the reduction over tp=4: linear o has an error
 //   of 0.7
@@ -170,7 +171,7 @@ class Prover {
   // Runs the program on one device, and raises `alone_` of each value to the
   // largest relative error of this value and all before it, since errors
   // propagate. Returns the op whose result is not finite on one device, or -1.
-  // Does nothing in float64.
+  // Does nothing in float64, or if the case has no program for one device.
   int32_t MeasureAlone(const StepData& data,
                        const std::vector<double>& scales) {
     if (test_.dtype == Dtype::kF64 || test_.alone == nullptr) return -1;
@@ -296,7 +297,7 @@ class Prover {
   // replica is measured, since another check compares replicas with each other.
   double DifferenceHere(const exec::ShardedTensor& tensor,
                         const std::vector<double>& want) const {
-    std::map<Shape, int> last;  // that holds the part from there on
+    std::map<Shape, int> last;  // device of this rank, by where its part starts
     for (int d = mesh_.first_held(); d < mesh_.end_held(); ++d) {
       last[exec::LocalStart(mesh_, tensor.shape, tensor.spec, d)] = d;
     }

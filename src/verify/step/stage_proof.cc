@@ -1,6 +1,6 @@
 // The order, the channels and the memory of a table are proven at its real
-// size, since that takes time linear in the number of tasks. The step runs on
-// fewer ranks:
+// size, which needs no tensors. The step runs with a smaller table of the same
+// schedule; only a table from a file is not made smaller:
 //
 //   interleaved on 8 ranks with 4 stages each and 64 micro-batches: proven; the
 //   step runs on 2 ranks with 2 stages each and 2 micro-batches
@@ -21,7 +21,8 @@ namespace {
 
 using schedule::Table;
 
-constexpr int64_t kMostTasks = 512;  // of forward tasks of a step that runs
+// The most forward tasks of a table from a file with which a step runs.
+constexpr int64_t kMostTasks = 512;
 
 int64_t TasksOf(const Table& table) {
   int64_t out = 0;

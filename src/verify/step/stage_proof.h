@@ -32,7 +32,7 @@ struct StageProof {
   int64_t tasks = 0;
   // The number of messages that a channel must have room for, if each receive
   // comes right before the task that reads its value, and activations and
-  // gradients have separate channels.
+  // gradients have separate channels. Absent if the order is wrong.
   std::optional<int64_t> capacity;
   std::vector<int64_t> held;  // most micro-batches of stages, by rank
   // The size of the step that has run; 0 if none has.
@@ -40,8 +40,8 @@ struct StageProof {
   int64_t messages = 0;
 };
 
-// Proves a table's order, and that none of its sends and receives waits for
-// ever. Appends errors to `problems`.
+// Proves a table's order and, if the order is correct, that none of its sends
+// and receives waits for ever. Appends errors to `problems`.
 StageProof ProveTable(const StageSettings& stages,
                       std::vector<std::string>& problems);
 
