@@ -1,5 +1,5 @@
-// Room: emit. Writes plans, findings and verdicts as bytes, with one file for
-// each format in the rooms inside it.
+// Room: emit. Writes plans, findings, costs and verdicts as bytes. The rooms
+// inside it have the writers.
 // Includes: source, plan.
 #ifndef SHARDC_EMIT_EMIT_H_
 #define SHARDC_EMIT_EMIT_H_

@@ -54,8 +54,9 @@ struct MatrixSizes {
   int64_t last = 0;
   int64_t width = 0;        // of the model; 0 if neither side equals it
   bool vocabulary = false;  // the side that is not the width counts tokens
-  bool in_layers = false;   // below layers, or no name of the tree has a known
-                            // word
+  // Whether the matrix is below layers, or no name of the tree has a known
+  // word.
+  bool in_layers = false;
 };
 
 // Corrects a role by sizes. A router that is too large becomes an up projection

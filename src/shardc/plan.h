@@ -45,7 +45,8 @@ struct Placement {
   // The shape of one device's shard; nullopt if the shape is unknown or the
   // spec illegal.
   std::optional<Shape> shard_shape;
-  // The bytes of one device's shard; nullopt also if the dtype is unknown.
+  // The bytes of one device's shard; nullopt if the shape or the dtype is
+  // unknown, or the spec illegal.
   std::optional<int64_t> bytes_per_device;
   bool illegal = false;    // the spec is kept though it is illegal
   bool corrected = false;  // the policy changed the rule's spec

@@ -1,9 +1,10 @@
-// Room: emit/exports. Writes plans in other systems' formats, one file each.
+// Room: emit/exports. Writes plans in other systems' formats.
 // Includes: source, model, roles, schedule, plan.
 //
-// Exports a plan to the formats of other systems: one file per format, one line
-// each in table.h. A part of the plan that a format cannot express is a finding
-// (inexpressible), and the caller then discards the output.
+// Exports a plan to the formats of other systems. Each format has a file (the
+// formats of pipelines share one) and a line in table.h. A part of the plan
+// that a format cannot express is a finding (inexpressible). If it is an error,
+// the caller discards the output.
 #ifndef SHARDC_EMIT_EXPORTS_EXPORTER_H_
 #define SHARDC_EMIT_EXPORTS_EXPORTER_H_
 

@@ -1,6 +1,6 @@
 // Draws an array as panels of cells. A panel is a block of lines, and panels
-// are placed next to each other. Cells are as wide as the longest cell text; if
-// a row is too wide, its middle is left out:
+// are placed next to each other. Cells are as wide as the longest text of a
+// cell or of a heading. If a row is too wide, its middle is left out:
 //
 //   0  1  ..  7      tp 0 │ 0 32 │ 4 36 │ ⋯ │ 28 60 │
 #include "emit/pictures/array_text.h"

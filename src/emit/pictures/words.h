@@ -25,7 +25,7 @@ std::string DevicesShort(const picture::DeviceSet& devices);
 std::string HostSpanText(const picture::AxisLine& line);
 
 // Returns the coordinates of shard `piece` of a dimension along the axes that
-// shard it: `3`, or `0.3` for two axes.
+// shard it: `3`, `0.3` for two axes, `0` if it is unsharded.
 std::string CoordinateText(const Mesh& mesh, const picture::ArrayDim& dim,
                            int64_t piece);
 

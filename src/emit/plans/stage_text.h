@@ -1,4 +1,4 @@
-// The stages of a pipeline that have a parameter, for `explain`.
+// Writes the pipeline stages in which a parameter is, for `explain`.
 #ifndef SHARDC_EMIT_PLANS_STAGE_TEXT_H_
 #define SHARDC_EMIT_PLANS_STAGE_TEXT_H_
 

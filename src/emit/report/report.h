@@ -51,7 +51,8 @@ struct Table {
 struct Program {
   std::string from;  // the file that has the program
   const audit::Report* report = nullptr;
-  const AuditText* compared = nullptr;  // with the plan and its step
+  // The comparison with the plan and its step program.
+  const AuditText* compared = nullptr;
   std::span<const Finding> findings;
 };
 
