@@ -3,9 +3,10 @@
 // doctest by itself prints `{?}` for a structure, an address for a pointer to
 // text and a number for an enumerator. Every value that a check stringifies is
 // printed by Text() below instead: enumerators by name, containers by element,
-// aggregates by field. A type that none of the cases covers does not compile,
-// so no check can fail with `{?}`. Example: CHECK(x == y) of two axes prints
-// `{"tp", 4, kAuto} == {"tp", 8, kAuto}`.
+// aggregates by field, pointers by what they point to. A type that none of the
+// cases covers does not compile, so no check can fail with `{?}`. Examples:
+// CHECK(x == y) of two axes prints `{"tp", 4, kAuto} == {"tp", 8, kAuto}`;
+// CHECK(found == nullptr) prints `&{"tp", 4, kAuto} == nullptr`.
 //
 // For a class with private members, define `std::string Printed(const T&)` in
 // the namespace of the class, or add the class to the list at the end of this
@@ -200,11 +201,62 @@ void PrintByDoctest(std::string* out, const T& value) {
   *out += toString(value).c_str();
 }
 
-inline void PrintAddress(std::string* out, const void* address) {
-  if (address == nullptr) {
+template <typename T>
+concept IsComplete = requires {
+  sizeof(T);
+};
+template <typename T>
+concept HasNameField = requires(const T& x) {
+  { x.name } -> std::convertible_to<std::string_view>;
+};
+template <typename T>
+concept HasNameFunction = requires(const T& x) {
+  { x.name() } -> std::convertible_to<std::string_view>;
+};
+// An aggregate that can be compared is printed by its fields, which are counted
+// up to 16.
+template <typename T>
+concept IsPrintedByFields =
+    std::is_aggregate_v<T> && std::equality_comparable<T> &&
+    !std::is_array_v<T> &&
+    !std::ranges::range<const T>;
+template <typename T>
+concept IsPlain = std::is_arithmetic_v<T> || std::is_enum_v<T> ||
+    std::is_convertible_v<const T&, std::string_view>;
+
+// Prints a pointer, other than one to text, by its object, such as `&3` or
+// `&{"tp", 4, kAuto}`: an address would differ in each run and show nothing. An
+// object that is not printed by fields has its name after the `&`, or else its
+// type. So has an aggregate in another value, because its own pointers may lead
+// back to that value.
+template <typename Pointed>
+void PrintPointee(std::string* out, Pointed* pointer, bool nested) {
+  using T = std::remove_cv_t<Pointed>;
+  if (pointer == nullptr) {
     *out += "nullptr";
+    return;
+  }
+  *out += '&';
+  if constexpr (std::is_void_v<T> || std::is_function_v<T>) {
+    *out += doctest::toString<T>().c_str();
+  } else if constexpr (!IsComplete<T>) {
+    *out += doctest::toString<T>().c_str();
+  } else if constexpr (HasPrinted<T> || IsPlain<T>) {
+    Print(out, *pointer, true);
   } else {
-    PrintByDoctest(out, address);
+    if constexpr (IsPrintedByFields<T>) {
+      if (!nested) {
+        Print(out, *pointer, true);
+        return;
+      }
+    }
+    if constexpr (HasNameField<T>) {
+      *out += std::string_view(pointer->name);
+    } else if constexpr (HasNameFunction<T>) {
+      *out += std::string_view(pointer->name());
+    } else {
+      *out += doctest::toString<T>().c_str();
+    }
   }
 }
 
@@ -237,8 +289,11 @@ void Print(std::string* out, const T& value, bool nested) {
     PrintString(out, {value, strnlen(value, sizeof(value))}, nested);
   } else if constexpr (std::is_same_v<T, const char*> ||
                        std::is_same_v<T, char*>) {
-    if (value == nullptr) return PrintAddress(out, value);
-    PrintString(out, value, nested);
+    if (value == nullptr) {
+      *out += "nullptr";
+    } else {
+      PrintString(out, value, nested);
+    }
   } else if constexpr (std::is_same_v<T, std::filesystem::path>) {
     PrintString(out, value.string(), nested);
   } else if constexpr (std::is_convertible_v<const T&, std::string_view>) {
@@ -272,9 +327,9 @@ void Print(std::string* out, const T& value, bool nested) {
     List list(out, "()");
     std::apply([&](const auto&... x) { (list.Add(x), ...); }, value);
   } else if constexpr (std::is_pointer_v<T>) {
-    PrintAddress(out, reinterpret_cast<const void*>(value));
+    PrintPointee(out, value, nested);
   } else if constexpr (IsSmartPointer<T>) {
-    PrintAddress(out, value.get());
+    PrintPointee(out, value.get(), nested);
   } else if constexpr (doctest::detail::has_insertion_operator<T>::value ||
                        std::is_same_v<T, doctest::String> ||
                        std::is_same_v<T, doctest::Approx>) {

@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <iterator>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,6 +19,21 @@
 #include "model/mesh.h"
 #include "model/rules.h"
 #include "step/program.h"
+
+namespace printed {
+
+class Hidden;
+class Named {
+ public:
+  std::string_view name() const { return "a name"; }
+};
+struct Chain {
+  int number = 0;
+  const Chain* next = nullptr;
+  bool operator==(const Chain&) const = default;
+};
+
+}  // namespace printed
 
 namespace {
 
@@ -76,8 +93,31 @@ TEST_CASE("numbers and messages") {
   INFO("of ", std::string_view("axes"), ' ', AxisType::kManual);
   CHECK((int64_t{1} << 40) == 0.5);
   CHECK(1.0 == doctest::Approx(2));
+}
+
+TEST_CASE("pointers") {
   const int* const nothing = nullptr;
   CHECK(nothing != nullptr);
+  const MeshAxis axes[] = {{"tp", 4}, {"dp", 8}};
+  CHECK(&axes[0] == &axes[1]);
+  CHECK(std::make_unique<Closed>(1) == nullptr);
+  const auto three = std::make_shared<int>(3);
+  CHECK(three == nullptr);
+  const std::string text = "a text";
+  CHECK(&text == nullptr);
+  CHECK(std::optional(three) == std::nullopt);
+  const printed::Named named;
+  CHECK(&named == nullptr);
+  printed::Chain chain{1, nullptr};
+  chain.next = &chain;
+  CHECK(&chain == nullptr);
+  const Closed* const pair[] = {nullptr, nullptr};
+  CHECK(std::vector(std::begin(pair), std::end(pair)).empty());
+  const void* const any = &axes;
+  CHECK(any == nullptr);
+  CHECK(reinterpret_cast<const printed::Hidden*>(any) == nullptr);
+  int (*const function)() = [] { return 1; };
+  CHECK(function == nullptr);
 }
 
 }  // namespace

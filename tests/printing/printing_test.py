@@ -27,6 +27,17 @@ VALUES = [
     "1099511627776 == 0.5",
     "1 == Approx( 2 )",
     "nullptr != nullptr",
+    '&{"tp", 4, kAuto} == &{"dp", 8, kAuto}',
+    "&closed 1 == nullptr",
+    "&3 == nullptr",
+    '&"a text" == nullptr',
+    "&3 == nullopt",
+    "&a name == nullptr",
+    "&{1, &printed::Chain} == nullptr",
+    "false",
+    "&void == nullptr",
+    "&printed::Hidden == nullptr",
+    "&int() == nullptr",
 ]
 
 
