@@ -1,5 +1,5 @@
-// Draws the sharding of an array on the mesh for a terminal: a box per piece
-// with the devices that hold it.
+// Draws the sharding of an array on the mesh for a terminal: a box for each
+// shard, with the devices that hold it.
 #ifndef SHARDC_EMIT_PICTURES_ARRAY_TEXT_H_
 #define SHARDC_EMIT_PICTURES_ARRAY_TEXT_H_
 

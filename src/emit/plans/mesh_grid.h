@@ -12,11 +12,11 @@
 namespace shardc {
 
 // The limits on the number of devices for drawing the grid as text and for
-// listing it in JSON. Of a larger mesh, the text has only the size, and the
-// JSON has null.
+// listing it in JSON. For a larger mesh, the text has the number of devices in
+// place of the grid, and the JSON has null.
 inline constexpr int64_t kDrawnDevices = 1024;
 inline constexpr int64_t kListedDevices = 65536;
-// The largest mesh whose ranks are listed.
+// The most devices of a mesh whose ranks are listed.
 inline constexpr int64_t kRankedDevices = 1 << 20;
 
 // Returns the axes, the mesh of hosts, and the grid of devices. The last two

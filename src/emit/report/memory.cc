@@ -379,8 +379,8 @@ void WriteMap(const Page& page, Mode mode, Html& html) {
   for (size_t i = 0; i < regions.size(); ++i) {
     std::vector<int64_t> inner;
     for (const MemoryCell& cell : regions[i].cells) inner.push_back(cell.bytes);
-    // Make each component's box smaller, so that the gap between components is
-    // wider than that between their groups.
+    // Make the box of each part of the model smaller, so that the gap between
+    // parts is wider than the gap between their groups.
     Box box = boxes[i];
     box.width = std::max(0.0, box.width - 2);
     box.height = std::max(0.0, box.height - 2);
