@@ -1,7 +1,8 @@
 // Rewrites a program's collectives. The operand of an all_reduce is a partial
 // value, and a partial value can be reduced later as well, because a sum
-// commutes with linear operations. Each partial value is moved forward along
-// its only consumer while that consumer is linear:
+// commutes with linear operations. Each partial value is moved forward while
+// all of its consumers are the same linear operation (a copy, cast, reshape or
+// transpose, an addition, a sum over dimensions, a slice):
 //
 //   %r1 = all-reduce(%dq), over tp      add: both are partial over tp
 //   %r2 = all-reduce(%dk), over tp  ->  one all_reduce over tp after %a
@@ -9,7 +10,10 @@
 //   %s  = dynamic-slice(%a, %i)     ->  if %i is the device's place along tp,
 //                                       a reduce_scatter
 //
-// Where a value can be moved no further, its collective is counted.
+// Where a value can be moved no further, its collective is counted. An
+// all_gather is not moved. It is not counted if its result is only sorted, or
+// if the same value was gathered before over the same axes. The program's other
+// collectives are counted as they are.
 #include "audit/equivalent.h"
 
 #include <algorithm>
@@ -384,8 +388,8 @@ class Rewriter {
   }
 
   // Returns the axes over which all consumers slice the value; nullopt if a
-  // consumer uses more than a slice, or if two consumers slice over different
-  // axes.
+  // consumer uses more than a slice, if two consumers slice over different
+  // axes, or if the consumers are not known.
   std::optional<AxisGroup> OnlySliced(const std::vector<Point>& copies,
                                       const AxisGroup& axes, int depth) {
     const auto all = ConsumersOf({nullptr, {}, {}, false, 0, copies});

@@ -5,7 +5,8 @@
 //   after    all_gather over fsdp   gate 32 KiB, activation 48 KiB
 //   ->  all_gather over fsdp grew from 32 KiB to 80 KiB, most by the activation
 //
-// The earlier audit is read from the JSON that `shardc audit` printed.
+// The earlier audit is read from the JSON that `shardc audit` printed, or from
+// a lock (audit/lock.h).
 #include "audit/growth.h"
 
 #include <algorithm>

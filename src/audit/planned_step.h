@@ -22,7 +22,7 @@ struct PlannedSend {
   std::string part, op;           // "layer 0-31", "linear q"
   bool number = false;            // a single number is sent
   int64_t layers = 1;
-  int64_t bytes = 0;  // that the busiest device sends in one layer
+  int64_t bytes = 0;  // bytes that the busiest device sends in one layer
 };
 
 struct PlannedStep {
@@ -35,8 +35,8 @@ struct PlannedStep {
 };
 
 // Reads the step of a mode from a document `shardc.step/v1`. Returns nullopt
-// after a finding (schema, missing) if the document has another schema, lacks
-// the mode, or marks the mode's step as not supported.
+// after a finding (schema, missing) if the document has another schema or lacks
+// the mode, or if the mode's step is not supported or has an invalid member.
 std::optional<PlannedStep> ReadPlannedStep(const JsonDocument& document,
                                            std::string_view mode,
                                            Findings& findings);

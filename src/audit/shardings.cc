@@ -63,8 +63,9 @@ void Shardings::Read() {
   }
 }
 
-// Adds the axes of an input's dimension 0, or of dimension 1 if a loop steps
-// over dimension 0 (micro-batches).
+// Adds the axes of an input's dimension 0. If dimension 0 is unsharded and has
+// the size of a loop's trip count, it counts micro-batches, and the axes of
+// dimension 1 are added.
 void Shardings::AddBatch(Node node, const Spec& spec) {
   const auto arrays = hlo::ArraysOf(graph_.At(node).type);
   if (arrays.size() != 1 || arrays[0].dims.empty()) return;

@@ -19,14 +19,17 @@ class Shardings {
   Shardings(const Graph& graph, Tracer& tracer, const Entry& entry,
             const Report& report);
 
-  // Returns whether a gather runs over an axis that shards the batch.
+  // Returns whether a gather runs over an axis that shards the batch. If the
+  // text has no shardings of arguments, the gather must also be of dimension 0.
   bool GathersBatch(const Traffic& gather) const;
   // Returns whether a sum may be that of a weight's gradient: it runs over an
-  // axis that shards the batch, or the axes of the batch are not known.
+  // axis that shards the batch, or the axes of the batch or of the sum are not
+  // known.
   bool MaySumOverBatch(const Traffic& sum) const;
   // Returns the mesh axes of size 2 or more that shard no argument and over
   // which no collective runs. Empty if a sharding or the axes of a collective
-  // are not known.
+  // are not known, and also if the text has no shardings of arguments and the
+  // program returns no floating-point scalar.
   std::vector<const MeshAxis*> Unused() const;
   // Returns whether some loop of the program runs this many times.
   bool IsTripCount(int64_t count);

@@ -27,8 +27,8 @@ struct SafetensorsSet {
     int32_t entry = -1;
   };
   std::vector<SafetensorsFile> files;
-  std::vector<Tensor>
-      tensors;  // distinct names in the order of the index or the files
+  // Tensors of distinct names, in the order of the index or of the files.
+  std::vector<Tensor> tensors;
   std::vector<std::string> notes;
 
   bool NamesOnly() const { return files.empty() && !tensors.empty(); }

@@ -46,8 +46,10 @@ struct LintInputs {
 struct ParameterGroup {
   std::string name;     // template: "layers.*.up"
   uint32_t layout = 0;  // index into plan.layouts
-  int32_t rule = -1;    // first match, also of scalars; -1: none
-  uint32_t begin = 0;   // range that Facts::Members returns
+  // The first rule that matches, even if the parameters are scalars, to which
+  // no rule applies; -1 if no rule matches.
+  int32_t rule = -1;
+  uint32_t begin = 0;  // range that Facts::Members returns
   uint32_t end = 0;
   ParameterRole role;
 
@@ -67,13 +69,15 @@ enum class DeadCause : uint8_t { kUnknown, kSeparator, kCase };
 
 struct RuleFacts {
   Sketch sketch;
-  bool builtin = false;                   // of a built-in pack
-  int64_t won = 0;                        // parameters whose first match it is
-  int64_t found = 0;                      // parameters that its pattern matches
-  int64_t bytes = 0;                      // of those it wins, if known
+  bool builtin = false;  // of a built-in pack
+  int64_t won = 0;       // parameters whose first match it is
+  int64_t found = 0;     // parameters that its pattern matches
+  // Bytes of the parameters counted by `won`; unknown sizes count as 0.
+  int64_t bytes = 0;
   DeadCause cause = DeadCause::kUnknown;  // only where `found` is 0
-  int32_t would_match = -1;  // the group that it would match without `cause`
-  std::vector<uint32_t> groups;  // that it wins
+  // Index of a group that the rule would match without `cause`; -1 if none.
+  int32_t would_match = -1;
+  std::vector<uint32_t> groups;  // those whose first match it is
   std::vector<LostTo> lost;      // sorted by rule
 };
 

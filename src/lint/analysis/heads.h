@@ -15,8 +15,9 @@ struct Heads {
   int64_t head_dim = 0;
 };
 
-// Returns nullopt if the configuration does not give the number and the size of
-// the heads, or gives invalid ones.
+// Returns the number and the size of the heads; nullopt if either is unknown,
+// less than 1, or greater than 2^20. A size that the configuration does not
+// give is the hidden size divided by the number of heads.
 inline std::optional<Heads> HeadsOf(const ModelConfig& model) {
   Heads out;
   out.heads = model.heads.value_or(0);

@@ -8,9 +8,10 @@
 
 namespace shardc {
 
-// Returns how many consecutive device numbers a group along an axis spans: the
-// product of its size and the sizes of all later axes. Devices are numbered
-// row-major, and each host has consecutive numbers.
+// Returns the length of the aligned block of consecutive device numbers that
+// contains a group along an axis: the product of the sizes of the axis and of
+// all later axes. Devices are numbered row-major, and each host has consecutive
+// numbers.
 inline int64_t SpanOf(const Mesh& mesh, size_t axis) {
   int64_t span = 1;
   for (size_t i = axis; i < mesh.axes.size(); ++i) span *= mesh.axes[i].size;

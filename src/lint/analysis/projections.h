@@ -29,7 +29,7 @@ struct ComparedProjection {
   const ParameterGroup* group = nullptr;
   ProjectionStatus status = ProjectionStatus::kAgrees;
   std::vector<Mode> modes;
-  std::string reason;  // empty if the two agree; begins in lower case
+  std::string reason;  // begins in lower case; empty for kAgrees
   std::string help;
 };
 

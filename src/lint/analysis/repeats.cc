@@ -1,6 +1,6 @@
-// Finds rules with the same file, pattern and separator. The second of them
-// repeats the first. `same_spec` is set if placement and specs are equal in
-// every mode.
+// Finds rules with the same file, pattern and separator. Each later one repeats
+// the first of them. `same_spec` is set if the two rules have equal placements,
+// and equal specs in every mode.
 //
 //   [0] `up` ColumnWise, [2] `up` RowWise  ->  {0, 2, not the same spec}
 #include "lint/analysis/repeats.h"

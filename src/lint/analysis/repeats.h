@@ -1,4 +1,4 @@
-// Finds patterns that are written twice in one file.
+// Finds patterns that are written more than once in one file.
 #ifndef SHARDC_LINT_ANALYSIS_REPEATS_H_
 #define SHARDC_LINT_ANALYSIS_REPEATS_H_
 

@@ -36,14 +36,16 @@ std::optional<UnevenStages> UnevenStagesOf(const Facts& facts);
 
 // A schedule with a large bubble, if all tasks have the same length.
 struct LargeBubble {
-  double part = 0;  // of the step that is bubble
+  double part = 0;  // share of the step's time that is bubble
   std::string schedule;
   int32_t ranks = 0, microbatches = 0;
   // The schedule with the smallest bubble among those that hold no more
   // activations; empty if none has a smaller bubble.
   std::string better;
   double better_part = 0;
-  int64_t held = 0;  // activations of a stage and micro-batch, fullest rank
+  // Activations, each of one stage and micro-batch, that the rank with the most
+  // holds.
+  int64_t held = 0;
 };
 // Returns nullopt if there are no stages, if the bubble is small, or if the
 // number of micro-batches is not known.

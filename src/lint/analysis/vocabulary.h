@@ -7,14 +7,15 @@
 namespace shardc {
 
 struct Vocabulary {
-  const ParameterGroup* embedding = nullptr;  // of rank 2
+  const ParameterGroup* embedding = nullptr;
   const ParameterGroup* head = nullptr;
   int embedding_dim = 0;  // the vocabulary's dimension
   int head_dim = 0;
 };
 
-// Finds the embedding and the output head. Each is null if the model has none
-// or more than one.
+// Finds the embedding and the output head among the parameters of rank 2 that
+// lints can judge (Facts::Judged). Each is null if there is none or more than
+// one.
 inline Vocabulary VocabularyOf(const Facts& facts) {
   Vocabulary out;
   int embeddings = 0;
