@@ -72,8 +72,8 @@ class HeldBytes {
   // Returns the bytes of the fullest device; nullopt on overflow. Axes are
   // independent, so some device is at the fullest coordinate of each.
   std::optional<int64_t> Fullest() const;
-  // Returns the bytes of the emptiest device of the mesh. Coordinates without
-  // placed tensors count as 0 bytes.
+  // Returns the bytes of the emptiest device of the mesh; nullopt on overflow.
+  // Coordinates without placed tensors count as 0 bytes.
   std::optional<int64_t> Emptiest(const Mesh& mesh) const;
 
  private:

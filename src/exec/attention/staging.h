@@ -54,8 +54,9 @@ std::optional<Dtype> ComputeDtype(const AttentionProblem& problem,
 
 // The properties of an operation that decide how its inputs are staged.
 struct StageOptions {
-  // If set, an input whose spec splits a dimension of size 1 is refused.
-  // Otherwise the dimension stays unsharded and the run gets a remark.
+  // If set, a query, key, value or output whose spec splits a dimension of size
+  // 1 is refused. Otherwise the dimension stays unsharded and the run gets a
+  // remark.
   bool strict_length = false;
   bool narrow_softmax = false;    // supports settings.softmax_dtype
   bool quantised_matmul = false;  // supports settings.dot_bits
@@ -71,8 +72,9 @@ struct StageOptions {
 std::optional<LayoutError> Joined(std::vector<LayoutError> errors);
 
 // Stages the inputs, and casts them to the compute dtype before any transfer.
-// Returns nullopt, and the reason, if an input's layout is illegal, a shape
-// does not fit, or the operation does not support a setting.
+// Returns nullopt, and the reason, if a layout is illegal, a shape does not
+// fit, the inputs have no common dtype, or the operation does not support a
+// setting.
 std::optional<Staged> Stage(const Machine& machine,
                             const AttentionProblem& problem,
                             const AttentionSpecs& specs,

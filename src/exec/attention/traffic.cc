@@ -1,6 +1,7 @@
-// The bytes of an operation by closed formula, from shapes and specs alone;
-// they check the ledger. A reshard costs each device the elements of its new
-// shard that its old shard lacks.
+// The bytes of an operation by closed formula, from shapes, specs and settings;
+// they check the ledger. In a reshard each device receives the elements of its
+// new shard that its old shard lacks. The devices that hold these elements take
+// turns in sending.
 //
 //   [8] from tp 4 to replicated: each holds 2 and needs 8  ->  4 * 6 elements
 #include "exec/attention/traffic.h"

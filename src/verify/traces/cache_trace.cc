@@ -1,7 +1,8 @@
 // A trace uses a cache as a server does: prefill in chunks, a reshard to the
 // layout of decoding, perhaps an inserted row, then one token at a time. The
-// bits of the cached keys are compared with the expected ones after the
-// prefill, after the reshard or the insertion, and after each token. Outputs
+// cached keys are compared with the expected ones, up to the rounding of the
+// rotation, after the prefill, after the reshard or the insertion, and after
+// each token. Outputs
 // are collected and compared together, since computing the past tokens of a row
 // takes most of the time.
 //
@@ -139,7 +140,8 @@ class CacheTraceRun {
     return false;
   }
 
-  // Records that a step was refused although it should run.
+  // Records why a step was refused. The trace then counts as unsupported, or as
+  // passed if this check is switched off.
   bool Refused(const LayoutError& why) {
     if (options_.checks.Has(Check::kUnsupported)) {
       result_.status = Status::kUnsupported;
@@ -325,7 +327,8 @@ class CacheTraceRun {
     return out;
   }
 
-  // Runs attention on the mesh, with the cache's own buffers.
+  // Runs attention on the mesh, with the cache's own buffers if the trace's
+  // dtype can represent their values (LendCache).
   bool Attend(ShardedTensor query) {
     exec::CacheView view = exec::LendCache(machine_, cache_, trace_.dtype);
     const bool attended = AttendTo(view, std::move(query));

@@ -258,8 +258,8 @@ class PagedTraceRun {
   exec::Machine machine_;
   exec::RandomSequence random_;
   AxisGroup head_axes_;  // the axes that shard the pages' heads
-  std::vector<std::vector<int64_t>>
-      tokens_;  // by request: token numbers in order
+  // The numbers of each request's tokens, in the order of positions.
+  std::vector<std::vector<int64_t>> tokens_;
   int64_t next_ = 0;
   std::optional<exec::PageTable> table_;
   std::optional<exec::PagePool> pool_;

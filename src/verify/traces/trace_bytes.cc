@@ -1,9 +1,9 @@
 // The bytes of a trace by formula. A write reshards its tokens to the cache's
 // layout with the length unsharded; int8 caches then all-reduce the largest
 // number of each row if its dims are sharded. The reshard to the layout of
-// decoding, and that of an inserted row to its slot, send keys, values, scales
-// and positions. A step writes one token, and its attention sends what the
-// formula of flash_decoding gives.
+// decoding, and that of an inserted row to its slot, send keys and values, the
+// scales of int8, and the positions of a cache with a window. A step writes one
+// token, and its attention sends what the formula of flash_decoding gives.
 //
 // Example: [4, 1, 2, 16] new keys in F32 that arrive sharded over dp, for a
 // cache sharded over dp and its length over sp: every device has what it needs,

@@ -1,7 +1,7 @@
 // Checks the layouts of a trace in the order of its steps, with shapes without
-// elements: the cache, the tokens of the prefill chunk by chunk, the reshard to
-// the layout of decoding, an inserted row, the tokens and the query of a step,
-// and attention over them.
+// elements: the cache, the tokens of the prefill (its first and its last
+// chunk, since the others are as long as the first), the reshard to the layout
+// of decoding, an inserted row, the query of a step, and its attention.
 //
 //   600 tokens in chunks of 256 over sp 16: 256 and 88; 88 are refused
 #include "verify/traces/trace_layouts.h"

@@ -27,7 +27,8 @@ class TraceTokens {
   }
   // Reads one token [heads, D], rounded to the trace's dtype. Heads and rows
   // differ in mean and norm, and positions by a slope. The keys and values of
-  // row 0 are zero at position 3, which quantisation must preserve.
+  // row 0 are zero at position 3 (or at the last position of a shorter trace),
+  // which quantisation must preserve.
   void Read(TokenKind kind, int64_t row, int64_t position,
             std::span<float> out) const;
 
