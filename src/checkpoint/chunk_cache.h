@@ -42,7 +42,7 @@ class ChunkCache {
   std::shared_ptr<const std::string> Load(const Key& key, Entry& entry,
                                           Findings& findings);
   // Removes the least recently used chunks until the others have at most
-  // `most_bytes`. Never removes `key`.
+  // `most_bytes`. Never removes `key`, or a chunk that is still being decoded.
   void Shrink(const Key& key);
   void Remove(const Key& key, const Entry& entry);
 

@@ -1,5 +1,5 @@
-// Copies the data of a transfer: every needed source byte is read once, every
-// piece is written in long runs, and checksums are computed at the same time.
+// Copies the data of a transfer. Sources are read and pieces are written in
+// long runs, and the checksums of the pieces are computed at the same time.
 #ifndef SHARDC_CHECKPOINT_COPY_H_
 #define SHARDC_CHECKPOINT_COPY_H_
 
@@ -24,7 +24,8 @@ inline constexpr int64_t kTreeBytes = int64_t{256} << 20;
 
 struct CopyOptions {
   int threads = 1;
-  // The bytes of memory for all buffers together.
+  // The bytes of memory for all buffers together, if the source is no stored
+  // tree. Each thread uses 1.5 MiB at least and 12 MiB at most.
   int64_t memory_bytes = int64_t{96} << 20;
   // The bytes of memory for all buffers when a stored tree is copied. A single
   // chunk that needs more exceeds this limit.
@@ -43,8 +44,9 @@ struct CopyOptions {
 void AddChanged(const std::string& path, Findings& findings);
 
 // Writes the pieces whose checksum is not known, to all targets that have a
-// file, and sets their checksums. Findings: unreadable (also for a source that
-// has become shorter or changed meanwhile), write.
+// file, and sets their checksums. Returns false after a finding: unreadable
+// (also for a source that has become shorter or changed meanwhile), write, or
+// an error in a chunk of a stored tree.
 bool CopyPieces(const Transfer& transfer, const std::vector<CopyTarget>& files,
                 Checksums& checksums, const CopyOptions& options,
                 Findings& findings);

@@ -308,7 +308,7 @@ class TreeInput {
   Findings& findings_;
   std::shared_ptr<const stored::Tree> tree_;
   Stored out_;
-  int64_t left_out_ = 0;  // leaves that are not written, but no empty nodes
+  int64_t left_out_ = 0;  // leaves that are not written; no empty nodes
   int64_t absent_ = 0;    // chunks without a value in the checkpoint
   std::unordered_set<std::string> names_;
   std::unordered_map<std::string, uint32_t> files_;

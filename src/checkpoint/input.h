@@ -19,8 +19,9 @@ struct InputOptions {
   // The format of the tree to be written; nullopt if safetensors files are
   // written. They cannot store some data types that trees have, such as int4.
   std::optional<stored::WriteForm> form;
-  // Whether leaves of a tree that cannot be written are left out. Otherwise
-  // they are an error.
+  // Whether values that are not arrays are left out if the output cannot store
+  // them; otherwise they are an error. If set, numbers are always left out, and
+  // strings are if the input or the output is safetensors files.
   bool arrays_only = false;
   // Chunks that need more memory than this are refused; nullopt means no limit.
   std::optional<int64_t> memory_bytes;
@@ -28,10 +29,12 @@ struct InputOptions {
 
 // Opens a tree and finds every chunk of the selected arrays, so that a missing
 // chunk is reported before anything is written. The tensors are the selected
-// arrays, in the order of the tree, and the leaves are those that the output
-// format can store. Findings, for each array with an error: dtype (safetensors
-// has no such dtype), inexpressible (a codec, or a leaf that the format cannot
-// store), name, limit, and those of reading the tree.
+// arrays, in the order of the tree. The leaves are those that the output format
+// can store; none are returned if safetensors files are written, whose metadata
+// records them. Returns nullopt after findings: dtype (the array's type is
+// unknown, or safetensors has no such dtype), inexpressible (a codec, or a leaf
+// that the format cannot store), name, limit, nothing selected, a file that is
+// missing or too short, and those of reading the tree.
 std::optional<Stored> ReadStoredTree(const std::string& path,
                                      const InputOptions& options,
                                      Findings& findings);

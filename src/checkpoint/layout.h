@@ -31,7 +31,9 @@ struct TensorLayout {
   size_t stage_axis = 0;  // index of the ranks' mesh axis, if slices have ranks
 
   int64_t parts() const;
-  // Returns the part that a device with these coordinates holds, or nullopt.
+  // Returns the part that a device with these coordinates holds. Returns
+  // nullopt if it holds no part: it has another coordinate on the placement's
+  // axis, or its pipeline rank holds none of the slices.
   std::optional<int64_t> PartOn(const std::vector<int64_t>& coordinates) const;
 };
 

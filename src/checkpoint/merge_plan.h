@@ -24,11 +24,12 @@ struct MergeOptions {
   // of its own.
   std::optional<int64_t> max_file_bytes;
   DtypeOf dtype;  // dtype to cast a tensor to, by name; null: no casts
-  std::function<bool(const std::string&)> select;
+  std::function<bool(const std::string&)> select;  // by name; null: all
 };
 
-// Returns the transfer, or nullopt after a finding: usage, if no tensor is
-// selected; size, if a piece of a tensor begins or ends inside a byte.
+// Returns the transfer, or nullopt after a finding: usage, if `select` is set
+// and selects no tensor; size, if a piece of a tensor begins or ends inside a
+// byte.
 std::optional<Transfer> PlanMerge(const Stored& stored,
                                   const MergeOptions& options,
                                   Findings& findings);

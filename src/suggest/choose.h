@@ -9,7 +9,7 @@
 
 namespace shardc::suggest {
 
-// Never fails: dimensions that no axis divides are replicated.
+// Never fails: a dimension that no axis divides stays unsharded.
 Choices Choose(const Tree& tree, const ModelDims& dims, const MeshAxes& mesh,
                const Preferences& preferences);
 

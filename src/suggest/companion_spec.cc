@@ -1,8 +1,8 @@
 // Chooses specs that follow from those of weights. A scale is sharded as its
 // weight is, dimension by dimension. A bias is added to the output of its
-// weight, so it is sharded only if the output is. A norm over all columns of
-// the query, and attention sinks, are sharded as the projection of their block
-// is:
+// weight, so it is sharded only over the axes of the output and of the experts.
+// A norm over all columns of the query or key, and attention sinks, are sharded
+// as the projection of their block is:
 //
 //   q_proj [HEAD, FSDP], 64 heads of 64  ->  q_proj.bias [HEAD], sinks [HEAD]
 //   q_norm [4096] over all columns       ->  [HEAD]
@@ -17,7 +17,9 @@
 namespace shardc::suggest {
 namespace {
 
-// Copies the weight's axes to each dimension of the scale that they divide.
+// Copies the weight's axes to each dimension of the scale that they divide and
+// that has more than one element. If the ranks do not correspond, only those of
+// the experts' dimension are copied.
 void ShardScale(const InferredDims& scale, const InferredDims& weight,
                 const Choice& choice, AxisSpec& spec) {
   const size_t rank = scale.dims.size();

@@ -1,8 +1,8 @@
-// Infers what each dimension counts. Every weight matrix has one side that is
-// the model's width and one inner side: a feed-forward width, heads, or a
-// vocabulary. Tensor parallelism shards the inner side. Sizes decide which side
-// it is. If both sides have the same size, their orientation
-// (roles/orientation.h) decides:
+// Infers what each dimension counts. Most weight matrices have one side that is
+// the model's width and one inner side, such as a feed-forward width, heads, or
+// a vocabulary. Tensor parallelism shards the inner side. The length of a bias
+// and the sizes decide which side it is. If both sides have the same size,
+// their orientation (roles/orientation.h) decides:
 //
 //   up_proj [14336, 4096], width 4096  ->  inner is dimension 0
 //   q_proj [4096, 4096], [out, in]     ->  inner is the output, dimension 0

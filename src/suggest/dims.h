@@ -35,6 +35,7 @@ struct InferredDims {
   ParameterRole by_name;
   Role role = Role::kOther;  // the role by name, refined by sizes
   std::vector<Dim> dims;
+  // Indices of dimensions; -1: none, or unknown.
   int inner = -1;            // the dimension that tensor parallelism shards
   int width = -1;            // the other dimension of the matrix
   int experts = -1;          // the dimension of experts
@@ -47,7 +48,9 @@ struct InferredDims {
   // axis has to divide: of heads, of KV heads or, in a fused gate-up
   // projection, of the columns of one half.
   std::vector<int64_t> units;
-  int weight = -1;  // the group of the weight that a bias or scale belongs to
+  // The group of the weight that a bias, scale or other vector belongs to; -1:
+  // none.
+  int weight = -1;
   // Whether the inner dimension is the output, so that a bias has it as well.
   bool column = false;
 

@@ -1,9 +1,9 @@
 // Searches for the best mesh. Every factorisation of the devices into dp x fsdp
 // x ep x tp is tried, with the specs that it would get. tp must be within a
 // host, and ep must divide the experts. The Adam states in float32 and the
-// activations of one layer under full rematerialisation have to fit. Of the
-// meshes that fit and whose time per token is within 1 % of the least, the one
-// with the fewest axes wins:
+// activations under full rematerialisation (the inputs of all layers, and the
+// tensors of one) have to fit. Of the meshes that fit and whose time per token
+// is within 1 % of the least, the one with the fewest axes wins:
 //
 //   8 billion parameters, 64 devices of 80 GiB  ->  dp 8, fsdp 8
 #include "suggest/mesh.h"

@@ -1,5 +1,6 @@
 // Finds the meshes of a number of devices that suit a model. Those on which the
-// model fits come first, sorted by time; the others are sorted by bytes.
+// model fits come first, sorted by time, but the ones within 1 % of the fastest
+// by their number of axes and then by bytes. The others are sorted by bytes.
 #ifndef SHARDC_SUGGEST_MESH_H_
 #define SHARDC_SUGGEST_MESH_H_
 
@@ -27,11 +28,13 @@ struct MeshOption {
   Mesh mesh;
   double bytes = 0;        // that a device holds: states and activations
   double nanoseconds = 0;  // per token, all devices together
-  bool fits = false;       // nine tenths of a device's memory
+  bool fits = false;       // `bytes` are at most 0.9 of a device's memory
 };
 
-// Returns all meshes of dp, fsdp, ep and tp that are suitable for the model
-// (MisfitOf). The result may be empty.
+// Returns the meshes of dp, fsdp, ep and tp that are suitable for the model
+// (MisfitOf). tp is at most `per_host`, ep divides the experts, dp alone is not
+// considered, and the batch must divide the number of data shards or be divided
+// by it. The result may be empty.
 std::vector<MeshOption> MeshesFor(const Tree& tree, const ModelConfig* model,
                                   const MeshRequest& request,
                                   const Preferences& preferences);

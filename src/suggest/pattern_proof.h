@@ -9,11 +9,11 @@
 
 namespace shardc::suggest {
 
-// Returns the groups of the patterns that match a name of another rule group,
-// and the groups with a name that no pattern matches. Returns an empty set if
-// every name is matched exactly once, by its own rule; otherwise sets
-// `patterns.unproven` to one such name, or to the reason why the patterns
-// cannot be tested.
+// Returns the groups of the patterns that match a name of another group than
+// their own, and the groups with a name that no pattern matches. Leaves
+// `patterns.unproven` as it is if every name is matched exactly once, by a
+// pattern of its own group; otherwise sets it to a name that is not. If the
+// patterns cannot be compiled, sets it to that reason and returns {0}.
 std::set<uint32_t> Disprove(const Tree& tree, Patterns& patterns);
 
 // Sets `missed` of each pattern that begins with `^` (patterns.h): the groups

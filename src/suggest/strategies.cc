@@ -112,9 +112,9 @@ class BlockStrategies {
     return best;
   }
 
-  // Returns whether tp divides the experts. If experts are a dimension, ep and
-  // tp together must divide it; if each expert is a tensor, tp must divide
-  // their number.
+  // Returns whether experts can be divided over tp. If experts are a dimension,
+  // ep and tp together must divide it. If each expert is a tensor, tp must
+  // divide their number, and they must not be placed over ep or fsdp.
   bool DividesExperts(const InferredDims& inferred) const {
     if (inferred.experts >= 0) {
       return inferred.Experts() % (mesh_.ep * mesh_.tp) == 0;

@@ -4,8 +4,8 @@
 //         -> patterns -> a file, and the rule written for each tensor
 //
 // At the end the mesh is judged. It is unsuitable if the purpose of one of its
-// axes is unknown, if one of them shards nothing, or if a device holds far more
-// than its fully sharded bytes.
+// axes is unknown, if its fsdp, ep or tp shards nothing, or if a device holds
+// far more than its fully sharded bytes.
 #include "suggest/suggest.h"
 
 #include <algorithm>
@@ -28,8 +28,8 @@ constexpr double kPoorRatio = 1.5;
 // A device that holds at most this many bytes never holds too much.
 constexpr int64_t kLittle = int64_t{16} << 20;
 
-// Trees with more parameter groups get no suggestion, because their names have
-// no layer numbers by which tensors could be grouped.
+// Trees with more parameter groups get no patterns. They have so many groups
+// because their names have no layer numbers by which to group the tensors.
 constexpr size_t kMostGroups = 4096;
 
 int64_t BytesPerDevice(const Tree& tree, const Choices& choices) {
