@@ -102,9 +102,7 @@ class StateTable {
   Stepper stepper_;
   // The number of symbols, and one column that is never filled.
   const size_t stride_;
-  std::array<uint32_t, 256> columns_{};    // column in cells_ by byte
-  std::vector<uint32_t> begins_anywhere_;  // patterns
-  std::vector<uint32_t> begins_anchored_;  // patterns
+  std::array<uint32_t, 256> columns_{};  // column in cells_ by byte
 
   std::vector<State> cells_;
   std::vector<uint8_t> expected_;
