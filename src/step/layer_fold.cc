@@ -1,9 +1,10 @@
-// A run of identical layers is lowered as four layers: the first and the last,
-// which have other ops before or after them, and two between them. How an op is
-// lowered depends only on the ops next to it and on the shardings of its
-// operands. If the second and the third layer are lowered equally, all layers
-// between the first and the last are, and the second layer stands for those
-// that are not built. A block that repeats may have several layers:
+// A run of five or more identical layers is lowered as four layers: the first
+// and the last, which have other ops before or after them, and two between
+// them. How an op is lowered depends only on the ops next to it and on the
+// shardings of its operands. If the second and the third layer are lowered
+// equally, all layers between the first and the last are, and the second layer
+// stands for those that are not built. A block that repeats may have several
+// layers:
 //
 //   layers 0 to 31, all of one kind       build 0, 1, 2, 31; 1 stands for 29
 //   5 with a window, 1 without, 10 times  build blocks 0, 1, 2, 9; block 1

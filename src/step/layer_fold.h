@@ -24,8 +24,8 @@ struct LayerFold {
 };
 
 // Returns the layers to be built of a model whose layers have these kinds
-// (LayerKinds). If a block of layers occurs at least five times in succession,
-// the first three and the last are built.
+// (LayerKinds). If a block of at most 16 layers occurs at least five times in
+// succession, the first three occurrences and the last are built.
 LayerFold FoldLayers(std::span<const int32_t> kinds);
 
 // Returns for each instruction of a folded graph's program how many

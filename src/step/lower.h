@@ -44,6 +44,8 @@ struct Unsupported {
   std::string axis = {};
 };
 
+// Returns the program. Returns nullopt and sets `why` if the graph cannot be
+// lowered under these specs.
 std::optional<Program> Lower(const LowerRequest& request, Unsupported& why);
 
 }  // namespace shardc::step

@@ -71,8 +71,9 @@ struct RouterSettings {
   // Groups of experts. A token first chooses `chosen_groups` of them; kNoLabel
   // if there are no groups.
   LabelId groups = kNoLabel, chosen_groups = kNoLabel;
-  bool group_by_two =
-      true;  // a group's score: sum of its two best, not its best
+  // Whether the score of a group is the sum of its two best experts' scores;
+  // otherwise it is the best one's.
+  bool group_by_two = true;
   ValueId correction = kNoValue;  // [e], added to scores only to choose experts
 };
 // For each token the weights [b, t, e] of the experts, which are 0 for experts

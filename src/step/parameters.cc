@@ -67,7 +67,7 @@ void Parameters::MakeOne(size_t role, int32_t layer, const Labels& labels) {
   write_.layer = layer;
   write_.name = name;
   values_[at] = write_.Input(labels);
-  // Norms and biases, which have one dimension, have no weight decay.
+  // Parameters with one dimension, such as norms, have no weight decay.
   const int64_t row = roles_.rows[at].front();
   write_.graph().parameters.push_back(
       {name, layer, values_[at], roles_.rows[at], labels.size() > 1, true,

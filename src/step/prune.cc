@@ -15,7 +15,8 @@
 namespace shardc::step {
 namespace {
 
-// Returns for each value whether loss, logits or caches depend on it.
+// Returns for each value whether loss, logits, caches or parameters depend on
+// it. Parameters are kept even if nothing reads them.
 std::vector<bool> Needed(const Graph& graph) {
   std::vector<bool> needed(graph.values.size(), false);
   const auto need = [&](ValueId value) {

@@ -1,8 +1,9 @@
 // The width of a value follows from the values that it depends on and those
-// that depend on it. A value that depends on parameters only has a weight's
-// width. A value that is only added and reshaped to become a gradient has the
-// gradient's width. A value that is read from a cache and then only reshaped
-// has the cache's width.
+// that depend on it. A value that depends on parameters only has the width of
+// the widest of them; in training this is at most the activations' width, to
+// which wider parameters are cast. A value that is only added and reshaped to
+// become a gradient has the gradient's width. A cache that is read, and what is
+// only reshaped from it, has the cache's width.
 //
 //   parameters F32, activations BF16, gradients F32:
 //     all_gather of q 2 bytes, reduce_scatter of d:q 4, all_reduce of x 2
