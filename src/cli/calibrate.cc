@@ -21,7 +21,6 @@
 namespace shardc::cli {
 namespace {
 
-// The limit on the number of runs; more would not change the fitted figures.
 constexpr size_t kMostRuns = 1000;
 
 struct CalibrateFlags {

@@ -1,6 +1,7 @@
-// Selects lints by picks. A pick is a code, or a family of codes named by the
-// first digit (`SHD1`). `ignore` takes precedence over `select`. A lint in
-// preview runs only if its own code is selected, or with --preview.
+// Selects lints by picks. A pick is a code (`SHD105`, or its name), or a family
+// of codes named by the first digit (`SHD1`). `ignore` takes precedence over
+// `select`. A lint in preview runs only if its own code is selected, or with
+// --preview.
 //
 //   select [SHD1], ignore [SHD105]  ->  those of SHD1.. without SHD105, and
 //                                       without SHD117, which is in preview

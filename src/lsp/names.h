@@ -34,7 +34,7 @@ struct NameUse {
   size_t end = 0;
   bool definition = false;
 
-  // Returns whether both refer to the same thing.
+  // Returns whether `other` is a use of the same name with the same kind.
   bool Refers(const NameUse& other) const {
     return kind == other.kind && name == other.name;
   }

@@ -29,7 +29,7 @@ struct NameScope {
   std::shared_ptr<const Compiled> compiled;  // null: no target
   const RuleSet* rules = nullptr;            // never null
   const Resolver* resolver = nullptr;        // never null
-  bool current = false;        // whether these are the current rules
+  bool current = false;        // false: the rules of an earlier version
   std::string project;         // path of the project file; empty: none
   const Target* of = nullptr;  // null: no target
 };

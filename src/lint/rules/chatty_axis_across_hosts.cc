@@ -1,8 +1,10 @@
 // Devices are numbered with the last axis fastest, and each host has
-// consecutive numbers. A group along an axis therefore spans the product of its
-// size and the sizes of all later axes.
+// consecutive numbers. A group along an axis therefore lies in a block of
+// numbers whose length is the product of its size and the sizes of all later
+// axes. A tensor-parallel axis is reported if it fits in a host, its block does
+// not, and an axis after it is not tensor parallel.
 //
-//   tp 4, fsdp 4, 4 devices a host  ->  a group along tp spans 16 numbers
+//   tp 4, fsdp 4, 4 devices a host  ->  a block of 16 numbers, on four hosts
 #include <string>
 
 #include "lint/analysis/facts.h"

@@ -1,5 +1,7 @@
-// Reports each rule that replicates a large parameter. Rules that would shard
-// it, but over axes that this mesh lacks, have one cause and are one finding:
+// Reports large parameters that are replicated, in one finding for each rule
+// and one for those without a rule. Rules that would shard such parameters, but
+// over axes that this mesh lacks or has with size 1, have one cause and are one
+// finding:
 //
 //   rules over fsdp, mesh tp:8  ->  one finding, with the bytes of all
 #include <algorithm>
@@ -53,7 +55,8 @@ void Report(const Facts& facts, const Groups& groups, const std::string& cause,
   sink.push_back(std::move(finding));
 }
 
-// Reports rules that would shard over axes that this mesh lacks.
+// Reports rules that would shard over axes that this mesh lacks or has with
+// size 1.
 void ReportAbsent(const Facts& facts, const Groups& groups, FindingSink& sink) {
   AxisGroup axes;
   for (const ParameterGroup* group : groups) {
