@@ -28,7 +28,8 @@ Counts CountsOf(std::span<const int64_t> segments) {
   return out;
 }
 
-// Returns each token's number within its segment, counted from `first`.
+// Returns each token's number within its segment, counted from the segment's
+// entry of `first` (0 if it has none), or -1 for a token with a negative id.
 std::vector<int64_t> Numbered(std::span<const int64_t> segments, Counts first) {
   std::vector<int64_t> out;
   for (int64_t id : segments) out.push_back(id < 0 ? -1 : first[id]++);

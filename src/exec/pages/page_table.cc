@@ -3,8 +3,8 @@
 // page. Only the last page of a row can be partly filled, so only that page is
 // ever copied.
 //
-//   pages of 4: row 0 grows by 6 to pages 0, 1; row 1 shares them
-//   row 1 grows by 1: page 1 is copied to 2, row 1 has pages 0, 2
+//   pages of 4, page 0 reserved: row 0 grows by 6 to pages 1, 2; row 1 shares
+//   them; row 1 grows by 1: page 2 is copied to 3, row 1 has pages 1, 3
 #include "exec/pages/page_table.h"
 
 #include <algorithm>

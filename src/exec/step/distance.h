@@ -18,7 +18,8 @@
 namespace shardc::exec {
 
 // Returns the row for a key that is `behind` places after its query, or before
-// it if `behind` is negative.
+// it if `behind` is negative. Without `both`, keys after the query have row 0,
+// as the key at the query's own position does.
 inline int64_t DistanceRow(int64_t behind, int64_t rows, int64_t most,
                            bool both) {
   const int64_t side = both ? rows / 2 : rows;

@@ -47,7 +47,7 @@ Shape LocalStartOf(const SimMesh& mesh, const step::Program& program,
                    const step::Slot& slot, const Shape& local, int device);
 
 // Returns the bytes that each device sends for an instruction, by the formulas
-// of comm.
+// of comm; zeros if the instruction is not a collective.
 std::vector<int64_t> PredictedSent(const SimMesh& mesh,
                                    const step::Graph& graph,
                                    const step::Program& program,

@@ -16,7 +16,7 @@
 
 namespace shardc::verify {
 
-// Returns the smallest sizes at which a program, which was lowered at `real`
+// Returns small sizes at which a program, which was lowered at `real`
 // sizes, shards every dimension as at these sizes. `program` has the axes of
 // the reduced mesh. Returns nullopt, and the reason in `why`, if there are
 // none.

@@ -2,8 +2,8 @@
 // the results of the forward task and the contents of messages, until the W or
 // B of the micro-batch has run. Inputs, sums of gradients and losses last until
 // the step ends. A receive puts the oldest message of its channel into the
-// frame that expects a message, without a check that it is the right one, so a
-// wrong order leads to wrong numbers.
+// frame that expects a message, without a check that it is the right one
+// (only shapes are checked), so a wrong order leads to wrong numbers.
 //
 //   rank 0: 0F0 fills frame (0, 0), sends its output; 0F1 fills frame (0, 1)
 //   rank 1: receives into frame (1, 0); runs 1F0 and 1B0; drops the frame

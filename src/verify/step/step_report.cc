@@ -1,6 +1,8 @@
 // The graph is lowered twice at real sizes: with all layers, to compute bytes,
 // and with one layer of each kind, but at least two, for the proof, which then
-// runs at reduced sizes:
+// runs at reduced sizes. A full proof has all layers and the real sizes, and
+// the proof of one layer has only that layer (with the decoder's first one, if
+// it is a layer of the encoder):
 //
 //   32 layers on dp=2 tp=8: bytes of 32 layers; proof of layers 0 and 1
 #include "verify/step/step_report.h"
