@@ -34,7 +34,8 @@ Searched BranchAndBound(const Request& request, const Pricer& pricer,
                         const std::vector<Candidate>& candidates,
                         const Deadline& deadline, ThreadPool& threads);
 
-// Evaluates all points of all legal candidates without bounds, for tests.
+// Returns the points of all legal candidates, with every setting that fits,
+// without excluding any by bounds. For tests.
 std::vector<Point> AllPoints(const Pricer& pricer,
                              const std::vector<Candidate>& candidates);
 

@@ -15,8 +15,8 @@ class Boundary {
   // holds `.git`, or else the folder of the file.
   static Boundary Of(const std::string& project_file);
 
-  // Returns whether the path, followed through all links, leads to a place
-  // below the boundary. The file need not exist.
+  // Returns whether the path, followed through all links, leads to the
+  // boundary's folder or to a place below it. The file need not exist.
   bool Holds(const std::string& path) const;
 
  private:

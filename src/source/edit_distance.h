@@ -10,7 +10,7 @@ namespace shardc {
 
 // Returns the optimal string alignment distance: insertions, deletions,
 // replacements and swaps of neighbours that turn one word into the other. Takes
-// time quadratic in the lengths.
+// time proportional to the product of the lengths.
 size_t EditDistance(std::string_view a, std::string_view b);
 
 // Returns the edit distance of two parts of names. If a part has more than 64

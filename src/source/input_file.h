@@ -14,8 +14,9 @@ namespace shardc {
 
 class InputFile {
  public:
-  // Opens the file. FIFOs and devices are refused without blocking. Returns
-  // nullopt after a finding: missing, unreadable, not-regular.
+  // Opens the file. Directories, FIFOs and devices are refused without
+  // blocking. Returns nullopt after a finding: missing, unreadable,
+  // not-regular.
   static std::optional<InputFile> Open(const std::string& path,
                                        Findings& findings);
   InputFile(InputFile&& other) noexcept;
@@ -26,10 +27,11 @@ class InputFile {
   int fd() const { return fd_; }
   int64_t size() const { return size_; }  // bytes when the file was opened
 
-  // Reads exactly `count` bytes, or adds the finding `unreadable`.
+  // Reads exactly `count` bytes. Returns false after the finding `unreadable`.
   bool ReadAt(int64_t offset, char* out, size_t count,
               Findings& findings) const;
-  // Returns the first `count` bytes, or all bytes of a shorter file.
+  // Returns the first `count` bytes, or all bytes of a shorter file; nullopt
+  // after the finding `unreadable`.
   std::optional<std::string> Head(size_t count, Findings& findings) const;
 
  private:

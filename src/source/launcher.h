@@ -22,7 +22,7 @@ using Variable = std::function<const char*(const char* name)>;
 struct Seat {
   std::string_view index_text, count_text;
   int64_t index = 0;
-  int64_t count = 0;  // 0: the variables describe no multi-process run
+  int64_t count = 0;  // 0: the texts are not an index below a count
 };
 
 // Returns the place of this process among those that the launcher started;

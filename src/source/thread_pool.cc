@@ -1,7 +1,7 @@
 // Workers sleep between rounds. In a round all workers and the caller take the
 // next task from a counter until none is left, and the last worker to finish
-// wakes the caller. The assignment of tasks to workers varies between runs, so
-// tasks must not share data:
+// wakes the caller. The assignment of tasks to workers varies between runs, and
+// tasks run at the same time, so no task may change data that another one uses:
 //
 //   Run(3, f) with 2 threads  ->  f(0), f(1), f(2), each once, worker 0 or 1
 #include "source/thread_pool.h"
