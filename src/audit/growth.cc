@@ -6,7 +6,7 @@
 //   ->  all_gather over fsdp grew from 32 KiB to 80 KiB, most by the activation
 //
 // The earlier audit is read from the JSON that `shardc audit` printed, or from
-// a lock (audit/lock.h).
+// a committed summary (audit/lock.h).
 #include "audit/growth.h"
 
 #include <algorithm>

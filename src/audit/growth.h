@@ -26,7 +26,7 @@ using Route = std::pair<std::string, std::string>;
 inline constexpr std::string_view kLockSchema = "shardc.audit-lock/v1";
 
 // The bytes that a program sends by route, and for each route by the tensor and
-// the source line.
+// the function of the source line.
 struct Sent {
   struct Cause {
     std::string what;      // "layers/gate", "activation"

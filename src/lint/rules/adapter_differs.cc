@@ -1,7 +1,9 @@
 // An adapter adds the product B A to the matrix of its base. A reads the base's
 // input and B writes the base's output. The dimension between them is the rank,
-// which is the shorter side of both and must not be sharded. The other side
-// must be sharded as the base's dimension is, or unsharded:
+// which is the shorter side of A and of B and must not be sharded. The longer
+// side must be sharded as the base's dimension is, or unsharded. Only
+// tensor-parallel axes count. Square matrices are not checked, because it is
+// unknown which side is the rank:
 //
 //   q_proj [in, out] over [null, tp]  ->  lora_B [r, out] over tp, or unsharded
 #include <map>

@@ -1,5 +1,5 @@
 // Devices are numbered with the last axis fastest, and each host has
-// consecutive numbers. A group along an axis therefore lies in a block of
+// consecutive numbers. A group along an axis therefore is in a block of
 // numbers whose length is the product of its size and the sizes of all later
 // axes. A tensor-parallel axis is reported if it fits in a host, its block does
 // not, and an axis after it is not tensor parallel.

@@ -1,6 +1,7 @@
-// Reports experts that are not sharded over the expert axis. All rules
-// concerned have one cause, so there is one finding for stacked experts and one
-// for experts with a tensor each.
+// Reports large experts that are neither sharded over the expert axis nor
+// placed at one coordinate of an axis. All rules concerned have one cause, so
+// there is one finding for stacked experts and one for experts with a tensor
+// each.
 //
 //   ep 4, experts [8, 1024, 4096] over [null, fsdp, tp]  ->  reported
 #include <string>

@@ -1,6 +1,7 @@
 // Tokens are sharded over the axes of batch and sequence. If the expert axis is
 // one of them, all_to_all exchanges the tokens. If not, all coordinates of the
-// expert axis hold the same tokens:
+// expert axis hold the same tokens. An expert axis that is tensor parallel is
+// not reported:
 //
 //   batch over dp and fsdp, experts over ep 4  ->  4 copies of each token
 #include <algorithm>

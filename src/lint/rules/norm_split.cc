@@ -1,7 +1,8 @@
-// A norm over the model's width reads unsharded activations, so its scale must
-// be unsharded too. Norms of queries and keys have the size of heads, and norms
-// inside a mixer have the mixer's inner size. These sizes may be sharded, so
-// such norms are not reported.
+// A norm over the model's width reads activations that are unsharded over
+// tensor-parallel axes, so its scale must not be sharded over these axes
+// either. Norms of queries and keys have the size of heads, and norms inside a
+// mixer have the mixer's inner size. These sizes may be sharded, so such norms
+// are not reported.
 #include <algorithm>
 #include <string_view>
 
