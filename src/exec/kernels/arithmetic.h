@@ -1,9 +1,9 @@
 // The operations of attention's arithmetic that fault injection replaces by
 // wrong ones: steps of the online softmax, its rounding, and rows quantised to
 // few bits. A run uses the correct functions unless its machine has others.
-// The fast kernels (kernels.h) have the correct softmax built in. Only the
-// plain loops of rooms attention, cache and pages call these functions.
-// these.
+// The fast kernels (kernels.h) have the correct softmax built in and do not
+// call these functions. Attention with another `logit`, `reference`, `rescale`
+// or `absorb` therefore runs in the plain loops.
 #ifndef SHARDC_EXEC_KERNELS_ARITHMETIC_H_
 #define SHARDC_EXEC_KERNELS_ARITHMETIC_H_
 

@@ -1,4 +1,5 @@
-// In a causal ring a device is idle while its keys all come after its queries.
+// In a causal ring a device is idle in each step in which all keys that it has
+// come after its queries.
 // So that every device has early and late tokens, tokens and their positions
 // are permuted before the ring, and the output is permuted back:
 //

@@ -1,7 +1,8 @@
-// The matrix: every operation in every requested mode, layout and dtype, each
-// with its own test data; then, for each requested feature, the same cases with
-// the feature. Sizes are reduced to the smallest that keep the effect of the
-// shardings (reduced_sizes.h), and so is the mesh (reduced_mesh.h).
+// The matrix: every operation in every requested dtype, and in the requested
+// modes and layouts to which it applies, each with its own test data; then, for
+// each requested feature, the same cases with the feature. Sizes are reduced to
+// the smallest that keep the effect of the shardings (reduced_sizes.h), and so
+// is the mesh (reduced_mesh.h).
 //
 //   vanilla: 4 modes, 3 layouts, 3 dtypes  ->  36 cases, 72 with `sinks`
 #include "verify/cases/matrix.h"

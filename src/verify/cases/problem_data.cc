@@ -90,7 +90,7 @@ Buffer Values(Random random, const Shape& shape, Dtype dtype, double gain,
 }
 
 // Returns lengths from `least` to `limit`: first the longest, then the
-// shortest, then random ones.
+// shortest, then random ones. A single length is random.
 std::vector<int64_t> RaggedLengths(Random random, int64_t count, int64_t least,
                                    int64_t limit) {
   std::vector<int64_t> out;
