@@ -41,6 +41,30 @@ TEST_CASE("sure words give the role of a module and its output dimension") {
   }
 }
 
+TEST_CASE("the output and the input dimension are counted from the last one") {
+  const struct {
+    const char* name;
+    char separator;
+    int out[4], in[4];  // of ranks 1 to 4
+  } cases[] = {
+      {"l.*.self_attn.q_proj.weight", '.', {-1, 0, 1, 2}, {-1, 1, 2, 3}},
+      {"l/*/self_attn/q_proj/kernel", '/', {-1, 1, 2, 3}, {-1, 0, 1, 2}},
+      {"l.*.self_attn.q_proj.bias", '.', {0, 1, 2, 3}, {-1, -1, -1, -1}},
+      {"l/*/mlp/up_proj/bias", '/', {0, 1, 2, 3}, {-1, -1, -1, -1}},
+      {"embed_tokens/embedding", '/', {-1, -1, -1, -1}, {-1, -1, -1, -1}},
+  };
+  for (const auto& one : cases) {
+    for (int rank = 1; rank <= 4; ++rank) {
+      CAPTURE(one.name);
+      CAPTURE(rank);
+      const ParameterRole role =
+          Classify(one.name, one.separator, Confidence::kSure, rank);
+      CHECK(OutDim(role, rank) == one.out[rank - 1]);
+      CHECK(InDim(role, rank) == one.in[rank - 1]);
+    }
+  }
+}
+
 struct NamedCase {
   const char* name;
   int rank;
