@@ -26,11 +26,12 @@ using Destination =
     std::variant<bool*, std::string*, std::optional<std::string>*, Strings*,
                  Bounded>;
 
-// How a list option accepts several values.
+// How a list option accepts several values. Words (-x a b) are accepted only if
+// the command takes no arguments.
 enum class Several {
   kAgain,  // -x a -x b
-  kWords,  // and -x a b
-  kCommas  // and -x a,b; words only where the command takes no argument
+  kWords,  // also -x a b
+  kCommas  // also -x a b and -x a,b
 };
 
 struct Option {

@@ -1,6 +1,6 @@
-// `shardc plan`: compiles mesh, rules and manifest to a plan. With an illegal
-// spec or an unmatched parameter the exit status is 1, and no plan is written
-// unless --keep-going is given.
+// `shardc plan`: compiles mesh, rules and manifest to a plan. If the
+// policies refuse an illegal spec or an unmatched parameter, the exit status is
+// 1, and no plan is written unless --keep-going is given.
 #include <algorithm>
 #include <array>
 #include <set>

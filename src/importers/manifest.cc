@@ -58,8 +58,8 @@ Kind KindOf(std::string_view first, const Name& name) {
   return Kind::kText;
 }
 
-// Returns whether a text file is read in parts: it is no index, and large
-// enough that this saves time.
+// Returns whether a text file is read in parts: its name is not that of an
+// index, and its size is at least 1 MiB and at most kTextLimitBytes.
 bool IsStreamed(const InputFile& file, const Name& name) {
   constexpr int64_t kLeastBytes = int64_t{1} << 20;
   return !name.index && file.size() >= kLeastBytes &&

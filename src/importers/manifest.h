@@ -4,8 +4,9 @@
 //
 // This file reads a manifest of any format, recognised by its content: shardc's
 // JSON and nested trees (by the callback `json`, because a room may not include
-// its sibling `parse`), safetensors files, directories of them, Hugging Face
-// indices, and the checkpoints of other systems that `stored` reads.
+// its sibling `parse`), safetensors and GGUF files, directories of safetensors
+// files, Hugging Face indices, and the checkpoints of other systems that
+// `stored` reads.
 #ifndef SHARDC_IMPORTERS_MANIFEST_H_
 #define SHARDC_IMPORTERS_MANIFEST_H_
 
@@ -38,7 +39,8 @@ struct ManifestOptions {
 };
 
 // Reads a manifest. The path "-" is standard input. Only the headers of
-// safetensors files are read. Returns nullopt after a finding.
+// safetensors and GGUF files are read, but standard input and gzip files are
+// read completely. Returns nullopt after a finding.
 std::optional<Manifest> ReadManifest(const std::string& path,
                                      const JsonManifestParser& json,
                                      const ManifestOptions& options,

@@ -1,7 +1,7 @@
 // Finds weights that a decode step gathers. The step is lowered with the
-// cheapest collectives at each op. It is lowered a second time without the
-// gathered axes in the specs of these weights, and reported if it then sends
-// fewer bytes:
+// cheapest collectives at each op. If the gathers send 1 MiB or more, the step
+// is lowered a second time without the gathered axes in the specs of these
+// weights. They are reported if this step sends fewer bytes:
 //
 //   q [n h, d:fsdp], 4096 rows a device   all_gather fsdp, 31 MiB a token
 #include <algorithm>

@@ -5,8 +5,9 @@
 //   queries | keys | values of 1600 over tp 4
 //     -> 0 to 1199, queries only | 1200 to 2399, queries and keys | ...
 //
-// Families that interleave the parts (query, key and value of each head; rows
-// of gate and up) are sharded correctly, and not reported.
+// Families that interleave the parts (query, key and value of each head;
+// alternating columns of gate and up) are sharded correctly, and not reported.
+// Nothing is reported if the `model:` section has `fused: by_part`.
 #include <algorithm>
 #include <array>
 #include <string>
