@@ -30,8 +30,8 @@ struct CopyOptions {
   // The bytes of memory for all buffers when a stored tree is copied. A single
   // chunk that needs more exceeds this limit.
   int64_t tree_bytes = kTreeBytes;
-  // A function that is called with the bytes written so far, by any thread.
-  // Calls are never concurrent.
+  // A function that is called, by any thread, with the number of bytes written
+  // since its last call. Calls are never concurrent.
   std::function<void(int64_t bytes_written)> progress;
   // A function that is called once for each complete piece, with its checksum.
   // It returns false, with errno set, if the piece cannot be recorded. Calls

@@ -43,8 +43,10 @@ Dtype GatheredDtype(const CostInputs& work, const Settings& settings,
 
 // Returns the bytes of gathered weights: the sum over all classes of weights of
 // their bytes in one of the layers that have the class, and the largest
-// parameter outside of layers, such as an embedding. A gathered weight is still
-// sharded over the axes that are not gathered before use.
+// embedding, head or other parameter that is no matrix, without norms and
+// biases. Parameters that are not gathered count nothing. A gathered weight is
+// still sharded over the axes that are not gathered before use. Returns nullopt
+// if bytes do not fit in 64 bits.
 std::optional<GatheredWeights> GatheredBytes(const CostInputs& work,
                                              const Settings& settings) {
   Bytes layers = 0, largest = 0;

@@ -58,20 +58,23 @@ struct Memory {
   // The bytes of the device that holds the most and of the one that holds the
   // least. In training these are the tensors at the peak of the step.
   Held most, least;
-  // Set in training if all components are known.
+  // Set in training if the activations and the sizes of all parameters and
+  // gathered weights are known.
   std::optional<TakenBytes> taken;
   std::optional<int64_t> capacity;  // of a device
   std::optional<Activations> activations;
   std::vector<std::string> unknown;  // what is unknown, and why
 
-  // Returns the bytes of a device that are compared with its capacity; nullopt
-  // if a component is unknown.
+  // Returns the bytes that a device is expected to use: those of `taken`, or
+  // without it the sum of the known components, which is nullopt if it
+  // overflows.
   std::optional<int64_t> Expected() const {
     return taken ? std::optional(taken->expected) : most.total;
   }
-  // Returns whether the memory suffices. A step fits if the upper estimate is
-  // within the capacity, and may fit if only the lower estimate is. Returns
-  // nullopt if the capacity or the total is unknown.
+  // Returns whether the memory suffices. If `taken` is set, a step fits if the
+  // upper estimate is within the capacity, and may fit if only the lower
+  // estimate is. Otherwise the sum of the known components is compared with the
+  // capacity. Returns nullopt if the capacity is unknown or the sum overflows.
   std::optional<Fit> Verdict() const;
   std::optional<bool> Fits() const;
 };
