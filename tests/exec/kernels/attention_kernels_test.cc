@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "exec/kernels/kernel_cases.h"
 #include "exec/kernels/kernel_loops.h"
 #include "exec/kernels/kernels.h"
 #include "exec/kernels/quantize.h"
@@ -29,97 +30,6 @@ class EachTarget {
  private:
   std::vector<std::string> names_ = KernelTargets();
 };
-
-struct Shape {
-  int64_t heads, rows, keys, dim, value_dim;
-};
-
-// The slice and the arrays that its pointers refer to. Rows of keys and values
-// alternate with rows of another head, so that strides matter.
-struct Case {
-  AttentionSlice slice;
-  std::vector<float> query, key, value, key_scale, value_scale, bias;
-  std::vector<uint16_t> query16, key16, value16;
-  std::vector<int8_t> key8, value8;
-  std::vector<int32_t> begin, end;
-  std::vector<uint8_t> mask;
-};
-
-Dtype QueryOf(Dtype kv) { return kv == Dtype::kI8 ? Dtype::kF32 : kv; }
-
-void Fill(std::vector<float>& v, int64_t count, std::mt19937& random,
-          float size = 1) {
-  std::normal_distribution<float> normal;
-  v.resize(static_cast<size_t>(count));
-  for (float& x : v) x = size * normal(random);
-}
-
-std::vector<uint16_t> Narrow(const std::vector<float>& x, Dtype dtype) {
-  std::vector<uint16_t> out(x.size());
-  dtype == Dtype::kBF16 ? F32ToBf16(x, out) : F32ToF16(x, out);
-  return out;
-}
-
-std::vector<int8_t> Narrow8(const std::vector<float>& x, int64_t dim,
-                            std::vector<float>& scale) {
-  std::vector<int8_t> out(x.size());
-  const auto d = static_cast<size_t>(dim);
-  for (size_t i = 0; i < x.size(); i += d) {
-    scale.push_back(
-        QuantizeInt8(std::span(x).subspan(i, d), std::span(out).subspan(i, d)));
-  }
-  return out;
-}
-
-Case MakeCase(const Shape& shape, Dtype dtype, uint32_t seed) {
-  std::mt19937 random(seed);
-  Case c;
-  AttentionSlice& s = c.slice;
-  s.heads = shape.heads;
-  s.query_rows = shape.rows;
-  s.key_rows = shape.keys;
-  s.head_dim = shape.dim;
-  s.value_dim = shape.value_dim;
-  s.scale = 1 / std::sqrt(static_cast<float>(shape.dim));
-  Fill(c.query, shape.rows * shape.heads * shape.dim, random);
-  s.query_head_stride = shape.dim;
-  s.query_row_stride = shape.heads * shape.dim;
-  Fill(c.key, shape.keys * 2 * shape.dim, random);
-  Fill(c.value, shape.keys * 2 * shape.value_dim, random);
-  s.key_row_stride = 2 * shape.dim;
-  s.value_row_stride = 2 * shape.value_dim;
-  s.query_dtype = QueryOf(dtype);
-  s.kv_dtype = dtype;
-  s.query = c.query.data();
-  s.key = c.key.data();
-  s.value = c.value.data();
-  if (dtype == Dtype::kBF16 || dtype == Dtype::kF16) {
-    s.query = (c.query16 = Narrow(c.query, dtype)).data();
-    s.key = (c.key16 = Narrow(c.key, dtype)).data();
-    s.value = (c.value16 = Narrow(c.value, dtype)).data();
-  }
-  if (dtype == Dtype::kI8) {
-    s.key = (c.key8 = Narrow8(c.key, shape.dim, c.key_scale)).data();
-    s.value =
-        (c.value8 = Narrow8(c.value, shape.value_dim, c.value_scale)).data();
-    s.key_scale = c.key_scale.data();
-    s.value_scale = c.value_scale.data();
-    s.scale_stride = 2;
-  }
-  return c;
-}
-
-// Lets row t, at position S - T + t, see the last `window` keys.
-void Window(Case& c, int64_t window) {
-  AttentionSlice& s = c.slice;
-  for (int64_t t = 0; t < s.query_rows; ++t) {
-    const auto end = static_cast<int32_t>(s.key_rows - s.query_rows + t + 1);
-    c.end.push_back(std::max(end, 0));
-    c.begin.push_back(static_cast<int32_t>(std::max<int64_t>(end - window, 0)));
-  }
-  s.begin = c.begin.data();
-  s.end = c.end.data();
-}
 
 struct Result {
   std::vector<float> max, sum, raw, out, lse;
@@ -179,7 +89,7 @@ void DecodeOne(const AttentionSlice& slice, const AttentionState& state,
 constexpr Kernel kKernels[] = {PrefillAttention, DecodeOne};
 constexpr Dtype kDtypes[] = {Dtype::kF32, Dtype::kBF16, Dtype::kF16,
                              Dtype::kI8};
-constexpr Shape kShapes[] = {
+constexpr SliceShape kShapes[] = {
     {1, 1, 1, 1, 1},      {1, 1, 300, 64, 64},  {2, 5, 7, 16, 16},
     {3, 9, 33, 20, 12},   {1, 40, 257, 80, 80}, {4, 17, 513, 32, 48},
     {2, 150, 300, 24, 8}, {8, 1, 70, 128, 128},
@@ -194,7 +104,7 @@ bool RoundsWeights(const std::string& target, Dtype dtype, Kernel kernel) {
   return target == "AMX" && dtype == Dtype::kBF16 && kernel == PrefillAttention;
 }
 
-void CheckWithin(const Case& c, const std::string& target, Kernel kernel,
+void CheckWithin(const KernelCase& c, const std::string& target, Kernel kernel,
                  const LoopResult& expected) {
   const Result r = RunKernel(c.slice, kernel);
   std::vector<double> allowed;
@@ -209,10 +119,10 @@ TEST_CASE("every target agrees with the loops") {
   const EachTarget targets;
   REQUIRE(!targets.names().empty());
   for (const Dtype dtype : kDtypes) {
-    for (const Shape& shape : kShapes) {
+    for (const SliceShape& shape : kShapes) {
       for (const int64_t window : {int64_t{1} << 30, int64_t{3}}) {
-        Case c = MakeCase(shape, dtype, 7);
-        Window(c, window);
+        KernelCase c = MakeCase(shape, dtype, 7);
+        SetWindow(c, window);
         const LoopResult expected = LoopAttention(c.slice);
         for (const std::string& target : targets.names()) {
           CAPTURE(target);
@@ -229,14 +139,14 @@ TEST_CASE("every target agrees with the loops") {
 }
 
 // Soft cap, bias and mask together.
-Case MakeAdjustedCase(Dtype dtype) {
-  const Shape shape{3, 9, 301, 20, 12};
-  Case c = MakeCase(shape, dtype, 11);
+KernelCase MakeAdjustedCase(Dtype dtype) {
+  const SliceShape shape{3, 9, 301, 20, 12};
+  KernelCase c = MakeCase(shape, dtype, 11);
   AttentionSlice& s = c.slice;
   s.scale = 5;  // far into the cap
   s.soft_cap = 8;
   std::mt19937 random(3);
-  Fill(c.bias, s.heads * s.key_rows, random);
+  FillNormal(c.bias, s.heads * s.key_rows, random);
   s.bias = c.bias.data();
   s.bias_head_stride = s.key_rows;
   s.bias_row_stride = 0;  // the same for all rows
@@ -246,14 +156,14 @@ Case MakeAdjustedCase(Dtype dtype) {
   }
   s.mask = c.mask.data();
   s.mask_row_stride = s.key_rows;
-  Window(c, 290);
+  SetWindow(c, 290);
   return c;
 }
 
 TEST_CASE("soft cap, bias and mask agree with the loops") {
   const EachTarget targets;
   for (const Dtype dtype : {Dtype::kF32, Dtype::kBF16}) {
-    const Case c = MakeAdjustedCase(dtype);
+    const KernelCase c = MakeAdjustedCase(dtype);
     const LoopResult expected = LoopAttention(c.slice);
     CHECK(std::count(expected.out.begin(), expected.out.end(), 0.0) ==
           c.slice.heads * c.slice.value_dim);
@@ -268,7 +178,7 @@ TEST_CASE("soft cap, bias and mask agree with the loops") {
 }
 
 TEST_CASE("large logits neither overflow nor lose the largest") {
-  Case c = MakeCase({2, 12, 300, 16, 16}, Dtype::kF32, 5);
+  KernelCase c = MakeCase({2, 12, 300, 16, 16}, Dtype::kF32, 5);
   c.slice.scale = 300;
   const LoopResult expected = LoopAttention(c.slice);
   for (const Kernel kernel : kKernels) {
@@ -278,11 +188,41 @@ TEST_CASE("large logits neither overflow nor lose the largest") {
   }
 }
 
+TEST_CASE("a row whose keys all have the finite mask value gives their mean") {
+  const EachTarget targets;
+  for (const Dtype dtype : kDtypes) {
+    KernelCase c = MakeCase({3, 14, 301, 20, 12}, dtype, 17);
+    AttentionSlice& s = c.slice;
+    // What JAX and Flax add for a masked key: 0.7 times the lowest number. The
+    // keys of head 1 have it, and those of the other heads have no bias.
+    c.bias.assign(static_cast<size_t>(s.heads * s.key_rows), 0);
+    std::fill_n(c.bias.begin() + s.key_rows, s.key_rows,
+                0.7F * std::numeric_limits<float>::lowest());
+    s.bias = c.bias.data();
+    s.bias_head_stride = s.key_rows;
+    s.bias_row_stride = 0;
+    const LoopResult expected = LoopAttention(s);
+    for (const std::string& target : targets.names()) {
+      CAPTURE(target);
+      CAPTURE(DtypeName(dtype));
+      REQUIRE(UseKernelTarget(target));
+      for (const Kernel kernel : kKernels) {
+        const Result r = RunKernel(s, kernel);
+        std::vector<double> allowed;
+        if (RoundsWeights(target, dtype, kernel)) {
+          for (const double x : expected.magnitude) allowed.push_back(x / 256);
+        }
+        CHECK(Worst(r.out, expected.out, allowed) < kTolerance);
+      }
+    }
+  }
+}
+
 // Two calls add slices of keys to one state. Compares the result with the plain
 // loop over all keys and, if the cut is between blocks, with that of one call.
 void CheckInTwoCalls(Dtype dtype, double tolerance) {
-  const Shape shape{2, 20, 700, 32, 32};
-  const Case c = MakeCase(shape, dtype, 13);
+  const SliceShape shape{2, 20, 700, 32, 32};
+  const KernelCase c = MakeCase(shape, dtype, 13);
   const LoopResult expected = LoopAttention(c.slice);
   const auto from = [&](const void* rows, int64_t elements) {
     const int64_t size = dtype == Dtype::kF32 ? 4 : 2;
@@ -319,9 +259,9 @@ TEST_CASE("keys in several calls give the result of one call") {
 }
 
 TEST_CASE("a sink is added to the denominator") {
-  const Shape shape{2, 3, 10, 8, 8};
-  Case c = MakeCase(shape, Dtype::kF32, 17);
-  Window(c, 4);
+  const SliceShape shape{2, 3, 10, 8, 8};
+  KernelCase c = MakeCase(shape, Dtype::kF32, 17);
+  SetWindow(c, 4);
   c.end[1] = c.begin[1];  // sees nothing: zeros
   const LoopResult plain = LoopAttention(c.slice);
   Result r = RunKernel(c.slice, PrefillAttention);
@@ -343,13 +283,13 @@ TEST_CASE("a sink is added to the denominator") {
 // Sharding the query's rows or heads must not change a row's bits.
 TEST_CASE("a row's bits do not depend on other rows") {
   const EachTarget targets;
-  const Shape shape{4, 37, 600, 24, 40};
+  const SliceShape shape{4, 37, 600, 24, 40};
   for (const std::string& target : targets.names()) {
     CAPTURE(target);
     REQUIRE(UseKernelTarget(target));
     for (const int64_t window : {int64_t{1} << 30, int64_t{50}}) {
-      Case c = MakeCase(shape, Dtype::kBF16, 19);
-      Window(c, window);
+      KernelCase c = MakeCase(shape, Dtype::kBF16, 19);
+      SetWindow(c, window);
       for (const Kernel kernel : kKernels) {
         const Result whole = RunKernel(c.slice, kernel);
         for (const int64_t rows : {1, 5, 8, 36}) {
@@ -380,12 +320,12 @@ TEST_CASE("a slice's bits do not depend on other slices") {
   for (const std::string& target : targets.names()) {
     CAPTURE(target);
     REQUIRE(UseKernelTarget(target));
-    std::vector<Case> cases;
+    std::vector<KernelCase> cases;
     for (const int64_t keys : {200, 0, 65, 1, 130}) {
       cases.push_back(MakeCase({keys % 2 + 1, 3, keys, 40, 24}, Dtype::kBF16,
                                static_cast<uint32_t>(keys)));
     }
-    Window(cases[4], 20);
+    SetWindow(cases[4], 20);
     std::vector<AttentionSlice> slices;
     std::vector<AttentionState> states;
     std::vector<Result> results(cases.size());
@@ -407,14 +347,14 @@ TEST_CASE("a slice's bits do not depend on other slices") {
 
 TEST_CASE("bits do not depend on the number of threads") {
   const EachTarget targets;
-  const Shape shape{1, 30, 400, 32, 32};
-  const Case cases[] = {MakeCase(shape, Dtype::kF16, 23),
-                        MakeCase(shape, Dtype::kBF16, 23)};
+  const SliceShape shape{1, 30, 400, 32, 32};
+  const KernelCase cases[] = {MakeCase(shape, Dtype::kF16, 23),
+                              MakeCase(shape, Dtype::kBF16, 23)};
   for (const std::string& target : targets.names()) {
     CAPTURE(target);
     REQUIRE(UseKernelTarget(target));
     for (const Kernel kernel : kKernels) {
-      for (const Case& c : cases) {
+      for (const KernelCase& c : cases) {
         const Result alone = RunKernel(c.slice, kernel);
         for (const int threads : {1, 2, 3, 8}) {
           ThreadPool pool(threads);
@@ -434,20 +374,20 @@ TEST_CASE("bits do not depend on the number of threads") {
 
 // Heads that share keys, windows that end between tiles, scales of both signs,
 // sizes that are not multiples of a tile, and NaN after the last key.
-Case MakeRandomCase(std::mt19937& random) {
+KernelCase MakeRandomCase(std::mt19937& random) {
   const auto below = [&](uint32_t n) {
     return static_cast<int64_t>(random() % n);
   };
-  const Shape shape{1 + below(4), 1 + below(70), 2 + below(600), 1 + below(150),
-                    1 + below(150)};
-  Case c = MakeCase(shape, Dtype::kBF16, static_cast<uint32_t>(random()));
+  const SliceShape shape{1 + below(4), 1 + below(70), 2 + below(600),
+                         1 + below(150), 1 + below(150)};
+  KernelCase c = MakeCase(shape, Dtype::kBF16, static_cast<uint32_t>(random()));
   const auto keys = static_cast<size_t>(shape.keys);
   for (auto* const x : {&c.key16, &c.value16}) {
     std::fill_n(x->rbegin(), x->size() / keys, uint16_t{0x7fff});
   }
   --c.slice.key_rows;
   if (random() % 4 == 0) c.slice.scale = -c.slice.scale;
-  if (random() % 4 != 0) Window(c, 1 + below(400));
+  if (random() % 4 != 0) SetWindow(c, 1 + below(400));
   return c;
 }
 
@@ -459,7 +399,7 @@ TEST_CASE("AMX agrees with the loops for random shapes") {
   }
   std::mt19937 random(31);
   for (int i = 0; i < 60; ++i) {
-    const Case c = MakeRandomCase(random);
+    const KernelCase c = MakeRandomCase(random);
     CAPTURE(c.slice.query_rows);
     CAPTURE(c.slice.key_rows);
     CAPTURE(c.slice.head_dim);
@@ -471,7 +411,7 @@ TEST_CASE("only bfloat16 inputs use AMX") {
   const EachTarget targets;
   if (targets.names()[0] != "AMX") return;
   for (const Dtype dtype : kDtypes) {
-    const Case c = MakeCase({1, 20, 300, 64, 64}, dtype, 37);
+    const KernelCase c = MakeCase({1, 20, 300, 64, 64}, dtype, 37);
     REQUIRE(UseKernelTarget("AMX"));
     const Result tiles = RunKernel(c.slice, PrefillAttention);
     REQUIRE(UseKernelTarget(targets.names()[1]));
@@ -481,7 +421,7 @@ TEST_CASE("only bfloat16 inputs use AMX") {
 }
 
 TEST_CASE("rows without visible keys give zeros") {
-  Case c = MakeCase({2, 10, 0, 16, 16}, Dtype::kF32, 29);
+  KernelCase c = MakeCase({2, 10, 0, 16, 16}, Dtype::kF32, 29);
   for (const Kernel kernel : kKernels) {
     const Result r = RunKernel(c.slice, kernel);
     for (const float x : r.out) CHECK(x == 0);
