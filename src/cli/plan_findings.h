@@ -1,4 +1,5 @@
-// The findings of compiling a plan. Errors prevent the plan from being written.
+// The findings of compiling a plan. Errors prevent the plan from being
+// written, unless --keep-going is given.
 #ifndef SHARDC_CLI_PLAN_FINDINGS_H_
 #define SHARDC_CLI_PLAN_FINDINGS_H_
 

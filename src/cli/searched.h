@@ -29,7 +29,8 @@ bool WriteSearched(const search::Sharding& one,
 
 // Return the `cost` command that prints the figures of the winner or of a
 // pipeline; empty if the search changed the rules and they are not written.
-// `has_pipeline`: the written project has a second target.
+// `has_pipeline` states whether the written project has a second target, the
+// pipeline.
 std::string CostCommandOf(const search::Sharding& one, bool has_pipeline,
                           const SearchInputs& inputs,
                           const std::string& folder);

@@ -1,8 +1,8 @@
 // Makes one request of flags, target and model. A size comes from --attention,
 // else from the model's config, else from the target. The number of heads must
-// be given. A batch and a length that are not given are multiples of the number
-// of devices, so that every axis divides them. Work that no machine could hold
-// is refused before it starts.
+// be given. If no batch is given, it is the number of devices; if no length is
+// given, it is 128 times that number, so that every axis divides both. Work
+// that no machine could hold is refused before it starts.
 //
 //   heads=32 on 8 devices  ->  batch 8, kv_len 1024, head_dim 128
 #include "cli/verify_request.h"
