@@ -31,8 +31,9 @@ class NameIndex {
   // this text. Names equal to that of group `k` do not count.
   bool OthersEndWith(std::string_view text, uint32_t k) const;
 
-  // Return the groups that have the name of group `k` and another shape: those
-  // in other rule groups, and those in the same rule group.
+  // Return the groups that have the name of group `k`, but may differ from it
+  // in shape or dtype: SameNameElsewhere those in other rule groups, and
+  // SameNameHere those in the same rule group, with `k` itself.
   std::vector<uint32_t> SameNameElsewhere(uint32_t k) const;
   std::vector<uint32_t> SameNameHere(uint32_t k) const;
 

@@ -1,6 +1,6 @@
-// Makes the `match:` patterns of suggested rules. They are short, end with `$`,
-// and are proven to match each name exactly once, by the pattern of its own
-// rule.
+// Makes the `match:` patterns of suggested rules. They are short and end with
+// `$`. If Patterns::proven is set, each name is matched exactly once, by a
+// pattern of its own rule.
 #ifndef SHARDC_SUGGEST_PATTERNS_H_
 #define SHARDC_SUGGEST_PATTERNS_H_
 
@@ -24,7 +24,9 @@ struct PatternOf {
 struct Patterns {
   std::vector<std::vector<PatternOf>> rule_groups;  // as given
   bool proven = false;
-  std::string unproven;  // a name that another pattern, or none, matches
+  // If not proven: a name that several patterns, another rule's, or none match,
+  // or the reason why the patterns cannot be tested.
+  std::string unproven;
 };
 
 // Makes patterns for rules. Each of `rule_groups` has the indices of parameter

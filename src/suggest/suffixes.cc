@@ -5,8 +5,9 @@
 //   layers.*.mlp.gate_proj.weight    ->  gate_proj.weight
 //   block.*.layer.0.SelfAttention.q.weight  ->  SelfAttention.q.weight
 //
-// Two groups of the same name differ in shape. They are separated by the first
-// counter whose numbers in the two groups are disjoint.
+// Two groups of the same name differ in shape or dtype. They are separated by
+// the first counter whose numbers in the two groups are disjoint or, if there
+// is none, by listing complete names.
 #include "suggest/suffixes.h"
 
 #include <algorithm>
