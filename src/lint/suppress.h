@@ -20,8 +20,9 @@ struct Ignore {
   std::string text;            // as written
   Place place;                 // of `text`
   int line = 0;                // of the comment
-  // The same line or, if the comment is alone on it, the next line that is
-  // neither blank nor a comment.
+  // A second line in which findings are ignored, besides `line`. If the comment
+  // is alone on its line, it is the next line that is neither blank nor a
+  // comment; otherwise it equals `line`.
   int covers = 0;
   bool used = false;
 };
@@ -42,7 +43,7 @@ void ApplyIgnores(std::vector<Ignore>& ignores, FindingSink& findings);
 void ReportMalformed(std::span<const Place> marks, FindingSink& sink);
 
 // Reports one finding for each ignore that suppressed nothing although its lint
-// ran.
+// ran, or that names no diagnostic. Ignores in packs are not reported.
 void ReportUnused(std::span<const Ignore> ignores, const std::set<int>& ran,
                   FindingSink& sink);
 
