@@ -120,7 +120,9 @@ enum class InstructionKind : uint8_t { kInput, kLocal, kSlice, kCollective };
 
 struct Instruction {
   InstructionKind kind = InstructionKind::kLocal;
-  int32_t op = -1;  // of the graph: runs it or reshards for it; -1: at the end
+  // The graph's op that the instruction runs, or for which it reshards an
+  // operand; -1: it reshards a result at the end of the step.
+  int32_t op = -1;
   std::vector<int32_t> in = {};  // slots
   int32_t out = -1;
   // The axes of a slice or of a collective, the major one first.

@@ -27,7 +27,7 @@ inline constexpr int32_t kSkipped = -2;
 struct TensorRole {
   int32_t role = kNoRole;  // index into the description's roles
   int32_t layer = -1;      // counted through all stacks
-  int32_t expert = -1;
+  int32_t expert = -1;     // -1: not the tensor of a single expert
   // The dimension that counts the layers, if this tensor has the parameters of
   // all scanned layers (its `layer` is then -1); otherwise -1.
   int stack_dim = -1;
@@ -59,7 +59,7 @@ struct Roles {
   std::vector<int64_t> stack_layers = {};
   std::vector<TensorRole> tensors = {};  // by row of the manifest
   // The rows of the manifest, by role, layer (roles outside of layers have only
-  // the first) and expert.
+  // the first) and expert; -1 for an expert that has no row.
   std::vector<std::vector<int64_t>> rows = {};
   // The sizes of the description's dimensions; 0 for a dimension that no
   // parameter has.
@@ -81,6 +81,7 @@ struct Roles {
   }
 
   std::vector<bool> in_layers = {};  // by role
+  // By role: whether each expert has a tensor of its own.
   std::vector<bool> by_expert = {};
   std::vector<bool> exists = {};  // by role: whether the configuration has it
 };

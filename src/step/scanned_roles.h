@@ -24,10 +24,12 @@ bool MatchScanned(RoleTree& tree, Findings& findings);
 std::optional<int64_t> ScannedLayers(const RoleTree& tree, size_t stack);
 
 // Finds in each scanned tensor of a stack the dimension that counts the layers:
-// without it the shape is that of a layer.
+// the first of size `layers` without which the shape is that of a layer. If
+// there is none, takes the first dimension of that size, or else dimension 0.
 void FindStackDims(RoleTree& tree, size_t stack, int64_t layers);
 
-// Adds each scanned tensor to the rows of every layer.
+// Adds each scanned tensor to the rows of every layer of its stack. If the role
+// has a tensor of a single layer too, adds a problem (kTwo) instead.
 void GatherScanned(RoleTree& tree);
 
 }  // namespace shardc::step
