@@ -9,6 +9,7 @@
 #include "cli/cost_flags.h"
 #include "cli/output.h"
 #include "cli/plan_findings.h"
+#include "cli/stage_flags.h"
 #include "cost/fit.h"
 #include "emit/costs/fit_report.h"
 #include "parse/mesh.h"
@@ -26,6 +27,7 @@ constexpr int64_t kLargestAlone = 64;
 
 struct FitCommand {
   CostFlags flags;
+  StageFlags stages;
   Strings axes;
   std::string output, limit;
   bool all = false;
@@ -55,6 +57,25 @@ std::optional<int64_t> DevicesOf(const FitCommand& command,
   return devices;
 }
 
+// Returns the pipeline that the declaration and the flags describe. Keeps a
+// reference to the flags.
+cost::StagesOfMeshes PipelineOfMeshes(
+    const StageFlags& flags, const std::optional<StageDeclaration>& declared,
+    const StageSizes& sizes) {
+  cost::StagesOfMeshes out;
+  out.axis = StageAxis(flags, declared ? &*declared : nullptr);
+  out.exposed = flags.Exposed();
+  out.request = [&flags, declared, sizes](const Mesh& mesh,
+                                          std::optional<int64_t> microbatches,
+                                          Findings& findings) {
+    StageSizes own = sizes;
+    if (microbatches) own.microbatches = microbatches;
+    return StageRequestOn(flags, declared ? &*declared : nullptr, mesh, own,
+                          findings);
+  };
+  return out;
+}
+
 // Reads all inputs except the meshes; nullopt if one cannot be read.
 std::optional<cost::FitInputs> ReadInputs(const FitCommand& command,
                                           const Target& target, Mode mode,
@@ -69,13 +90,19 @@ std::optional<cost::FitInputs> ReadInputs(const FitCommand& command,
   auto opened = LoadTarget(flags, without, common, findings);
   const auto settings = CostSettings(command.flags, target, mode, findings);
   if (!opened || !settings) return std::nullopt;
-  if (opened->stages) {
-    PrintMessage(common,
-                 "the declared stages are left out: every device is given all "
-                 "layers; `shardc cost` prints whether each rank of the stages "
-                 "fits, and `shardc search` compares meshes with pipelines\n");
-  }
   cost::FitInputs out;
+  const auto& declared = opened->stages;
+  if (command.stages.Given() || (declared && !command.stages.None())) {
+    StageSizes sizes = {mode, settings->batch, settings->length, {}};
+    if (!command.flags.microbatches.empty()) {
+      sizes.microbatches = settings->microbatches;
+    }
+    const StageDeclaration* const file = declared ? &*declared : nullptr;
+    if (!CheckStageSizes(command.stages, file, sizes, findings)) {
+      return std::nullopt;
+    }
+    out.stages = PipelineOfMeshes(command.stages, declared, sizes);
+  }
   out.rules = std::move(opened->rules);
   out.manifest = std::move(opened->manifest);
   out.options = opened->options;
@@ -105,6 +132,19 @@ bool IsPlanned(const cost::FitInputs& inputs, const std::string& axis,
   return !findings.HasErrors();
 }
 
+// If the stages are refused on every mesh that is legal otherwise, adds the
+// findings of one of them.
+void ReportRefusal(const std::vector<cost::FitMesh>& meshes,
+                   Findings& findings) {
+  const cost::FitMesh* refused = nullptr;
+  for (const cost::FitMesh& one : meshes) {
+    if (one.legal) return;
+    if (refused == nullptr && !one.refused.empty()) refused = &one;
+  }
+  if (refused == nullptr) return;
+  for (const Finding& finding : refused->refused) findings.Add(finding);
+}
+
 int Fit(const FitCommand& command, const cost::FitInputs& inputs,
         std::optional<int64_t> devices, int64_t limit, const Target& target,
         const Common& common, Findings& findings) {
@@ -119,6 +159,18 @@ int Fit(const FitCommand& command, const cost::FitInputs& inputs,
   if (axes.empty()) {
     axes = cost::UsualAxes(inputs.rules, inputs.model && inputs.model->experts,
                            false);
+    if (inputs.stages) {
+      std::erase(axes, inputs.stages->axis);
+      axes.insert(axes.begin(), inputs.stages->axis);
+    }
+  } else if (inputs.stages && std::find(axes.begin(), axes.end(),
+                                        inputs.stages->axis) == axes.end()) {
+    findings.Add(code::kUsage, FlagPlace("--axes", command.axes.front()),
+                 "the model is divided into stages over `" +
+                     inputs.stages->axis + "`, which `--axes` leaves out",
+                 "add `" + inputs.stages->axis +
+                     "` to `--axes`, or pass `--stages none`");
+    return kFailed;
   }
   if (axes.empty() || !IsPlanned(inputs, axes.front(), findings)) {
     return findings.HasErrors() ? kFound : kFailed;
@@ -129,6 +181,8 @@ int Fit(const FitCommand& command, const cost::FitInputs& inputs,
   report.target = target.name;
   report.mode = inputs.mode;
   report.settings = inputs.settings;
+  report.usual_microbatches =
+      inputs.stages && command.flags.microbatches.empty();
   std::vector<Mesh> alone;
   std::vector<std::string> alone_axes;
   for (const std::string& axis : axes) {
@@ -160,6 +214,7 @@ int Fit(const FitCommand& command, const cost::FitInputs& inputs,
     report.meshes = std::move(*fits);
     cost::SortByCost(report.meshes);
     report.unknown = report.meshes.front().memory.unknown;
+    ReportRefusal(report.meshes, findings);
     if (!report.meshes.front().Fits()) {
       report.change = cost::ChangeThatFits(report.meshes, inputs.settings,
                                            inputs.mode, *evaluator, findings);
@@ -210,6 +265,7 @@ Options OptionsOf(FitCommand& command) {
       {.name = "--all",
        .to = &command.all,
        .help = "list meshes that do not fit, too"}};
+  Append(options, OptionsOf(command.stages));
   Append(options, OptionsOfCost(command.flags));
   Append(options, {OutputOption(&command.output)});
   return options;
@@ -233,6 +289,12 @@ times, otherwise the one that sends least; of two equal ones, the one that needs
 less memory. Meshes that may fit, because a step may take more or less memory
 than expected, are listed after those. No mesh is needed; a given mesh only
 defines the device.
+
+If the rules or the target declare `stages:`, or with `--stages AXIS`, the axis
+of the stages is one of the axes, the outermost. On each mesh the model is
+divided into stages and evaluated as `shardc cost` does; a mesh whose sizes the
+stages refuse is illegal. Another axis alone is evaluated without stages, and
+`--stages none` does so with all meshes.
 
 A mesh that shards experts is evaluated with the batch over the axes of the
 rules, and with the batch over the experts' axis too, and listed with the better

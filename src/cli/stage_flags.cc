@@ -218,16 +218,38 @@ std::shared_ptr<const PlannedStages> DeclaredOrMergedStages(
   return compiled.stages;
 }
 
+const std::string& StageAxis(const StageFlags& flags,
+                             const StageDeclaration* declared) {
+  return flags.Given() || declared == nullptr ? flags.axis : declared->axis;
+}
+
+std::optional<StageRequest> StageRequestOn(const StageFlags& flags,
+                                           const StageDeclaration* declared,
+                                           const Mesh& mesh,
+                                           const StageSizes& sizes,
+                                           Findings& findings) {
+  if (!StageRanks(mesh, StageAxis(flags, declared),
+                  StagesPlace(flags, declared), findings)) {
+    return std::nullopt;
+  }
+  return declared == nullptr ? FlaggedStages(flags, mesh, sizes, findings)
+                             : MergedStages(flags, *declared, mesh,
+                                            sizes.microbatches, findings);
+}
+
+bool CheckStageSizes(const StageFlags& flags, const StageDeclaration* declared,
+                     const StageSizes& sizes, Findings& findings) {
+  return CheckSizes(StagesPlace(flags, declared), flags.Given(), sizes,
+                    findings);
+}
+
 std::shared_ptr<const PlannedStages> StagesOfCommand(
     const StageFlags& flags, const StageDeclaration* declared,
     const Compiled& compiled, const ModelConfig* config,
     const StageSizes& sizes, Findings& findings) {
-  const std::string& axis =
-      flags.Given() || declared == nullptr ? flags.axis : declared->axis;
-  if (!StageRanks(compiled.mesh, axis, StagesPlace(flags, declared),
-                  findings) ||
-      !CheckSizes(StagesPlace(flags, declared), flags.Given(), sizes,
-                  findings)) {
+  if (!StageRanks(compiled.mesh, StageAxis(flags, declared),
+                  StagesPlace(flags, declared), findings) ||
+      !CheckStageSizes(flags, declared, sizes, findings)) {
     return nullptr;
   }
   return declared == nullptr

@@ -69,6 +69,23 @@ std::shared_ptr<const PlannedStages> StagesOfCommand(
     const Compiled& compiled, const ModelConfig* config,
     const StageSizes& sizes, Findings& findings);
 
+// Returns the axis of `--stages` or, without it, of the declaration.
+const std::string& StageAxis(const StageFlags& flags,
+                             const StageDeclaration* declared);
+
+// Returns the request to divide a model on a mesh from which StagesOfCommand
+// makes the stages, or nullopt after a finding.
+std::optional<StageRequest> StageRequestOn(const StageFlags& flags,
+                                           const StageDeclaration* declared,
+                                           const Mesh& mesh,
+                                           const StageSizes& sizes,
+                                           Findings& findings);
+
+// Returns false after a finding if a step of these sizes cannot be divided into
+// stages: it is not training, or the batch or the length is not known.
+bool CheckStageSizes(const StageFlags& flags, const StageDeclaration* declared,
+                     const StageSizes& sizes, Findings& findings);
+
 // Does the same as StagesOfCommand for a target with declared stages, in
 // commands that have no batch and length, so that the cost model cannot choose
 // the division.

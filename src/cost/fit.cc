@@ -205,6 +205,7 @@ std::vector<ChangedSettings> Changes(const Settings& settings) {
 }  // namespace
 
 std::optional<double> FitMesh::Seconds() const {
+  if (stages) return stages->seconds;
   if (expected) return expected->seconds;
   return time ? std::optional(time->Most()) : std::nullopt;
 }
@@ -353,11 +354,49 @@ std::optional<FitMesh> MeshEvaluator::Evaluate(const Mesh& mesh,
   own.device = inputs_.like.device;
   RuleSet chosen = rules;
   ChoosePackAxes(chosen, inputs_.model ? &*inputs_.model : nullptr, own);
+  if (inputs_.stages && own.Find(inputs_.stages->axis)) {
+    return EvaluateStages(std::move(own), std::move(chosen), findings);
+  }
   const auto compiled = CompileOn(*few_, own, std::move(chosen), findings);
   if (compiled == nullptr) return std::nullopt;
   const CostInputs work =
       MakeCostInputs(*compiled, inputs_.model, inputs_.mode, &representatives_);
   return FitOf(*compiled, work, settings_, traffic, &representatives_);
+}
+
+std::optional<FitMesh> MeshEvaluator::EvaluateStages(Mesh mesh, RuleSet rules,
+                                                     Findings& findings) const {
+  // Stages need every parameter, not one of each group.
+  const auto compiled =
+      CompileOn(*all_, std::move(mesh), std::move(rules), findings);
+  if (compiled == nullptr) return std::nullopt;
+  const CostInputs work =
+      MakeCostInputs(*compiled, inputs_.model, inputs_.mode);
+  FitMesh out;
+  out.mesh = compiled->mesh;
+  out.reasons = ReasonsAgainst(*compiled, work, settings_);
+  if (!out.reasons.empty()) return out;
+  Findings refused;
+  std::optional<int64_t> microbatches;
+  if (settings_.microbatches != inputs_.settings.microbatches) {
+    microbatches = settings_.microbatches;
+  }
+  const auto request = inputs_.stages->request(out.mesh, microbatches, refused);
+  auto cost = request ? StagedFitOf(*compiled, work, settings_, *request,
+                                    inputs_.stages->exposed, refused)
+                      : std::nullopt;
+  if (!cost) {
+    out.refused.assign(refused.all().begin(), refused.all().end());
+    for (const Finding& finding : out.refused) {
+      out.reasons.push_back(finding.message + " (" + finding.code->Id() + ")");
+    }
+    return out;
+  }
+  out.legal = true;
+  out.stages = std::move(cost->stages);
+  out.memory = std::move(cost->memory);
+  out.communication = cost->communication;
+  return out;
 }
 
 std::vector<std::string> UsualAxes(const RuleSet& rules, bool experts,

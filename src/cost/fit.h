@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "cost/fit_stages.h"
 #include "cost/program.h"
 #include "cost/report.h"
 #include "cost/settings.h"
@@ -31,6 +32,8 @@ struct FitInputs {
   Mesh like;  // its `device` is used for all meshes
   Mode mode = Mode::kTrain;
   Settings settings;
+  // The pipeline into whose stages the model is divided; nullopt for none.
+  std::optional<StagesOfMeshes> stages;
 };
 
 struct FitMesh {
@@ -45,13 +48,17 @@ struct FitMesh {
   std::optional<Time> time;
   std::optional<ExpectedTime> expected;
   std::optional<double> flops;  // per device and step
+  std::optional<FitStages> stages;
+  std::vector<Finding>
+      refused;  // why the stages are refused; empty: they are not
   // Set by SortByCost for a mesh that fits or may fit and whose time is known.
   // The best mesh has rank 1. Meshes of the same rank tie.
   std::optional<int64_t> rank;
 
   // Returns the seconds of a step by which meshes are compared. These are the
-  // expected time in training, and the sum of compute, memory and communication
-  // times in serving. Returns nullopt without a profile, a batch or a length.
+  // expected time in training, the time of the schedule and the update for a
+  // pipeline, and the sum of compute, memory and communication times in
+  // serving. Returns nullopt without a profile, a batch or a length.
   std::optional<double> Seconds() const;
 
   // Returns whether the mesh is legal and its memory fits or is unknown.
@@ -108,6 +115,9 @@ class MeshEvaluator {
   std::optional<FitMesh> Evaluate(const Mesh& mesh, const RuleSet& rules,
                                   StepTraffic& traffic,
                                   Findings& findings) const;
+  // Evaluates the model divided into stages on a mesh that has their axis.
+  std::optional<FitMesh> EvaluateStages(Mesh mesh, RuleSet rules,
+                                        Findings& findings) const;
 
   const FitInputs& inputs_;
   Settings settings_;
@@ -178,6 +188,9 @@ struct FitReport {
   std::vector<FitMesh> meshes;      // sorted; empty if no device count is given
   std::optional<FitChange> change;  // if no mesh fits
   std::vector<std::string> unknown;
+  // Whether each mesh has the micro-batches of its schedule, because no number
+  // was given.
+  bool usual_microbatches = false;
 };
 
 }  // namespace shardc::cost

@@ -419,58 +419,6 @@ class Pipeline {
 
 }  // namespace
 
-double PipelineCost::Unevenness() const {
-  double longest = 0, sum = 0;
-  for (const StageCost& stage : stages) {
-    const double time =
-        stage.times.forward + stage.times.input + stage.times.weight;
-    longest = std::max(longest, time);
-    sum += time;
-  }
-  return sum > 0 ? longest * Real(std::ssize(stages)) / sum : 1;
-}
-
-std::optional<int64_t> PipelineCost::Fullest() const {
-  std::optional<int64_t> out = 0;
-  for (const RankCost& rank : ranks) {
-    out = out && rank.held.total
-              ? std::optional(std::max(*out, *rank.held.total))
-              : std::nullopt;
-  }
-  return out;
-}
-
-const RankCost* PipelineCost::FullestRank() const {
-  const RankCost* out = nullptr;
-  for (const RankCost& rank : ranks) {
-    if (!rank.taken) return nullptr;
-    if (out == nullptr || rank.taken->expected > out->taken->expected) {
-      out = &rank;
-    }
-  }
-  return out;
-}
-
-std::optional<Fit> PipelineCost::Verdict() const {
-  if (!capacity) return std::nullopt;
-  if (FullestRank() == nullptr) {
-    const auto tensors = Fullest();
-    if (!tensors) return std::nullopt;
-    return *tensors <= *capacity ? Fit::kFits : Fit::kExceeds;
-  }
-  bool fits = true;
-  for (const RankCost& rank : ranks) {
-    if (rank.taken->least > *capacity) return Fit::kExceeds;
-    fits = fits && rank.taken->most <= *capacity;
-  }
-  return fits ? Fit::kFits : Fit::kMayFit;
-}
-
-std::optional<bool> PipelineCost::Fits() const {
-  const auto verdict = Verdict();
-  return verdict ? std::optional(*verdict == Fit::kFits) : std::nullopt;
-}
-
 std::optional<PipelineCost> PipelineCostOf(const StagedModel& model,
                                            const CostInputs& work,
                                            const Settings& settings,

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "cost/communication.h"
 #include "cost/inputs.h"
 #include "cost/memory.h"
 #include "cost/settings.h"
@@ -62,6 +63,11 @@ struct PipelineCost {
   std::optional<bool> Fits() const;
 };
 
+// Returns what a device of a rank sends in a step: the collectives of its
+// stages in all micro-batches, and the messages to other ranks as kPpermute of
+// the part "stages" over the pipeline's axis. `rank` is one of `cost`.
+Communication CommunicationOf(const PipelineCost& cost, const RankCost& rank);
+
 // Computes the cost of a pipeline. `stages` are the stages of the plan; with
 // StageBalance::kSearched the times of tasks decide how the layers are divided.
 // With `exposed` a rank computes nothing while it sends. The number of
@@ -74,11 +80,13 @@ std::optional<PipelineCost> PipelineCostOf(const StagedModel& model,
                                            const PlannedStages& stages,
                                            bool exposed, Findings& findings);
 
+// The same with the loss of the target's rules (WithLossOf).
 inline std::optional<PipelineCost> PipelineCostOf(
     const Compiled& compiled, const CostInputs& work, const Settings& settings,
     const PlannedStages& stages, bool exposed, Findings& findings) {
   return PipelineCostOf({compiled.plan, compiled.manifest.separator}, work,
-                        settings, stages, exposed, findings);
+                        WithLossOf(compiled.rules, settings), stages, exposed,
+                        findings);
 }
 
 // Computes the cost of a pipeline's plan that was read from a file.

@@ -27,7 +27,8 @@ namespace {
 // Divides the seconds of all micro-batches of a stage into the tasks of one.
 void SetTimes(const CostInputs& work, const Settings& settings,
               const Memory& memory, bool has_layers, StageCost& out) {
-  Communication moves = CommunicationOf(work, settings);
+  out.communication = CommunicationOf(work, settings);
+  Communication& moves = out.communication;
   TimeOf(work, settings, memory, moves);
   const double micro = Real(settings.microbatches);
   const auto expected = ExpectedTimeOf(work, settings, memory, moves);

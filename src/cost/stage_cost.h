@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "cost/communication.h"
 #include "cost/inputs.h"
 #include "cost/memory.h"
 #include "cost/settings.h"
@@ -27,9 +28,10 @@ struct StageCost {
   // the bytes outside of tensors; both are part of `taken`.
   std::optional<TakenBytes> taken;
   int64_t least_kept = 0, context = 0;
-  schedule::StageTimes times;  // seconds, or floating-point operations
-  double after = 0;            // seconds after the tasks: gradients, update
-  bool timed = false;          // `times` are seconds
+  Communication communication;  // of all micro-batches, without messages
+  schedule::StageTimes times;   // seconds, or floating-point operations
+  double after = 0;             // seconds after the tasks: gradients, update
+  bool timed = false;           // `times` are seconds
 
   // Returns the bytes of parameters, gradients and optimizer states; nullopt if
   // one of them is unknown.

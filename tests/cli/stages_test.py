@@ -52,14 +52,85 @@ class Stages(Case):
         return [stage["layers"][1] - stage["layers"][0]
                 for stage in value["stages"]]
 
-    def test_fit_states_that_it_leaves_them_out(self):
-        done = run("fit", *self.inputs("{axis: pp}"), "--devices", "8",
-                   "--axes", "fsdp,tp")
-        self.assertIn("the declared stages are left out", done.err)
-        self.assertIn("`shardc cost` prints whether each rank", done.err)
-        done = run("fit", *LLAMA, "--rules", "builtin:llama/hf", "--devices",
-                   "8", "--axes", "fsdp,tp", "--no-project")
-        self.assertNotIn("stages", done.err)
+    def fit(self, stages, *flags, rc=0):
+        done = run("fit", *self.inputs(stages), *SIZES, *flags, "--format",
+                   "json")
+        self.assertEqual(done.rc, rc, done)
+        return done
+
+    def test_fit_has_the_costs_of_the_command_cost(self):
+        profile = ["--profile", "h100-sxm"]
+        for stages, flags in (
+                ("{axis: pp}", ["--microbatches", "8"]),
+                ("{axis: pp, schedule: interleaved, virtual: 2}", []),
+                ("{axis: pp, schedule: zbv, microbatches: 16}",
+                 ["--p2p", "exposed"]),
+                ("{axis: tp}", ["--stages", "pp", "--assign", "cost"])):
+            value = self.fit(stages, *profile, *flags, "--devices", "8",
+                             "--axes", "pp,fsdp,tp").json()
+            self.assertEqual(len(value["meshes"]), 10)
+            legal = [one for one in value["meshes"] if one["legal"]]
+            self.assertGreater(len(legal), 2, value)
+            self.assertEqual(legal, sorted(
+                legal, key=lambda one: (not one["fits"], one["rank"] or 99)))
+            for one in legal:
+                mesh = ",".join(f"{axis}:{size}"
+                                for axis, size in one["axes"].items())
+                with self.subTest(stages=stages, mesh=mesh):
+                    cost = run("cost", *self.inputs(stages, mesh), *SIZES,
+                               *profile, *flags, "--format", "json")
+                    self.assertEqual(cost.rc, 0 if one["fits"] else 1)
+                    self.same(one, cost.json())
+
+    def same(self, one, cost):
+        ranks = cost["ranks"]
+        self.assertEqual(one["seconds"], cost["time"]["step"])
+        self.assertEqual(one["fits"], cost["fits"])
+        self.assertEqual(one["bytes_per_device"],
+                         max(rank["total"] for rank in ranks))
+        self.assertEqual(one["expected_bytes_per_device"],
+                         max(rank["peak"]["expected"] for rank in ranks))
+        self.assertEqual(one["communication"],
+                         max(rank["communication"] for rank in ranks))
+        self.assertEqual(one["stages"], {
+            "axis": cost["axis"], "schedule": cost["schedule"],
+            "microbatches": cost["microbatches"],
+            "layers": self.layers(cost),
+            "bubble": cost["time"]["step_bubble"]})
+
+    def test_fit_has_a_reason_where_the_stages_cannot_be_divided(self):
+        value = self.fit("{axis: pp, schedule: interleaved, virtual: 3, "
+                         "microbatches: 4}", "--devices", "16", "--axes",
+                         "pp,tp").json()
+        reasons = {one["axes"]["pp"]: one["reason"] for one in value["meshes"]}
+        self.assertIn("32 layers", reasons[16])
+        self.assertIn("(SHD248)", reasons[16])
+        self.assertIsNone(reasons[4])
+        alone = {(one["axis"], one["size"]): one for one in value["sizes"]}
+        self.assertIn("stages", alone["pp", 4])
+        self.assertNotIn("stages", alone["tp", 4])
+
+    def test_fit_reports_stages_that_no_mesh_can_have(self):
+        done = self.fit("{axis: pp, first: []}", "--devices", "8", rc=1)
+        self.assertEqual(done.err.count("SHD243"), 1, done)
+        self.assertIn("rules.yaml", done.err)
+        self.assertFalse(any(one["legal"] for one in done.json()["meshes"]))
+
+    def test_fit_needs_what_stages_need(self):
+        for flags, text in (
+                (["--axes", "fsdp,tp"], "add `pp` to `--axes`"),
+                (["--mode", "decode"], "or pass `--stages none`")):
+            done = self.fit("{axis: pp}", "--devices", "8", *flags, rc=2)
+            self.assertIn(text, done.err)
+        done = run("fit", *self.inputs("{axis: pp}"), "--devices", "8")
+        self.assertEqual(done.rc, 2, done)
+        self.assertIn("give `--batch` and `--seq`", done.err)
+        none = self.fit("{axis: pp}", "--devices", "8", "--axes", "fsdp,tp",
+                        "--stages", "none")
+        of_pack = run("fit", *LLAMA, "--rules", "builtin:llama/hf",
+                      "--no-project", *SIZES, "--devices", "8", "--axes",
+                      "fsdp,tp", "--format", "json")
+        self.assertEqual(none.json(), of_pack.json())
 
     def test_cost_takes_declared_stages_as_its_flags(self):
         flags = self.cost("{axis: tp}", "--stages", "pp", "--schedule",

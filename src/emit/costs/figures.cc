@@ -36,6 +36,12 @@ std::string ShareText(int64_t part, int64_t whole) {
   return text.data();
 }
 
+std::string PercentText(double part) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.1f %%", 100 * part);
+  return text.data();
+}
+
 std::string ChangeText(double ratio) {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%+.1f %%", 100 * (ratio - 1));

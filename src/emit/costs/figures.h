@@ -12,6 +12,7 @@ namespace shardc {
 std::string BytesOr(const std::optional<int64_t>& bytes);
 std::string SecondsText(double seconds);  // "1.03 s", "470 ms", "11.7 us"
 std::string ShareText(int64_t part, int64_t whole);  // "88.5 %"
+std::string PercentText(double part);                // "88.5 %" for 0.885
 std::string ChangeText(double ratio);                // "+12.5 %" for 1.125
 
 }  // namespace shardc

@@ -59,6 +59,20 @@ std::string FreeText(const FitMesh& one) {
                   : ShareText(left, *memory.capacity) + " free";
 }
 
+// Returns the schedule of a pipeline: "1f1b, 8 micro-batches, bubble 15.8 %".
+std::string StagesText(const cost::FitStages& stages) {
+  return Printable(stages.schedule) + ", " +
+         Counted(stages.microbatches, "micro-batch", "micro-batches") +
+         ", bubble " + PercentText(stages.bubble);
+}
+
+// Returns what is special about a mesh: its stages, and the axes of the batch.
+std::string NotesText(const FitMesh& one) {
+  std::string out = one.stages ? StagesText(*one.stages) : "";
+  if (one.batch.empty()) return out;
+  return out + (out.empty() ? "" : ", ") + "batch over " + Listed(one.batch);
+}
+
 // Returns the cells of a mesh's row. `tie`: whether another mesh has the same
 // rank.
 std::vector<std::string> Cells(std::string name, const FitMesh& one,
@@ -70,7 +84,7 @@ std::vector<std::string> Cells(std::string name, const FitMesh& one,
           one.communication ? BytesText(*one.communication) + " sent" : "",
           one.Seconds() ? SecondsText(*one.Seconds()) : "",
           tie ? "tie for " + CountText(*one.rank) : "",
-          one.batch.empty() ? "" : "batch over " + Listed(one.batch)};
+          NotesText(one)};
 }
 
 // Returns, as flags, the settings from which the figures were computed; only
@@ -88,7 +102,9 @@ std::vector<std::string> FlagsOf(const cost::FitReport& report) {
   if (!train) add("--kv-len", settings.kv_length);
   if (train) {
     out.push_back("--remat " + settings.remat.text);
-    add("--microbatches", settings.microbatches);
+    if (!report.usual_microbatches) {
+      add("--microbatches", settings.microbatches);
+    }
     const auto optimizer = static_cast<size_t>(settings.optimizer);
     out.push_back("--optimizer " +
                   std::string(cost::kOptimizerNames[optimizer]));
@@ -172,6 +188,17 @@ void WriteFit(JsonWriter& json, const FitMesh& one) {
   }
   json.Member("communication", one.communication);
   json.Member("seconds", one.Seconds());
+  if (one.stages) {
+    json.Key("stages");
+    json.BeginObject();
+    json.Member("axis", one.stages->axis);
+    json.Member("schedule", one.stages->schedule);
+    json.Member("microbatches", one.stages->microbatches);
+    json.Key("layers");
+    json.Array(one.stages->layers);
+    json.Member("bubble", one.stages->bubble);
+    json.EndObject();
+  }
   json.Key("reason");
   if (one.legal) {
     json.Null();

@@ -22,13 +22,6 @@ using cost::Component;
 using cost::PipelineCost;
 using cost::StageCost;
 
-std::string PercentText(double part) {
-  std::array<char, 64> text;
-  const auto end = std::to_chars(text.data(), text.data() + text.size(),
-                                 100 * part, std::chars_format::fixed, 1);
-  return std::string(text.data(), end.ptr) + " %";
-}
-
 std::string FactorText(double factor) {
   std::array<char, 64> text;
   const auto end = std::to_chars(text.data(), text.data() + text.size(), factor,
@@ -181,6 +174,7 @@ void WriteRank(JsonWriter& json, const PipelineCost& cost, size_t r) {
   }
   json.Member("sent_forward", rank.sent_forward);
   json.Member("sent_back", rank.sent_back);
+  json.Member("communication", CommunicationOf(cost, rank).Sent());
   json.Member("first", time.first);
   json.Member("last", time.last);
   json.Member("busy", time.busy);

@@ -1,0 +1,62 @@
+// Evaluates a mesh on which the model is divided into the stages of a pipeline.
+#ifndef SHARDC_COST_FIT_STAGES_H_
+#define SHARDC_COST_FIT_STAGES_H_
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cost/inputs.h"
+#include "cost/memory.h"
+#include "cost/settings.h"
+#include "model/mesh.h"
+#include "plan/compile.h"
+#include "plan/stages.h"
+#include "source/finding.h"
+
+namespace shardc::cost {
+
+// The pipeline that the meshes of a target have.
+struct StagesOfMeshes {
+  std::string axis;  // a mesh without it has no stages
+  // Returns the request to divide the model on a mesh. `microbatches`, if
+  // given, takes precedence over the declared number. Returns nullopt after a
+  // finding. Several threads may call it.
+  std::function<std::optional<StageRequest>(const Mesh& mesh,
+                                            std::optional<int64_t> microbatches,
+                                            Findings& findings)>
+      request;
+  bool exposed = false;  // whether a rank computes nothing while it sends
+};
+
+// The stages of a mesh that `fit` lists.
+struct FitStages {
+  std::string axis, schedule;
+  int64_t microbatches = 1;
+  std::vector<int64_t> layers;    // of each stage
+  double bubble = 0;              // the fraction of the step
+  std::optional<double> seconds;  // of a step; nullopt without a profile
+};
+
+// The cost of a pipeline as `fit` compares it with other meshes: the memory of
+// the fullest rank, and the bytes that the busiest rank sends.
+struct StagedFit {
+  FitStages stages;
+  Memory memory;
+  int64_t communication = 0;
+};
+
+// Returns the cost of the model's stages on the mesh of `compiled`, as `cost`
+// computes it, or nullopt after a finding: those of StagesOfMeshes::request,
+// DivideIntoStages and PipelineCostOf.
+std::optional<StagedFit> StagedFitOf(const Compiled& compiled,
+                                     const CostInputs& work,
+                                     const Settings& settings,
+                                     const StageRequest& request, bool exposed,
+                                     Findings& findings);
+
+}  // namespace shardc::cost
+
+#endif  // SHARDC_COST_FIT_STAGES_H_
