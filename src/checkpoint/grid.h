@@ -20,8 +20,8 @@ namespace shardc {
 
 class Grid {
  public:
-  // Returns nullopt if a piece starts or ends inside a byte; `why` then names
-  // the piece.
+  // Returns nullopt if a piece starts or ends inside a byte; `why` is then an
+  // error message that names the tensor.
   static std::optional<Grid> Make(const TransferTensor& tensor,
                                   std::string* why);
 

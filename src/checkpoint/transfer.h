@@ -1,4 +1,5 @@
-// Room: checkpoint. Splits, merges and reshards safetensors checkpoints.
+// Room: checkpoint. Splits, merges and reshards checkpoints: safetensors files,
+// and trees of the room stored.
 // Includes: source, model, floats, stored, importers, plan.
 //
 // A transfer copies tensors from pieces in some files to other pieces in other
@@ -112,8 +113,9 @@ using Checksums = std::vector<std::vector<std::optional<uint32_t>>>;
 // Returns the bytes of a part in the output's dtype.
 int64_t PartBytes(const TransferTensor& tensor, const Box& box);
 
-// Returns an error message if a part starts or ends inside a byte, as is
-// possible with packed dtypes. The message names the first such part.
+// Returns an error message if a source piece or a part of the tensor starts or
+// ends inside a byte, as is possible with packed dtypes. The message names the
+// tensor. Returns nullopt if none does.
 std::optional<std::string> CheckByteBoundaries(const TransferTensor& tensor);
 
 // The bytes that a transfer moves, computed without moving them.

@@ -144,8 +144,8 @@ struct ShardingConflict {
   std::vector<LabelId> labels = {};
   LabelId chosen = kNoLabel;  // kNoLabel: gathered
   int64_t bytes = 0;          // sent by a device for the choice, at real sizes
-  LabelId cheapest = kNoLabel;
-  int64_t least = 0;
+  LabelId cheapest = kNoLabel;  // the choice that sends the fewest bytes
+  int64_t least = 0;            // the bytes that a device sends for `cheapest`
 };
 
 struct Program {
