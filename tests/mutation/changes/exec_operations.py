@@ -168,7 +168,7 @@ ROWS = [
      'const int64_t from = slot % 2 == 0 ? rank : 2 * n - 1 - rank;',
      '1', '2', ''),
     ('exec/operations/ring_order.cc',
-     'const int64_t slot = i / chunk;  // of 2n; rank slot/2 holds two',
+     'const int64_t slot = i / chunk;',
      'i / chunk', 'i * chunk', ''),
     ('exec/operations/ring_order.cc',
      'if (extra && extra->shape[dim] > 1) {',
