@@ -167,6 +167,9 @@ def _checked_stages(
     ranks, end = sizes[stages["axis"]], 0
     if ranks > _MOST_RANKS:
         raise Misfit(("stages", "axis"), f"has {ranks} ranks, more than {_MOST_RANKS}")
+    for number, axis in enumerate(stages.get("hidden", ())):
+        if axis not in sizes:
+            raise Misfit(("stages", "hidden", number), f"is no axis of the mesh: {axis!r}")
     for number, stage in enumerate(stages["of"]):
         path = ("stages", "of", number)
         if any(rank >= ranks for rank in stage["ranks"]):

@@ -392,7 +392,7 @@ class Pipeline {
                   (settings_.stack == nullptr ? " (assumed: --stack)" : ""));
     if (!work_.hidden_known) {
       out.emplace_back(
-          "a plan file does not contain the sharding of the hidden state: "
+          "the plan file does not contain the sharding of the hidden state: "
           "assumed to be that of the query's heads");
     }
     const auto at = work_.mesh.Find(planned_.axis);

@@ -90,6 +90,11 @@ CostInputs StageInputs(const StagedModel& model, const CostInputs& all,
 CostInputs StagedPlanInputs(const PlanView& plan,
                             std::optional<ModelConfig> model) {
   CostInputs out = MakeCostInputs(plan, std::move(model), Mode::kTrain);
+  if (plan.plan.stages && plan.plan.stages->hidden) {
+    out.hidden = *plan.plan.stages->hidden;
+    out.hidden_known = true;
+    return out;
+  }
   const auto hidden = out.Hidden();
   const AxisGroup& heads = out.query[2];
   if (hidden && *hidden % out.Parts(heads) == 0) out.hidden = heads;

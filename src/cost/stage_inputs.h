@@ -32,9 +32,9 @@ CostInputs StageInputs(const StagedModel& model, const CostInputs& all,
                        const PlannedStages& stages, int64_t begin, int64_t end,
                        bool copies = true);
 
-// Returns the inputs of all stages of a plan that was read from a file. Such a
-// plan lacks the axes of the hidden state, which a stage sends to the next one.
-// They are assumed to be the axes of the query's heads, which is what rules
+// Returns the inputs of all stages of a plan that was read from a file. If the
+// plan lacks the axes of the hidden state, which a stage sends to the next one,
+// they are assumed to be the axes of the query's heads, which is what rules
 // without axis rules for either of the two give.
 CostInputs StagedPlanInputs(const PlanView& plan,
                             std::optional<ModelConfig> model);

@@ -91,6 +91,11 @@ void DivideByStages(const StageDeclaration& declared, const ModelConfig* config,
   compiled.stages = std::make_shared<const PlannedStages>(std::move(*stages));
   Plan& plan = compiled.plan;
   plan.stages = StagesOf(*compiled.stages);
+  AxisGroup& hidden = plan.stages->hidden.emplace();
+  for (const std::string& axis :
+       compiled.resolver->axes().Value(AxisRule::kHiddenState).axes) {
+    if (compiled.mesh.Find(axis)) hidden.push_back(axis);
+  }
   AddSets(*compiled.stages, plan);
   plan.summary.bytes_by_rank = ParameterBytesByRank(plan, 0);
   plan.summary.bytes_per_device = MostOf(plan.summary.bytes_by_rank);

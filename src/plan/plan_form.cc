@@ -251,6 +251,7 @@ constexpr Field kByRankFields[] = {
 constexpr Field kStagesFields[] = {
     {"axis", IsText, kText},
     {"copies", IsArray, kList, false},
+    {"hidden", IsListOf<IsText>, "a list of names of axes", false},
     {"microbatches", IsPositive, kPositive},
     {"of", IsArray, kList},
     {"placement", IsStagePlacement, "one of `loop`, `v`, `both` and `listed`"},

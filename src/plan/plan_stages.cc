@@ -149,6 +149,10 @@ void WritePlanStages(JsonWriter& json, const PlanStages& stages,
     }
     json.EndArray();
   }
+  if (stages.hidden) {
+    json.Key("hidden");
+    json.Array(*stages.hidden);
+  }
   json.Member("microbatches", stages.microbatches);
   json.Key("of");
   json.BeginArray(name == ScheduleName::kWritten ? JsonLayout::kLines

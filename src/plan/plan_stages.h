@@ -3,6 +3,7 @@
 //
 //   "stages": {"axis": "pp", "virtual": 1, "placement": "loop",
 //              "schedule": "1f1b", "table": "sha256:..", "microbatches": 8,
+//              "hidden": ["tp"],
 //              "of": [{"ranks": [0], "layers": [0, 8], "parts": ["first"]},
 //              ..]}
 //   "model.layers.5.mlp.up_proj.weight": {.., "stages": [0]}
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "comm/memory.h"
+#include "model/mesh.h"
 #include "plan/layer_range.h"
 #include "schedule/table.h"
 
@@ -67,6 +69,9 @@ struct PlanStages {
   std::string schedule;        // name, or path of the file
   std::string table;           // digest of the schedule's CSV
   int64_t microbatches = 0;
+  // The axes that shard the width of the hidden state, which a stage sends to
+  // the next one; nullopt if the plan was written before they were recorded.
+  std::optional<AxisGroup> hidden;
   std::vector<PlanStage> of;  // by stage
   std::vector<StageCopy> copies;
 

@@ -52,7 +52,7 @@ class StagesReader {
 
   std::optional<PlanStages> Read(const JsonValue& value) {
     if (!value.IsObject() || !ReadAxis(value) || !ReadTexts(value) ||
-        !ReadStageList(value) || !ReadCopies(value)) {
+        !ReadHidden(value) || !ReadStageList(value) || !ReadCopies(value)) {
       return std::nullopt;
     }
     return std::move(out_);
@@ -95,6 +95,20 @@ class StagesReader {
            text("schedule", out_.schedule) && text("table", out_.table) &&
            number("virtual", out_.virtual_stages) &&
            number("microbatches", out_.microbatches);
+  }
+
+  bool ReadHidden(const JsonValue& value) {
+    const auto hidden = value.Find("hidden");
+    if (!hidden) return true;
+    AxisGroup& out = out_.hidden.emplace();
+    for (const JsonValue item : hidden->items()) {
+      out.emplace_back(item.string());
+      if (mesh_.Find(out.back())) continue;
+      findings_.Add(code::kUnknownName, item.place(),
+                    "the plan's mesh has no axis " + ShortQuote(out.back()));
+      return false;
+    }
+    return true;
   }
 
   bool ReadRanks(const JsonValue& value, std::vector<int32_t>& out) {

@@ -81,7 +81,7 @@ def staged_plan():
     out = plan()
     out["schema"] = "shardc.plan/v2"
     out["stages"] = {
-        "axis": "tp", "microbatches": 4, "placement": "loop",
+        "axis": "tp", "hidden": ["tp"], "microbatches": 4, "placement": "loop",
         "schedule": "1f1b", "table": "sha256:0", "virtual": 1,
         "copies": [{"param": "a.w", "ranks": [0, 1], "stages": [0, 1]}],
         "of": [{"layers": [0, 3], "parts": ["first"], "ranks": [0]},
