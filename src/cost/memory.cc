@@ -146,26 +146,26 @@ bool HoldAll(const CostInputs& work, const Settings& settings,
   return known;
 }
 
+}  // namespace
+
 TakenBytes TakenOf(const CostInputs& work, const Settings& settings,
-                   const Peak& peak, int64_t total) {
+                   int64_t states, const Peak& peak) {
   const Stack& stack = StackOf(work, settings);
-  const int64_t kept = total - peak.activations - peak.logits - peak.gathered;
   const int64_t context = ContextBytes(work, stack);
+  const Size held = Size(states) + peak.kept;
   TakenBytes out;
-  out.least = (Size(kept) + peak.least).value();
-  out.expected = Grown(total, stack.memory.allocator);
-  out.most = (Size(Grown((Size(kept) + peak.most).value(),
-                         stack.memory.most_allocator)) +
-              context)
-                 .value();
+  out.least = (Size(states) + peak.least_kept + peak.least).value();
+  out.expected = Grown((held + peak.Besides()).value(), stack.memory.allocator);
+  out.most =
+      (Size(Grown((held + peak.most).value(), stack.memory.most_allocator)) +
+       context)
+          .value();
   out.least = std::min(out.least, out.expected);
   out.moment = peak.moment;
   out.stack = &stack;
   out.stack_assumed = settings.stack == nullptr;
   return out;
 }
-
-}  // namespace
 
 int64_t Grown(int64_t bytes, double factor) {
   const double out = Real(bytes) * factor;
@@ -228,8 +228,9 @@ Memory MemoryOf(const CostInputs& work, const Settings& settings) {
     }
     if (work.mode == Mode::kTrain && gathered) {
       gathered->casts = CastBytes(work, settings);
+      out.weights = gathered;
       peak = PeakOf(work, settings, *out.activations, *gathered);
-      activations = peak->activations;
+      activations = (Size(peak->kept) + peak->working).value();
       if (logits) logits = peak->logits;
       weights = peak->gathered;
     }
@@ -242,7 +243,9 @@ Memory MemoryOf(const CostInputs& work, const Settings& settings) {
   Sum(out.most);
   Sum(out.least);
   if (peak && known && out.most.total) {
-    out.taken = TakenOf(work, settings, *peak, *out.most.total);
+    const int64_t states =
+        *out.most.total - (Size(peak->kept) + peak->Besides()).value();
+    out.taken = TakenOf(work, settings, states, *peak);
   }
   out.capacity = settings.memory;
   if (!out.capacity && work.mesh.device) {

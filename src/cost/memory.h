@@ -63,7 +63,8 @@ struct Memory {
   std::optional<TakenBytes> taken;
   std::optional<int64_t> capacity;  // of a device
   std::optional<Activations> activations;
-  std::vector<std::string> unknown;  // what is unknown, and why
+  std::optional<GatheredWeights> weights;  // in training
+  std::vector<std::string> unknown;        // what is unknown, and why
 
   // Returns the bytes that a device is expected to use: those of `taken`, or
   // without it the sum of the known components, which is nullopt if it
@@ -80,6 +81,11 @@ struct Memory {
 };
 
 Memory MemoryOf(const CostInputs& work, const Settings& settings);
+
+// Returns the memory that a training step takes of a device that always holds
+// `states` bytes, such as parameters, and whose step has the peak.
+TakenBytes TakenOf(const CostInputs& work, const Settings& settings,
+                   int64_t states, const Peak& peak);
 
 // Returns the bytes that an allocator reserves for tensors of `bytes`: `factor`
 // times as many, or INT64_MAX if that overflows.

@@ -142,18 +142,20 @@ Peak PeakOf(const CostInputs& work, const Settings& settings,
   Peak out;
   out.moment = at_loss >= at_layer ? Moment::kLoss : Moment::kBackward;
   const bool loss = out.moment == Moment::kLoss;
-  out.activations = RoundedBytes(parts.Kept(true) + (loss ? 0 : layer));
+  out.kept = RoundedBytes(parts.Kept(true));
+  out.least_kept = RoundedBytes(parts.Kept(false));
+  out.layer = RoundedBytes(layer);
+  out.working = loss ? 0 : out.layer;
   out.logits = loss ? RoundedBytes(copies.expected * logits + hidden) : 0;
   out.gathered =
       RoundedBytes(casts + (loss && stack.frees_gathered ? 0 : weights));
   const double least_loss = copies.least * logits;
   const double least_layer = kLeastLayer * layer;
-  out.least = RoundedBytes(parts.Kept(false) +
-                           (stack.frees_gathered
-                                ? std::max(least_loss, least_layer + weights)
-                                : weights + std::max(least_loss, least_layer)));
-  out.most = RoundedBytes(parts.Kept(true) + casts + weights +
-                          copies.most * logits + hidden + kMostLayer * layer);
+  out.least = RoundedBytes(stack.frees_gathered
+                               ? std::max(least_loss, least_layer + weights)
+                               : weights + std::max(least_loss, least_layer));
+  out.most = RoundedBytes(casts + weights + copies.most * logits + hidden +
+                          kMostLayer * layer);
   return out;
 }
 

@@ -22,12 +22,24 @@ inline constexpr std::string_view kMomentKeys[] = {"loss", "backward"};
 // Bytes on a device.
 struct Peak {
   Moment moment = Moment::kLoss;
-  // The expected bytes at the peak. `activations` are the kept tensors and
-  // those of the layer in its backward pass; `logits` include the copies that
-  // the loss makes; `gathered` are gathered weights.
-  int64_t activations = 0, logits = 0, gathered = 0;
-  // A lower and an upper estimate of the sum of the three.
+  // The activations that are kept from the forward pass for the backward pass:
+  // the expected bytes, and a lower estimate.
+  int64_t kept = 0, least_kept = 0;
+  // The expected bytes besides `kept`: those of the layer in its backward pass,
+  // the logits with the copies that the loss makes, and gathered weights. The
+  // loss and the backward pass of a layer do not overlap, so one of `working`
+  // and `logits` is 0.
+  int64_t working = 0, logits = 0, gathered = 0;
+  // A lower and an upper estimate of the bytes besides `kept`.
   int64_t least = 0, most = 0;
+  // The bytes of the layer in its backward pass, at whatever moment the peak
+  // is.
+  int64_t layer = 0;
+
+  // Returns the sum of the expected bytes besides `kept`.
+  int64_t Besides() const {
+    return (Size(working) + logits + gathered).value();
+  }
 };
 
 // The bytes of weights that are gathered over the axes that shard tokens: of

@@ -24,7 +24,6 @@
 namespace shardc::cost {
 namespace {
 
-constexpr int64_t kBuffers = 2;  // messages: one received, one to be sent
 // The report names another division of the layers if its step takes less than
 // this fraction of the time of a step with the division in use.
 constexpr double kClearlyBetter = 0.99;
@@ -155,7 +154,7 @@ class Pipeline {
                       (Size(cost.parameters.value_or(0)) +
                        cost.gradients.value_or(0) + cost.optimizer.value_or(0))
                           .value(),
-                      cost.kept};
+                      cost.peak.kept};
       }
       out.push_back(at->second);
     }
@@ -219,7 +218,11 @@ class Pipeline {
                          [](const StageCost& stage) { return stage.timed; });
     out.timed = timed_;
     RunTable(out);
-    FillRanks(out);
+    out.ranks =
+        RankCostsOf(out.table, out.stages, out.boundary, work_, settings_);
+    for (const RankCost& rank : out.ranks) {
+      out.after = std::max(out.after, rank.after);
+    }
   }
 
   void RunTable(PipelineCost& out) const {
@@ -233,120 +236,6 @@ class Pipeline {
     }
     times.exposed = exposed_;
     out.timeline = schedule::Simulate(out.table, times);
-  }
-
-  void FillRanks(PipelineCost& out) const {
-    std::vector<int64_t> kept, least_kept;
-    for (const StageCost& stage : out.stages) {
-      kept.push_back(stage.kept);
-      least_kept.push_back(stage.least_kept);
-    }
-    const auto held = schedule::HeldByRank(out.table, kept);
-    const auto least_held = schedule::HeldByRank(out.table, least_kept);
-    for (int32_t r = 0; r < out.table.ranks(); ++r) {
-      RankCost rank;
-      Size parameters = 0, gradients = 0, optimizer = 0;
-      int64_t working = 0, logits = 0, gathered = 0;
-      double after = 0;
-      bool known = true;
-      for (int32_t s = 0; s < out.table.stages; ++s) {
-        if (!out.table.Holds(r, s)) continue;
-        const StageCost& stage = out.stages[AsIndex(s)];
-        rank.stages.push_back(s);
-        known = known && stage.parameters && stage.gradients && stage.optimizer;
-        parameters += stage.parameters.value_or(0);
-        gradients += stage.gradients.value_or(0);
-        optimizer += stage.optimizer.value_or(0);
-        working = std::max(working, stage.working);
-        logits = std::max(logits, stage.logits);
-        gathered = std::max(gathered, stage.gathered);
-        after += stage.after;
-      }
-      CountSends(r, out, rank);
-      const bool sends = rank.sent_forward + rank.sent_back > 0;
-      Size activations = Size(held[AsIndex(r)]) + working;
-      if (sends) activations += Times(kBuffers, out.boundary);
-      const auto set = [&](Component one, std::optional<int64_t> bytes) {
-        rank.held.by[static_cast<size_t>(one)] = bytes;
-      };
-      const auto if_known = [&](Size size) {
-        return known ? size.Checked() : std::nullopt;
-      };
-      set(Component::kParameters, if_known(parameters));
-      set(Component::kGradients, if_known(gradients));
-      set(Component::kOptimizer, if_known(optimizer));
-      set(Component::kCache, 0);
-      set(Component::kActivations, activations.Checked());
-      set(Component::kLogits, logits);
-      set(Component::kGathered, gathered);
-      rank.held.total = if_known(parameters + gradients + optimizer +
-                                 activations + logits + gathered);
-      const int64_t buffers = sends ? Times(kBuffers, out.boundary) : 0;
-      rank.taken =
-          TakenBy(rank, out, (Size(held[AsIndex(r)]) + buffers).value(),
-                  (Size(least_held[AsIndex(r)]) + buffers).value());
-      out.after = std::max(out.after, after);
-      out.ranks.push_back(std::move(rank));
-    }
-  }
-
-  // Returns the memory of a rank. `held` are its buffers and the activations
-  // that it keeps of all micro-batches. The memory that a stage needs only
-  // while it runs one micro-batch is counted for the stage that needs the most,
-  // because a rank runs one stage at a time.
-  std::optional<TakenBytes> TakenBy(const RankCost& rank,
-                                    const PipelineCost& out, int64_t held,
-                                    int64_t least_held) const {
-    const Stack& stack = StackOf(work_, settings_);
-    const double most_factor = stack.memory.most_allocator;
-    if (!rank.held.total) return std::nullopt;
-    int64_t states = 0, least = 0, most = 0, context = 0;
-    for (const int32_t s : rank.stages) {
-      const StageCost& stage = out.stages[AsIndex(s)];
-      const auto own = stage.States();
-      if (!own) return std::nullopt;
-      states = (Size(states) + *own).value();
-      context = stage.context;
-      if (!stage.taken) {  // no layers: the embedding or the head alone
-        const int64_t tensors = (Size(stage.logits) + stage.gathered).value();
-        most = std::max(most, Grown(tensors, most_factor) + context);
-        continue;
-      }
-      least = std::max(least, stage.taken->least - *own - stage.least_kept);
-      most = std::max(
-          most, stage.taken->most -
-                    Grown((Size(*own) + stage.kept).value(), most_factor));
-    }
-    TakenBytes taken;
-    taken.stack = &stack;
-    taken.stack_assumed = settings_.stack == nullptr;
-    taken.expected = Grown(*rank.held.total, stack.memory.allocator);
-    taken.least =
-        std::min((Size(states) + least_held + least).value(), taken.expected);
-    // Stages are costed without the pipeline's axis, so the communicators of
-    // that axis are added.
-    const int64_t axis = ContextBytes(work_, stack) - context;
-    taken.most =
-        (Size(Grown((Size(states) + held).value(), most_factor)) + most + axis)
-            .value();
-    taken.most = std::max(taken.most, taken.expected);
-    return taken;
-  }
-
-  static void CountSends(int32_t r, const PipelineCost& out, RankCost& rank) {
-    for (const schedule::Cell& cell : out.table.rows[AsIndex(r)]) {
-      schedule::ForEachTask(cell, [&](const schedule::Task& task) {
-        const bool forward = task.kind == schedule::TaskKind::kForward;
-        const int32_t to = task.stage + (forward ? 1 : -1);
-        if (to < 0 || to >= out.table.stages ||
-            (!forward && !task.SendsBack()) ||
-            out.table.RankOf(to, task.micro) == r) {
-          return;
-        }
-        int64_t& sent = forward ? rank.sent_forward : rank.sent_back;
-        sent = (Size(sent) + out.boundary).value();
-      });
-    }
   }
 
   // Sets `better` and `better_step` if another division is clearly faster than

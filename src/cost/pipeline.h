@@ -12,6 +12,7 @@
 #include "cost/communication.h"
 #include "cost/inputs.h"
 #include "cost/memory.h"
+#include "cost/rank_cost.h"
 #include "cost/settings.h"
 #include "cost/stage_cost.h"
 #include "cost/stage_inputs.h"
@@ -23,14 +24,6 @@
 #include "source/finding.h"
 
 namespace shardc::cost {
-
-struct RankCost {
-  std::vector<int32_t> stages;
-  Held held;
-  // The device memory of the rank; nullopt if a component is unknown.
-  std::optional<TakenBytes> taken;
-  int64_t sent_forward = 0, sent_back = 0;  // bytes to other ranks in a step
-};
 
 struct PipelineCost {
   std::string axis;

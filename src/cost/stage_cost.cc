@@ -9,9 +9,10 @@
 // to I. Half of the time of collectives belongs to F and half to I.
 #include "cost/stage_cost.h"
 
-#include <cmath>
+#include <algorithm>
 #include <map>
 #include <string_view>
+#include <utility>
 
 #include "cost/communication.h"
 #include "cost/expected.h"
@@ -64,6 +65,21 @@ void SetTimes(const CostInputs& work, const Settings& settings,
   out.after = (parts["gradients"] + parts["optimizer"]) * scale;
 }
 
+// Returns the activations of a stage: those of layers only if it has some, and
+// the logits only if it has the last unit.
+Activations ActivationsOfUnits(Activations all, bool has_layers,
+                               bool has_last) {
+  if (!has_layers) {
+    all.tensors.clear();
+    all.kept = all.working = 0;
+  }
+  if (!has_last) {
+    all.logits.reset();
+    all.logits_sharded = false;
+  }
+  return all;
+}
+
 }  // namespace
 
 std::optional<int64_t> StageCost::States() const {
@@ -82,21 +98,15 @@ StageCost StageCostOf(const CostInputs& work, const Settings& settings,
   out.optimizer = memory.most.Of(Component::kOptimizer);
   const bool has_layers =
       std::min(end, units.layers + 1) > std::max<int64_t>(begin, 1);
-  if (memory.activations && has_layers) {
-    const double factor =
-        settings.remat.Recomputes() ? 1 : StackOf(work, settings).memory.kept;
-    out.kept = std::llround(Real(memory.activations->kept) * factor);
-    out.working = memory.activations->working;
+  if (memory.activations && memory.weights) {
+    out.peak = PeakOf(work, settings,
+                      ActivationsOfUnits(*memory.activations, has_layers,
+                                         end == units.count()),
+                      *memory.weights);
+  } else {
+    out.peak.gathered = memory.most.Of(Component::kGathered).value_or(0);
+    out.peak.most = out.peak.gathered;
   }
-  if (memory.activations && end == units.count()) {
-    const double copies = LossCopies(settings, StackOf(work, settings).memory);
-    out.logits =
-        std::llround(Real(memory.activations->logits.value_or(0)) * copies);
-  }
-  out.gathered = memory.most.Of(Component::kGathered).value_or(0);
-  out.taken = memory.taken;
-  out.least_kept = memory.activations ? memory.activations->kept : 0;
-  out.context = ContextBytes(work, StackOf(work, settings));
   SetTimes(work, settings, memory, has_layers, out);
   return out;
 }

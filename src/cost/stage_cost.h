@@ -20,14 +20,7 @@ namespace shardc::cost {
 struct StageCost {
   int64_t begin = 0, end = 0;  // units
   std::optional<int64_t> parameters, gradients, optimizer;
-  int64_t kept = 0;     // activations, from forward to backward
-  int64_t working = 0;  // of the layer that is computed
-  int64_t logits = 0, gathered = 0;
-  // `taken` is the memory of a device of this stage that runs a single
-  // micro-batch. `least_kept` is the lower estimate of `kept`, and `context`
-  // the bytes outside of tensors; both are part of `taken`.
-  std::optional<TakenBytes> taken;
-  int64_t least_kept = 0, context = 0;
+  Peak peak;  // of a device of this stage that runs a single micro-batch
   Communication communication;  // of all micro-batches, without messages
   schedule::StageTimes times;   // seconds, or floating-point operations
   double after = 0;             // seconds after the tasks: gradients, update

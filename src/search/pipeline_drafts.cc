@@ -168,7 +168,7 @@ class Drafter {
   void DraftSchedules(const Evaluator& evaluator, Prepared& on, uint32_t option,
                       size_t setting, int64_t ranks) {
     const cost::Memory memory = evaluator.MemoryOf(on, setting);
-    if (!memory.capacity || !memory.activations) return;
+    if (!memory.capacity || !memory.activations || !memory.weights) return;
     const int64_t micro = grid_[setting].microbatches;
     std::optional<cost::StepSeconds> seconds;  // of all schedules
     for (size_t i = 0; i < kBounds.size(); ++i) {
@@ -215,8 +215,8 @@ class Drafter {
 
   // Returns whether two ranks are expected to fit, each with an equal part of
   // the states: a rank that keeps as many activations as the schedule's fullest
-  // rank, and the last rank, with the logits and the activations of one
-  // micro-batch.
+  // rank and runs the backward pass of a layer, and the last rank, with the
+  // activations of one micro-batch and that pass or the logits.
   bool MayFit(const ScheduleBound& bound, const cost::CostInputs& work,
               const cost::Settings& settings, const cost::Memory& memory,
               int64_t ranks, int64_t chunks) const {
@@ -228,15 +228,14 @@ class Drafter {
                cost::Real(memory.most.Of(one).value_or(0)) / cost::Real(ranks);
     }
     const cost::Stack& stack = cost::StackOf(work, settings);
-    const cost::Activations& own = *memory.activations;
-    const double factor = settings.remat.Recomputes() ? 1 : stack.memory.kept;
-    const double chunk =
-        cost::Real(own.kept) * factor / cost::Real(ranks * chunks);
+    const cost::Peak peak =
+        cost::PeakOf(work, settings, *memory.activations, *memory.weights);
+    const double chunk = cost::Real(peak.kept) / cost::Real(ranks * chunks);
     const double held =
         chunk * cost::Real(bound.kept(ranks, chunks, settings.microbatches));
-    const double logits = cost::Real(own.logits.value_or(0)) *
-                          cost::LossCopies(settings, stack.memory);
-    bytes += cost::Real(own.working) + std::max(held, chunk + logits);
+    const double layer = cost::Real(peak.layer);
+    bytes += std::max(held + layer,
+                      chunk + std::max(layer, cost::Real(peak.logits)));
     return bytes * stack.memory.allocator +
                cost::Real(cost::ContextBytes(work, stack)) <=
            cost::Real(*memory.capacity);

@@ -28,36 +28,45 @@ StageCost CostOfUnits(int64_t begin, int64_t end, Settings settings = {}) {
 
 TEST_CASE("only stages with layers keep activations") {
   // The first layer is unit 1, the last one unit 32.
-  CHECK(CostOfUnits(0, 1).kept == 0);
-  CHECK(CostOfUnits(0, 2).kept > 0);
-  CHECK(CostOfUnits(1, 2).kept > 0);
-  CHECK(CostOfUnits(32, 34).kept > 0);
-  CHECK(CostOfUnits(32, 33).kept > 0);
-  CHECK(CostOfUnits(33, 34).kept == 0);
-  // What is kept for certain does not depend on the units.
-  CHECK(CostOfUnits(33, 34).least_kept > 0);
+  CHECK(CostOfUnits(0, 1).peak.kept == 0);
+  CHECK(CostOfUnits(0, 2).peak.kept > 0);
+  CHECK(CostOfUnits(1, 2).peak.kept > 0);
+  CHECK(CostOfUnits(32, 34).peak.kept > 0);
+  CHECK(CostOfUnits(32, 33).peak.kept > 0);
+  CHECK(CostOfUnits(33, 34).peak.kept == 0);
+  CHECK(CostOfUnits(33, 34).peak.least_kept == 0);
+  CHECK(CostOfUnits(33, 34).peak.layer == 0);
   CHECK(CostOfUnits(0, 34).begin == 0);
   CHECK(CostOfUnits(0, 34).end == 34);
 }
 
 TEST_CASE("only the stage with the last unit has logits") {
-  CHECK(CostOfUnits(33, 34).logits > 0);
-  CHECK(CostOfUnits(0, 34).logits == CostOfUnits(33, 34).logits);
-  CHECK(CostOfUnits(0, 33).logits == 0);
-  CHECK(CostOfUnits(1, 32).logits == 0);
+  CHECK(CostOfUnits(33, 34).peak.logits > 0);
+  CHECK(CostOfUnits(0, 34).peak.logits == CostOfUnits(33, 34).peak.logits);
+  CHECK(CostOfUnits(0, 33).peak.logits == 0);
+  CHECK(CostOfUnits(1, 32).peak.logits == 0);
+}
+
+TEST_CASE("a stage has the loss or the backward pass of a layer at its peak") {
+  const Peak last = CostOfUnits(17, 34).peak;
+  CHECK(last.moment == Moment::kLoss);
+  CHECK(last.working == 0);
+  const Peak first = CostOfUnits(0, 17).peak;
+  CHECK(first.moment == Moment::kBackward);
+  CHECK(first.working == first.layer);
+  CHECK(first.layer == last.layer);
 }
 
 TEST_CASE("recomputation keeps less and works in a layer") {
   Settings settings;
-  const StageCost plain = CostOfUnits(0, 34, settings);
-  CHECK(plain.working == 0);
+  const Peak plain = CostOfUnits(0, 34, settings).peak;
   std::string why;
   settings.remat = step::ParseRemat("nothing_saveable", why).value();
-  const StageCost remat = CostOfUnits(0, 34, settings);
+  const Peak remat = CostOfUnits(0, 34, settings).peak;
   CHECK(remat.kept < plain.kept);
   CHECK(remat.kept == remat.least_kept);
-  CHECK(remat.working > 0);
-  CHECK(CostOfUnits(33, 34, settings).working == 0);
+  CHECK(remat.layer > plain.layer);
+  CHECK(CostOfUnits(33, 34, settings).peak.layer == 0);
 }
 
 TEST_CASE("the parts of a task add up to all of its operations") {

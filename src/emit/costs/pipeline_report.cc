@@ -147,7 +147,7 @@ void WriteStage(JsonWriter& json, const PipelineCost& cost,
   json.Member("first", stage.begin == 0);
   json.Member("last", stage.end == cost.layers + 2);
   json.Member("parameters", stage.parameters);
-  json.Member("kept", stage.kept);
+  json.Member("kept", stage.peak.kept);
   json.Member("forward", stage.times.forward);
   json.Member("input", stage.times.input);
   json.Member("weight", stage.times.weight);

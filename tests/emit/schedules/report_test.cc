@@ -92,10 +92,10 @@ cost::PipelineCost CostOf(const TableCase& given) {
     stage.parameters = 1000 + s;
     stage.gradients = 2000 + s;
     stage.optimizer = 3000 + s;
-    stage.kept = 4000 + s;
-    stage.working = 5000 + s;
-    stage.logits = 6000 + s;
-    stage.gathered = 7000 + s;
+    stage.peak.kept = 4000 + s;
+    stage.peak.working = 5000 + s;
+    stage.peak.logits = 6000 + s;
+    stage.peak.gathered = 7000 + s;
     stage.times = times.stages[static_cast<size_t>(s)];
     stage.after = 0.25 * s;
     stage.timed = out.timed;

@@ -1,0 +1,132 @@
+// Adds up the bytes of a rank. It holds the states of all its stages, the most
+// activations that it keeps at any point of its row of the schedule, and two
+// messages. It runs one stage at a time, so of the bytes that a stage needs
+// only while it runs a micro-batch, those of the stage with the most count. The
+// peak is that of a step without stages (TakenOf):
+//
+//   stages 0 and 3: the backward pass of a layer takes 2 GiB in both, the loss
+//   of stage 3 takes 3 GiB  ->  3 GiB besides states and kept activations
+#include "cost/rank_cost.h"
+
+#include <algorithm>
+
+#include "source/index.h"
+
+namespace shardc::cost {
+namespace {
+
+constexpr int64_t kBuffers = 2;  // messages: one received, one to be sent
+
+class Ranks {
+ public:
+  Ranks(const schedule::Table& table, std::span<const StageCost> stages,
+        int64_t boundary, const CostInputs& work, const Settings& settings)
+      : table_(table),
+        stages_(stages),
+        boundary_(boundary),
+        work_(work),
+        settings_(settings) {
+    std::vector<int64_t> kept, least_kept;
+    for (const StageCost& stage : stages) {
+      kept.push_back(stage.peak.kept);
+      least_kept.push_back(stage.peak.least_kept);
+    }
+    kept_ = schedule::HeldByRank(table, kept);
+    least_kept_ = schedule::HeldByRank(table, least_kept);
+  }
+
+  RankCost CostOf(int32_t r) const {
+    RankCost out;
+    Size parameters = 0, gradients = 0, optimizer = 0;
+    bool known = true;
+    for (int32_t s = 0; s < table_.stages; ++s) {
+      if (!table_.Holds(r, s)) continue;
+      const StageCost& stage = stages_[AsIndex(s)];
+      out.stages.push_back(s);
+      known = known && stage.States();
+      parameters += stage.parameters.value_or(0);
+      gradients += stage.gradients.value_or(0);
+      optimizer += stage.optimizer.value_or(0);
+      out.after += stage.after;
+    }
+    CountSends(r, out);
+    const bool sends = out.sent_forward + out.sent_back > 0;
+    const Peak peak = PeakOfStages(r, out.stages, sends);
+    const auto set = [&](Component one, Size bytes, bool is_known = true) {
+      out.held.by[static_cast<size_t>(one)] =
+          is_known ? bytes.Checked() : std::nullopt;
+    };
+    set(Component::kParameters, parameters, known);
+    set(Component::kGradients, gradients, known);
+    set(Component::kOptimizer, optimizer, known);
+    set(Component::kCache, 0);
+    set(Component::kActivations, Size(peak.kept) + peak.working);
+    set(Component::kLogits, peak.logits);
+    set(Component::kGathered, peak.gathered);
+    const Size states = parameters + gradients + optimizer;
+    if (known) {
+      out.held.total = (states + peak.kept + peak.Besides()).Checked();
+    }
+    if (out.held.total) {
+      out.taken = TakenOf(work_, settings_, states.value(), peak);
+    }
+    return out;
+  }
+
+ private:
+  // Returns the peak of a rank with these stages.
+  Peak PeakOfStages(int32_t r, const std::vector<int32_t>& stages,
+                    bool sends) const {
+    Peak out;
+    int64_t least = 0, most = 0;
+    for (const int32_t s : stages) {
+      const Peak& own = stages_[AsIndex(s)].peak;
+      if (s == stages.front() || own.Besides() > out.Besides()) out = own;
+      least = std::max(least, own.least);
+      most = std::max(most, own.most);
+    }
+    const int64_t buffers = sends ? Times(kBuffers, boundary_) : 0;
+    out.least = least;
+    out.most = most;
+    out.kept = (Size(kept_[AsIndex(r)]) + buffers).value();
+    out.least_kept = (Size(least_kept_[AsIndex(r)]) + buffers).value();
+    return out;
+  }
+
+  void CountSends(int32_t r, RankCost& rank) const {
+    for (const schedule::Cell& cell : table_.rows[AsIndex(r)]) {
+      schedule::ForEachTask(cell, [&](const schedule::Task& task) {
+        const bool forward = task.kind == schedule::TaskKind::kForward;
+        const int32_t to = task.stage + (forward ? 1 : -1);
+        if (to < 0 || to >= table_.stages || (!forward && !task.SendsBack()) ||
+            table_.RankOf(to, task.micro) == r) {
+          return;
+        }
+        int64_t& sent = forward ? rank.sent_forward : rank.sent_back;
+        sent = (Size(sent) + boundary_).value();
+      });
+    }
+  }
+
+  const schedule::Table& table_;
+  const std::span<const StageCost> stages_;
+  const int64_t boundary_;
+  const CostInputs& work_;
+  const Settings& settings_;
+  // By rank: the most activations that it keeps of all micro-batches.
+  std::vector<int64_t> kept_, least_kept_;
+};
+
+}  // namespace
+
+std::vector<RankCost> RankCostsOf(const schedule::Table& table,
+                                  std::span<const StageCost> stages,
+                                  int64_t boundary, const CostInputs& work,
+                                  const Settings& settings) {
+  const Ranks ranks(table, stages, boundary, work, settings);
+  std::vector<RankCost> out;
+  for (int32_t r = 0; r < table.ranks(); ++r) out.push_back(ranks.CostOf(r));
+  return out;
+}
+
+}  // namespace shardc::cost

@@ -1,0 +1,36 @@
+// The bytes that a rank of a pipeline holds and sends.
+#ifndef SHARDC_COST_RANK_COST_H_
+#define SHARDC_COST_RANK_COST_H_
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "cost/inputs.h"
+#include "cost/memory.h"
+#include "cost/settings.h"
+#include "cost/stage_cost.h"
+#include "schedule/table.h"
+
+namespace shardc::cost {
+
+struct RankCost {
+  std::vector<int32_t> stages;
+  Held held;  // at the peak of the rank
+  // The device memory of the rank; nullopt if a component is unknown.
+  std::optional<TakenBytes> taken;
+  int64_t sent_forward = 0, sent_back = 0;  // bytes to other ranks in a step
+  double after = 0;  // seconds after the tasks, of all its stages
+};
+
+// Returns the costs of the ranks of a table with these stages, whose messages
+// have `boundary` bytes. `work` are the inputs of the complete model.
+std::vector<RankCost> RankCostsOf(const schedule::Table& table,
+                                  std::span<const StageCost> stages,
+                                  int64_t boundary, const CostInputs& work,
+                                  const Settings& settings);
+
+}  // namespace shardc::cost
+
+#endif  // SHARDC_COST_RANK_COST_H_
