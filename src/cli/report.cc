@@ -141,17 +141,19 @@ void AddSchedule(Gathered& to) {
   to.page.schedule = MakeScheduleReport(table, times);
 }
 
-// Adds the memory of each rank of a pipeline, if the sizes of a step are known.
+// Adds the costs of the ranks of a pipeline, if the sizes of a step are known.
 bool AddRanks(const ReportCommand& command, const Target& target, Gathered& to,
               Findings& findings) {
   const auto settings =
       CostSettings(command.flags, target, Mode::kTrain, findings);
   if (!settings) return false;
   if (!settings->batch || !settings->length) return true;
-  const auto cost = StagedCostOf(*to.planned, *settings, findings);
+  auto cost = StagedCostOf(*to.planned, *settings, findings);
   if (!cost) return false;
   to.failed = to.failed || !cost->Fits().value_or(true);
   to.page.ranks = TableOfRanks(*cost);
+  to.page.costs = cost::ReportsOfRanks(*cost, to.planned->mesh());
+  to.page.pipeline = std::move(*cost);
   return true;
 }
 

@@ -11,6 +11,7 @@
 #include "cost/inputs.h"
 #include "cost/settings.h"
 #include "cost/stack.h"
+#include "source/size.h"
 
 namespace shardc::cost {
 

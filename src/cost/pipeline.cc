@@ -61,6 +61,7 @@ class Pipeline {
     out_.layers = units_.layers;
     out_.table = planned_.table;
     out_.capacity = CapacityOf();
+    out_.settings = settings_;
     FindBoundary();
     const StageBounds bounds = Choose();
     Fill(bounds, out_);

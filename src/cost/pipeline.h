@@ -13,6 +13,7 @@
 #include "cost/inputs.h"
 #include "cost/memory.h"
 #include "cost/rank_cost.h"
+#include "cost/report.h"
 #include "cost/settings.h"
 #include "cost/stage_cost.h"
 #include "cost/stage_inputs.h"
@@ -37,6 +38,7 @@ struct PipelineCost {
   schedule::Timeline timeline;
   double after = 0;  // the longest `StageCost::after` of a rank
   std::optional<int64_t> capacity;
+  Settings settings;  // those of the costs, with the table's micro-batches
   // Set only if another division of the layers has a clearly shorter step: the
   // number of layers of each stage in the division whose slowest stage is
   // fastest, and the time of its step.
@@ -60,6 +62,10 @@ struct PipelineCost {
 // stages in all micro-batches, and the messages to other ranks as kPpermute of
 // the part "stages" over the pipeline's axis. `rank` is one of `cost`.
 Communication CommunicationOf(const PipelineCost& cost, const RankCost& rank);
+
+// Returns one report for each set of ranks that hold and send the same bytes,
+// in the order of the first rank of each. The reports have no time.
+std::vector<Report> ReportsOfRanks(const PipelineCost& cost, const Mesh& mesh);
 
 // Computes the cost of a pipeline. `stages` are the stages of the plan; with
 // StageBalance::kSearched the times of tasks decide how the layers are divided.

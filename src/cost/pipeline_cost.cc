@@ -6,13 +6,48 @@
 //     ->  all_reduce over tp of 4 GiB, and the messages of both stages
 #include <algorithm>
 #include <map>
+#include <string>
 #include <string_view>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "cost/pipeline.h"
 #include "source/index.h"
 
 namespace shardc::cost {
+namespace {
+
+// Returns "rank 3", "ranks 0, 3" or "ranks 1-6" for ascending numbers.
+std::string RanksText(const std::vector<size_t>& ranks) {
+  std::string out = ranks.size() == 1 ? "rank " : "ranks ";
+  for (size_t i = 0; i < ranks.size();) {
+    size_t end = i + 1;
+    while (end < ranks.size() && ranks[end] == ranks[end - 1] + 1) ++end;
+    out += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
+    if (end > i + 1) {
+      out += (end > i + 2 ? "-" : ", ") + std::to_string(ranks[end - 1]);
+    }
+    i = end;
+  }
+  return out;
+}
+
+bool AreEqual(const Report& a, const Report& b) {
+  const auto same_transfer = [](const Transfer& one, const Transfer& other) {
+    return one.part == other.part && one.backward == other.backward &&
+           one.kind == other.kind && one.axes == other.axes &&
+           one.count == other.count && one.sent == other.sent;
+  };
+  const auto expected = [](const Report& one) { return one.memory.Expected(); };
+  return a.memory.most.by == b.memory.most.by && expected(a) == expected(b) &&
+         std::equal(a.communication.transfers.begin(),
+                    a.communication.transfers.end(),
+                    b.communication.transfers.begin(),
+                    b.communication.transfers.end(), same_transfer);
+}
+
+}  // namespace
 
 double PipelineCost::Unevenness() const {
   double longest = 0, sum = 0;
@@ -103,6 +138,32 @@ Communication CommunicationOf(const PipelineCost& cost, const RankCost& rank) {
                              sent,
                              Real(count) * cost.hop});
   }
+  return out;
+}
+
+std::vector<Report> ReportsOfRanks(const PipelineCost& cost, const Mesh& mesh) {
+  std::vector<Report> out;
+  std::vector<std::vector<size_t>> ranks;
+  for (size_t r = 0; r < cost.ranks.size(); ++r) {
+    Report one;
+    one.mesh = mesh;
+    one.settings = cost.settings;
+    one.memory.most = one.memory.least = cost.ranks[r].held;
+    one.memory.taken = cost.ranks[r].taken;
+    one.memory.capacity = cost.capacity;
+    one.communication = CommunicationOf(cost, cost.ranks[r]);
+    one.assumptions = cost.assumptions;
+    const auto same =
+        std::find_if(out.begin(), out.end(),
+                     [&](const Report& other) { return AreEqual(one, other); });
+    if (same == out.end()) {
+      out.push_back(std::move(one));
+      ranks.push_back({r});
+    } else {
+      ranks[static_cast<size_t>(same - out.begin())].push_back(r);
+    }
+  }
+  for (size_t i = 0; i < out.size(); ++i) out[i].ranks = RanksText(ranks[i]);
   return out;
 }
 

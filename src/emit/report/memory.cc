@@ -56,7 +56,7 @@ void WriteBar(Page& page, const cost::Report& report, int64_t scale) {
   Html& html = page.html;
   const auto& capacity = report.memory.capacity;
   const int64_t total = report.memory.most.total.value_or(0);
-  html.Raw("<div><span>").Text(ModeName(report.mode)).Raw("</span>");
+  html.Raw("<div><span>").Text(NameOf(report)).Raw("</span>");
   html.Raw("<svg aria-hidden=true><rect class=track y=4 height=12 width=\"");
   html.Fixed(Percent(capacity.value_or(scale), scale)).Raw("%\"/>");
   int64_t before = 0;
@@ -113,17 +113,18 @@ void WriteTable(Page& page, const std::set<size_t>& there) {
   Html& html = page.html;
   html.Raw(
       "<details><summary>As a table</summary><div class=s tabindex=0 "
-      "role=group aria-label=\"memory by mode\"><table class=by><thead><tr><th "
+      "role=group aria-label=\"memory by mode or rank\"><table "
+      "class=by><thead><tr><th "
       "scope=col>Component</th>");
   for (const cost::Report& report : page.in.costs) {
-    html.Raw("<th scope=col class=r>").Text(ModeName(report.mode));
+    html.Raw("<th scope=col class=r>").Text(NameOf(report));
     html.Raw("</th>");
   }
   html.Raw("</tr></thead><tbody>");
   const auto row = [&](std::string_view name, const auto& bytes) {
     html.Raw("<tr><th scope=row>").Text(name).Raw("</th>");
     for (const cost::Report& report : page.in.costs) {
-      html.Raw("<td class=r data-m=").Text(ModeName(report.mode)).Raw(">");
+      html.Raw("<td class=r data-m=\"").Text(NameOf(report)).Raw("\">");
       html.Bytes(bytes(report.memory)).Raw("</td>");
     }
     html.Raw("</tr>");
@@ -133,8 +134,13 @@ void WriteTable(Page& page, const std::set<size_t>& there) {
         [&](const cost::Memory& of) { return of.most.by[i]; });
   }
   row("total", [](const cost::Memory& of) { return of.most.total; });
-  row("the emptiest device",
-      [](const cost::Memory& of) { return of.least.total; });
+  if (page.in.pipeline) {
+    row("expected of a device",
+        [](const cost::Memory& of) { return of.Expected(); });
+  } else {
+    row("the emptiest device",
+        [](const cost::Memory& of) { return of.least.total; });
+  }
   html.Raw("</tbody></table></div></details>\n");
 }
 
@@ -412,7 +418,9 @@ void WriteInks(Html& html) {
 void WriteMemory(Page& page) {
   Html& html = page.html;
   page.Begin("memory", "Memory");
-  html.Raw("<p class=q>A device’s bytes by mode");
+  html.Raw(page.in.pipeline
+               ? "<p class=q>The bytes of a device of each rank in training"
+               : "<p class=q>A device’s bytes by mode");
   html.Raw(Capacity(page) ? ", against its memory"
                           : "; no device memory was given");
   html.Raw(

@@ -39,6 +39,12 @@ std::string Share(int64_t part, int64_t whole) {
          (share < 10 ? "." + std::to_string(tenths % 10) : "") + "\u00a0%";
 }
 
+// Returns "train", or "train on rank 0".
+std::string PlaceOf(const cost::Report& report) {
+  std::string out(ModeName(report.mode));
+  return report.ranks.empty() ? out : out + " on " + report.ranks;
+}
+
 void WriteMemoryVerdict(Page& page) {
   Html& html = page.html;
   html.Raw("<div><dt>Memory</dt>");
@@ -57,7 +63,7 @@ void WriteMemoryVerdict(Page& page) {
   const auto& has = fullest->memory.capacity;
   if (!has) {
     html.Raw("<dd class=big>").Bytes(needs).Raw("</dd><dd>per device, in ");
-    html.Text(ModeName(fullest->mode));
+    html.Text(PlaceOf(*fullest));
     html.Raw("; no device memory was given</dd></div>");
     return;
   }
@@ -68,7 +74,7 @@ void WriteMemoryVerdict(Page& page) {
                ? "<dd class=\"big wa\">▲ May not fit</dd><dd>"
                : "<dd class=\"big e\">✕ Does not fit</dd><dd>");
   html.Bytes(needs).Raw(" of ").Bytes(*has).Raw(" per device, in ");
-  html.Text(ModeName(fullest->mode));
+  html.Text(PlaceOf(*fullest));
   if (const auto& taken = fullest->memory.taken) {
     html.Raw(", between ").Bytes(taken->least).Raw(" and ").Bytes(taken->most);
   }
@@ -379,6 +385,11 @@ std::string ModesText(const std::vector<Mode>& modes) {
     out += (out.empty() ? "" : ", ") + std::string(ModeName(mode));
   }
   return out;
+}
+
+std::string NameOf(const cost::Report& report) {
+  return report.ranks.empty() ? std::string(ModeName(report.mode))
+                              : report.ranks;
 }
 
 std::string FigureKey(const picture::FoldedPlan& plan,

@@ -86,6 +86,8 @@ class Page {
 };
 
 std::string ModesText(const std::vector<Mode>& modes);
+// Returns what a report is about: its mode, or its ranks.
+std::string NameOf(const cost::Report& report);
 // Returns a key that is equal for specs with the same figure.
 std::string FigureKey(const picture::FoldedPlan& plan,
                       const picture::ParamGroup& group, Mode mode);

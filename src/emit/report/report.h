@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "audit/audit.h"
+#include "cost/pipeline.h"
 #include "cost/report.h"
 #include "emit/audits/audit_report.h"
 #include "emit/schedules/schedule_report.h"
@@ -64,10 +65,13 @@ struct Input {
   const picture::FoldedPlan* plan = nullptr;
   bool checked = false;  // whether lints ran
   std::span<const Finding> findings;
-  Repository repository;            // the root that places are relative to
-  std::vector<cost::Report> costs;  // one for each mode; empty with stages
-  std::optional<ScheduleReport> schedule;  // of a plan with stages
-  std::optional<Table> ranks;              // memory by rank, if known
+  Repository repository;  // the root that places are relative to
+  // One for each mode; of a plan with stages, one for each set of ranks that
+  // have the same costs in training.
+  std::vector<cost::Report> costs;
+  std::optional<cost::PipelineCost> pipeline;  // of a plan with stages
+  std::optional<ScheduleReport> schedule;      // of a plan with stages
+  std::optional<Table> ranks;                  // memory by rank, if known
   picture::Coverage coverage;
   std::vector<Cache> caches;
   std::optional<Base> base;

@@ -141,7 +141,7 @@ void WriteTransfers(Page& page, const cost::Report& report) {
   int64_t most = 1;
   for (const cost::Transfer& one : transfers) most = std::max(most, one.sent);
   html.Raw("<div class=s tabindex=0 role=group aria-label=\"Sent in ");
-  html.Text(ModeName(report.mode));
+  html.Text(NameOf(report));
   html.Raw(
       "\"><table class=by><thead><tr><th scope=col>Part</th><th scope=col>"
       "Collective</th><th scope=col>Over</th><th scope=col class=r>Count"
@@ -245,12 +245,13 @@ void WriteCommunication(Page& page) {
   if (page.in.costs.empty() || page.mesh().devices == 1) return;
   Html& html = page.html;
   page.Begin("communication", "Communication");
-  html.Raw("<p class=q>Bytes that the busiest device sends in one step: in ");
-  html.Text(ModeName(page.in.costs[0].mode)).Raw(".</p>\n");
+  html.Raw("<p class=q>Bytes that the busiest device sends in one step: ");
+  html.Raw(page.in.pipeline ? "" : "in ").Text(NameOf(page.in.costs[0]));
+  html.Raw(".</p>\n");
   WriteSteps(page, page.in.costs[0]);
   for (size_t i = 1; i < page.in.costs.size(); ++i) {
     const cost::Report& report = page.in.costs[i];
-    html.Raw("<details><summary>").Text(ModeName(report.mode)).Raw(": ");
+    html.Raw("<details><summary>").Text(NameOf(report)).Raw(": ");
     html.Bytes(report.communication.Sent()).Raw("</summary>\n");
     WriteSteps(page, report);
     html.Raw("</details>\n");

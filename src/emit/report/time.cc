@@ -8,6 +8,7 @@
 //   optimizer                          █           48 ms    4 %
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -98,9 +99,69 @@ void WriteBounds(Page& page, const cost::Report& report) {
              time.Most());
 }
 
+// Writes the time of a pipeline's step: the tasks of the rank that computes the
+// longest, its wait, and what all ranks do after their tasks.
+void WriteStagedTime(Page& page, const cost::PipelineCost& cost) {
+  if (!cost.timed) return;
+  const auto& ranks = cost.timeline.ranks;
+  const auto longest = std::max_element(
+      ranks.begin(), ranks.end(),
+      [](const schedule::RankTime& a, const schedule::RankTime& b) {
+        return a.busy < b.busy;
+      });
+  if (longest == ranks.end()) return;
+  const auto rank = static_cast<size_t>(longest - ranks.begin());
+  std::vector<Span> spans = {{"forward", 0, 0},
+                             {"gradients of inputs", 0, 0},
+                             {"gradients of weights", 0, 0},
+                             {"waiting and sending", 0, 0},
+                             {"gradients and update", 0, cost.after}};
+  double tasks = 0;
+  for (const schedule::Cell& cell : cost.table.rows[rank]) {
+    schedule::ForEachTask(cell, [&](const schedule::Task& task) {
+      const schedule::StageTimes& times =
+          cost.stages[static_cast<size_t>(task.stage)].times;
+      const bool both = task.kind == schedule::TaskKind::kBackward;
+      if (task.kind == schedule::TaskKind::kForward) {
+        spans[0].seconds += times.forward;
+      }
+      if (both || task.kind == schedule::TaskKind::kInput) {
+        spans[1].seconds += times.input;
+      }
+      if (both || task.kind == schedule::TaskKind::kWeight) {
+        spans[2].seconds += times.weight;
+      }
+    });
+  }
+  for (const Span& span : spans) tasks += span.seconds;
+  spans[3].seconds = std::max(0.0, cost.Step() - tasks);
+  double begin = 0;
+  for (Span& span : spans) {
+    span.begin = begin;
+    begin += span.seconds;
+  }
+  Html& html = page.html;
+  page.Begin("time", "Time of a step");
+  html.Raw("<p>A step of train takes <b>").Text(SecondsText(cost.Step()));
+  html.Raw("</b> as expected on ").Text(cost.settings.profile->name);
+  html.Raw(": ").Text(SecondsText(cost.timeline.step));
+  html.Raw(" by the schedule, of which ");
+  html.Text(PercentText(cost.timeline.StepBubble()));
+  html.Raw(
+      " is the bubble. No time of a pipeline is calibrated.</p>\n<p "
+      "class=q>The tasks of rank ");
+  html.Number(static_cast<int64_t>(rank));
+  html.Raw(
+      ", which computes the longest. Each bar begins where the one above it "
+      "ends; a task contains its collectives as far as they delay it.</p>\n");
+  WriteSpans(html, spans, begin);
+  page.End();
+}
+
 }  // namespace
 
 void WriteTime(Page& page) {
+  if (page.in.pipeline) return WriteStagedTime(page, *page.in.pipeline);
   bool open = false;
   for (const cost::Report& report : page.in.costs) {
     if (!report.time) continue;
@@ -119,20 +180,23 @@ void WriteTime(Page& page) {
 void WriteAssumptions(Page& page) {
   if (page.in.costs.empty()) return;
   Html& html = page.html;
+  // The ranks of a pipeline have the same settings.
+  const auto costs = std::span(page.in.costs)
+                         .first(page.in.pipeline ? 1 : page.in.costs.size());
   page.Begin("assumptions", "Assumptions");
   html.Raw(
       "<p class=q>What memory, time and communication were computed with. A "
       "dash was not given, and the figures that need it are left out.</p>\n"
       "<div class=s tabindex=0 role=group aria-label=Assumptions><table "
       "class=\"by narrow\"><thead><tr><th scope=col>Setting</th>");
-  for (const cost::Report& report : page.in.costs) {
+  for (const cost::Report& report : costs) {
     html.Raw("<th scope=col class=r>").Text(ModeName(report.mode));
     html.Raw("</th>");
   }
   html.Raw("</tr></thead><tbody>\n");
   const auto row = [&](std::string_view name, const auto& text) {
     html.Raw("<tr><th scope=row>").Raw(name).Raw("</th>");
-    for (const cost::Report& report : page.in.costs) {
+    for (const cost::Report& report : costs) {
       html.Raw("<td class=r data-m=").Text(ModeName(report.mode)).Raw(">");
       html.Text(text(report)).Raw("</td>");
     }
@@ -162,7 +226,7 @@ void WriteAssumptions(Page& page) {
                                : std::string("–");
   });
   html.Raw("</tbody></table></div>\n");
-  for (const cost::Report& report : page.in.costs) {
+  for (const cost::Report& report : costs) {
     html.Raw("<details><summary>Assumed in ").Text(ModeName(report.mode));
     html.Raw("</summary><ul>");
     for (const std::string& text : report.assumptions) {
