@@ -225,17 +225,20 @@ void CheckPatterns(const RuleSet& rules, Findings& findings) {
 }
 
 void CheckNames(const RuleSet& rules, Findings& findings) {
+  // A mesh with all names that may be axes.
   Mesh mesh;
-  const auto add = [&](const SpecSource& source) {
-    const auto* list = std::get_if<SpecList>(&source);
-    if (list == nullptr) return;
-    for (const SpecEntry& entry : list->entries) {
+  const auto add_list = [&](const SpecList& list) {
+    for (const SpecEntry& entry : list.entries) {
       for (const SpecName& name : entry.names) {
         if (name.text.starts_with("__") || mesh.Find(name.text)) continue;
         mesh.axes.push_back({name.text, 1});
       }
     }
   };
+  const auto add = [&](const SpecSource& source) {
+    if (const auto* list = std::get_if<SpecList>(&source)) add_list(*list);
+  };
+  for (const Bundle& bundle : rules.bundles) add_list(bundle.axes);
   for (const Rule& rule : rules.rules) {
     add(rule.spec);
     for (const auto& [mode, source] : rule.modes) add(source);

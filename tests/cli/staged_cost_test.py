@@ -7,6 +7,7 @@ import tempfile
 import unittest
 
 from driver import MODELS, TESTDATA, Case, run
+from reported import Page
 
 CONFIGS = os.path.join(TESTDATA, "configs")
 SIZES = ["--batch", "64", "--seq", "2048", "--profile", "h100-sxm"]
@@ -245,6 +246,24 @@ rules:
             self.assertEqual(done.rc, 0, done)
             self.assertIn("<h3>Memory of each rank in training</h3>", done.out)
 
+    def test_a_page_has_the_costs_of_each_rank(self):
+        inputs = self.inputs("llama/hf", "pp:4,tp:2", "{axis: pp}",
+                             manifest_of("llama-3-8b.hf"), "llama-3-8b")
+        cost = run("cost", *inputs, *SIZES, "--format", "json").json()
+        texts = Page(run("report", *inputs, *SIZES).out).texts
+        texts = {name: text.replace("\u00a0", " ")
+                 for name, text in texts.items()}
+        for number, rank in enumerate(cost["ranks"]):
+            self.assertIn(f"rank {number}", texts["memory"])
+            self.assertIn(f"rank {number}", texts["communication"])
+            for part in ("parameters", "optimizer", "total"):
+                self.assertIn(gibibytes(rank[part]), texts["memory"])
+            self.assertIn(gibibytes(rank["peak"]["expected"]), texts["memory"])
+        self.assertIn("ppermute", texts["communication"])
+        self.assertIn(f"{cost['step']:.2f} s", texts["time"])
+        self.assertIn("of which", texts["time"])
+        self.assertIn("Assumed in train", texts["assumptions"])
+
     def test_cost_has_the_micro_batches_of_the_plan(self):
         # A section without micro-batches has two for each rank.
         inputs = self.inputs("llama/hf", "pp:4,tp:2", "{axis: pp}",
@@ -255,6 +274,11 @@ rules:
         self.assertEqual(own, 8)
         cost = run("cost", *inputs, *SIZES, "--format", "json").json()
         self.assertEqual(cost["microbatches"], own)
+
+
+def gibibytes(size):
+    """As a report has it, with four digits."""
+    return f"{size / 2 ** 30:.4g} GiB"
 
 
 def manifest_of(name):

@@ -258,6 +258,12 @@ TEST_CASE("names in specs that no mesh can have are reported") {
   CHECK(messages("AttnQShardin") ==
         std::vector<std::string>{"there is no bundle `AttnQShardin`"});
   CHECK(messages("[__HAED__]").size() == 1);
+  // A file's own bundle may have axes of the mesh that no rule has.
+  const auto own = [&](const std::string& axes) {
+    return messages("Own}]\nbundles: {Own: " + axes + "}\n# ");
+  };
+  CHECK(own("[model, null]").empty());
+  CHECK(own("[__HAED__]").size() == 1);
 }
 
 }  // namespace
