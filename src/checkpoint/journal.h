@@ -36,8 +36,9 @@ class Journal {
                                      const std::string& key,
                                      const Transfer& transfer,
                                      Findings& findings);
-  // Reads a journal without opening it for writing. Returns nullopt if it is
-  // absent or has another key.
+  // Reads a journal without opening it for writing. Does not compare the
+  // journal's digest of the sources. Returns nullopt if it is absent, cannot be
+  // opened or has another key.
   static std::optional<Journal> Read(const std::string& path,
                                      const std::string& key,
                                      const Transfer& transfer);

@@ -55,9 +55,10 @@ class OutputSet {
   // write.
   bool Open(size_t output, CopyTarget* target, Findings& findings);
   bool Close(size_t output, CopyTarget* target, bool sync, Findings& findings);
-  // Renames all hidden files. If an earlier index or earlier files of the set
-  // exist, kResumeIndex first replaces the index. The caller writes the new
-  // index afterwards.
+  // Renames all hidden files to their own names. If there are any, and an
+  // earlier index or an earlier file of the set exists, first writes
+  // kResumeIndex in place of the index; a set without an index gets none. The
+  // caller writes the new index afterwards. Returns false after a finding.
   bool Publish(Findings& findings);
   // After a failure, removes the hidden files. Also removes the files that
   // Publish has renamed to names that were free, unless kResumeIndex marks the

@@ -25,7 +25,8 @@ class PartsInWork {
     size_t output = 0;
     size_t piece = 0;
   };
-  // The checksum of one run of a part, with its position in the part.
+  // The checksum of consecutive bytes of a part that were written in one call,
+  // and their position in the part.
   struct ChecksummedRun {
     int64_t offset = 0;
     int64_t bytes = 0;

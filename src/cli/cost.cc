@@ -1,5 +1,5 @@
-// `shardc cost`: prints the cost of a plan in one mode, for inputs or for a
-// plan file.
+// `shardc cost`: prints the cost of a plan in one mode. The plan is compiled
+// from the inputs (mesh, rules, manifest) or read from a plan file.
 #include <memory>
 #include <utility>
 

@@ -1,4 +1,5 @@
-// Prints a message when a long command is interrupted.
+// What an interrupt does: it removes incomplete files, and prints the message
+// that a long command has set.
 #ifndef SHARDC_CLI_INTERRUPT_H_
 #define SHARDC_CLI_INTERRUPT_H_
 

@@ -1,4 +1,5 @@
-// The table of a schedule that a flag or an argument names.
+// Makes or reads the table of a pipeline schedule. A flag or an argument gives
+// the name of the schedule or the path of its file.
 #ifndef SHARDC_CLI_SCHEDULE_TABLE_H_
 #define SHARDC_CLI_SCHEDULE_TABLE_H_
 

@@ -23,10 +23,12 @@ struct ShardFlags {
 
 Options OptionsOf(ShardFlags& flags);
 
-// Opens the checkpoint at `path` with `read`, and divides it into files.
 using ReadCheckpoint = std::optional<Stored> (*)(const std::string& path,
                                                  const InputOptions& options,
                                                  Findings& findings);
+// Opens the checkpoint at `path` with `read`, divides its tensors by the plan,
+// and writes the pieces as safetensors files or, with `--to`, as another
+// system's checkpoint. Returns the exit status.
 int RunShards(const std::string& path, ReadCheckpoint read,
               const ShardFlags& flags, const Common& common,
               Findings& findings);

@@ -20,7 +20,7 @@
 
 namespace shardc::cli {
 
-// The options as given; empty if not given.
+// The options as given. An option that is not given is empty, except `p2p`.
 struct StageFlags {
   std::string axis, assign, virtual_stages, schedule;
   std::string p2p = "overlapped";

@@ -239,8 +239,9 @@ class Pipeline {
     out.timeline = schedule::Simulate(out.table, times);
   }
 
-  // Sets `better` and `better_step` if another division is clearly faster than
-  // the requested one.
+  // Sets `better` and `better_step` if the division that AssignUnits finds is
+  // clearly faster than the requested one. Does nothing if the layers are not
+  // known, or if the requested division was itself searched.
   void Suggest(const StageBounds& bounds) {
     if (!model_.layers_known) return;
     if (!planned_.listed && planned_.balance == StageBalance::kSearched) {

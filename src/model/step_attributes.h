@@ -142,8 +142,10 @@ struct RollAttributes {
 // Attributes of kDistance.
 struct DistanceAttributes {
   LabelId rows = kNoLabel;
-  LabelId longest = kNoLabel;  // from this distance on keys have the last row
-  bool both_sides = false;     // keys are after the query too
+  // Its size is the distance from which on all keys on one side of the query
+  // have the last row of that side.
+  LabelId longest = kNoLabel;
+  bool both_sides = false;  // keys are after the query too
 };
 
 using OpAttributes =

@@ -13,7 +13,8 @@ namespace shardc::step {
 
 // Appends the optimizer to a graph with gradients: the moments as inputs,
 // `gradient_norm`, `updated` and `updated_moments`. Parameters without a
-// gradient have no moments and no updates. Results have the constraint
+// gradient have no moments and no updates; if there are no gradients, nothing
+// is appended. The sharding constraint of new parameters and moments is
 // `new:ROLE`. The settings are `graph.adam`.
 void AppendOptimizer(Graph& graph);
 

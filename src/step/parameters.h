@@ -1,4 +1,6 @@
-// The parameters of a step: an input for each role and layer.
+// The parameters of a step: an input for each role and layer, or for a role
+// outside of layers. A tied role may use the input of another role, and layers
+// may share an input.
 #ifndef SHARDC_STEP_PARAMETERS_H_
 #define SHARDC_STEP_PARAMETERS_H_
 

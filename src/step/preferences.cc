@@ -211,9 +211,11 @@ class Propagation {
   std::vector<As> sharded_as_;         // by value
   // The shardings of each parameter, by As.
   std::vector<std::array<Sharding, 3>> shardings_;
-  std::vector<char> is_gradient_;   // by value
-  std::vector<ValueId> first_;      // by value: the value of the forward pass
-  std::vector<int32_t> consumers_;  // by value
+  std::vector<char> is_gradient_;  // by value
+  std::vector<ValueId> first_;     // by value: the value of the forward pass
+  // By value: how many operands of ops it is. Rematerialised copies count for
+  // the first value.
+  std::vector<int32_t> consumers_;
 };
 
 }  // namespace

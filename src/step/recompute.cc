@@ -186,8 +186,8 @@ class Recomputer {
     }
     for (const size_t i : forward_[AsIndex(layer)]) {
       if (recompute_[i] == 0) continue;
-      // The index of the forward op in the new list is the same, so
-      // `recompute_of` is its index there too.
+      // All forward ops come before the first backward op, so the forward op
+      // has the same index in the new list as in `ops`.
       Op op = graph_.ops[i];
       op.phase = Phase::kBackward;
       op.recompute_of = static_cast<int32_t>(i);

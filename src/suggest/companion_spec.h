@@ -12,7 +12,8 @@
 
 namespace shardc::suggest {
 
-// Returns whether a group's spec follows that of a weight.
+// Returns whether parameters of this role, such as biases and scales, are
+// sharded as their weight is, if it is known.
 bool IsCompanion(Role role);
 
 // Returns the spec of a bias or scale whose weight is known. `weights` are the

@@ -10,7 +10,8 @@
 namespace shardc::suggest {
 namespace {
 
-// Explains the first choice for a role.
+// Explains how tp shards the parameter in the usual spec of its role. Empty if
+// tp does not shard it, or if the role needs no explanation.
 std::string UsualText(Title title, const Choice& choice) {
   const bool sharded = choice.inner_sharded;
   switch (title) {

@@ -13,8 +13,9 @@
 
 namespace shardc::suggest {
 
-// Returns one strategy for each group of the tree. Groups that are not
-// projections of attention or of a feed-forward block have kInner.
+// Returns one strategy for each group of the tree. Strategies are chosen for
+// the projections of attention and of feed-forward blocks. Another group has
+// the strategy of the attention block that contains it, or else kInner.
 std::vector<TensorParallelStrategy> ChooseStrategies(
     const Tree& tree, const ModelDims& dims, const MeshAxes& mesh,
     const Preferences& preferences, const SpecChooser& specs);

@@ -81,9 +81,10 @@ std::optional<RuleSet> OpenRules(
 // patterns.
 void CheckPatterns(const RuleSet& rules, Findings& findings);
 
-// Reports names in specs that have no meaning on any mesh: bundles that do not
-// exist, and long names such as `__X__` that are neither built in nor
-// registered. Any other name may be an axis of the mesh.
+// Reports what is wrong in specs on every mesh: bundles that do not exist, long
+// names such as `__X__` that are neither built in nor registered, registrations
+// that cannot be resolved, and axes that a spec has twice. Any other name may
+// be an axis of the mesh.
 void CheckNames(const RuleSet& rules, Findings& findings);
 
 // Returns whether a mesh (the target's or that of `options`), rules, and a

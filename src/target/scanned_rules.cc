@@ -80,7 +80,8 @@ struct Scanned {
 using Matched = std::map<Scanned, size_t>;
 
 // Returns the list of dimensions of a spec that is a list or a bundle. Returns
-// null for a spec of another form and for one that shards no dimension.
+// null for a spec of another form, for a bundle that does not exist, and for a
+// spec that shards no dimension.
 const SpecList* ListOf(const SpecSource& spec, const RuleSet& rules) {
   const auto* list = std::get_if<SpecList>(&spec);
   if (const auto* bundle = std::get_if<SpecBundle>(&spec)) {

@@ -1,5 +1,6 @@
-// Writes a cost report. In text, columns are as wide as their widest cell. An
-// unknown value is a dash, with the reason below the table.
+// Writes a cost report as text or JSON. In text, columns are aligned, and an
+// unknown number of bytes is a dash. The reasons are lines `not known: ...`
+// after all tables.
 //
 //   parameters     239.4 MiB
 //   total          2.81 GiB  of 79.65 GiB, 96.5 % free

@@ -81,7 +81,8 @@ void BeginTable(Page& page, std::string_view title, std::string_view id,
   html.Raw(">\n");
 }
 
-// Opens a cell that the script sorts by `number`; narrow pages show its label.
+// Opens a table cell with the number by which the script sorts. On narrow
+// pages, where the head of the table is hidden, the cell shows `label`.
 Html& Number(Html& html, int64_t number, std::string_view label) {
   html.Raw("<td class=r data-v=").Number(number);
   return html.Raw(" data-m=\"").Raw(label).Raw("\">");

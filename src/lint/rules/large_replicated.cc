@@ -1,7 +1,8 @@
-// Reports large parameters that are replicated, in one finding for each rule
-// and one for those without a rule. Rules that would shard such parameters, but
-// over axes that this mesh lacks or has with size 1, have one cause and are one
-// finding:
+// Reports large parameters that are replicated. There is one finding for each
+// rule that replicates some, and one for all parameters without a rule. All
+// rules that would shard such parameters, but only over axes that this mesh
+// lacks or has with size 1, share one finding, because they have the same
+// cause:
 //
 //   rules over fsdp, mesh tp:8  ->  one finding, with the bytes of all
 #include <algorithm>

@@ -64,9 +64,11 @@ std::pair<int64_t, int64_t> ReducedHeads(int64_t heads, int64_t key_heads,
 // elements for each shard if the real one has as many; 64 stays 64 if pages
 // have packed words, because keys and values then share a row.
 Sizes ReducedSizes(const Sizes& real, const Splits& splits);
-// Returns the smallest sizes that `used` splits as `given` splits the real
-// ones, or nullopt if there are none. `given` and `used` have the same axes at
-// the same index, on two meshes.
+// Returns the smallest sizes that the axes of `used` divide, or do not divide,
+// exactly as those of `given` divide the real sizes. Lengths are at least 8 and
+// sizes of a head at least 16, but no size is above the real one. Returns
+// nullopt if there are none. `given` and `used` have the same axes at the same
+// index, on two meshes.
 std::optional<Sizes> ReducedSizes(const Sizes& real, const Splits& given,
                                   const Splits& used);
 

@@ -323,8 +323,9 @@ exec::CollectiveSeam WrongCollectives(Fault fault) {
   }};
 }
 
-// Returns the result of a reshard that was skipped: the old elements with the
-// new layout.
+// Returns the result of a reshard that was skipped: each shard has the shape of
+// the new layout, but the elements at the start of the device's old shard. What
+// the old shard lacks is zero.
 exec::ShardedTensor Unmoved(const exec::SimMesh& mesh,
                             const exec::ShardedTensor& tensor,
                             const Spec& spec) {

@@ -286,7 +286,8 @@ constexpr WrongSlice kWrongSlices[] = {
     {Fault::kLengthMinusOne, LengthMinusOne},
 };
 
-// Adds the sinks once for every shard of the keys' length.
+// Repeats the sinks for every shard of the keys' length, so that the softmax
+// counts them that many times.
 void SinksInEveryPart(const Machine& machine, const Staged& staged,
                       Buffer& sinks) {
   const int64_t parts = machine.mesh().Parts(staged.key.spec[1]);

@@ -1,6 +1,7 @@
 // Ways to inject a fault into a step's run: into a collective, an op on the
-// devices, the devices' inputs, or the program. Each function returns an
-// injection, which finds its place in the program by the names of ops.
+// devices, the devices' inputs, or the program. A function that returns a
+// FaultAction makes an injection, which finds its place in the program by the
+// name of an op, a role or an input.
 #ifndef SHARDC_VERIFY_STEP_FAULT_KIT_H_
 #define SHARDC_VERIFY_STEP_FAULT_KIT_H_
 

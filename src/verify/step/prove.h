@@ -30,8 +30,9 @@ struct StepProblem;
 struct StepCase {
   const step::Graph* graph = nullptr;
   const step::Program* program = nullptr;
-  // The same graph lowered for one device. Its error is the rounding error of
-  // the dtype.
+  // The same graph lowered for one device. The difference of its results from
+  // the reference is taken as the rounding error of the dtype, from which
+  // tolerances follow. Null if it is not measured; not used for float64.
   const step::Program* alone = nullptr;
   Mesh mesh = {};
   step::Sizes sizes = {};

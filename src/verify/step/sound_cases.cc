@@ -1,5 +1,6 @@
-// A case is a small model, a mesh and sharding constraints. It is lowered as
-// any other step is, for the mesh and for one device:
+// Makes the correct steps into which faults are injected. A case is a small
+// model, a mesh and sharding constraints. It is lowered as any other step is,
+// for the mesh and for one device:
 //
 //   kExperts: a layer of experts on ep=4 sp=2 tp=2; batch and experts are
 //   sharded over ep, so that tokens reach their experts by an all_to_all

@@ -331,7 +331,8 @@ class ModelWriter : public Writer {
   }
 
   // Adds a loss that balances experts: the sum over experts of the number of
-  // times that the expert is chosen times the sum of its probabilities.
+  // tokens that chose the expert times the sum of its probabilities, with a
+  // constant factor.
   void WriteBalance(ValueId logits, ValueId chosen) {
     write.name = "balance";
     const ValueId likely = step::Softmax(write, logits, e_);
