@@ -140,7 +140,7 @@ ROWS = [
      'Sum(out.most);',
      'Sum(out.most)', '', ''),
     ('cost/peak.cc',
-     'out.activations = RoundedBytes(parts.Kept(true) + (loss ? 0 : layer));',
+     'out.kept = RoundedBytes(parts.Kept(true));',
      'true', 'false', ''),
     ('cost/peak.cc',
      'std::max(stack.most_loss, stack.loss)};',
