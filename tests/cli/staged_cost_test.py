@@ -260,7 +260,7 @@ rules:
                 self.assertIn(gibibytes(rank[part]), texts["memory"])
             self.assertIn(gibibytes(rank["peak"]["expected"]), texts["memory"])
         self.assertIn("ppermute", texts["communication"])
-        self.assertIn(f"{cost['step']:.2f} s", texts["time"])
+        self.assertIn(f"{cost['time']['step']:.2f} s", texts["time"])
         self.assertIn("of which", texts["time"])
         self.assertIn("Assumed in train", texts["assumptions"])
 
@@ -277,8 +277,8 @@ rules:
 
 
 def gibibytes(size):
-    """As a report has it, with four digits."""
-    return f"{size / 2 ** 30:.4g} GiB"
+    """As a report has it."""
+    return f"{size / 2 ** 30:.2f} GiB"
 
 
 def manifest_of(name):

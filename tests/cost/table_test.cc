@@ -224,10 +224,10 @@ std::string PipelineText(const Inputs& inputs, const std::string& line) {
            std::to_string(stage.parameters.value_or(-1)) + ", gradients " +
            std::to_string(stage.gradients.value_or(-1)) + ", optimizer " +
            std::to_string(stage.optimizer.value_or(-1)) + ", kept " +
-           std::to_string(stage.kept) + ", working " +
-           std::to_string(stage.working) + ", logits " +
-           std::to_string(stage.logits) + ", gathered " +
-           std::to_string(stage.gathered) + ", times " +
+           std::to_string(stage.peak.kept) + ", working " +
+           std::to_string(stage.peak.working) + ", logits " +
+           std::to_string(stage.peak.logits) + ", gathered " +
+           std::to_string(stage.peak.gathered) + ", times " +
            RealText(stage.times.forward) + " " + RealText(stage.times.input) +
            " " + RealText(stage.times.weight) + ", after " +
            RealText(stage.after) + "\n";
