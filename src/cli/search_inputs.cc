@@ -323,8 +323,8 @@ std::string SearchedRulesYaml(const search::RulesFile& file) {
     line += (i > 0 ? ", " : "") + JsonString(file.extends[i]);
   }
   line += "]\n";
-  constexpr std::string_view kVersion = "version: 1\n";
-  return text.insert(text.find(kVersion) + kVersion.size(), line);
+  constexpr std::string_view kFirstLine = "version: 1\n";
+  return text.insert(text.find(kFirstLine) + kFirstLine.size(), line);
 }
 
 }  // namespace shardc::cli

@@ -15,7 +15,7 @@
 namespace shardc {
 namespace {
 
-constexpr std::string_view kSchema = "shardc.run/v1";
+constexpr std::string_view kRunSchema = "shardc.run/v1";
 constexpr RealRange kSeconds = {1e-9, 1e9};
 constexpr RealRange kRate = {1e-6, 1e12};
 
@@ -96,10 +96,10 @@ class RunReader {
 
   void ReadSchema(const YamlNode& node) {
     const auto text = ReadText(context_, node, "`schema`");
-    if (text && *text != kSchema) {
+    if (text && *text != kRunSchema) {
       context_.Add(code::kSchema, node,
                    "`schema` is " + ShortQuote(*text) + ", not `" +
-                       std::string(kSchema) + "`");
+                       std::string(kRunSchema) + "`");
     }
   }
 
