@@ -18,10 +18,10 @@ namespace shardc::cli {
 verify::Progress ProgressLine(const Common& common, std::string_view what) {
   if (common.quiet || isatty(STDERR_FILENO) != 1) return {};
   return [what](size_t done, size_t all, const std::string& within) {
-    constexpr size_t kWidth = 30;
-    const size_t filled = done * kWidth / all;
+    constexpr size_t kBarWidth = 30;
+    const size_t filled = done * kBarWidth / all;
     std::string line = "\r[" + std::string(filled, '#') +
-                       std::string(kWidth - filled, ' ') + "] " +
+                       std::string(kBarWidth - filled, ' ') + "] " +
                        std::to_string(done) + "/" + std::to_string(all) + " " +
                        std::string(what);
     if (!within.empty()) line += ", " + within;
