@@ -152,7 +152,7 @@ bool AddRanks(const ReportCommand& command, const Target& target, Gathered& to,
   if (!cost) return false;
   to.failed = to.failed || !cost->Fits().value_or(true);
   to.page.ranks = TableOfRanks(*cost);
-  to.page.costs = cost::ReportsOfRanks(*cost, to.planned->mesh());
+  to.page.costs = cost::ReportsOfMemory(*cost, to.planned->mesh());
   to.page.pipeline = std::move(*cost);
   return true;
 }

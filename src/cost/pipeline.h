@@ -63,9 +63,12 @@ struct PipelineCost {
 // the part "stages" over the pipeline's axis. `rank` is one of `cost`.
 Communication CommunicationOf(const PipelineCost& cost, const RankCost& rank);
 
-// Returns one report for each set of ranks that hold and send the same bytes,
-// in the order of the first rank of each. The reports have no time.
-std::vector<Report> ReportsOfRanks(const PipelineCost& cost, const Mesh& mesh);
+// Returns one report for each set of ranks whose devices hold the same bytes
+// (ReportsOfMemory), or send the same (ReportsOfTraffic), in the order of the
+// first rank of each. The reports have no time.
+std::vector<Report> ReportsOfMemory(const PipelineCost& cost, const Mesh& mesh);
+std::vector<Report> ReportsOfTraffic(const PipelineCost& cost,
+                                     const Mesh& mesh);
 
 // Computes the cost of a pipeline. `stages` are the stages of the plan; with
 // StageBalance::kSearched the times of tasks decide how the layers are divided.

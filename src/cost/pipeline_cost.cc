@@ -33,18 +33,48 @@ std::string RanksText(const std::vector<size_t>& ranks) {
   return out;
 }
 
-bool AreEqual(const Report& a, const Report& b) {
-  const auto same_transfer = [](const Transfer& one, const Transfer& other) {
-    return one.part == other.part && one.backward == other.backward &&
-           one.kind == other.kind && one.axes == other.axes &&
-           one.count == other.count && one.sent == other.sent;
-  };
-  const auto expected = [](const Report& one) { return one.memory.Expected(); };
-  return a.memory.most.by == b.memory.most.by && expected(a) == expected(b) &&
-         std::equal(a.communication.transfers.begin(),
-                    a.communication.transfers.end(),
-                    b.communication.transfers.begin(),
-                    b.communication.transfers.end(), same_transfer);
+bool HoldEqual(const Report& a, const Report& b) {
+  return a.memory.most.by == b.memory.most.by &&
+         a.memory.Expected() == b.memory.Expected();
+}
+
+bool SendEqual(const Report& a, const Report& b) {
+  return std::equal(
+      a.communication.transfers.begin(), a.communication.transfers.end(),
+      b.communication.transfers.begin(), b.communication.transfers.end(),
+      [](const Transfer& one, const Transfer& other) {
+        return one.part == other.part && one.backward == other.backward &&
+               one.kind == other.kind && one.axes == other.axes &&
+               one.count == other.count && one.sent == other.sent;
+      });
+}
+
+// Returns one report for each set of ranks whose reports are equal.
+std::vector<Report> ReportsOf(const PipelineCost& cost, const Mesh& mesh,
+                              bool (*equal)(const Report&, const Report&)) {
+  std::vector<Report> out;
+  std::vector<std::vector<size_t>> ranks;
+  for (size_t r = 0; r < cost.ranks.size(); ++r) {
+    Report one;
+    one.mesh = mesh;
+    one.settings = cost.settings;
+    one.memory.most = one.memory.least = cost.ranks[r].held;
+    one.memory.taken = cost.ranks[r].taken;
+    one.memory.capacity = cost.capacity;
+    one.communication = CommunicationOf(cost, cost.ranks[r]);
+    one.assumptions = cost.assumptions;
+    const auto same =
+        std::find_if(out.begin(), out.end(),
+                     [&](const Report& other) { return equal(one, other); });
+    if (same == out.end()) {
+      out.push_back(std::move(one));
+      ranks.push_back({r});
+    } else {
+      ranks[static_cast<size_t>(same - out.begin())].push_back(r);
+    }
+  }
+  for (size_t i = 0; i < out.size(); ++i) out[i].ranks = RanksText(ranks[i]);
+  return out;
 }
 
 }  // namespace
@@ -141,30 +171,14 @@ Communication CommunicationOf(const PipelineCost& cost, const RankCost& rank) {
   return out;
 }
 
-std::vector<Report> ReportsOfRanks(const PipelineCost& cost, const Mesh& mesh) {
-  std::vector<Report> out;
-  std::vector<std::vector<size_t>> ranks;
-  for (size_t r = 0; r < cost.ranks.size(); ++r) {
-    Report one;
-    one.mesh = mesh;
-    one.settings = cost.settings;
-    one.memory.most = one.memory.least = cost.ranks[r].held;
-    one.memory.taken = cost.ranks[r].taken;
-    one.memory.capacity = cost.capacity;
-    one.communication = CommunicationOf(cost, cost.ranks[r]);
-    one.assumptions = cost.assumptions;
-    const auto same =
-        std::find_if(out.begin(), out.end(),
-                     [&](const Report& other) { return AreEqual(one, other); });
-    if (same == out.end()) {
-      out.push_back(std::move(one));
-      ranks.push_back({r});
-    } else {
-      ranks[static_cast<size_t>(same - out.begin())].push_back(r);
-    }
-  }
-  for (size_t i = 0; i < out.size(); ++i) out[i].ranks = RanksText(ranks[i]);
-  return out;
+std::vector<Report> ReportsOfMemory(const PipelineCost& cost,
+                                    const Mesh& mesh) {
+  return ReportsOf(cost, mesh, HoldEqual);
+}
+
+std::vector<Report> ReportsOfTraffic(const PipelineCost& cost,
+                                     const Mesh& mesh) {
+  return ReportsOf(cost, mesh, SendEqual);
 }
 
 }  // namespace shardc::cost

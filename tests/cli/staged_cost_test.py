@@ -255,11 +255,13 @@ rules:
                  for name, text in texts.items()}
         for number, rank in enumerate(cost["ranks"]):
             self.assertIn(f"rank {number}", texts["memory"])
-            self.assertIn(f"rank {number}", texts["communication"])
+            self.assertIn(gibibytes(rank["communication"]),
+                          texts["communication"])
             for part in ("parameters", "optimizer", "total"):
                 self.assertIn(gibibytes(rank[part]), texts["memory"])
             self.assertIn(gibibytes(rank["peak"]["expected"]), texts["memory"])
-        self.assertIn("ppermute", texts["communication"])
+        for ranks in ("rank 0", "ranks 1, 2", "rank 3", "ppermute"):
+            self.assertIn(ranks, texts["communication"])
         self.assertIn(f"{cost['time']['step']:.2f} s", texts["time"])
         self.assertIn("of which", texts["time"])
         self.assertIn("Assumed in train", texts["assumptions"])

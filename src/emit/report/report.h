@@ -67,7 +67,7 @@ struct Input {
   std::span<const Finding> findings;
   Repository repository;  // the root that places are relative to
   // One for each mode; of a plan with stages, one for each set of ranks that
-  // have the same costs in training.
+  // hold the same bytes in training.
   std::vector<cost::Report> costs;
   std::optional<cost::PipelineCost> pipeline;  // of a plan with stages
   std::optional<ScheduleReport> schedule;      // of a plan with stages

@@ -243,17 +243,21 @@ void WriteAttention(Page& page) {
 
 void WriteCommunication(Page& page) {
   if (page.in.costs.empty() || page.mesh().devices == 1) return;
+  std::vector<cost::Report> of_ranks;
+  if (page.in.pipeline) {
+    of_ranks = cost::ReportsOfTraffic(*page.in.pipeline, page.mesh());
+  }
+  const auto& reports = page.in.pipeline ? of_ranks : page.in.costs;
   Html& html = page.html;
   page.Begin("communication", "Communication");
   html.Raw("<p class=q>Bytes that the busiest device sends in one step: ");
-  html.Raw(page.in.pipeline ? "" : "in ").Text(NameOf(page.in.costs[0]));
+  html.Raw(page.in.pipeline ? "" : "in ").Text(NameOf(reports[0]));
   html.Raw(".</p>\n");
-  WriteSteps(page, page.in.costs[0]);
-  for (size_t i = 1; i < page.in.costs.size(); ++i) {
-    const cost::Report& report = page.in.costs[i];
-    html.Raw("<details><summary>").Text(NameOf(report)).Raw(": ");
-    html.Bytes(report.communication.Sent()).Raw("</summary>\n");
-    WriteSteps(page, report);
+  WriteSteps(page, reports[0]);
+  for (size_t i = 1; i < reports.size(); ++i) {
+    html.Raw("<details><summary>").Text(NameOf(reports[i])).Raw(": ");
+    html.Bytes(reports[i].communication.Sent()).Raw("</summary>\n");
+    WriteSteps(page, reports[i]);
     html.Raw("</details>\n");
   }
   page.End();

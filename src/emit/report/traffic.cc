@@ -102,6 +102,9 @@ void WriteDestinations(Page& page, const cost::Report& report) {
                    "that device 0 exchanges these bytes with are filled"
                  : "The devices that device 0 exchanges bytes with");
   if (drawn && mesh.processes > 1) html.Raw(", lines separate hosts");
+  if (!report.ranks.empty()) {
+    html.Raw("; devices of other ranks have groups of the same sizes");
+  }
   html.Raw(".</p>\n<div class=\"bars to\">\n");
   const int64_t total = std::max<int64_t>(1, report.communication.Sent());
   for (const Destination& one : all) {
