@@ -7,6 +7,7 @@ when it is compiled alone, its unit must refer to as well. SHARDC_PEER names a
 program that was built with -Dunits=folders; without it nothing is compared.
 """
 
+import json
 import os
 import re
 import shutil
@@ -20,14 +21,25 @@ LIBRARIES = ("src/libshardc.a.p", "src/liblints.a.p",
              "src/cli/libshardc_cli.a.p")
 
 
+def compiled(build):
+    """By the path of an object in the build, that of its source: older objects
+    of other units may be in the folder too."""
+    with open(os.path.join(build, "compile_commands.json"),
+              encoding="utf-8") as file:
+        return {entry["output"]: os.path.join(entry["directory"], entry["file"])
+                for entry in json.load(file)}
+
+
 def symbols(build):
     """By library and object, its (undefined, defined) symbols that are ours."""
     out = {}
+    objects = compiled(build)
     for library in LIBRARIES:
         folder = os.path.join(build, library)
-        if not os.path.isdir(folder):
+        names = [os.path.basename(path) for path in objects
+                 if os.path.dirname(path) == library and path.endswith(".o")]
+        if not names:
             continue  # lints are a library only where sources are alone
-        names = [n for n in os.listdir(folder) if n.endswith(".o")]
         run = subprocess.run(["nm", "-A", *names], capture_output=True,
                              text=True, check=True, cwd=folder)
         for name in names:
@@ -42,12 +54,11 @@ def symbols(build):
 
 def units(build):
     """The sources of each unit, by the name of its object."""
-    for folder in ("src", "src/cli"):
-        for name in os.listdir(os.path.join(build, folder)):
-            if name.endswith(".unit.cc"):
-                with open(os.path.join(build, folder, name),
-                          encoding="utf-8") as file:
-                    yield name, re.findall(r'"([^"]+)"', file.read())
+    for path in sorted(set(compiled(build).values())):
+        if path.endswith(".unit.cc"):
+            with open(path, encoding="utf-8") as file:
+                yield (os.path.basename(path),
+                       re.findall(r'"([^"]+)"', file.read()))
 
 
 def unexplained(alone, unit):

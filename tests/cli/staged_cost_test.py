@@ -280,7 +280,7 @@ rules:
 
 def gibibytes(size):
     """As a report has it."""
-    return f"{size / 2 ** 30:.2f} GiB"
+    return f"{size / 2 ** 30:.2f}".rstrip("0").rstrip(".") + " GiB"
 
 
 def manifest_of(name):

@@ -40,7 +40,7 @@ const TaskLook& TaskLookOf(const Cell& cell) {
                                     : static_cast<size_t>(cell.task.kind)];
 }
 
-std::string PercentText(double share) {
+std::string TenthsText(double share) {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%.1f %%", 100 * share);
   return text.data();
@@ -137,13 +137,13 @@ void WriteTimeline(const ScheduleReport& report, Html& html) {
   html.Raw("<p>The step takes <b>");
   html.Fixed(report.timeline.step);
   html.Raw("</b>, of which ");
-  html.Text(PercentText(report.timeline.StepBubble()));
+  html.Text(TenthsText(report.timeline.StepBubble()));
   html.Raw(
       " is bubble. From its own first to its last task the longest "
       "rank takes ");
   html.Fixed(report.timeline.LongestRank());
   html.Raw(", of which ");
-  html.Text(PercentText(report.timeline.RankBubble()));
+  html.Text(TenthsText(report.timeline.RankBubble()));
   html.Raw(" is bubble.</p>\n");
   Drawing(report, html).Write();
 }
@@ -172,7 +172,7 @@ void WriteRankTable(const ScheduleReport& report, Html& html) {
     html.Raw("</td><td class=r>").Fixed(time.busy);
     html.Raw("</td><td class=r>");
     const double step = report.timeline.step;
-    html.Text(PercentText(step > 0 ? 1 - time.busy / step : 0));
+    html.Text(TenthsText(step > 0 ? 1 - time.busy / step : 0));
     html.Raw("</td><td class=r>").Number(report.held[rank]);
     html.Raw("</td></tr>\n");
   }
