@@ -67,6 +67,8 @@ OTHERS = [
     f"export torch-pipeline --mesh pp:2 {RULES} {TREE} {CONFIG} --stages pp "
     "--schedule {F} -o {O}/e",
     f"cost --mesh pp:2 {RULES} {TREE} {CONFIG} --stages pp --schedule {{F}}",
+    f"fit --devices 4 --profile h100-sxm {RULES} {TREE} {CONFIG} --stages pp "
+    "--batch 8 --seq 64 --schedule {F} -o {O}/fit",
     f"verify step --mode train --mesh pp:2 {RULES} {TREE} {CONFIG} --stages pp "
     "--schedule {F}",
     f"resolve [KV_HEAD] {MESH} {RULES} --model {{F}} -o {{O}}/r",
