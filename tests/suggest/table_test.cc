@@ -11,6 +11,7 @@
 #include <optional>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "emit/plans/rules_file.h"
@@ -77,30 +78,43 @@ std::string CostsText(const Suggestion& made) {
          RealText(made.Ratio()) + "\n";
 }
 
-std::string Result(const TableCase& given) {
+// The inputs that a case names: the tree of a config.json, a mesh, and the
+// config itself unless `model` is none.
+struct Inputs {
+  Manifest manifest;
+  Mesh mesh;
+  std::optional<ModelConfig> model;
+
+  const ModelConfig* Model() const { return model ? &*model : nullptr; }
+};
+
+Inputs InputsOf(const TableCase& given) {
   const std::string path = std::string(std::getenv("SHARDC_SOURCE_ROOT")) +
                            "/testdata/configs/" + given.Text("config") +
                            ".config.json";
   Findings findings;
-  const auto manifest =
-      families::BuildTree(path, given.Text("naming"), findings);
-  const auto mesh = ReadMesh(given.Text("mesh"), {}, findings);
+  auto manifest = families::BuildTree(path, given.Text("naming"), findings);
+  auto mesh = ReadMesh(given.Text("mesh"), {}, findings);
   REQUIRE(manifest.has_value());
   REQUIRE(mesh.has_value());
-  std::optional<ModelConfig> model;
-  if (given.Text("model") != "none") model = ReadModelConfig(path, findings);
-  const Suggestion made =
-      Suggest({&*manifest, &*mesh, model ? &*model : nullptr, {}});
+  Inputs out = {std::move(*manifest), std::move(*mesh), std::nullopt};
+  if (given.Text("model") != "none")
+    out.model = ReadModelConfig(path, findings);
+  return out;
+}
+
+std::string Result(const TableCase& given) {
+  const Inputs in = InputsOf(given);
+  const Suggestion made = Suggest({&in.manifest, &in.mesh, in.Model(), {}});
   std::string out = ImportedFileYaml(made.file);
   out += "# bytes per device " + std::to_string(made.bytes_per_device) + "\n";
   out += CostsText(made) + DimsText(made);
   if (!made.misfit.empty()) out += "# misfit: " + made.misfit + "\n";
   if (given.Find("memory") == nullptr) return out;
   MeshRequest request;
-  request.devices = mesh->devices;
+  request.devices = in.mesh.devices;
   request.memory = std::stoll(given.Text("memory"));
-  const auto options =
-      MeshesFor(made.tree, model ? &*model : nullptr, request, {});
+  const auto options = MeshesFor(made.tree, in.Model(), request, {});
   for (size_t i = 0; i < std::min<size_t>(options.size(), 12); ++i) {
     out += "# " + MeshText(options[i].mesh) +
            (options[i].fits ? "" : ", does not fit") + ", holds " +
@@ -150,22 +164,12 @@ std::string ChoicesText(const Suggestion& made) {
 
 TEST_CASE("specs of every public configuration, on meshes of many shapes") {
   CheckTable("suggest_configs.txt", [](const TableCase& given) {
-    const std::string path = std::string(std::getenv("SHARDC_SOURCE_ROOT")) +
-                             "/testdata/configs/" + given.Text("config") +
-                             ".config.json";
-    Findings findings;
-    const auto manifest =
-        families::BuildTree(path, given.Text("naming"), findings);
-    const auto mesh = ReadMesh(given.Text("mesh"), {}, findings);
-    REQUIRE(manifest.has_value());
-    REQUIRE(mesh.has_value());
-    std::optional<ModelConfig> model;
-    if (given.Text("model") != "none") model = ReadModelConfig(path, findings);
+    const Inputs in = InputsOf(given);
     const std::string preferred = given.Text("prefer");
     const Suggestion made =
-        Suggest({&*manifest,
-                 &*mesh,
-                 model ? &*model : nullptr,
+        Suggest({&in.manifest,
+                 &in.mesh,
+                 in.Model(),
                  {.prefer_traffic = preferred == "traffic",
                   .place_experts = preferred == "experts placed"}});
     std::string out = ChoicesText(made);

@@ -163,18 +163,15 @@ HWY_INLINE float MostOfLanes(VF v) {
   return hn::GetLane(hn::MaxOfLanes(df, v));
 }
 
-// Replaces scores s[c0, c1) by weights in place; entries outside of [lo, hi)
-// are masked and become 0. c0 and c1 are multiples of two vectors. Weights are
-// added in two vectors; the index of an entry alone decides which of them it
-// joins. Updates max and sum, and returns the factor by which the caller must
-// multiply the output accumulated before.
-HWY_INLINE float SoftmaxRow(int64_t c0, int64_t c1, int64_t lo, int64_t hi,
-                            float* HWY_RESTRICT s, float& max, float& sum) {
+// Replaces scores c in [c0, c1) that are outside of [lo, hi) by minus infinity,
+// and returns the largest score of the others. c0 and c1 are multiples of two
+// vectors.
+HWY_INLINE float MaskRow(int64_t c0, int64_t c1, int64_t lo, int64_t hi,
+                         float* HWY_RESTRICT s) {
   const DF df;
   const DI di;
   const auto n = static_cast<int64_t>(hn::Lanes(df));
-  const float lowest = -std::numeric_limits<float>::infinity();
-  const VF none = hn::Set(df, lowest);
+  const VF none = hn::Set(df, -std::numeric_limits<float>::infinity());
   VF m0 = none;
   VF m1 = none;
   const auto seen = [&](int64_t c, VF x) HWY_ATTR {
@@ -196,8 +193,21 @@ HWY_INLINE float SoftmaxRow(int64_t c0, int64_t c1, int64_t lo, int64_t hi,
     m0 = hn::Max(m0, x0);
     m1 = hn::Max(m1, x1);
   }
+  return MostOfLanes(hn::Max(m0, m1));
+}
+
+// Replaces scores s[c0, c1) by weights in place; entries outside of [lo, hi)
+// are masked and become 0. c0 and c1 are multiples of two vectors. Weights are
+// added in two vectors; the index of an entry alone decides which of them it
+// joins. Updates max and sum, and returns the factor by which the caller must
+// multiply the output accumulated before.
+HWY_INLINE float SoftmaxRow(int64_t c0, int64_t c1, int64_t lo, int64_t hi,
+                            float* HWY_RESTRICT s, float& max, float& sum) {
+  const DF df;
+  const auto n = static_cast<int64_t>(hn::Lanes(df));
+  const float lowest = -std::numeric_limits<float>::infinity();
   const float before = max;
-  const float row = MostOfLanes(hn::Max(m0, m1));
+  const float row = MaskRow(c0, c1, lo, hi, s);
   const float now = row > before ? row : before;
   if (now == lowest) {
     for (int64_t c = c0; c < c1; c += n) hn::StoreU(hn::Zero(df), df, s + c);

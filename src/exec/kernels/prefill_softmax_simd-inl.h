@@ -39,39 +39,6 @@ HWY_INLINE VF PowerNonPositiveV(VF t) {
   return hn::Mul(p, PowerOfTwo(biased));
 }
 
-// Replaces scores c in [c0, c1) that are outside of [lo, hi) by minus infinity,
-// and returns the largest score of the others. c0 and c1 are multiples of two
-// vectors.
-HWY_INLINE float MaskRow(int64_t c0, int64_t c1, int64_t lo, int64_t hi,
-                         float* HWY_RESTRICT s) {
-  const DF df;
-  const DI di;
-  const auto n = static_cast<int64_t>(hn::Lanes(df));
-  const VF none = hn::Set(df, -std::numeric_limits<float>::infinity());
-  VF m0 = none;
-  VF m1 = none;
-  const auto seen = [&](int64_t c, VF x) HWY_ATTR {
-    const auto at = hn::Iota(di, static_cast<int32_t>(c));
-    const auto in =
-        hn::And(hn::Gt(at, hn::Set(di, static_cast<int32_t>(lo) - 1)),
-                hn::Lt(at, hn::Set(di, static_cast<int32_t>(hi))));
-    return hn::IfThenElse(hn::RebindMask(df, in), x, none);
-  };
-  for (int64_t c = c0; c < c1; c += 2 * n) {
-    VF x0 = hn::Load(df, s + c);
-    VF x1 = hn::Load(df, s + c + n);
-    if (c < lo || c + 2 * n > hi) {
-      x0 = seen(c, x0);
-      x1 = seen(c + n, x1);
-      hn::Store(x0, df, s + c);
-      hn::Store(x1, df, s + c + n);
-    }
-    m0 = hn::Max(m0, x0);
-    m1 = hn::Max(m1, x1);
-  }
-  return MostOfLanes(hn::Max(m0, m1));
-}
-
 // Replaces scores [c0, c1) by the weights e^(s - shift), and returns their sum.
 // Weights are added in two vectors; the index of an entry alone
 // decides which of them it joins.
