@@ -150,7 +150,6 @@ bool AddRanks(const ReportCommand& command, const Target& target, Gathered& to,
   if (!settings->batch || !settings->length) return true;
   auto cost = StagedCostOf(*to.planned, *settings, findings);
   if (!cost) return false;
-  to.failed = to.failed || !cost->Fits().value_or(true);
   to.page.ranks = TableOfRanks(*cost);
   to.page.costs = cost::ReportsOfMemory(*cost, to.planned->mesh());
   to.page.pipeline = std::move(*cost);

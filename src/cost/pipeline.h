@@ -63,9 +63,9 @@ struct PipelineCost {
 // the part "stages" over the pipeline's axis. `rank` is one of `cost`.
 Communication CommunicationOf(const PipelineCost& cost, const RankCost& rank);
 
-// Returns one report for each set of ranks whose devices hold the same bytes
-// (ReportsOfMemory), or send the same (ReportsOfTraffic), in the order of the
-// first rank of each. The reports have no time.
+// Return one report for each set of ranks whose devices hold the same bytes, or
+// send the same bytes, in the order of the first rank of each. The reports have
+// the memory alone, or the communication alone.
 std::vector<Report> ReportsOfMemory(const PipelineCost& cost, const Mesh& mesh);
 std::vector<Report> ReportsOfTraffic(const PipelineCost& cost,
                                      const Mesh& mesh);

@@ -5,6 +5,7 @@
 //   a rank with two stages of 4 layers each, all_reduce over tp of 2 GiB each
 //     ->  all_reduce over tp of 4 GiB, and the messages of both stages
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -49,29 +50,29 @@ bool SendEqual(const Report& a, const Report& b) {
       });
 }
 
-// Returns one report for each set of ranks whose reports are equal.
-std::vector<Report> ReportsOf(const PipelineCost& cost, const Mesh& mesh,
-                              bool (*equal)(const Report&, const Report&)) {
+// Returns one report for each set of ranks whose reports are equal. `fill` adds
+// the costs of a rank to a report, and `equal` compares these costs.
+std::vector<Report> ReportsOf(
+    const PipelineCost& cost, const Mesh& mesh,
+    const std::function<void(const RankCost&, Report&)>& fill,
+    bool (*equal)(const Report&, const Report&)) {
   std::vector<Report> out;
   std::vector<std::vector<size_t>> ranks;
   for (size_t r = 0; r < cost.ranks.size(); ++r) {
     Report one;
-    one.mesh = mesh;
-    one.settings = cost.settings;
-    one.memory.most = one.memory.least = cost.ranks[r].held;
-    one.memory.taken = cost.ranks[r].taken;
-    one.memory.capacity = cost.capacity;
-    one.communication = CommunicationOf(cost, cost.ranks[r]);
-    one.assumptions = cost.assumptions;
+    fill(cost.ranks[r], one);
     const auto same =
         std::find_if(out.begin(), out.end(),
                      [&](const Report& other) { return equal(one, other); });
+    const auto at = static_cast<size_t>(same - out.begin());
     if (same == out.end()) {
+      one.mesh = mesh;
+      one.settings = cost.settings;
+      one.assumptions = cost.assumptions;
       out.push_back(std::move(one));
-      ranks.push_back({r});
-    } else {
-      ranks[static_cast<size_t>(same - out.begin())].push_back(r);
+      ranks.emplace_back();
     }
+    ranks[at].push_back(r);
   }
   for (size_t i = 0; i < out.size(); ++i) out[i].ranks = RanksText(ranks[i]);
   return out;
@@ -173,12 +174,20 @@ Communication CommunicationOf(const PipelineCost& cost, const RankCost& rank) {
 
 std::vector<Report> ReportsOfMemory(const PipelineCost& cost,
                                     const Mesh& mesh) {
-  return ReportsOf(cost, mesh, HoldEqual);
+  const auto fill = [&](const RankCost& rank, Report& out) {
+    out.memory.most = out.memory.least = rank.held;
+    out.memory.taken = rank.taken;
+    out.memory.capacity = cost.capacity;
+  };
+  return ReportsOf(cost, mesh, fill, HoldEqual);
 }
 
 std::vector<Report> ReportsOfTraffic(const PipelineCost& cost,
                                      const Mesh& mesh) {
-  return ReportsOf(cost, mesh, SendEqual);
+  const auto fill = [&](const RankCost& rank, Report& out) {
+    out.communication = CommunicationOf(cost, rank);
+  };
+  return ReportsOf(cost, mesh, fill, SendEqual);
 }
 
 }  // namespace shardc::cost
