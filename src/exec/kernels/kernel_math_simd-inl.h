@@ -20,6 +20,9 @@ using shardc::HWY_NAMESPACE::DI;
 using shardc::HWY_NAMESPACE::DU;
 using shardc::HWY_NAMESPACE::VF;
 
+// log2(e), by which e^x = 2^(x log2(e)).
+constexpr float kLog2E = 1.44269504f;
+
 // Returns 2^n. `biased` is the float n + 1.5*2^23 + 127, whose low bits are n +
 // 127. n = -127 gives 0.
 HWY_INLINE VF PowerOfTwo(VF biased) {
@@ -54,7 +57,7 @@ HWY_INLINE VF ExpNonPositiveV(VF x) {
   const DF df;
   const VF magic = hn::Set(df, 12582912.0f + 127.0f);
   x = hn::Max(x, hn::Set(df, -88.0296919f));  // -127 ln 2
-  const VF biased = hn::MulAdd(x, hn::Set(df, 1.44269504f), magic);
+  const VF biased = hn::MulAdd(x, hn::Set(df, kLog2E), magic);
   const VF n = hn::Sub(biased, magic);
   return hn::Mul(ExpReduced(ReduceByLn2(x, n)), PowerOfTwo(biased));
 }
@@ -68,7 +71,7 @@ HWY_INLINE VF ExpV(VF x) {
   VF c = hn::Min(x, hn::Set(df, 89.0f));
   c = hn::Max(c, hn::Set(df, -104.5f));
   const VF round = hn::Set(df, 12582912.0f);
-  const VF n = hn::Sub(hn::MulAdd(c, hn::Set(df, 1.44269504f), round), round);
+  const VF n = hn::Sub(hn::MulAdd(c, hn::Set(df, kLog2E), round), round);
   const auto whole = hn::ConvertTo(di, n);
   const auto half = hn::ShiftRight<1>(whole);
   const auto bias = hn::Set(di, 127);

@@ -19,8 +19,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace shardc::exec::HWY_NAMESPACE {
 
-constexpr float kLog2E = 1.44269504f;
-
 // Returns 2^t for t <= 0, with a relative error below 2^-22: 2^n * 2^r, where n
 // is t rounded to an integer and 2^r a minimax polynomial. Results below
 // 2^-126.5 are 0, and 2^0 is 1.
