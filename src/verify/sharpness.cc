@@ -1,9 +1,8 @@
-// Tests that tolerances are tight: the check of each case that ran is offered
-// wrong outputs, and must reject them. Uses the matrix of a mesh that splits
-// batch, length and heads, at small sizes. The matrix runs once for all
-// operations with every feature and without narrower rounding, and once for
-// each kind of narrower rounding, without features, for the operations that
-// support it.
+// Tests that tolerances are tight: each case that ran is checked again with
+// wrong outputs, which must be rejected. The cases have small sizes and a mesh
+// that shards batch, length and heads. One run has all operations and features
+// without narrower rounding. Then each kind of narrower rounding has a run of
+// the operations that support it, without features.
 //
 //   sdpa train bthd BF16, 4 bits: zeros, shifted tokens, ... all detected
 #include "verify/sharpness.h"

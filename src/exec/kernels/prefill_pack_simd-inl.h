@@ -64,7 +64,8 @@ struct PackedCall {
   float* lines;       // [kPackRows][D]
 };
 
-// Makes `block` that of the keys from `first` on, of which none is packed.
+// Sets `block` to the keys from `first` to before `end`, at most kKeyBlock of
+// them. None of them is packed yet.
 HWY_INLINE void BeginBlock(int64_t first, int64_t end, PackedBlock& block) {
   block.first = first;
   block.count = HWY_MAX(HWY_MIN(kKeyBlock, end - first), int64_t{0});
@@ -84,7 +85,7 @@ HWY_INLINE void PrefetchNext(RowsAhead& ahead) {
   --ahead.rows;
 }
 
-// Returns kPackRows rows from `row` on, as far as there are `left`.
+// Returns the kPackRows rows from `row` on, or `left` rows if these are fewer.
 template <class T>
 HWY_INLINE RowsAhead Ahead(const T* row, int64_t stride, int64_t dim,
                            int64_t left) {

@@ -1,6 +1,6 @@
 // Reports patterns with large counts, because an automaton has a copy of the
-// repeated part for each repetition. Nested counts are multiplied. They are
-// read from the pattern's text, with a stack of open groups:
+// repeated part for each repetition. Nested counts are multiplied. The counts
+// are read from the pattern's text, with a stack of open groups:
 //
 //   `(a{20}b{3}){30}`  ->  600, reported     `a{20}(b){30}`  ->  30
 #include <algorithm>

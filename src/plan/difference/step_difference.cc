@@ -4,8 +4,8 @@
 // after. A collective that is new, is gone, runs another number of times or
 // sends another number of bytes is one change:
 //
-//   train, model, lookup embed: all_reduce tp of [b,t,d] b:fsdp pending tp
-//      -> b:fsdp is new, 128 MiB a device
+//   train, model, lookup embed: all_gather tp of [b,t,d] b:fsdp d:tp -> b:fsdp
+//      is new, 128 MiB a device
 #include <array>
 #include <cstdint>
 #include <map>

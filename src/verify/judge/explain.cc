@@ -47,8 +47,9 @@ LayoutError Breaks(std::string axis, std::string message, std::string help) {
   return out;
 }
 
-// Returns the mesh axis along which correct and wrong devices differ in the
-// most groups, or an empty text if they differ in none.
+// A group along an axis has the devices whose indices on all other axes are
+// equal. Returns the axis with the most groups in which some devices are
+// correct and others wrong, or an empty text if there is no such group.
 std::string AxisOfDevices(const SimMesh& mesh, const std::vector<bool>& bad) {
   std::string best;
   int best_score = 0;

@@ -1,5 +1,5 @@
-// Tests that a rule set which is written as a file is read as the same rule
-// set.
+// Tests that a rule set is the same after it was written as a YAML file and
+// read from that file.
 #include "emit/plans/rules_file.h"
 
 #include <doctest/doctest.h>

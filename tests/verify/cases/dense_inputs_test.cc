@@ -15,7 +15,8 @@ namespace {
 using exec::BlockMask;
 using exec::Buffer;
 
-// Returns a case of 4 queries and 8 keys on two devices, in blocks of 2.
+// Returns a case of blocksparse attention with 4 queries and 8 keys, whose mask
+// has blocks of 2 queries and 2 keys. The heads are sharded over two devices.
 Case BlocksCase(BlockMask mask) {
   Case test;
   test.operation = &exec::kBlockSparse;
