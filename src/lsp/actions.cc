@@ -1,9 +1,8 @@
-// Computes the code actions of an editor. The fixes of lint/fix.h are offered.
-// Each is compiled on its own for every target of the project, to find out
-// whether it changes a spec. A misspelt name, or a pattern that matches
-// nothing, can be replaced by the text that the finding's help suggests. In a
-// rules file, a finding of a lint can be ignored by a comment on the line
-// above:
+// Computes the code actions of an editor. The fixes of lint/fix.h are offered,
+// each with a check of whether it alone changes a spec. A misspelt name, or a
+// pattern that matches nothing, can be replaced by the text that the finding's
+// help suggests. In a rules file, a finding of a lint can be ignored by a
+// comment on the line above:
 //
 //   SHD105 at line 7  ->  `# shardc: ignore[SHD105]` before line 7, same indent
 #include "lsp/actions.h"
@@ -19,9 +18,9 @@
 namespace shardc::lsp {
 namespace {
 
-// The limit on the number of fixes that are checked for one request, because
-// each check compiles every target. If a wide selection has more, the others
-// are offered when the cursor is on them.
+// The most fixes that are checked for one request, because a check may compile
+// every target. The fixes beyond this number are not offered; a narrower
+// selection offers them.
 constexpr int kMostProven = 16;
 
 bool Touches(const Place& place, const Lines& lines, size_t begin, size_t end) {
@@ -51,7 +50,7 @@ std::string TitleOf(const Code& code) {
   return "Fix " + std::string(code.name);
 }
 
-// Returns the kind of line break in the document: that of its first line.
+// Returns the line break of the document's first line.
 std::string BreakOf(const std::string& text) {
   const size_t at = text.find('\n');
   return at != std::string::npos && at > 0 && text[at - 1] == '\r' ? "\r\n"
@@ -82,7 +81,8 @@ void AddFixes(const Workspace& workspace, const Document& document,
   }
 }
 
-// Adds the replacement of a name by the one that the finding's help suggests.
+// Adds an action that replaces the text of the finding by the name that its
+// help suggests, if the help suggests one.
 void AddReplacement(const Document& document, const Finding& finding,
                     std::vector<Action>& out) {
   const auto meant = MeantIn(finding.help);
@@ -108,8 +108,8 @@ void AddReplacement(const Document& document, const Finding& finding,
       {"Replace by `" + *meant + "`", &finding, false, {{begin, end, *meant}}});
 }
 
-// Adds actions that replace the pattern of a dead rule by one of the patterns
-// that the finding's help suggests.
+// Adds actions that replace the pattern of a dead rule by a pattern that the
+// finding's help suggests.
 void AddPatterns(const Document& document, const Finding& finding,
                  std::vector<Action>& out) {
   if (finding.code->number != kDeadRule.code.number ||
@@ -120,8 +120,7 @@ void AddPatterns(const Document& document, const Finding& finding,
   const std::string_view text =
       std::string_view(document.text)
           .substr(finding.place.begin, finding.place.end - finding.place.begin);
-  // Only a pattern in single quotes is replaced, because its text is the
-  // pattern without escapes.
+  // Only a pattern in single quotes is replaced: its text contains no escapes.
   if (text.size() < 2 || text.front() != '\'' || text.back() != '\'') return;
   for (const std::string& pattern : WrittenIn(finding.help)) {
     if (pattern.find('\'') != pattern.npos) continue;

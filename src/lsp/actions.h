@@ -16,11 +16,11 @@ namespace shardc::lsp {
 struct Action {
   std::string title;
   const Finding* finding = nullptr;  // the finding that the action is for
-  bool preferred = false;            // it fixes the finding and changes no spec
+  bool preferred = false;            // the fix changes no spec
   std::vector<TextEdit> edits;       // in the document
 };
 
-// Returns the actions for findings that overlap [begin, end) of a checked
+// Returns the actions for findings on the lines of [begin, end] of a checked
 // document.
 std::vector<Action> ActionsAt(const Workspace& workspace,
                               const Document& document, size_t begin,
@@ -31,12 +31,12 @@ std::vector<Action> ActionsAt(const Workspace& workspace,
 std::vector<NewText> FixAll(const Workspace& workspace,
                             const Document& document);
 
-// Returns `x` of the help "did you mean `x`?" (source/wording.h); nullopt for
-// other texts.
+// Returns `x` of a help that begins "did you mean `x`?" (source/wording.h);
+// nullopt for other texts.
 std::optional<std::string> MeantIn(std::string_view help);
 
-// Returns `x` and `y` of the help "write `x` or `y`"; empty if there is no such
-// text.
+// Returns `x` and `y` of a help with "write `x` or `y`"; empty if the help has
+// no such words.
 std::vector<std::string> WrittenIn(std::string_view help);
 
 }  // namespace shardc::lsp

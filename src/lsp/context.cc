@@ -198,7 +198,7 @@ class Climb {
   std::vector<std::string> keys_;
 };
 
-// Returns all keys that begin a line.
+// Returns the keys at the top of the file.
 std::vector<std::string> TopKeys(string_view text) {
   std::vector<std::string> out;
   const Lines lines(text);
@@ -234,7 +234,8 @@ FileKind KindOf(string_view path, string_view text) {
   if (Holds(text, "$schema=rules.schema")) return FileKind::kRules;
   if (Holds(text, "$schema=mesh.schema")) return FileKind::kMesh;
   const auto keys = TopKeys(text);
-  // Other tools use `rules` and `extends` too, so these alone are not enough.
+  // Other tools also use `rules` and `extends`, so these keys alone do not show
+  // a rules file.
   if (Has(keys, {"register", "bundles"}) ||
       (Has(keys, {"rules"}) && Holds(text, "match:")) ||
       (Has(keys, {"extends"}) && Holds(text, "builtin:"))) {

@@ -23,7 +23,7 @@ struct RuleCount {
 // Returns the counts, with one entry per rule.
 std::vector<RuleCount> CountsOf(const Compiled& compiled);
 
-// Returns "4 of 6 parameters, 128 KiB".
+// Returns a text such as "4 of 6 parameters, 128 KiB".
 std::string RuleCountText(const RuleCount& count);
 
 }  // namespace shardc::lsp

@@ -13,8 +13,9 @@ namespace shardc::lsp {
 
 // Returns the file that the text at the offset names, or the lines that define
 // the bundle, registered name or axis rule there. Lines of a pack are in the
-// file that PackAsFile (lsp/pack_file.h) writes. For a built-in name, returns
-// the line that sets its axis rule; for a built-in bundle, returns none.
+// file that PackAsFile (lsp/pack_file.h) writes. For a built-in logical axis,
+// returns the line that sets its axis rule, if a file sets it. Empty for a
+// built-in bundle.
 std::vector<Place> DefinitionsAt(const Workspace& workspace,
                                  const Document& document, size_t offset);
 
@@ -35,9 +36,8 @@ struct Symbol {
   std::vector<Symbol> children;
 };
 
-// Returns the keys of a document and their children: rules, named by their
-// patterns, targets, bundles and registered names. Empty if the text is not
-// valid YAML.
+// Returns the top keys of a document and what is below each: for example rules,
+// named by their patterns, or targets. Empty if the text is not valid YAML.
 std::vector<Symbol> SymbolsOf(const Document& document);
 
 }  // namespace shardc::lsp

@@ -34,15 +34,15 @@ class Documents {
 
   Document* Find(const std::string& uri);
   const Document* Find(const std::string& uri) const;
-  // Returns the document that shows the file at this path, however it is spelt;
-  // null if it is not open.
+  // Returns the document that shows the file at this path, however the path is
+  // spelt; null if no open document shows it.
   const Document* Showing(const std::string& path) const;
   const std::map<std::string, Document>& all() const { return open_; }
 
   // Returns the number of documents that show this file.
   int64_t CountOf(const FileId& file) const;
 
-  // Returns the texts of all open documents, which override the contents of
+  // Returns the texts of all open documents. They override the contents of
   // files.
   FileTexts Texts() const;
 

@@ -1,6 +1,6 @@
 // A text in blocks of lines, to which many changes are applied one after the
-// other. The cost of a change is the size of a few blocks, not that of the
-// text.
+// other. After the first change, the cost of a change does not depend on the
+// length of the text.
 #ifndef SHARDC_LSP_EDIT_BUFFER_H_
 #define SHARDC_LSP_EDIT_BUFFER_H_
 
@@ -26,8 +26,8 @@ class EditBuffer {
   explicit EditBuffer(std::string text) : text_(std::move(text)) {}
 
   // Applies one change. Its positions refer to the text after all earlier
-  // changes. A position outside of the text is moved into it, as by
-  // Lines::OffsetOf, and an end before the start counts as the start.
+  // changes. A position outside of the text counts as the nearest one in it, as
+  // in Lines::OffsetOf, and an end before the start counts as the start.
   void Apply(Change change, Encoding encoding);
   // Returns the text and leaves the buffer empty.
   std::string Take();

@@ -68,8 +68,7 @@ class Formatter {
   }
 
   // Marks the lines on which a scalar continues. Blanks in them may be part of
-  // its value, so all of them are moved by the same amount and not changed
-  // otherwise.
+  // the scalar's value, so these lines are only moved, all by the same amount.
   void Keep(const YamlNode& node) {
     if (!node.IsScalar() || node.end > text_.size()) return;
     for (size_t line = lines_.LineOf(node.begin) + 1;
@@ -94,8 +93,8 @@ class Formatter {
     if (begin <= end) edits_[begin] = {begin, end, std::move(to)};
   }
 
-  // Replaces the text between two parts of a line by `to`, if it consists of
-  // blanks and `mark`, such as " ," or ":  ".
+  // Replaces the text between two parts of a line by `to`, if it is `mark` with
+  // any blanks around, such as " ," or ":  ".
   void Separate(size_t begin, size_t end, string_view mark, string_view to) {
     if (begin > end || end > text_.size()) return;
     std::string plain;
@@ -195,8 +194,8 @@ class Formatter {
       const size_t begin = lines_.Begin(line);
       const string_view own = lines_.Text(line);
       if (kept_.contains(line)) {
-        // All lines of a quoted or block scalar are moved by the same amount,
-        // so that its indentation keeps its meaning.
+        // All lines of a scalar are moved by the same amount, so that its
+        // indentation keeps its meaning.
         if (first < own.size()) Shift(line, shift);
         empty = 0;
         continue;
@@ -258,7 +257,7 @@ std::string With(const SourceRef& source, std::vector<TextEdit> edits) {
   return Fixed(source->text(), {&all, 1});
 }
 
-// Returns the edits of one pass.
+// Returns the edits of one pass; none if the text cannot be formatted.
 std::vector<TextEdit> EditsOf(const SourceRef& source) {
   Findings ignored;
   const auto before = YamlDocument::Parse(source, ignored);

@@ -24,7 +24,8 @@ std::string_view Trim(std::string_view text) {
   return text;
 }
 
-// Parses decimal digits; a number that does not fit saturates.
+// Parses decimal digits, which spaces may surround; nullopt for other text. A
+// number that does not fit saturates.
 std::optional<uint64_t> ParseLength(std::string_view text) {
   text = Trim(text);
   if (text.empty() || text.find_first_not_of("0123456789") != text.npos) {
@@ -78,8 +79,7 @@ std::optional<Frame> FrameReader::Next() {
 }
 
 Frame FrameReader::Broken(size_t drop) {
-  // Do not drop more than up to the next length field, which may start a valid
-  // header.
+  // Do not drop the next length field, which may start a valid header.
   const size_t next =
       FoldCase(buffer_.substr(0, drop)).find(kLength, drop > 0 ? 1 : 0);
   buffer_.erase(0, std::min(next, drop));

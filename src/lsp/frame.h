@@ -35,7 +35,7 @@ class FrameReader {
   void Feed(std::string_view bytes);
   // Returns the next complete frame; nullopt if more bytes are needed.
   std::optional<Frame> Next();
-  // Returns whether no incomplete message is waiting for more bytes.
+  // Returns whether all received bytes have been used.
   bool empty() const { return buffer_.empty() && skip_ == 0 && !body_; }
 
  private:

@@ -51,7 +51,8 @@ std::string FirstNames(const Compiled& compiled, int32_t rule) {
 }
 
 // Lists the earlier rules that win parameters which this rule matches, and the
-// later rules that match parameters which this rule wins.
+// later rules that match parameters which this rule wins. At most kRulesShown
+// are named.
 std::string Shadows(const Facts& facts, size_t rule) {
   std::string out;
   size_t shown = 0;
@@ -138,9 +139,9 @@ std::optional<Hover> PatternAt(const std::vector<NameScope>& scopes,
   return out;
 }
 
-// Returns the spec of a name in a mode; nullopt if the name has no meaning. The
-// name is resolved as a bundle if it is the complete value of `spec:`
-// (`at.whole`), else as one dimension of a list.
+// Returns the spec of a name in a mode; nullopt if the name has no meaning. A
+// name that is a complete value of `spec:` (`at.whole`) is first looked up as a
+// bundle, any other name first as a dimension of a list.
 std::optional<Resolved> Resolve(const Resolver& resolver, const NameAt& at,
                                 Mode mode) {
   Findings none;
@@ -161,8 +162,8 @@ std::string KindText(const Resolved& resolved) {
   return std::string(resolved.traces[0][0].kind);
 }
 
-// Returns a list of the specs of a name. Modes with the same spec share an
-// item.
+// Returns a list of the specs of a name; empty if the name has no meaning.
+// Modes with the same spec share an item.
 std::string NameText(const NameScope& scope, const NameAt& at) {
   std::vector<std::pair<std::string, std::string>> rows;  // spec, modes
   std::string kind;
@@ -192,7 +193,8 @@ std::string NameText(const NameScope& scope, const NameAt& at) {
   return out;
 }
 
-// Describes the target whose name is at the cursor in a project file.
+// Describes the target whose name is at the cursor in a project file; nullopt
+// if there is none or it did not compile.
 std::optional<Hover> TargetAt(const CheckedProject& project, const FileId& file,
                               size_t offset) {
   for (const CheckedTarget& target : project.targets) {

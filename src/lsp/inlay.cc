@@ -46,7 +46,7 @@ std::string TooltipOf(const std::vector<TargetHint>& all) {
   return out;
 }
 
-// Returns the offset after the pattern and after the quote that closes it.
+// Returns the offset after the pattern and its closing quote, if it has one.
 size_t EndOf(std::string_view text, const Place& pattern) {
   const bool quote = pattern.end < text.size() && pattern.end > 0 &&
                      (text[pattern.end] == '\'' || text[pattern.end] == '"') &&

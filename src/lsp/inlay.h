@@ -18,7 +18,7 @@ struct InlayHint {
 
 // Returns a hint for each rule between two offsets of a document: the number of
 // parameters that the rule wins, out of those that it matches, and their bytes.
-// If these differ between targets, the hint lists them by target. Empty if no
+// If these differ between targets, the hint names the targets. Empty if no
 // target that reads the document compiles.
 std::vector<InlayHint> InlayHintsIn(const Workspace& workspace,
                                     const Document& document, size_t begin,

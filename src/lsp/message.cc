@@ -1,6 +1,6 @@
 // Reads and writes JSON-RPC messages. The id of a request is kept as it was
 // written, so that the response repeats it exactly. An invalid message gets an
-// error response if the client may be waiting for one:
+// error response, but a response of the client gets none:
 //
 //   {"id": 1, "method": 2}  ->  error -32600 with id 1
 #include "lsp/message.h"

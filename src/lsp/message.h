@@ -36,12 +36,13 @@ struct Message {
 };
 
 // Parses a request or a notification. For any other text, returns nullopt and
-// sets `*fault` to the error response. `*fault` is empty if the text is a
-// response of the client, because a response is not answered.
+// sets `*fault` to the error response. `*fault` is empty for a response of the
+// client, which gets no response.
 std::optional<Message> ParseMessage(const std::string& text,
                                     std::string* fault);
 
 // Return the value under these nested keys, if it exists and has the type.
+// TrueBelow returns whether that value is `true`.
 std::optional<JsonValue> Below(std::optional<JsonValue> value,
                                std::initializer_list<std::string_view> keys);
 std::optional<std::string> TextBelow(

@@ -7,8 +7,8 @@
 namespace shardc::lsp {
 
 // Writes a pack's text, read-only, into the user's cache ($XDG_CACHE_HOME or
-// ~/.cache): `shardc/packs/llama.hf.yaml` for `builtin:llama/hf`. Returns null
-// if there is no cache directory or it cannot be written.
+// ~/.cache): `shardc/packs/llama.hf.yaml` for `builtin:llama/hf`. Returns the
+// file; null if there is no cache directory or it cannot be written.
 SourceRef PackAsFile(const Source& pack);
 
 }  // namespace shardc::lsp

@@ -1,4 +1,4 @@
-// Repeats the reading of rules files that have errors, each time without the
+// Reads rules files that have errors several times, each time without the
 // entries that could not be read, so that the errors of one rule do not hide
 // the findings of the others.
 #ifndef SHARDC_LSP_RECOVER_H_
@@ -25,9 +25,9 @@ struct Blanked {
   Findings errors;
 };
 
-// Blanks the entries that contain these offsets; if the text is not YAML,
-// blanks the entries that are not YAML by themselves. Returns nullopt if no
-// such entry is found, or if the text is still not YAML.
+// Blanks the entries that contain these offsets. If the text is not YAML,
+// blanks the entries that are not YAML by themselves instead. Returns nullopt
+// if no such entry is found, or if the text is still not YAML.
 std::optional<Blanked> BlankEntries(const SourceRef& source,
                                     const std::set<size_t>& offsets);
 
@@ -42,7 +42,7 @@ class Recovery {
 
   // Returns the texts for the next reading.
   const FileTexts& texts() const { return texts_; }
-  // Returns whether an entry is left out.
+  // Returns whether entries of a file have been left out.
   bool any() const { return !originals_.empty(); }
 
   // Leaves out the entries of rules files that contain the errors among these

@@ -259,8 +259,8 @@ std::string Fault(const NameSearch& search, const std::string& to) {
   return {};
 }
 
-// Returns the new name in the form of the old one: a registered name may be
-// written with underscores around it, `__NAME__`.
+// Returns the new name in the form of the old one: a name may be written with
+// underscores around it, `__NAME__`.
 std::string Written(std::string_view old, const std::string& to) {
   const bool long_form =
       old.size() > 4 && old.starts_with("__") && old.ends_with("__");

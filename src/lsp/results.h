@@ -79,7 +79,7 @@ std::string RangeResult(const ResultForm& form, const Lines& lines,
 // Returns semantic tokens as their numbers (lsp/tokens.h).
 std::string TokensResult(const std::vector<int64_t>& numbers);
 
-// Writes the code actions for a document. `all` are the edits that apply all
+// Returns the code actions for a document. `all` are the edits that apply all
 // fixes that change no spec; if it is empty, that action is not offered.
 std::string ActionsResult(const ResultForm& form, const Document& document,
                           const std::vector<Action>& actions,

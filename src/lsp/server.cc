@@ -297,7 +297,7 @@ void Server::CheckNow() {
 }
 
 // Publishes the findings of every open document, and of every other file that
-// has or had findings.
+// has or had findings. Findings that the client already has are not sent again.
 void Server::Publish() {
   std::map<std::string, std::string> next;
   const auto add = [&](const std::string& name,

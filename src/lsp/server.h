@@ -23,8 +23,8 @@ class Server {
   Server(Checker& checker, std::string version)
       : workspace_(checker), version_(std::move(version)) {}
 
-  // Receives bytes from the client, in pieces of any size. Requests that the
-  // bytes cancel are not started.
+  // Receives bytes from the client, in pieces of any size. A waiting request
+  // that they cancel gets an error response in place of a result.
   void Receive(std::string_view bytes);
   // Handles one message. Returns false if no complete message is waiting, or
   // after `exit`.
@@ -53,7 +53,7 @@ class Server {
   std::string Initialize(const Message& message);
 
   // Handlers of requests about a document. Each returns the result, or sets
-  // `error_` if there is none.
+  // `error_`.
   using Handler = std::string (Server::*)(const Document&, const Message&);
   static Handler HandlerOf(std::string_view method);
   std::string Hover(const Document& document, const Message& message);

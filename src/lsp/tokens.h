@@ -19,7 +19,7 @@ std::span<const std::string_view> TokenModifiers();
 
 // Returns five numbers per token: lines and columns after the previous token,
 // length, type, and modifiers as bits. Empty if the document is not a file of
-// shardc.
+// shardc or is not valid YAML even without its invalid entries.
 std::vector<int64_t> SemanticTokensOf(const Workspace& workspace,
                                       const Document& document,
                                       Encoding encoding);

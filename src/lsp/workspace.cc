@@ -112,7 +112,8 @@ void Workspace::CheckChanges(const std::set<std::string>& uris) {
   ReportAll();
 }
 
-// Checks the project and records which documents it reads.
+// Checks the project and records which documents it reads. Without an open
+// document of the project, the result is dropped.
 void Workspace::CheckProject(const std::string& path) {
   ++checks_;
   projects_.erase(path);

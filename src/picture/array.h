@@ -37,9 +37,9 @@ struct ArrayInput {
   Spec spec;
   std::vector<ArrayDim> dims;  // name and size are given, the rest is computed
   std::optional<ReadPlacement> placement;
-  // The dimensions drawn as rows and columns; nullopt: the last two that are
-  // sharded. If only one is sharded, it is drawn as rows or, if it is the last
-  // dimension, as columns.
+  // The dimensions drawn as rows and columns. If they are not given or out of
+  // range, the last two sharded dimensions are drawn. A single sharded
+  // dimension is drawn as columns if it is the last dimension, else as rows.
   std::optional<std::pair<size_t, size_t>> drawn;
 };
 
@@ -56,11 +56,11 @@ class ArrayPicture {
   int64_t RowCount() const { return rows_ ? dims_[*rows_].parts : 1; }
   int64_t ColumnCount() const { return columns_ ? dims_[*columns_].parts : 1; }
   int64_t PanelCount() const;
-  // Returns the shard index that a panel has in each of the dimensions
-  // `panels()`.
+  // Returns the panel's shard index in each of the dimensions `panels()`.
   std::vector<int64_t> PanelPieces(int64_t panel) const;
 
-  // Axes along which shards are replicated, and the number of copies.
+  // The axes along which shards are replicated, and the number of copies of a
+  // shard.
   const AxisGroup& copy_axes() const { return copy_axes_; }
   int64_t copies() const { return copies_; }
   bool whole() const { return whole_; }  // neither sharded nor placed
@@ -81,7 +81,7 @@ class ArrayPicture {
   std::optional<size_t> rows_, columns_;
   std::vector<size_t> panels_;
   AxisGroup copy_axes_;
-  // By axis of the mesh: whether it neither shards a dimension nor has the
+  // By axis of the mesh: whether the axis shards no dimension and has no
   // coordinate of the placement.
   std::vector<bool> free_;
   int64_t copies_ = 1;

@@ -1,4 +1,4 @@
-// The colour of each mesh axis, the same in all pictures.
+// The colour of each mesh axis. Every picture of a mesh uses these colours.
 #ifndef SHARDC_PICTURE_AXIS_COLOR_H_
 #define SHARDC_PICTURE_AXIS_COLOR_H_
 
@@ -13,9 +13,9 @@ namespace shardc::picture {
 
 inline constexpr uint8_t kAxisColors = 8;
 
-// Returns the colour of each axis of the mesh. dp, fsdp, tp, ep and sp have the
-// colours 0 to 4 in every plan. Other axes have the remaining colours in the
-// mesh's order; if there are not enough, all further axes have the last one.
+// Returns the colour of each axis of the mesh. dp, fsdp, tp, ep and sp always
+// have the colours 0 to 4. Other axes have the remaining colours in the mesh's
+// order. If there are not enough, all further axes have the last colour.
 inline std::vector<uint8_t> AxisColorsOf(const Mesh& mesh) {
   constexpr std::array<std::string_view, 5> kKnown = {"dp", "fsdp", "tp", "ep",
                                                       "sp"};
@@ -30,9 +30,8 @@ inline std::vector<uint8_t> AxisColorsOf(const Mesh& mesh) {
   }
   for (uint8_t& color : out) {
     if (color < kAxisColors) continue;
-    // The colours from 5 on, which belong to no known axis, are taken first.
-    // Only when they are used up, an axis gets the colour of a known axis that
-    // this mesh lacks.
+    // The colours from 5 on, which belong to no known axis, are used first.
+    // After them come the colours of known axes that this mesh lacks.
     uint8_t free = kKnown.size();
     while (free < kAxisColors && taken[free]) ++free;
     if (free == kAxisColors) {

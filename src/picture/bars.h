@@ -8,8 +8,9 @@
 
 namespace shardc::picture {
 
-// Returns the length of `bytes` in cells, from 0 to `width`, rounded to the
-// nearest, if `scale` bytes (at least 1) are `width` cells long.
+// Returns the length of `bytes` in cells if `scale` bytes (at least 1) are
+// `width` cells long. The length is rounded to the nearest cell and is at most
+// `width`.
 int64_t CellsOf(int64_t bytes, int64_t scale, int64_t width);
 
 // Returns the number of cells of each part of a bar. They add up to the cells
@@ -18,8 +19,8 @@ int64_t CellsOf(int64_t bytes, int64_t scale, int64_t width);
 std::vector<int64_t> CellsOf(std::span<const int64_t> parts, int64_t scale,
                              int64_t width);
 
-// Returns the bytes that a bar's full width stands for: 4 % more than the
-// larger of budget and peak.
+// Returns the bytes at a bar's full width: 4 % more than the largest of budget,
+// peak and 1.
 int64_t ScaleOf(int64_t budget, int64_t peak);
 
 }  // namespace shardc::picture

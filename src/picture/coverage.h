@@ -29,8 +29,8 @@ struct Coverage {
   int64_t bytes = 0;  // of all parameters
   int64_t most = 0;   // bytes of the rule that wins the most bytes
 
-  // Returns the number of rules that match no parameter or, if names were not
-  // searched, of rules that win none.
+  // Returns the number of rules that win no parameter and are not known to
+  // match one.
   int64_t Dead() const;
   // Returns the number of rules that match parameters and win none.
   int64_t Shadowed() const;

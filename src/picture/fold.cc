@@ -1,7 +1,7 @@
 // Folds parameters into groups. The parameters of a group have the same name
-// except for numbers, and their entries in the plan are equal except for bytes,
-// coordinates of placement and pipeline stages. The numbers at each position of
-// the names are printed as ranges:
+// except for numbers. Their entries in the plan are equal except for bytes,
+// coordinates of placement and pipeline stages. Numbers that differ are printed
+// as a range or a list:
 //
 //   h.0.up, h.1.up, h.2.up, one spec  ->  `h.{0..2}.up`, 3
 #include "picture/fold.h"
@@ -23,7 +23,7 @@ namespace {
 
 constexpr size_t kWrittenOut = 6;
 
-// Returns the separator that most names have; `/` if as many have `.`.
+// Returns the separator that more names have; `/` if as many have `.`.
 char SeparatorIn(const PlanTable& table) {
   int64_t slashes = 0, dots = 0;
   for (std::string_view name : table.names) {
@@ -42,7 +42,7 @@ std::string WithBraces(std::string_view text) {
   return out;
 }
 
-// The numbers at one position of the names, sorted by value, as written.
+// The distinct numbers at one position of the names, as text.
 class Numbers {
  public:
   // Adds a number. A group of a million names has few distinct numbers, so
@@ -111,9 +111,8 @@ class Numbers {
   size_t most_ = kFewest;
 };
 
-// Returns what the plan holds of a class of parameters as text, without bytes,
-// stages and the coordinate of a placement. Parameters with equal keys may be
-// in one group.
+// Returns a key of a class of parameters: its type, specs, rule, corrections
+// and placement axis. Parameters with equal keys may be in one group.
 std::string KeyOf(const PlanView& view, size_t of_class) {
   const ReadParam& param = view.plan.params[of_class];
   std::string out =
@@ -149,7 +148,6 @@ Kind KindOf(std::string_view folded, char separator) {
                                                   : Kind::kOther;
 }
 
-// Builds the groups, one parameter after the other.
 class Folder {
  public:
   explicit Folder(const PlanTable& table)
@@ -199,8 +197,8 @@ class Folder {
     Gather(name, numbers_[at->second]);
   }
 
-  // Adds the pipeline ranks that hold the parameter to the group. They are
-  // stored as a placement: a rank is a coordinate on the stage axis.
+  // Adds the pipeline ranks that hold the parameter. They are stored as a
+  // placement: a rank is a coordinate on the stage axis.
   static void AddRanks(const PlanStages& stages, const ParamStages& param,
                        ParamGroup& group) {
     group.placed_along = stages.axis;

@@ -1,6 +1,6 @@
 // A plan's parameters folded into groups. The names of a group's parameters
 // differ only in whole numbers, and the parameters have the same type, rule,
-// specs and corrections.
+// specs, corrections and placement axis.
 #ifndef SHARDC_PICTURE_FOLD_H_
 #define SHARDC_PICTURE_FOLD_H_
 
@@ -35,10 +35,11 @@ inline constexpr std::string_view kKindNames[] = {
     "router",    "norms",     "scales", "head",    "other"};
 
 struct ParamGroup {
-  // The name with its numbers as ranges: `layers.{0..31}.up`, or `{0..60..6}`
-  // for a constant step above 1. Two numbers, and numbers without a constant
-  // step, are listed, at most six; more are shortened to `{0,1,...,31}`. A
-  // brace that is part of the name is printed as `\{`.
+  // The name, where more than one number at a position is written as a range:
+  // `layers.{0..31}.up`, or `{0..60..6}` for a constant step above 1. Two
+  // numbers, and numbers without a constant step, are listed. More than six are
+  // shortened to `{0,1,…,31}`. Braces of the name itself are written `\{` and
+  // `\}`.
   std::string shown;
   std::string folded;  // the name with its numbers as `*`
   Kind kind = Kind::kOther;
@@ -81,14 +82,14 @@ class FoldedPlan {
   Spec SpecOf(const ParamGroup& group, Mode mode) const;
 
   // Returns the bytes of one parameter, with all its layers, on a device that
-  // holds it; nullopt if they are unknown.
+  // holds it; nullopt if its size is unknown.
   std::optional<int64_t> Each(const ParamGroup& group, Mode mode) const;
   // Returns the bytes of all parameters of the group on the fullest device;
   // nullopt if they are unknown or do not fit in 64 bits.
   std::optional<int64_t> OnFullest(const ParamGroup& group, Mode mode) const;
-  // Returns the bytes of all parameters of the plan that devices hold, also by
-  // coordinate of placement. Parameters of unknown size are left out and
-  // counted by UnknownSizes().
+  // Returns the bytes that devices hold of all parameters, those of placed
+  // parameters by coordinate. Parameters of unknown size are left out;
+  // UnknownSizes() counts them.
   HeldBytes Held(Mode mode) const;
   int64_t UnknownSizes() const;
   // Return the bytes of the group or of all parameters, or the elements of all
@@ -98,8 +99,8 @@ class FoldedPlan {
   std::optional<int64_t> TotalBytes() const;
   std::optional<int64_t> TotalElements() const;
 
-  // Returns the number of devices that hold the same shard of a parameter. If
-  // it is the number of all devices, the parameter is replicated.
+  // Returns the number of devices that hold the same shard of a parameter. For
+  // a placed parameter, only the devices of one coordinate count.
   int64_t Copies(const ParamGroup& group, Mode mode) const;
   bool IsReplicated(const ParamGroup& group, Mode mode) const {
     return mesh().devices > 1 && Copies(group, mode) == mesh().devices;

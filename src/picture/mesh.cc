@@ -1,8 +1,8 @@
 // Arranges a mesh as panels and finds the form in which hosts are drawn. Hosts
 // have consecutive device numbers. With one slice, the devices of a host are
 // therefore usually some full rows of a panel or a part of one row. With
-// several slices they may be neither. The form that the sizes allow is checked
-// for every cell of the first panel, if it has at most kMostCells cells:
+// several slices they may be neither. If the first panel has at most kMostCells
+// cells, the form that the sizes allow is checked for each of them:
 //
 //   fsdp 8, tp 4 on hosts of 8  ->  two rows a host
 #include "picture/mesh.h"
@@ -12,7 +12,7 @@
 namespace shardc::picture {
 namespace {
 
-// The most cells that are compared to find the form of the hosts.
+// The most cells of a panel, or devices of an axis, whose hosts are compared.
 constexpr int64_t kMostCells = int64_t{1} << 16;
 
 }  // namespace
@@ -79,7 +79,8 @@ void MeshPicture::FindHosts() {
   }
   for (int64_t r = 0; r < rows && form != HostForm::kNone; ++r) {
     for (int64_t c = 0; c < columns; ++c) {
-      // `first` is the first cell of this cell's host, if hosts have the form.
+      // `first` is the first cell of the host to which this cell belongs if
+      // hosts have the form.
       const int64_t first = form == HostForm::kRows
                                 ? At(0, r / cells * cells, 0)
                                 : At(0, r, c / cells * cells);

@@ -15,7 +15,7 @@
 
 namespace shardc::picture {
 
-// The form of a host's devices in the rows of a panel.
+// How the cells of one host's devices are arranged in a panel.
 enum class HostForm : uint8_t {
   kNone,   // no rectangle, or the hosts are unknown
   kRows,   // `host_cells` full rows, one after the other
@@ -25,8 +25,9 @@ enum class HostForm : uint8_t {
 struct AxisLine {
   size_t axis = 0;  // its index in the mesh
   DeviceSet group;  // the devices of the first group along the axis
-  // The number of a group's devices on one host, and the number of hosts of a
-  // group; nullopt if these differ between hosts or the hosts are unknown.
+  // The number of the group's devices on each of its hosts, and the number of
+  // these hosts; nullopt if hosts have different numbers or are unknown, or if
+  // the axis is too long to search.
   std::optional<int64_t> per_host, hosts;
 };
 

@@ -11,9 +11,9 @@ namespace shardc::picture {
 inline constexpr int64_t kGap = -1;
 inline constexpr int64_t kMostPieces = 16;
 
-// Returns the elements to draw of `count`: all if there are at most `most`,
-// otherwise the first `most` - 2 (at most 7), a gap and the last. `most` is at
-// least 3.
+// Returns the indices to draw of `count` elements: all if there are at most
+// `most`, otherwise the first `most` - 2 (at most 7), kGap and the last. `most`
+// is at least 3.
 inline std::vector<int64_t> Shown(int64_t count, int64_t most) {
   std::vector<int64_t> out;
   const bool all = count <= most;

@@ -15,8 +15,8 @@ struct Box {
   double x = 0, y = 0, width = 0, height = 0;
 };
 
-// Returns a box for each weight, in the order of the weights, which must be
-// sorted from the largest to the smallest. The boxes fill `all`. A weight of 0
+// Returns a box for each weight. The weights must be sorted from the largest to
+// the smallest. The boxes fill `all` unless all weights are 0. A weight of 0
 // gets an empty box.
 std::vector<Box> Squarify(std::span<const int64_t> weights, const Box& all);
 

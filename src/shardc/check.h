@@ -1,4 +1,4 @@
-// Lints: mistakes that a plan shows before anything runs.
+// Runs lints, which find mistakes in a plan before the model runs.
 #ifndef SHARDC_SHARDC_CHECK_H_
 #define SHARDC_SHARDC_CHECK_H_
 
@@ -39,8 +39,8 @@ struct CheckResult {
   std::vector<SkippedCheck> skipped;
 };
 
-// Runs the lints on a plan. Returns nullopt if it cannot: `select`, `ignore` or
-// `severity` has an unknown name, or `model` cannot be read.
+// Runs the lints on a plan. Returns nullopt after a finding: `select`, `ignore`
+// or `severity` has an unknown name, or `model` cannot be read.
 std::optional<CheckResult> Check(const Plan& plan, const CheckOptions& options,
                                  Findings& findings);
 

@@ -1,5 +1,5 @@
 // A finding: an error in an input or the result of a lint, with a code, a
-// level, a place, a message with numbers, and a remedy.
+// level, a place, a message and a remedy.
 #ifndef SHARDC_SHARDC_FINDINGS_H_
 #define SHARDC_SHARDC_FINDINGS_H_
 
@@ -28,7 +28,7 @@ struct Finding {
   std::string code;  // "SHD101"; Explain (check.h) describes it
   std::string name;  // "catch-all-replicates"
   Level level = Level::kError;
-  std::string message;  // lower case, one line, no final period
+  std::string message;  // one line without a final period
   FoundAt place;
   std::string help;                 // what to do; may be empty
   std::vector<std::string> params;  // parameters concerned
@@ -50,9 +50,8 @@ class Findings {
   bool HasErrors() const;
   Finding at(size_t index) const;  // 0 <= index < size()
 
-  // Returns the text that `shardc check --format` prints. `format` is text,
-  // concise, json, sarif, github, junit or markdown; returns nullopt for
-  // another one.
+  // Returns the findings in a format of `shardc check --format`: text, concise,
+  // json, sarif, github, junit or markdown. Returns nullopt for another name.
   std::optional<std::string> Text(std::string_view format = "text") const;
 
   struct Inside;  // private to the library

@@ -1,5 +1,5 @@
-// Wraps the library's manifest. A manifest that a program makes is checked as
-// one that is read from a file: first each tensor, then the manifest.
+// Wraps the library's manifest. A manifest that a program makes passes the
+// checks of one that is read from a file: first each tensor, then the manifest.
 //
 //   {"a/b", {-1}, "F32"}  ->  SHD023, a dimension of size -1
 #include "shardc/inside.h"
@@ -18,8 +18,8 @@
 namespace shardc::v1 {
 namespace {
 
-// Returns the shape and dtype of one tensor, or nullopt after a finding: an
-// unknown dtype, a negative size, or a size that overflows.
+// Returns the shape and dtype of one tensor. Returns nullopt after a finding:
+// an unknown dtype, a negative size, or a size that overflows.
 std::optional<TensorType> TypeOf(const Tensor& tensor,
                                  shardc::Findings& findings) {
   TensorType type;

@@ -24,7 +24,7 @@ class Manifest {
   size_t size() const;            // number of parameters
   Tensor at(size_t index) const;  // 0 <= index < size()
   // Returns the character that separates the parts of names, `/` or `.`; 0 if
-  // no name has either.
+  // it is unknown, because no name has either.
   char separator() const;
 
   struct Inside;  // private to the library
@@ -35,14 +35,15 @@ class Manifest {
   std::shared_ptr<const Inside> inside_;
 };
 
-// Reads a JSON manifest (shardc-manifest(5)), a safetensors file, an index of
-// several, or a directory of them. Only the headers of safetensors files are
-// read. "-" is standard input. Errors: the file cannot be read, a name occurs
-// twice, sizes do not fit 64 bits.
+// Reads a manifest in any format that `shardc --manifest` accepts: a JSON
+// manifest (shardc-manifest(5)), a safetensors or GGUF file, an index, a
+// directory and others. "-" is standard input. Errors include a file that
+// cannot be read, a name that occurs twice, and sizes that do not fit in 64
+// bits.
 std::optional<Manifest> ReadManifest(const std::string& path,
                                      Findings& findings);
-// Returns a manifest of the given tensors, in this order. Errors: those of
-// ReadManifest for names and sizes, and an unknown dtype.
+// Returns a manifest of the given tensors, in this order. Errors include an
+// empty name, a name that occurs twice, an unknown dtype and a negative size.
 std::optional<Manifest> MakeManifest(std::span<const Tensor> tensors,
                                      Findings& findings);
 

@@ -33,7 +33,8 @@ class Mesh {
 
 // Reads a mesh file (shardc-mesh(5)), or axes such as `dp:2,fsdp:-1,tp:4`. One
 // size may be -1: it becomes `devices` divided by the product of the others.
-// Errors: the file cannot be read, or sizes and devices disagree.
+// Errors include a file that cannot be read, and sizes whose product is not
+// `devices`.
 std::optional<Mesh> ReadMesh(const std::string& file_or_axes,
                              Findings& findings,
                              std::optional<int64_t> devices = std::nullopt);

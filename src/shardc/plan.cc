@@ -1,4 +1,4 @@
-// Wraps the result of the compiler and copies only what is requested. A
+// Wraps the result of the compiler and copies only the requested parts. A
 // parameter has the index of its layout, which many parameters share.
 //
 //   placement(7, kDecode): params[7].layout -> layouts[2] -> its decode entry

@@ -1,5 +1,5 @@
-// The plan that is compiled from mesh, rules and manifest: what every device
-// holds of a model.
+// A plan: the sharding of each parameter of a model, compiled from a mesh,
+// rules and a manifest.
 #ifndef SHARDC_SHARDC_PLAN_H_
 #define SHARDC_SHARDC_PLAN_H_
 
@@ -25,8 +25,8 @@ enum class IfIllegal {
   kDrop,    // leave the dimension unsharded
   kShrink,  // keep the longest legal prefix of the dimension's axes
 };
-// The reference system whose behaviour is followed exactly, where it differs
-// from shardc's.
+// The reference system whose behaviour is reproduced where it differs from
+// shardc's.
 enum class Compat { kNone, kEformer, kFjformer };
 
 // Options of Compile. An option that is given overrides the rules' own.
@@ -70,8 +70,8 @@ class Plan {
   // Parameters are in the order of the manifest.
   size_t size() const;
   std::string_view name(size_t param) const;  // 0 <= param < size()
-  // Returns the index of the first rule that matches a parameter; nullopt for a
-  // scalar, or if no rule matches.
+  // Returns the index of the first rule that matches a parameter; nullopt if
+  // the parameter is a scalar or no rule matches it.
   std::optional<size_t> rule(size_t param) const;
   // Returns nullopt for a mode that was not compiled.
   std::optional<Placement> placement(size_t param, Mode mode) const;
@@ -91,9 +91,9 @@ class Plan {
   std::shared_ptr<const Inside> inside_;
 };
 
-// Compiles a plan. Errors: an invalid pattern, an unknown name in a spec,
-// circular definitions, pipeline stages that do not fit the model. Unmatched
-// parameters and illegal specs are no errors; the plan lists them.
+// Compiles a plan. Errors include an invalid pattern, an unknown name in a
+// spec, a circular definition, and pipeline stages that do not fit the model.
+// Unmatched parameters and illegal specs are no errors; the plan lists them.
 std::optional<Plan> Compile(const Mesh& mesh, const Rules& rules,
                             const Manifest& manifest,
                             const PlanOptions& options, Findings& findings);

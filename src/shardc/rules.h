@@ -28,12 +28,12 @@ class Rules {
 };
 
 // Reads rules files (shardc-rules(5)), packs (`builtin:llama`) and the files
-// that they extend, in the order of precedence: the first rule that matches a
-// parameter wins. `auto` means the pack that matches the manifest's names. For
-// a pack named without /hf or /flax, the last parts of the manifest's names
-// decide: `weight` means hf, and `kernel` flax. Without a manifest, flax is
-// read. Errors: a file cannot be read, an unknown pack, a name that is defined
-// twice. An invalid pattern is reported by Compile (plan.h).
+// that they extend. The first rule that matches a parameter wins. `auto` means
+// the pack that matches the manifest's names. For a pack named without /hf or
+// /flax, the last parts of the manifest's names decide: `weight` means hf, and
+// `kernel` flax. Without a manifest, flax is read. Errors include a file that
+// cannot be read, an unknown pack, and a name that is defined twice. Compile
+// (plan.h) reports an invalid pattern.
 std::optional<Rules> ReadRules(const std::vector<std::string>& files,
                                Findings& findings,
                                const Manifest* manifest = nullptr);

@@ -1,5 +1,5 @@
-// Targets of a project file (shardc-project(5)), found and read as the program
-// does, including packs and `auto`.
+// Targets of a project file (shardc-project(5)). They are found and read as by
+// the command-line tool, including packs and `auto`.
 #ifndef SHARDC_SHARDC_TARGET_H_
 #define SHARDC_SHARDC_TARGET_H_
 
@@ -44,13 +44,13 @@ struct Target {
   std::string plan_file;  // the committed plan; empty: none
 };
 
-// Returns the names of the targets in a project file, in its order.
+// Returns the names of the targets in the order of the project file.
 std::optional<std::vector<std::string>> TargetNames(const std::string& project,
                                                     Findings& findings);
 
-// Opens a target. Errors: an unknown target, or an input that is missing or
-// cannot be read. If one input cannot be read, the other inputs are still read,
-// so that their errors are reported too.
+// Opens a target. Errors include an unknown target, and an input that is
+// missing or cannot be read. After such an input the others are still read, so
+// that their errors are reported too.
 std::optional<Target> OpenTarget(const TargetRequest& request,
                                  Findings& findings);
 

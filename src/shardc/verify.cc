@@ -1,5 +1,4 @@
-// Checks names and sizes, and then runs what `shardc verify` runs with the same
-// flags. The report is the same.
+// Checks names and sizes, and then runs the cases of `shardc verify`.
 //
 //   operations {"sdpa"}, layouts {}: sdpa in bthd, bhtd and thd
 #include "shardc/inside.h"
@@ -25,8 +24,8 @@ namespace {
 constexpr std::array<std::string_view, 3> kDtypes = {"float32", "bfloat16",
                                                      "float16"};
 
-// Returns `names`, or all known names if there are none; returns nullopt after
-// a finding for the first unknown name.
+// Returns `names`, or all known names if `names` is empty. Returns nullopt
+// after a finding for the first unknown name.
 template <class Known>
 std::optional<std::vector<std::string>> Chosen(
     std::string_view what, const std::vector<std::string>& names,
@@ -52,8 +51,8 @@ std::vector<std::string> OperationNames() {
   return names;
 }
 
-// Converts the sizes; adds a finding for a size below 1, which could be a
-// divisor.
+// Converts the sizes. Returns nullopt after a finding if a size is below 1 or
+// the sizes do not fit each other.
 std::optional<verify::Sizes> SizesOf(const AttentionSizes& sizes,
                                      shardc::Findings& findings) {
   verify::Sizes out;

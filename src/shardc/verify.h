@@ -59,8 +59,9 @@ struct VerifyReport {
   std::string json;  // shardc.verify/v1
 };
 
-// Verifies the operations and modes of `options`. Errors: an unknown name,
-// sizes that do not divide, or too much memory. A failed case is not an error.
+// Verifies the operations and modes of `options`. Errors include an unknown
+// name, sizes that do not divide, and a run that would need too much memory. A
+// failed case is not an error.
 std::optional<VerifyReport> Verify(const Mesh& mesh, const Rules& rules,
                                    const VerifyOptions& options,
                                    Findings& findings);

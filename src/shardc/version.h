@@ -6,8 +6,8 @@
 // Conventions of all headers:
 // - Names are in shardc::..., in the inline namespace v1. A later, incompatible
 //   version gets another namespace, so that a program can link both.
-// - Objects are immutable values with shared contents: a copy is cheap, and
-//   several threads may read one. No global state is changed.
+// - Objects are values with shared contents: a copy is cheap, and several
+//   threads may read one. No global state is changed.
 // - Sizes are 64-bit numbers of elements, bytes or devices, as their names say.
 //   A shape has its major dimension first.
 // - An error in an input is a Finding with its place, and the function returns
