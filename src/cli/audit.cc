@@ -1,7 +1,7 @@
 // `shardc audit`: prints the collectives of a compiled program and the bytes
-// that they send. The program's text is read before the mesh, because the size
-// -1 of a mesh axis is replaced such that the mesh has the program's devices:
-// `--mesh dp:-1,tp:2` of a program on 8 devices is dp:4,tp:2.
+// that they send. The program's text is read before the mesh, because its
+// number of devices gives the size of a mesh axis of size -1: `--mesh
+// dp:-1,tp:2` of a program on 8 devices is dp:4,tp:2.
 #include "audit/audit.h"
 
 #include <algorithm>
@@ -46,9 +46,10 @@ struct Named {
   std::optional<std::vector<audit::Planned>> plan;
 };
 
-// Reads the mesh from `--mesh`, where an axis of size -1 takes the program's
-// devices, or mesh and parameters from `--plan`. Without either option the
-// members are empty. Returns nullopt after a finding.
+// Reads the mesh from `--mesh`, or mesh and parameters from `--plan`. In
+// `--mesh` an axis of size -1 takes the program's devices, unless `--devices`
+// is given. Without either option the members are empty. Returns nullopt after
+// a finding.
 std::optional<Named> ReadNames(const AuditFlags& flags, Mode mode,
                                int64_t devices, Findings& findings) {
   Named out;
@@ -111,7 +112,7 @@ bool Compare(const std::string& path, const audit::Report& report,
   return true;
 }
 
-// Returns which findings are reported and which level makes the command fail;
+// Returns the lints to report and the level that makes the command fail;
 // nullopt after a finding.
 std::optional<Selection> SelectionOf(const AuditFlags& flags,
                                      Findings& findings) {

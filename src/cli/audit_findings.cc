@@ -1,6 +1,6 @@
 // Makes the findings of an audit and places them in Python files. A finding's
 // place is a byte range of a source. The program's text names the Python file
-// by its path on the compiling machine; the file may be missing here or have
+// by its path on the compiling machine. The file may be missing here or have
 // another version. A source of empty lines is then used instead:
 //
 //   model.py:31, no such file  ->  31 line breaks, place at line 31
@@ -61,8 +61,9 @@ class PythonFiles {
     return at->second;
   }
 
-  // Returns the path of the file. If it does not exist, because the program was
-  // compiled elsewhere, returns a similar path in this repository.
+  // Returns the path of the file. If a Python file does not exist here, because
+  // the program was compiled elsewhere, returns a similar path in this
+  // repository if there is one.
   std::string NameOf(std::string_view file) {
     const auto [at, added] = names_.try_emplace(std::string(file), file);
     std::error_code error;
@@ -137,7 +138,7 @@ Findings GrowthFindings(const hlo::Program& program,
   PythonFiles files;
   Findings out;
   for (const audit::Growth& one : growth) {
-    // Finds the collective with this cause that sends most.
+    // Find the collective with this cause that sends most.
     const audit::Traffic* most = nullptr;
     for (const audit::Traffic& traffic : report.traffic) {
       const bool caused = audit::RouteOf(traffic) == one.route &&

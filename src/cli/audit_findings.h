@@ -18,14 +18,14 @@ namespace shardc::cli {
 // Returns the selected findings, sorted. The place of each is a line of the
 // user's Python file, whose text is read if the file exists. A flaw without a
 // line is placed at the instruction in the program's text. Flaws that the
-// committed summary `locked` has are left out.
+// committed summary `locked` lists are left out.
 Findings AuditFindings(const hlo::Program& program, const audit::Report& report,
                        const Selection& selection,
                        const audit::Lock* locked = nullptr);
 
-// Returns a finding (traffic-grew) for each route that grew, at the line of the
-// tensor whose bytes grew most. `committed` names the file that has the earlier
-// bytes.
+// Returns a finding (traffic-grew) for each route that grew. Its place is the
+// line of the collective that causes most of the growth, or the program if no
+// line is known. `committed` names the file that has the earlier bytes.
 Findings GrowthFindings(const hlo::Program& program,
                         const audit::Report& report,
                         std::span<const audit::Growth> growth,

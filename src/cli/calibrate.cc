@@ -50,8 +50,8 @@ void SetFlags(const MeasuredRun& run, CostFlags& flags) {
   }
 }
 
-// Returns nullopt after findings. If the inputs of the run do not compile, the
-// last finding is at the run's file.
+// Reads a measured run and the inputs that it names. Returns nullopt after
+// findings. If the inputs give no plan, the last finding is at the run's file.
 std::optional<cost::MeasuredStep> ReadStep(const std::string& path,
                                            const DeviceProfile& profile,
                                            const Common& common,

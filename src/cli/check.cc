@@ -288,10 +288,10 @@ void Emit(const CheckFlags& flags, const Common& common,
   EmitAs(flags, common, shown, out);
 }
 
-// Writes the errors that prevent the check in the requested format, as findings
-// are written. Otherwise a CI job that displays findings would display nothing
-// for a project that cannot be read. If all errors are usage errors, or if one
-// is an error of writing, they are not written in this format.
+// Writes the errors that prevent the check in the requested format. Otherwise a
+// CI job that displays findings would display nothing for a project that cannot
+// be read. Nothing is written in the format text, if all errors are usage
+// errors, or if one is an error of writing.
 void EmitErrors(const CheckFlags& flags, const Common& common,
                 Findings& findings) {
   const auto all = findings.all();

@@ -30,7 +30,8 @@ namespace shardc::cli {
 namespace {
 
 // Returns the place of findings that are in no file: the target's lines in the
-// project, or the first of its inputs that is a file.
+// project. Without a project, returns the first of manifest, mesh and rules
+// that is a file, or else the manifest.
 Place MainFileOf(const Target& target) {
   if (target.place.source != nullptr) return target.place;
   std::vector<std::string> files = {target.manifest, target.mesh.file};
@@ -66,8 +67,8 @@ FindingSink LockedStep(const Target& target, const Compiled& compiled,
                        errors, Committed::kStep);
 }
 
-// Reports the target's committed files that differ from what its inputs compile
-// to now.
+// Returns findings about the target's committed plan and step program if they
+// differ from the ones that its inputs compile to now.
 FindingSink Locked(const Target& target, const Compiled& compiled,
                    const std::optional<ModelConfig>& config, Findings& errors) {
   FindingSink out = LockedPlan(target, compiled.plan, errors);

@@ -50,7 +50,7 @@ struct JoinedFindings {
   bool unreadable = false;
 };
 
-// Merges equal findings of several targets into one with their names. A rule of
+// Merges equal findings of several targets into one with their names. A part of
 // a shared file is reported as unused only if it is unused in every target that
 // reads the file.
 JoinedFindings Join(std::vector<CheckedTarget>& targets);

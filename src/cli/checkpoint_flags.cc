@@ -174,7 +174,7 @@ bool ReadSelect(const std::string& text,
   return true;
 }
 
-// Returns whether a path, which need not exist, is below a directory.
+// Returns whether a path, which need not exist, is a directory or is below it.
 bool IsBelow(const std::string& directory, const std::string& path) {
   std::error_code error;
   const auto above = std::filesystem::canonical(directory, error);

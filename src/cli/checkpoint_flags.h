@@ -50,10 +50,10 @@ std::optional<CheckpointSettings> ReadCheckpointFlags(
 bool RefuseItsOwn(const std::string& source, const CheckpointFlags& flags,
                   Findings& findings);
 
-// Runs the transfer, or with --dry-run prints what it would move. Unless
-// --no-verify or --finalize is given, source pieces are compared with their
-// checksums first. After an interrupt it prints what the directory contains and
-// ends by the signal.
+// Runs the transfer, or with --dry-run prints the bytes that it would read and
+// write. Unless --no-verify or --finalize is given, source pieces are compared
+// with their checksums first. After an interrupt, the command prints which
+// files the directory contains and ends by the signal.
 int RunCheckpoint(const Stored& stored, const Transfer& transfer,
                   const WriteIndex& index, const CheckpointFlags& flags,
                   CheckpointSettings settings, const Common& common,

@@ -1,8 +1,8 @@
 // Gives findings about options a place in the command line, which is written as
-// one line, quoted for a shell. A finding without a place gets the position of
-// the first code span or option in its message that occurs after the command's
-// name as a word or as an item of a list. If there is none, an error gets the
-// position of the command's name:
+// one line, quoted for a shell. The words to search for are the code spans and
+// options of a finding's message, in order. The place is the first of them that
+// is a word, or an item of a list, after the command's name. If there is none,
+// an error gets the place of the command's name:
 //
 //   `4` of `--processes` has no device
 //     --> <command line>:1:26
@@ -43,8 +43,8 @@ std::string Quoted(std::string_view word) {
   return out + "'";
 }
 
-// Returns the code spans of a message and the options outside of them, in
-// order.
+// Returns the code spans of a message, and the options outside of code spans,
+// in order.
 std::vector<std::string_view> QuotedIn(std::string_view message) {
   std::vector<std::string_view> out;
   for (size_t at = 0; at < message.size();) {
@@ -65,8 +65,8 @@ std::vector<std::string_view> QuotedIn(std::string_view message) {
   return out;
 }
 
-// Returns the first position of `word` in `line`, from `from` on, where
-// characters that separate words are on both sides of it.
+// Returns the first position of `word` in `line`, from `from` on, that has a
+// separator on both sides.
 std::optional<size_t> FindWord(std::string_view line, size_t from,
                                std::string_view word) {
   const auto ends_at = [&](size_t at) {

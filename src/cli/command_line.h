@@ -14,8 +14,8 @@ class CommandLine {
   CommandLine(int argc, const char* const* argv);
 
   // Returns the findings with places. A finding without a place gets the word
-  // of the command line that its message quotes; an error that quotes none gets
-  // the command's name.
+  // of the command line that its message quotes. An error without such a word
+  // gets the command's name.
   Findings Placed(Findings findings) const;
 
  private:

@@ -19,10 +19,10 @@ SourceRef ReadCommittedPlan(const Target& target, Findings& findings);
 // ReadCommittedPlan.
 SourceRef ReadCommittedStep(const Target& target, Findings& findings);
 
-// Returns whether `path` may be overwritten: there is no such file, it is
-// empty, or its first 4 KiB name the schema ("shardc.plan"). Otherwise adds a
-// finding (usage), because the path in the project may be mistyped or may be
-// another file of the user.
+// Returns whether `path` may be overwritten: there is no regular file, the file
+// is empty, or its first 4 KiB name the schema ("shardc.plan"). Otherwise adds
+// a finding, because the path in the project may be mistyped or may be another
+// file of the user.
 bool MayReplace(const Target& target, const std::string& path,
                 std::string_view schema, Findings& findings);
 

@@ -139,9 +139,9 @@ int RunStages(const CostCommand& command, const Inputs& inputs,
   return cost->Fits().value_or(true) ? kDone : kFound;
 }
 
-// Returns the command with `--pipeline-axis AXIS` replaced by `--stages AXIS
-// --assign even`, of which it is the short form. If `--stages` is given too,
-// the option is kept, so that CostSettings refuses it.
+// Returns the command with `--pipeline-axis AXIS`, a short form, replaced by
+// `--stages AXIS --assign even`; an `--assign` that is given stays. If
+// `--stages` is given too, the option is kept, so that CostSettings refuses it.
 CostCommand WithoutPipelineAxis(CostCommand command) {
   std::string& axis = command.flags.pipeline_axis;
   if (axis.empty() || !command.stages.axis.empty()) return command;

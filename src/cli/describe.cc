@@ -1,6 +1,5 @@
-// Writes the commands with their options as JSON. Manual and completions are
-// generated from it, so that they match the program; empty members are left
-// out:
+// Writes the commands with their options as JSON, without empty members. Manual
+// and completions are generated from it, so that they match the program:
 //
 //   {"name": "--quiet", "letter": "q", "flag": true, "help": "..."}
 #include "cli/describe.h"

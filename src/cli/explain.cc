@@ -61,7 +61,7 @@ int ExplainSteps(const ExplainFlags& flags, const Target& target,
   return PutOut(write, findings) ? kDone : kFailed;
 }
 
-// Returns what shell completion offers: the codes and their names.
+// Returns the words that shell completion offers: the codes and their names.
 Strings CodeWords() {
   Strings words;
   for (const Code* code : AllCodes()) {
@@ -71,9 +71,9 @@ Strings CodeWords() {
   return words;
 }
 
-// Reports a word that looks like a code or its name but is neither: `SHD1`,
-// `catch-all-replicate`. Names of parameters have a separator, so they do not
-// look like a code.
+// Adds a finding if the word looks like a code or its name but is neither:
+// `SHD1`, `catch-all-replicate`. Names of parameters have a separator, so they
+// do not look like a code.
 bool IsWrongCode(const std::string& what, Findings& findings) {
   const Strings names = CodeWords();
   const std::string folded = FoldCase(what);

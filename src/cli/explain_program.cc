@@ -51,7 +51,7 @@ bool Names(const std::vector<std::string>& param, std::string_view argument) {
                     other.begin());
 }
 
-// Removes the collectives of other parameters from the report.
+// Removes the collectives of other parameters and the host transfers.
 void Limit(audit::Report& report, const std::vector<std::string>& param) {
   std::erase_if(report.traffic, [&](const audit::Traffic& one) {
     return !Names(param, one.moved.name);

@@ -121,9 +121,9 @@ bool DivideDeclared(const ExportFlags& flags, const StagedTarget& target,
   return true;
 }
 
-// Returns the plan of the file or of the inputs; nullopt if a parameter is
-// illegal or unmatched or the stages are refused, or if an input cannot be
-// read. In all but the last case, `status` is set to the exit status.
+// Returns the plan of the file or of the inputs; nullopt after a finding. Sets
+// `status` to the exit status if the inputs could be read but a parameter is
+// illegal or unmatched, or the stages are refused.
 std::optional<ReadPlan> PlanOf(const ExportFlags& flags, const Common& common,
                                bool staged, int& status, OfInputs& of_inputs,
                                Findings& findings) {
@@ -176,7 +176,8 @@ bool HasMode(const ReadPlan& plan, Mode mode, Findings& findings) {
   return false;
 }
 
-// Returns nullopt without a finding if `--names` is not given.
+// Reads the file of `--names`. Returns nullopt without a finding if the option
+// is not given.
 std::optional<std::vector<LogicalNames>> NamesOf(const ExportFlags& flags,
                                                  Findings& findings) {
   if (flags.names.empty()) return std::nullopt;
@@ -185,8 +186,7 @@ std::optional<std::vector<LogicalNames>> NamesOf(const ExportFlags& flags,
   return imports::ReadLogicalNames(source, findings);
 }
 
-// Completes the flags: those that are not given get the values of the plan's
-// stages.
+// Sets each flag of stages that is not given to the value of the plan's stages.
 void CompleteFlags(const PlanStages& planned, ExportFlags& flags) {
   flags.stages = planned.axis;
   if (flags.schedule.empty()) flags.schedule = planned.schedule;
@@ -199,7 +199,7 @@ void CompleteFlags(const PlanStages& planned, ExportFlags& flags) {
 }
 
 // Returns the stages that the flags describe, or without `--stages` those of
-// the plan. Returns nullopt after a finding, also if neither has any.
+// the plan. Returns nullopt after a finding, also if there are no stages.
 std::optional<exports::PipelineChoice> PipelineOf(
     const exports::Exporter& exporter, const ExportFlags& given,
     const Mesh& mesh, const std::optional<PlanStages>& planned,

@@ -12,8 +12,8 @@
 namespace shardc::cli {
 
 // Returns the index of a parameter. Finds model.layers.0 for model/layers/0
-// too. If there is no such name, adds a finding with the nearest one. A
-// separator of 0 means that names have none.
+// too, unless `separator` is 0, which means that names have none. Returns
+// nullopt after a finding if there is no such name.
 std::optional<size_t> FindParam(Texts names, char separator,
                                 const std::string& name, Findings& findings);
 

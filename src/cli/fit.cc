@@ -121,8 +121,8 @@ Mesh Alone(const std::string& axis, int64_t size) {
   return out;
 }
 
-// Returns whether the rules plan every parameter. If one has no rule, no mesh
-// is possible.
+// Returns whether the rules give every parameter a plan on one device; adds the
+// findings. Otherwise no mesh is possible.
 bool IsPlanned(const cost::FitInputs& inputs, const std::string& axis,
                Findings& findings) {
   const auto compiled = Compile(Alone(axis, 1), inputs.rules, inputs.manifest,
@@ -132,8 +132,8 @@ bool IsPlanned(const cost::FitInputs& inputs, const std::string& axis,
   return !findings.HasErrors();
 }
 
-// If the stages are refused on every mesh that is legal otherwise, adds the
-// findings of one of them.
+// If no mesh is legal, adds the findings of the first mesh whose stages are
+// refused.
 void ReportRefusal(const std::vector<cost::FitMesh>& meshes,
                    Findings& findings) {
   const cost::FitMesh* refused = nullptr;

@@ -54,7 +54,8 @@ bool SameLayout(const ParamLayout& a, const ParamLayout& b) {
                     });
 }
 
-// Compares the specs of two plans. Parameters that share a layout are compared
+// Returns whether two plans of the same parameters have the same specs,
+// placements and weight decay. Parameters that share a layout are compared
 // once.
 bool SameSpecs(const Plan& a, const Plan& b) {
   std::map<std::pair<uint32_t, uint32_t>, bool> known;
@@ -81,15 +82,15 @@ bool SameSpecs(const Plan& a, const Plan& b) {
 // rules do not compile.
 enum class FixOutcome { kUnread, kProven, kSame, kOther, kBroken };
 
-// Returns each rule's pattern with a number for everything that the rule does
-// to the parameters it wins. Rules with equal effects have equal numbers, which
-// `numbers` keeps for the next list of rules.
+// Returns each rule's pattern with a number that stands for the rule's effect
+// on the parameters that it wins. Equal effects have equal numbers, also across
+// calls with the same `numbers`.
 std::vector<RuledPattern> Ruled(const RuleSet& rules,
                                 std::map<std::string, uint32_t>& numbers) {
   std::vector<RuledPattern> out;
   for (const Rule& rule : rules.rules) {
     Rule effect = rule;
-    // A spec that is a rewrite of the match (`like: \1.weight`) depends on the
+    // A spec that is made from the match (`like: \1.weight`) depends on the
     // pattern.
     const auto rewrites = [](const SpecSource& spec) {
       return std::holds_alternative<SpecLike>(spec);
@@ -119,8 +120,7 @@ PatternProof SameForAllNames(const RuleSet& before, const RuleSet& after) {
   return SameOutcomes(old_rules, new_rules);
 }
 
-// A target and its plan before any fix, with which plans after fixes are
-// compared.
+// A target and its plan without fixes. Plans with fixes are compared with it.
 class TargetSpecs {
  public:
   // Returns null if the target does not compile, because then there are no
@@ -323,8 +323,8 @@ std::vector<std::unique_ptr<const TargetSpecs>> SpecsOfTargets(
   return all;
 }
 
-// Returns each fix once, also if several targets found it, in the order of
-// files and lines.
+// Returns each fix once, also if several targets have it, in the order of files
+// and lines. Fixes that are left to the user are not returned.
 Fixes AllFixes(std::span<const CheckedTarget> checked) {
   Fixes out;
   for (const CheckedTarget& target : checked) {

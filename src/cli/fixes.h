@@ -24,9 +24,10 @@ struct FixResult {
   std::string changes;  // spec changes of the unsafe fixes
 };
 
-// Makes the fixes that `checked` holds. A fix is safe if every target of
-// `targets` (all targets of the project) has the same specs before and after
-// it, in every mode; where possible that is proven for all names.
+// Makes the fixes that `checked` holds; with `unsafe`, also those that change
+// specs. A fix is safe if every target of `targets` (all targets of the
+// project) has the same specs with it as without it, in every mode; where
+// possible that is proven for all names.
 FixResult MakeFixes(std::span<const CheckedTarget> checked,
                     std::span<const Target> targets, const InputFlags& inputs,
                     const Common& common, bool unsafe);

@@ -1,4 +1,4 @@
-// The text of `--help`, at most 80 columns wide.
+// The text of `--help`, wrapped at 80 columns.
 #ifndef SHARDC_CLI_HELP_H_
 #define SHARDC_CLI_HELP_H_
 

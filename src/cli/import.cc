@@ -70,9 +70,10 @@ bool ReadValues(const Strings& given, imports::Request& request,
   return true;
 }
 
-// If a mesh axis has the name of an axis rule, a spec with that name would be
-// resolved by the rule. The rule is therefore set to the mesh axis in every
-// mode.
+// Sets each axis rule that has the name of a mesh axis to that axis in every
+// mode, because a spec with the name would be resolved by the rule. Does
+// nothing if the import has axis rules of its own. Returns false if there are
+// errors.
 bool KeepAxisNames(Imported& imported, Findings& findings) {
   const bool own_axes = !(imported.axes == AxisRules());
   for (ImportedRule& one : imported.rules) {
@@ -95,7 +96,7 @@ bool KeepAxisNames(Imported& imported, Findings& findings) {
 }
 
 // Returns whether `--rules` can read the result: its patterns are valid, and
-// there are no errors so far. Findings are placed in the imported file.
+// there are no errors so far.
 bool CanBeUsed(const Imported& imported, Findings& findings) {
   std::vector<Pattern> patterns;
   for (const ImportedRule& one : imported.rules) {
@@ -106,8 +107,8 @@ bool CanBeUsed(const Imported& imported, Findings& findings) {
 }
 
 // If the imported system can choose the rule of a name itself, checks that the
-// written patterns choose the same rule for every name of the manifest. Then
-// prints how many names have a rule. Returns false after a finding.
+// written patterns choose the same rule for every name of the manifest. Prints
+// how many names have a rule. Returns false after a finding.
 bool Prove(const Imported& imported, const Manifest& manifest,
            const Common& common, Findings& findings) {
   std::vector<Pattern> patterns;

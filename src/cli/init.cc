@@ -105,7 +105,8 @@ bool HoldsCheckpoint(const fs::path& folder) {
 }
 
 // Returns the inputs that a source gives. The manifest has the tensors of its
-// files or, if these have no shapes, is built from its configuration.
+// files. It is built from the configuration if there are no files or some
+// tensors have no shape. Returns nullopt after a finding.
 std::optional<InitInputs> ReadInputs(const InitFlags& flags,
                                      Findings& findings) {
   InitInputs out;
@@ -202,7 +203,7 @@ bool IsClean(const Compiled& compiled,
 }
 
 // Returns the pack that matches the names if `check` reports nothing for it on
-// this mesh, else suggested rules.
+// this mesh, else suggested rules. Returns nullopt after a finding.
 std::optional<Rules> RulesFor(const InitInputs& inputs, const Mesh& mesh,
                               const suggest::Preferences& preferences,
                               const Common& common, Findings& findings) {

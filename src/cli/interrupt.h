@@ -1,5 +1,5 @@
-// What an interrupt does: it removes incomplete files, and prints the message
-// that a long command has set.
+// Handles interrupts: incomplete files are removed, and the message that a long
+// command has set is printed.
 #ifndef SHARDC_CLI_INTERRUPT_H_
 #define SHARDC_CLI_INTERRUPT_H_
 

@@ -1,7 +1,6 @@
 // Runs lints with the target's options and the project's settings. A command
-// that only counts findings does not report errors in these settings (`check`
-// does), but records which files were read for them, so that none is
-// overwritten.
+// that only counts findings leaves errors in these settings to `check`. It
+// records which files were read for them, so that it overwrites none of them.
 #include "cli/lint_target.h"
 
 #include <algorithm>

@@ -26,12 +26,12 @@ struct LintFlags {
 };
 
 // Returns the findings that state why the declared stages of a pipeline are
-// refused. Those with codes of source/stage_code.h are returned if `selection`
-// has them; other errors are added to `findings`.
+// refused, if they have codes of source/stage_code.h and `selection` has these
+// codes. Errors with other codes are added to `findings`.
 FindingSink RefusedStages(const Compiled& compiled, const Selection& selection,
                           Findings& findings);
 
-// Runs the lints. `extra` are findings of other parts; `fixes`, unless null,
+// Runs the lints. `extra` are findings to add to theirs. `fixes`, unless null,
 // gets the fixes of the findings.
 LintResult LintTarget(const Target& target, const Compiled& compiled,
                       std::optional<ModelConfig> config, const LintFlags& flags,
@@ -39,8 +39,8 @@ LintResult LintTarget(const Target& target, const Compiled& compiled,
                       std::vector<RuleFix>* fixes = nullptr);
 
 // Returns the project's settings for `check`, or defaults if they cannot be
-// read. `findings` records which files were read; errors in the settings are
-// reported by `check` only.
+// read. `findings` gets the files that were read, but no errors, which `check`
+// reports.
 LintSettings ProjectLintSettings(const TargetRequest& asked,
                                  Findings& findings);
 // Runs the lints with a project's settings, without the findings of the

@@ -17,8 +17,8 @@ struct NewFile {
   std::string text;
 };
 
-// Returns true if none of the files exists; adds a finding (write) for each
-// that does.
+// Returns true if none of the files exists. Otherwise adds a finding (write)
+// for each file that does.
 bool AllAreNew(const std::string& folder, const std::vector<NewFile>& files,
                Findings& findings);
 

@@ -17,14 +17,14 @@
 namespace shardc::cli {
 
 // Returns whether to write colours to a stream. With `--color auto`: no if
-// NO_COLOR is set, yes if CLICOLOR_FORCE is, else yes if the stream is a
-// terminal and TERM is not `dumb`.
+// NO_COLOR is set, yes if CLICOLOR_FORCE is set and not 0, else yes if the
+// stream is a terminal and TERM is not `dumb`.
 bool UsesColor(const Common& common, int fd);
 
 // Writes a result to a sink.
 using Write = std::function<void(Sink& out)>;
 
-// Writes all of a result to stdout, or adds a finding (`write`).
+// Writes all of a result to stdout. Returns false after a finding (`write`).
 bool PutOut(std::string_view text, Findings& findings);
 bool PutOut(const Write& write, Findings& findings);
 

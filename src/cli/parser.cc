@@ -167,7 +167,8 @@ void LibrariesWithoutVersion(Findings& findings) {
 
 std::string VersionLine() { return std::string("shardc ") + kVersion + "\n"; }
 
-// Rewrites `help` and `version` to options: `help plan` to `plan --help`.
+// Rewrites the commands `help` and `version` to options: `help plan` to `plan
+// --help`.
 Strings Respelt(Strings words) {
   if (words.empty()) return words;
   if (words[0] == "version" &&

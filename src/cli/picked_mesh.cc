@@ -1,7 +1,7 @@
 // Chooses a mesh. Each candidate mesh gets the rules that are suggested for it,
-// and is evaluated as `fit` and `cost` evaluate a mesh. The candidates are
-// printed, the chosen one with a star. If none fits, the number of devices that
-// would be enough is printed:
+// and is evaluated as `fit` and `cost` evaluate a mesh. The best candidates are
+// printed, the chosen one with a star. If none fits, a finding estimates the
+// number of devices that would be enough:
 //
 //   * fsdp:64                   18.1 GiB per device, 1.34 s a step
 //     dp:2,fsdp:32              19.9 GiB per device, 1.34 s a step
@@ -29,8 +29,8 @@ namespace {
 constexpr size_t kShownMeshes = 5;
 // The limit on the work of evaluating candidates. They are evaluated in the
 // order of the estimate of suggest/mesh.h, until a legal mesh was found and
-// this many parameters were planned, counted over all candidates. At least as
-// many candidates as are printed are evaluated.
+// this many parameters were planned, counted over all candidates. At least
+// kShownMeshes are evaluated if there are so many.
 constexpr size_t kMostPlanned = 2'000'000;
 constexpr std::string_view kRemat = "nothing_saveable";
 
@@ -76,8 +76,9 @@ cost::Settings SettingsFor(const suggest::MeshRequest& request,
   return out;
 }
 
-// Returns nullopt if the rules that are suggested for the mesh do not compile.
-// Sets `described` to the model's description if a pack has one.
+// Evaluates a mesh with the rules that are suggested for it, and with the
+// description of the model in `described`. Returns nullopt if the rules do not
+// compile.
 std::optional<cost::FitMesh> Evaluate(const Mesh& mesh,
                                       const Manifest& manifest,
                                       const std::optional<ModelConfig>& model,
@@ -108,8 +109,8 @@ std::optional<cost::FitMesh> Evaluate(const Mesh& mesh,
   return cost::FitOf(*compiled, work, settings, traffic);
 }
 
-// Evaluates candidates in their order and returns them with the best first.
-// Sets `evaluated` to their number.
+// Evaluates candidates in their order. Returns the legal ones, the best first.
+// Sets `evaluated` to the number of evaluated ones.
 std::vector<cost::FitMesh> Ranked(
     const std::vector<suggest::MeshOption>& options, const Manifest& manifest,
     const std::optional<ModelConfig>& model,

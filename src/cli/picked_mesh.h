@@ -27,7 +27,7 @@ struct PickedMesh {
   Mesh mesh;  // empty if `none_fits`
   bool none_fits = false;
 };
-// Returns the best mesh, after printing the candidates. If no mesh fits the
+// Prints the best candidates and returns the best mesh. If no mesh fits the
 // model, adds a finding and sets `none_fits` (exit status 1). Returns nullopt
 // after a finding about an invalid option (exit status 2).
 std::optional<PickedMesh> PickMesh(const MeshFlags& flags,

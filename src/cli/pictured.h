@@ -14,11 +14,11 @@
 
 namespace shardc::cli {
 
-// Returns one bar for each report, of which there is one for each mode.
+// Returns one bar for each report; each mode has one report.
 MemoryBars BarsOf(std::span<const cost::Report> reports);
 
-// Returns which rules win which parameters. For a compiled plan it also has the
-// number of names that each pattern matches.
+// Returns the parameters and bytes that each rule wins. For a compiled plan it
+// also has the number of names that each pattern matches.
 picture::Coverage CoverageIn(const Planned& planned,
                              const picture::FoldedPlan& folded);
 

@@ -39,7 +39,8 @@ struct PlanFlags {
 };
 
 // Returns the targets to plan: one, or with --write-locked or --diff all
-// requested targets that have a committed file.
+// requested targets that have a committed file. Returns nullopt after a
+// finding.
 std::optional<std::vector<Target>> Targets(const PlanFlags& flags,
                                            const Common& common,
                                            Findings& findings) {
@@ -113,8 +114,8 @@ std::unique_ptr<const Compiled> CompileFor(const PlanFlags& flags,
   return CompileTarget(std::move(*loaded), findings);
 }
 
-// Returns the number of findings that `check` would report, and the command
-// that lists them.
+// Returns a text with the number of findings that `check` would report, and the
+// command that lists them; empty if the lint settings are invalid.
 std::string CheckText(const Target& target, const Compiled& compiled,
                       std::optional<ModelConfig> model,
                       const LintSettings& settings, Findings& findings) {
@@ -133,7 +134,7 @@ std::string CheckText(const Target& target, const Compiled& compiled,
               : ": run `shardc check --notes` to list them\n");
 }
 
-// Returns the summary of one of several targets, in one line.
+// Returns the summary in one line of one of several targets.
 std::string TargetLine(const Target& target, const Compiled& compiled,
                        const std::string& check) {
   const PlanSummary& summary = compiled.plan.summary;
@@ -206,6 +207,7 @@ int ShowStepDiff(const Target& target, const StepReports& steps,
 }
 
 // Writes or compares the target's committed step program, if it has one.
+// Returns the exit status.
 int PutStep(const PlanFlags& flags, const Target& target,
             const Compiled& compiled, const std::optional<ModelConfig>& model,
             const Common& common, Outcome& outcome, Findings& findings) {
@@ -244,7 +246,7 @@ int ShowAuditDiff(const Target& target, const AuditInput& audit,
 }
 
 // Writes or compares the committed summary of the target's compiled program, if
-// it has one.
+// it has one. Returns the exit status.
 int PutAudit(const PlanFlags& flags, const Target& target, const Mesh& mesh,
              const Common& common, Outcome& outcome, Findings& findings) {
   if (!flags.diff && !flags.write_locked) return kDone;
@@ -272,7 +274,8 @@ int PutAudit(const PlanFlags& flags, const Target& target, const Mesh& mesh,
   return good ? kDone : kFailed;
 }
 
-// Writes the plan to the file of `--write-locked` or `--output`.
+// Writes the plan to the file of `--write-locked` or `--output`. Returns false
+// after a finding.
 bool PutPlan(const PlanFlags& flags, const Target& target,
              const Compiled& compiled, std::span<const Finding> found,
              const Common& common, Outcome& outcome, Findings& findings) {
@@ -302,8 +305,8 @@ int PlanOne(const PlanFlags& flags, const Target& target, const Common& common,
   std::optional<ModelConfig> model;
   const auto compiled = CompileFor(flags, target, common, model, findings);
   if (compiled == nullptr) return kFailed;
-  // If the declared stages are refused, no plan is written, because a plan
-  // without stages would not be that of the inputs.
+  // If the declared stages are refused, no plan is written: a plan without
+  // stages would not be the plan of the inputs.
   Findings stages = StageFindings(*compiled);
   if (stages.HasErrors()) {
     const int status = StageStatus(stages);

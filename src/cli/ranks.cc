@@ -25,8 +25,8 @@
 namespace shardc::cli {
 namespace {
 
-// SLURM sets SLURM_PROCID in a batch script too, but sets the number of
-// processes of a step only for processes that srun starts.
+// SLURM sets SLURM_PROCID in a batch script too, so the number of processes is
+// read from a variable that only processes of srun have.
 constexpr Launcher kLaunchers[] = {
     {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
     {"PMI_RANK", "PMI_SIZE"},

@@ -16,8 +16,8 @@
 
 namespace shardc::cli {
 
-// The launcher's data about this process; without a launcher there is one
-// process.
+// What the launcher's environment variables state about this process. Without a
+// launcher there is one process.
 struct Launched {
   int64_t rank = 0, ranks = 1;
   std::string_view by = {};  // the environment variable that gives `ranks`
@@ -26,9 +26,9 @@ Launched LaunchedAs(const Variable& variable);
 
 class Ranks {
  public:
-  // Initialises MPI. Returns nullopt, with a finding on the first rank, if this
-  // build has no MPI, or if MPI reports another number of processes than the
-  // launcher.
+  // Initialises MPI if the launcher has started several processes. Returns
+  // nullopt, with a finding on the first rank, if this build has no MPI, or if
+  // MPI reports another number of processes than the launcher.
   static std::optional<Ranks> Join(Findings& findings);
 
   // Returns the transport between the processes; null if there is only one.
@@ -47,8 +47,8 @@ class Ranks {
   std::string MovedText(int64_t recorded, int64_t moved, int64_t crossed) const;
 
   // Returns true on every rank if `fine` is true on all of them. Otherwise
-  // returns false, and keeps the findings of the first rank on which `fine` is
-  // false.
+  // returns false, and only the first rank on which `fine` is false keeps its
+  // findings.
   bool All(bool fine, Findings& findings) const;
   // Returns the minimum of `own` over all ranks, on every rank.
   int64_t Least(int64_t own) const;

@@ -97,7 +97,8 @@ bool GatherBase(const ReportCommand& command, Gathered& to,
 }
 
 // Adds the findings that `check` reports for the inputs with the project's
-// settings. Returns false after a finding about an option.
+// settings; none for a plan file. Returns false after a finding about an
+// option.
 bool GatherFindings(const ReportCommand& command, const Target& target,
                     Gathered& to, Findings& findings) {
   if (to.planned->compiled == nullptr) return true;
@@ -125,8 +126,9 @@ bool GatherFindings(const ReportCommand& command, const Target& target,
   return true;
 }
 
-// Adds the pipeline schedule of a compiled plan. A plan file does not contain
-// the table of its schedule, so nothing is added for it.
+// Adds the pipeline schedule of a compiled plan, unless it has too many tasks
+// to draw. A plan file does not contain the table of its schedule, so nothing
+// is added for it.
 void AddSchedule(Gathered& to) {
   if (to.planned->compiled == nullptr) return;
   const auto& stages = to.planned->compiled->stages;
@@ -142,6 +144,7 @@ void AddSchedule(Gathered& to) {
 }
 
 // Adds the costs of the ranks of a pipeline, if the sizes of a step are known.
+// Returns false after a finding.
 bool AddRanks(const ReportCommand& command, const Target& target, Gathered& to,
               Findings& findings) {
   const auto settings =

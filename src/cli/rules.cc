@@ -55,7 +55,8 @@ int PutProofs(const RuleSet& rules, bool json, const std::string& output,
   return PutResult(write, output, findings) ? kDone : kFailed;
 }
 
-// Reports options that cannot be combined, and --prove without rules.
+// Returns false after a finding if --prove is given without rules or with an
+// option that excludes it.
 bool FlagsAgree(const RulesFlags& flags, bool named, const Common& common,
                 Findings& findings) {
   if (!flags.prove) return true;

@@ -22,8 +22,8 @@ struct SearchFlags {
   bool unmeasured = false;
 };
 
-// Returns the options of `search`: those of `cost` except for serving and
-// pipelines, and its own.
+// Returns the options of `search`: its own, and those of `cost` that do not
+// concern serving, pipelines or hosts.
 Options OptionsOfSearch(SearchFlags& flags);
 
 struct SearchInputs {

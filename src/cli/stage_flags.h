@@ -73,8 +73,8 @@ std::shared_ptr<const PlannedStages> StagesOfCommand(
 const std::string& StageAxis(const StageFlags& flags,
                              const StageDeclaration* declared);
 
-// Returns the request to divide a model on a mesh from which StagesOfCommand
-// makes the stages, or nullopt after a finding.
+// Returns the request from which StagesOfCommand makes the stages of a model on
+// this mesh; nullopt after a finding.
 std::optional<StageRequest> StageRequestOn(const StageFlags& flags,
                                            const StageDeclaration* declared,
                                            const Mesh& mesh,
@@ -86,7 +86,7 @@ std::optional<StageRequest> StageRequestOn(const StageFlags& flags,
 bool CheckStageSizes(const StageFlags& flags, const StageDeclaration* declared,
                      const StageSizes& sizes, Findings& findings);
 
-// Does the same as StagesOfCommand for a target with declared stages, in
+// Returns the same as StagesOfCommand for a target with declared stages. For
 // commands that have no batch and length, so that the cost model cannot choose
 // the division.
 std::shared_ptr<const PlannedStages> DeclaredOrMergedStages(

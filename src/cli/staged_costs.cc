@@ -1,9 +1,9 @@
 // Computes the cost of pipeline stages for pictures and the report page. A
-// compiled plan has its stages in memory; for a plan file they are made from
+// compiled plan has its stages in memory. For a plan file, they are made from
 // the stages and the name of the schedule in the file:
 //
 //   show memory --plan staged.json --batch 64 --seq 4096
-//     ->  a bar for each rank, as `cost --plan` prints them
+//     ->  a bar for each rank, with the memory that `cost --plan` prints
 #include "cli/staged_costs.h"
 
 #include <algorithm>

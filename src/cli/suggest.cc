@@ -1,6 +1,6 @@
 // `shardc suggest`: proposes rules for a model that has none. Without `--force`
 // the rules are written only if they are proven: the rule intended for each
-// tensor wins it, and `check` reports nothing.
+// tensor wins it, and `check` reports no error or warning about the rules.
 #include <algorithm>
 
 #include "cli/commands.h"

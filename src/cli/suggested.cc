@@ -91,8 +91,9 @@ void Prove(SuggestedRules& out, const Mesh& mesh, const Manifest& manifest,
   }
 }
 
-// Lists the fastest three meshes whose sizes divide the model's sizes, of the
-// same device count or, if there is none, of the next power of two.
+// Lists the fastest meshes, at most three, whose sizes divide the model's sizes
+// and that have the same device count. If there is none, lists those of the
+// next power of two; returns an empty text if there is none either.
 std::string NearestText(const SuggestedRules& rules, const Mesh& mesh,
                         const ModelConfig* model) {
   constexpr size_t kShown = 3;
@@ -155,8 +156,8 @@ bool HasShapes(const Manifest& manifest, Findings& findings) {
 namespace {
 
 // Returns the only layer stack if sizes and names leave it undecided, else
-// null. With several stacks the user is not prompted, because the answer for
-// one might be wrong for the others.
+// null. With several stacks the user is not prompted: one answer might not be
+// right for all.
 const LayerStack* UndecidedAlone(const SuggestedRules& rules) {
   const auto& stacks = rules.suggestion.dims.stacks.stacks;
   const bool alone = stacks.size() == 1 &&
@@ -164,8 +165,9 @@ const LayerStack* UndecidedAlone(const SuggestedRules& rules) {
   return alone ? &stacks.front() : nullptr;
 }
 
-// Prompts the user for the dimension that counts layers. The answers are those
-// of `--scan-axis`. Returns nullopt if there is no terminal.
+// Prompts the user for the dimension that counts layers. An answer is a value
+// of `--scan-axis`, or empty for the dimension that is assumed. Returns nullopt
+// if there is no terminal or the answer is invalid.
 std::optional<ScanAxis> ScanAxisFor(const LayerStack& stack,
                                     const Common& common) {
   if (common.quiet || isatty(STDIN_FILENO) != 1 || isatty(STDERR_FILENO) != 1) {

@@ -60,8 +60,6 @@ const OutputFormat& FormatOf(const CheckpointFlags& flags) {
   return found == formats.end() ? formats.front() : *found;
 }
 
-// Adds a finding and returns true if an option is given that applies only to
-// safetensors files.
 bool RefuseForTree(const CheckpointFlags& flags, Findings& findings) {
   const std::pair<bool, std::string_view> kOthers[] = {
       {flags.reuse, "--reuse"}, {flags.no_sync, "--no-sync"}};

@@ -18,8 +18,8 @@ bool WritesTree(const CheckpointFlags& flags);
 // Returns the format that `--to` gives.
 const OutputFormat& FormatOf(const CheckpointFlags& flags);
 
-// Adds a finding (usage) and returns true if an option is given that only sets
-// of safetensors files have.
+// Adds a finding (usage) and returns true if an option is given that applies
+// only to safetensors files.
 bool RefuseForTree(const CheckpointFlags& flags, Findings& findings);
 
 // Writes the tensors of the transfer in the format of `--to`, or with --dry-run

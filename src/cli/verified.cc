@@ -126,8 +126,8 @@ class ReportReader {
   bool good_ = true;
 };
 
-// Formats a fraction with two digits (0.62), and with more digits if two would
-// print 0 or 1.
+// Formats a fraction with two digits (0.62), or with four if two might print 0
+// or 1.
 std::string PartText(double part) {
   std::array<char, 32> text{};
   const int digits = part < 0.005 || part > 0.995 ? 4 : 2;
@@ -209,8 +209,8 @@ std::string AboutStep(ReportReader& read, const JsonValue& step,
          Counted(read.Count(step, "length"), "token") + ", over all layers.";
 }
 
-// Adds an op to the table. The ops of repeated layers are written once, but
-// each layer sends their bytes.
+// Adds the op to the table if it is a collective. The ops of repeated layers
+// are written once, but each layer sends their bytes.
 void AddOp(ReportReader& read, const JsonValue& op, report::Table& table) {
   const auto collective = read.TextOrNull(op, "collective");
   if (!collective) return;

@@ -219,7 +219,7 @@ std::optional<verify::Sizes> ChooseSizes(const VerifyFlags& flags,
   return out;
 }
 
-// Chooses layouts and dtypes; all if none is named.
+// Chooses layouts and dtypes: those of the flags, else the target's, else all.
 bool ChooseLayouts(const VerifyFlags& flags, const VerifyInput& input,
                    verify::Request& request, Findings& findings) {
   if (!ParseEach(flags.layouts, request.layouts, "bthd, bhtd, thd", findings,

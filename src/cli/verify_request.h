@@ -32,17 +32,17 @@ struct VerifyFlags {
 Options OptionsOf(VerifyFlags& flags);
 
 // Returns the operation of this name. If there is none, returns null and adds a
-// finding at `place`, or at --operation if the place is empty.
+// finding at `place`, which may be empty.
 const exec::Operation* NamedOperation(const std::string& name,
                                       const Place& place, Findings& findings);
 
 struct VerifyWork {
   verify::Request request;
   verify::Matrix matrix;
-  // Operations were named by a flag or the target, so each must be supported.
+  // Whether a flag or the target named operations; each must then be supported.
   bool asked = false;
   // `has_rules`: whether rules were named. `compiled`: the plan of the rules
-  // and the manifest; null without a manifest.
+  // and the manifest; null without a manifest or without rules.
   bool has_rules = false;
   std::shared_ptr<const Compiled> compiled;
   std::optional<ModelConfig> model;

@@ -11,9 +11,10 @@
 namespace shardc::cli {
 
 // Returns the workflow for the project `name` in `folder`. Its file is in the
-// root of the repository, where CI services look for it; several projects below
-// the root may have one there. Returns nullopt after a finding if this program,
-// whose digest the workflow compares, cannot be read.
+// root of the repository, where CI services look for it, or in `folder` outside
+// of a repository. Several projects below the root may have one. Returns
+// nullopt after a finding if this program, whose digest the workflow compares,
+// cannot be read.
 std::optional<NewFile> CheckWorkflow(const std::string& folder,
                                      const std::string& name,
                                      Findings& findings);
