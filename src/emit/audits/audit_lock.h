@@ -1,6 +1,6 @@
-// Writes the committed summary of an audit (`shardc.audit-lock/v1`): what is
-// sent and found, without the numbers of collectives and lines, which change
-// when another compiler version compiles the program.
+// Writes the committed summary of an audit (`shardc.audit-lock/v1`): the bytes
+// that a program sends and its flaws. It has no numbers of collectives and
+// lines, which change when another compiler version compiles the program.
 #ifndef SHARDC_EMIT_AUDITS_AUDIT_LOCK_H_
 #define SHARDC_EMIT_AUDITS_AUDIT_LOCK_H_
 

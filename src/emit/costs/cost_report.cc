@@ -1,6 +1,6 @@
 // Writes a cost report as text or JSON. In text, columns are aligned, and an
-// unknown number of bytes is a dash. The reasons are lines `not known: ...`
-// after all tables.
+// unknown number of bytes is a dash. Lines `not known: ...` below give the
+// reasons:
 //
 //   parameters     239.4 MiB
 //   total          2.81 GiB  of 79.65 GiB, 96.5 % free

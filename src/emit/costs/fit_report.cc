@@ -66,7 +66,7 @@ std::string StagesText(const cost::FitStages& stages) {
          ", bubble " + PercentText(stages.bubble);
 }
 
-// Returns what is special about a mesh: its stages, and the axes of the batch.
+// Returns the stages of a mesh and the axes of its batch, if it has some.
 std::string NotesText(const FitMesh& one) {
   std::string out = one.stages ? StagesText(*one.stages) : "";
   if (one.batch.empty()) return out;

@@ -16,7 +16,7 @@ std::string SearchPipelineText(const search::Pipeline& one);
 // calibrated".
 std::string_view PipelineAccuracyText();
 // Returns "pp:8,dp:16 would win: -12.1 %, but no time of a pipeline is
-// calibrated"; empty if no pipeline is faster than the winner.
+// calibrated"; empty if no pipeline is clearly faster than the winner.
 std::string WouldWinText(const search::Found& found);
 // Returns the lines of the text report: the fastest pipeline or `none that
 // fits`, its proof if it was run, and how many of the pipelines that have a

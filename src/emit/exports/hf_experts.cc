@@ -26,8 +26,8 @@ constexpr std::string_view kUneven =
 
 // Returns the style of a projection of experts that is sharded along dimension
 // `dim`. The inner width is dimension `down_dim` of `down_proj`, and dimension
-// 3 - `down_dim` of all other projections. Returns an empty text if one of the
-// other projections is sharded along a different dimension.
+// 3 - `down_dim` of all other projections. Returns an empty text if one of
+// these others is sharded along another dimension.
 std::string StyleOf(std::string_view leaf, int64_t dim, int64_t down_dim) {
   if (leaf == "down_proj") return dim == 2 ? "rowwise" : "colwise";
   if (dim + down_dim != 3) return "";

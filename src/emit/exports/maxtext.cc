@@ -231,7 +231,8 @@ class MaxtextWriter {
     return {};
   }
 
-  // Records a parameter for which the rules do not result in the plan's spec.
+  // Adds a warning about parameters for which the rules do not give the plan's
+  // spec.
   void Leave(const ReadParam& param, const std::string& reason,
              int64_t count = 1) {
     Finding finding;

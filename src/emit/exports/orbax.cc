@@ -41,8 +41,8 @@ void WriteGrid(JsonWriter& json, const Mesh& mesh, size_t axis,
 }
 
 // Returns the devices in the order of the mesh, where a device's number is its
-// id. Returns none for a mesh of one slice with more devices than can be
-// listed, because orbax then uses all devices in the order of their ids.
+// id. Returns none for more than kMostListed devices. The mesh then has one
+// slice (CanListDevices), and orbax uses all devices in the order of their ids.
 std::vector<int64_t> Devices(const Mesh& mesh) {
   std::vector<int64_t> devices;
   if (mesh.devices > kMostListed) return devices;

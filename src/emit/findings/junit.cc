@@ -14,8 +14,7 @@
 namespace shardc {
 namespace {
 
-// Escapes for XML 1.0. Printable has made control characters and invalid UTF-8
-// visible; XML also forbids U+FFFE and U+FFFF.
+// Escapes a text for XML 1.0.
 std::string Xml(std::string_view raw) {
   const std::string text = Printable(raw);
   std::string out;

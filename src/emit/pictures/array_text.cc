@@ -25,8 +25,8 @@ constexpr int64_t kMostArrayPanels = 4;
 constexpr int64_t kRuledRows = 4;
 constexpr std::string_view kIndent = "  ";
 
-// Returns the text of a cell's devices, each number as wide as the largest
-// device number.
+// Returns the text of a cell's devices. If there are one or two, each number is
+// as wide as the largest device number.
 std::string CellText(const DeviceSet& devices, size_t width) {
   if (devices.count() > 2) return DevicesText(devices);
   std::string out;

@@ -110,7 +110,8 @@ void AddRules(std::string& out, const Plan& plan) {
   }
 }
 
-// Equal corrections of several layers share a line.
+// Appends a line for each correction. Equal corrections of several parameters
+// share a line.
 void AddCorrections(std::string& out, const Plan& plan) {
   struct Group {
     int64_t params = 0;

@@ -51,7 +51,8 @@ std::string ProofText(const RuleProof& proof) {
   return "not proven: the pattern is too large";
 }
 
-// Returns ascending numbers as text, with consecutive ones as a range:
+// Returns ascending numbers as text, with three or more consecutive ones as a
+// range:
 //
 //   0, 1, 2, 5  ->  [0] to [2], [5]
 std::string RangesText(std::span<const uint32_t> numbers) {

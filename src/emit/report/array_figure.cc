@@ -3,8 +3,8 @@
 // and replicas are drawn as sheets behind it. The labels at the edges of the
 // drawing are the coordinates of the axes that shard the dimension.
 //
-//   A tile is at least 46 x 30 px and wide enough for its label; tiles are 3 px
-//   apart, 6 px if they have one replica, 8 px if they have more.
+//   A tile is at least 46 x 30 px and wide enough for its label. Tiles are 3 px
+//   apart, 6 px if each has two copies, 8 px if it has more.
 #include "emit/report/figures.h"
 
 #include <algorithm>

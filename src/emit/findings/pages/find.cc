@@ -1,5 +1,4 @@
-// Finds the page of a code: a linear search of the seven lists, which hold 63
-// records in all.
+// Finds the page of a code by a linear search of all lists of pages.
 #include "emit/findings/pages/page.h"
 
 namespace shardc {
