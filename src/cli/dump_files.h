@@ -10,7 +10,7 @@
 
 namespace shardc::cli {
 
-// Makes the directory if it does not exist. Returns false after a finding.
+// Makes the directory unless the path exists. Returns false after a finding.
 bool MakeFolder(const std::string& path, Findings& findings);
 // Returns the path of a case's file, such as "DIR/case-0003.json".
 std::string CaseFile(const std::string& folder, size_t index,

@@ -21,7 +21,8 @@ struct Compiled;
 void WritePlanJson(const Plan& plan, std::span<const Finding> diagnostics,
                    Sink& out);
 // Writes the same bytes with several threads. With two or more, the fingerprint
-// at the start is computed while the body of a large plan is written.
+// at the start is computed while the body of a large plan is written, if the
+// sink can change what it has written.
 void WritePlanJson(const Plan& plan, std::span<const Finding> diagnostics,
                    FileSink& out, int threads);
 

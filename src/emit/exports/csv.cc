@@ -39,7 +39,7 @@ std::vector<Mode> ModesThatDiffer(const ReadPlan& plan) {
 }
 
 // Returns the coordinates that hold a parameter: "ep=3" for a placed parameter,
-// "pp=0,3" for one in stages of two ranks.
+// "pp=0,3" for one in stages of two ranks. Empty without placement and stages.
 std::string PlaceText(const ReadPlan& plan, const ReadParam& param) {
   std::string out;
   if (param.placement) {

@@ -1,6 +1,6 @@
 // A graph for Graphviz: the mesh's axes on one side, parameters on the other,
-// and an edge where an axis shards a dimension. Layers with the same specs
-// share one node.
+// and an edge where an axis shards a dimension. Parameters whose names differ
+// only in numbers share a node if they have the same type and specs.
 #include "emit/exports/exporter.h"
 #include "emit/exports/view.h"
 #include "source/wording.h"

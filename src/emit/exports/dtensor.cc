@@ -58,8 +58,8 @@ std::vector<Placed> PlacedBy(const Mesh& mesh, const Spec& spec) {
   return out;
 }
 
-// Returns whether no parameter needs `_StridedShard`. Reports the first one
-// that does.
+// Returns whether no parameter needs `_StridedShard`. Adds a finding about the
+// first one that does.
 bool NoneStrided(const ReadPlan& plan, Mode mode, Findings& findings) {
   for (const ReadParam& param : plan.params) {
     for (const Placed& placed : PlacedBy(plan.mesh, param.SpecOf(mode))) {

@@ -130,7 +130,7 @@ class TpPlanWriter {
     }
     if (!is_module) {
       // The model's own plan may shard these parameters and have a hook for
-      // them. The style here replaces it.
+      // them. The style here replaces both.
       if (replicated && !name.empty()) Replicate(name, json);
       return;
     }
@@ -201,8 +201,9 @@ class TpPlanWriter {
     }
   }
 
-  // A head that shares the embedding's weight is not in shardc's plan, but the
-  // model's own plan has it, with a style for a sharded vocabulary.
+  // Writes the style of a head that shares the embedding's weight. Such a head
+  // is not in shardc's plan, but the model's own plan has it, with a style for
+  // a sharded vocabulary.
   void TiedHead(JsonWriter& json) const {
     if (vocabulary_ != Vocabulary::kMerged) return;
     const HfModule* embedding = nullptr;

@@ -1,5 +1,6 @@
-// A table for pull requests: parameters that differ only in layer numbers share
-// a row, and the table is collapsed below its summary.
+// A table for pull requests. Parameters whose names differ only in numbers
+// share a row if they have the same type and specs. The table is collapsed
+// below its summary.
 #include <algorithm>
 
 #include "emit/exports/exporter.h"
@@ -22,9 +23,9 @@ std::string SpecCell(const ReadPlan& plan, const ReadParam& param) {
   return out;
 }
 
-// Returns the bytes of the parameters on one device. With pipeline stages these
-// are the bytes on a device of the fullest rank. Returns nullopt if the bytes
-// are unknown, or if a parameter is placed at one coordinate of an axis.
+// Returns the bytes of the parameters on one device in train mode. With
+// pipeline stages it is a device of the fullest rank. Returns nullopt if the
+// bytes are unknown, or if a parameter is placed at one coordinate of an axis.
 std::optional<int64_t> TotalPerDevice(const ReadPlan& plan) {
   if (plan.stages) {
     BytesByRank bytes(*plan.stages);

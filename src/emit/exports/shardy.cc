@@ -4,8 +4,8 @@
 //   %arg0: tensor<8x4xf32> {jax.arg_info = "w",
 //     sdy.sharding = #sdy.sharding<@mesh, [{"tp"}, {}]>}
 //
-// Dimensions are closed: propagation must not add axes. `--form open` marks
-// them open (`?`), which lets propagation shard them further; a priority is the
+// Dimensions are closed: propagation must not add axes. `--open` marks them
+// open (`?`), which lets propagation shard them further. A priority is the
 // round in which Shardy propagates a dimension.
 #include <algorithm>
 #include <set>

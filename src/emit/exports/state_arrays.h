@@ -18,9 +18,9 @@ struct StateArray {
 };
 
 // Returns the spec of each array of the state, in its order. In a copy of the
-// parameters' tree, an array with a parameter's name and another shape than the
-// plan's is a finding, and an array that the plan lacks is replicated, with a
-// warning. Returns an empty list after errors.
+// parameters' tree, an array of several elements with a parameter's name and
+// another shape than the plan's is a finding, and an array that the plan lacks
+// is replicated, with a warning. Returns an empty list after errors.
 std::vector<StateArray> ArraysOfState(const ReadPlan& plan, Mode mode,
                                       const Manifest& state,
                                       Findings& findings);

@@ -1,5 +1,5 @@
-// The parameter tree with the axes that shard each leaf; layers with the same
-// specs share one branch:
+// The parameter tree with the axes that shard each leaf. Parameters whose names
+// differ only in numbers share a leaf if they have the same type and specs:
 //
 //   fsdp=2 tp=4
 //   └── model
@@ -19,7 +19,7 @@ namespace {
 struct NamedNode;
 
 struct Node {
-  std::vector<NamedNode> children;  // in the order of the file
+  std::vector<NamedNode> children;  // in plan order
   std::map<std::string, size_t> by_name;
   std::vector<const Fold*> leaves;  // leaves with this name
 

@@ -21,8 +21,9 @@ std::string_view Kind(const ReadParam& param, const Split& split) {
   return input ? "row" : "column";
 }
 
-// Checks that each rank's part is contiguous: vLLM's loaders read one
-// contiguous piece per rank.
+// Returns whether each rank's part is contiguous, because vLLM's loaders read
+// one contiguous piece per rank. Adds a finding about the first one that is
+// not.
 bool Contiguous(const ReadPlan& plan, const std::string& axis, Mode mode,
                 Findings& findings) {
   for (const ReadParam& param : plan.params) {

@@ -54,7 +54,7 @@ bool IsFile(const Place& place);
 // Returns the place of the finding if it is in a file, else its `main_file`,
 // whose source is null if there is none.
 const Place& FilePlace(const Finding& finding);
-// Returns the message, followed by the targets to which it applies.
+// Returns the message, followed by the first targets to which it applies.
 std::string MessageText(const Finding& finding);
 // Returns the same text as MessageText, preceded by the place if the place is
 // not in a file.

@@ -78,8 +78,8 @@ class ArrayDrawing {
   }
 
  private:
-  // Chooses the number of columns and the form of the cell texts: all device
-  // numbers, or the shortest form if more columns then fit.
+  // Chooses the number of columns and the form of the cell texts: the shortest
+  // form if more columns then fit, else the usual one.
   void Fit() {
     const int64_t left = static_cast<int64_t>(kIndent.size()) + label_ + 1;
     int64_t after = 0;

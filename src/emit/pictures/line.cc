@@ -19,8 +19,8 @@ constexpr std::array<std::string_view, picture::kAxisColors> kAxisCodes = {
     "38;5;169", "38;5;32", "38;5;166", "38;5;36",
     "38;5;136", "38;5;67", "38;5;98",  "38;5;245"};
 
-// Returns whether a code point takes two columns: East Asian wide forms and
-// emoji.
+// Returns whether a code point takes two columns, as East Asian wide forms and
+// most emoji do.
 bool IsWide(uint32_t point) {
   constexpr std::pair<uint32_t, uint32_t> kWide[] = {
       {0x1100, 0x115F},   {0x2E80, 0x303E},  {0x3041, 0x33FF},

@@ -1,6 +1,6 @@
 // Writes a difference as shardc.diff/v1. `mesh`, `stages`, `fields` and `steps`
-// are written only if they differ. `bytes_per_device` is written if the plans
-// differ in anything, and both numbers may be the same:
+// are written only if they differ, and `bytes_per_device` only if the plans
+// differ in something:
 //
 //   {"schema": "shardc.diff/v1",
 //    "bytes_per_device": {"before": 8192, "after": 16384, "by_mode": [..]},

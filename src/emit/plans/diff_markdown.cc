@@ -1,6 +1,5 @@
 // Writes a difference as a comment on a pull request: the totals first, then a
-// row for each group of parameters, folded if there are many rows, then
-// messages:
+// row for each change, folded if there are many rows, then messages:
 //
 //   | | before | after | change |
 //   |---|--:|--:|--:|

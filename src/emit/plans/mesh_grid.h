@@ -19,9 +19,10 @@ inline constexpr int64_t kListedDevices = 65536;
 // The most devices of a mesh whose ranks are listed.
 inline constexpr int64_t kRankedDevices = 1 << 20;
 
-// Returns the axes, the mesh of hosts, and the grid of devices. The last two
-// axes longer than 1 are its rows and columns, and there is one block for each
-// coordinate of the other axes. With `ranks`, a line per process is added.
+// Returns the axes, the mesh of hosts if there are several, and the grid of
+// devices. The last two axes longer than 1 are the grid's rows and columns, and
+// there is one block for each coordinate of the other axes. With `ranks`, a
+// line per process is added.
 std::string MeshGridText(const Mesh& mesh, const AxisRules& axes, bool ranks);
 // Returns the place of one device instead of the grid; 0 <= device <
 // mesh.devices.

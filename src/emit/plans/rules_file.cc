@@ -107,8 +107,9 @@ void WriteAxes(JsonWriter& json, const Value& value_of) {
   json.EndObject();
 }
 
-// Returns whether YAML surely reads the text as a string without quotes. Only
-// letters, digits and underscores are accepted, and no digit at the beginning.
+// Returns whether YAML 1.2 reads the text as a string without quotes. False
+// also for texts that are not of letters, digits and underscores, or begin with
+// a digit.
 bool IsPlainYaml(std::string_view text) {
   const auto fine = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||

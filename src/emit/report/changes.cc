@@ -198,8 +198,8 @@ void WriteAxisRow(Page& page, std::string_view axis, const Mesh& before,
                       : "</td><td>↓ fewer parts</td></tr>");
 }
 
-// Writes the effects of another mesh: the axes, the devices, and the shards of
-// parameters that keep their spec, which are rows of the table below.
+// Writes the effects of another mesh: the axes, the devices, and the number of
+// parameters that keep their spec but have other shards.
 void WriteMeshChange(Page& page) {
   const PlanDifference& diff = *page.in.base->diff;
   if (!diff.other_mesh) return;

@@ -8,8 +8,8 @@
 
 namespace shardc::report {
 
-// Draws the front, the winner, the runner-up and the knee, with a legend. The
-// search has a winner.
+// Draws the front, the winner, the runner-up and the knee, with a legend.
+// `found` must have a winner.
 void DrawFront(const search::Found& found, Html& html);
 
 }  // namespace shardc::report

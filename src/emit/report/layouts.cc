@@ -24,7 +24,7 @@ struct DrawnSharding {
   const picture::ParamGroup* largest = nullptr;
   // The first mode of the first group of modes that has this sharding.
   Mode mode = Mode::kTrain;
-  int64_t bytes = 0;  // of all parameters with this sharding
+  int64_t bytes = 0;  // of the parameters with this sharding in `mode`
   // Parameters with this sharding, in the group of modes that has the most.
   int64_t params = 0;
   std::set<size_t> groups;  // indices of groups of modes with this sharding

@@ -1,5 +1,6 @@
-// Writes the section on a pipeline: the layers and the bytes of each stage, and
-// the tasks of the schedule over time, all drawn with the same length:
+// Writes the section on a pipeline: the layers of each stage and the bytes of
+// its rank, and the tasks of the schedule over time, all drawn with the same
+// length:
 //
 //   stage 1 on rank 1: layers 8-15    3.25 GiB on a device of rank 1
 #include <string>

@@ -62,7 +62,7 @@ struct Head {
   bool number = false;
 };
 
-// Opens a table with a heading; `id` is the HTML id of its rows.
+// Opens a table. `title` is its label, and `id` is the HTML id of its rows.
 void BeginTable(Page& page, std::string_view title, std::string_view id,
                 const std::vector<Head>& heads) {
   Html& html = page.html;

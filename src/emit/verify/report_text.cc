@@ -29,8 +29,8 @@ using verify::SelfTest;
 using verify::Sizes;
 using verify::Status;
 
-// Returns `all_gather 1.5 KiB`, the bytes of the device that sends most, or "-"
-// if no bytes are sent.
+// Returns `all_gather 1.5 KiB`: for each kind of collective, the bytes of the
+// device that sends most. Returns "-" if no bytes are sent.
 std::string TrafficText(const exec::SentBytes& sent) {
   std::string out;
   for (size_t kind = 0; kind < kCollectiveCount; ++kind) {
@@ -91,7 +91,7 @@ std::string SizesText(const Sizes& n) {
          " head_dim=" + std::to_string(n.head_dim);
 }
 
-// Prints each reason once. Failures of one operation and mode with the same
+// Appends each reason once. Failures of one operation and mode with the same
 // remedy share the message of the first of them.
 void AppendReasons(const Report& report, Status status, std::string& out) {
   struct Reason {
