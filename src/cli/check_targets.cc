@@ -67,8 +67,8 @@ FindingSink LockedStep(const Target& target, const Compiled& compiled,
                        errors, Committed::kStep);
 }
 
-// Returns findings about the target's committed plan and step program if they
-// differ from the ones that its inputs compile to now.
+// Returns findings if the target's committed plan or step program differs from
+// the result of compiling its inputs now.
 FindingSink Locked(const Target& target, const Compiled& compiled,
                    const std::optional<ModelConfig>& config, Findings& errors) {
   FindingSink out = LockedPlan(target, compiled.plan, errors);

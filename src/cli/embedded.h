@@ -10,8 +10,7 @@ namespace shardc::cli {
 
 // Return tables of files, sorted by name, which the build generates.
 std::span<const EmbeddedFile> EmbeddedSchemas();  // schemas/
-// Returns the completion scripts. The name of a file is that of its shell:
-// `bash`.
+// Returns the completion scripts. Each has the name of its shell: `bash`.
 std::span<const EmbeddedFile> EmbeddedCompletions();
 // Returns one file, a table of the linked libraries: name, version, licence.
 std::span<const EmbeddedFile> EmbeddedLibraries();

@@ -198,8 +198,8 @@ void CompleteFlags(const PlanStages& planned, ExportFlags& flags) {
   }
 }
 
-// Returns the stages that the flags describe, or without `--stages` those of
-// the plan. Returns nullopt after a finding, also if there are no stages.
+// Returns the stages that the flags describe, or without `--stages` the plan's
+// stages. Returns nullopt after a finding, also if there are no stages.
 std::optional<exports::PipelineChoice> PipelineOf(
     const exports::Exporter& exporter, const ExportFlags& given,
     const Mesh& mesh, const std::optional<PlanStages>& planned,

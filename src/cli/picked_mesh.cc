@@ -109,8 +109,8 @@ std::optional<cost::FitMesh> Evaluate(const Mesh& mesh,
   return cost::FitOf(*compiled, work, settings, traffic);
 }
 
-// Evaluates candidates in their order. Returns the legal ones, the best first.
-// Sets `evaluated` to the number of evaluated ones.
+// Evaluates candidates in their order. Returns the legal meshes, the best
+// first. Sets `evaluated` to the number of candidates that were evaluated.
 std::vector<cost::FitMesh> Ranked(
     const std::vector<suggest::MeshOption>& options, const Manifest& manifest,
     const std::optional<ModelConfig>& model,

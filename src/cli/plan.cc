@@ -181,8 +181,8 @@ int ShowDifference(const PlanDifference& difference, const std::string& path,
   return kFound;
 }
 
-// Appends the differences between the committed plan and that of the current
-// inputs to `out`. Returns the exit status.
+// Appends the differences between the committed plan and `plan` to `out`.
+// Returns the exit status.
 int ShowDiff(const Target& target, const Plan& plan, const Common& common,
              std::string& out, Findings& findings) {
   const SourceRef committed = ReadCommittedPlan(target, findings);
@@ -193,8 +193,8 @@ int ShowDiff(const Target& target, const Plan& plan, const Common& common,
   return ShowDifference(*difference, target.plan, common, out);
 }
 
-// Appends the differences between the committed step program and that of the
-// current inputs to `out`. Returns the exit status.
+// Appends the differences between the committed step program and `steps` to
+// `out`. Returns the exit status.
 int ShowStepDiff(const Target& target, const StepReports& steps,
                  const Common& common, std::string& out, Findings& findings) {
   const SourceRef committed = ReadCommittedStep(target, findings);

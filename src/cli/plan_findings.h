@@ -19,8 +19,8 @@ Findings StageFindings(const Compiled& compiled);
 // separator.
 Findings SeparatorFindings(const Compiled& compiled);
 
-// Returns one warning if most of the model is replicated on every device: that
-// of the lint which is nearest to the cause.
+// Returns one warning if most of the model is replicated on every device. Of
+// several lints, the lint nearest to the cause gives the warning.
 Findings ReplicatedFindings(const Compiled& compiled);
 
 }  // namespace shardc::cli

@@ -21,7 +21,7 @@ EditedPlan EditedPlanOf(bool allow_edited);
 std::optional<PlanTable> ReadTable(const std::string& path, EditedPlan edited,
                                    Findings& findings);
 // Returns the table of the compiled plan, with its text, written and read in
-// memory; the mesh is that of the inputs.
+// memory. The mesh is the mesh of the inputs.
 std::optional<PlanTable> TableOf(const Compiled& compiled, Findings& findings);
 
 // A plan that was read from a file or compiled from inputs, in one form for

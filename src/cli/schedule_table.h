@@ -26,11 +26,11 @@ std::optional<int32_t> ScheduleSize(std::string_view flag,
                                     const std::string& text,
                                     Findings& findings);
 
-// Returns whether a schedule's name is that of a file.
+// Returns whether the name of a schedule is the path of a file.
 bool IsScheduleFile(const std::string& name);
 
 // Makes or reads the table. Returns nullopt after a finding (usage, limit,
-// schedule-refuses, or those of reading a file).
+// schedule-refuses, or an error in reading a file).
 std::optional<schedule::Table> ScheduleTable(const ScheduleChoice& choice,
                                              Findings& findings);
 

@@ -22,7 +22,7 @@ struct SearchFlags {
   bool unmeasured = false;
 };
 
-// Returns the options of `search`: its own, and those of `cost` that do not
+// Returns the options of `search`, and the options of `cost` that do not
 // concern serving, pipelines or hosts.
 Options OptionsOfSearch(SearchFlags& flags);
 

@@ -61,9 +61,8 @@ struct StageSizes {
 // nothing, returns the stages with which the target was compiled. Otherwise the
 // declaration of the rules or the target divides the model, and flags override
 // its keys. If `declared` is null, flags alone divide the model. `config` may
-// be null. Without a flag, the number of micro-batches is that of the
-// declaration or, if it has none, about two per rank; without a declaration it
-// is 1.
+// be null. If no flag gives the number of micro-batches, the declaration gives
+// it, or else it is about two per rank; without a declaration it is 1.
 std::shared_ptr<const PlannedStages> StagesOfCommand(
     const StageFlags& flags, const StageDeclaration* declared,
     const Compiled& compiled, const ModelConfig* config,
@@ -94,8 +93,8 @@ std::shared_ptr<const PlannedStages> DeclaredOrMergedStages(
     const Compiled& compiled, const ModelConfig* config,
     std::optional<int64_t> microbatches, Findings& findings);
 
-// Returns the stages of a plan file. Of these, flags can override only the
-// number of micro-batches. Returns nullopt after a finding (usage, or those of
+// Returns the stages of a plan file. Flags can override only the number of
+// micro-batches. Returns nullopt after a finding (usage, or a finding of
 // StagedPlanOf).
 std::optional<StagedPlan> PlanStagesOfCommand(const StageFlags& flags,
                                               const PlanView& view,

@@ -15,8 +15,8 @@ namespace shardc::cli {
 
 // Returns the cost of the stages in training, with the number of micro-batches
 // of the plan's schedule. `planned` must have stages. Returns nullopt after a
-// finding: `settings` has no batch or length, or those of StagedPlanOf or
-// cost::PipelineCostOf.
+// finding: `settings` has no batch or length, or StagedPlanOf or
+// cost::PipelineCostOf fails.
 std::optional<cost::PipelineCost> StagedCostOf(const Planned& planned,
                                                const cost::Settings& settings,
                                                Findings& findings);

@@ -91,9 +91,9 @@ void Prove(SuggestedRules& out, const Mesh& mesh, const Manifest& manifest,
   }
 }
 
-// Lists the fastest meshes, at most three, whose sizes divide the model's sizes
-// and that have the same device count. If there is none, lists those of the
-// next power of two; returns an empty text if there is none either.
+// Lists up to three meshes, the fastest first, whose sizes divide the model's
+// sizes: of the same device count, or if there is none, of the next power of
+// two. Returns an empty text if there is none either.
 std::string NearestText(const SuggestedRules& rules, const Mesh& mesh,
                         const ModelConfig* model) {
   constexpr size_t kShown = 3;

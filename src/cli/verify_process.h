@@ -25,9 +25,9 @@ std::function<void(size_t done, size_t all)> FaultProgressLine(
 // started on several processes: it runs in one.
 bool SelfTestMayRun(bool self_test, const Ranks& ranks, Findings& findings);
 
-// Bytes over all cases or steps of a run: those that the ledger of the
-// simulated mesh recorded, those that devices sent to one another, and of these
-// the bytes that were sent between processes.
+// Bytes over all cases or steps of a run: as recorded by the ledger of the
+// simulated mesh, as sent by devices to one another, and the part of the bytes
+// sent that went to another process.
 struct MovedBytes {
   int64_t recorded = 0, moved = 0, crossed = 0;
 };

@@ -64,7 +64,7 @@ void AddMode(const exec::Operation* operation, Mode mode,
   request.only.push_back({operation, {mode}});
 }
 
-// Chooses the operations: those of the flag, else the target's, else all.
+// Chooses the operations of the flag, or else of the target, or else all.
 bool ChooseOperations(const std::vector<std::string>& names,
                       const VerifyInput& input, verify::Request& request,
                       Findings& findings) {
@@ -86,8 +86,8 @@ bool ChooseOperations(const std::vector<std::string>& names,
   return true;
 }
 
-// Chooses the modes: those of the flag; else, if the target lists modes for
-// each operation, these; else the target's; else all modes.
+// Chooses the modes of the flag. Without the flag, the target's modes for each
+// operation count, else the target's modes, else all modes.
 bool ChooseModes(const VerifyFlags& flags, const Target& target,
                  verify::Request& request, Findings& findings) {
   auto modes = ParseModes(flags.mode, findings);
@@ -163,9 +163,9 @@ bool ChooseFeatures(const std::vector<std::string>& names,
   return true;
 }
 
-// Chooses the sizes: those of --attention, else the model's, else the target's.
-// Adds a finding if none of them has the number of heads. Other sizes have
-// defaults.
+// Chooses the sizes: each from --attention, else from the model, else from the
+// target. Adds a finding if none of them has the number of heads. Other sizes
+// have defaults.
 std::optional<verify::Sizes> ChooseSizes(const VerifyFlags& flags,
                                          const Target& target, const Mesh& mesh,
                                          const ModelConfig* model,
@@ -219,7 +219,7 @@ std::optional<verify::Sizes> ChooseSizes(const VerifyFlags& flags,
   return out;
 }
 
-// Chooses layouts and dtypes: those of the flags, else the target's, else all.
+// Chooses layouts and dtypes: of the flags, else of the target, else all.
 bool ChooseLayouts(const VerifyFlags& flags, const VerifyInput& input,
                    verify::Request& request, Findings& findings) {
   if (!ParseEach(flags.layouts, request.layouts, "bthd, bhtd, thd", findings,

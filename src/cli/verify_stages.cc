@@ -50,8 +50,8 @@ bool CanStage(const StageFlags& flags, const StageDeclaration* declared,
   return false;
 }
 
-// Returns the stages for verification. Their numbers of layers are those that
-// the cost model chooses, unless they are given.
+// Returns the stages for verification. The cost model chooses their numbers of
+// layers unless they are given.
 std::optional<verify::StageSettings> StagesToVerify(
     const PlannedStages& planned, const Compiled& compiled,
     const std::optional<ModelConfig>& model, const verify::StepRequest& request,

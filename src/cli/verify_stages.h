@@ -26,9 +26,9 @@ struct StepDivision {
 // Sets the batch and the micro-batches of the request. If a flag, the rules or
 // the target declare stages, divides the model into them as `cost` does and
 // sets `out`. Returns false after findings: too many micro-batches, a batch
-// that they do not divide, those of `cost`, and settings of the request that a
-// step in stages does not support (a single part of the step, real sizes,
-// several processes).
+// that they do not divide, stages that `cost` refuses, or a setting of the
+// request that a step in stages does not support (a single part of the step,
+// real sizes, several processes).
 bool DivideStep(const StepDivision& division, const Compiled& compiled,
                 const std::optional<ModelConfig>& model,
                 verify::StepRequest& request,

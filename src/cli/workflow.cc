@@ -52,8 +52,8 @@ constexpr std::string_view kAfterDigest = R"(
         run: '"$RUNNER_TEMP/shardc" check --locked --format github'
 )";
 
-// Returns the SHA-256 of this program, which the workflow compares with that of
-// its download.
+// Returns the SHA-256 of this program. The workflow compares its download with
+// it.
 std::optional<std::string> OwnDigest(Findings& findings) {
   const SourceRef program = ReadOwnProgram(findings);
   if (program == nullptr) return std::nullopt;

@@ -1,7 +1,7 @@
 // Computes the completions at a cursor. The keys above the cursor's position in
 // the YAML tree decide which values and keys are valid there. The names of
-// axes, bundles and so on are those of the last version of the file that
-// compiled, so that they are available while a line is incomplete:
+// axes, bundles and so on come from the last version of the file that compiled,
+// so that they are available while a line is incomplete:
 //
 //   spec: [FS|  ->  logical axes, axis rules and mesh axes
 #include "lsp/complete.h"

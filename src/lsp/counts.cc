@@ -1,7 +1,7 @@
 // Counts the parameters and bytes of each rule. Parameters are first counted by
 // the set of rules that match them, and by first matching rule and layout.
-// There are few of these sets and layouts, so the rest of the work does not
-// depend on the number of parameters:
+// These sets and layouts are few, so the rest of the work does not depend on
+// the number of parameters:
 //
 //   61 parameters with one layout of 16 KiB  ->  61 x 16 KiB, added once
 #include "lsp/counts.h"

@@ -172,8 +172,8 @@ class Formatter {
     return first < own.size() && own[first] == '#';
   }
 
-  // Returns the column for a comment: that of the next key or dash if the
-  // comment is aligned with it; otherwise the comment moves with the line
+  // Returns the column for a comment: the column of the next key or dash if the
+  // comment is aligned with it. Otherwise the comment moves with the line
   // before it.
   size_t CommentColumn(size_t line, std::ptrdiff_t shift) const {
     const auto next = columns_.upper_bound(line);

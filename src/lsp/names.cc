@@ -265,7 +265,7 @@ RegisteredNames RegisteredIn(std::span<const NameScope> scopes) {
 }
 
 std::optional<size_t> DashOf(const YamlNode& item, std::string_view text) {
-  // The range of an item without a value is that of its dash.
+  // The range of an item without a value is the range of its dash.
   if (item.begin < text.size() && text[item.begin] == '-' && item.IsNull()) {
     return item.begin;
   }

@@ -48,8 +48,8 @@ RegisteredNames RegisteredIn(std::span<const NameScope> scopes);
 
 // Returns the uses of names in a file, in the order of the text. `registered`
 // are the names that are registered by the files which are read together with
-// this one. In a project file, the meshes and settings of `targets` are
-// searched, or those of all targets if `targets` is null.
+// this one. In a project file, only the meshes and settings of `targets` are
+// searched; of all targets if `targets` is null.
 std::vector<NameUse> NamesIn(const YamlDocument& document, FileKind kind,
                              const RegisteredNames& registered,
                              const std::set<std::string>* targets = nullptr);

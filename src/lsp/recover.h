@@ -20,8 +20,8 @@ namespace shardc::lsp {
 // blanks: every other byte keeps its offset, and every line its number.
 struct Blanked {
   std::string text;
-  // The errors of the entries that are not YAML, except those of the first such
-  // entry, which the parser has reported.
+  // The errors of the entries that are not YAML, except the errors of the first
+  // such entry, which the parser has reported.
   Findings errors;
 };
 
@@ -51,8 +51,8 @@ class Recovery {
   // rules files.
   bool LeaveOut(const Findings& findings, const std::set<std::string>& others);
 
-  // Adds the errors of the earlier readings. Sets all places to the original
-  // sources in place of the blanked ones.
+  // Adds the errors of the earlier readings. Sets all places in blanked sources
+  // to the original sources.
   void Finish(Findings& findings) const;
 
  private:

@@ -1,7 +1,7 @@
 // Finds all uses of a name. Targets that share a file of rules, mesh or
 // settings give the names in it the same meaning. The search therefore starts
-// from the targets that read the document and adds the targets that share such
-// a file with one of them, until there are no more.
+// from the targets that read the document. It adds the targets that share such
+// a file with a target already found, until there are no more.
 //
 //   rename `tp` in mesh.yaml, which targets a and b read
 //     ->  edits of mesh.yaml and of the rules files of a and b

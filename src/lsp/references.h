@@ -19,11 +19,11 @@ struct Reference {
   bool definition = false;
 };
 
-// Returns the uses of the name at an offset of the document. They are searched
-// in the rules files, the mesh, the settings and the project file of every
-// target that reads the document, and of every target that shares one of these
-// files other than a project file. Uses in packs are not returned. The result
-// is empty if there is no name at the offset.
+// Returns the uses of the name at an offset of the document; empty if there is
+// no name. The search covers the rules files, the mesh, the settings and the
+// project file of every target that reads the document, and of every target
+// that shares one of these files, except the project file, with such a target.
+// Uses in packs are not returned.
 std::vector<Reference> ReferencesAt(const Workspace& workspace,
                                     const Document& document, size_t offset);
 

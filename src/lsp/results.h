@@ -42,13 +42,13 @@ std::string DiagnosticsParams(const ResultForm& form, const std::string& name,
 // without findings. They remove the findings that the editor shows.
 std::string NoDiagnosticsParams(const std::string& uri);
 
-// Returns the result of `textDocument/hover`. `lines` are those of the
+// Returns the result of `textDocument/hover`. `lines` are the lines of the
 // request's document.
 std::string HoverResult(const ResultForm& form, const Lines& lines,
                         const Hover& hover);
 
-// Returns the result of `textDocument/completion`. `offset` is that of the
-// cursor, in bytes.
+// Returns the result of `textDocument/completion`. `offset` is the cursor's
+// offset in bytes.
 std::string CompletionResult(const ResultForm& form, const Lines& lines,
                              const Completions& found, size_t offset);
 

@@ -8,7 +8,7 @@
 
 namespace shardc::lsp {
 
-// Returns "/a b" for "file:///a%20b"; nullopt if the URI is not that of a file
+// Returns "/a b" for "file:///a%20b"; nullopt if the URI does not name a file
 // on this machine.
 std::optional<std::string> PathOfUri(std::string_view uri);
 // Returns the URI of a path. A relative path is made absolute first.

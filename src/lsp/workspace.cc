@@ -131,7 +131,7 @@ void Workspace::CheckProject(const std::string& path) {
 }
 
 // Checks the documents that no project reads, if they have no result or have
-// read one of these files.
+// read one of the `changed` files.
 void Workspace::CheckThoseAlone(const std::set<FileId>& changed) {
   for (const auto& [uri, document] : documents_.all()) {
     const auto known = alone_.find(uri);

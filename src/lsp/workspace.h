@@ -21,9 +21,9 @@
 
 namespace shardc::lsp {
 
-// The rules and the resolver that give the names in a document their meaning:
-// those of a target that reads the document, or of the document alone. They are
-// of the last version that compiled.
+// The rules and the resolver that give the names in a document their meaning.
+// They belong to a target that reads the document, in the last version that
+// compiled, or to the document alone.
 struct NameScope {
   std::string target;                        // empty: no target
   std::shared_ptr<const Compiled> compiled;  // null: no target
@@ -45,8 +45,8 @@ class Workspace {
   // Checks all open documents in their current state.
   void Check();
   // Like Check, if only the texts of these documents have changed since the
-  // last check: checks the projects and documents that read them, and keeps the
-  // other results.
+  // last check: checks the projects that read them and the documents alone, and
+  // keeps the other results.
   void CheckChanges(const std::set<std::string>& uris);
 
   // Findings by file, or by the name of a document that is not a file.

@@ -1,7 +1,7 @@
-// Device numbers as mixed-radix numbers. The digits, from the least significant
-// on, are the coordinates inside a slice, from the last axis to the first, and
-// then the coordinates of the slice in the same order. The stride of a digit is
-// the product of the sizes of the less significant ones:
+// Device numbers as mixed-radix numbers. The least significant digits are the
+// coordinates inside a slice, from the last axis to the first. The coordinates
+// of the slice follow in the same order. The stride of a digit is the product
+// of the sizes of all less significant digits:
 //
 //   dp 2, tp 4                  ->  tp stride 1, dp stride 4
 //   dp 2, tp 4 over 2 slices    ->  tp inside a slice: size 2, stride 1; dp:

@@ -44,16 +44,16 @@ struct ParamGroup {
   std::string folded;  // the name with its numbers as `*`
   Kind kind = Kind::kOther;
   int64_t count = 0;
-  // The number of combinations of the numbers in `shown`. It is more than
-  // `count` if the plan lacks some of these combinations.
+  // The number of combinations of the numbers in `shown`. It exceeds `count` if
+  // the plan lacks some combinations.
   int64_t possible = 0;
   uint32_t first = 0;     // index of the group's first parameter
   uint32_t of_class = 0;  // index of its class in PlanView::plan.params
   // The axis of the coordinates in `placed`, which may be the stage axis; empty
   // if the parameters are not placed.
   std::string placed_along;
-  // By coordinate, the number of parameters, or the number of layers if the
-  // group's tensors are stacks of layers that are divided over stages.
+  // By coordinate, the number of parameters. If stages divide the group's
+  // tensors, which are then stacks of layers, the number of layers.
   std::map<int64_t, int64_t> placed;
   // The layers in each tensor of the group; 1 if stages do not divide tensors.
   int64_t layers = 1;
@@ -87,9 +87,9 @@ class FoldedPlan {
   // Returns the bytes of all parameters of the group on the fullest device;
   // nullopt if they are unknown or do not fit in 64 bits.
   std::optional<int64_t> OnFullest(const ParamGroup& group, Mode mode) const;
-  // Returns the bytes that devices hold of all parameters, those of placed
-  // parameters by coordinate. Parameters of unknown size are left out;
-  // UnknownSizes() counts them.
+  // Returns the bytes of parameters on devices: of unplaced parameters in
+  // total, of placed parameters by coordinate. Parameters of unknown size are
+  // left out; UnknownSizes() counts them.
   HeldBytes Held(Mode mode) const;
   int64_t UnknownSizes() const;
   // Return the bytes of the group or of all parameters, or the elements of all

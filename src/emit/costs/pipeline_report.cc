@@ -1,6 +1,6 @@
 // Writes the cost of a pipeline: a line for each rank, with the layers of its
-// stages and the bytes of a device. The time of the step is that of the
-// schedule's table, plus what all ranks do after it:
+// stages and the bytes of a device. The time of the step is the time of the
+// schedule's table, plus the time of the work that all ranks do after it:
 //
 //   step 1.71 s: 1.66 s by the schedule, and 50 ms for data-parallel gradients
 //   and the optimizer

@@ -9,11 +9,11 @@
 //
 // Outside of the blocks of hf_blocks.h, outputs are gathered and inputs split:
 // `colwise_gather_output`, `rowwise_split_input`. From version 5.16 on,
-// transformers merges the plan into the model's own plan, and a module without
-// a style here would keep the style of the model's own plan. For these versions
-// every module gets a style; for earlier ones, replicated modules get none.
-// Only the axis of tensor parallelism counts. A module whose sharding no style
-// expresses is replicated, with a finding.
+// transformers merges the plan into the model's own plan, so a module without a
+// style here would keep its style there. For these versions every module gets a
+// style; for earlier ones, replicated modules get none. Only the axis of tensor
+// parallelism counts. A module whose sharding no style expresses is replicated,
+// with a finding.
 #include <algorithm>
 #include <optional>
 #include <string>

@@ -1,6 +1,6 @@
 // Converts a plan with pipeline stages to one without, on the same mesh or on
-// that of one stage. All parameters that a plan on the same mesh cannot express
-// are reported in one finding:
+// the mesh of one stage. All parameters that a plan on the same mesh cannot
+// express are reported in one finding:
 //
 //   an embedding that the head shares, on ranks 0 and 3 of 4  ->  inexpressible
 #include "emit/exports/staged.h"

@@ -27,9 +27,9 @@ namespace {
 
 using Parts = std::vector<std::string>;
 
-// The largest number of dimensions of an array and a parameter for which all
-// assignments of dimensions are tried. Larger ones are replicated if their
-// ranks differ.
+// If an array or its parameter has more dimensions than this, and their ranks
+// differ, the array is replicated, because trying all assignments of dimensions
+// would take too long.
 constexpr size_t kMostDimensions = 12;
 
 int64_t Elements(const Shape& shape) {

@@ -16,9 +16,9 @@ std::optional<std::string> TensorAxis(const Request& request,
                                       Findings& findings);
 
 // The dimension that the axis shards. If the dimension is sharded over other
-// axes first, a rank's part consists of several pieces: `stride` is their
-// number, the product of the sizes of these axes. SplitBy() returns nullopt if
-// the axis shards no dimension.
+// axes first, a rank's part consists of several pieces. `stride` is the number
+// of pieces: the product of the sizes of the other axes. SplitBy() returns
+// nullopt if the axis shards no dimension.
 struct Split {
   int64_t dim = 0;
   int64_t stride = 1;

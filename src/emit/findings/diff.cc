@@ -1,5 +1,5 @@
 // Computes a unified diff. Equal lines at the beginning and at the end are set
-// aside. Among the other lines, those of the longest common subsequence are
+// aside. Of the other lines, the lines of the longest common subsequence are
 // unchanged, and all others are removed or added. Changes with at most five
 // unchanged lines between them share a hunk, which has three lines of context:
 //

@@ -1,5 +1,5 @@
-// Prints the explanation of a code from its record, which is that of a lint or,
-// for other codes, a page (pages/page.h). The texts become paragraphs of 76
+// Prints the explanation of a code. The record of the lint has the texts, or
+// for other codes a page (pages/page.h). The texts become paragraphs of 76
 // columns under headings, and the examples are indented.
 //
 //   SHD110  ->  SHD110 unanchored-pattern (warning): a pattern also matches ...

@@ -55,8 +55,8 @@ size_t CodePoints(std::string_view text) {
                                [](char c) { return !IsContinuation(c); }));
 }
 
-// Back returns the offset that is `count` code points before `offset`, and
-// Forward the one that is `count` code points after it.
+// Return the offset `count` code points before (Back) or after (Forward)
+// `offset`.
 size_t Back(std::string_view text, size_t offset, size_t count) {
   while (offset > 0 && count > 0) {
     --offset;

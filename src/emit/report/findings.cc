@@ -1,6 +1,6 @@
 // Findings as cards: errors and warnings first and unfolded, notes folded if
-// there are more than two. A sign, a word and a colour each show the level, so
-// that a reader needs only one of them.
+// there are more than two. A sign, a word and a colour each show the level, for
+// readers who cannot see all three.
 #include <algorithm>
 #include <vector>
 

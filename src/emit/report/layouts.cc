@@ -1,7 +1,7 @@
-// Writes the section of the mesh, and draws one figure for each distinct
-// sharding of the plan's arrays, for the largest parameter with that sharding.
-// At most Limits::figures are drawn, those of the most bytes. All replicated
-// parameters share one figure, whatever their rank:
+// Writes the section of the mesh, and one figure for each distinct sharding of
+// the plan's parameters. The figure shows the largest parameter with that
+// sharding. At most Limits::figures are drawn, in descending order of bytes.
+// All replicated parameters share one figure, whatever their rank:
 //
 //   ["tp", "fsdp"] of 162 parameters, [null, "tp"] of 32, replicated: 65
 #include <algorithm>

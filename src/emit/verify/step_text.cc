@@ -52,7 +52,8 @@ void AppendTable(const std::vector<std::vector<std::string>>& rows,
   }
 }
 
-// Returns the mesh of the step, and that of a stage if it has stages.
+// Returns the mesh of the step and, if the step has stages, the mesh of a
+// stage.
 std::string StepMeshText(const StepReport& report) {
   if (!report.stages) return MeshText(report.mesh);
   return MeshText(report.stages->all_mesh) + ", each stage on " +
