@@ -45,8 +45,8 @@ std::optional<CheckpointSettings> ReadCheckpointFlags(
     const CheckpointFlags& flags, const Common& common, Findings& findings);
 
 // Returns true and adds a finding (usage) if the output directory is `source`
-// itself, because two checkpoints cannot share a directory, or if it is inside
-// the stored tree `source`.
+// itself or is inside the stored tree `source`. Two checkpoints cannot share a
+// directory.
 bool RefuseItsOwn(const std::string& source, const CheckpointFlags& flags,
                   Findings& findings);
 

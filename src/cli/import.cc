@@ -70,10 +70,10 @@ bool ReadValues(const Strings& given, imports::Request& request,
   return true;
 }
 
-// Sets each axis rule that has the name of a mesh axis to that axis in every
-// mode, because a spec with the name would be resolved by the rule. Does
-// nothing if the import has axis rules of its own. Returns false if there are
-// errors.
+// If an axis rule has the name of a mesh axis, a spec with that name would be
+// resolved by the rule. Such a rule is therefore set to the mesh axis in every
+// mode. Does nothing if the import has axis rules of its own. Returns false if
+// there are errors.
 bool KeepAxisNames(Imported& imported, Findings& findings) {
   const bool own_axes = !(imported.axes == AxisRules());
   for (ImportedRule& one : imported.rules) {

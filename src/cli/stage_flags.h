@@ -93,9 +93,9 @@ std::shared_ptr<const PlannedStages> DeclaredOrMergedStages(
     const Compiled& compiled, const ModelConfig* config,
     std::optional<int64_t> microbatches, Findings& findings);
 
-// Returns the stages of a plan file. Flags can override only the number of
-// micro-batches. Returns nullopt after a finding (usage, or a finding of
-// StagedPlanOf).
+// Returns the stages of a plan file. Flags can give only the number of
+// micro-batches and a file of the schedule. Returns nullopt after a finding
+// (usage, or a finding of StagedPlanOf).
 std::optional<StagedPlan> PlanStagesOfCommand(const StageFlags& flags,
                                               const PlanView& view,
                                               const StageSizes& sizes,

@@ -36,11 +36,12 @@ std::unique_ptr<const TargetProgram> ReadTargetProgram(const Target& target,
                                                        const Mesh& mesh,
                                                        Findings& findings);
 
-// Returns a finding for each limit of the budget that the program exceeds, for
-// each flaw that the committed summary does not list, and, with `locked`, for
-// each collective that sends more bytes than the summary records. If the file
-// of the program does not exist, `locked` makes that an error; without `locked`
-// nothing is checked, because the program may not have been compiled yet.
+// Returns a finding for each limit of the budget that the program exceeds, and
+// for each flaw that the committed summary does not list. With `locked`, also
+// returns a finding for each collective and axes that send more bytes than the
+// summary records. If the file of the program does not exist, `locked` makes
+// that an error; without `locked` nothing is checked, because the program may
+// not have been compiled yet.
 FindingSink CheckProgram(const Target& target, const AuditInput& audit,
                          const Mesh& mesh, bool locked,
                          const Selection& selection, Findings& errors);

@@ -82,7 +82,8 @@ std::optional<verify::StageSettings> StagesToVerify(
 
 // Returns the default batch of a step in stages. A stage has fewer devices than
 // the mesh, so a micro-batch gets the usual batch divided by the number of
-// ranks: 16 rows on pp:4 with 8 micro-batches give 8 * 4 rows.
+// ranks. A usual batch of 16 rows on pp:4 with 8 micro-batches gives 8 * 4
+// rows.
 int64_t StagedBatch(const Mesh& mesh, const std::string& axis, int64_t usual,
                     int64_t microbatches) {
   const int64_t rows =

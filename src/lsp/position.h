@@ -42,9 +42,9 @@ class Lines {
  public:
   explicit Lines(std::string_view text);  // must outlive this object
 
-  // Returns the offset of a position. A position past the end of a line gives
-  // the line's end, a position past the last line the end of the text, and a
-  // position inside a character the start of the character.
+  // Returns the offset of a position. Past the end of a line it is the line's
+  // end, past the last line the end of the text, and inside a character the
+  // start of the character.
   size_t OffsetOf(Position position, Encoding encoding) const;
   Position PositionOf(size_t offset, Encoding encoding) const;
   Range RangeOf(size_t begin, size_t end, Encoding encoding) const {

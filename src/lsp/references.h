@@ -21,8 +21,8 @@ struct Reference {
 
 // Returns the uses of the name at an offset of the document; empty if there is
 // no name. The search covers the rules files, the mesh, the settings and the
-// project file of every target that reads the document, and of every target
-// that shares one of these files, except the project file, with such a target.
+// project file of every target that reads the document. It also covers the
+// targets that share one of these files with them, other than a project file.
 // Uses in packs are not returned.
 std::vector<Reference> ReferencesAt(const Workspace& workspace,
                                     const Document& document, size_t offset);

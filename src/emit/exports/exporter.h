@@ -57,7 +57,7 @@ struct Exporter {
   std::string_view what;  // lower case, for lists of formats
   // The values of --format: "text", "json" or "text|json".
   std::string_view formats;
-  // The options of this format only: "--mode --form".
+  // The options that apply to this format but not to all: "--mode --form".
   std::string_view flags;
   void (*write)(const Request& request, Sink& out, Findings& findings);
   // Whether the format has one file per pipeline stage. The exporter then gets

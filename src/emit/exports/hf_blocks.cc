@@ -49,9 +49,9 @@ bool SplitsWeight(const HfModule& module, int64_t dim) {
       });
 }
 
-// Returns whether the norm has only one unsharded scale vector, and each
-// device's rows of the projection's weights are a whole number of heads, where
-// a head is as long as the norm's scale.
+// Returns whether the norm has only a scale vector, which is unsharded, and
+// each device's rows of the projection's weights are a whole number of heads. A
+// head is as long as the scale.
 bool NormsEachHead(const Child& norm, const Child& projection,
                    int64_t devices) {
   const HfTensor* const scale = norm.module->Find("weight");

@@ -17,10 +17,11 @@ struct StateArray {
   Spec spec;         // empty if the array is replicated
 };
 
-// Returns the spec of each array of the state, in its order. In a copy of the
-// parameters' tree, an array of several elements with a parameter's name and
-// another shape than the plan's is a finding, and an array that the plan lacks
-// is replicated, with a warning. Returns an empty list after errors.
+// Returns the spec of each array of the state, in its order. Two cases are
+// reported in a copy of the parameters' tree. An array of several elements with
+// a parameter's name and another shape than in the plan is an error. An array
+// that the plan lacks is replicated, with a warning. Returns an empty list
+// after errors.
 std::vector<StateArray> ArraysOfState(const ReadPlan& plan, Mode mode,
                                       const Manifest& state,
                                       Findings& findings);
