@@ -102,7 +102,6 @@ class Mpi : public exec::Transport {
     std::abort();
   }
 
-  // Returns the number of ranks on this machine.
   static int OnMachine() {
     MPI_Comm here = MPI_COMM_NULL;
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL,

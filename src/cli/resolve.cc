@@ -184,7 +184,6 @@ void WriteCorrections(JsonWriter& json, const std::vector<Edit>& edits) {
   json.EndArray();
 }
 
-// The result of one resolution.
 struct Resolution {
   SpecList axes;  // as written, or those of the bundle
   Mode mode = Mode::kTrain;

@@ -21,7 +21,6 @@ std::optional<cost::PipelineCost> StagedCostOf(const Planned& planned,
                                                const cost::Settings& settings,
                                                Findings& findings);
 
-// Returns one bar for each rank.
 MemoryBars BarsOfRanks(const cost::PipelineCost& cost, int64_t devices);
 
 // Returns a table with a line for each rank: its memory and the bytes that it

@@ -34,7 +34,6 @@ struct CheckedProject {
   FileTexts texts = {};
 };
 
-// A new text for a file.
 struct NewText {
   std::string path, text;
 };

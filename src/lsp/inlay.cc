@@ -19,7 +19,6 @@ namespace {
 
 constexpr size_t kInlayTargets = 3;
 
-// The hint of one rule in one target.
 struct TargetHint {
   std::string target, text, more;
 };

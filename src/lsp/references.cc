@@ -30,7 +30,6 @@ struct NamedFile {
   std::set<std::string> targets;  // of a project file
 };
 
-// The uses of names in one file.
 struct FileNames {
   SourceRef source;
   std::vector<NameUse> uses;

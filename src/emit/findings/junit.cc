@@ -45,7 +45,6 @@ std::string Xml(std::string_view raw) {
   return out;
 }
 
-// A finding and the name of its test case.
 struct Case {
   const Finding* finding = nullptr;
   std::string file, name;

@@ -40,7 +40,6 @@ std::string Range(const std::vector<int64_t>& numbers) {
   return out;
 }
 
-// The devices of one process and its slice.
 struct Process {
   std::vector<int64_t> devices;
   int64_t slice = 0;

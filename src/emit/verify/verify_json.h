@@ -18,7 +18,6 @@ namespace shardc {
 // Per-device metrics: a value per device, or minimum, mean and maximum.
 enum class Metrics { kReduced, kStacked };
 
-// Writes the object of one case.
 void WriteVerifyCase(JsonWriter& json, const verify::Case& test,
                      const verify::CaseResult& result, Metrics metrics);
 void WriteVerifyJson(const verify::Report& report, Metrics metrics, Sink& out);
