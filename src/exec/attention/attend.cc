@@ -10,8 +10,9 @@
 //
 // Positions that ascend by one, with causal masks, windows, lengths and starts,
 // result in intervals; segments, masks and orders such as zig-zag in bytes. The
-// loops compute dropout, and the mean over masked rows when keys arrive in
-// several parts: only after the last part is it known which rows are masked.
+// loops compute dropout, arithmetic with injected faults, and the mean over
+// masked rows when keys arrive in several parts: only after the last part is it
+// known which rows are masked.
 
 #include <algorithm>
 
@@ -33,8 +34,9 @@ struct Sight {
   std::vector<uint8_t> mask;
 };
 
-// Returns the position of the first key of `tile` if it is not negative and the
-// positions of the tile's keys ascend by one, else nullopt.
+// Returns the position of the first key of `tile`, or 0 if the tile has no
+// keys. Returns nullopt if the position is negative or the positions of the
+// keys do not ascend by one.
 std::optional<int64_t> FirstPosition(const LocalSlice& slice,
                                      const Tile& tile) {
   const int32_t* const p =

@@ -1,6 +1,6 @@
 // Attention over the slice that one device holds. The plain loops are the
-// reference; the same functions call the fast kernels if the problem uses no
-// feature that the kernels lack.
+// reference. AttendRows, AttendKeys, AttendBlock and AttendTile use the fast
+// kernels instead if the kernels have all features of the problem.
 //
 // There are two forms. "Scores" computes all logits of the slice at the same
 // time, so that a collective can add partial logits before anything non-linear.
@@ -42,8 +42,8 @@ struct LocalSlice {
   const Buffer* key_starts = nullptr;       // I32 [B], or null
   BroadcastView bias, mask, additive_mask;
 
-  // The indices of this slice's first row and head in the unsharded tensor, on
-  // which dropout depends.
+  // The indices of this slice's first batch row and first head in the unsharded
+  // tensor, on which dropout depends.
   int64_t batch_offset = 0, head_offset = 0;
   float scale = 1;
   // Whether each sequence has only one query row over all devices.

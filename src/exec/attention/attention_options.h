@@ -16,7 +16,8 @@ enum class MaskedRows : uint8_t {
 };
 
 // The logit of a masked entry with MaskedRows::kMean: -0.7 times the largest
-// float32. An additive mask entry at or below half of it counts as masked.
+// float32. An entry of the additive mask counts as masked if it is at most
+// kMaskValue / 2.
 inline constexpr double kMaskValue = -0.7 * 3.4028234663852886e38;
 
 // A query at position pq sees keys at pq - left <= pk <= pq + right. If `left`
@@ -31,12 +32,12 @@ struct Window {
 // <= pq - pk < count.
 inline Window LastKeys(int64_t count) { return {count - 1, 0}; }
 
-// The options. The logit of query i and key j is
+// The options of one attention. The logit of query i and key j is
 //   cap(scale * q.k) + bias + additive mask,
 //   cap(s) = soft_cap*tanh(s/soft_cap)
 // unless a mask, segments, lengths, `causal` or `window` mask it. Positions pq
 // of the query and pk of the key are absolute. Unless they are given, pk = j
-// and pq = kv_len - T + i (the last query attends to the last key).
+// and pq = kv_len - T + i, so the last query has the position of the last key.
 struct AttentionOptions {
   std::optional<double> scale;  // 1/sqrt(dim of q) when absent
   double soft_cap = 0;          // 0: none

@@ -54,7 +54,7 @@ struct AttentionProblem {
   std::optional<Buffer> blocks;
 
   // The inputs of the operations whose names begin with multi_latent_. If
-  // present, `key` and `value` are what is computed from them, for all other
+  // present, `key` and `value` are computed from them, for all other
   // operations.
   std::optional<LatentInputs> latent;
 

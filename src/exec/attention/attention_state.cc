@@ -24,8 +24,8 @@ float Weight(float from, float to) {
   return from == kNone ? 0.0f : std::exp(from - to);
 }
 
-// Output rows are often far apart, so the processor does not prefetch them by
-// itself. Prefetches the cache lines of one for writing.
+// Prefetches the cache lines of an output row for writing. Output rows are
+// often far apart, so the processor does not prefetch them by itself.
 void PrefetchOutput(float* row, size_t dim) {
   constexpr size_t kLine = 16;  // floats of a cache line
   for (size_t i = 0; i < dim; i += kLine) __builtin_prefetch(row + i, 1);

@@ -1,8 +1,8 @@
 // Quantised matmuls: the elements of a row, or those of values in one dim and
-// block of keys, are rounded to multiples of a step, which the largest of them
-// determines. Products are sums of integers. If the head dimension is sharded,
-// the largest elements are reduced first, so every device uses the same steps,
-// and the integer sums are added exactly:
+// block of keys, are rounded to multiples of a step. The largest magnitude of
+// these elements determines the step. Products are sums of integers. If the
+// head dimension is sharded, the largest elements are reduced first, so every
+// device uses the same steps, and the integer sums are added exactly:
 //
 //   [1, -0.5] to 8 bits: the step is 1 / 127.5, the integers are 127 (the
 //   maximum) and -64

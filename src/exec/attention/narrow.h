@@ -58,8 +58,8 @@ struct Narrow {
   int64_t block_k = 0;                // keys of a block; 0: all
 };
 // Does the same as AttendScores, with weights in the softmax dtype and a
-// quantised product of weights and values. Returns true if it has already added
-// the sinks [sinks, H], as it does if the softmax dtype is not F32.
+// quantised product of weights and values. If the softmax dtype is not F32,
+// adds the sinks [sinks, H] as well and returns true.
 bool AttendNarrow(const LocalSlice& slice, const Buffer& scores,
                   const Narrow& narrow, const Buffer* sinks,
                   SoftmaxState& state);

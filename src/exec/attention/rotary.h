@@ -33,7 +33,8 @@ struct RopeScaling {
   std::vector<double> short_factors;
   std::vector<double> long_factors;
   // kYarn: frequencies with more than beta_fast turns over the original length
-  // are kept, those with fewer than beta_slow are divided by the factor.
+  // are kept, those with fewer than beta_slow are divided by the factor, and
+  // those between are interpolated.
   double beta_fast = 32;
   double beta_slow = 1;
   // kYarn: round the index of the first limiting frequency down and that of the
@@ -56,7 +57,7 @@ struct RopeFrequencies {
 };
 
 // Returns the frequencies for sequences up to `length`; nullopt, and the
-// reason, if dim or the numbers of the scaling cannot be used.
+// reason, if dim, base or the numbers of the scaling cannot be used.
 std::optional<RopeFrequencies> Frequencies(int64_t dim, double base,
                                            int64_t length,
                                            const RopeScaling& scaling,

@@ -1,7 +1,8 @@
 // Builds the slice that each device attends with, as views of the buffers it
-// holds: no tensor is copied, and offsets locate the slice within a bias or
-// mask that is sharded over fewer axes. With GroupMap::kGlobal, the key head of
-// a query head is computed with global head numbers and then made local:
+// holds: query, key and value are not copied, and offsets locate the slice
+// within a bias or mask that is sharded over fewer axes. With
+// GroupMap::kGlobal, the key head of a query head is computed with global head
+// numbers and then made local:
 //
 //   8 heads, 2 key heads, both over tp 2: device 1 has heads 4 to 7 and key
 //   head 1, so (4 + t) / 4 - 1 = 0 for each of its heads

@@ -71,10 +71,10 @@ struct StageOptions {
 // it is nullopt for an empty list.
 std::optional<LayoutError> Joined(std::vector<LayoutError> errors);
 
-// Stages the inputs, and casts them to the compute dtype before any transfer.
-// Returns nullopt, and the reason, if a layout is illegal, a shape does not
-// fit, the inputs have no common dtype, or the operation does not support a
-// setting.
+// Stages the inputs. Query, key and value are cast to the compute dtype before
+// any transfer, except pages. Returns nullopt, and the reason, if a layout is
+// illegal, a shape does not fit, the inputs have no common dtype, or the
+// operation does not support a setting.
 std::optional<Staged> Stage(const Machine& machine,
                             const AttentionProblem& problem,
                             const AttentionSpecs& specs,
@@ -87,7 +87,8 @@ std::optional<Staged> Stage(const Machine& machine,
 std::optional<LayoutError> CheckArithmetic(const OperationSettings& settings,
                                            const StageOptions& options);
 
-// Reshards one input; the ledger records the bytes.
+// Reshards one input, unless it has the spec already. The ledger records the
+// bytes.
 void Move(Machine& machine, ShardedTensor& tensor, Spec spec,
           std::string_view what);
 // Reshards bias, masks, sinks and segment ids so that each device has the parts
@@ -96,8 +97,9 @@ void Move(Machine& machine, ShardedTensor& tensor, Spec spec,
 // ring read them for every block.
 void MoveExtras(Machine& machine, Staged& staged, bool unsharded_keys = false);
 
-// Rewords the error of a key whose heads cannot be sharded over the query's
-// head axes (the MHA spec), and suggests a change. Other errors are unchanged.
+// Rewords an error of the key's head dimension, for operations that shard key
+// heads as query heads (the MHA spec), and suggests a change. Other errors are
+// unchanged.
 void ExplainKeyHeads(const SimMesh& mesh, const AttentionProblem& problem,
                      const AttentionSpecs& specs, LayoutError& why);
 // Reshards key and value over the axes of the query's heads (the MHA spec).
@@ -127,7 +129,8 @@ struct Slices {
   std::vector<AttentionOptions> options;  // by device
   std::deque<Buffer> replaced;            // buffers that a fault replaced
 };
-// The slices point into `staged` and `out`, so neither may be moved afterwards.
+// Fills `out` with the slices of all devices. The slices point into `staged`
+// and `out`, so neither may be moved afterwards.
 void MakeSlices(const Machine& machine, const Staged& staged, GroupMap map,
                 Slices& out);
 
@@ -158,14 +161,15 @@ struct SliceSeam {
   std::function<void(const Machine&, const Staged&, ShardedTensor&)> join;
 };
 
-// Checks that a local kernel can run on each device's slice: query and key need
-// equally many batch rows, and key heads must divide query heads. Returns the
-// reason, with the axis at fault, if it cannot.
+// Checks that a local kernel can run on each device's slice: query, key and
+// value need equally many batch rows, key and value equal lengths and heads,
+// and key heads must divide query heads. If it cannot, returns the reasons,
+// with the axis of the first.
 std::optional<LayoutError> CheckLocalShapes(const SimMesh& mesh,
                                             const Staged& staged);
 
-// Returns an empty [B, T, H, Dv], sharded by the query's batch, length and
-// heads.
+// Returns [B, T, H, Dv] without buffers, sharded by the query's batch, length
+// and heads. Each device adds its buffer.
 ShardedTensor EmptyOutput(const Machine& machine, const Staged& staged);
 // Reshards the output to specs.output, converts it to the problem's layout, and
 // passes it through the machine's SliceSeam.
@@ -182,8 +186,8 @@ Buffer KeyPositions(const AttentionProblem& problem, int64_t batch,
 // Swaps dimensions 1 and 2 on every device: bthd to bhtd and back.
 ShardedTensor SwapLengthAndHeads(const ShardedTensor& tensor);
 
-// Returns the longest common prefix of the axis lists a and b, both without
-// axes of size 1.
+// Returns the longest common prefix of the axis lists a and b after axes of
+// size 1 are removed.
 AxisGroup CommonPrefix(const SimMesh& mesh, const AxisGroup& a,
                        const AxisGroup& b);
 bool SameAxes(const SimMesh& mesh, const AxisGroup& a, const AxisGroup& b);

@@ -1,7 +1,7 @@
-// The bytes of an operation by closed formula, from shapes, specs and settings;
-// they check the ledger. In a reshard each device receives the elements of its
-// new shard that its old shard lacks. The devices that hold these elements take
-// turns in sending.
+// The bytes of an operation by closed formula, from shapes, specs and settings.
+// The ledger is checked against them. In a reshard each device receives the
+// elements of its new shard that its old shard lacks. The devices that hold
+// these elements take turns in sending.
 //
 //   [8] from tp 4 to replicated: each holds 2 and needs 8  ->  4 * 6 elements
 #include "exec/attention/traffic.h"

@@ -119,7 +119,7 @@ class Traffic {
   std::vector<Step> steps_;
 };
 
-// The bytes of a kernel on local slices: lengths and head dimensions are
+// Adds the bytes of a kernel on local slices: lengths and head dimensions are
 // gathered, batch and heads keep their axes.
 void LocalBytes(Traffic& traffic);
 

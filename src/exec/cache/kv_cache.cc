@@ -33,13 +33,14 @@ LayoutError MakeError(std::string message, std::string help = {}) {
   return why;
 }
 
-// Returns every tensor of the cache that has a batch and a length dimension,
-// and the spec that it gets if the keys get `spec`.
+// A tensor of the cache that has a batch and a length dimension, and its spec.
 struct CacheTensor {
   ShardedTensor* tensor;
   Spec spec;
   const char* name;
 };
+// Returns the tensors of the cache, with the specs that they get if the keys
+// get `spec`.
 std::vector<CacheTensor> PartsOf(KvCache& cache, const Spec& spec) {
   std::vector<CacheTensor> out{{&cache.key, spec, "cached key"},
                                {&cache.value, spec, "cached value"}};

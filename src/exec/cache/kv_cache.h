@@ -51,17 +51,17 @@ struct KvCache {
   bool Rolls() const { return config.window > 0; }
 };
 
-// Returns a cache with empty slots, or nullopt if the sizes or the spec of [B,
-// S, K, D] are illegal.
+// Returns a cache with empty slots, or nullopt if the configuration or the spec
+// of [B, S, K, D] is illegal.
 std::optional<KvCache> MakeCache(const SimMesh& mesh, const CacheConfig& config,
                                  const Spec& spec, LayoutError& why);
 
 // Appends n tokens to every row; key and value are [B, n, K, D] in F32 with any
 // spec. They are first resharded to the cache's spec with the length unsharded;
 // the ledger records the bytes. Where the length is sharded, each position is
-// written by the one device that owns it. With `counts` [B], row b takes only
-// its first counts[b] tokens. Returns false, with the reason, and writes
-// nothing if a token has no slot or the shapes do not fit.
+// written only by the devices that hold its slot. With `counts` [B], row b
+// takes only its first counts[b] tokens. Returns false, with the reason, and
+// writes nothing if a token has no slot, or if the shapes or counts do not fit.
 bool AppendTokens(Machine& machine, KvCache& cache, const ShardedTensor& key,
                   const ShardedTensor& value,
                   const std::vector<int64_t>& counts, LayoutError& why);

@@ -75,7 +75,8 @@ HWY_INLINE void PrefetchRow(const T* row, int64_t count) {
   for (int64_t i = 0; i < size; i += kLine) hwy::Prefetch(bytes + i);
 }
 
-// The keys [begin, end) that a query row attends to.
+// The range [begin, end) of keys that a query row attends to, apart from keys
+// that `mask` removes.
 struct Rows {
   int64_t begin, end;
 };
@@ -198,8 +199,8 @@ HWY_INLINE float MaskRow(int64_t c0, int64_t c1, int64_t lo, int64_t hi,
 
 // Replaces scores s[c0, c1) by weights in place; entries outside of [lo, hi)
 // are masked and become 0. c0 and c1 are multiples of two vectors. Weights are
-// added in two vectors; the index of an entry alone decides which of them it
-// joins. Updates max and sum, and returns the factor by which the caller must
+// added in two vectors; the index of a weight decides to which of the two it is
+// added. Updates max and sum, and returns the factor by which the caller must
 // multiply the output accumulated before.
 HWY_INLINE float SoftmaxRow(int64_t c0, int64_t c1, int64_t lo, int64_t hi,
                             float* HWY_RESTRICT s, float& max, float& sum) {

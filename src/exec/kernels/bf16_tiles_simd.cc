@@ -94,8 +94,8 @@ void ConfigureTiles() {
   _tile_loadconfig(&config);
 }
 
-// A function of its own: GCC compiles destructors without the target attributes
-// above.
+// GCC compiles destructors without the target attributes above, so this is a
+// function.
 void ReleaseTiles() { _tile_release(); }
 
 // Returns e^x for x <= 0, with a relative error below 1e-6, as 2^n * 2^r with
@@ -120,10 +120,11 @@ inline __m512 ExpNonPositive(__m512 x) {
 
 constexpr float kLowest = -std::numeric_limits<float>::infinity();
 
-// Loads scores [c, c + 32), minus infinity outside [lo, hi).
+// The scores of 32 keys.
 struct TwoVectors {
   __m512 first, second;
 };
+// Loads scores [c, c + 32); those outside of [lo, hi) become minus infinity.
 inline TwoVectors LoadScores(const Bf16Weights& row, int64_t c) {
   if (c >= row.lo && c + 32 <= row.hi) {
     return {_mm512_loadu_ps(row.scores + c),

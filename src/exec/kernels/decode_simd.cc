@@ -11,10 +11,10 @@
 // otherwise one position at a time (floats/streams.h). Lines slightly ahead are
 // prefetched.
 //
-// The sum of a score has one partial sum per lane, and the lanes are added as a
-// tree. An output adds the keys one after the other. Neither depends on the
-// other rows. For example the score of a head of 128 dims on AVX2 is 8 lane
-// sums of 16 products each.
+// A score has one partial sum per lane, and the lanes are added as a tree. An
+// output adds the keys one after the other, in the order in which values are
+// read. Neither depends on the other rows. For example, the score of a head of
+// 128 dims on AVX2 is 8 lane sums of 16 products each.
 //
 // tests/exec/kernels/attention_kernels_test.cc compares the results with loops.
 
@@ -95,8 +95,8 @@ HWY_INLINE int64_t PairLanes() {
 }
 HWY_INLINE int64_t Padded(int64_t dim) { return RoundUp(dim, PairLanes()); }
 
-// Loads the last `count` elements of a row, which do not fill a pair of
-// vectors, and adds zeros.
+// Writes the last `count` elements of a row, which do not fill a pair of
+// vectors, to `to` as a pair, with zeros after them.
 template <class E>
 HWY_NOINLINE void Load2First(const typename E::T* p, int64_t count, float* to) {
   alignas(64) typename E::T all[2 * 64] = {};
@@ -196,7 +196,7 @@ struct DecodeRow {
   int64_t head, row;  // g, t
   Rows seen;
   int64_t lo, hi;   // the visible keys of the current block
-  bool prefetches;  // true for at most one of the rows that share keys
+  bool prefetches;  // // true for the first row of a slice
   bool Sees(int64_t k) const { return k >= lo && k < hi; }
 };
 
@@ -211,8 +211,8 @@ HWY_INLINE const typename E::T* ValueAt(const DecodeRow& r, int64_t k) {
          k * r.in->value_row_stride;
 }
 
-// Computes the product of row r with key k of the block at `first`, if row r
-// attends to it.
+// Returns the product of row r with key k of the block at `first`, as one
+// partial sum per lane, or zero if row r does not attend to the key.
 template <class E, bool kAll, class Order>
 HWY_INLINE VF KeyDot(const DecodeRow& r, int64_t first, int64_t k) {
   if (!kAll && !r.Sees(k)) return hn::Zero(DF());
@@ -276,7 +276,7 @@ HWY_INLINE void ScoreBlock(const DecodeRow* rows, int64_t count, int64_t first,
 }
 
 // Adds values k and k + kHalf of the block at `first`, times their weights, to
-// the output of row r.
+// the output of row r. Skips values of keys that the row does not attend to.
 template <class E, bool kAll, class Order>
 HWY_INLINE void AddValues(const DecodeRow& r, int64_t first, int64_t k) {
   const bool one = kAll || r.Sees(k);

@@ -99,8 +99,9 @@ void MixRows(float a, const float* x, float b, const float* y, size_t count,
   for (; i < count; ++i) out[i] = b != 0 ? a * x[i] + b * y[i] : a * x[i];
 }
 
-// Adds a product to four rows of `into`, two vectors wide, which stay in
-// registers over the inner dimension. `b` has only these columns.
+// Adds the product of four rows of `a` and the strip `b` to four rows of
+// `into`. The strip is two vectors wide, and the sums stay in registers over
+// the inner dimension.
 HWY_INLINE void MultiplyTile(const float* a, size_t inner, const float* b,
                              float* into, size_t stride) {
   const DF df;

@@ -1,6 +1,6 @@
-// Selects the instruction sets that the kernels may use: those compiled in that
-// this processor has, for example AVX2 and below on a processor without
-// AVX-512. AMX is used together with the best of these sets.
+// Selects the instruction sets that the kernels may use. A set must be compiled
+// in, and this processor must have it: a processor without AVX-512 gets AVX2
+// and below. AMX is used together with the best of these sets.
 
 #include <hwy/highway.h>
 

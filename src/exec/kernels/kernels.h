@@ -26,8 +26,8 @@
 
 namespace shardc::exec {
 
-// The number of keys of a block. The blocks are counted from row 0 of the
-// slice.
+// The number of keys of a block of PrefillAttention. The blocks are counted
+// from row 0 of the slice.
 inline constexpr int64_t kKeyBlock = 256;
 
 // The arguments of the kernels. G query heads, T query rows, S key rows, D and
@@ -127,12 +127,12 @@ void MaxInto(std::span<const float> x, std::span<float> into);
 void Mix(float a, std::span<const float> x, float b, std::span<const float> y,
          std::span<float> out);
 
-// Computes into [rows, columns] += a [rows, inner] times b [inner, columns],
-// row-major. The products of an element are rounded and then added one after
-// the other, so every target gives the same bits.
 struct MatrixSizes {
   size_t rows = 0, columns = 0, inner = 0;
 };
+// Computes into [rows, columns] += a [rows, inner] times b [inner, columns],
+// row-major. The products of an element are rounded and then added one after
+// the other, so every target gives the same bits.
 void MultiplyInto(std::span<const float> a, std::span<const float> b,
                   const MatrixSizes& sizes, std::span<float> into);
 

@@ -130,7 +130,8 @@ class Prefill {
     return {std::max<int64_t>(begin, 0), std::min(end, in_.key_rows)};
   }
 
-  // Returns `keys` relative to the block at `first`.
+  // Returns the part of `keys` in the block at `first`, counted from the
+  // block's first key. If there is none, begin is not below end.
   static Keys Within(Keys keys, int64_t first, int64_t count) {
     return {std::max<int64_t>(keys.begin - first, 0),
             std::min(keys.end - first, count)};
@@ -165,7 +166,8 @@ class Prefill {
     return tile.rows == kBlockRows && out_dim_ == in_.value_dim;
   }
 
-  // Packs the query, and copies what earlier calls accumulated.
+  // Packs the query. Copies the outputs that earlier calls accumulated, unless
+  // they can be accumulated in place.
   void CopyIn() {
     for (int64_t i = 0; i < tile_count_; ++i) {
       QueryTile& tile = tiles_[i];
@@ -240,8 +242,9 @@ class Prefill {
   }
 
   // Adds the keys of the block at `first` to a tile whose scores are computed.
-  // Between its rows it computes the scores of the tile `next`, because the
-  // processor multiplies tiles while it computes the weights of rows.
+  // Between the rows of that tile, computes the scores of the tile `next`,
+  // because the processor multiplies tiles while it computes the weights of
+  // rows.
   void AttendTile(const TileKeys& keys, int64_t first, int64_t count,
                   TileKeys& next) {
     const QueryTile& tile = tiles_[keys.tile];

@@ -5,7 +5,7 @@
 // that are packed eight rows later are prefetched within the product of the
 // tile, which reads nothing else from memory. Example: a block of 256 keys is
 // packed in 64 steps of four keys and 64 steps of four values, and 10 query
-// tiles have 80 tiles of scores.
+// tiles have 80 tiles of scores of 32 keys.
 #if defined(SHARDC_EXEC_KERNELS_PREFILL_PACK_SIMD_INL_H_) == \
     defined(HWY_TARGET_TOGGLE)
 #ifdef SHARDC_EXEC_KERNELS_PREFILL_PACK_SIMD_INL_H_
@@ -150,7 +150,8 @@ void PackValueRow(const AttentionSlice& in, const PackedCall& work,
   }
 }
 
-// Packs the next rows of the query, if any are left before query_end.
+// Packs the next rows of the query and sets `ahead` to the rows to prefetch.
+// Returns false if no rows are left before query_end.
 HWY_INLINE bool PackQuery(const AttentionSlice& in, PackedCall& work,
                           RowsAhead& ahead) {
   if (work.query_tile >= work.query_end) return false;
@@ -174,7 +175,8 @@ HWY_INLINE bool PackQuery(const AttentionSlice& in, PackedCall& work,
   return true;
 }
 
-// Packs the next rows of the next block of keys, if any are left.
+// Packs the next key rows of the next block and sets `ahead` to the rows to
+// prefetch. Returns false if none are left.
 HWY_INLINE bool PackKeys(const AttentionSlice& in, PackedCall& work,
                          RowsAhead& ahead) {
   PackedBlock& block = work.next;
@@ -192,7 +194,8 @@ HWY_INLINE bool PackKeys(const AttentionSlice& in, PackedCall& work,
   return true;
 }
 
-// Packs the next rows of the next block of values, if any are left.
+// Packs the next value rows of the next block and sets `ahead` to the rows to
+// prefetch. Returns false if none are left.
 HWY_INLINE bool PackValues(const AttentionSlice& in, PackedCall& work,
                            RowsAhead& ahead) {
   PackedBlock& block = work.next;
@@ -220,7 +223,8 @@ HWY_INLINE RowsAhead PackSome(const AttentionSlice& in, PackedCall& work) {
   return ahead;
 }
 
-// Packs the rest of the query tiles before query_end, and of the next block.
+// PackAllQuery packs the rest of the query tiles before query_end, and
+// PackWholeBlock the rest of the next block.
 HWY_INLINE void PackAllQuery(const AttentionSlice& in, PackedCall& work) {
   RowsAhead ahead{};
   while (PackQuery(in, work, ahead)) {

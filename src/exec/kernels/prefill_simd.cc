@@ -63,8 +63,8 @@ HWY_INLINE void ValueTile(const float* weights, const float* value,
       });
 }
 
-// Whether the outputs of a tile are accumulated in the caller's rows: all of
-// its rows exist, and no dim needs padding. Other tiles have a copy.
+// Returns whether the outputs of a tile are accumulated in the caller's rows:
+// all of its rows exist, and no dim needs padding. Other tiles have a copy.
 HWY_INLINE bool InPlace(const AttentionSlice& in, const PackedCall& work,
                         int64_t rows) {
   return rows == kRows && work.out_stride == in.value_dim;
@@ -112,8 +112,8 @@ HWY_INLINE Seen SeenIn(const RowTile& tile, int64_t first, int64_t count) {
           HWY_MIN(tile.end - first, count)};
 }
 
-// Turns the scores of a tile into weights, and sets alpha of its rows. `count`
-// keys from `first` on are packed.
+// Replaces the scores of a tile by weights, and sets alpha for each row. The
+// block has `count` packed keys from `first` on.
 void WeighTile(const AttentionSlice& in, const AttentionState& state,
                const RowTile& tile, int64_t first, int64_t count, int64_t nr,
                float* scores, float* alpha) {

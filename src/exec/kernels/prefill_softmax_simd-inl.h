@@ -1,7 +1,7 @@
 // Softmax of a tile of scores for the prefill kernel, compiled once per target.
 //
 // A weight e^(x - max) is computed as 2^((x - max) log2(e)). The product is
-// rounded, so the relative error of a weight is about (x - max) 2^-24: it is
+// rounded, so the relative error of a weight is about |x - max| 2^-24: it is
 // large only where the weight is small, and below 2^-23 of the largest weight.
 //
 // The rows of a tile are processed together, first their maxima and then their
@@ -38,8 +38,8 @@ HWY_INLINE VF PowerNonPositiveV(VF t) {
 }
 
 // Replaces scores [c0, c1) by the weights e^(s - shift), and returns their sum.
-// Weights are added in two vectors; the index of an entry alone
-// decides which of them it joins.
+// Weights are added in two vectors; the index of a weight decides to which of
+// the two it is added.
 HWY_INLINE float WeighRow(int64_t c0, int64_t c1, float shift,
                           float* HWY_RESTRICT s) {
   const DF df;
@@ -70,7 +70,8 @@ struct TileSoftmax {
   alignas(64) float alpha[kSize];  // factor of earlier sums
 };
 
-// Sets `shift` and `alpha`, and raises `now` to `before`.
+// Sets `shift` and `alpha`, and replaces `now` by the larger of `now` and
+// `before`.
 HWY_INLINE void ShiftRows(TileSoftmax& tile) {
   const DF df;
   const VF log2e = hn::Set(df, kLog2E);

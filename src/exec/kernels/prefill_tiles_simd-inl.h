@@ -1,6 +1,6 @@
-// Products of tiles for the prefill kernel, compiled once per target: a tile of
+// Products of tiles for the prefill kernel, compiled once per target. A tile of
 // kRows x kVectors vectors of sums stays in registers while one panel of packed
-// numbers passes by; and the transposition that packs such panels.
+// numbers is read. TransposeFour packs such panels.
 #if defined(SHARDC_EXEC_KERNELS_PREFILL_TILES_SIMD_INL_H_) == \
     defined(HWY_TARGET_TOGGLE)
 #ifdef SHARDC_EXEC_KERNELS_PREFILL_TILES_SIMD_INL_H_
@@ -96,7 +96,7 @@ HWY_INLINE void TransposeFour(const float* HWY_RESTRICT src, int64_t src_stride,
 
 // Computes sum[r][v] = sum over k, in order, of a[k*AStep + r*AStride] * b[k*NR
 // + v*N], and calls use(r, v, sum[r][v]) for each of the sums. Calls between()
-// before every `part` of the products.
+// before each `part` values of k.
 #if HWY_HAVE_SCALABLE
 // Vectors whose size is known only at run time cannot be elements of an array,
 // so each sum is a variable of its own.

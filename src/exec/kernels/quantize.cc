@@ -44,7 +44,7 @@ void QuantizeInt8(std::span<const float> x, float scale, std::span<int8_t> q) {
   if (scale == 0 || !std::isfinite(scale)) return;
   const float factor = 127.5f / scale;
   for (size_t i = 0; i < x.size(); ++i) {
-    // The inverse of a subnormal scale overflows, so such rows are divided.
+    // The inverse of a very small scale overflows, so such rows are divided.
     const double value = std::isfinite(factor)
                              ? double{x[i] * factor}
                              : double{x[i]} * 127.5 / double{scale};

@@ -19,7 +19,7 @@ float QuantizeInt8(std::span<const float> x, std::span<int8_t> q);
 float LargestMagnitude(std::span<const float> x);
 void QuantizeInt8(std::span<const float> x, float scale, std::span<int8_t> q);
 // Returns q * scale / 127.5 + threshold. The Python library eformer adds 1e-6
-// by default; shardc adds nothing, so that zeros stay zeros.
+// by default; the default here is 0, so that zeros stay zeros.
 float DequantizeInt8(int8_t q, float scale, float threshold = 0);
 
 // For quantised matmuls. QuantisedStep returns the step of a row whose largest

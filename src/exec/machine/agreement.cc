@@ -1,9 +1,10 @@
-// Agreement of ranks: every rank sends what it knows to all others, and all
-// compute the same result from it. Replicas of an array on several ranks are
-// compared by digests of 128 bits. Only if two digests differ, their arrays are
-// compared as well, to find the first element that differs.
+// Every rank sends its own values to all other ranks, and all ranks compute the
+// same result from them. Replicas of an array on several ranks are compared by
+// digests of 128 bits. Only if two digests differ, their arrays are compared as
+// well, to find the first element that differs.
 //
-//   rank 0 reports device 1, rank 1 reports device 2  ->  device 1, on both
+// FirstError of an error on rank 0 and one on rank 1, with equal `order`
+//   ->  both ranks return the error of rank 0
 #include "exec/machine/agreement.h"
 
 #include <algorithm>
@@ -116,8 +117,9 @@ struct Reported {
   int64_t first = 0, second = 0;
 };
 
-// Returns the shape of each device's array and, if its group has several
-// devices, the digest. The rank that holds the device reports them.
+// Returns, for each device of `groups`, the shape of its array and, if its
+// group has several devices, the digest. The rank that holds a device reports
+// both.
 std::map<int, Reported> Report(
     const SimMesh& mesh, const ShardedTensor& tensor,
     const std::vector<const std::vector<int>*>& groups) {

@@ -1,7 +1,7 @@
-// Results that the ranks (processes) of a mesh compute together, so that each
-// continues with the same value. FirstDiffering and ShareArrays need a
-// transport. If one process holds all devices, the other functions return the
-// result of that process alone.
+// The ranks (processes) of a mesh compute these results together, so that each
+// rank continues with the same value. FirstDiffering and ShareArrays need a
+// transport. Without a transport, one process holds all devices, and the other
+// functions need no other rank.
 #ifndef SHARDC_EXEC_MACHINE_AGREEMENT_H_
 #define SHARDC_EXEC_MACHINE_AGREEMENT_H_
 
@@ -15,43 +15,43 @@
 
 namespace shardc::exec {
 
-// Returns the sum over ranks of each number. All ranks must pass equally many
-// numbers.
+// Returns, for each number, its sum over all ranks. All ranks must pass equally
+// many numbers.
 std::vector<int64_t> SumOverRanks(Transport* transport,
                                   std::vector<int64_t> own);
 // Returns the ledger of all devices. All ranks must have recorded the same
 // collectives in the same order.
 Ledger SumOverRanks(Transport* transport, const Ledger& own);
 
-// Returns on all ranks the error with the lowest `order` that any rank passed
-// as `own`; of several, that of the lowest rank, which holds the first devices.
-// Returns nullopt if no rank passed an error.
+// Each rank passes its own error, if it has one. Returns on all ranks the error
+// with the lowest `order`, or nullopt if no rank passed an error. Of errors
+// with equal `order`, that of the lowest rank is returned.
 std::optional<LayoutError> FirstError(const SimMesh& mesh,
                                       std::optional<LayoutError> own,
                                       int64_t order = 0);
 
-// Set the shapes of the arrays that devices on other ranks hold. Such arrays
-// have no elements here.
+// Set the shape of the arrays that devices on other ranks hold, and leave these
+// arrays without elements. Do nothing without a transport.
 void ShapeElsewhere(const SimMesh& mesh, ShardedTensor& tensor);
 void ShapeElsewhere(const SimMesh& mesh, const Shape& extent, Dtype dtype,
                     PerDevice& local);
 
-// Returns a tensor of `shape` by `spec` in which every device of this rank has
-// the shard `local`. The arrays of other devices have no elements.
+// Returns a tensor of `shape`, sharded by `spec`, in which every device of this
+// rank has the shard `local`. The arrays of other devices have no elements.
 ShardedTensor OnEveryDevice(const SimMesh& mesh, const Shape& shape,
                             const Spec& spec, const Buffer& local);
 
-// Two devices whose arrays should be equal but are not, and the offset of the
-// first difference. The offset is -1 if the array of `other` does not have the
-// layout's shape.
+// A device whose array differs from that of the first device of its group, and
+// the offset of the first difference. If the array of `other` does not have the
+// expected shape, the offset is -1, and `first` may be the same device.
 struct Differing {
   int first = 0, other = 0;
   int64_t at = -1;
   Shape shape = {};  // of the array of `other`, if `at` is -1
 };
-// Returns the first difference between devices of one group; the devices of a
-// group should hold the same shard, of shape `extent`. Digests of 128 bits are
-// compared first, and the arrays only if digests differ.
+// Returns the first difference between devices of one group, or nullopt. The
+// devices of a group should hold the same shard, of shape `extent`. Digests of
+// 128 bits are compared first, and the arrays only if digests differ.
 std::optional<Differing> FirstDiffering(
     const SimMesh& mesh, const ShardedTensor& tensor, const Shape& extent,
     const std::vector<const std::vector<int>*>& groups);

@@ -1,7 +1,7 @@
 // Arrays are row-major. A block is copied as runs of contiguous elements along
 // the last dimension, for all indices of the other dimensions. If the block
-// fills trailing dimensions of both arrays, a run extends over these
-// dimensions:
+// fills trailing dimensions of both arrays, a run extends over these dimensions
+// and over the one before them:
 //
 //   [1:3, 2:6] of [4, 8]  ->  runs of 4 from 10 and from 18
 //   [1:3, 0:8] of [4, 8]  ->  one run of 16 from 8
@@ -19,8 +19,6 @@
 namespace shardc::exec {
 namespace {
 
-// Copies a block as runs of elements that are contiguous in both arrays, by
-// recursion over the leading dimensions.
 template <class T>
 void CopyRuns(const std::vector<T>& from, const Shape& from_shape,
               const Shape& from_start, std::vector<T>& to,
@@ -34,8 +32,7 @@ void CopyRuns(const std::vector<T>& from, const Shape& from_shape,
   for (int64_t e : extent) {
     if (e == 0) return;
   }
-  // A run extends over the trailing dimensions that the block fills in both
-  // arrays, and over one more dimension.
+  // The dimensions from `outer` on form one run.
   size_t outer = rank - 1;
   int64_t run = extent[outer];
   while (outer > 0 && extent[outer] == from_shape[outer] &&
@@ -73,8 +70,8 @@ int64_t FirstBits(const std::vector<T>& a, const std::vector<T>& b) {
   return -1;
 }
 
-// Calls f with the vectors that hold the elements of a and b, which must have
-// the same kind of dtype.
+// Calls f with the vectors that hold the elements of a and b. Both buffers must
+// have their elements in the same member.
 template <class A, class B, class F>
 auto WithElements(A& a, B& b, const F& f) {
   if (a.IsWide()) return f(a.wide, b.wide);

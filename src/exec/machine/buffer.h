@@ -28,8 +28,7 @@ struct Buffer {
 
   static Buffer Zeros(Shape shape, Dtype dtype);
   // Returns a buffer with a shape and no elements, for runs that only check
-  // whether a program is possible. It is sharded and resharded as any other
-  // buffer is.
+  // whether a program is possible.
   static Buffer Hollow(Shape shape, Dtype dtype);
   bool IsHollow() const;
 
@@ -42,12 +41,9 @@ struct Buffer {
 };
 
 bool IsRealDtype(Dtype dtype);
-// Returns the product of the sizes, or INT64_MAX if it overflows. Buffers with
-// elements never have so many: verify limits requests (verify/cases/limits.h),
-// and costs are computed from hollow buffers.
+// Returns the product of the sizes, or INT64_MAX if it overflows.
 int64_t ElementsOf(const Shape& shape);
-// Return the row-major offset of an element's indices, and the indices of an
-// offset.
+// Convert between the indices of an element and its row-major offset.
 int64_t OffsetOf(const Shape& shape, const Shape& position);
 Shape PositionOf(const Shape& shape, int64_t offset);
 
@@ -60,7 +56,8 @@ void CopyBlock(const Buffer& from, const Shape& from_start, Buffer& to,
 Buffer SliceBlock(const Buffer& from, const Shape& start, const Shape& extent);
 // Returns a copy of `from` restricted to [begin, begin + length) of `dim`.
 Buffer SliceDim(const Buffer& from, size_t dim, int64_t begin, int64_t length);
-// Concatenates along `dim` parts whose other dimensions have equal sizes.
+// Concatenates `parts`, which have elements, along `dim`. Their other
+// dimensions must have equal sizes.
 Buffer ConcatDim(const std::vector<const Buffer*>& parts, size_t dim);
 // Returns the transpose whose dimension i is dimension `order[i]` of `from`.
 Buffer TransposeDims(const Buffer& from, const std::vector<size_t>& order);

@@ -1,8 +1,9 @@
-// A collective runs group by group on the devices' arrays and records the bytes
-// that each device would send: in a ring for all_gather, reduce_scatter and
-// all_reduce, and by the other formulas of comm/collective.h. A reduction is
-// computed once for all members, in ascending order of members, so every member
-// has the same bits with any number of threads.
+// In one process, a collective runs group by group on the devices' arrays. It
+// records the bytes that each device would send: in a ring for all_gather,
+// reduce_scatter and all_reduce, and by the other formulas of
+// comm/collective.h. A reduction is computed once for all members, in ascending
+// order of members, so every member has the same bits with any number of
+// threads.
 //
 //   all_gather over tp=4 of 8 bytes each  ->  32 bytes; each sends 3 * 8
 #include "exec/machine/collectives.h"

@@ -42,7 +42,7 @@ struct CollectiveCall {
   bool rounds = false;  // round a reduced value to the dtype
   std::span<const Edge> edges = {};
   int64_t root = 0;
-  std::string_view what = {};  // the tensor moved
+  std::string_view what = {};  // // the tensor's name, for the ledger
 };
 // Runs the call without the machine's CollectiveSeam.
 PerDevice RunCollective(Machine& machine, const CollectiveCall& call);
@@ -77,7 +77,7 @@ PerDevice Broadcast(Machine& machine, const AxisGroup& axes,
 // Adds `part` to `total`, or takes the maximum, element by element.
 void Accumulate(const Buffer& part, Reduce reduce, Buffer& total);
 
-// Returns (i, i + 1 mod n): the edges of one ring step.
+// Returns the edges of one ring step: (i, (i + 1) mod n) for each i below n.
 std::vector<Edge> RingEdges(int64_t n);
 
 }  // namespace shardc::exec

@@ -2,7 +2,7 @@
 // other, in one exchange of all ranks. An all_reduce takes two exchanges: each
 // member reduces one chunk, in ascending order of members, and then sends the
 // result to the others. The bits therefore equal those of one process, and the
-// total bytes equal those that the ledger records for a ring.
+// members send as many elements in total as in a ring.
 //
 //   all_reduce of 5 elements over tp 2: member 0 adds elements 0 and 1, member
 //   1 the rest; 3 + 2 elements are sent, then 2 + 3: 10 = 2 (n - 1) 5
@@ -84,8 +84,7 @@ class Across {
 
   int64_t ElementBytes() const { return DtypeBits(sample_.dtype) / 8; }
 
-  // Calls body(group, index, device) for each member of a group that this rank
-  // holds.
+  // Calls body(group, index in the group, device) for each device of this rank.
   void ForHeld(const std::function<void(const Group&, int64_t, int)>& body) {
     for (const Group& group : groups_) {
       for (int64_t i = 0; i < n_; ++i) {
@@ -99,10 +98,10 @@ class Across {
   using BlockOf = std::function<Buffer(const Buffer& own, int64_t to)>;
   using Join = std::function<void(int device, int64_t i, std::vector<Buffer>)>;
 
-  // Sends a block from every member to every other member: member j receives
-  // `block(array, j)` of each member's array in `in`, of the shape `shape(from,
-  // j)`. Then calls `join(device, its index, blocks)` with the blocks in the
-  // members' order.
+  // Sends a block from every member to every other member: member i sends
+  // `block(array, j)` of its array in `in`, of shape `shape(i, j)`, to member
+  // j. Then calls `join(device, its index, blocks)` for each device of this
+  // rank, with the blocks in the order of their senders.
   void Everyone(const PerDevice& in, const ShapeOf& shape, const BlockOf& block,
                 const Join& join) {
     Crossing crossing(mesh_);
@@ -213,7 +212,7 @@ class Across {
         });
   }
 
-  // Returns each device's chunk of the sum.
+  // Returns each device's chunk of the reduced value.
   PerDevice AddChunks() {
     PerDevice chunks(in_.size());
     Everyone(
@@ -277,7 +276,8 @@ class Across {
   const SimMesh& mesh_;
   const CollectiveCall& call_;
   const PerDevice& in_;
-  // The buffer of this rank's first device. All devices have its shape.
+  // The buffer of this rank's first device. The other buffers have the same
+  // shape.
   const Buffer& sample_;
   int64_t n_;
   std::vector<Group> groups_;

@@ -25,7 +25,7 @@ struct Line {
 };
 
 // Sets `out` to the elements as F16 or BF16; returns false if that changes the
-// value of one.
+// bits of one.
 bool Halves(Dtype dtype, const std::vector<float>& x,
             std::vector<uint16_t>& out) {
   out.resize(x.size());

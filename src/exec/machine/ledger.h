@@ -15,7 +15,7 @@
 namespace shardc::exec {
 
 // The bytes that leave each device, by collective. The list of a collective
-// that was not used is empty.
+// that sent nothing is empty.
 struct SentBytes {
   std::array<std::vector<int64_t>, kCollectiveCount> by;
 

@@ -27,8 +27,8 @@ class Machine {
   int devices() const { return mesh_->devices(); }
   Ledger& ledger() { return ledger_; }
   const Ledger& ledger() const { return ledger_; }
-  // Runs `body(device)` for every device of this rank; it may write to that
-  // device's buffers only.
+  // Runs `body(device)` for every device of this rank. `body` may write only to
+  // that device's buffers.
   void Local(const std::function<void(int)>& body) const;
   // Returns the seam of type T: that of the constructor's `seams`, or the
   // default.

@@ -43,8 +43,8 @@ struct Block {
 // Computes the pieces of `tensor` that every device needs for its shard of
 // `out`. Shards of the old layout are numbered in row-major order of their
 // places, so the shards that a device needs are a range in each dimension.
-// Replicas of a new shard need the same blocks of the old shards, so the result
-// for the first replica is used for the others: a tensor that becomes
+// Replicas of a new shard need the same blocks of the old shards, so the
+// elements are counted only for the first replica: a tensor that becomes
 // replicated on 1,024 devices has a million pieces, of 1,024 different blocks.
 class Pieces {
  public:
@@ -134,10 +134,10 @@ class Pieces {
     });
   }
 
-  // Returns an earlier device that has the same new shard, so that its array
-  // can be copied, or -1. Also returns -1 if an old shard has several holders:
-  // the two devices could receive from different replicas, whose bits may
-  // differ.
+  // Returns the first device with the same new shard, so that its array can be
+  // copied, or -1 if that is `device` itself. Also returns -1 if an old shard
+  // has several holders: the two devices could receive from different replicas,
+  // whose bits may differ.
   int SameAs(int device) const {
     const int first = first_replica_[AsIndex(device)];
     return each_held_once_ && first < device ? first : -1;
@@ -185,7 +185,8 @@ class Pieces {
   bool each_held_once_ = true;
 };
 
-// Sends the pieces that devices of other ranks need of this rank's shards.
+// Sends the pieces of this rank's shards to the other devices that need them.
+// Records the bytes as moved by the collective `kind` unless it is null.
 void SendPieces(Machine& machine, const ShardedTensor& tensor,
                 const Pieces& places, const Collective* kind,
                 Crossing& crossing) {

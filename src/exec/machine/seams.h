@@ -1,7 +1,8 @@
-// Seams: the steps of a run that a test can replace by a function that observes
-// them or injects a fault. Each room declares the seams of its own programs as
-// structs of functions whose defaults are correct. A machine has the seams that
-// its run replaces, and programs get every seam from the machine.
+// A seam is a step of a run that a test can replace by a function that observes
+// the step or injects a fault. Each room declares the seams of its own programs
+// as structs of functions; the default functions are correct. A machine stores
+// the seams that its run replaces, and programs get every seam from the
+// machine.
 #ifndef SHARDC_EXEC_MACHINE_SEAMS_H_
 #define SHARDC_EXEC_MACHINE_SEAMS_H_
 
@@ -13,7 +14,7 @@ namespace shardc::exec {
 
 class Seams {
  public:
-  // Replaces the seam of the same type.
+  // Sets the seam of this type, or replaces it.
   template <class Seam>
   void Set(Seam seam) {
     if (auto* const held = const_cast<Seam*>(Find<Seam>())) {

@@ -1,7 +1,7 @@
-// A layout determines where each device's shard begins, and everything here
-// follows from that. To prove that a layout covers a tensor, each element's
-// value is its own number: each device must hold exactly the numbers of its
-// shard, and each number must occur as often as there are replicas.
+// A layout determines where each device's shard begins. To check that a layout
+// covers a tensor, each element's value is its own number: each device must
+// hold exactly the numbers of its shard, and each number must occur as often as
+// there are replicas.
 //
 //   [4] sharded over tp on dp=2 tp=2: devices 0 and 2 hold 0 1, devices 1 and 3
 //   hold 2 3, and each number occurs twice
@@ -283,9 +283,9 @@ class Tally {
   std::vector<int32_t> begin_, single_;
 };
 
-// The runs of a shard whose elements are contiguous in the full tensor too:
-// their length, and the number of leading dimensions over which the runs are
-// counted.
+// A shard is divided into runs that are contiguous in the full tensor too.
+// `length` is the number of elements of a run. The first `outer` dimensions
+// number the runs.
 struct Runs {
   size_t outer = 0;
   int64_t length = 1;

@@ -1,5 +1,5 @@
-// Tensors sharded over the simulated mesh, and the proof that a layout holds
-// every element.
+// Tensors sharded over the simulated mesh, and checks that a layout holds every
+// element.
 #ifndef SHARDC_EXEC_MACHINE_SHARDED_H_
 #define SHARDC_EXEC_MACHINE_SHARDED_H_
 
@@ -24,7 +24,8 @@ struct LayoutError {
   std::string axis;          // the axis at fault; may be empty
   std::vector<int> devices;  // the devices concerned
   Shape position;            // the first global position concerned
-  // The input with the illegal layout, and its dimension that does not divide.
+  // The name of the input with the illegal layout, or empty, and the dimension
+  // that its axes do not divide.
   std::string tensor;
   std::optional<size_t> dimension;
 };
@@ -65,15 +66,16 @@ ShardedTensor Scatter(const SimMesh& mesh, const Buffer& global, Spec spec);
 // the shape that the layout requires.
 std::optional<LayoutError> CheckReplicas(const SimMesh& mesh,
                                          const ShardedTensor& tensor);
-// Returns the unsharded tensor, or nullopt, and the reason, if replicas differ.
+// Returns the unsharded tensor. If CheckReplicas returns an error, sets `why`
+// to the error and returns nullopt.
 std::optional<Buffer> Gather(const SimMesh& mesh, const ShardedTensor& tensor,
                              LayoutError& why);
 
 // Reshards a tensor to another legal layout. Holders of a shard take turns in
-// sending it to the devices that lack it. The ledger records an all_gather if
-// axes are only removed, an all_to_all if an axis changes its dimension, a
-// ppermute if axes only change their order or are replaced by others, and
-// nothing if each device has all that it needs.
+// sending it to the devices that lack it. If elements are sent, the ledger
+// records one collective: an all_to_all if an axis changes its dimension, else
+// an all_gather if every dimension only loses or gains trailing axes, else a
+// ppermute. Tensors without elements are not recorded.
 ShardedTensor Reshard(Machine& machine, const ShardedTensor& tensor, Spec spec,
                       std::string_view what);
 // Reshards without the machine's ReshardSeam, which Reshard calls.

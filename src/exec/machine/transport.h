@@ -18,9 +18,11 @@ class Transport {
   virtual ~Transport() = default;
   virtual int rank() const = 0;
   virtual int ranks() const = 0;
-  // Sends `out[r]` to rank r; returns what each rank sent here, by rank.
+  // Sends `out[r]` to rank r. Returns the packets that the ranks sent to this
+  // rank, by sender.
   virtual std::vector<Packet> Exchange(std::vector<Packet> out) = 0;
-  // Sends `own` to all ranks; returns what every rank sent, by rank.
+  // Sends `own` to all ranks. Returns the packets that all ranks sent, by
+  // sender.
   virtual std::vector<Packet> Share(const Packet& own) = 0;
   // Ends the processes of all ranks. A rank calls this if it cannot continue,
   // so that the others do not wait for it.

@@ -37,8 +37,9 @@ struct Supports {
   std::string_view batch, query_length, key_length, heads, dim;
 };
 
-// For a kernel on local slices whose wrapper keeps the axes of batch and heads
-// and gathers all other dimensions. LocalBytes (traffic.h) computes its bytes.
+// The collectives of a kernel on local slices whose wrapper keeps the axes of
+// batch and heads and gathers all other dimensions. LocalBytes (traffic.h)
+// computes its bytes.
 inline constexpr Supports kLocalSupports = {.batch = "local",
                                             .query_length = "all_gather q",
                                             .key_length = "all_gather k, v",
@@ -61,8 +62,8 @@ inline constexpr InputSet kDenseInputs = {
     Input::kBias,     Input::kMask,        Input::kDropout,
     Input::kSegments, Input::kLeftPadding, Input::kSinksByKeyHead};
 
-// What an operation keeps between calls; `shardc verify` then checks it call by
-// call.
+// The state that an operation has between calls. `shardc verify` checks an
+// operation with such a state call by call.
 enum class StateTrace : uint8_t {
   kNone,
   kCache,  // prefill, insertion and decoding over a cache
@@ -101,8 +102,8 @@ struct Operation {
   MaskedRows masked_rows = MaskedRows::kZero;
 
   // The pages of keys and values that the operation reads, if it reads such
-  // pages. It then takes no masks, does not split a request's length, and takes
-  // only causal attention unless `causal_only` is false.
+  // pages. It then takes no bias, masks or dropout, does not split a request's
+  // length, and takes only causal attention unless `causal_only` is false.
   std::optional<PagedKernel> pages = std::nullopt;
   // Whether the operation reads pages of latent rows, one row for each token.
   bool latent = false;

@@ -1,7 +1,7 @@
 // paged_flash_attention: q [B, T, H, D], a page table [B, pages] and two pools
-// of pages. If each row has one query, `causal` is off, since the row's length
-// already hides later keys. The real kernel runs ragged queries as
-// unified_attention. Segment ids are not supported.
+// of pages. Attention need not be causal: if each row has one query, the row's
+// length already hides later keys. The real kernel runs ragged queries as
+// unified_attention. Segment ids are supported only for packed tokens.
 #include "exec/operations/paged_operation.h"
 
 namespace shardc::exec {

@@ -202,7 +202,7 @@ std::optional<LayoutError> CheckRing(const SimMesh& mesh,
 }
 
 // Returns an error if the settings name the axis of the ring and the lengths
-// are sharded over other axes.
+// are sharded over any other axis.
 std::optional<LayoutError> CheckAxis(const SimMesh& mesh, const Staged& staged,
                                      const std::string& axis) {
   const AxisGroup axes = DropTrivial(mesh, staged.query.spec[1]);

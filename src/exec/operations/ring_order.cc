@@ -1,7 +1,7 @@
-// In a causal ring a device is idle in each step in which all keys that it has
-// come after its queries.
-// So that every device has early and late tokens, tokens and their positions
-// are permuted before the ring, and the output is permuted back:
+// In a causal ring, a device is idle in a step if all keys that it has in this
+// step come after its queries. So that every device has early and late tokens,
+// tokens and their positions are permuted before the ring, and the output is
+// permuted back:
 //
 //   8 tokens on 2 devices  zig-zag  0 1 6 7 | 2 3 4 5
 //                          striped  0 2 4 6 | 1 3 5 7

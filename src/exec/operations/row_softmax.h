@@ -8,9 +8,9 @@
 
 namespace shardc::exec {
 
-// Computes the logits, all-reduces them over `dim_axes` if the head dimension
-// is sharded, and computes softmax and output. The output has the query's
-// layout for batch, length and heads and the value's for its dim.
+// Returns the output of softmax over full rows of logits. If `dim_axes` shard
+// the head dimension, the logits are all-reduced over them. The output has the
+// query's layout for batch, length and heads and the value's for its dim.
 ShardedTensor RowSoftmax(Machine& machine, const Staged& staged, GroupMap map,
                          const OperationSettings& settings,
                          const AxisGroup& dim_axes);

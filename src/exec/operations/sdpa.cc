@@ -1,7 +1,7 @@
 // Plain attention over full rows of logits, as a local kernel. The arithmetic
 // is vanilla's, but the wrapper keeps the axes of batch and heads and gathers
-// all other dimensions, and a query head reads the key head with its local
-// number divided by the group size.
+// all other dimensions. Query head t of a device reads the device's key head t
+// / g, where g is the device's number of query heads for each key head.
 //
 // Example of wrong results, which verification detects: query heads are sharded
 // over tp=2 and two key heads are replicated. Each device's query heads belong

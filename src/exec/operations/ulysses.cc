@@ -19,8 +19,8 @@
 // masks are unsharded in queries and keys while they are reordered, and keep
 // all keys.
 //
-// Example: T, S on sp = 4, 8 heads and 2 key heads: each key head is sent to
-// two ranks. Example that is unsupported: 6 heads over sp = 4.
+// Example: T and S are sharded over sp = 4. With 8 heads and 2 key heads, each
+// key head is sent to two ranks. 6 heads are not supported.
 #include <utility>
 
 #include "comm/collective.h"
@@ -83,7 +83,8 @@ std::optional<LayoutError> CheckHeadDim(const SimMesh& mesh,
   return std::nullopt;
 }
 
-// Checks that the axes of the all_to_all divide a device's heads.
+// Checks that the number of parts of the all_to_all divides a device's query
+// heads, and divides its key heads or is a multiple of them.
 std::optional<LayoutError> CheckHeads(const SimMesh& mesh, const Staged& staged,
                                       const AxisGroup& exchange) {
   const int64_t n = mesh.Parts(exchange);

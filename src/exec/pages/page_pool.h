@@ -53,9 +53,11 @@ struct PagePool {
   bool IsQuantized() const { return config.dtype == Dtype::kI8; }
 };
 
-// Returns a pool whose elements are all `fill`. Tests use a large number, so
-// that reading a free page changes the result. Returns nullopt if the sharding
-// would separate a head's keys from its values or from its queries.
+// Returns a pool whose elements are all `fill`; with int8, all scales are
+// `fill`. Tests use a large number, so that reading a free page changes the
+// result. Returns nullopt, and the reason, if the dtype or the layout is
+// illegal, or if the sharding would separate a head's keys from its values or
+// from its queries.
 std::optional<PagePool> MakePool(const SimMesh& mesh, const PoolConfig& config,
                                  float fill, LayoutError& why);
 
@@ -65,7 +67,7 @@ std::optional<PagePool> MakePool(const SimMesh& mesh, const PoolConfig& config,
 void WriteToken(PagePool& pool, int device, int64_t page, int64_t offset,
                 int64_t head, std::span<const float> key,
                 std::span<const float> value);
-// Reads a token's values or keys, [D], into `out`.
+// Reads a token's values or keys, [D], into `out`; int8 is dequantised.
 void ReadToken(const PagePool& pool, int device, int64_t page, int64_t offset,
                int64_t head, bool values, std::span<float> out);
 

@@ -53,12 +53,13 @@ class PageTable {
 
   // Makes room for `count` more tokens of a row, and appends the copies that
   // must be made before anything is written. Returns false, and changes
-  // nothing, if the row's table is too short or its shard has too few free
-  // pages.
+  // nothing, if the row does not exist, its table is too short, or its shard
+  // has too few free pages.
   bool Grow(int64_t row, int64_t count, std::vector<PageCopy>& copies,
             LayoutError& why);
-  // Adds a reference to each page of row `from` to the empty row `to` of the
-  // same shard, so that both have the same tokens.
+  // Adds a reference to each page of row `from` to the empty row `to`, so that
+  // both have the same tokens. Returns false if `to` is not an empty row of the
+  // same shard.
   bool Share(int64_t from, int64_t to, LayoutError& why);
   // Empties a row; pages that no other row uses become free.
   void Release(int64_t row);

@@ -33,7 +33,8 @@ std::vector<PagedRequest> RowsOf(const Staged& staged) {
   return out;
 }
 
-// Returns the requests of packed sequences: runs of equal segment ids.
+// Returns the requests of packed sequences: runs of equal segment ids. Negative
+// ids are padding. All tokens with the same id must follow each other.
 std::vector<PagedRequest> RunsOf(const Buffer& queries, const Buffer& keys) {
   std::vector<PagedRequest> out;
   const auto run_of = [](const Buffer& ids, int32_t id, int64_t& begin) {

@@ -25,7 +25,6 @@
 namespace shardc::exec {
 namespace {
 
-// Returns the dtype of pages.
 Dtype PageDtype(const OperationSettings& settings, const Staged& staged) {
   return settings.int8_pages ? Dtype::kI8 : staged.key.dtype;
 }
@@ -46,8 +45,8 @@ class PagedRun {
     if (kernel.distributed) Order();
   }
 
-  // Assigns pages, writes the keys that are already in the cache, and checks
-  // the batch.
+  // Assigns pages, writes the keys that the kernel does not write itself, and
+  // checks the batch.
   std::optional<LayoutError> Prepare() {
     LayoutError why;
     if (!MakeTable(why)) return why;
@@ -231,8 +230,8 @@ class PagedRun {
                       pool_->IsQuantized() ? staged_.dtype : staged_.key.dtype);
     for (int64_t p = 0; p < keys; ++p) {
       const PageRead from = Find(r, p, shard, values);
-      // On a device of another shard the request's page ids are outside the
-      // device's pages, so they are limited.
+      // If an injected fault lets a device of another shard attend, the
+      // request's page ids are outside the device's pages, so they are limited.
       const int64_t page = std::clamp<int64_t>(from.id - from.shard * from.each,
                                                0, from.each - 1);
       for (int64_t h = 0; h < heads; ++h) {

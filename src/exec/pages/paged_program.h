@@ -37,11 +37,11 @@ struct RaggedBatch {
   }
 };
 
-// Returns an error if the distribution does not fit the requests, the table has
-// another shape, a request has more queries than keys, or a page id is outside
-// the pages of the request's shard. Real kernels clip such ids silently, and
-// then read another request's keys. `tokens` is N, `shards` the number of
-// shards of pages.
+// Returns an error if the parts of the batch do not fit each other or the
+// `tokens` queries, if the distribution does not fit the requests, if a request
+// has more queries than keys, or if a page id is outside the pages of the
+// request's shard. Real kernels clip such ids silently, and then read another
+// request's keys. `shards` is the number of shards of pages.
 std::optional<LayoutError> CheckBatch(const RaggedBatch& batch,
                                       const PoolConfig& pool, int64_t shards,
                                       int64_t tokens);

@@ -1,11 +1,11 @@
 // Relative position buckets, as in T5: a table of position biases has a row for
 // each distance, or range of distances, between a key and its query.
 //
-// The table is for keys before the query, or with `both` half of its rows are
+// The table is for keys up to the query, or with `both` half of its rows are
 // for keys up to the query and half for keys after it. The first half of a
 // side's rows are for one distance each. Each other row is for a range of
-// distances, which grows by a constant factor from row to row, and the last row
-// is for all distances from `most` on.
+// distances, which grows by a constant factor from row to row. All distances
+// from `most` on belong to the last row.
 //
 //   8 rows, most 16:  distance 3 -> row 3, 4 and 5 -> row 4, 16 -> row 7
 #ifndef SHARDC_EXEC_STEP_DISTANCE_H_
