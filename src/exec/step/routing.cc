@@ -53,7 +53,7 @@ T ScoreOf(step::GroupScore score, const std::vector<T>& line, size_t begin,
 }
 
 // Calls `chosen` with each token's line of scores, and writes 1 for each expert
-// that it returns.
+// that `chosen` returns.
 template <class T, class F>
 void Choose(const LocalOp& local, LabelId experts, const F& chosen) {
   const Part& scores = local.in[0];

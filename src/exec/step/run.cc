@@ -209,8 +209,8 @@ class Runner {
     const std::vector<int> group = mesh.Groups(from).front();
     std::vector<Edge> out;
     for (size_t i = 0; i < group.size(); ++i) {
-      // Device i needs the shard whose number is the device's index along `to`.
-      // At present the member of the group with that number holds it.
+      // Member i needs the shard whose number is the member's index along `to`.
+      // At present the member of the group with that number holds the shard.
       out.emplace_back(mesh.Index(group[i], to), static_cast<int64_t>(i));
     }
     return out;

@@ -112,7 +112,7 @@ bool LatentOnEitherSide() {
          absorbed.value.data == std::vector<double>{5};
 }
 
-// Rotations by two radians, whose results float32 rounds.
+// The rotation by two radians, and the bound of its rounding in float32.
 bool RotationAndItsRounding() {
   const dense::Rotary rotary(2, 8, {}, dense::Pairs::kHalves);
   const std::array<float, 2> head = {3, 4};

@@ -33,10 +33,10 @@ struct Sizes {
   int64_t key_heads = 1;
   int64_t head_dim = 16;
   int64_t value_dim = 0;  // 0: head_dim
-  // Latent attention: the numbers that are stored for each token, the size of
-  // the rotated part of a head, and the size of a head's value. 0 means twice
-  // the head's size, a quarter of it, and `value_dim`. A rotated part that is
-  // not smaller than the head also counts as a quarter.
+  // Latent attention: the size of the latent, of the rotated part of a head,
+  // and of a head's value. 0 means 2 * head_dim, head_dim / 4 and `value_dim`.
+  // A rotated part that is not smaller than the head also counts as head_dim /
+  // 4.
   int64_t latent_rank = 0, latent_rope_dim = 0, latent_value_dim = 0;
 
   int64_t ValueDim() const { return value_dim > 0 ? value_dim : head_dim; }
@@ -118,7 +118,7 @@ enum class Check : uint8_t {
   kBits,         // equal to the unsharded run where nothing is reduced
   kLedger,       // bytes equal the closed formulas
   kCacheBits,    // the cache holds what is expected, up to rounding
-  kUnsupported,  // what cannot run is refused, and what can is run
+  kUnsupported,  // // unsupported cases are refused, and others run
   kMaximum,      // errors are judged by maximum, not mean
 };
 inline constexpr size_t kCheckCount = 9;

@@ -15,9 +15,10 @@ namespace shardc::verify {
 struct Assignment {
   AxisGroup batch, query_length, key_length, heads, key_heads, dim, value_dim;
 };
-// Returns the specs of all tensors in a layout. With `split_masks`, the bias
-// is sharded as the query's batch, heads and length, and the mask as its batch
-// and length; otherwise both only as its batch. Their keys are never sharded.
+// Returns the specs of all tensors in a layout. With `split_masks`, the bias is
+// sharded as the query's batch, heads and length, and the mask as the query's
+// batch and length; otherwise both only as the batch. The key dimension of both
+// is never sharded.
 exec::AttentionSpecs SpecsFor(Layout layout, const Assignment& axes,
                               int sinks_rank, bool split_masks);
 

@@ -16,8 +16,7 @@ void SizeLatent(Sizes& sizes);
 // least one rotated dim.
 bool HasLatent(const Case& test);
 
-// Adds a latent of the case's sizes to `problem`, if HasLatent. MakeProblem
-// gives key and value of such a case no elements, since nothing reads them.
+// Adds a latent of the case's sizes to `problem`, if HasLatent.
 void AddLatent(const Case& test, exec::AttentionProblem& problem);
 
 }  // namespace shardc::verify

@@ -14,7 +14,7 @@
 namespace shardc::verify {
 namespace {
 
-// Each simulated device costs memory and time. Usual meshes have at most 512.
+// Each simulated device costs memory and time.
 constexpr int64_t kMostDevices = 4096;
 
 std::string CountOf(double count) {

@@ -12,8 +12,8 @@ namespace shardc::verify {
 // heads divide heads, and queries are no longer than their keys. If not, adds a
 // usage finding.
 bool CheckSizes(const Sizes& sizes, Findings& findings);
-// Returns false, and adds a usage finding, if a request has too many devices,
-// or if --full would need too many logits, elements or elements of pages.
+// Returns false, and adds a usage finding, if the mesh has too many devices, or
+// if --full would need too many logits, elements or elements of pages.
 bool CheckWork(const Request& request, const Mesh& mesh, Findings& findings);
 
 }  // namespace shardc::verify

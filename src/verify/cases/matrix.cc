@@ -214,8 +214,8 @@ class Builder {
     std::optional<Feature> feature;
   };
 
-  // Returns whether a latent is small enough to be expanded to the keys and
-  // values of all heads. The reference needs that unless there are few queries.
+  // Returns whether the reference can compute a case: there is no latent, or
+  // one query, or the keys and values that a latent expands to are few.
   bool Expands(const Kind& kind) const {
     constexpr int64_t kMostElements = int64_t{1} << 28;
     if (!kind.operation->latent) return true;

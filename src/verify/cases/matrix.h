@@ -88,18 +88,19 @@ struct SmallMesh {
   Resolver resolver;
 };
 
-// Builds operations x modes x layouts x dtypes, in that order, then traces and
-// variants. Operations for decoding run only in generation modes, and not on
-// packed tokens. If `small` is not null, cases run on that mesh, provided that
-// some sizes are split on it as the given sizes are on `mesh`.
+// Builds the cases of operations x modes x layouts x dtypes, in that order,
+// then traces and variants. Operations for decoding run only in generation
+// modes, and not on packed tokens. If `small` is not null and the request is
+// not full, cases run on the mesh of `small`, provided that some sizes are
+// split on it as the given sizes are on `mesh`.
 Matrix BuildMatrix(const Request& request, const Resolver& resolver,
                    const Mesh& mesh, const SmallMesh* small = nullptr);
 
 // Builds the matrix on the first of ReducedMeshes for which ReducedSizes finds
 // sizes: every dimension is then divided by the same axes as at the given
-// sizes. The mesh has at least one device for each process. If no smaller mesh
-// has such sizes, or if the request is full, the given mesh is used. Returns
-// nullopt after a finding.
+// sizes. ReducedMeshes gets `processes`, or 8 if that is more, as the number of
+// devices. If no smaller mesh has such sizes, or if the request is full, the
+// given mesh is used. Returns nullopt after a finding.
 std::optional<Matrix> BuildReducedMatrix(const Request& request,
                                          const RuleSet& rules,
                                          const Resolver& resolver,
@@ -112,7 +113,7 @@ std::optional<Matrix> BuildReducedMatrix(const Request& request,
 exec::AttentionSpecs ResolveSpecs(const Resolver& resolver, const Case& test,
                                   IllegalPolicy illegal);
 
-// Returns the number of shards of a dimension.
+// Returns the number of shards of a dimension; 1 if the mesh lacks an axis.
 int64_t PartsOf(const Mesh& mesh, const Spec& spec, size_t dim);
 // Returns the sizes of a mode: generation modes have one query.
 Sizes SizesOfMode(const Sizes& sizes, Mode mode);

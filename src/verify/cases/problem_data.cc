@@ -163,8 +163,8 @@ void PackTokens(const Case& test, Random random,
   problem.key_positions = Integers({1, k_tokens}, k_at);
 }
 
-// Adds segments that end at different places in each row. If a row has more
-// than four keys, the last one or two are padding.
+// Adds one or two segments to each row, which meet at a random place. If a row
+// has more than four keys, the last one or two are padding.
 void AddSegments(const Case& test, Random random,
                  exec::AttentionProblem& problem) {
   const Sizes& n = test.sizes;
@@ -208,9 +208,9 @@ void AddMasks(const Case& test, Random random,
     }
     problem.bias = std::move(bias);
   }
-  // In each batch row, one query attends to nothing; the additive mask hides
-  // its keys if there is one. If a batch row has only one query, only that of
-  // the last row attends to nothing.
+  // With `masked_row`, one query of each batch row attends to nothing; the
+  // additive mask hides its keys if there is such a mask. If a batch row has
+  // only one query, only that of the last row attends to nothing.
   const auto nothing = [&](int64_t element) {
     const int64_t row = element / keys % rows;
     return f.masked_row && row == rows / 2 &&

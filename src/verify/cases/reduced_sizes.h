@@ -3,11 +3,11 @@
 // For each dimension, the reduced size is the smallest one for which the
 // predicates below have the same values as for the real size; at most, it is
 // the real size.
-// Which index a device reads is a floor or modulo of (rank, local index) with
-// the coefficients H_loc, K_loc, G and L_loc. The predicates decide whether a
-// shard has complete groups or parts of groups, and prevent local ranges of one
-// element that the real sizes do not have. A map of indices that is wrong at
-// the real size is therefore wrong at the reduced one.
+// A device computes the index that it reads by a floor or modulo of (rank,
+// local index) with the coefficients H_loc, K_loc, G and L_loc. The predicates
+// decide whether a shard has complete groups or parts of groups, and prevent
+// local ranges of one element that the real sizes do not have. A map of indices
+// that is wrong at the real size is therefore wrong at the reduced one.
 //
 // Heads, the smallest H and then the smallest K, with G = H/K: axes divide H
 // and K in the same way; K = 1; G = 1; H_loc = 1; K_loc = 1; H_loc mod G = 0; G
@@ -59,10 +59,10 @@ struct Splits {
 std::pair<int64_t, int64_t> ReducedHeads(int64_t heads, int64_t key_heads,
                                          const Splits& splits);
 
-// Returns the reduced sizes. The batch has two rows for each shard if the real
-// one does. A query that is shorter than its keys stays shorter. A head has 16
-// elements for each shard if the real one has as many; 64 stays 64 if pages
-// have packed words, because keys and values then share a row.
+// Returns the reduced sizes. The batch has at least two rows for each shard if
+// the real one does. A query that is shorter than its keys stays shorter. A
+// head has at least 16 elements for each shard if the real one does; 64 stays
+// 64 if pages have packed words, because keys and values then share a row.
 Sizes ReducedSizes(const Sizes& real, const Splits& splits);
 // Returns the smallest sizes that the axes of `used` divide, or do not divide,
 // exactly as those of `given` divide the real sizes. Lengths are at least 8 and

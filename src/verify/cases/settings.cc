@@ -16,8 +16,8 @@ void Set(To& to, const std::optional<From>& from) {
   if (from) to = static_cast<To>(*from);
 }
 
-// Returns `block`, or a smaller size (at least 2) with which the length has two
-// blocks and a shorter last one.
+// Returns `block`, or if that is larger, about three eighths of the length, at
+// least 2.
 int64_t Cut(int64_t length, int64_t block) {
   return std::min(block, std::max<int64_t>(2, (length * 3 + 7) / 8));
 }

@@ -1,8 +1,8 @@
 // Collects how a request's layouts shard each dimension. Layouts are resolved
-// once for each mode and order of dimensions, and for every list of axes the
-// number of shards is recorded. Packed tokens are one dimension of batch x
-// length, which the batch's axes shard, so ulysses exchanges these shards for
-// heads.
+// for each mode, once for packed tokens and once for the other layouts, and for
+// every list of axes the number of shards is recorded. Packed tokens are one
+// dimension of batch x length, which the batch's axes shard, so ulysses
+// exchanges these shards for heads.
 //
 //   dp 2, tp 4, 32 heads on tp: bthd  batch 2, heads (4, 4)
 //                               thd   tokens 2, and dp divides each device's 8

@@ -7,9 +7,9 @@
 
 namespace shardc::verify {
 
-// The splits of every tensor in every mode and layout that runs, and in the
-// prefill of a cache. They include the splits that remain if a policy removes
-// axes.
+// The splits of query, key, bias and mask in every mode and layout that runs,
+// and in the prefill of a cache. They include the splits that remain if a
+// policy removes axes.
 struct MeshSplits {
   // The numbers of shards on the given mesh and on the mesh that is used. Both
   // lists have the same axes at the same index.

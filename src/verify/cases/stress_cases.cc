@@ -20,7 +20,7 @@ constexpr int64_t kLongKeys = 512;
 constexpr int64_t kLongEnough = 256;
 
 // Returns the operation's first case that ran, with the sizes `least`, or
-// nullopt if none ran.
+// nullopt if none ran. Traces do not count.
 std::optional<Case> FirstThatRan(const exec::Operation* operation,
                                  const Sizes& least,
                                  const std::vector<Case>& cases,
@@ -57,7 +57,7 @@ Case LongCase(Case test, const Request& request) {
   test.settings.blocksize_k =
       std::min<int64_t>(asked.value_or(request.settings.blocksize_k), 96);
   test.remarks.clear();
-  // Every row attends to every key, unless the operation is a paged one.
+  // Every row attends to every key, unless the operation reads pages.
   test.features.window.reset();
   test.features.ragged = false;
   test.features.causal = test.operation->IsPaged();

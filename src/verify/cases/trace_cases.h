@@ -7,11 +7,10 @@
 
 namespace shardc::verify {
 
-// If flash_decoding was requested, adds decoding over a cache in each
-// generation mode and dtype, and the same over a rolling cache if the model has
-// a sliding window shorter than the keys. For each paged operation adds a trace
-// of pages that requests share, unless the rules shard its pages by length or
-// head dim.
+// Adds cases for each generation mode and dtype. If flash_decoding was
+// requested, they decode over a cache, and also over a rolling cache if the
+// model has a sliding window shorter than the keys. For each paged operation,
+// requests share pages, unless the rules shard its pages by length or head dim.
 void AddTraces(const Request& request, const Resolver& resolver,
                const Resolver& used_resolver, Matrix& matrix);
 

@@ -168,7 +168,8 @@ PerDevice OverReplicas(Machine& machine, const CollectiveCall& call) {
   return Over(machine, call, std::move(axes));
 }
 
-// Runs the first collective of a ring twice, so that it sends more than needed.
+// Runs the first collective of a ring twice, so that the ring sends more than
+// needed.
 PerDevice SentAgain(Machine& machine, const CollectiveCall& call) {
   const auto& entries = machine.ledger().entries();
   const bool again = std::none_of(
@@ -324,8 +325,8 @@ exec::CollectiveSeam WrongCollectives(Fault fault) {
 }
 
 // Returns the result of a reshard that was skipped: each shard has the shape of
-// the new layout, but the elements at the start of the device's old shard. What
-// the old shard lacks is zero.
+// the new layout, but the elements at the start of the device's old shard.
+// Elements that the old shard lacks are zero.
 exec::ShardedTensor Unmoved(const exec::SimMesh& mesh,
                             const exec::ShardedTensor& tensor,
                             const Spec& spec) {

@@ -1,6 +1,6 @@
 // Faults in the slices of devices and in the output: group maps, offsets,
 // positions, ids, options, sinks and tables of blocks. The steps of the program
-// are correct, but what they receive or return is wrong.
+// are correct, but their inputs or their results are wrong.
 //
 // Example: with group-map-neighbour the query heads of key head 0 read key head
 // 1 on a device that has both, and those of key head 1 read key head 0.
@@ -117,7 +117,8 @@ void RotatedOnEach(const View& view) {
 
 // ---- Options and masks ----------------------------------------------------
 
-// Lets each query attend to up to `more` keys after its own position.
+// Lets each query attend to keys up to `more` after its own position, or, if
+// `more` is negative, up to -more before it.
 void CausalUpTo(const View& view, int64_t more) {
   AttentionOptions& options = view.options();
   options.causal = false;

@@ -29,7 +29,8 @@ using exec::SimMesh;
 
 std::string FirstAxis(const SimMesh& mesh, const AxisGroup& a,
                       const AxisGroup& b) {
-  // Returns the first axis after the common prefix of both lists.
+  // Returns the first axis after the common prefix of both lists, or an empty
+  // text if the lists are equal.
   const AxisGroup first = exec::DropTrivial(mesh, a);
   const AxisGroup second = exec::DropTrivial(mesh, b);
   for (size_t i = 0; i < std::max(first.size(), second.size()); ++i) {

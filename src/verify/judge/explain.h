@@ -37,7 +37,7 @@ std::string BytesDiffer(const exec::SimMesh& mesh, const exec::SentBytes& sent,
 // is compared.
 std::string MovedDiffers(const exec::SimMesh& mesh, const exec::Ledger& ledger);
 
-// Returns the number as text such as "1.23e-4", in every locale.
+// Returns the number as text such as "1.23e-04", in every locale.
 std::string ErrorText(double value);
 
 }  // namespace shardc::verify

@@ -18,8 +18,8 @@ namespace {
 
 using exec::Buffer;
 
-// Returns the shapes of a latent. Its own sizes do not depend on batch, length
-// or heads.
+// Returns the shapes of the latent inputs, or nullopt if the case has none. The
+// sizes of a latent do not depend on batch, length or heads.
 std::optional<exec::LatentInputs> HollowLatent(const Case& test) {
   const Sizes& n = test.sizes;
   if (!test.operation->latent || n.heads != n.key_heads) return std::nullopt;

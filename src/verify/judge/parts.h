@@ -55,7 +55,7 @@ using OnOneDevice =
     std::function<std::optional<exec::Buffer>(const exec::AttentionProblem&)>;
 
 // Returns whether a case's inputs are so large that ReferenceInParts and
-// OutputInParts compute more than one part.
+// OutputInParts divide them into parts, as far as there are rows and heads.
 bool HasManyParts(const exec::AttentionProblem& problem);
 // Returns the output of the operation on one device, in the problem's layout.
 // `run` is called for one part after the other, so that copies of only one

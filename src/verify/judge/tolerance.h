@@ -1,7 +1,7 @@
 // The error that a sharded result may have. e_sh is an element's distance from
 // the dense float64 reference on the stored (rounded) inputs. e_un is the
-// largest distance of the same operation on one device, of which only what
-// exceeds an element's slack counts.
+// largest amount by which an error of the same operation on one device exceeds
+// the element's slack.
 //   e_sh <= 2 e_un + 16 u_f32 max|reference| + slack, and <= cap,
 //   slack = 1.3 u_out |reference| where the output is in 16 bits
 //   (for F16 plus 2^-24, the step of its subnormal numbers), else 0.
@@ -29,8 +29,8 @@
 
 namespace shardc::verify {
 
-// CompareOutputs compares arrays [B, L, N, D]; the functions after it return
-// the terms of the formulas above.
+// CompareOutputs compares arrays [B, L, N, D]. The three functions after it
+// return the terms of the formulas above.
 ErrorOf CompareOutputs(const dense::Array& got, const dense::Array& reference);
 
 double MaxAbs(const dense::Array& x);
@@ -59,8 +59,8 @@ struct Limits {
 // if none does.
 double BeyondSlack(const dense::Array& got, const dense::Array& reference,
                    const dense::Array& slack);
-// Returns the slack of an output that is rounded to `dtype`, plus `more` if
-// given.
+// Returns the slack of an output that has the slack `more` (none if empty)
+// before it is rounded to `dtype`. F32 adds nothing.
 dense::Array SlackOf(Dtype dtype, const dense::Array& reference,
                      const dense::Array& more = {});
 

@@ -19,7 +19,8 @@ struct WrongOutputs {
   std::vector<std::string> taken;  // names of outputs that passed wrongly
 };
 
-// Checks zeros, and the reference shifted along each of its dimensions.
+// Checks zeros, and the reference shifted along each dimension of several
+// elements.
 void OfferShifted(const dense::Array& reference, const Limits& limits,
                   WrongOutputs& wrong);
 
@@ -30,7 +31,8 @@ void Offer(std::string name, const dense::Array& output,
 
 // Returns the inputs without one key in each batch row: the first, or with
 // `last` the last, of the keys to which some query gives at least the mean
-// weight. Returns nullopt if there is no such key.
+// weight. A row without such a key keeps all keys. Returns nullopt if no row
+// has such a key, or if the reference is not defined.
 std::optional<dense::Inputs> OneKeyShort(const dense::Inputs& in,
                                          const dense::Options& options,
                                          bool last);

@@ -123,7 +123,7 @@ class Maker {
     return graph_.common.key < 0 ? Tokens()
                                  : sizes_[AsIndex(graph_.common.key)];
   }
-  // Returns the number of valid tokens of a row; rows have different numbers.
+  // Returns the number of valid tokens of a row.
   int64_t Length(int64_t row) const {
     const int64_t most = Tokens();
     return std::max<int64_t>(1, most - (row * 3 + row / 2) % (most / 2 + 1));
@@ -135,7 +135,7 @@ class Maker {
     return room - row * 3 % (room / 2 + 1);
   }
 
-  // Each micro-batch gets its own tokens.
+  // Creates one data input. Each micro-batch gets its own tokens.
   void MakeData(const step::Data& data) {
     const bool of_tokens = data.kind < step::DataKind::kCache ||
                            data.kind == step::DataKind::kPatches;
@@ -148,7 +148,7 @@ class Maker {
       case step::DataKind::kIds:
       case step::DataKind::kLabels: {
         const auto rows = static_cast<uint64_t>(Vocabulary());
-        // The ids occur in every part of the vocabulary.
+        // The ids are spread over the vocabulary.
         Fill(data.value, [&](size_t at) {
           return static_cast<double>((at * 7 + random.Below(at, 3)) % rows);
         });

@@ -1,7 +1,7 @@
 // A fault finds a collective by its index in the program: the seam counts
-// calls, and the fault is injected at the call with that index. It finds an op
-// by the op's address in the graph. A program is changed such that existing
-// slots keep their numbers, and compared values stay in their slots:
+// calls, and the fault is injected at the call with that index. A fault finds
+// an op by the op's address in the graph. If a program is changed, existing
+// slots keep their numbers:
 //
 //   ReduceAfter(add o, bias):  einsum -> 7 partial tp; all_reduce 7 -> 8;
 //                              add 8, bias -> 9
@@ -290,7 +290,8 @@ Instruction Reduce(int32_t op, int32_t from, int32_t to,
           .max = false};
 }
 
-// Returns the index of the instruction that computes a slot.
+// Returns the index of the instruction that computes a slot, or the number of
+// instructions if none does.
 size_t MakerOf(const Program& program, int32_t slot) {
   return AsIndex(
       std::find_if(program.code.begin(), program.code.end(),

@@ -105,6 +105,7 @@ FaultAction OperandOfFirst(OpAt at, size_t operand);
 // --- the program ---
 
 // Runs the op on operands that are not reduced yet, and reduces its result.
+// With `declared`, the checks read the changed program too.
 FaultAction ReduceAfter(OpAt at, bool declared = false);
 // Reduces the op's result once more or, with `result`, the last slot of the
 // value.
@@ -112,7 +113,7 @@ FaultAction ReduceMore(OpAt at, AxisGroup axes, bool result = false);
 FaultAction ReduceGradient(std::string_view role, AxisGroup axes);
 // Makes the op read the result of another op.
 FaultAction ReadInstead(OpAt at, size_t operand, OpAt other);
-// Replaces the reduce_scatter of a gradient by an all_reduce.
+// Replaces the reduce_scatter of a gradient by an all_reduce and a later slice.
 FaultAction SumBeforeSlicing(CallAt at);
 // Shards an input's first dimension by its axes in the reverse order.
 FaultAction SplitInOtherOrder(std::string_view input);

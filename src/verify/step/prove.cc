@@ -255,7 +255,8 @@ class Prover {
     return 4 * alone_[AsIndex(value)] + 18 * u32;
   }
 
-  // Measures the error of each value of the run.
+  // Measures the error of each value of the run that is not partial and no
+  // input.
   void Measure(const exec::StepRun& run) {
     out_.values.resize(graph_.values.size());
     for (size_t i = 0; i < graph_.ops.size(); ++i) {

@@ -68,9 +68,9 @@ struct StepCase {
 };
 
 // The error and the tolerance of a value, relative to the largest element of
-// its reference. Values of the backward pass and of the optimizer are measured
-// relative to at least 1% of the largest gradient. The tolerance of integers is
-// 0.
+// its reference. Values of the backward pass and of the optimizer, apart from
+// rematerialised ones, are measured relative to at least 1% of the largest
+// gradient. The tolerance of integers is 0.
 struct ValueError {
   bool judged = false;
   double error = 0;

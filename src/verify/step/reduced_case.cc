@@ -228,7 +228,7 @@ class Chooser {
     if (common.top_k >= 0) Set(common.top_k, top_k);
     if (common.slot < 0) return;
     // Without a limit there is a slot for every token. With a limit some tokens
-    // are dropped.
+    // may be dropped.
     const int64_t tokens = sizes_[AsIndex(common.query)];
     const int64_t even = tokens * top_k / sizes_[AsIndex(common.experts)];
     const int64_t cut = parts_[AsIndex(common.slot)];
@@ -321,8 +321,9 @@ class Chooser {
     step::FinishSizes(graph_, sizes_);
   }
 
-  // If axes do not divide a dimension that consists of factors or parts, the
-  // last factor or part is increased until they do.
+  // If axes do not divide a dimension that consists of factors, the last factor
+  // that may change is increased until they do. WidenParts increases all parts
+  // of a dimension that consists of parts.
   void WidenFactors() {
     for (size_t label = 0; label < real_.size(); ++label) {
       const step::DimLabel& of = graph_.labels[label];

@@ -16,18 +16,17 @@
 
 namespace shardc::verify {
 
-// Returns small sizes at which a program, which was lowered at `real`
-// sizes, shards every dimension as at these sizes. `program` has the axes of
-// the reduced mesh. Returns nullopt, and the reason in `why`, if there are
-// none.
+// Returns small sizes at which `program`, which was lowered at the sizes
+// `real`, shards every dimension as at `real`. `program` has the axes of the
+// reduced mesh. Returns nullopt, and the reason in `why`, if there are none.
 std::optional<step::Sizes> ReducedSizes(const step::Graph& graph,
                                         const step::Sizes& real,
                                         const step::Program& program,
                                         std::string& why);
 
-// Returns, of the decoder's layers and of the encoder's, one of each kind, and
-// at least two if there are two. Layers are of the same kind if their ops are
-// equal.
+// Returns one layer of each kind, separately for the decoder and the encoder,
+// and at least two layers of each if there are two. Layers are of the same kind
+// if their forward ops are equal.
 std::vector<int32_t> ReducedLayers(const step::Graph& graph);
 
 }  // namespace shardc::verify

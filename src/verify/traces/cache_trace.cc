@@ -2,9 +2,8 @@
 // layout of decoding, perhaps an inserted row, then one token at a time. The
 // cached keys are compared with the expected ones, up to the rounding of the
 // rotation, after the prefill, after the reshard or the insertion, and after
-// each token. Outputs
-// are collected and compared together, since computing the past tokens of a row
-// takes most of the time.
+// each token. Outputs are collected and compared together, since computing the
+// past tokens of a row takes most of the time.
 //
 //   prefill 24, 4 steps  ->  append 24; then 4 times append 1, attend, compare
 #include "verify/traces/cache_trace.h"
@@ -193,7 +192,7 @@ class CacheTraceRun {
     return true;
   }
 
-  // Appends `lengths` tokens of each row in chunks.
+  // Appends lengths[b] tokens to each row b, in chunks.
   bool Fill(KvCache& cache, const std::vector<int64_t>& lengths,
             const Spec& spec) {
     const int64_t longest = *std::max_element(lengths.begin(), lengths.end());

@@ -55,7 +55,7 @@ class PagedTraceRun {
     }
     result_.step = -1;
     Bytes();
-    // If the trace has passed, every bit is correct and no device has an error.
+    // Every bit was correct, so no device has an error.
     result_.device_error.assign(AsIndex(mesh_.devices()), 0);
     return std::move(result_);
   }

@@ -339,9 +339,6 @@ std::optional<LayoutError> Remembered::LentDifference(
   return std::nullopt;
 }
 
-// Returns whether `have` is an element of a rotated row up to rounding: if the
-// rotation has an error of one float32 ulp, the element may round to the next
-// number.
 bool Remembered::IsNeighbour(float have, std::span<const float> row,
                              int64_t d) const {
   if (dense::Nearest(trace_.dtype, double{have}) != double{have}) return false;

@@ -41,8 +41,10 @@ class Remembered {
       const exec::SimMesh& mesh, const exec::KvCache& cache) const;
 
   // Returns the first place where the keys or values of a view, in the trace's
-  // dtype, differ from the expected ones. `slots` has one slot to compare in
-  // each row, or -1 for none, so that the check takes no longer than a step.
+  // dtype, differ from the expected ones, keys by more than rounding. `slots`
+  // has one slot to compare in each row, or -1 for none, so that the check
+  // takes no longer than a step. Slots that were never written are not
+  // compared.
   std::optional<exec::LayoutError> ViewDifference(
       const exec::SimMesh& mesh, const exec::CacheView& view,
       const std::vector<int64_t>& slots) const;
@@ -70,7 +72,7 @@ class Remembered {
   // integers and scales to `q` and `scale`, unless these are empty.
   void Store(std::span<float> token, std::span<int8_t> q,
              std::span<float> scale) const;
-  // Sets `out` to a slot's expected keys, as floats.
+  // Sets `out` to a slot's expected keys. Not for int8.
   void Expected(int64_t slot, std::span<float> out) const;
   // Returns whether the key of a slot may have the number `have`, or, for int8,
   // the integer `have` with `scale`: a rotation in float32 with an error of one
@@ -78,8 +80,9 @@ class Remembered {
   bool MayBe(int64_t row, int64_t slot, int64_t head, int64_t dim, double have,
              double scale) const;
 
-  // Returns whether a key of a view is the expected one or, in the trace's
-  // dtype, one of its neighbours.
+  // Returns whether `have` is a number of the trace's dtype and differs from
+  // element d of the expected `row` by no more than rounding: if the rotation
+  // has an error of one float32 ulp, the element may round to a neighbour.
   bool IsNeighbour(float have, std::span<const float> row, int64_t d) const;
 
   const CacheTrace& trace_;

@@ -45,8 +45,8 @@ class TraceJudge {
   void Add(DecodedStep step) { waiting_.push_back(std::move(step)); }
   size_t Waiting() const { return waiting_.size(); }
   // Compares the collected steps row by row; a row's past tokens are computed
-  // once for all steps. If `wrong` is set, wrong outputs of each step are
-  // checked too.
+  // once for all steps. If `wrong` is set, each correct output is followed by
+  // wrong ones, which must be detected.
   std::vector<JudgedStep> Judge(int threads, WrongOutputs* wrong = nullptr);
 
   // Returns a case of attention with the sizes of one step.
@@ -59,7 +59,8 @@ class TraceJudge {
     // checked.
     dense::Array lacking;
   };
-  // Sends the rows of each rank to all others.
+  // Shares the outputs of each rank's rows with all ranks, and a reason if a
+  // row has no reference.
   void ShareRows(std::vector<Outputs>& out,
                  std::vector<std::string>& refused) const;
   bool IsOwn(int64_t row) const;

@@ -15,14 +15,14 @@
 namespace shardc::verify {
 
 // Adds tensors under the name of a phase, such as `step-0003/`. Does nothing
-// without a destination, or after the tensors exceed 1 GiB.
+// without a destination, or once the tensors have 1 GiB.
 class TraceRecord {
  public:
   explicit TraceRecord(NamedBuffers* to) : to_(to) {}
 
   bool IsOn() const { return to_ != nullptr && bytes_ < kMostBytes; }
   // Begins the next phase of a kind, such as `prefill-0000` and then
-  // `prefill-0001`.
+  // `prefill-0001`. The number is 0 again after a phase of another kind.
   void Begin(const std::string& kind);
   void Add(const std::string& name, const exec::Buffer& buffer);
   // Adds the values as an I32 tensor [n].

@@ -70,7 +70,6 @@ void TraceTokens::Read(TokenKind kind, int64_t row, int64_t position,
   const float* const mean = k.mean.data() + row * count;
   const std::array<uint32_t, 2> key = {static_cast<uint32_t>(k.key),
                                        static_cast<uint32_t>(k.key >> 32)};
-  // Each draw gives eight numbers.
   for (int64_t i = 0; i < count; i += 8) {
     const auto words = exec::Philox(
         {static_cast<uint32_t>(i / 8), static_cast<uint32_t>(position),

@@ -21,7 +21,6 @@ class TraceTokens {
   // Tokens of batch + 1 rows; the last row is for insertion.
   explicit TraceTokens(const CacheTrace& trace);
 
-  // Returns the number of heads of a kind of token.
   int64_t Heads(TokenKind kind) const {
     return kind == TokenKind::kQuery ? heads_ : key_heads_;
   }
