@@ -1,7 +1,7 @@
 // Runs a report's cases in parallel, or one after the other if several ranks
 // hold the devices. Cases that need much memory run one at a time, with their
-// devices in parallel. Variants and stress cases follow the
-// cases from which they are derived. Example of a case that needs much memory:
+// devices in parallel. Variants and stress cases follow the cases from which
+// they are derived. Example of a case that needs much memory:
 //
 //   keys and values of 8 rows, 4096 tokens, 8 heads of 128: 2^26 numbers,
 //   more than 2^24, so alone and on all threads

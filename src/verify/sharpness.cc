@@ -1,4 +1,4 @@
-// Tests that tolerances are tight: each case that ran is checked again with
+// Tests that tolerances are tight: each case that passes is checked again with
 // wrong outputs, which must be rejected. The cases have small sizes and a mesh
 // that shards batch, length and heads. One run has all operations and features
 // without narrower rounding. Then each kind of narrower rounding has a run of
@@ -100,7 +100,7 @@ std::string NameOf(const Case& test, const Rounding& rounding) {
   return out;
 }
 
-// The result of one case, and what its check made of the wrong outputs.
+// The result of one case, and which wrong outputs passed its check.
 struct CaseOutcome {
   CaseResult result;
   WrongOutputs wrong;

@@ -196,7 +196,7 @@ struct DecodeRow {
   int64_t head, row;  // g, t
   Rows seen;
   int64_t lo, hi;   // the visible keys of the current block
-  bool prefetches;  // // true for the first row of a slice
+  bool prefetches;  // true for the first row of a slice
   bool Sees(int64_t k) const { return k >= lo && k < hi; }
 };
 

@@ -42,7 +42,7 @@ struct CollectiveCall {
   bool rounds = false;  // round a reduced value to the dtype
   std::span<const Edge> edges = {};
   int64_t root = 0;
-  std::string_view what = {};  // // the tensor's name, for the ledger
+  std::string_view what = {};  // the tensor's name, for the ledger
 };
 // Runs the call without the machine's CollectiveSeam.
 PerDevice RunCollective(Machine& machine, const CollectiveCall& call);

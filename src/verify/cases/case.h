@@ -118,7 +118,7 @@ enum class Check : uint8_t {
   kBits,         // equal to the unsharded run where nothing is reduced
   kLedger,       // bytes equal the closed formulas
   kCacheBits,    // the cache holds what is expected, up to rounding
-  kUnsupported,  // // unsupported cases are refused, and others run
+  kUnsupported,  // unsupported cases are refused, and others run
   kMaximum,      // errors are judged by maximum, not mean
 };
 inline constexpr size_t kCheckCount = 9;

@@ -40,7 +40,7 @@ struct ParameterStep {
   int64_t batch = 0, length = 0;
   step::Policy policy = step::Policy::kPublished;
   std::string unsupported = {};  // why there is no program
-  bool takes_part = false;  // // the step has the parameter
+  bool takes_part = false;       // the step has the parameter
   std::string role = {};         // "q of layer 3"
   std::string labels = {};       // "[(n h),d]"
   std::string sharding = {};     // "(n h):tp d:fsdp"

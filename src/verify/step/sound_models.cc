@@ -330,9 +330,9 @@ class ModelWriter : public Writer {
     return Put(write.Add({x, both}), "resid");
   }
 
-  // Adds a loss that balances experts: the sum over experts of the number of
-  // tokens that chose the expert times the sum of its probabilities, with a
-  // constant factor.
+  // Adds a loss that balances experts, with a constant factor: the sum over
+  // experts of the number of tokens that chose the expert times the sum of the
+  // expert's probabilities.
   void WriteBalance(ValueId logits, ValueId chosen) {
     write.name = "balance";
     const ValueId likely = step::Softmax(write, logits, e_);

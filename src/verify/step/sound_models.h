@@ -30,8 +30,8 @@ struct SoundModelKind {
   bool decodes = false;    // one token after a cache, without backward
   bool recompute = false;  // layers drop activations and are rematerialised
   int64_t turns = 1;       // devices of the ring round which keys pass; 1: none
-  // Whether layers have attention and, if `experts` is set, every second one
-  // has experts in place of an MLP.
+  // With `experts`: whether every layer has attention, and only every second
+  // one has experts in place of an MLP.
   bool mixed = false;
   // Whether the caller writes the micro-batches and the optimizer.
   bool bare = false;
@@ -51,7 +51,7 @@ struct SoundModel {
 };
 
 // Writes a model's forward pass and, unless the model decodes, backward pass
-// and optimizer.
+// and, unless the kind is `bare`, optimizer.
 void WriteSoundModel(const SoundModelKind& kind, SoundModel& model);
 // Writes a step of two micro-batches for a model without layers: an embedding,
 // a gain and an output head.

@@ -32,7 +32,8 @@ struct StageProof {
   int64_t tasks = 0;
   // The number of messages that a channel must have room for, if each receive
   // comes right before the task that reads its value, and activations and
-  // gradients have separate channels. Absent if the order is wrong.
+  // gradients have separate channels. Absent if the order is wrong, or if the
+  // messages fail with any room.
   std::optional<int64_t> capacity;
   std::vector<int64_t> held;  // most micro-batches of stages, by rank
   // The size of the step that has run; 0 if none has.
@@ -45,17 +46,18 @@ struct StageProof {
 StageProof ProveTable(const StageSettings& stages,
                       std::vector<std::string>& problems);
 
-// Returns the smallest table of the same schedule with at least two ranks and
-// two micro-batches. A table from a file is returned unchanged, or nullopt if
-// it is smaller than that or has too many tasks to run. Returns nullopt also if
-// the schedule has no small table. `why` gets the reason.
+// Returns a small table of the same schedule: with two ranks or, if that is
+// impossible, four, and with at least as many micro-batches as ranks. A table
+// from a file is returned unchanged; if it has fewer than two ranks or
+// micro-batches, or too many tasks to run, nullopt is returned. Returns nullopt
+// also if the schedule has no small table. `why` gets the reason.
 std::optional<schedule::Table> ReducedTable(const schedule::Table& table,
                                             std::string& why);
 
 // Divides layers of a model over the stages of a reduced table. `kinds` has at
 // least one layer of each kind; the model has `all` layers. More layers of the
-// model are added until each stage has one. The first and the last stage get
-// none if they have none at the real size.
+// model, if there are any, are added until each stage has one. The first and
+// the last stage get none if they have none at the real size.
 struct ReducedDivision {
   std::vector<int32_t> layers = {};  // of the model, in ascending order
   step::StageDivision division = {};

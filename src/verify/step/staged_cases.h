@@ -25,7 +25,7 @@ struct StagedCaseKind {
   schedule::Extent extent = {2, 1, 4};
   std::vector<int64_t> layers = {1, 1};  // of each stage
   int64_t dp = 2, tp = 2;                // of each rank's mesh
-  bool experts = false;                  // the batch is sharded over them
+  bool experts = false;                  // layers of experts; ep in place of dp
   bool recompute = false;
   step::Reduction reduction = step::Reduction::kSharded;
 };

@@ -9,7 +9,6 @@
 
 namespace shardc::verify {
 
-// The number of faults.
 size_t StagedFaultCount();
 
 // Proves a small step with each schedule, injects every fault into one of them,

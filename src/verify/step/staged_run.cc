@@ -1,16 +1,17 @@
 // The memory of a rank has a frame for each micro-batch of a stage. A frame has
-// the results of the forward task and the contents of messages, until the W or
-// B of the micro-batch has run. Inputs, sums of gradients and losses last until
-// the step ends. A receive puts the oldest message of its channel into the
-// frame that expects a message, without a check that it is the right one
-// (only shapes are checked), so a wrong order leads to wrong numbers.
+// the results of the micro-batch's tasks and the contents of messages, until
+// its W or B has run. Inputs, sums of gradients and losses last until the step
+// ends. A receive puts the oldest message of its channel into the frame that
+// expects a message. Only the shapes of the message are checked, so a wrong
+// order leads to wrong numbers.
 //
 //   rank 0: 0F0 fills frame (0, 0), sends its output; 0F1 fills frame (0, 1)
 //   rank 1: receives into frame (1, 0); runs 1F0 and 1B0; drops the frame
 //
 // After the tasks each rank computes the updates of its parameters. Values that
-// it lacks, such as the sum of a tied gradient on another rank, are copied from
-// there. These copies replace the all_reduces at the end of the step.
+// the rank lacks, such as the sum of a tied gradient on another rank, are
+// copied from there. These copies replace the all_reduces at the end of the
+// step.
 #include "verify/step/staged_run.h"
 
 #include <deque>
@@ -333,8 +334,8 @@ class StagedRunner {
   }
 
   // Makes a rank hold a slot that is in no frame. This is possible for inputs
-  // and for values that depend on inputs only; with `after`, when the tasks
-  // have run, for all values. Returns false if it is impossible.
+  // that the rank has and for values that depend on inputs only; with `after`,
+  // when the tasks have run, for all values. Returns false if it is impossible.
   bool Demand(int32_t rank, int32_t slot, bool after) {
     Rank& of = ranks_[AsIndex(rank)];
     if (!of.lasting[AsIndex(slot)].empty()) return true;

@@ -47,8 +47,8 @@ bool WriteStagedStep(step::Graph& graph, const schedule::Table& table,
 // its backward pass.
 enum class TaskHalf : uint8_t {
   kForward,
-  kInput,   // what gradients of the stage's input need, and all recomputation
-  kWeight,  // what only gradients of parameters need
+  kInput,   // for gradients of the stage's input, and all recomputation
+  kWeight,  // only for gradients of parameters
 };
 
 struct InstructionPlace {

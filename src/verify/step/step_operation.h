@@ -18,7 +18,8 @@ namespace shardc::verify {
 
 // Returns the form of attention, or nullopt, and the reason in `why`, if the
 // operation cannot run with the plan's specs on the mesh. Without an operation,
-// attention has the global view, as in a compiler.
+// attention has the global view, as in a compiler. Also returns the global view
+// if the model's description cannot be built; building all layers reports that.
 std::optional<step::AttentionForm> FormOf(const StepRequest& request,
                                           const Mesh& mesh, std::string& why);
 
@@ -28,8 +29,8 @@ std::vector<step::ShardingConstraintOverride> OverridesOf(
     const StepRequest& request);
 
 // Returns the bytes that devices send for the attention of one layer in the
-// forward pass, by the operation's formula, or nullopt if the model's
-// description cannot be built.
+// forward pass, by the formula of the request's operation, or nullopt if the
+// model's description cannot be built.
 std::optional<exec::SentBytes> FormulaOf(const StepRequest& request,
                                          const Mesh& mesh);
 

@@ -108,7 +108,7 @@ struct StepReport {
   int64_t microbatches = 1;
   step::Reduction reduction = step::Reduction::kSharded;
   int zero = 0;
-  std::optional<StepMemory> memory;  // set by whoever estimates it
+  std::optional<StepMemory> memory;  // set by the caller that estimates it
   StepPeak peak;
   StepFlops flops;
   StepStatus status = StepStatus::kPass;
@@ -138,7 +138,8 @@ struct StepReport {
   int64_t Sent(step::Phase phase) const;
 };
 
-// The number of devices on which a step is proved at most.
+// The number of devices to which meshes are reduced for a proof, and the
+// largest number on which a full proof runs.
 inline constexpr int64_t kMostProofDevices = 64;
 
 struct StepRequest : StepInputs {

@@ -171,10 +171,10 @@ class RowWriter {
   std::map<std::tuple<std::string, std::string, std::string>, size_t> known_;
 };
 
+using Rows = std::vector<StepRow>;
 // Returns whether the rows of two layers are equal, except for the errors of
 // the proof. Rows of another phase or micro-batch differ: a folded row has one
 // of each.
-using Rows = std::vector<StepRow>;
 bool AreSame(const Rows& a, const Rows& b) {
   if (a.size() != b.size()) return false;
   for (size_t i = 0; i < a.size(); ++i) {

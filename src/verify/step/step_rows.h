@@ -19,9 +19,10 @@ namespace shardc::verify {
 using OpPlace = std::tuple<int32_t, step::Phase, int32_t>;
 std::vector<OpPlace> PlacesOf(const step::Graph& graph);  // by op
 
-// Sets rows, conflicts, traffic, notes, the peak and the digest of the program.
-// If the request names a part, only that part is described. Returns the op of
-// each row, or -1 for a value that is reduced at the end of the step.
+// Sets rows, conflicts, traffic, notes, the peak, the flops and the digest of
+// the program. If the request names a part, rows, conflicts and traffic are
+// only those of the part. Returns the op of each row, or -1 for a value that is
+// reduced at the end of the step.
 std::vector<int32_t> DescribeProgram(const StepRequest& request,
                                      const LoweredStep& full, StepReport& out);
 
