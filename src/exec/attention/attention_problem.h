@@ -54,8 +54,7 @@ struct AttentionProblem {
   std::optional<Buffer> blocks;
 
   // The inputs of the operations whose names begin with multi_latent_. If
-  // present, `key` and `value` are computed from them, for all other
-  // operations.
+  // present, only the shapes of `key` and `value` are used.
   std::optional<LatentInputs> latent;
 
   AttentionOptions options;

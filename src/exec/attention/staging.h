@@ -36,8 +36,8 @@ struct Staged {
   // arrays, so they are placed without a transfer.
   Buffer query_positions, key_positions;
   std::optional<Buffer> key_lengths, key_starts;
-  // The index of the first row in a larger batch. The dropout of a weight
-  // depends on its row's index there.
+  // The index of the first batch row in the full batch, if the rows are only a
+  // part of it. Dropout depends on a row's index in the full batch.
   int64_t first_row = 0;
 
   int64_t T() const { return query.shape[1]; }
@@ -139,7 +139,7 @@ void MakeSlices(const Machine& machine, const Staged& staged, GroupMap map,
 void See(const Machine& machine, const Staged& staged, Slices& slices);
 
 // Adds the sinks to the rows of a device, then divides the outputs by the sums
-// of the weights. Returns [B, T, H_loc, Dv].
+// of the weights and rounds them to `dtype`. Returns [B, T, H_loc, Dv].
 Buffer FinishRows(const Machine& machine, const Staged& staged, int device,
                   const LocalSlice& slice, SoftmaxState& state, Dtype dtype);
 // Rounds an output that was summed over devices in float32 to `dtype`.

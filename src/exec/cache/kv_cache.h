@@ -91,7 +91,7 @@ struct CacheView {
 CacheView ViewCache(const Machine& machine, const KvCache& cache, Dtype dtype);
 // LendCache returns a view. If `dtype` can represent every value of the cache's
 // dtype, the buffers move to the view without a copy, and the cache has no keys
-// and values until ReturnCache moves them back.
+// and values until ReturnCache moves them back. Otherwise the view is a copy.
 CacheView LendCache(const Machine& machine, KvCache& cache, Dtype dtype);
 void ReturnCache(CacheView view, KvCache& cache);
 

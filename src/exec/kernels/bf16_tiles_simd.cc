@@ -94,8 +94,8 @@ void ConfigureTiles() {
   _tile_loadconfig(&config);
 }
 
-// GCC compiles destructors without the target attributes above, so this is a
-// function.
+// GCC compiles destructors without the target attributes above, so
+// ~TileRegisters calls this function.
 void ReleaseTiles() { _tile_release(); }
 
 // Returns e^x for x <= 0, with a relative error below 1e-6, as 2^n * 2^r with

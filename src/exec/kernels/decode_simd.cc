@@ -1,6 +1,6 @@
 // Attention of few query rows over a long cache. Every key and value is read
 // once, and reading takes most of the time: memory delivers about 10 bytes a
-// cycle, and the products could process 128.
+// cycle, while the products could process 128.
 //
 // So each cache line is read once, in nearly ascending order. Keys are
 // processed in blocks of kDecodeBlock from row 0: first the products with keys,

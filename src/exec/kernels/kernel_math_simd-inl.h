@@ -20,7 +20,7 @@ using shardc::HWY_NAMESPACE::DI;
 using shardc::HWY_NAMESPACE::DU;
 using shardc::HWY_NAMESPACE::VF;
 
-// log2(e), by which e^x = 2^(x log2(e)).
+// log2(e): e^x is computed as 2^(x log2(e)).
 constexpr float kLog2E = 1.44269504f;
 
 // Returns 2^n. `biased` is the float n + 1.5*2^23 + 127, whose low bits are n +

@@ -4,17 +4,17 @@
 // by all tiles of 32 query rows of the call.
 //
 // Error. Query, key and value are exact. A score is a float32 sum of D exact
-// products, so its error is at most that of the float32 kernel,
-// (D + 2) 2^-24 |scale| sum |q_d k_d|. What differs is a weight: it is rounded
-// to bfloat16, with a relative error of at most 2^-8, for the product with the
-// values; the sum of the weights stays float32. So an output differs from that
-// of the float32 kernel by at most
+// products, so its error is at most that of the float32 kernel, (D + 2) 2^-24
+// |scale| sum |q_d k_d|. Only the weights differ: for the product with the
+// values, a weight is rounded to bfloat16, with a relative error of at most
+// 2^-8; the sum of the weights stays float32. So an output differs from that of
+// the float32 kernel by at most
 //
 //   2^-8 sum_s p_s |v_s| <= 2^-8 max |v|    where the weights p add up to 1,
 //
 // and log-sum-exp does not differ beyond float32. The rounding of an output to
-// bfloat16 alone has an error of 2^-8 |out|. The proof of a layout never runs
-// this code: its buffers are float32.
+// bfloat16 alone has an error of 2^-8 |out|. Runs on the simulated mesh never
+// use this code: their buffers are float32.
 //
 // A tile of 32 query rows computes the scores of all keys from the first to the
 // last that its rows attend to, 32 keys at a time. Masked weights are 0, and

@@ -1,11 +1,11 @@
 // Blocked attention for many query rows.
 //
 // Keys are processed in blocks of kKeyBlock; each block is packed once: K
-// transposed into panels [D][NR] and V into panels [block][NR], NR two vectors
-// wide, so that one panel stays in the first-level cache while all row tiles
-// use it. The query is packed once, in tiles [D][MR]. The next block is packed
-// while the products of a block are computed (prefill_pack_simd-inl.h). Both
-// products are computed by the same loop over tiles of MR x NR sums in
+// transposed into panels [D][NR] and V into panels [block][NR]. NR is kVectors
+// vectors wide, so that one panel stays in the first-level cache while all row
+// tiles use it. The query is packed once, in tiles [D][MR]. The next block is
+// packed while the products of a block are computed (prefill_pack_simd-inl.h).
+// Both products are computed by the same loop over tiles of MR x NR sums in
 // registers. Each sum is one chain of fused multiply-adds in ascending order. A
 // skipped entry adds nothing and a masked entry adds zero, so a row does not
 // depend on the other rows of its tile.

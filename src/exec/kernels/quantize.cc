@@ -1,7 +1,7 @@
 // Rounds the numbers of each row to integers times the row's step. int8 stores
 // the largest magnitude of the row, which is 127.5 steps, so that the range
-// -128 to 127 is used up; quantised matmuls use the same range on both sides of
-// zero. A row of zeros has step 0.
+// -128 to 127 is used up; quantised matmuls use a range that is symmetric
+// around zero. A row of zeros has step 0.
 //
 //   [1, -0.5]  ->  scale 1, integers 127 and -64  ->  read as 0.996 and -0.502
 #include "exec/kernels/quantize.h"

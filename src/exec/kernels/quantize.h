@@ -12,8 +12,8 @@ namespace shardc::exec {
 // |x|. An element is q = rint(x * (127.5/scale)), ties to even, saturated:
 // +scale becomes 127, -scale becomes -128. A row of zeros has scale 0 and is
 // read as zeros. A row with a NaN or an infinity has the scale NaN or infinity,
-// and all its q are 0. In other rows |x - q*scale/127.5| <=
-// scale/255, also at +scale.
+// and all its q are 0. In other rows |x - q*scale/127.5| <= scale/255, also at
+// +scale.
 float QuantizeInt8(std::span<const float> x, std::span<int8_t> q);
 // The two steps of QuantizeInt8, for a row of which several devices hold parts.
 float LargestMagnitude(std::span<const float> x);

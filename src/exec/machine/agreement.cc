@@ -3,8 +3,8 @@
 // digests of 128 bits. Only if two digests differ, their arrays are compared as
 // well, to find the first element that differs.
 //
-// FirstError of an error on rank 0 and one on rank 1, with equal `order`
-//   ->  both ranks return the error of rank 0
+//   FirstError of an error on rank 0 and one on rank 1, with equal `order`
+//     ->  both ranks return the error of rank 0
 #include "exec/machine/agreement.h"
 
 #include <algorithm>
@@ -213,9 +213,9 @@ Ledger SumOverRanks(Transport* transport, const Ledger& own) {
     from = end;
   }
   std::vector<int64_t> moved = {own.crossed()};
-  // If no device of a rank used a collective, the rank's list of bytes for it
-  // is empty. Fill the list with zeros, so that all ranks pass equally many
-  // numbers.
+  // If no device of a rank used a collective, the rank's list of bytes for that
+  // collective is empty. Fill the list with zeros, so that all ranks pass
+  // equally many numbers.
   int64_t longest = 0;
   for (const LedgerEntry& entry : own.entries()) {
     longest = std::max(longest, static_cast<int64_t>(entry.sent.size()));

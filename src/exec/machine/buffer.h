@@ -12,7 +12,8 @@
 
 namespace shardc::exec {
 
-// The logit of a masked key. With MaskedRows::kMean it is kMaskValue instead.
+// The logit of a masked key. With MaskedRows::kMean, masked keys have
+// kMaskValue instead.
 inline constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
 // The elements of F32, BF16 and F16 are in `real`, where all three are exact,

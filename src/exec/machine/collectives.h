@@ -1,6 +1,6 @@
 // Collectives over any set of mesh axes. Each takes one buffer per device, all
-// of one shape and dtype, and returns one buffer per device. It adds an entry
-// to the ledger unless its groups have one member.
+// of one shape and dtype, and returns one buffer per device. A collective adds
+// an entry to the ledger unless its groups have one member.
 //
 // Members of a group are ordered by their index along the axis list. Reductions
 // combine the members' buffers in ascending group index, so replicas agree in

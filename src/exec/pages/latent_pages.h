@@ -11,10 +11,10 @@
 namespace shardc::exec {
 
 // P pages of ps tokens are [P, ceil(ps/p'), p', pad128(r) + pad128(p)], where
-// p' = 32/bits is the number of tokens in a word. A row has the latent's r
-// elements and then the p rotated ones, each padded to a multiple of 128. Free
-// pages hold a large number, so that reading one changes the result. The table
-// must outlive this object.
+// p' = 32/bits is the number of tokens in a word. A row has r = `rank` latent
+// elements and then p = `rope` rotated ones, each padded to a multiple of 128.
+// Free pages hold a large number, so that reading one changes the result. The
+// table must outlive this object.
 class LatentPages {
  public:
   LatentPages(const PageTable& table, int64_t shard, int64_t rank, int64_t rope,

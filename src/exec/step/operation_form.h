@@ -11,7 +11,8 @@
 namespace shardc::exec {
 
 // Returns the form of the operation's program: the compiler's global view, a
-// kernel on slices, or a ring. `length_parts` is the number of devices that
+// kernel on slices, or a ring. A kernel that exchanges lengths for heads may
+// need copies of each KV head. `length_parts` is the number of devices that
 // queries are sharded over by length, `key_heads` the KV heads of one device.
 step::AttentionForm StepForm(const Operation& operation, int64_t length_parts,
                              int64_t key_heads);

@@ -125,7 +125,7 @@ bool RotationAndItsRounding() {
 }
 
 // Elements 0 and 1 are a pair that is rotated by one radian for each position;
-// elements 2 and 3 are rotated by a hundredth of that.
+// elements 2 and 3 are rotated by 0.01 radians for each position.
 bool PairsOfNeighbours() {
   const dense::Rotary rotary(4, 8, {}, dense::Pairs::kNeighbours);
   std::array<float, 4> head = {1, 2, 3, 4};

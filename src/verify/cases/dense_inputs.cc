@@ -61,8 +61,7 @@ void StoreInPages(Dtype dtype, Array& x) {
 
 // Sets the keys and values of all heads or, if expanding them would be slow,
 // the latent itself as key and value of a single head. Packed tokens are one
-// row. Narrow arithmetic is defined for keys and values, so it always gets
-// these.
+// row. Narrow arithmetic always gets the keys and values of all heads.
 void TakeLatent(dense::Latent latent, const Case& test, dense::Inputs& in) {
   if (const auto& dtype = test.settings.runtime_dtype) {
     for (Array* x :

@@ -146,8 +146,8 @@ void SwitchOn(Feature feature, Case& test) {
       f.segments = true;
       break;
     case Feature::kWindow:
-      // With an even number of shards of several keys, this is no multiple of
-      // a shard's length.
+      // The window is then no multiple of a shard's length, if the number of
+      // shards is even and each has several keys.
       if (!f.window) {
         f.window = std::max<int64_t>(1, test.sizes.key_length / 2 + 1);
       }

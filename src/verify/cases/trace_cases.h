@@ -7,10 +7,11 @@
 
 namespace shardc::verify {
 
-// Adds cases for each generation mode and dtype. If flash_decoding was
-// requested, they decode over a cache, and also over a rolling cache if the
-// model has a sliding window shorter than the keys. For each paged operation,
-// requests share pages, unless the rules shard its pages by length or head dim.
+// Adds traces for each generation mode and dtype. If flash_decoding was
+// requested, one decodes over a cache and, if the model has a sliding window
+// shorter than the keys, another one over a rolling cache. For each paged
+// operation that was requested there is a trace with requests that share pages,
+// unless the rules shard its pages by length or head dim.
 void AddTraces(const Request& request, const Resolver& resolver,
                const Resolver& used_resolver, Matrix& matrix);
 

@@ -1,5 +1,5 @@
-// Answers without a run, at the sizes that the user gave: whether the operation
-// supports the case, and how many bytes each device sends.
+// Computes without a run, at the sizes that the user gave, whether the
+// operation supports the case and how many bytes each device sends.
 #ifndef SHARDC_VERIFY_JUDGE_GIVEN_H_
 #define SHARDC_VERIFY_JUDGE_GIVEN_H_
 

@@ -41,7 +41,8 @@ void Cut(std::optional<Buffer>& x, size_t dim, int64_t begin, int64_t end) {
 // and heads. Larger parts would not be faster.
 constexpr int64_t kPartElements = int64_t{1} << 21;
 
-// Returns the number of parts that one process computes one after the other.
+// Returns the least number of parts into which one process divides a problem
+// with enough rows and heads, to compute one part after the other.
 int PartsInTurn(const exec::AttentionProblem& problem) {
   const int64_t elements = problem.query.Elements() + problem.key.Elements() +
                            problem.value.Elements();

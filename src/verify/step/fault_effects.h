@@ -63,7 +63,8 @@ FaultAction AtCallNumber(CallAt at, int which, SpoilCall spoil);
 
 // Clips the ids of rows that another device holds to the nearest own row.
 void ClipIds(WrongOp& one);
-// Gives the last token of a shard the label of the shard's first token.
+// In each row, gives the last token of the shard the label of the shard's first
+// token.
 void ShiftLabels(WrongOp& one);
 // Splits (a b) as (b a).
 void OtherFactorOrder(WrongOp& one);

@@ -72,7 +72,7 @@ class Remembered {
   // integers and scales to `q` and `scale`, unless these are empty.
   void Store(std::span<float> token, std::span<int8_t> q,
              std::span<float> scale) const;
-  // Sets `out` to a slot's expected keys. Not for int8.
+  // Sets `out` to a slot's expected keys. The cache must not be int8.
   void Expected(int64_t slot, std::span<float> out) const;
   // Returns whether the key of a slot may have the number `have`, or, for int8,
   // the integer `have` with `scale`: a rotation in float32 with an error of one

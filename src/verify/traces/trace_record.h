@@ -41,8 +41,8 @@ class TraceRecord {
   // Adds a tensor I32 [B, S] that is 1 for the slots that attention may read.
   void Mask(const exec::CacheView& view, const exec::Buffer& positions,
             int64_t window);
-  // Adds NAME/first and, if keys and values are separate, NAME/second, for int8
-  // also the scales, the page table and the lengths of requests.
+  // Adds NAME/first and, if keys and values are separate, NAME/second; their
+  // scales if the cache is int8; the page table and the lengths of requests.
   void Pages(const std::string& name, const exec::SimMesh& mesh,
              const exec::PagePool& pool, const exec::PageTable& table);
 
