@@ -17,8 +17,8 @@ namespace shardc::families {
 // One key of a tree: `layers[i < num_hidden_layers] if c: ...`.
 struct Node {
   std::string name;  // parts of the parameter's name; `_` adds none
-  // The name by which children refer to the number of a repetition; may be
-  // empty.
+  // The name that expressions of the children use for the number of a
+  // repetition; may be empty.
   std::string counter;
   std::optional<Expression> count;      // absent: the node is not repeated
   std::optional<Expression> condition;  // absent: the node is always there

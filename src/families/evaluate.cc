@@ -1,15 +1,16 @@
 // Evaluates expressions. A name is looked up first among bound names (a
 // counter, a block's parameter), then among the family's lets, then among the
-// config's keys. `naming` is the naming scheme, unless it is bound. In the
-// definition of a let its own name means the config's key, as in `head_dim:
-// head_dim ?? hidden_size // heads`.
+// config's keys. The name `naming` means the naming scheme, unless it is bound.
+// In the definition of a let its own name means the config's key, as in
+// `head_dim: head_dim ?? hidden_size // heads`.
 //
 // A key that the config lacks or sets to null is an error, except left of `??`
-// and inside has().
-// Values of lets that depend on no bound name are cached, because a tree with
-// thousands of tensors evaluates the same few lets again and again.
+// and inside has(). Most values of lets that depend on no bound name are
+// cached, because a tree with thousands of tensors evaluates the same few lets
+// again and again.
 //
-// Example: with hidden_size 64, heads 4 and no head_dim, head_dim is 16.
+// Example: if the config has hidden_size 64, heads 4 and no head_dim, the let
+// above is 16.
 #include "families/evaluate.h"
 
 #include <algorithm>

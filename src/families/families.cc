@@ -145,7 +145,7 @@ class TreeBuilder {
   }
 
   // Adds the tree of a module `part(FAMILY, CONFIG, KEY)`: the subtree at the
-  // key KEY of that family's tree.
+  // top-level key KEY of FAMILY's tree.
   bool WalkPart(const Expression& call, const Node& node, Evaluator& values) {
     if (call.parts.size() != 3 || depth_ > kDeepestBlock) {
       return Wrong(node, "`part` is called wrongly");
@@ -319,9 +319,9 @@ std::unique_ptr<const Description> FindFamily(const JsonValue& config,
   return nullptr;
 }
 
-// Returns whether the config's `architectures` names a class of the
-// description, or none at all. If it names only other classes, the model has
-// another tree; IsClassOf() then adds a finding and returns false.
+// Returns true if the config's `architectures` names a class of the
+// description, or if it is absent, empty or not a list. Otherwise the model has
+// another tree: adds a finding and returns false.
 bool IsClassOf(const Description& family, const JsonValue& config,
                Findings& findings) {
   const auto classes = config.Find("architectures");

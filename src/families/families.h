@@ -23,12 +23,12 @@ inline constexpr std::array<std::string_view, 4> kNamings = {"hf", "hf-files",
                                                              "flax", "easydel"};
 
 // The maximum number of tensors in a tree. It is checked before each repetition
-// of a node, so a tree that is returned may have slightly more.
+// of a node, so a tree that is returned may have more.
 inline constexpr int64_t kMostTensors = 1000000;
 
-// Builds the tree. Returns nullopt after a finding at a place in the config:
-// the model type is absent or unknown, its class is not described, sizes are
-// missing or out of range, or the family has no such naming.
+// Builds the tree. Returns nullopt after a finding, for example if the model
+// type is absent or unknown, its class is not described, sizes are missing or
+// out of range, or the family has no such naming.
 std::optional<Manifest> BuildTree(const std::string& config_path,
                                   std::string_view naming, Findings& findings);
 // Builds the tree from a config that has already been read. Its root must be an

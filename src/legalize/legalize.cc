@@ -1,11 +1,12 @@
 // Checks a spec dimension by dimension: each axis must be in the mesh, no
 // earlier dimension may use it, and the product of a dimension's axes must
-// divide its size. By policy, a violation is either returned as a problem, or
-// corrected and returned as an edit: the policy is to drop all axes of the
-// dimension, or to shrink them to their longest legal prefix. Dropping does not
-// correct a repeated axis, which remains a problem.
+// divide its size. The policy decides about a violation. `error` returns it as
+// a problem. `drop` removes all axes of the dimension and returns an edit, but
+// a repeated axis stays a problem. `shrink` removes repeated axes, keeps the
+// longest legal prefix of the others, and returns edits.
 //
-// The last dimension of a tensor that is stored in blocks is counted in blocks.
+// If a tensor is stored in blocks, the size of its last dimension is the number
+// of blocks.
 //
 //   12 over [fsdp 2, dp 3, tp 4]: 24 does not divide it, 6 does
 //   error: a problem     drop: null     shrink: [fsdp, dp]
@@ -43,7 +44,8 @@ size_t FirstRepeated(const AxisGroup& group, const Axes& used) {
 }
 
 // Returns whether `parts`, the product of the axes (nullopt: it overflows),
-// divides the number of blocks of a dimension. It always divides size 0.
+// divides the number of blocks of a dimension. One part divides any size, and
+// any number of parts divides size 0.
 bool Divides(int64_t size, std::optional<int64_t> parts, int64_t block) {
   if (size == 0 || parts == 1) return true;
   return parts && size % block == 0 && size / block % *parts == 0;
@@ -74,8 +76,9 @@ Edit MakeEdit(Reason reason, const Dimension& dim, const AxisGroup& from,
 }
 
 // Returns the first problem of a dimension, in the order missing, repeated,
-// indivisible; nullopt if there is none. eformer corrects indivisible
-// dimensions first and looks for repeated axes in the result (`repeated_last`).
+// indivisible; nullopt if there is none. With `repeated_last`, indivisible
+// comes before repeated, because eformer drops the axes of an indivisible
+// dimension before it looks for repeated axes.
 std::optional<Edit> Judge(const AxisGroup& group, const Dimension& dim,
                           const Axes& used, const Mesh& mesh,
                           bool repeated_last) {
@@ -97,8 +100,8 @@ std::optional<Edit> Judge(const AxisGroup& group, const Dimension& dim,
   return std::nullopt;
 }
 
-// Cuts the group before the first axis that the mesh lacks, removes axes that
-// are repeated, and returns the longest prefix of the result whose product
+// Removes the first axis that the mesh lacks and all axes after it, then
+// repeated axes, and returns the longest prefix of the result whose product
 // divides the size. Adds at most one edit for each reason.
 AxisGroup Shrink(AxisGroup group, const Dimension& dim, const Axes& used,
                  const Mesh& mesh, std::vector<Edit>& edits) {
@@ -131,8 +134,9 @@ AxisGroup Shrink(AxisGroup group, const Dimension& dim, const Axes& used,
   return group;
 }
 
-// Returns the result for tensors that get the spec [] whatever their axes:
-// scalars and tensors below `min_size`. Returns nullopt for others.
+// Returns the result for a tensor that gets the spec [] because of its size: a
+// scalar (under fjformer, any tensor of one element), or a tensor below
+// `min_size` whose spec is not empty. Returns nullopt for others.
 std::optional<Legal> BySize(const Spec& spec, const Shape& shape,
                             const LegalizeOptions& options) {
   const auto elements = CheckedProduct(shape);
@@ -150,9 +154,8 @@ std::optional<Legal> BySize(const Spec& spec, const Shape& shape,
   return legal;
 }
 
-// Adds a problem for each entry beyond the rank, also for null, because JAX
-// refuses it too. With `cut`, adds edits instead, since the entries are
-// removed.
+// Adds a problem for each entry beyond the rank, even a null entry, because JAX
+// refuses that too. With `cut`, removes the entries and adds edits.
 void JudgeSurplus(const Spec& spec, size_t rank, const Mesh& mesh, bool cut,
                   Legal& legal) {
   for (size_t i = rank; i < spec.size(); ++i) {
@@ -195,7 +198,7 @@ Legal LegalizeStored(const Spec& spec, const TensorType& type, const Mesh& mesh,
     if (auto legal = BySize(spec, *shape, options)) return std::move(*legal);
   }
   const bool eformer = options.compat == Compat::kEformer;
-  // eformer corrects a spec whatever the policy.
+  // Under the policy `error` too, eformer drops axes.
   const IllegalPolicy policy =
       eformer && options.illegal == IllegalPolicy::kError ? IllegalPolicy::kDrop
                                                           : options.illegal;

@@ -3,8 +3,8 @@
 // Includes: source, model.
 //
 // Legal (JAX): every axis is in the mesh, none appears twice in a spec, the
-// spec is not longer than the rank, every dimension divides by the product
-// of its axes. Nothing fails and nothing is printed: problems are returned.
+// spec is not longer than the rank, the product of a dimension's axes divides
+// its size. Nothing fails and nothing is printed: problems are returned.
 #ifndef SHARDC_LEGALIZE_LEGALIZE_H_
 #define SHARDC_LEGALIZE_LEGALIZE_H_
 
@@ -33,13 +33,12 @@ std::string_view ReasonName(Reason reason);  // "missing_axis"
 // One change of a spec, or one problem of a spec that stays illegal.
 struct Edit {
   Reason reason = Reason::kIndivisible;
-  std::optional<int> dim;  // nullopt: the edit is of the complete spec
+  std::optional<int> dim;  // nullopt: the edit is to the entire spec
   AxisGroup from;
   AxisGroup to;
-  // The axis that is missing or repeated; empty for other reasons. For
-  // kIndivisible, `parts` does not divide `size` (or its number of blocks).
+  // The first axis that is missing or repeated; empty for other reasons.
   std::string axis;
-  int64_t size = 0;   // of the dimension; kScalar, kMinSize: elements
+  int64_t size = 0;   // of the dimension, or elements; 0: unknown
   int64_t parts = 1;  // product of the axes `from`; 0: more than 64 bits
   bool operator==(const Edit&) const = default;
 };

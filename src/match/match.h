@@ -6,7 +6,7 @@
 //   Automaton  matches a name against all patterns at once (match/automaton)
 //   Re2Finder  the same by RE2, for what the automaton does not support
 //   Sketch     the literal texts that a pattern stands for, for suggestions
-//   Prover     answers questions about all possible names (match/proof)
+//   Prover     proves statements about all possible names (match/proof)
 //
 // The automaton scans a name once for all rules and skips the prefix that the
 // name shares with the previous one. It matches exactly what RE2 matches. With
@@ -89,7 +89,7 @@ class Matcher {
                                                 char separator) const;
   // Returns `rewrite` with \0 to \9 replaced by the groups of pattern `index`
   // in its match of `name`, in the separator of `name`. Returns nullopt if the
-  // pattern does not match or lacks a group.
+  // pattern does not match or lacks a group that `rewrite` uses.
   std::optional<std::string> Rewrite(size_t index, std::string_view name,
                                      char separator,
                                      std::string_view rewrite) const;
@@ -100,8 +100,7 @@ class Matcher {
   std::unique_ptr<State> state_;
 };
 
-// A single pattern, for uses other than a list of rules, such as `--select`,
-// `place.index` and `--weight-decay-exclude`.
+// A single pattern, for uses other than a list of rules.
 class Regex {
  public:
   static std::optional<Regex> Compile(const Pattern& pattern,

@@ -4,8 +4,8 @@
 // name that has each, so that the result does not depend on the number of
 // threads:
 //
-//   thread 0:  0 0 1   {0: attn; 1: attn, .*}
-//   thread 1:  0 1 1   {0: .*;   1: attn}
+//   thread 0:  0 0 1   {0: attn;   1: attn, kernel}
+//   thread 1:  0 1 1   {0: kernel; 1: attn}
 //   together:  0 0 1 2 0 0
 //
 // A pattern that the automaton does not support is matched by RE2, and a name

@@ -19,7 +19,7 @@ namespace shardc {
 
 struct PatternFault {
   std::string reason;  // "look-ahead is not part of RE2"
-  std::string help;    // a rewrite, or empty
+  std::string help;    // what to write instead, or empty
   size_t begin = 0;    // byte range inside the pattern
   size_t end = 0;
 };

@@ -1,6 +1,6 @@
 // Resolves the specs of attention's tensors. Each tensor has a list of semantic
-// axes (tokens) in the dimension order of the layout, which is resolved like
-// the spec of a rule:
+// axes (tokens), one for each dimension. The list is resolved like the spec of
+// a rule:
 //
 //   query in bhtd  ->  BATCH, HEAD, QUERY_LENGTH, HEAD_DIM
 //   decoding       ->  [["fsdp", "dp"], "tp", "sp", null]
@@ -13,9 +13,9 @@ namespace {
 
 using Tokens = std::vector<std::string_view>;
 
-// Returns the tokens of a tensor [batch, length, heads, dim] in the layout's
-// order. In the layout thd, batch and length are one dimension of packed
-// tokens, which is sharded as the batch is.
+// Returns the semantic axes of a tensor with the dimensions batch, length,
+// heads and dim, in the layout's order. The layout thd packs batch and length
+// into one dimension, which is sharded as BATCH.
 Tokens InLayout(Layout layout, std::string_view length, std::string_view heads,
                 std::string_view dim) {
   switch (layout) {

@@ -14,8 +14,8 @@ namespace shardc {
 
 struct AttentionOptions {
   Layout layout = Layout::kBthd;
-  bool mni = false;                     // shard k and v as q: HEAD, not KV_HEAD
-  std::optional<int> softmax_aux_rank;  // nullopt: without softmax_aux
+  bool mni = false;                     // shard k and v over HEAD, as q
+  std::optional<int> softmax_aux_rank;  // nullopt: no softmax_aux
 };
 
 struct AttentionTensor {
@@ -26,7 +26,7 @@ struct AttentionTensor {
 
 // Returns the tensors in the order query3d, query, key, value, bias, mask,
 // output, q_segment_ids, kv_segment_ids, softmax_aux (if requested). The layout
-// thd adds cu_seqlens, which is replicated.
+// thd appends cu_seqlens, which is replicated.
 std::vector<AttentionTensor> AttentionSpecs(const Resolver& resolver, Mode mode,
                                             const AttentionOptions& options);
 

@@ -1,15 +1,17 @@
 // Resolves the names in specs. A name is looked up as a registered token, a
 // built-in token, an axis rule and a mesh axis, in this order. Some axis rules
-// have a twin for decoding (head: decode_head), which replaces them in the
-// modes decode and insert. Parallelism axes that the mesh lacks are left out,
-// unless the policy has `compat: eformer`; any other unknown name is a finding:
+// have a decode twin (head: decode_head). If the twin is not null, it replaces
+// the rule in the modes decode and insert. Parallelism axes that the mesh lacks
+// are left out, unless the policy has `compat: eformer`. An unknown name is a
+// finding:
 //
 //   [BATCH, [FSDP, SP], _] decoding  ->  batch, fsdp and sp, none
 //     on a mesh of dp and fsdp       ->  [["fsdp", "dp"], "fsdp", null]
 //
 // Names in the rule of a registration mean the standard rules in every mode.
-// There is one exception: if the rule is only the name of an axis rule, its
-// decode twin is used in decode and insert. With `decode_head: ep`:
+// There is one exception: if the rule is only the name of an axis rule, and the
+// registration has no `generation` rule, the decode twin is used in decode and
+// insert. With `decode_head: ep`:
 //
 //   X: {rule: head}    ->  tp, and ep in decode and insert
 //   X: {rule: HEAD}    ->  tp in every mode, as for [head] and for a registered
@@ -148,9 +150,9 @@ const Registration* Resolver::FindRegistered(std::string_view name) const {
   return it == registered_.end() ? nullptr : &it->second;
 }
 
-// Finds cycles of registrations, depth first over the registrations to which
-// each rule refers. Generation rules are not followed: no rule refers to a
-// generation rule, so none is part of a cycle.
+// Reports cycles of registrations, by a depth-first search over the
+// registrations to which each rule refers. Generation rules are not followed:
+// no rule refers to a generation rule, so none is part of a cycle.
 bool Resolver::CheckCircles(Findings& findings) const {
   std::set<const Registration*> done;
   bool ok = true;
@@ -224,7 +226,7 @@ AxisGroup Resolver::OfRegistration(const Registration& registration,
   if (registration.generation) {
     return OfRegisteredRule(*registration.generation);
   }
-  // Unlike for axis rules, a decode twin that is null replaces the rule too.
+  // Unlike in OfRule(), a decode twin that is null replaces the rule too.
   if (auto twin = InferredGeneration(rule)) return axes_.Value(*twin).axes;
   return OfRegisteredRule(rule);
 }

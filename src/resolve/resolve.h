@@ -10,7 +10,7 @@
 // Registered names and tokens are compared in their long form, so `X` means
 // `__X__`. In a registration, a name is looked up as an axis rule first, then
 // as a registered name or token, then as a mesh axis, and it means the standard
-// rule in every mode.
+// rule in every mode (resolve.cc has one exception).
 #ifndef SHARDC_RESOLVE_RESOLVE_H_
 #define SHARDC_RESOLVE_RESOLVE_H_
 
@@ -38,14 +38,14 @@ struct NameTrace {
   std::string_view kind;
   std::string rule;  // the rule used, such as "decode_kv_head"; may be empty
   AxisGroup axes;    // the result, including absent parallelism axes
-  // Whether the decode rule is null, so that the standard rule was used.
+  // Whether the standard rule, which has axes, was used because the decode rule
+  // is null.
   bool decode_fallback = false;
 };
 
-// Returns the axis rule that replaces `rule` in the modes decode and insert if
-// a registration has no generation rule: the decode twin of `rule` (decode_head
-// for head), if `rule` is the name of one axis rule. Returns nullopt if `rule`
-// is used in all modes.
+// Returns the decode twin of `rule` (decode_head for head) if `rule` is only
+// the name of an axis rule that has a twin; else nullopt. A registration
+// without a generation rule uses the twin in the modes decode and insert.
 std::optional<AxisRule> InferredGeneration(const RegisteredRule& rule);
 
 // Returns decode if dimension `dim` of the shape is 1, else train. A negative
@@ -54,7 +54,7 @@ std::optional<AxisRule> InferredGeneration(const RegisteredRule& rule);
 std::optional<Mode> ModeFromShape(int64_t dim, std::span<const int64_t> shape);
 
 struct Resolved {
-  Spec spec;  // by entry, the axes of its names in their order
+  Spec spec;  // for each entry, its names' axes in order
   std::vector<std::vector<NameTrace>> traces;  // per entry, per name
   std::string bundle;  // name of the bundle, if the spec was one
 };
@@ -62,28 +62,29 @@ struct Resolved {
 class Resolver {
  public:
   // Makes a resolver. Returns nullopt if a registration is wrong (it redefines
-  // a token without `override`, its name is empty, `_` or registered twice in
-  // one file, or it is in a cycle) or the name of a bundle is empty: findings
+  // a token without `override`, its name is blank, `_` or registered twice in
+  // one file, or it is in a cycle) or the name of a bundle is blank: findings
   // `schema`, `duplicate-key`, `cycle`. Under `rules.policy.compat` eformer,
   // parallelism axes that the mesh lacks stay in the specs, so that legalize
   // drops their whole group as eformer does.
   static std::optional<Resolver> Make(const RuleSet& rules, const Mesh& mesh,
                                       Findings& findings);
 
-  // Resolves a spec; nullopt after a finding. An unknown name is a finding
-  // (`unknown-name`, with suggestions) under every policy. If the mesh lacks an
-  // axis of an axis rule or registration, the axis stays in the spec, and
-  // legalize decides. Only a parallelism axis is left out, since it counts as
-  // size 1 (but see Make() for eformer). A mesh axis that is written twice is a
-  // finding (`spec`); one that is repeated only after resolution stays for
-  // legalize. A `like` is refused, because the compiler replaces it earlier.
+  // Resolves a spec. Returns nullopt after an error. An unknown name is a
+  // finding (`unknown-name`, with suggestions) under every policy. If the mesh
+  // lacks an axis of an axis rule or registration, the axis stays in the spec,
+  // and legalize decides. Only a parallelism axis is left out, since it counts
+  // as size 1 (but see Make() for eformer). A mesh axis that is written twice
+  // is a finding (`spec`); one that is repeated only after resolution stays for
+  // legalize. A `like` is an error here, because the compiler replaces it
+  // earlier.
   std::optional<Resolved> Resolve(const SpecSource& source, Mode mode,
                                   Findings& findings) const;
   std::optional<Resolved> Resolve(const SpecList& list, Mode mode,
                                   Findings& findings) const;
 
-  // Returns the bundle of files, or else the built-in bundle, with this name;
-  // null if there is none.
+  // Returns the bundle with this name: the user's, or else the built-in one.
+  // Returns null if there is none.
   const Bundle* FindBundle(std::string_view name) const;
   std::vector<std::string> BundleNames() const;
   // Returns whether the axis is one of the parallelism axes of the axis rules

@@ -1,16 +1,17 @@
-// Reads the role of a parameter from its name. The last part of a name is its
-// leaf, and one of the three parts before it names the role of its module.
-// Parts are searched from the leaf upwards, first for words that are sure and
-// then for likely ones; a norm ends the search:
+// Reads the role of a parameter from its name. The last part of a name is
+// usually its leaf (`weight`, `bias`), and one of the parts just before it
+// names the role of its module. These parts are searched from the leaf upwards,
+// first for words that are sure and then for likely ones. A part that names a
+// norm ends the search:
 //
 //   layers/*/self_attn/o_proj/kernel  ->  kernel, output of attention
 //   h.*.attn.c_proj.weight            ->  weight, output of attention, Conv1D
 //   h.*.mlp.c_proj.weight             ->  weight, down
 //   experts.gate_up_proj_bias         ->  bias of experts.gate_up_proj, likely
 //
-// Some words decide in any position, because they change what the parameter
-// does: `self_attn.q_proj.lora_A.weight` is an adapter, `q_norm.weight` a norm
-// of queries.
+// Some words decide the role of a weight in any position:
+// `self_attn.q_proj.lora_A.weight` is an adapter, `q_norm.weight` a norm of
+// queries.
 #include "roles/classify.h"
 
 #include <algorithm>
@@ -43,9 +44,9 @@ bool Any(const Parts& parts, size_t count, const Predicate& predicate) {
                      predicate);
 }
 
-// Finds the role of the module among the last three parts before the leaf.
-// Returns the index of the part that names it, or nullopt if none does or if
-// the module is a norm.
+// Finds the role of the module in the last parts before the leaf. Returns the
+// index of the part that names it, or nullopt if none does or if the module is
+// a norm.
 std::optional<size_t> FindModule(const Parts& parts, size_t last,
                                  Confidence confidence, ParameterRole& out) {
   for (size_t left = last; left > 0; --left) {
@@ -80,9 +81,9 @@ void FindExperts(const Parts& parts, Confidence least, ParameterRole& out) {
   }
 }
 
-// Returns the role of a part that decides in any position. If there are
-// several, positions take precedence over adapters, and adapters over norms and
-// sinks.
+// Returns the role of a part that decides in any position; kOther if there is
+// none. If there are several, positions take precedence over adapters, and
+// adapters over norms and sinks.
 Role RoleBelowAny(const Parts& parts) {
   Role best = Role::kOther;
   for (const std::string_view part : parts) {

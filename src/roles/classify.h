@@ -29,8 +29,8 @@ struct ParameterRole {
   // leaf's name, and later by sizes if they are clear (roles/orientation.h);
   // nullopt if it is unknown.
   std::optional<bool> in_first;
-  // The path with `?` for the part that names the role. The projections of one
-  // module have the same sibling path.
+  // The name with `?` for the part that names the role, if one does. The
+  // weights of `q_proj` and `k_proj` in one block have the same sibling path.
   std::string sibling_path;
   // The path without the leaf, which a weight shares with its bias and scale.
   std::string module_path;
@@ -47,8 +47,7 @@ struct ParameterRole {
 ParameterRole Classify(std::string_view name, char separator,
                        Confidence least = Confidence::kSure, int rank = -1);
 
-// The sizes of a matrix, in elements, and what is known about the model around
-// it.
+// The sizes of a matrix, in elements, and its place in the model.
 struct MatrixSizes {
   int64_t first = 0;
   int64_t last = 0;
@@ -59,17 +58,17 @@ struct MatrixSizes {
   bool in_layers = false;
 };
 
-// Corrects a role by sizes. A router that is too large becomes an up projection
-// or, if neither side is the model's width, unknown. A square matrix is neither
-// an embedding table nor a head. A rectangular matrix of unknown role with the
-// model's width on one side becomes an embedding if its other side counts
-// tokens, or else a projection if it is in layers.
+// Corrects a role by sizes. A router with too many outputs becomes an up
+// projection or, if neither side is the model's width, unknown. A square matrix
+// is neither an embedding table nor a head. A rectangular matrix of unknown
+// role with the model's width on one side becomes an embedding if its other
+// side counts tokens, or else a projection if it is in layers.
 Role RefineBySizes(Role role, const MatrixSizes& sizes);
 
 // OutDim() and InDim() return the output and the input dimension of a matrix of
-// this rank, or -1 if its orientation is unknown. Leading dimensions count
-// experts or layers. The output dimension of a bias is its last one, and its
-// input dimension is -1.
+// this rank, or -1 if its orientation is unknown or the rank is below 2.
+// Leading dimensions count experts or layers. The output dimension of a bias is
+// its last one, and its input dimension is -1.
 int OutDim(const ParameterRole& role, int rank);
 int InDim(const ParameterRole& role, int rank);
 

@@ -10,12 +10,12 @@
 // is the first dimension of `up` and the last one of `down`. A common size is
 // still no proof, because stacked experts have one too. A subtree is not a
 // stack if one of its norms or biases has only one dimension. A stack is sure
-// if the user names its dimension, if a norm, which has one dimension in a
-// layer, has more, if the configuration has as many layers, or if the path has
-// a word such as `layers` and the subtree has vectors or attention. A stack is
-// likely on weaker evidence, such as attention with a feed-forward block, or
-// many matrices with vectors. A subtree without such evidence may still be an
-// undecided stack (MayBeStack).
+// if the user names its dimension, if its norms have more than their one
+// dimension in a layer, if the configuration has as many layers, or if the path
+// has a word such as `layers` and the subtree has vectors or attention. A stack
+// is likely on weaker evidence, such as attention with a feed-forward block, or
+// many matrices with vectors. Judge() has further conditions. A subtree without
+// such evidence may still be an undecided stack (MayBeStack).
 //
 // The search goes from the root downwards and takes the largest subtrees. Then
 // it searches the remaining parameters at each level, because stacked
@@ -38,16 +38,15 @@ namespace shardc {
 namespace {
 
 constexpr int64_t kMostLayers = 1024;
-// The largest number of layers in a stack that is found by a common size alone,
-// so that it is undecided whether the dimension counts layers.
+// The largest number of layers in a stack whose only evidence is a common size.
 constexpr int64_t kMostUndecided = 256;
 constexpr size_t kMostDepth = 64;
 constexpr int kMostNested = 3;
 // The smallest number of parameter groups in a stack whose parameters are next
 // to unstacked ones in one subtree.
 constexpr size_t kLeastFlat = 5;
-// A feed-forward block has at most three matrices, so this many matrices with
-// vectors are a layer.
+// A feed-forward block has at most three matrices, so a subtree with this many
+// matrices, and vectors, is taken for layers.
 constexpr int kLayerMatrices = 4;
 
 using Candidate = StackDim;
@@ -315,7 +314,7 @@ class StackFinder {
   // Adds a stack whose parameters are next to unstacked ones in one subtree. At
   // least half of the parameters, and at least kLeastFlat, must have a common
   // size in one dimension. Unless the user names the dimension, these must
-  // include a norm, or the matrices and vectors of a layer.
+  // include a norm, or both kLayerMatrices matrices and a vector.
   void TakeMost(const Indices& left, size_t depth) {
     std::map<std::pair<int64_t, int>, Indices> by_size;
     for (const uint32_t i : left) {

@@ -1,16 +1,17 @@
 // Decides by sizes whether matrices are [in, out] or [out, in]. Each layer
-// stack has a width, the size that most dimensions of its matrices have. It is
-// the input size of queries, keys, values, gates and ups, and the output size
-// of attention outputs and downs. So a rectangular matrix of known role votes
-// for the orientation of all matrices with the same leaf (stacked matrices vote
-// separately), and square matrices take the majority. A bias, whose length is
-// the output size, decides for its own weight:
+// stack has a width: the configuration's, or else the most frequent size of its
+// dimensions. The width is the input size of queries, keys, values, gates and
+// ups, and the output size of attention outputs and downs. So a rectangular
+// matrix of known role votes for the orientation of all matrices with the same
+// leaf (stacked matrices vote separately), and these matrices take the
+// majority. A bias, whose length is the output size, decides for its own
+// rectangular weight:
 //
 //   q_proj/kernel [1024, 512] of width 512: [out, in], and so is every kernel
 //   c_attn/weight [768, 2304], bias [2304]: [in, out]
 //
-// If there are no votes, the name decides. For an embedding only its own sizes
-// count, because its output size is the width.
+// If there are no votes, or as many for as against, the name decides. For an
+// embedding only its own sizes count, because its output size is the width.
 #include "roles/orientation.h"
 
 #include <algorithm>
@@ -84,7 +85,8 @@ std::optional<bool> ByWidth(const ShapedParameter& entry, int64_t width) {
 
 // Returns the orientation of weights that are packed along the input dimension.
 // Each scale belongs to a group of inputs, so the scale's other dimension is
-// the output. Returns nullopt if the module has no scales, or none that fit.
+// the output. Returns nullopt if the weight is not a matrix, or if its module
+// has no scales that fit.
 std::optional<bool> ByScales(
     const ShapedParameter& entry,
     const std::map<std::string_view, const Shape*>& scales) {

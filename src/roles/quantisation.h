@@ -14,8 +14,8 @@ bool MayPack(Dtype dtype);
 
 // Returns how many elements along a dimension of `size` share one of `scales`
 // scales: the smallest power of two that gives this many blocks or, if there is
-// none, the quotient if it is exact. Returns 1 if each element has its own
-// scale, or if the scales do not divide the dimension.
+// none, the quotient if it is exact. Returns 1 if there is no such number, no
+// scale, or a scale for each element.
 int64_t BlockOf(int64_t size, int64_t scales);
 
 }  // namespace shardc

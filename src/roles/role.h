@@ -66,9 +66,7 @@ bool IsHeadVector(Role role);
 bool TakesWidth(Role role);
 bool GivesWidth(Role role);
 
-// How well a role is known. Lints, pictures, exports and pipeline stages use
-// only sure roles. Suggested rules, which state their assumptions, and costs
-// use likely roles too.
+// How well a role is known.
 enum class Confidence : uint8_t {
   kNone,
   kSizes,   // sizes agree with the role; the name does not contain one

@@ -24,8 +24,8 @@ struct WordPlace {
 Role RoleOfWord(std::string_view part, WordPlace place, Confidence confidence);
 
 // Returns the role that a word gives to every parameter below it, whatever the
-// parameter's module: positions, adapters, norms of queries and keys, attention
-// sinks. Returns kOther for any other word.
+// parameter's module: positions, adapters, norms of queries, keys and latents,
+// attention sinks. Returns kOther for any other word.
 Role RoleBelow(std::string_view part);
 
 bool Contains(std::string_view part, std::string_view text);

@@ -115,8 +115,8 @@ size_t Automaton::Shared(std::string_view name) const {
 }
 
 // Returns the state after the code point at `at`, for code points that are not
-// one byte or whose step is not in the table yet. Returns kNotMade if RE2 has
-// to match the name.
+// one byte or whose step is not in the table yet. Stores the bytes of the code
+// point in `length`. Returns kNotMade if RE2 has to match the name.
 StateTable::State Automaton::StepOver(State from, std::string_view name,
                                       size_t at, size_t& length) {
   const CodePoint point = DecodeUtf8(name, at);

@@ -9,7 +9,8 @@
 // `after_first` has the nodes that are added after each symbol.
 //
 // A hundred rules that begin with `layers/\d+/` would have a hundred active
-// nodes at each position of it, so patterns share the nodes of a common prefix.
+// nodes at each position of this prefix, so patterns share the nodes of a
+// common prefix.
 #include "match/automaton/nfa.h"
 
 #include <algorithm>
@@ -32,8 +33,8 @@ constexpr size_t kMostSymbols = 250;
 constexpr size_t kMostSets = 5'000;
 // The limit on the depth of nested branchings after common prefixes.
 constexpr size_t kDeepestShared = 200;
-// The limit on the number of different parts after a prefix that are compared;
-// literal code points are not counted.
+// The most different parts, other than literal code points, with which
+// PlaceAll() compares the first part of a pattern.
 constexpr size_t kMostOtherParts = 16;
 
 class Builder {
@@ -197,8 +198,8 @@ size_t Builder::CommonParts(const Rests& rests) {
   return common;
 }
 
-// Builds the parts with which all of `rests` begin (at least one), then the
-// remaining parts of each, and returns the first node.
+// Builds one copy of the parts with which all of `rests` begin (at least one),
+// and the remaining parts of each. Returns the first node.
 uint32_t Builder::PlaceShared(Rests rests, size_t depth) {
   const std::span<const PatternTree> parts =
       rests[0].parts.first(CommonParts(rests));
@@ -219,8 +220,8 @@ uint32_t Builder::PlaceShared(Rests rests, size_t depth) {
   return next;
 }
 
-// Builds `rests` and appends their first nodes to `entries`. Those with the
-// same first part share its node.
+// Builds `rests` and appends their first nodes to `entries`. Rests with the
+// same first part share its nodes, within the limits above.
 void Builder::PlaceAll(const Rests& rests, size_t depth,
                        std::vector<uint32_t>& entries) {
   std::map<std::pair<char, uint32_t>, Rests> points;

@@ -42,7 +42,7 @@ struct Nfa {
   std::vector<bool> inside;  // by pattern: has nodes; if not, RE2 matches it
   // By pattern: whether it has nodes and is not anchored at the beginning.
   std::vector<bool> begins_anywhere;
-  // By pattern: whether it is anchored there.
+  // By pattern: whether it has nodes and is anchored at the beginning.
   std::vector<bool> begins_at_start;
   std::vector<uint8_t> asserts;  // bits by Node::pattern
   Alphabet alphabet;
@@ -57,7 +57,7 @@ struct Nfa {
 
   // Builds the automaton for names with that `separator`: a separator in a
   // pattern, such as `/`, then matches the one in names, such as `.` (0: it
-  // matches itself). Returns nullopt if the patterns are too large.
+  // matches itself). Returns nullopt if the patterns together exceed a limit.
   static std::optional<Nfa> Build(std::span<const NfaPattern> patterns,
                                   char separator, Prefixes prefixes);
 

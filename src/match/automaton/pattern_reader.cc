@@ -160,7 +160,8 @@ std::optional<PatternTree> PatternParser::ReadChoice(int depth) {
   return choice;
 }
 
-// Reads `{2}`, `{2,}` or `{2,5}` as RE2 does: other braces are literal text.
+// Reads `{2}`, `{2,}` or `{2,5}`. Returns false for other braces, which RE2
+// reads as literal text.
 bool PatternParser::ReadCount(int& least, int& most) {
   size_t at = at_ + 1;
   const auto number = [&]() -> std::optional<int> {
@@ -195,8 +196,9 @@ bool PatternParser::IsRepetition(size_t at) const {
   return at < text_.size() && kSigns.find(text_[at]) != std::string_view::npos;
 }
 
-// Returns whether the next character is a literal without a repetition. Most
-// characters of a pattern are, so this fast test comes first.
+// Returns whether the next character is a letter, a digit, `/` or `_` without a
+// repetition, and case counts. Most characters of a pattern are, so this fast
+// test comes first.
 bool PatternParser::AtPlain() const {
   const char c = text_[at_];
   return (IsLetter(c) || IsDigit(c) || c == '/' || c == '_') && !flags_.fold &&
@@ -232,8 +234,8 @@ std::optional<PatternTree> PatternParser::ReadSequence(int depth) {
     }
     if (repeated) {
       Take("?");
-      // RE2 refuses two repetitions in a row and counts above its limit. Braces
-      // that are no count are literal text.
+      // RE2 refuses two repetitions in a row and counts above its limit. A
+      // literal `{` after a repetition is not supported.
       const bool too_many = least > kMostRepeats || most > kMostRepeats;
       if (AtRepetition() || too_many) return std::nullopt;
       PatternTree repeat;
@@ -366,7 +368,7 @@ std::optional<uint32_t> PatternParser::ReadEscapedPoint() {
 }
 
 // Reads `\d`, `\W`, `[:alpha:]` or `[:^alpha:]` and sets `known` to whether
-// there was one.
+// there was one. Returns false if the class is not supported.
 bool PatternParser::ReadNamedClass(Ranges& out, bool& known) {
   known = false;
   std::string name;

@@ -51,7 +51,8 @@ using TreeKind = PatternTree::Kind;
 // are reduced to their minimum. `.*a+b*` becomes `a`.
 void TrimEnds(PatternTree& tree);
 
-// Returns the number of nodes of the pattern in an automaton.
+// Returns the number of nodes that the tree needs in an automaton, at most
+// 2^40.
 int64_t NodesOf(const PatternTree& tree);
 
 // Returns whether the pattern can match only at the beginning of a text.

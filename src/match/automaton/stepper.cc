@@ -12,7 +12,7 @@ namespace shardc {
 namespace {
 
 // A value of Visit's `holding` for the case that the next character is not
-// known: assertion nodes are kept for the next step.
+// known: assertion nodes other than kTextBegin are kept for the next step.
 constexpr unsigned kLater = UINT32_MAX;
 constexpr unsigned kWordAssertions = kWordEdge | kNoWordEdge;
 
@@ -33,9 +33,10 @@ void Stepper::NewRound() {
   }
 }
 
-// Adds the nodes that are reached from `start` without reading a character to
-// `out`, and the patterns that match to `found`. `holding` are the bits of the
-// assertions that hold at this position, or kLater.
+// Follows the edges that read no character from `start`. Adds the kSet nodes
+// and, under kLater, the kAssert nodes to `out`, and the patterns that match to
+// `found`. `holding` are the bits of the assertions that hold at this position,
+// or kLater.
 void Stepper::Visit(uint32_t start, unsigned holding,
                     std::vector<uint32_t>& out, std::vector<uint32_t>& found) {
   stack_.push_back(start);
@@ -69,7 +70,8 @@ void Stepper::Visit(uint32_t start, unsigned holding,
   }
 }
 
-// Fills here_ with the nodes after assertions that hold at a position.
+// Fills here_ with the kSet nodes after assertions that hold at a position, and
+// adds the patterns that match there to `found`.
 void Stepper::Look(NfaPlaceView at, Neighbour next,
                    const std::vector<bool>& dead,
                    std::vector<uint32_t>& found) {

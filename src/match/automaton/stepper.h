@@ -53,7 +53,8 @@ class Stepper {
 
   const Nfa& nfa_;
   Begin begin_;
-  // The bits of the assertions that patterns begin with.
+  // All assertions (as bits) of the patterns that begin with an assertion other
+  // than kTextBegin.
   unsigned begin_asserts_ = 0;
   std::vector<uint32_t> seen_;  // by node: the round of its last visit
   uint32_t round_ = 0;
