@@ -1,6 +1,7 @@
-// Matches names by RE2. There is one RE2::Set per separator, with all patterns
-// that are written for it. It finds all patterns that match a name in one pass
-// over the bytes, in no order.
+// Matches names by RE2. Unless a filter is used (kFiltered), there is one
+// RE2::Set for each separator, with all patterns that are written with it. A
+// set finds all patterns that match a name in one pass over the bytes, in no
+// order.
 //
 // RE2::Set can fail in two ways: Compile() may fail, and with too little memory
 // Match() returns false as if nothing matched (only ErrorInfo shows the

@@ -23,7 +23,7 @@ bool IsLiteral(const PatternTree& tree) {
   return tree.kind == TreeKind::kPoint && tree.point < kAsciiEnd;
 }
 
-// Returns the text if the tree matches exactly one text, else nullopt.
+// Returns the text of a tree of ASCII literals, else nullopt.
 std::optional<std::string> TextOf(const PatternTree& tree) {
   if (IsLiteral(tree)) return std::string(1, static_cast<char>(tree.point));
   if (tree.kind != TreeKind::kSequence) return std::nullopt;

@@ -13,7 +13,7 @@ namespace shardc {
 using AnyOfTexts = std::vector<std::string>;
 
 // Returns the requirements of a pattern, all of which a matching name fulfils:
-// `(up|down)_.*kernel$` requires (`up` or `down`) and `kernel`. Empty if
+// `(up|down)_.*kernel$` requires (`up` or `down`), `_` and `kernel`. Empty if
 // nothing is known.
 std::vector<AnyOfTexts> RequiredTexts(std::string_view pattern);
 

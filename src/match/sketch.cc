@@ -1,7 +1,7 @@
 // Expands a pattern to the texts that it stands for. `layers\.\d+\.(up|gate)`
 // stands for the two texts `layers.?.up` and `layers.?.gate`, where ? stands
-// for marks for any text (kWild). Each group multiplies the number of texts by
-// that of its alternatives, up to a limit.
+// for any text (kWild). Each group multiplies the number of texts by that of
+// its alternatives, up to a limit.
 #include "match/sketch.h"
 
 #include <algorithm>
@@ -194,8 +194,8 @@ bool IsLiteral(std::string_view text) {
          text.find(Sketch::kAnyChar) == std::string_view::npos;
 }
 
-// Matches wildcards by two pointers. The time is linear for one wild
-// mark and quadratic in the worst case, for texts of a few dozen bytes.
+// Two positions advance together. After a mismatch, the last kWild takes one
+// more character of the word. The time is at most quadratic.
 bool SketchFits(std::string_view text, std::string_view word) {
   size_t t = 0;
   size_t w = 0;

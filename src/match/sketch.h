@@ -1,6 +1,6 @@
 // A pattern as the list of texts that it stands for: `mlp/(a|b)/kernel$` stands
-// for `mlp/a/kernel` and `mlp/b/kernel`. Suggestions compare these with a name
-// that no rule matches; they never decide what matches.
+// for `mlp/a/kernel` and `mlp/b/kernel`. Suggestions compare the texts with a
+// name that no rule matches. Matching does not use them.
 #ifndef SHARDC_MATCH_SKETCH_H_
 #define SHARDC_MATCH_SKETCH_H_
 

@@ -5,7 +5,7 @@
 //
 //   `^params/dense` wins params/dense/kernel, whose path is dense/kernel
 //   opt_state/0/mu/dense/kernel      ends in dense/kernel: a missed state
-//   opt_state/0/mu/dense/kernel/row  does without the last part: another one
+//   opt_state/0/mu/dense/kernel/row  so does its path without `row`: another
 #include "match/state_names.h"
 
 #include <algorithm>
@@ -30,8 +30,8 @@ std::string_view Core(std::string_view name, char separator) {
 
 using Cores = std::unordered_map<std::string_view, uint32_t>;
 
-// Returns the parameter whose path is a suffix of `text`, after at least one
-// other part.
+// Returns the parameter with the longest path that is a suffix of `text` after
+// at least one other part; nullopt if there is none.
 std::optional<uint32_t> Embedded(const Cores& cores, std::string_view text,
                                  char separator) {
   for (size_t at = text.find(separator); at != std::string_view::npos;
@@ -42,7 +42,7 @@ std::optional<uint32_t> Embedded(const Cores& cores, std::string_view text,
   return std::nullopt;
 }
 
-// Returns the pattern without a leading `(`, `(?:`, `(?P<n>` or `(?i)`.
+// Returns the pattern without leading `(`, `(?:`, `(?P<n>` and `(?i)`.
 std::string_view PastOpening(std::string_view pattern) {
   while (pattern.starts_with('(')) {
     size_t length = 1;

@@ -1,7 +1,8 @@
-// Training states are trees that contain the parameters, and further arrays
-// with the same paths under other prefixes (optax moments:
-// `opt_state/0/mu/PATH`). A pattern that is not anchored matches these too; one
-// that is anchored at the start does not.
+// Finds the arrays of a training state that anchored patterns miss. A training
+// state is a tree of the parameters and of further arrays with the same paths
+// under other prefixes (optax moments: `opt_state/0/mu/PATH`). A pattern that
+// is not anchored matches these arrays too. A pattern that is anchored at the
+// start does not.
 #ifndef SHARDC_MATCH_STATE_NAMES_H_
 #define SHARDC_MATCH_STATE_NAMES_H_
 

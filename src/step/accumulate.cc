@@ -63,10 +63,11 @@ class Accumulator {
   }
 
  private:
-  // Finds the scale ops of losses that are means over a micro-batch, such as
-  // router losses. Each factor is later divided by the number of micro-batches,
-  // so that the step's loss has the mean over all of them. Returns false if a
-  // term of the loss after the first one is not a scaled value.
+  // Finds the scale ops, forward and backward, of losses that are means over a
+  // micro-batch, such as router losses. Each factor is later divided by the
+  // number of micro-batches, so that the step's loss has the mean over all of
+  // them. Returns false if a term of the loss after the first one is not a
+  // scaled value.
   bool FindShares(const Op& loss) {
     for (size_t i = 1; i < loss.in.size(); ++i) {
       const int32_t at = producer_[AsIndex(loss.in[i])];
@@ -86,7 +87,8 @@ class Accumulator {
   }
 
   // Finds the ops that count tokens and the op that divides by the count.
-  // Returns false if the loss is not a sum that is divided by a count.
+  // Returns false if the loss is not a sum that is divided by a count, or if
+  // FindShares() fails.
   bool FindCount() {
     producer_.assign(graph_.values.size(), -1);
     for (size_t i = 0; i < ops_.size(); ++i) {

@@ -39,18 +39,19 @@ struct GradientSums {
   // Gradients that Accumulate does not append, because their terms are part of
   // sums.
   std::vector<ValueId> replaced = {};
-  // Set by Accumulate. For each value of the new graph that is a sum: the term
-  // that it adds to the sum before it.
+  // Set by Accumulate. For each value of the new graph that adds a term to a
+  // rank's sum: this term.
   std::map<ValueId, GradientTerm> adds = {};
 };
 
 // Changes a graph of one micro-batch, with its backward phase and without the
 // optimizer, to a graph of several. Each micro-batch runs forward and backward
 // on its own data before the next one starts, and losses are divided by the
-// tokens of all micro-batches. Returns false if the loss is not a sum divided
-// by the number of its tokens. Without `sums` each gradient is the sum over
-// micro-batches in their order. With `sums` there must be at least two
-// micro-batches.
+// tokens of all micro-batches (router losses by the number of micro-batches).
+// Returns false, without a change, if the loss is not a sum divided by the
+// number of its tokens. One micro-batch changes nothing. Without `sums` each
+// gradient is the sum over micro-batches in their order. With `sums` there must
+// be at least two micro-batches.
 bool Accumulate(Graph& graph, int64_t micro_batches, Reduction reduction,
                 GradientSums* sums = nullptr);
 

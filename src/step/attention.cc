@@ -1,9 +1,9 @@
 // Plain attention is a softmax over all keys. Ring attention keeps a block of
 // queries on each device and passes blocks of keys and values around the ring,
-// with an online softmax: a running maximum, by which the sums are scaled.
-// Tokens are split into (turns, rows), and the ring's axes shard `turns`, so a
-// device has the queries and keys of one index of `turns`. Before each turn but
-// the first, keys and values roll by one index.
+// with an online softmax: whenever the running maximum grows, the sums are
+// rescaled. Tokens are split into (turns, rows), and the ring's axes shard
+// `turns`, so a device has the queries and keys of one index of `turns`. Before
+// each turn but the first, keys and values roll by one index.
 //
 //   4 devices, turn 1:  keys   [b, turns, rows, k, h]  ppermute
 //                       scores [b, n, turns, rows, rows'], of the queries of

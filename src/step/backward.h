@@ -32,8 +32,9 @@ class Backward {
   // Adds a term to the value's cotangent, unless the value needs no cotangent.
   void Give(ValueId value, ValueId cotangent);
   // Returns the sum of all terms of the value's cotangent, with this sharding
-  // constraint, or kNoValue if there are no terms. Terms are added before they
-  // are reduced, so that one collective serves all of them.
+  // constraint unless the constraint is for the forward pass only; kNoValue if
+  // there are no terms. Terms are added before they are reduced, so that one
+  // collective serves all of them.
   ValueId Total(ValueId value, const std::string& constraint);
 
   // Returns the forward value if the forward pass keeps it, else the result of

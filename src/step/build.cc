@@ -112,8 +112,8 @@ class Builder {
     return roles_ != nullptr;
   }
 
-  // Reports the problems of roles, one finding for each kind of problem and
-  // role. Returns whether there are any.
+  // Reports the problems of roles other than kUnused, one finding for each kind
+  // of problem and role. Returns whether there are any.
   bool RefuseRoles() {
     std::vector<std::pair<RoleFault, int32_t>> reported;
     for (const RoleProblem& problem : roles_->problems) {

@@ -39,18 +39,19 @@ struct StepModel {
 };
 
 // Builds the forward graph of a mode; inserting a prompt is built as decoding.
-// Returns nullopt after findings: a parameter without a role, a shape that does
-// not match its role's dimensions, a line that cannot be resolved. `config` may
-// be null if the parameters determine every size. If `only_layers` is not
-// empty, only these layers are built, with their own numbers. `roles` is the
-// result of an earlier AssignRoles, or null, to assign them here.
+// Returns nullopt after findings, such as a parameter without a role, a shape
+// that does not match its role's dimensions, or a line that cannot be resolved.
+// `config` may be null if the parameters determine every size. If `only_layers`
+// is not empty, only these layers are built, with their own numbers. `roles` is
+// the result of an earlier AssignRoles, or null, to assign them here.
 std::optional<StepModel> BuildForward(
     const ModelDescription& description, const ModelConfig* config,
     const Manifest& manifest, Mode mode, Findings& findings,
     const std::vector<int32_t>& only_layers = {},
     const AttentionForm& attention = {}, const Roles* roles = nullptr);
 
-// Returns whether the model has a step of this mode: encoders do not decode.
+// Returns whether the model has a step of this mode. A model that is not causal
+// has no decode and insert steps.
 bool HasMode(const ModelDescription& description, const ModelConfig* config,
              Mode mode);
 

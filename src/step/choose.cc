@@ -23,8 +23,8 @@
 namespace shardc::step {
 namespace {
 
-// What each axis does in an op: the index of the label that it shards, or one
-// of the following constants.
+// For each axis: the index of the op's label that it shards, or one of the
+// following constants.
 constexpr int8_t kUnsharded = -1;  // the axis shards nothing
 // Operand and result are partial over the axis.
 constexpr int8_t kStaysPartial = -2;
@@ -170,8 +170,9 @@ class Chooser {
 
   static int Count(uint32_t bits) { return __builtin_popcount(bits); }
 
-  // Returns whether gathering the axis before the op is an option: the result
-  // has the label, and its preferred sharding does not use the axis.
+  // Returns whether gathering the axis before the op is an option: the axis
+  // shards a single label, the result has this label, and the preferred
+  // sharding of the result does not use the axis.
   bool MayBeUnsharded(AxisId axis, const Carried& carried) const {
     return request_.wanted != nullptr &&
            !Holds(request_.wanted->sharded_over(), axis) &&

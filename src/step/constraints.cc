@@ -106,9 +106,10 @@ void Note(std::vector<std::string>& notes, std::string text) {
 }
 
 // Returns the axes of `list` up to the first that does not divide the size,
-// without those that an earlier dimension uses. The axes that are left out are
-// reported in `notes`. A dimension of one query, in decoding, is not reported,
-// because no axis can divide it. A batch of one row is reported.
+// without those that an earlier dimension uses. `notes` reports each axis of an
+// earlier dimension and the first axis that does not divide. A dimension of
+// size 1, such as the single query in decoding, is not reported unless it is
+// the batch.
 AxisList Fitting(const Axes& axes, const AxisList& list, int64_t size,
                  std::string_view token, AxisSet used, const std::string& where,
                  std::vector<std::string>& notes) {

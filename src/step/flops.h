@@ -9,10 +9,10 @@
 namespace shardc::step {
 
 // Returns the floating-point operations of one device for an instruction. An
-// exponential, a root or a quotient counts as one, as in XLA's cost analysis.
-// Collectives count none, and neither do ops that only move elements. A slot of
-// an expert's queue holds at most one token, so that a product over tokens and
-// slots counts the slots alone.
+// exponential, a root or a quotient counts as one. Collectives count none, and
+// neither do ops that only move elements. A slot of an expert's queue holds at
+// most one token, so that a product over tokens and slots counts the slots
+// alone.
 double FlopsOf(const Graph& graph, const Program& program,
                const Instruction& instruction, const Sizes& sizes);
 

@@ -41,12 +41,14 @@ class Formulas {
   // Returns a dimension's size if it was set, if Dim has computed it, or if the
   // description gives it as a number. Does not evaluate expressions.
   std::optional<int64_t> Known(std::string_view name) const;
-  // Real and Word return nullopt without a finding if the value is null, and
-  // after a finding if it has another type.
+  // Real and Word return nullopt without a finding if the value is null or
+  // needs a configuration that is missing, and after a finding if the value has
+  // another type.
   std::optional<double> Real(const DescribedText& text);
   std::optional<std::string> Word(const DescribedText& text);
   bool Condition(const DescribedText& text);
-  // Returns the value of a key of the configuration if it is a number.
+  // Returns the value of a key of the configuration if it is a number; nullopt
+  // after a finding if the number is too large.
   std::optional<double> Key(const std::string& name);
 
   bool has_config() const { return has_config_; }

@@ -66,13 +66,13 @@ class GraphWriter {
   ValueId Shifted(ValueId x, LabelId label, int8_t sign);
   ValueId Identity(ValueId x);
 
-  // Both append any other op, whose result has the given labels.
+  // Both append an op of any kind, whose result has the given labels.
   ValueId Append(OpKind kind, std::vector<ValueId> in, OpAttributes attributes,
                  Labels labels, bool integral = false);
   ValueId Append(Op op, Labels labels, bool integral = false);
-  // Gives the value a sharding constraint and returns it. If the value already
-  // has another constraint, or is an input, a copy gets the constraint and is
-  // returned.
+  // Gives the value a sharding constraint, unless `constraint` is empty, and
+  // returns the value. If the value already has another constraint, or is an
+  // input, a copy gets the constraint and is returned.
   ValueId Constrained(ValueId value, std::string_view constraint);
 
   static Labels Without(const Labels& labels, LabelId gone);

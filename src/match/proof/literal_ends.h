@@ -16,10 +16,11 @@ struct LiteralEnds {
   std::u32string end;  // every name that matches ends so, last character first
 };
 
-// Returns the literal ends of a pattern. `begin` is empty without `^`, `end`
-// without `$`, and both are if the automata do not support the pattern. With
-// `either_separator`, names may have another separator than the pattern, so the
-// texts stop before the first separator.
+// Returns the literal ends of a pattern. `begin` is empty unless the pattern
+// begins with `^`, and `end` unless it ends with `$`. Both are empty if the
+// automata do not support the pattern. With `either_separator`, names may have
+// another separator than the pattern, so the texts stop before the first
+// separator.
 LiteralEnds LiteralEndsOf(std::string_view pattern, bool either_separator);
 
 // A list of rules to which rules are added one by one, and which finds the

@@ -1,6 +1,6 @@
 // Room: match/proof. Statements about all possible names, not only those of one
-// manifest. Automata are searched, so each answer is a proof or an example
-// name.
+// manifest. Automata are searched, so each answer other than "not proven" is a
+// proof or an example name.
 // Includes: match/automaton, match.
 //
 // The names are those that a manifest may have: not empty, UTF-8, without

@@ -84,8 +84,8 @@ NameAnswer Prover::FindName(std::span<const uint32_t> all,
   return out;
 }
 
-// Removes rules that the others cover, in order, and finds for each remaining
-// rule a name that it alone matches.
+// Removes rules that the others cover, in order, and searches for each
+// remaining rule a name of `rule` that no other remaining one matches.
 void Prover::Minimise(uint32_t rule, std::vector<Cover>& covers) {
   std::sort(covers.begin(), covers.end(),
             [](const Cover& a, const Cover& b) { return a.rule < b.rule; });
@@ -252,9 +252,9 @@ bool SameRule(const RuledPattern& a, const RuledPattern& b) {
          a.pattern.separator == b.pattern.separator;
 }
 
-// Compares two lists of rules. Rules with which both lists begin or end are
-// skipped as winners: a name that no other rule matches has the same winner in
-// both lists.
+// Compares two lists of rules. Winners in the common beginning of both lists
+// are skipped, and so are pairs of winners in their common end: a name that no
+// other rule matches has the same winner in both lists.
 class TwoLists {
  public:
   TwoLists(std::span<const RuledPattern> before,
@@ -268,7 +268,8 @@ class TwoLists {
     }
   }
 
-  // Searches for a name with different outcomes in the two lists.
+  // Proves that every name has the same outcome in both lists, or finds a name
+  // that does not.
   PatternProof Compare(Prover& prover) const {
     PatternProof proof{Answer::kYes, ""};
     for (const uint32_t b : Winners(before_)) {

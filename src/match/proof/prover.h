@@ -63,12 +63,12 @@ class Prover {
   // `matcher` must outlive this object.
   explicit Prover(const Matcher& matcher, const ProofLimits& limits = {});
 
-  // Returns a shortest name that all rules of `all` (at most 16) and no rule of
-  // `none` match.
+  // Searches for a shortest name that all rules of `all` (at most 16) and no
+  // rule of `none` match.
   NameAnswer FindName(std::span<const uint32_t> all,
                       std::span<const uint32_t> none);
   RuleProof ProveRule(uint32_t rule);
-  // Proves all rules. The first example names of all rules are matched at once,
+  // Proves each rule. The first example names of all rules are matched at once,
   // so that the work does not grow with the square of the number of rules.
   std::vector<RuleProof> ProveRules();
   PairProof ProvePair(uint32_t first, uint32_t second);
@@ -105,8 +105,9 @@ struct RelatedRules {
 };
 RelatedRules ProvePairs(Prover& prover);
 
-// The answer to a question about patterns, for fixes, with a counterexample. It
-// is kNotProven if a pattern cannot be used or if the work does not suffice.
+// The answer to a question about patterns, with a counterexample. It is
+// kNotProven if a pattern is invalid or not supported, or if the work does not
+// suffice.
 struct PatternProof {
   Answer answer = Answer::kNotProven;
   std::string name;  // if kNo
