@@ -61,8 +61,8 @@ std::vector<int32_t> LayersOfOps(const Graph& graph,
   return out;
 }
 
-// Returns whether the op has an operand for each layer of a run, so that it has
-// more operands in the graph of the whole model.
+// Returns whether the op reads values of both the second and the third block of
+// a run. The op then has more operands in the graph of all layers.
 bool Spans(const Op& op, const std::vector<int32_t>& layer_of_value,
            const LayerFold& fold) {
   if (op.in.size() < 3) return false;

@@ -29,10 +29,10 @@ struct LayerFold {
 LayerFold FoldLayers(std::span<const int32_t> kinds);
 
 // Returns for each instruction of a folded graph's program how many
-// instructions of the whole model's program it stands for. Returns nullopt if
-// the blocks that were not built may have other instructions: if the second and
-// the third block of a run are lowered differently, or if an op with an operand
-// for each layer reshards one of them.
+// instructions of the complete model's program it stands for. Returns nullopt
+// if the blocks that were not built may have other instructions: if the second
+// and the third block of a run are lowered differently, or if an op with an
+// operand for each layer reshards one of them.
 std::optional<std::vector<int64_t>> InstructionTimes(const Graph& graph,
                                                      const Program& program,
                                                      const LayerFold& fold);

@@ -56,9 +56,10 @@ int64_t RopeIndex(BuildContext& c, LabelId label) {
   return index;
 }
 
-// Returns keys or values with the key label; decoding reads them from the
-// cache, and prefill writes them to it. They belong to the tokens of the stack
-// `seen`, which is another stack in cross-attention.
+// Returns keys or values with the key label. They belong to the tokens of the
+// stack `seen`, which is another stack in cross-attention. Prefill writes them
+// to a cache, and decoding reads them from it, unless the stack attends to its
+// own tokens and is not causal.
 ValueId Remembered(BuildContext& c, ValueId x, size_t seen) {
   const CommonLabels common = c.graph().common;
   const Stream& of = c.streams[seen];
@@ -91,7 +92,7 @@ ValueId Remembered(BuildContext& c, ValueId x, size_t seen) {
 
 // Returns the position biases that are added to the scores, by the distance
 // between query and key. If several layers share a table, its biases are looked
-// up once.
+// up once. Returns kNoValue if the layer has no table, or after an error.
 ValueId Near(BuildContext& c, const Line& line, ValueId query, size_t seen) {
   const ValueId table = c.RoleValue(line, 3);
   if (table == kNoValue) return kNoValue;

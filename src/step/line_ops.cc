@@ -176,14 +176,14 @@ ValueId Activated(BuildContext& c, ValueId x) {
 }
 
 // Returns the elementwise product. The operand with fewer labels is broadcast,
-// so it must be the second one.
+// so it becomes the second one.
 ValueId Multiply(BuildContext& c, ValueId a, ValueId b) {
   const bool swap = c.write.LabelsOf(a).size() < c.write.LabelsOf(b).size();
   return swap ? c.write.Times(b, a) : c.write.Times(a, b);
 }
 
-// Scales or caps by a constant. A configuration without the constant, or with
-// 0, leaves the operand as it is.
+// Scales, divides or caps by a constant. A configuration without the constant,
+// or with 0, leaves the operand as it is.
 ValueId Times(BuildContext& c, const Line& line, ValueId x) {
   const auto number = c.Constant(line.arguments[1]);
   if (!number || *number == 0) return x;

@@ -21,7 +21,7 @@ enum class LineOp : uint8_t {
   kPatches,   // input patches times a role, summed over all dimensions but one
   kToken,     // one token
   kFrames,    // input frames, several for each token
-  kConvolve,  // along tokens; keeps one of several frames of a token
+  kConvolve,  // along tokens; may keep one of a token's frames
   kLinear,
   kRmsNorm,
   kLayerNorm,
@@ -75,8 +75,8 @@ struct Lines {
 inline constexpr int32_t kIdsVariable = 0;
 inline constexpr int32_t kPositionsVariable = 1;
 
-// Resolves all lines. Reports ops that do not exist, too few or too many
-// arguments, and unknown names, and then returns nullopt.
+// Resolves all lines. Returns nullopt after findings: ops that do not exist,
+// too few or too many arguments or results, unknown names.
 std::optional<Lines> ResolveLines(const ModelDescription& description,
                                   Findings& findings);
 

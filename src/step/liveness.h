@@ -17,7 +17,7 @@ enum class Held : uint8_t {
   kMoments,
   kGradients,  // partial ones too
   kCaches,
-  kInputs,       // ids, labels, positions
+  kInputs,       // data, such as ids, labels, positions
   kGathered,     // copies of parameters in other shardings
   kActivations,  // everything else
 };
@@ -42,8 +42,8 @@ struct PeakMemory {
 // shards have the same sizes. Inputs of the step are held from the first
 // instruction to the last, results from their instruction to the last, and
 // updates overwrite the old values. Ops that split, merge or rename dimensions
-// cost nothing; an elementwise op or an all-reduce overwrites an operand of its
-// size that no later op reads. Nothing else is fused.
+// take no memory. An elementwise op or an all-reduce overwrites an operand of
+// its size that no later op reads. Nothing else is fused.
 PeakMemory PeakOf(const Graph& graph, const Program& program,
                   const Sizes& sizes, const ElementBytes& bytes);
 // Returns the bytes that are held while each instruction runs.

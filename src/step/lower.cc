@@ -82,8 +82,9 @@ class Lowerer {
     }
   }
 
-  // Drops gathered copies, so that the backward pass and each micro-batch
-  // gather weights again. Reduced copies are kept.
+  // Unless the request keeps them, drops gathered copies before a forward or
+  // backward phase, so that the backward pass and each micro-batch gather
+  // weights again.
   void EnterPhase(Phase phase) {
     phase_ = phase;
     if (phase == Phase::kOptimizer || request_.keep_gathered) return;
@@ -276,8 +277,8 @@ class Lowerer {
   }
 
   // Lowers a roll of a dimension to a ppermute, if each device has one index of
-  // the dimension. Returns false if the dimension is sharded otherwise, or if
-  // zeros move in.
+  // the dimension. Returns false if the dimension is sharded otherwise or
+  // unsharded, or if zeros move in.
   bool LowerRoll(const Op& op) {
     const auto& roll = As<RollAttributes>(op);
     if (roll.open) return false;

@@ -16,7 +16,7 @@ namespace shardc::step {
 
 struct NormSettings {
   double epsilon = 1e-5;
-  bool plus_one = false;  // the weight is 1 + what is stored
+  bool plus_one = false;  // the weight is 1 + the stored value
 };
 
 // x is [.., d], or has the factors of d. The weight and the bias may be

@@ -29,10 +29,10 @@ class Parameters {
   // layers share.
   void Make(std::span<const int32_t> only_layers, LabelTable& labels);
 
-  // Returns the parameter of a role, or kNoValue. A tied role without a
-  // parameter of its own has the parameter of the other role. A shared role
-  // has, in all layers of a stack, the parameter of the first layer. `layer` is
-  // -1 outside of layers.
+  // Returns the parameter of a role, or kNoValue. A layer without a parameter
+  // of a shared role has that of the first layer of its stack. A tied role
+  // without a parameter of its own has that of the other role. `layer` is -1
+  // outside of layers.
   ValueId Of(int32_t role, int32_t layer) const;
   // Returns the parameter of the role's bias, ROLE.bias, or kNoValue.
   ValueId BiasOf(int32_t role, int32_t layer);

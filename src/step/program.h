@@ -1,6 +1,6 @@
 // Room: step. One step of a model as a graph of ops, and the program to which
 // the graph is lowered for a mesh: the same ops on shards, with the collectives
-// between them. A program contains no sizes, so its shapes and bytes can be
+// between them. Instructions contain no sizes, so shapes and bytes can be
 // computed for real sizes and for reduced ones.
 // Includes: source, model, families, match, resolve, comm.
 #ifndef SHARDC_STEP_PROGRAM_H_
@@ -78,8 +78,8 @@ struct Axes {
 
   size_t count() const { return names.size(); }
   int64_t Parts(const AxisList& list) const;
-  // Returns the ids of a group's axes, without axes of size 1 and axes that the
-  // mesh lacks.
+  // Returns the ids of a group's axes, each once, without axes of size 1 and
+  // axes that the mesh lacks.
   AxisList Of(const AxisGroup& group) const;
   AxisGroup Group(const AxisList& list) const;
   AxisSet SetOf(const AxisGroup& group) const { return Of(group).set(); }
@@ -171,7 +171,8 @@ int64_t LocalElements(const Axes& axes, const Value& value,
 // Returns the bytes of one element of a value: 4 for integers, for real values
 // their own width (step/widths.h), or `element_bytes` if they have none.
 int64_t ElementBytesOf(const Value& value, int64_t element_bytes);
-// Returns the bytes that the busiest device sends for an instruction.
+// Returns the bytes that the busiest device sends for an instruction; 0 if it
+// is no collective.
 int64_t SentBytes(const Graph& graph, const Program& program,
                   const Instruction& instruction, const Sizes& sizes,
                   int64_t element_bytes);

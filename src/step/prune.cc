@@ -15,8 +15,8 @@
 namespace shardc::step {
 namespace {
 
-// Returns for each value whether loss, logits, caches or parameters depend on
-// it. Parameters are kept even if nothing reads them.
+// Returns for each value whether it is a parameter, or whether loss, logits or
+// caches depend on it.
 std::vector<bool> Needed(const Graph& graph) {
   std::vector<bool> needed(graph.values.size(), false);
   const auto need = [&](ValueId value) {
