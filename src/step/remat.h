@@ -37,7 +37,7 @@ struct Remat {
   bool Recomputes() const { return keep != Keep::kEverything; }
 };
 
-// Returns the names of JAX's ten policies, two of which are aliases.
+// Returns the names of ten of JAX's policies, two of which are aliases.
 std::span<const std::string_view> RematNames();
 // Returns nullopt, and the reason in `why`, if the text is no policy.
 std::optional<Remat> ParseRemat(std::string_view text, std::string& why);
@@ -45,8 +45,8 @@ std::optional<Remat> ParseRemat(std::string_view text, std::string& why);
 // How a tensor of a layer is computed.
 enum class Made : uint8_t {
   kCarried,   // the layer's input, which every policy keeps
-  kDot,       // a product with a weight
-  kBatchDot,  // a product of two tensors that both have a batch
+  kDot,       // a product without batch dimensions
+  kBatchDot,  // a product with batch dimensions
   kOther,
 };
 
@@ -54,7 +54,7 @@ struct Candidate {
   std::string_view name;
   std::string_view also;  // as MaxText calls it; may be empty
   Made made = Made::kOther;
-  bool named = false;  // has a name that a policy can ask for
+  bool named = false;  // has a name that a policy can list
   // Whether the backward pass reads the tensor if nothing is rematerialised,
   // and whether keeping the tensor saves work in the recomputed forward pass.
   bool read = true, spares = true;

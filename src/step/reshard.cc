@@ -4,11 +4,11 @@
 //   1. slice, if a dimension's next axis is unused
 //   2. reduce_scatter, if the value is partial over the next axis
 //   3. all_to_all, if the next axis is the minor one of another dimension
-//   4. all_reduce of axes over which the target is not partial
+//   4. all_reduce over partial axes that the target does not use
 //   5. ppermute, if a dimension's axes only change their order
 //   6. all_gather of the minor axis of a dimension that loses it
-// Consecutive steps of one kind on one dimension are merged into one step over
-// several axes.
+// Consecutive slices, reduce_scatters or all_gathers on one dimension are
+// merged into one step over several axes.
 //
 //   [b:dp t d] partial tp, to [b:dp t:tp d]     reduce_scatter tp on t
 //   [d:fsdp+tp], to [d]                         all_gather fsdp+tp

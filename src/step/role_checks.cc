@@ -77,7 +77,8 @@ class RoleChecker {
     return 0;
   }
 
-  // Returns the size of a dimension, or 0 if one of its sizes is not known.
+  // Returns the size of a dimension; 0 if a size is unknown or the product is
+  // too large.
   int64_t SizeOf(const DescribedDim& dim) const {
     int64_t product = 1;
     for (const auto& parts : dim.factors) {

@@ -27,8 +27,8 @@ RolePattern MakePattern(const std::string& text);
 // part of the path by itself.
 std::string ScannedPattern(const std::string& pattern, char separator);
 
-// Returns the number that a group of the pattern matches in a name, or -1 for
-// group 0.
+// Returns the number that a group of the pattern matches in a name; -1 for
+// group 0, or if the number is too large.
 int32_t NumberIn(const Matcher& matcher, size_t pattern, std::string_view name,
                  char separator, int group);
 

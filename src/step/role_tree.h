@@ -92,8 +92,9 @@ struct RoleTree {
     return -1;
   }
 
-  // Adds a tensor to the rows of its role in a layer, at the index of its
-  // expert.
+  // Adds a tensor to the rows of its role in a layer: at the index of its
+  // expert, or at the end if it has none. Leaves out experts from kMostExperts
+  // on.
   void AddRow(size_t tensor, int64_t layer) {
     const TensorRole& at = roles.tensors[tensor];
     auto& rows = roles.rows[AsIndex(at.role * roles.layers + layer)];

@@ -39,7 +39,7 @@ enum class RoleFault : uint8_t {
   // A tensor has two roles, or two tensors have the same role: one of all
   // layers, and one of a single layer.
   kTwo,
-  kShape,    // a tensor's shape is not what the dimensions say
+  kShape,    // a tensor's shape differs from the role's dimensions
   kMissing,  // a layer lacks a role that it needs
   kUnused,   // no op takes a role
 };
@@ -62,7 +62,7 @@ struct Roles {
   // the first) and expert; -1 for an expert that has no row.
   std::vector<std::vector<int64_t>> rows = {};
   // The sizes of the description's dimensions; 0 for a dimension that no
-  // parameter has.
+  // parameter has or whose size is unknown.
   std::vector<int64_t> sizes = {};
   std::vector<RoleProblem> problems = {};
 
@@ -83,12 +83,13 @@ struct Roles {
   std::vector<bool> in_layers = {};  // by role
   // By role: whether each expert has a tensor of its own.
   std::vector<bool> by_expert = {};
-  std::vector<bool> exists = {};  // by role: whether the configuration has it
+  std::vector<bool> exists = {};  // by role: false if its `when` does not hold
 };
 
 // Assigns roles. Problems of the parameters are in `problems`. Returns nullopt
-// after findings about the description itself, its patterns and formulas.
-// Without a configuration, sizes are inferred from shapes.
+// after findings, for example about the description's patterns and formulas or
+// the number of layers. Without a configuration, sizes are inferred from
+// shapes.
 std::optional<Roles> AssignRoles(const ModelDescription& description,
                                  Formulas& formulas, const Manifest& manifest,
                                  Findings& findings);

@@ -114,8 +114,8 @@ std::optional<double> SettingsReader::Constant(const std::string& word) {
 }
 
 // Returns the setting's word: the text itself if it is one of the choices, else
-// the value of the expression. Returns nullopt if there is no such setting, or
-// after a finding.
+// the value of the expression. Returns nullopt if there is no such setting, if
+// its value is null, or after a finding.
 std::optional<std::string> SettingsReader::WordOf(
     std::string_view key, std::span<const std::string_view> choices) {
   const DescribedText* const text = description_.Setting(key);

@@ -19,8 +19,8 @@ namespace shardc::step {
 struct Stream {
   LabelId query = kNoLabel, key = kNoLabel;
   ValueId ids = kNoValue, positions = kNoValue;
-  // The positions that attention reads. key_positions is set by
-  // MakeKeyPositions.
+  // The positions that attention reads. key_positions is set by Make() in
+  // decoding and for kernels, else by MakeKeyPositions().
   ValueId query_positions = kNoValue, key_positions = kNoValue;
   // Positions that are the same in all rows. Set by MakePlaces.
   ValueId places = kNoValue, key_places = kNoValue;

@@ -1,5 +1,5 @@
 // Checks a program: derives every sharding from the instruction that computes
-// the slot, independently of the lowering.
+// the slot, without regard to the choices of the lowering.
 #ifndef SHARDC_STEP_VALIDATE_H_
 #define SHARDC_STEP_VALIDATE_H_
 
@@ -15,11 +15,11 @@ struct ProgramFault {
   std::string message = {};
 };
 
-// Returns the faults of a program. A correct program has none: every partial
-// sum is reduced exactly once; labels that an op needs unsharded are unsharded;
-// no result of the step is partial; a gradient has the sharding of its moments
-// or, without an optimizer, of its parameter; an updated parameter has the
-// sharding of the parameter.
+// Returns the faults of a program. A correct program has none: values are
+// reduced only over axes over which they are partial; labels that an op needs
+// unsharded are unsharded; no result of the step is partial; a gradient has the
+// sharding of its moments or, without an optimizer, of its parameter; an
+// updated parameter has the sharding of the parameter.
 std::vector<ProgramFault> Validate(const Graph& graph, const Program& program,
                                    const Sizes& sizes);
 

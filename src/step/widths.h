@@ -28,9 +28,9 @@ struct ElementWidths {
 };
 
 // Sets Value::bytes of values whose width is not that of activations. In
-// training weights are cast before they are gathered, so a gathered weight has
-// the width of its products; in serving it has its stored width. An updated
-// parameter has its stored width.
+// training, wider weights are cast to the activations' width before they are
+// gathered. In serving, weights have their stored width. An updated parameter
+// has its stored width.
 void SetWidths(Graph& graph, const ElementWidths& widths);
 
 // Returns for each value 1 if it is a gradient of a parameter, or is only

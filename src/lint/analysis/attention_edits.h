@@ -47,14 +47,14 @@ struct ModeSplit {
 // in which the dimension is unsharded are left out.
 std::vector<ModeSplit> SplitsOf(const Facts& facts, std::string_view tensor,
                                 AttentionDim dim, const Place& otherwise);
-// Returns the modes of a split: "decode", or "every mode" if it has all planned
-// modes.
+// Returns the modes of a split: "decode", or "every mode" if it has all of
+// several planned modes.
 std::string ModesText(const Facts& facts, const ModeSplit& split);
 
 // Reports one finding for each distinct edit that has this reason, at its line.
 // `observe` returns the message, given "attention's `key` and `value`" and the
-// edit; the modes are appended to the message. The levels are the same as those
-// of ReportEdits (legality.h).
+// edit; the modes are appended to the message. An illegal spec has the code's
+// level; a corrected one is a warning.
 void ReportAttentionEdits(
     const Facts& facts, const Code& code, Reason reason,
     const std::function<std::string(const std::string&, const Edit&)>& observe,

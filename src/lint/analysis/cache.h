@@ -19,10 +19,10 @@ AxisGroup AttentionAxes(const Facts& facts, Mode mode, std::string_view tensor,
                         AttentionDim dim);
 
 // Returns the bytes of keys and values of all layers in bfloat16; nullopt if an
-// input is unknown.
+// input is unknown or the bytes do not fit in 64 bits.
 std::optional<int64_t> CacheBytes(const Facts& facts);
 // Returns the bytes of the cache on one device in a mode, where each dimension
-// is rounded up; nullopt if an input is unknown.
+// is rounded up; nullopt where CacheBytes() is.
 std::optional<int64_t> CacheBytesPerDevice(const Facts& facts, Mode mode);
 
 bool Plans(const Facts& facts, Mode mode);

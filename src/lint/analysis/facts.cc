@@ -48,8 +48,8 @@ struct GroupHash {
 };
 
 // Returns, for each pattern, the index of the first name that it matches, or
-// -1. A pattern that cannot be compiled matches no name. If all patterns
-// together are too large for one set, each half is matched on its own.
+// -1. A pattern that cannot be compiled matches no name. If the patterns cannot
+// be compiled together, each half is matched on its own.
 std::vector<int32_t> FirstMatches(std::span<const Pattern> patterns,
                                   std::span<const std::string_view> names,
                                   char separator) {
@@ -267,10 +267,10 @@ void Facts::FindNaming() {
                   dead * 4 >= specific * 3;
 }
 
-// Searches for the reason why rules match nothing: tries the dead rules on one
-// parameter of every group, with the other separator and without regard to
-// case. All rules are matched at once, so the time is linear in the names and
-// in the rules.
+// Searches for the reason why rules match nothing: tries the dead rules, other
+// than those of built-in packs, on one parameter of every group, with the other
+// separator and without regard to case. All rules are matched at once, so the
+// time is linear in the names and in the rules.
 void Facts::FindDeadCauses() {
   std::vector<size_t> dead_rules;
   for (size_t r = 0; r < rules().size(); ++r) {

@@ -6,9 +6,9 @@
 // This file holds the input of lints: the compiled target, and the facts that
 // are derived from it.
 //
-// Parameters that share a layout and whose names differ only in numbers (of
-// layers and experts) are one parameter group. 90,000 parameters are about a
-// hundred groups, and most lints visit only groups.
+// Parameters that share a layout and a rule, and whose names differ only in
+// numbers (of layers and experts), are one parameter group. 90,000 parameters
+// are about a hundred groups, and most lints visit only groups.
 #ifndef SHARDC_LINT_ANALYSIS_FACTS_H_
 #define SHARDC_LINT_ANALYSIS_FACTS_H_
 
@@ -151,12 +151,12 @@ class Facts {
   // Returns a rule's spec in a mode, before shapes are considered; nullopt if
   // the rule has no spec of its own (`like`).
   std::optional<Spec> RuleSpec(int32_t rule, Mode mode = Mode::kTrain) const;
-  // Returns all axes of a rule's spec in train, including those that the mesh
-  // lacks.
+  // Returns all axes of a rule's `spec`, resolved in train, including those
+  // that the mesh lacks.
   AxisGroup RequestedAxes(int32_t rule) const;
 
-  // Return the places of a rule, of a group's rule and of the mesh; without a
-  // position if the place is unknown.
+  // Return the places of a rule (the manifest for rule -1), of a group's rule
+  // and of the mesh; without a position if the place is unknown.
   Place RulePlace(int32_t rule) const;
   Place GroupPlace(const ParameterGroup& group) const {
     return RulePlace(group.rule);
@@ -166,8 +166,9 @@ class Facts {
   std::vector<std::string> Names(const ParameterGroup& group) const;
   std::string Example(const ParameterGroup& group) const;
 
-  // Returns whether almost all parameters are matched only by catch-alls,
-  // because the rules were written for other names.
+  // Returns whether the rules were probably written for other names: most of
+  // them match nothing, and few parameters have a first match other than a
+  // catch-all.
   bool OtherNaming() const { return other_naming_; }
   // Returns the number of parameters whose first match is not a catch-all.
   int64_t applied() const { return applied_; }

@@ -11,8 +11,8 @@
 
 namespace shardc {
 
-// Parameters with fewer elements are norms, biases and routers, which are
-// usually replicated on purpose.
+// Parameters with fewer elements are mostly norms, biases and routers, which
+// are usually replicated on purpose.
 inline constexpr int64_t kLargeElements = 65536;
 
 // A dead rule, and the parameters that it was probably intended for.

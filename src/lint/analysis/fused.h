@@ -21,7 +21,7 @@ struct FusedPart {
 // dimension `dim`.
 struct Fused {
   int dim = 0;
-  std::vector<FusedPart> parts;  // one for parts of equal size; not empty
+  std::vector<FusedPart> parts;  // not empty; values are as large as keys
 };
 
 // Returns nullopt if the group is not a fused projection, or if the sizes of

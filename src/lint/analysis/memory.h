@@ -19,7 +19,7 @@ struct MemoryUse {
   int32_t rank = -1;
 
   int64_t Total() const { return parameters + cache; }
-  std::string ToString() const;  // "12 GiB of parameters and 3 GiB of cache"
+  std::string ToString() const;  // "12 GiB of parameters and 3 GiB of KV cache"
   std::string Device() const;    // "a device", "a device of rank 3"
 };
 

@@ -18,8 +18,7 @@
 namespace shardc {
 namespace {
 
-// Returns whether each stored number is one weight, as is not the case with
-// packed dtypes.
+// Returns false for dtypes of which one number may hold several weights.
 bool IsPlain(const Facts& facts, const ParameterGroup& group) {
   const auto dtype = facts.TypeOf(group).dtype;
   return !dtype || !MayPack(*dtype);
