@@ -320,7 +320,8 @@ std::optional<RuleFix> WithoutDefinition(const Finding& finding) {
   return fix;
 }
 
-// Makes the fixes of findings, each as edits of the finding's rule.
+// Makes the fixes of findings, as edits of rules, ignore comments and
+// definitions.
 class RulesEditor {
  public:
   explicit RulesEditor(const Facts& facts) : facts_(facts) {}

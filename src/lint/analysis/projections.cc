@@ -81,7 +81,7 @@ std::optional<ProjectionDims> OfMatrix(const ParameterRole& role,
   const bool out = role.module_role != Role::kOutput;
   const bool first = shape[AsIndex(dims[0])] == size;
   const bool last = shape[AsIndex(dims[1])] == size;
-  // Sizes take precedence over the orientation, which is guessed from names.
+  // The size of all heads takes precedence over the orientation in `role`.
   std::optional<bool> heads_last;
   if (first != last) heads_last = last;
   if (first && last && role.in_first) heads_last = *role.in_first == out;

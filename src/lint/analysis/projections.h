@@ -1,5 +1,4 @@
-// Compares how the projections of attention shard heads with what the axis
-// rules say.
+// Compares how the projections of attention shard heads with the axis rules.
 #ifndef SHARDC_LINT_ANALYSIS_PROJECTIONS_H_
 #define SHARDC_LINT_ANALYSIS_PROJECTIONS_H_
 
@@ -34,9 +33,10 @@ struct ComparedProjection {
 };
 
 // Compares the plan's specs of all query, key, value and output projections
-// with `axes`, for the planned modes in `axes`. If the dimension of heads of a
-// group cannot be found, its status is kUnknown, with the reason. `value_dim`
-// is the size of a head in the value and output projections.
+// with `axes`, for the planned modes in `axes`. The status is kUnknown, with
+// the reason, if the dimension of heads cannot be found, for fused and latent
+// projections, and for other attention matrices of unknown role. `value_dim` is
+// the size of a head in the value and output projections.
 std::vector<ComparedProjection> CompareProjections(
     const Facts& facts, const Heads& sizes, int64_t value_dim,
     std::span<const HeadAxes> axes);

@@ -30,8 +30,9 @@ struct UnevenStages {
   std::vector<int64_t> better;
   double better_times = 1;
 };
-// Returns nullopt if the target declares no stages, if they are even, or if no
-// other division is clearly more even.
+// Returns nullopt if the target declares no stages, if they are even, if no
+// other division is clearly more even, if a tensor has scanned layers, or if
+// the search would take too long.
 std::optional<UnevenStages> UnevenStagesOf(const Facts& facts);
 
 // A schedule with a large bubble, if all tasks have the same length.
@@ -40,15 +41,15 @@ struct LargeBubble {
   std::string schedule;
   int32_t ranks = 0, microbatches = 0;
   // The schedule with the smallest bubble among those that hold no more
-  // activations; empty if none has a smaller bubble.
+  // activations; empty if none has a clearly smaller bubble.
   std::string better;
   double better_part = 0;
   // Activations, each of one stage and micro-batch, that the rank with the most
   // holds.
   int64_t held = 0;
 };
-// Returns nullopt if there are no stages, if the bubble is small, or if the
-// number of micro-batches is not known.
+// Returns nullopt if there are no stages, if the bubble is small, if the number
+// of micro-batches is not known, or if the schedule has too many tasks.
 std::optional<LargeBubble> LargeBubbleOf(const Facts& facts);
 
 }  // namespace shardc

@@ -91,8 +91,6 @@ class StepFacts {
 };
 
 // Reports one finding for each parameter group whose role has this fault.
-// Groups about which the message is the same become one finding later
-// (lint/once.h).
 void ReportRoleFault(const Facts& facts, step::RoleFault fault,
                      const Code& code, const std::string& help,
                      FindingSink& sink);

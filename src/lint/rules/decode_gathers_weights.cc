@@ -25,8 +25,8 @@ namespace {
 
 constexpr int64_t kWorthBytes = int64_t{1} << 20;
 
-// Returns the parameter that a value is, or is computed from; null if there is
-// none.
+// Returns the parameter that a value is, or the first one from which it is
+// computed; null if the value does not depend on parameters only.
 const step::Parameter* Origin(const ModeStep& of, step::ValueId value) {
   if (of.weight[static_cast<size_t>(value)] == 0) return nullptr;
   for (const step::Parameter& parameter : of.graph().parameters) {

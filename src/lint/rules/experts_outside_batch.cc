@@ -22,7 +22,8 @@ bool Holds(const AxisGroup& axes, const std::string& axis) {
   return std::find(axes.begin(), axes.end(), axis) != axes.end();
 }
 
-// Returns the axes of experts that shard no tokens.
+// Returns the expert axes that shard no tokens, without tensor-parallel axes
+// and axes of size 1.
 AxisGroup Outside(const Facts& facts) {
   const AxisRules& axes = facts.compiled().rules.axes;
   AxisGroup tokens;

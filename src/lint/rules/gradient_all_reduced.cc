@@ -1,5 +1,5 @@
-// In fully sharded data parallelism, the gradient of a parameter that is
-// sharded over the axis is reduce-scattered. The gradient of any other
+// Over an axis of fully sharded data parallelism, the gradient of a parameter
+// that is sharded over the axis is reduce-scattered. The gradient of any other
 // parameter is all-reduced, which sends twice as much:
 //
 //   q    [n h, d:fsdp]   reduce_scatter fsdp

@@ -1,6 +1,6 @@
 // Query heads that share a KV head are a group. A device has the KV heads of
-// its query heads if KV heads are replicated, or are sharded over the first of
-// the query heads' axes:
+// its query heads if KV heads are replicated, or are sharded over all or the
+// first of the query heads' axes:
 //
 //   query over [tp, sp], key over [tp]  ->  each device has both
 //   query over [tp], key over [dp]      ->  KV heads are on other devices
