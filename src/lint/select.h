@@ -19,7 +19,8 @@ namespace shardc {
 class Selection {
  public:
   // Reads codes, names of lints, and families (`SHD2`). Returns nullopt after a
-  // usage finding, which suggests the nearest name, if a name is unknown.
+  // usage finding, which suggests the nearest name, if a name is unknown, or if
+  // `fail_on` is no level.
   static std::optional<Selection> Make(const LintSettings& settings,
                                        bool preview, Findings& findings);
 

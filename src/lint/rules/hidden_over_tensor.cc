@@ -14,7 +14,7 @@ extern const Lint kHiddenOverTensor;
 namespace {
 
 // Reports the default of the axis rule, if the model's step is known and would
-// send fewer bytes with an unsharded hidden dimension.
+// send at least a hundredth fewer bytes with an unsharded hidden dimension.
 void CheckDefault(const Facts& facts, FindingSink& sink) {
   const StepFacts* const step = facts.Step();
   const ModeStep* const of =
@@ -40,8 +40,7 @@ void CheckDefault(const Facts& facts, FindingSink& sink) {
 
 void CheckHiddenOverTensor(const Facts& facts, FindingSink& sink) {
   const RuleSet& rules = facts.compiled().rules;
-  // Most files do not write this rule. Its default is reported only if the step
-  // sends more bytes because of it.
+  // Most files do not write this rule.
   const auto& written = rules.axes.Given(AxisRule::kHiddenState);
   if (!written) return CheckDefault(facts, sink);
   const AxisGroup tensor = facts.TensorAxes(written->axes);

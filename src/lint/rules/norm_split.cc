@@ -1,8 +1,7 @@
 // A norm over the model's width reads activations that are unsharded over
 // tensor-parallel axes, so its scale must not be sharded over these axes
-// either. Norms of queries and keys have the size of heads, and norms inside a
-// mixer have the mixer's inner size. These sizes may be sharded, so such norms
-// are not reported.
+// either. Norms of queries, keys and latents, and norms inside a mixer, are not
+// reported: they have other sizes, which may be sharded.
 #include <algorithm>
 #include <string_view>
 
@@ -18,8 +17,8 @@ extern const Lint kNormSplit;
 
 namespace {
 
-// Returns whether a norm is inside attention or a mixer, so that its length is
-// not the model's width.
+// Returns whether a norm is one of a query, a key or a latent, or inside a
+// mixer.
 bool IsInner(std::string_view name, char separator) {
   const auto parts = SplitName(name, separator);
   return std::any_of(parts.begin(), parts.end(), [](std::string_view part) {

@@ -35,7 +35,7 @@ void Report(const Facts& facts, const ParameterGroup& weight, int dim,
       "unsharded"));
 }
 
-// Returns whether quantised checkpoints quantise this matrix.
+// Returns whether quantised checkpoints usually quantise this matrix.
 bool IsProjection(const ParameterGroup& group) {
   const Role role = group.role.module_role;
   return IsWeight(group) && role != Role::kLatentUp &&

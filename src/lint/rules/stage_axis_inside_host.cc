@@ -1,5 +1,5 @@
 // Devices are numbered with the last axis fastest, and each host has
-// consecutive numbers, so later axes are inside a host:
+// consecutive numbers, so the last axes are inside a host:
 //
 //   fsdp 8, pp 4 on hosts of 8 devices: pp is inside a host, and a group along
 //   fsdp has two devices of each of four hosts
