@@ -6,9 +6,9 @@
 //       mlp: linear(8, 4)   ->  model.layers.0.mlp.weight [4, 8]
 //                               model.layers.1.mlp.weight [4, 8]
 //
-// A module is a built-in one, such as `linear`, a block of the description, or
-// `part`, which is a subtree of another family's tree, built from a config that
-// is nested in this one.
+// A module is built in, such as `linear`, or a block of the description, or a
+// `part`: a subtree of another family's tree, built from a config that is
+// nested in this one.
 #include "families/families.h"
 
 #include <algorithm>
@@ -320,8 +320,8 @@ std::unique_ptr<const Description> FindFamily(const JsonValue& config,
 }
 
 // Returns true if the config's `architectures` names a class of the
-// description, or if it is absent, empty or not a list. Otherwise the model has
-// another tree: adds a finding and returns false.
+// description, or if this key is absent, empty or not a list. Otherwise the
+// model has another tree: adds a finding and returns false.
 bool IsClassOf(const Description& family, const JsonValue& config,
                Findings& findings) {
   const auto classes = config.Find("architectures");

@@ -198,7 +198,7 @@ Legal LegalizeStored(const Spec& spec, const TensorType& type, const Mesh& mesh,
     if (auto legal = BySize(spec, *shape, options)) return std::move(*legal);
   }
   const bool eformer = options.compat == Compat::kEformer;
-  // Under the policy `error` too, eformer drops axes.
+  // eformer drops axes even under the policy `error`.
   const IllegalPolicy policy =
       eformer && options.illegal == IllegalPolicy::kError ? IllegalPolicy::kDrop
                                                           : options.illegal;

@@ -23,8 +23,8 @@ namespace {
 constexpr int64_t kPatternBytes = int64_t{8} << 20;
 constexpr int64_t kTotalInstructions = 2'000'000;
 constexpr size_t kMaxPatterns = 100'000;
-// The limit on the length of a pattern: RE2's compile time is quadratic in it
-// if parts are optional.
+// The limit on the length of a pattern: RE2's compile time is quadratic in the
+// length if parts are optional.
 constexpr size_t kMaxPatternBytes = 32'768;
 
 RE2::Options PatternOptions() {

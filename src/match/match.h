@@ -71,10 +71,10 @@ class Matcher {
   Matcher(Matcher&&) noexcept;
   Matcher& operator=(Matcher&&) noexcept;
 
-  // Matches all names. `separator` is that of the names (0: none). A pattern
-  // that is written with another separator is matched against names in which
-  // the separator is replaced. The result does not depend on the number of
-  // threads.
+  // Matches all names. `separator` is the separator of the names (0: none). A
+  // pattern that is written with another separator is matched against names in
+  // which the separator is replaced. The result does not depend on the number
+  // of threads.
   Matches Match(Texts names, char separator,
                 const MatchOptions& options = {}) const;
 

@@ -9,10 +9,10 @@
 //   (block|blick_23).*23$   (block or blick_23) and 23    left out
 //
 // All texts are found in one pass over a name. Each pattern is listed only
-// under the texts of one of its requirements: that whose most common text the
-// fewest patterns require. The pattern is considered if the name has one of
-// these texts. `block` is in every name, so a pattern that is listed under
-// `block` would be considered for every name.
+// under the texts of one of its requirements, and is considered only if the
+// name has one of these texts. FindKeys() takes a requirement with texts that
+// few patterns require: `block` is in every name, so a pattern that is listed
+// under `block` would be considered for every name.
 #include "match/pattern_filter.h"
 
 #include <re2/re2.h>

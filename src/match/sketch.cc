@@ -89,7 +89,8 @@ class SketchParser {
     return atom;
   }
 
-  // Skips `{2,3}`; anything else in braces is literal, as in RE2.
+  // Skips braces with digits and commas, such as `{2,3}`. Returns false for
+  // other braces, which are literal.
   bool Repetition() {
     const size_t close = text_.find('}', at_);
     if (close == std::string_view::npos || close == at_ + 1) return false;

@@ -61,12 +61,12 @@ struct Resolved {
 
 class Resolver {
  public:
-  // Makes a resolver. Returns nullopt if a registration is wrong (it redefines
-  // a token without `override`, its name is blank, `_` or registered twice in
-  // one file, or it is in a cycle) or the name of a bundle is blank: findings
-  // `schema`, `duplicate-key`, `cycle`. Under `rules.policy.compat` eformer,
-  // parallelism axes that the mesh lacks stay in the specs, so that legalize
-  // drops their whole group as eformer does.
+  // Makes a resolver. Returns nullopt after a finding (`schema`,
+  // `duplicate-key` or `cycle`): a registration or a bundle has a blank name,
+  // or a registration has the name `_`, redefines a built-in token without
+  // `override`, repeats a name of its file, or is in a cycle. Under
+  // `rules.policy.compat` eformer, parallelism axes that the mesh lacks stay in
+  // the specs, so that legalize drops their whole group as eformer does.
   static std::optional<Resolver> Make(const RuleSet& rules, const Mesh& mesh,
                                       Findings& findings);
 
@@ -75,9 +75,9 @@ class Resolver {
   // lacks an axis of an axis rule or registration, the axis stays in the spec,
   // and legalize decides. Only a parallelism axis is left out, since it counts
   // as size 1 (but see Make() for eformer). A mesh axis that is written twice
-  // is a finding (`spec`); one that is repeated only after resolution stays for
-  // legalize. A `like` is an error here, because the compiler replaces it
-  // earlier.
+  // is a finding (`spec`); a repetition that appears only after resolution is
+  // left to legalize. A `like` is an error here, because the compiler replaces
+  // it earlier.
   std::optional<Resolved> Resolve(const SpecSource& source, Mode mode,
                                   Findings& findings) const;
   std::optional<Resolved> Resolve(const SpecList& list, Mode mode,

@@ -129,8 +129,8 @@ class StackFinder {
   }
 
   // Adds the largest subtrees with a common size that may count layers, without
-  // further evidence. They are likely if another subtree has as many layers in
-  // the same dimension, and undecided otherwise.
+  // further evidence: as likely stacks if another subtree has as many layers in
+  // the same dimension, else as undecided ones.
   void VisitUndecided(const Indices& members, size_t depth) {
     Indices left;
     for (const uint32_t i : members) {
@@ -163,7 +163,8 @@ class StackFinder {
   }
 
   // Returns the dimensions that have the same size in all members, smallest
-  // size first.
+  // size first. Dimensions are also counted from the last one if the members
+  // differ in rank or if the user's scan axis is counted so.
   std::vector<Candidate> CandidatesOf(const Indices& members) const {
     std::vector<Candidate> out;
     const Shape& first = members_[members.front()].shape;

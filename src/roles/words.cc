@@ -1,5 +1,6 @@
-// The tables of words that occur in names. The largest has rows with a word,
-// its role, the place in a name where it has this role, and how sure that is:
+// The tables of words that occur in names. A row of the largest table has a
+// word, its role, the place in a name where the word has this role, and how
+// sure the role is:
 //
 //   o_proj  kOutput    anywhere           sure
 //   dense   kOutput    in attention       sure    (BERT's, GPT-NeoX's)

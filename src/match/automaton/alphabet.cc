@@ -1,7 +1,7 @@
 // Computes the symbols of the sets of characters in patterns. The code points
-// are divided into stretches wherever a range of a set begins or ends. All are
-// one symbol at first; then each set splits the symbols that it contains only
-// in part. With [a-z], [aeiou] and `.`:
+// are divided into stretches wherever a range of a set begins or ends. All
+// stretches are one symbol at first; then each set splits the symbols that it
+// contains only in part. With [a-z], [aeiou] and `.`:
 //
 //   bounds   ... | \n | ... | a | b c d | e | f ...
 //   symbols  vowels, other letters, newline, the rest

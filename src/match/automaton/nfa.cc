@@ -23,15 +23,16 @@
 namespace shardc {
 namespace {
 
-// A pattern with more nodes than the first limit, or that would exceed the
-// second limit in total, is left to RE2. If one of the other limits is
-// exceeded, all patterns are.
+// RE2 matches a pattern with more than kPatternNodes nodes, and a pattern with
+// which the total would exceed kAllNodes. If one of the three other limits is
+// exceeded, RE2 matches all patterns.
 constexpr int64_t kPatternNodes = 5'000;
 constexpr int64_t kAllNodes = 400'000;
 constexpr size_t kMostBeginnings = 4'000'000;
 constexpr size_t kMostSymbols = 250;
 constexpr size_t kMostSets = 5'000;
-// The limit on the depth of nested branchings after common prefixes.
+// The deepest nesting of shared prefixes. The rests of patterns below it have
+// nodes of their own.
 constexpr size_t kDeepestShared = 200;
 // The most different parts, other than literal code points, with which
 // PlaceAll() compares the first part of a pattern.

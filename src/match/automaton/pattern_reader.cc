@@ -1,13 +1,13 @@
 // A recursive-descent parser of RE2's syntax, which follows re2/parse.cc. It
 // gets only patterns that RE2 has accepted, so it reports no errors. If a
-// pattern has a feature that the parser does not support, it returns nullopt,
-// and RE2 matches the pattern.
+// pattern has a feature that the parser does not support, the parser returns
+// nullopt, and RE2 matches the pattern.
 //
 //   `a(b|c)+$`  ->  sequence(a, repeat(choice(b, c), 1..), end of text)
 //   `(?i)\pL`   ->  nullopt
 //
-// tests/match/differential_test.cc compares it with RE2 on random patterns and
-// on all small ones.
+// tests/match/differential_test.cc compares the parser with RE2 on random
+// patterns and on all small ones.
 #include "match/automaton/pattern_reader.h"
 
 #include <algorithm>
@@ -196,9 +196,9 @@ bool PatternParser::IsRepetition(size_t at) const {
   return at < text_.size() && kSigns.find(text_[at]) != std::string_view::npos;
 }
 
-// Returns whether the next character is a letter, a digit, `/` or `_` without a
-// repetition, and case counts. Most characters of a pattern are, so this fast
-// test comes first.
+// Returns whether the next character is a letter, a digit, `/` or `_` that
+// stands only for itself, without a repetition. Most characters of a pattern
+// do, so this fast test comes first.
 bool PatternParser::AtPlain() const {
   const char c = text_[at_];
   return (IsLetter(c) || IsDigit(c) || c == '/' || c == '_') && !flags_.fold &&

@@ -1,9 +1,9 @@
 // Builds the states of the deterministic automaton by the subset construction,
 // each when it is first needed. A state is a set of nodes of the
 // nondeterministic automaton together with the set of patterns that have
-// already matched, whose nodes are left out. In the example, patterns 0 and 1
-// are `attn/kernel$` and `attn`, and a node is written as the symbol that it
-// reads:
+// already matched. The nodes of these patterns are left out. In the example,
+// patterns 0 and 1 are `attn/kernel$` and `attn`, and a node is written as the
+// symbol that it reads:
 //
 //   ""  --a-->  {t, t}  --ttn-->  {/}, found 1  --/kernel-->  {$}, found 1
 //                                                        end: found 0, 1
@@ -130,8 +130,8 @@ void StateTable::Rehash() {
   }
 }
 
-// Returns the state that consists of the nodes in to_ and the set `found`. It
-// is stored if it is new.
+// Returns the state that consists of the nodes in to_ and the set `found`.
+// Stores the state if it is new.
 StateTable::State StateTable::Put(uint32_t found) {
   if (HeldBytes() > limit_bytes_) Forget();
   if (states_.size() * 2 >= slots_.size()) Rehash();

@@ -23,8 +23,8 @@ struct LiteralEnds {
 // separator.
 LiteralEnds LiteralEndsOf(std::string_view pattern, bool either_separator);
 
-// A list of rules to which rules are added one by one, and which finds the
-// earlier rules that may match a name that the new rule matches.
+// A list of rules that grows rule by rule. Finds the rules added so far that
+// may match a name that a new rule matches.
 class EarlierRules {
  public:
   // Returns the number of rules added so far that may match a common name with

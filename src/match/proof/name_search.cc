@@ -38,9 +38,8 @@ const CharSet& NameCharacters() {
   return set;
 }
 
-// Returns the most readable code point of a set, for example names in messages,
-// after its rank; rank 0 is the best. Returns nullopt if a name may contain
-// none of the set.
+// Returns the rank (0 is the best) and the code point that is most readable in
+// an example name. Returns nullopt if a name may contain none of the set.
 std::optional<std::pair<size_t, uint32_t>> BestLetter(const CharSet& members) {
   constexpr std::string_view kBest =
       "xabcdefghijklmnopqrstuvwyz0123456789_ABCDEFGHIJKLMNOPQRSTUVWXYZ/.-";

@@ -1,7 +1,7 @@
 // Proves which rules can win. A rule never wins if every name that its pattern
 // matches is also matched by an earlier pattern. The earlier patterns that
 // matter are found step by step: search for a name that the rule matches and
-// that none of them matches, and add the rule that wins this name:
+// that no pattern found so far matches, and add the rule that wins this name:
 //
 //   [0] q_proj  [1] k_proj  [2] .*  [3] (q|k)_proj/kernel
 //   avoiding none     q_proj/kernel   is won by 0
@@ -10,8 +10,9 @@
 //
 // For a rule that wins, one or two small searches are usually enough. The rules
 // that were added are a cover of the rule, usually few of many. Finally, rules
-// that the others of the cover make redundant are removed, and each remaining
-// one gets an example name that it alone matches.
+// that the others of the cover make redundant are removed, and for each
+// remaining rule a search looks for an example name that no other remaining
+// rule matches.
 #include "match/proof/prover.h"
 
 #include <algorithm>

@@ -21,9 +21,9 @@ struct ProofLimits {
   int64_t work = 300'000'000;             // nodes that all questions may visit
 };
 
-// One of the earlier rules that together match every name of a rule, with a
-// name that both match. If this can be proven, the other earlier rules of the
-// cover do not match the name.
+// A rule of a cover, which is a set of earlier rules that together match every
+// name of a rule. `name` is a name that this rule and the covered rule match.
+// If that can be proven, no other rule of the cover matches it.
 struct Cover {
   uint32_t rule = 0;
   std::string name;
