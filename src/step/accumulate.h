@@ -24,7 +24,7 @@ enum class Reduction : uint8_t {
 // kSharded: `part:q` for the role q.
 inline constexpr std::string_view kPartOfGradient = "part:";
 
-// The gradient of a parameter that one micro-batch computes, one term of a sum.
+// A micro-batch's gradient of a parameter, which is one term of a sum.
 struct GradientTerm {
   int32_t micro = 0;
   ValueId value = kNoValue;  // in the graph of one micro-batch

@@ -35,7 +35,7 @@ namespace shardc::step {
 namespace {
 
 // Returns whether a parameter has a gradient. Quantised weights, whose dtypes
-// are narrow, have none.
+// are integers or narrow floats, have none.
 bool HasGradient(const Manifest& manifest, const Parameter& parameter) {
   return std::all_of(parameter.manifest_rows.begin(),
                      parameter.manifest_rows.end(), [&](int64_t row) {

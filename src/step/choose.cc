@@ -249,10 +249,10 @@ class Chooser {
   }
 
   // Returns the axes that shard a label, up to the first that does not divide
-  // its size. They have the order of the value in which most of them shard the
-  // label. If several values have as many of the axes, the largest value
-  // decides, because the others are cheaper to reshard. If values are equally
-  // large, the preferred result comes before the operands.
+  // its size. Their order is that of the operand or preferred result in which
+  // most of these axes shard the label. Among several such values the largest
+  // decides, because the others are cheaper to reshard. Among equally large
+  // values the preferred result comes first.
   AxisList OrderOf(const Assignment& assignment, size_t label) const {
     AxisSet mine = 0;
     for (AxisId a = 0; a < set_.axes->count(); ++a) {

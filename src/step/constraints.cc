@@ -1,6 +1,6 @@
 // A role's sharding constraint is a list of pairs of logical axes: a dimension
-// whose label has the first one is sharded over the mesh axes of the second
-// one. Dimensions that the list lacks are unsharded.
+// whose label has the first axis of a pair is sharded over the mesh axes of the
+// second. Other dimensions are unsharded.
 //
 //   resid [b, t, d]      BATCH, QUERY_LENGTH, EMBED   ->  b:fsdp+dp t:sp d:tp
 //   k [b, t, k, h]       t is KV_LENGTH here          ->  b:fsdp+dp t:sp k:tp

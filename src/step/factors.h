@@ -9,9 +9,9 @@
 namespace shardc::step {
 
 // The shardings that PassThrough returns for an op that splits or merges a
-// dimension, repeats heads or sums groups of heads: that of the operand, with
-// which every device can compute its part of the result, and that of the
-// result. `wanted` is the preferred sharding of the result, or null.
+// dimension, repeats heads or sums groups of heads. If the operand has the
+// sharding `operand`, every device can compute its part of the result. `wanted`
+// is the preferred sharding of the result, or null.
 struct Structural {
   Sharding operand = {};
   Sharding result = {};

@@ -1,7 +1,8 @@
 // Evaluates the expressions of a description in the language of model families
 // (families/expression.h). The description's dimensions are names in this
 // language. In `h: head_dim ?? d // n`, d and n are dimensions and head_dim is
-// a key of the config.json, or of its part for text if it has one.
+// a key of the config.json, or of its part for text, such as `text_config`, if
+// it has one.
 #include "step/formulas.h"
 
 #include <array>

@@ -11,9 +11,8 @@ namespace shardc::step {
 struct Function {
   std::string_view name;
   // The name of the function that is the derivative. "=": the derivative is the
-  // function itself. "": no gradient passes, because the derivative is zero or
-  // the function occurs only where no gradient is needed, as most derivatives
-  // do.
+  // function itself. "": no gradient passes through the function, because its
+  // derivative is zero or because it occurs only where no gradient is needed.
   std::string_view derivative;
   std::string_view meaning;
 };

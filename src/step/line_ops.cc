@@ -92,8 +92,8 @@ ValueId Frames(BuildContext& c, const Line& line) {
                            "tokens");
 }
 
-// Returns the token label of a value of which each token has several frames
-// (audio), or kNoLabel if the value has no such label.
+// Returns the label (t frames) of an audio value, in which each token has
+// several frames; kNoLabel if the value has no such label.
 LabelId TokensOf(BuildContext& c, ValueId x) {
   for (const LabelId label : c.write.LabelsOf(x)) {
     const auto& factors = c.labels[label].factors;

@@ -80,10 +80,10 @@ inline constexpr int32_t kPositionsVariable = 1;
 std::optional<Lines> ResolveLines(const ModelDescription& description,
                                   Findings& findings);
 
-// An op as the page of reference documents it. `arguments` has a letter for
-// each argument: v a variable, r a role, d a dimension, n a number, w a word or
-// a number. Letters after `?` are optional, and the letter before `*` may be
-// repeated.
+// The signature and the description of an op, for the reference documentation.
+// `arguments` has a letter for each argument: v a variable, r a role, d a
+// dimension, n a number, w a word or a number. Letters after `?` are optional,
+// and the letter before `*` may be repeated.
 struct OpText {
   std::string_view name;
   std::string_view arguments;

@@ -1,6 +1,6 @@
 // Lowers a graph op by op. For each op the shardings of its operands are chosen
-// (choose.h). Each operand is resharded from the copy from which that is
-// cheapest, and the new copy is kept for later ops. The op then runs on shards,
+// (choose.h). Each operand is resharded from the copy that is cheapest to
+// reshard, and the new copy is kept for later ops. The op then runs on shards,
 // and its result is resharded to its sharding constraint. Before that,
 // PropagatePreferred gives values without a constraint the sharding that their
 // only consumer prefers.
@@ -106,8 +106,8 @@ class Lowerer {
     return out_.slots[AsIndex(slot)].sharding;
   }
 
-  // Returns the first slot of a value. Its sharding is the one that the choice
-  // of an op's shardings sees for the value.
+  // Returns the first slot of a value. The sharding of this slot is
+  // OperandView::sharding.
   int32_t Seen(ValueId value) const { return copies_[AsIndex(value)].front(); }
 
   // Appends the slices and collectives that reshard a slot to a sharding.
@@ -136,7 +136,7 @@ class Lowerer {
   }
 
   // Returns a slot of the value with this sharding. If there is none, reshards
-  // the slot from which that is cheapest.
+  // the slot that is cheapest to reshard.
   int32_t Reshard(ValueId value, const Sharding& to) {
     std::vector<int32_t>& copies = copies_[AsIndex(value)];
     int32_t best = -1;
@@ -392,7 +392,7 @@ class Lowerer {
     copies_[AsIndex(op.out)] = {slot};
   }
 
-  // Reduces those results of the step that are partial.
+  // Reduces results of the step that are partial, and fills Program::result.
   void FinishResults() {
     const auto finish = [&](ValueId value) {
       if (value < 0 || copies_[AsIndex(value)].empty()) return;

@@ -22,8 +22,8 @@ struct LowerRequest {
   // Whether the backward pass uses the copies that the forward pass has
   // gathered.
   bool keep_gathered = false;
-  // Whether Program::conflicts is filled in, which takes as long as all the
-  // rest.
+  // Whether Program::conflicts is filled in, which takes about as long as the
+  // rest of the lowering.
   bool records_conflicts = true;
   // The specs of the stored parameters, in the order of Graph::parameters.
   std::vector<Spec> parameters = {};

@@ -154,8 +154,8 @@ ValueId Gated(GraphWriter& write, ValueId gate, ValueId up,
 
 namespace {
 
-// Returns 1 for the experts of a token with the highest scores, else 0. The
-// size of the label `count` is their number.
+// Returns a value that is 1 for the experts with the highest scores of a token,
+// else 0. The size of the label `count` is the number of these experts.
 ValueId Best(GraphWriter& write, ValueId choice, LabelId experts,
              LabelId count) {
   const ValueId chosen =

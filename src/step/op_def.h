@@ -56,8 +56,8 @@ enum class Storage : uint8_t {
 };
 
 // Appends the ops that compute the operands' cotangents from that of the
-// result, `cotangent`. A rule reads a forward value that the forward pass may
-// not keep by Backward::Forward().
+// result, `cotangent`. A rule gets forward values that the forward pass may
+// drop from Backward::Forward().
 using VjpRule = void (*)(Backward& backward, const Op& op, ValueId cotangent);
 
 // Returns up to two labels along which operands and result must be unsharded;

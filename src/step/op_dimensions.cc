@@ -1,6 +1,6 @@
-// The records of ops that change dimensions: they are split, merged, divided
-// into parts, indexed, renamed and rolled. The derivative of each op is the
-// inverse op, with zeros for elements that the op did not read:
+// The records of ops that split, merge, index, rename or roll dimensions, or
+// take a part of one. The derivative of each op is the inverse op, with zeros
+// for elements that the op did not read:
 //
 //   part c of (c+r)  ->  unpart: g at c, zeros at r
 #include "step/backward.h"

@@ -1,9 +1,10 @@
 // Parameters and updated parameters have the parameter's sharding, and so do
 // gradients and moments unless ZeRO shards them further. Other values may have
 // a sharding constraint by their role. A pass over the ops in reverse order
-// then propagates preferred shardings: an operand with one consumer and no
-// constraint prefers the sharding with which the consumer's result has its
-// preferred sharding without a reshard.
+// then propagates preferred shardings through ops with
+// OpDef::passes_preference. An operand with a single consumer and no constraint
+// gets the sharding that gives the consumer's result its preferred sharding
+// without a reshard.
 //
 //   merge(g [n, h]) -> d:q [(n h):tp, d:fsdp]: g prefers [n:tp, h], so that the
 //     einsum that computes g can use the sharding of the parameter q
@@ -213,8 +214,8 @@ class Propagation {
   std::vector<std::array<Sharding, 3>> shardings_;
   std::vector<char> is_gradient_;  // by value
   std::vector<ValueId> first_;     // by value: the value of the forward pass
-  // By value: how many operands of ops it is. Rematerialised copies count for
-  // the first value.
+  // By value: how often ops read it. A read of a rematerialised copy counts for
+  // the first value; reads by rematerialised ops do not count.
   std::vector<int32_t> consumers_;
 };
 

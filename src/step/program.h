@@ -132,8 +132,8 @@ struct Instruction {
   Collective collective = Collective::kAllGather;
   bool max = false;  // all_reduce of maxima
   // For a ppermute: the number of indices along `axes` by which shards move. If
-  // 0, each shard moves to the device that has it after the change of the order
-  // of axes.
+  // 0, the order of the axes changes, and each shard moves to the device that
+  // has the shard in the new order.
   int8_t shift = 0;
 };
 

@@ -10,8 +10,8 @@ namespace shardc::step {
 
 // Changes a graph with its backward phase (vjp.h) and without the optimizer.
 // The recomputed ops of a layer come together, before the first op of the
-// layer's backward pass. Kept are values from outside the layer or read by
-// other layers, and those values of the layer that the policy keeps and the
+// layer's backward pass. Values from outside the layer or read by other layers
+// are kept, and so are those values of the layer that the policy keeps and the
 // backward phase reads.
 void Recompute(Graph& graph, const Remat& policy);
 

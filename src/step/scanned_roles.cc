@@ -1,6 +1,6 @@
-// A scan over layers stacks their parameters in one tensor. Its name has no
-// layer number, and its shape has one more dimension, at a position that
-// depends on the model:
+// A scan over layers stacks the parameters of a role in one tensor. The
+// tensor's name has no layer number, and its shape has one more dimension, at a
+// position that depends on the model:
 //
 //   layers/$i/self_attn/q_proj/kernel [d, n h]
 //     ->  layers/self_attn/q_proj/kernel        [32, 4096, 4096]
