@@ -121,9 +121,9 @@ std::optional<Block> BlockOf(const Rule& rule) {
   return block;
 }
 
-// Returns the pattern as a file writes it in this quote, or without quotes if
-// `quote` is another character. Returns nullopt for a control character in
-// double quotes.
+// Returns the pattern in single or double quotes, as YAML writes it, or without
+// quotes if `quote` is another character. Returns nullopt for a control
+// character in double quotes.
 std::optional<std::string> Written(std::string_view pattern, char quote) {
   std::string out;
   if (quote == '\'') {

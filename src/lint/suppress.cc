@@ -59,10 +59,10 @@ bool IsMark(std::string_view comment) {
   }
 }
 
-// Returns whether a comment is a misspelled ignore, such as `#shardc ignore
-// SHD105`: its letters begin with the program's name and a word that tools use
-// to ignore findings, or it begins with `# shardc:` and has a bracket or a
-// code.
+// Returns whether a comment is meant as an ignore, even if it is misspelled,
+// such as `#shardc ignore SHD105`: its letters begin with the program's name
+// and a word that tools use to ignore findings, or it begins with `# shardc:`
+// and has a bracket or a code.
 bool IsMeantAsMark(std::string_view comment) {
   std::string words;
   for (const char c : FoldCase(std::string(comment))) {

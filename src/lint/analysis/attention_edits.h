@@ -47,8 +47,8 @@ struct ModeSplit {
 // in which the dimension is unsharded are left out.
 std::vector<ModeSplit> SplitsOf(const Facts& facts, std::string_view tensor,
                                 AttentionDim dim, const Place& otherwise);
-// Returns the modes of a split: "decode", or "every mode" if it has all of
-// several planned modes.
+// Returns the modes of a split: "decode", or "every mode" if the plan has
+// several modes and the split has all of them.
 std::string ModesText(const Facts& facts, const ModeSplit& split);
 
 // Reports one finding for each distinct edit that has this reason, at its line.

@@ -22,7 +22,7 @@ AxisGroup AttentionAxes(const Facts& facts, Mode mode, std::string_view tensor,
 // input is unknown or the bytes do not fit in 64 bits.
 std::optional<int64_t> CacheBytes(const Facts& facts);
 // Returns the bytes of the cache on one device in a mode, where each dimension
-// is rounded up; nullopt where CacheBytes() is.
+// is rounded up; nullopt if CacheBytes() returns nullopt.
 std::optional<int64_t> CacheBytesPerDevice(const Facts& facts, Mode mode);
 
 bool Plans(const Facts& facts, Mode mode);

@@ -10,9 +10,10 @@
 
 namespace shardc {
 
-// The weights (kernels) of one module by role, each with its largest group.
-// SiblingsOf returns modules in order of appearance, without those that have a
-// single role.
+// The weights (kernels) of one module: for each role, the group with the most
+// parameters. SiblingsOf returns modules with two or more roles, in order of
+// appearance. Groups of unknown role, and groups that lints cannot judge, are
+// left out.
 struct Siblings {
   std::map<Role, const ParameterGroup*> roles;
 

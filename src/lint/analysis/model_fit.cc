@@ -1,6 +1,7 @@
 // Checks the sizes of the configuration against the shapes of parameters. A
-// size fits if one parameter that should have it does, because a tree may hold
-// several towers. A size that no such parameter has is a misfit:
+// size fits if at least one of the parameters that should have this size has
+// it, because a tree may hold several towers. A size that none of them has is a
+// misfit:
 //
 //   32 heads of 128, every q_proj 2048 wide  ->  4096 is not 2048
 //   40 heads of 128, q_proj 5120 wide        ->  fits

@@ -130,7 +130,8 @@ std::optional<LargeBubble> LargeBubbleOf(const Facts& facts) {
   out.better_part = out.part;
   for (const schedule::Schedule& one : schedule::Schedules()) {
     // Schedules that hold parameters twice, or that need another number of
-    // stages, are skipped: they would need more or other memory.
+    // stages, are skipped, because they need more memory or another division of
+    // the layers.
     if (one.placement == schedule::Placement::kBoth ||
         schedule::Refusal(one, extent)) {
       continue;

@@ -35,8 +35,8 @@ struct ModeStep {
 
   const step::Graph& graph() const { return step.model.graph; }
   const step::Program& program() const { return *step.program; }
-  // Returns how often the op, which represents those of other layers, occurs in
-  // the step of the full model.
+  // Returns how often the op occurs in the step of the full model: an op of a
+  // layer represents the ops of other layers.
   int64_t Times(const step::Op& op) const;
   // Return the bytes that a device sends in the full step, and those of one
   // instruction in one layer.

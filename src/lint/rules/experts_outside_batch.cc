@@ -34,8 +34,6 @@ AxisGroup Outside(const Facts& facts) {
   }
   AxisGroup out;
   for (const std::string& axis : axes.Value(AxisRule::kExpert).axes) {
-    // Experts that are sharded over the tensor-parallel axis are tensor
-    // parallelism, which is not reported.
     if (Holds(tokens, axis) || facts.TensorParts({axis}) > 1) continue;
     if (facts.mesh().Parts({axis}).value_or(1) > 1) out.push_back(axis);
   }

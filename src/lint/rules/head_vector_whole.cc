@@ -51,8 +51,8 @@ struct Projection {
 
 using Blocks = std::map<std::string, Projection, std::less<>>;
 
-// Returns the projections of this role whose output is sharded over tensor-
-// parallel axes, by block: the first such weight of rank 2 in each.
+// Returns the projections of this role whose output is sharded over
+// tensor-parallel axes, by block: the first such weight of rank 2 in each.
 Blocks SplitOnes(const Facts& facts, Role role) {
   Blocks out;
   for (const ParameterGroup& group : facts.groups()) {

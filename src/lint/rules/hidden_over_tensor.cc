@@ -40,7 +40,6 @@ void CheckDefault(const Facts& facts, FindingSink& sink) {
 
 void CheckHiddenOverTensor(const Facts& facts, FindingSink& sink) {
   const RuleSet& rules = facts.compiled().rules;
-  // Most files do not write this rule.
   const auto& written = rules.axes.Given(AxisRule::kHiddenState);
   if (!written) return CheckDefault(facts, sink);
   const AxisGroup tensor = facts.TensorAxes(written->axes);

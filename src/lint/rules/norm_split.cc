@@ -17,8 +17,8 @@ extern const Lint kNormSplit;
 
 namespace {
 
-// Returns whether a norm is one of a query, a key or a latent, or inside a
-// mixer.
+// Returns whether the name is that of a norm of queries, keys or latents, or of
+// a parameter inside a mixer.
 bool IsInner(std::string_view name, char separator) {
   const auto parts = SplitName(name, separator);
   return std::any_of(parts.begin(), parts.end(), [](std::string_view part) {
