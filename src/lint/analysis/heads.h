@@ -16,8 +16,9 @@ struct Heads {
 };
 
 // Returns the number and the size of the heads; nullopt if either is unknown,
-// less than 1, or greater than 2^20. A size that the configuration does not
-// give is the hidden size divided by the number of heads.
+// less than 1, or greater than 2^20, or if `kv_heads` is less than 1. A size
+// that the configuration does not give is the hidden size divided by the number
+// of heads.
 inline std::optional<Heads> HeadsOf(const ModelConfig& model) {
   Heads out;
   out.heads = model.heads.value_or(0);
