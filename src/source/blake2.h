@@ -7,8 +7,8 @@
 
 namespace shardc {
 
-// Return the digest of `bytes` in lower-case hex digits: of 64 bytes for
-// BLAKE2b, of 32 for BLAKE2s.
+// Return the digest of `bytes` in lower-case hex digits. A BLAKE2b digest has
+// 64 bytes (128 digits), a BLAKE2s digest 32 bytes.
 std::string Blake2b(std::string_view bytes);
 std::string Blake2s(std::string_view bytes);
 

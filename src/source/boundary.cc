@@ -21,8 +21,8 @@ namespace fs = std::filesystem;
 
 constexpr int kLinkLimit = 40;  // of one path, as in Linux
 
-// Returns the path without links, or an empty path after an error, such as too
-// many links.
+// Returns the absolute path without links. Returns an empty path after an
+// error, such as more than kLinkLimit links.
 fs::path Followed(const fs::path& path) {
   std::error_code error;
   const fs::path full = fs::absolute(path.empty() ? "." : path, error);
@@ -57,7 +57,8 @@ fs::path Followed(const fs::path& path) {
   return at;
 }
 
-// Returns the nearest folder upwards that holds `.git`, or an empty path.
+// Returns the nearest folder at or above `folder` that holds `.git`, or an
+// empty path.
 fs::path GitRoot(fs::path folder) {
   for (;; folder = folder.parent_path()) {
     std::error_code error;
@@ -78,8 +79,8 @@ Boundary Boundary::Of(const std::string& project_file) {
   if (root.empty()) root = folder;
   Boundary out;
   out.root_ = Followed(root).string();
-  // If the root cannot be followed, use it as written. No path is then inside
-  // of it, rather than all.
+  // If the root cannot be followed, store it as written, because an empty root
+  // would hold every path.
   if (out.root_.empty()) out.root_ = root.string();
   return out;
 }

@@ -16,11 +16,12 @@ class Boundary {
   static Boundary Of(const std::string& project_file);
 
   // Returns whether the path, followed through all links, leads to the
-  // boundary's folder or to a place below it. The file need not exist.
+  // boundary's folder or to a place below it. A path with more than 40 links
+  // does not. The file need not exist.
   bool Holds(const std::string& path) const;
 
  private:
-  std::string root_;  // absolute, without links; empty: no boundary
+  std::string root_;  // empty: no boundary
 };
 
 // Returns the nearest folder at or above `folder` that holds `.git`, as an

@@ -74,7 +74,8 @@ int64_t Share(int64_t unit, std::string_view places) {
   int64_t scale = 1;
   for (size_t i = 0; i < places.size(); ++i) scale *= 10;
   const int64_t part = ValueOf(places).value_or(0);
-  // Divide before multiplying: no product exceeds 10^6 * 2^60 / 10^6.
+  // Divide before multiplying, so that no product exceeds 2^60, the largest
+  // unit.
   return unit / scale * part + unit % scale * part / scale;
 }
 

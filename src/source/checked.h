@@ -20,8 +20,9 @@ inline std::optional<int64_t> CheckedAdd(int64_t a, int64_t b) {
   return out;
 }
 
-// Returns the product of all factors, 1 if there are none. Overflow of the
-// other factors is reported even if one factor is zero.
+// Returns the product of `factors`, 1 if there are none. Returns nullopt if the
+// product of the factors other than zero overflows, even if another factor is
+// zero.
 inline std::optional<int64_t> CheckedProduct(std::span<const int64_t> factors) {
   int64_t out = 1;
   bool zero = false;

@@ -1,7 +1,7 @@
 // The codes of diagnostics: `SHD` and three digits, the first of which is the
-// family. A number is never reused. The codes of family 0 (errors of reading
-// input) are listed here. Each lint defines its code in its own file, and the
-// other families have headers like this one.
+// family. A number is never reused. The codes of family 0 (input, output and
+// the command line) are listed here. Each lint defines its code in its own
+// file. All other codes are in headers like this one.
 #ifndef SHARDC_SOURCE_CODE_H_
 #define SHARDC_SOURCE_CODE_H_
 
@@ -19,13 +19,13 @@ struct Code {
   int number = 0;         // 203 is printed as SHD203
   std::string_view name;  // kebab-case
   Level level = Level::kError;
-  std::string_view meaning;  // one line, lower case, no final period
+  std::string_view meaning;  // one line without a final period
 
   std::string Id() const;  // "SHD203"
 };
 
 namespace code {
-// Family 0: reading input files and flags.
+// Family 0: input files, output files and the command line.
 inline constexpr Code kUsage{1, "usage", Level::kError,
                              "the command line cannot be used as given"};
 inline constexpr Code kMissing{2, "missing", Level::kError,

@@ -1,11 +1,11 @@
-// Computes digests by the names that Python's hashlib always has, except for
-// the SHAKE functions. OpenSSL's functions that find a digest by its name would
-// link all of its algorithms into the program, whose tables would be two thirds
-// of the data that the loader relocates at each start. MD5, SHA-1 and SHA-2 are
-// therefore computed by OpenSSL's separate functions for each, which it marks
-// as deprecated. It has none for SHA-3 and BLAKE2, so these are in sha3.cc and
-// blake2.cc.
-// Example: `abc` by sha256 -> ba7816bf8f01cfea...
+// Computes the digests that Python's hashlib has on every platform, except for
+// the SHAKE functions. MD5, SHA-1 and SHA-2 are computed by OpenSSL's functions
+// for each algorithm, which OpenSSL marks as deprecated. Its newer functions
+// find an algorithm by name. They would link all algorithms of OpenSSL into the
+// program, and the tables of these would be two thirds of the data that the
+// loader relocates at each start. SHA-3 and BLAKE2, for which OpenSSL has no
+// separate functions, are in sha3.cc and blake2.cc. Example: `abc` by sha256 ->
+// ba7816bf8f01cfea...
 #define OPENSSL_SUPPRESS_DEPRECATED
 
 #include "source/digest.h"
@@ -75,8 +75,7 @@ constexpr auto kAlgorithms = std::to_array<Algorithm>({
     {"blake2s", Blake2s},
 });
 
-// Returns the name in lower case and without dashes and underscores: like
-// hashlib, HexDigest accepts OpenSSL's spelling, `SHA-256`.
+// Returns the name in lower case, without dashes and underscores.
 std::string Normal(std::string_view name) {
   std::string out;
   for (const char c : name) {

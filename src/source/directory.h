@@ -1,4 +1,4 @@
-// Lists the names in a directory, and joins them to it.
+// Lists the names in a directory, and joins a directory and a name.
 #ifndef SHARDC_SOURCE_DIRECTORY_H_
 #define SHARDC_SOURCE_DIRECTORY_H_
 
@@ -16,7 +16,7 @@ std::optional<std::vector<std::string>> NamesIn(const std::string& directory,
                                                 std::error_code& error);
 
 // Returns the path of a name in a directory: `ckpt/a` for `a` in `ckpt` or
-// `ckpt/`. If the text `directory` is empty, it is the name itself.
+// `ckpt/`. If `directory` is empty, returns the name.
 std::string PathIn(std::string_view directory, std::string_view name);
 
 }  // namespace shardc

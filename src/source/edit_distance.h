@@ -8,9 +8,10 @@
 
 namespace shardc {
 
-// Returns the optimal string alignment distance: insertions, deletions,
-// replacements and swaps of neighbours that turn one word into the other. Takes
-// time proportional to the product of the lengths.
+// Returns the optimal string alignment distance: the least number of
+// insertions, deletions, replacements and swaps of neighbouring bytes that turn
+// one word into the other, if no byte is edited twice. The time is proportional
+// to the product of the lengths.
 size_t EditDistance(std::string_view a, std::string_view b);
 
 // Returns the edit distance of two parts of names. If a part has more than 64

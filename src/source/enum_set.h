@@ -7,7 +7,7 @@
 
 namespace shardc {
 
-// The enumeration has at most 64 enumerators.
+// The values of the enumerators are in [0, 64).
 template <class E>
 class EnumSet {
  public:

@@ -24,7 +24,8 @@ constexpr size_t kChunk = size_t{1} << 20;
 
 enum class Outcome { kOk, kLimit, kBroken };
 
-// Reads one byte more than `limit` to detect files that are too large.
+// Reads `fd` to its end into `out`, and sets `used` to the number of bytes.
+// Returns kLimit as soon as more than `limit` bytes have been read.
 Outcome ReadAll(int fd, int64_t expected, int64_t limit, RawText& out,
                 size_t& used, int* error) {
   out.Resize(static_cast<size_t>(std::min(expected, limit)) + 1, 0);
@@ -53,7 +54,7 @@ Outcome ReadAll(int fd, int64_t expected, int64_t limit, RawText& out,
 Outcome InflateInto(std::string_view gzip, int64_t limit, std::string& out,
                     std::string* why) {
   z_stream stream = {};
-  // With 16, zlib accepts gzip only, and verifies its checksum.
+  // 16 makes zlib accept only gzip, and verify its checksum.
   if (::inflateInit2(&stream, 16 + MAX_WBITS) != Z_OK) throw std::bad_alloc();
   const auto finish = [&](Outcome outcome, std::string text) {
     ::inflateEnd(&stream);

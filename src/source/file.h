@@ -16,26 +16,27 @@ namespace shardc {
 
 inline constexpr int64_t kTextLimitBytes = int64_t{2} << 30;
 
-// Reads a regular file (or standard input for "-") of at most `limit_bytes` of
-// text; a gzipped file is inflated first. FIFOs, devices and directories are
-// refused. Returns null after a finding: missing, unreadable, not-regular,
-// limit.
+// Reads a regular file, or standard input for "-", and inflates gzip. Neither
+// the file nor its inflated text may have more than `limit_bytes`. A path of a
+// FIFO, a device or a directory is refused. Returns null after a finding:
+// missing, unreadable, not-regular, limit.
 SourceRef ReadSource(const std::string& path, Findings& findings,
                      int64_t limit_bytes = kTextLimitBytes);
 
 // Inflates gzip data of one or several members. Returns nullopt if the data is
-// broken or larger than the limit, with the reason in `*why`.
+// damaged or inflates to more than `limit_bytes`. `*why` is then the reason;
+// `why` may be null.
 std::optional<std::string> Inflate(std::string_view gzip, int64_t limit_bytes,
                                    std::string* why);
 bool IsGzip(std::string_view bytes);
 
 // Returns an identity of the file that is the same for every path that leads to
-// it. If there is no such file, returns the path.
+// the file. Returns the path itself for "-", and if stat() fails.
 FileId FileIdOf(const std::string& path);
 FileId FileIdOf(const struct stat& status);
 
-// Return when a file changed last, in nanoseconds since 1970: ModifiedNs its
-// contents, ChangedNs its contents or any attribute.
+// Return a time in nanoseconds since 1970: when the file's contents were last
+// modified, or when its contents or attributes last changed.
 int64_t ModifiedNs(const struct stat& status);
 int64_t ChangedNs(const struct stat& status);
 

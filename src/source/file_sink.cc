@@ -1,9 +1,8 @@
 // Writes files such that a reader of `path` sees either the old bytes or the
-// complete new ones: the new file is synced to disk first, then rename()
-// replaces the name in one step. Only standard output and files that are not
-// regular, such as pipes, are written in place. An error while writing is
-// stored and reported by Commit, since the code that writes to a sink has no
-// Findings.
+// complete new ones: the new file is synced to disk first, then it gets the
+// name in one step. Only standard output and files that are not regular, such
+// as pipes, are written in place. An error while writing is stored and reported
+// by Commit, since the code that writes to a sink has no Findings.
 #include "source/file_sink.h"
 
 #include <errno.h>
@@ -58,7 +57,7 @@ std::string LinkTarget(const std::string& path) {
   return out;
 }
 
-// Appends all of `from` to `to`. Returns false with errno set.
+// Writes all bytes of `from` to `to`. Returns false with errno set.
 bool Copy(int from, int to) {
   std::array<char, size_t{1} << 16> chunk;
   for (off_t at = 0;;) {
@@ -118,8 +117,8 @@ void FileSink::OpenNew(unsigned mode) {
 }
 
 // Opens an unnamed file, which disappears with the process. Returns false if
-// the file system lacks O_TMPFILE, or if there is no /proc, by which Publish
-// gives the file its name.
+// the file cannot be opened, or if there is no /proc, through which Name()
+// links the file.
 bool FileSink::OpenNameless() {
 #ifdef O_TMPFILE  // only Linux has it
   fd_ = Open(DirectoryOf(target_), O_RDWR | O_TMPFILE, 0666);
@@ -179,11 +178,12 @@ void FileSink::Amend(int64_t offset, std::string_view bytes) {
   if (error_ == 0 && !WriteAt(fd_, bytes, offset)) Fail(errno);
 }
 
-// Gives the unnamed file its name. linkat() fails if the name exists, so an
-// existing target is replaced in two steps: the file is linked to the name
-// `next`, and that is renamed. A file with the name `next` is always complete,
-// so concurrent writers may replace each other's. If a run is killed between
-// the steps, the next run removes the file.
+// Gives the unnamed file its name. linkat() fails if the name exists. An
+// existing target is therefore replaced in two steps: the file is linked to the
+// name `next`, and `next` is renamed to the target. A file with the name `next`
+// is always complete, so concurrent writers may delete each other's. If a run
+// is killed between the steps, the next run that replaces the same target
+// removes `next`. If linking fails, the file is copied.
 int FileSink::Name() {
   const std::string from = NameOf(fd_);
   const auto link = [&](const std::string& to) {
@@ -207,8 +207,8 @@ int FileSink::Name() {
   return CopyToTemporary();
 }
 
-// Copies the unnamed file to a temporary file with a name, for systems that
-// have unnamed files but cannot give them a name.
+// Copies the unnamed file to a temporary file, and renames the copy, for
+// systems that have unnamed files but cannot give them a name.
 int FileSink::CopyToTemporary() {
   const int nameless = std::exchange(fd_, -1);
   int error = OpenTemporary();

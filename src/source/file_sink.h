@@ -16,30 +16,30 @@
 namespace shardc {
 
 // Writes a file as its bytes are produced. The bytes go to an unnamed file in
-// the directory of `path` (or to a temporary file if the system has no unnamed
-// files), which Commit syncs and renames to `path`. Until Commit the old file
-// is untouched, and without Commit nothing remains, with an unnamed file even
-// if the process is killed. If `path` is a symbolic link, the file it points to
-// is replaced and keeps its permissions; in a folder that the command owns, the
-// link itself is replaced. Anything but a regular file (a terminal, a pipe) is
-// written in place. "-" is standard output.
+// the directory of the target, or to a temporary file if the system has no
+// unnamed files. Commit syncs this file and gives it the name of the target.
+// Until then an existing target is unchanged. Without Commit nothing remains,
+// unless the process is killed while it writes a temporary file. A regular file
+// that is replaced keeps its permissions. If `path` is a symbolic link to a
+// file, kFollow replaces the file, and kReplace replaces the link. A terminal,
+// a pipe or a device is written in place. "-" is standard output.
 class FileSink final : public Sink {
  public:
   enum class Links { kFollow, kReplace };
   explicit FileSink(std::string path, Links links = Links::kFollow);
   ~FileSink() override;
 
-  // For formats whose header is known only after the data: Leave reserves
-  // `size` bytes and returns their offset, and Amend fills them later. Not
+  // For formats whose header is known only after the data: Leave writes `size`
+  // spaces and returns their offset, and Amend overwrites them later. Not
   // available for files that are written in place.
   bool amendable() const { return !in_place_; }
   int64_t Leave(size_t size);
   void Amend(int64_t offset, std::string_view bytes);
 
   // Writes the remaining bytes and gives the file its name. Returns false after
-  // the finding `write` with the first error. A reader of standard output that
-  // closes early (`| head`) is no error. A file that `findings` records as read
-  // in this run is not replaced (finding `usage`).
+  // a finding: `write` for the first error, or `usage`, without replacing the
+  // file, if `findings` records that the file was read in this run. A reader of
+  // standard output that closes early (`| head`) is no error.
   bool Commit(Findings& findings);
 
  private:
@@ -56,10 +56,10 @@ class FileSink final : public Sink {
   int Rename();
 
   std::string path_;       // as the caller gave it
-  std::string target_;     // the file to replace, with links resolved
+  std::string target_;     // the file to create or replace
   std::string temporary_;  // the file's name until Commit; empty if it has none
   std::optional<Unfinished> unfinished_;
-  unsigned mode_ = 0;  // permissions of the file to replace
+  unsigned mode_ = 0;  // permissions of the file to replace, or 0
   int fd_ = -1;
   bool in_place_ = true;
   int error_ = 0;        // errno of the first error
@@ -68,7 +68,7 @@ class FileSink final : public Sink {
   std::array<char, size_t{1} << 16> buffer_;
 };
 
-// Writes `bytes` as one complete file.
+// Writes `bytes` as one complete file. Returns false after a finding.
 bool WriteToFile(const std::string& path, std::string_view bytes,
                  Findings& findings);
 
@@ -76,7 +76,8 @@ bool WriteToFile(const std::string& path, std::string_view bytes,
 // the finding `usage` if so.
 bool RefuseInput(const std::string& path, Findings& findings);
 
-// Writes all bytes to a file descriptor. Both return false with errno set.
+// Write all bytes to a file descriptor, WriteAt from `offset` on. Return false
+// with errno set.
 bool WriteAll(int fd, std::string_view bytes);
 bool WriteAt(int fd, std::string_view bytes, int64_t offset);
 

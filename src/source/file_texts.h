@@ -19,7 +19,7 @@ using FileTexts = std::map<FileId, std::string>;
 SourceRef ReadSource(const std::string& path, const FileTexts* texts,
                      Findings& findings);
 
-// Returns whether the file exists or has a replacement text.
+// Returns whether `path` exists or has a replacement text.
 bool IsThere(const std::string& path, const FileTexts* texts);
 
 }  // namespace shardc

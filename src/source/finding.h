@@ -21,10 +21,10 @@ struct Label {
 };
 
 struct Finding {
-  const Code* code = nullptr;  // an entry of a code table, never null
+  const Code* code = nullptr;  // an entry of a code table
   Level level = Level::kError;
-  // Lower case, no final period, code in backticks. Raw UTF-8: the code that
-  // prints a message escapes control characters.
+  // No final period, code in backticks. Not escaped: the code that prints a
+  // message escapes control characters.
   std::string message;
   Place place;
   std::string help;  // what to do; may be empty
@@ -36,8 +36,9 @@ struct Finding {
   Place main_file;
 };
 
-// A file identified by device and inode, so that two names of one file are
-// equal. Made by FileIdOf (source/file.h).
+// Identifies a file by its device and inode, so that two names of one file are
+// equal; by its path if there is no such file. Made by FileIdOf
+// (source/file.h).
 using FileId = std::string;
 
 // The findings of a run, and the files that were read meanwhile: no command may

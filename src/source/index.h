@@ -7,9 +7,9 @@
 
 namespace shardc {
 
-// Returns `i` as an index or a size of a standard container. Dimensions, axes
-// and offsets are int64_t throughout the program, so that differences may be
-// negative; the caller ensures that `i` is not.
+// Returns `i`, which must not be negative, as an index or a size of a standard
+// container. Sizes of dimensions and numbers of axes are int64_t, so that
+// differences may be negative.
 constexpr size_t AsIndex(int64_t i) { return static_cast<size_t>(i); }
 
 }  // namespace shardc

@@ -1,9 +1,9 @@
 // Opens a file without blocking and checks the type of the open descriptor
 // instead of the path: a FIFO does not hang, and the checked file is the one
 // that is read. Reads use offsets, so that threads can share a file, and
-// continue after short reads:
+// continue after short reads. A path that is refused has a message such as
 //
-//   `.`  ->  `.` is a directory, not a regular file
+//   `.` is a directory, not a regular file
 #include "source/input_file.h"
 
 #include <errno.h>

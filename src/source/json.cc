@@ -1,6 +1,6 @@
-// Parses JSON. The scanner of json_scanner.cc handles all well-formed text. If
-// it rejects the text, nlohmann's SAX parser parses it again from the start,
-// because it has a message for every error.
+// Parses JSON. The scanner of json_scanner.cc handles nearly all well-formed
+// text. If it rejects the text, nlohmann's SAX parser parses it again from the
+// start, because it has a message for every error.
 //
 // nlohmann does not report where a value is. Each of its events comes after the
 // complete token was accepted, so a second cursor walks the same text token by
@@ -17,8 +17,8 @@
 // 115 ms to parse, 70 ms to walk and 125 ms to sort the names, against 255 ms
 // of processor time in all.
 //
-// nlohmann treats a NUL byte as the end of input, so the text after the cursor
-// must be white space.
+// nlohmann treats a NUL byte as the end of input, so Finish checks that only
+// white space is after the cursor.
 #include "source/json.h"
 
 #include <algorithm>
@@ -109,8 +109,9 @@ size_t MostValues(std::string_view text) {
   return count;
 }
 
-// Extracts "syntax error while parsing value - unexpected end of input" from
-// nlohmann's message, and shortens a long token in it.
+// Returns the part "while parsing value - unexpected end of input" of
+// nlohmann's message. The message also quotes the token read last, which may be
+// long and is left out.
 std::string SyntaxErrorText(std::string_view what) {
   const size_t colon = what.find(": ");
   if (colon != std::string_view::npos) what.remove_prefix(colon + 2);

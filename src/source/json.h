@@ -20,8 +20,8 @@
 namespace shardc {
 
 // Numbers are kInteger if they fit int64_t, kUnsigned if they are larger and
-// fit uint64_t, and kReal otherwise: with a fraction or an exponent, "-0", or
-// with more than 64 bits.
+// fit uint64_t, and kReal otherwise: with a fraction or an exponent, "-0", and
+// integers that fit neither type.
 enum class JsonKind : uint8_t {
   kNull,
   kBool,
@@ -164,8 +164,8 @@ class JsonDocument {
   friend class JsonReader;
   struct Node {
     uint32_t offset;  // offset of the value's first byte
-    // Of a container: the index of the next sibling, after all children. Of an
-    // escaped string: its offset in `strings_`.
+    // Of a container: the index after its last descendant. Of an escaped
+    // string: its offset in `strings_`.
     uint32_t next;
     uint32_t length;  // bytes of a string, or number of children
     JsonKind kind;

@@ -26,7 +26,7 @@ std::optional<JsonValue> MemberAt(const JsonMembers& members,
 // Returns the object's member `schema`, or "" if it has none or it is no
 // string.
 std::string_view SchemaOf(const JsonValue& root);
-// Returns the member's normal text, or `absent` if there is no such member.
+// Returns the NormalText of a member, or `absent` if there is no such member.
 std::string MemberText(const JsonMembers& members, std::string_view name,
                        std::string_view absent);
 // Returns the names that either object has, first those of `first`, then those

@@ -1,7 +1,7 @@
-// A stack holds the open containers. The innermost one decides what separates a
-// value from the one before it: nothing for its first value; else a comma and
-// either a new line (kLines) or a space. Nothing is written between a key and
-// its value:
+// A stack holds the open containers. The innermost one decides which text
+// separates a value from the value before it: a comma, and in the spaced style
+// a new line (kLines) or a space. The first value has no comma. Nothing is
+// written between a key and its value:
 //
 //   BeginArray, 1, 2, EndArray  ->  `[`, `1`, `, 2`, `]`
 //
@@ -41,8 +41,8 @@ void PutEscape(Sink& out, uint32_t point) {
   }
 }
 
-// Invisible and control characters (utf8.h) are escaped, except in canonical
-// JSON, whose escapes RFC 8785 fixes.
+// Escapes invisible and control characters (utf8.h). Canonical JSON has only
+// the escapes that RFC 8785 requires.
 void PutString(Sink& out, std::string_view text, bool canonical = false) {
   out.Put('"');
   for (size_t at = 0;;) {
@@ -67,7 +67,8 @@ void PutString(Sink& out, std::string_view text, bool canonical = false) {
 
 constexpr uint64_t kExactDoubles = uint64_t{1} << 53;
 
-// Writes the double as ECMAScript does: shortest digits, padded with zeros.
+// Writes an integral double below 1e21 as ECMAScript does: shortest digits,
+// padded with zeros.
 void PutLargeDouble(Sink& out, double value) {
   char digits[32];
   const auto end = std::to_chars(digits, digits + sizeof(digits), value,

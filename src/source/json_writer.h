@@ -1,5 +1,4 @@
-// Writes JSON to a sink: commas, indentation, escapes and numbers. All JSON
-// output of the program is written here.
+// Writes JSON to a sink: commas, indentation, escapes and numbers.
 //
 //   json.BeginObject(JsonLayout::kLines);
 //   json.Member("name", "wte");
@@ -34,13 +33,13 @@ namespace shardc {
 enum class JsonStyle : uint8_t {
   kSpaced,     // {"a": 1, "b": [1, 2]}
   kCompact,    // {"a":1,"b":[1,2]}
-  kCanonical,  // compact, numbers by RFC 8785; the caller sorts the members
+  kCanonical,  // compact, integers by RFC 8785; the caller sorts members
 };
 
 enum class JsonLayout : uint8_t {
   kInline,  // members on one line
-  // One member a line, indented by two spaces for each enclosing kLines
-  // container.
+  // One member on each line, indented by two spaces for this container and each
+  // kLines container around it. Other styles than kSpaced ignore kLines.
   kLines,
 };
 

@@ -10,7 +10,8 @@
 
 namespace shardc {
 
-// Names of the environment variables that a launcher sets.
+// The environment variables in which a launcher passes the index of a process
+// and the number of processes.
 struct Launcher {
   const char* index;
   const char* count;

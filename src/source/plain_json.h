@@ -11,10 +11,10 @@
 
 namespace shardc {
 
-// A function that takes a token, such as a number, returns false if another
-// token follows. All but TakeHere and TakeKey skip white space first. Strings
-// must be printable ASCII without `"` and `\`, so that they can be views into
-// the text.
+// A function that takes a token, such as a number, returns false if the next
+// token is another one. All but TakeHere and TakeKey skip white space first.
+// Strings must be printable ASCII without `"` and `\`, so that they can be
+// views into the text.
 class PlainJson {
  public:
   // Reads the text from the byte `at` on.
@@ -64,7 +64,9 @@ class PlainJson {
     return true;
   }
 
-  // Reads a number of at most 18 digits, so that the value cannot overflow.
+  // Reads an integer of at most 18 digits without a sign, so that the value
+  // cannot overflow. Returns false if the text ends with the digits, because
+  // more digits may follow in the file.
   bool Number(int64_t& out) {
     SkipSpace();
     const size_t begin = at_;

@@ -10,8 +10,9 @@ namespace shardc {
 // A default Repository leaves paths unchanged.
 class Repository {
  public:
-  // Returns the repository at `workspace`. If `workspace` is empty: the nearest
-  // folder upwards that holds `.git`, or else the working directory.
+  // Returns the repository at `workspace`. If `workspace` is empty, its root is
+  // the nearest folder at or above the working directory that holds `.git`, or
+  // else the working directory.
   static Repository Find(const std::string& workspace);
 
   // Returns the path relative to the root with forward slashes, or the absolute
@@ -19,9 +20,9 @@ class Repository {
   std::string PathOf(const std::string& path) const;
 
   // Finds the file of the repository that `path`, a path of another machine,
-  // means: the one whose path ends in as many parts of `path` as possible, at
-  // least two. Returns it relative to the working directory, or nullopt if
-  // there is none.
+  // means: the file whose path in the repository is the longest end of `path`,
+  // of at least two components. Returns the file's path relative to the working
+  // directory, or nullopt if there is no such file.
   std::optional<std::string> FileLike(const std::string& path) const;
 
  private:

@@ -1,8 +1,7 @@
-// Calls libcrypto's own SHA-256 functions. They need neither memory nor the
-// set-up of OpenSSL's providers, which takes a millisecond, and a statically
-// linked program includes nothing else of the library. OpenSSL marks them as
-// deprecated in favour of choosing a digest by name. Example: `abc` ->
-// ba7816bf8f01cfea...
+// Calls libcrypto's own SHA-256 functions. They avoid the set-up of OpenSSL's
+// providers, which takes a millisecond, and link no other algorithm into a
+// static program. OpenSSL marks these functions as deprecated in favour of
+// choosing a digest by name. Example: `abc` -> ba7816bf8f01cfea...
 #define OPENSSL_SUPPRESS_DEPRECATED
 
 #include "source/digest.h"

@@ -8,8 +8,8 @@
 
 namespace shardc {
 
-// Returns the SHA-3 digest of `bytes` with `length` bytes, one of 28, 32, 48
-// and 64, in lower-case hex digits.
+// Returns the SHA-3 digest of `bytes` in lower-case hex digits. The digest has
+// `length` bytes: 28, 32, 48 or 64.
 std::string Sha3(std::string_view bytes, size_t length);
 
 }  // namespace shardc

@@ -1,6 +1,6 @@
 // Destinations of output bytes: a string, a file, a digest. A sink collects
-// small pieces in its buffer and passes on full buffers, so that writing a byte
-// costs a copy and no virtual call.
+// small pieces in its buffer, so that writing a byte usually costs a copy and
+// no virtual call.
 #ifndef SHARDC_SOURCE_SINK_H_
 #define SHARDC_SOURCE_SINK_H_
 

@@ -11,8 +11,9 @@
 
 namespace shardc {
 
-// A number of at least 0. A result that does not fit in 63 bits is "too large",
-// and so is every sum, product or quotient with it, even its product with 0.
+// A number of at least 0. A result of INT64_MAX or above is "too large". Every
+// sum or product with a number that is too large is too large again, even the
+// product with 0, and so is such a number divided by another.
 class Size {
  public:
   static constexpr int64_t kTooLarge = INT64_MAX;

@@ -2,7 +2,7 @@
 // Includes: no other room.
 //
 // A Source is one input file (or command-line argument) in memory; a Place is a
-// byte range of it. Both are value types: a Place keeps its Source alive.
+// byte range of a Source, which it keeps alive.
 #ifndef SHARDC_SOURCE_SOURCE_H_
 #define SHARDC_SOURCE_SOURCE_H_
 
@@ -50,9 +50,11 @@ class Source {
   std::string_view text() const { return text_; }
 
   LineColumn At(size_t offset) const;
-  // Returns the byte offset of a line, counted from 1.
+  // Returns the byte offset at which a line begins. Lines are counted from 1.
+  // Returns 0 below 1, and the text's size after the last line.
   size_t LineStart(int line) const;
-  // Returns the text of a line without its line break.
+  // Returns the text of a line without its line break and without a byte order
+  // mark. Returns an empty text if there is no such line.
   std::string_view Line(int line) const;
 
  private:

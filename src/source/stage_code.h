@@ -1,6 +1,6 @@
-// The codes SHD241 to SHD249 of pipelines: stages and schedules that cannot be
-// used. Their numbers are among those of lints, but they are reported while
-// stages are made or a schedule is read.
+// The codes of pipelines, between SHD241 and SHD249: stages and schedules that
+// cannot be used. Their numbers are in the family of lints, but they are
+// reported while stages are made or a schedule is read.
 #ifndef SHARDC_SOURCE_STAGE_CODE_H_
 #define SHARDC_SOURCE_STAGE_CODE_H_
 

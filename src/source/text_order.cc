@@ -201,15 +201,14 @@ size_t NumberedPrefix(std::string_view text) {
 }
 
 // Sorts groups of texts by their prefixes, and texts within a group. The result
-// is in the order of the texts if no group's prefix begins with that of another
-// group, because two texts of different groups then differ before either prefix
-// ends.
+// is sorted if no group's prefix starts with another group's prefix, because
+// two texts of different groups then differ before either prefix ends.
 class GroupedOrder {
  public:
   explicit GroupedOrder(Texts texts) : texts_(texts) {}
 
-  // Returns the order of the texts; nullopt if they do not form a small number
-  // of groups.
+  // Returns the order of the texts. Returns nullopt if Divide fails, or if a
+  // group's prefix starts with another group's prefix.
   std::optional<TextOrder> Order() {
     if (!Divide()) return std::nullopt;
     std::vector<std::string_view> prefixes;
@@ -281,8 +280,8 @@ class GroupedOrder {
   }
 
   // Returns the index in sorted_ of a group with the same suffixes. Only the
-  // last few groups are compared; if none has them, this group is sorted and
-  // added.
+  // last few groups of sorted_ are compared. If all differ, `group` is sorted
+  // and added.
   uint32_t SortedLike(const Group& group) {
     constexpr size_t kMostCompared = 4;
     for (size_t back = 1; back <= std::min(kMostCompared, sorted_.size());
@@ -321,7 +320,8 @@ uint64_t HashOf(std::string_view text) {
 
 // Returns whether all texts are distinct, by a hash table with open addressing:
 // a text is inserted at its hash or a few places after it. Returns nullopt if
-// there is no free place, as for texts that are chosen to collide.
+// kMostProbes places in sequence are taken, as for texts that are chosen to
+// collide.
 std::optional<bool> DistinctByHash(Texts texts) {
   constexpr size_t kMostProbes = 64;
   constexpr uint32_t kFree = 0;

@@ -15,10 +15,10 @@ struct TextOrder {
   bool distinct = true;
 };
 
-// Returns the sorted order. The time is linear in the number of bytes that
-// distinguish the texts, even for texts that are chosen to be slow.
+// Returns the sorted order. The time is about linear in the number of bytes
+// that distinguish the texts, even for texts that are chosen to be slow.
 TextOrder OrderOf(Texts texts);
-// Returns whether no text occurs twice. Faster than OrderOf.
+// Returns whether no text occurs twice. Usually faster than OrderOf.
 bool AreDistinct(Texts texts);
 
 }  // namespace shardc

@@ -23,8 +23,8 @@ bool TextWindow::Advance(size_t count) {
       unread <= 0 ? 0 : std::min(capacity_ - kept, static_cast<size_t>(unread));
   if (more == 0) return false;
   std::memmove(buffer_.get(), buffer_.get() + count, kept);
-  // The parser reads the file again as a whole when this window fails, which
-  // reports the error.
+  // The finding is dropped: after a failure the caller reads the complete file,
+  // which reports the error again.
   Findings unreported;
   if (!file_->ReadAt(end_, buffer_.get() + kept, more, unreported)) {
     text_ = {};

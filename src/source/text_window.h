@@ -26,18 +26,18 @@ class TextWindow {
   TextWindow(const InputFile& file, size_t bytes);
 
   std::string_view text() const { return text_; }
-  // Returns whether text() is followed by nothing. False if the file could not
-  // be read.
+  // Returns whether text() reaches the end of the file. False if the file could
+  // not be read.
   bool AtEnd() const {
     return !failed_ && (file_ == nullptr || end_ == file_->size());
   }
-  // Returns the bytes of the text before text().
+  // Returns the number of bytes that were dropped before text().
   int64_t dropped() const { return dropped_; }
 
-  // Drops the first `count` bytes of text() and reads more of the file behind
-  // the rest. Returns false, with the text unchanged, if there is no more or if
-  // the buffer is full, and false, with an empty text, if the file cannot be
-  // read.
+  // Drops the first `count` bytes of text() and reads more of the file after
+  // the rest. Returns false, with text() unchanged, if the file has no more
+  // bytes or the buffer is full. Returns false, with an empty text(), if the
+  // file cannot be read.
   bool Advance(size_t count);
 
  private:

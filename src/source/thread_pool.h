@@ -11,8 +11,8 @@ namespace shardc {
 
 class ThreadPool {
  public:
-  // `threads` counts the calling thread; 0: one per processor. With 1 no thread
-  // is started. If the system refuses threads, the pool has fewer.
+  // `threads` counts the calling thread; 0 or less: one per processor. With 1
+  // no thread is started. If the system refuses threads, the pool has fewer.
   explicit ThreadPool(int threads = 0);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -32,8 +32,8 @@ class ThreadPool {
   std::unique_ptr<Shared> shared_;
 };
 
-// Calls f(task) for every task in [0, tasks) on at most `threads` threads,
-// which are started for this call.
+// Calls f(task) for every task in [0, tasks) on at most `threads` threads, at
+// least 1: the calling thread and threads that are started for this call.
 void ParallelFor(int64_t tasks, int threads,
                  const std::function<void(int64_t task)>& f);
 

@@ -10,7 +10,7 @@
 namespace shardc {
 
 std::string EncodeUrlBase64(std::string_view bytes);
-// Returns the decoded bytes; nullopt for a text that is not base64.
+// Returns the decoded bytes; nullopt for a text that is not padded base64.
 std::optional<std::string> DecodeUrlBase64(std::string_view text);
 
 }  // namespace shardc

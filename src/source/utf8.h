@@ -25,7 +25,7 @@ CodePoint DecodeUtf8(std::string_view text, size_t at);
 void AppendUtf8(std::string& out, uint32_t point);
 
 // Returns whether `point` is a control character, reorders or breaks the text
-// around it (bidi controls, line separators), or is invisible.
+// around it (bidi controls, line separators), or is invisible but no space.
 bool IsHidden(uint32_t point);
 
 // Returns whether the text is well-formed UTF-8; if not, `*bad_offset` is the

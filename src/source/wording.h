@@ -22,22 +22,22 @@ std::string Counted(int64_t count, std::string_view singular,
 
 // Returns the text with blanks before it up to `width` bytes.
 std::string PadLeft(std::string text, size_t width);
-// Returns whether `word` is one of the words.
 bool IsAmong(std::string_view word, std::span<const std::string_view> words);
 
-// Escapes control characters, bidi overrides and invalid UTF-8 as \x1b or
-// \u202e, so that a hostile name cannot control the terminal.
+// Escapes hidden characters (IsHidden) and invalid UTF-8 as \x1b or \u202e, so
+// that a hostile name cannot control the terminal.
 std::string Printable(std::string_view text);
 
-// Returns the text as a Markdown code span, made printable; backticks inside
-// are handled.
+// Returns the text as a Markdown code span, made printable. Backticks inside
+// the text do not end the span.
 std::string CodeSpan(std::string_view text);
 // Returns a Markdown code span for a table cell, with `|` escaped.
 std::string CodeCell(std::string_view text);
 
 // Returns "`text`".
 std::string Quote(std::string_view text);
-// Returns "`text`", made printable and shortened to a readable length.
+// Returns "`text`", made printable. A text of more than 60 bytes is shortened
+// and ends in "...".
 std::string ShortQuote(std::string_view text);
 
 // Returns the candidate with the smallest edit distance to `word`, ignoring
