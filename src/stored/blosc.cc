@@ -1,5 +1,6 @@
 // Decodes blosc chunks. A chunk is a header of 16 bytes, the offset of each
-// block, and the blocks:
+// block, and the blocks. Only a chunk with the flag kStored has the decoded
+// bytes after its header.
 //
 //   02 01 21 04 | 00001000 00000400 xxxxxxxx   version 2; shuffled, lz4;
 //     elements of 4 bytes; 1 MiB in blocks of 256 KiB; bytes of the chunk
@@ -60,8 +61,8 @@ struct Header {
   size_t chunk;    // bytes of the chunk, with the header
 };
 
-// Returns the block with the bytes of each element adjacent again. Bytes after
-// the last element are not shuffled.
+// Undoes byte shuffling: returns the block with the bytes of each element next
+// to each other. Bytes after the last element are not shuffled.
 std::string Unshuffled(const std::string& in, size_t element) {
   std::string out = in;
   const size_t count = in.size() / element;

@@ -9,9 +9,10 @@
 
 namespace shardc::stored {
 
-// Returns nullopt, with the reason in `*why`, if the chunk is damaged, if other
-// bytes follow it, or if it decodes to more than `limit_bytes`. All five
-// compressors are supported: blosclz, lz4 (with lz4hc), snappy, zlib and zstd.
+// Returns the decoded bytes. Returns nullopt, with the reason in `*why`, if the
+// chunk is damaged or of another version of the format than 2, if other bytes
+// follow it, or if it decodes to more than `limit_bytes`. All five compressors
+// are supported: blosclz, lz4 (with lz4hc), snappy, zlib and zstd.
 std::optional<std::string> DecodeBlosc(std::string_view bytes,
                                        int64_t limit_bytes, std::string* why);
 

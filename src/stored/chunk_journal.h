@@ -1,7 +1,7 @@
 // A journal of the chunks that one process has written to an incomplete
 // checkpoint. It is a hidden file in the checkpoint's folder, with one line for
-// each chunk. The next run of the same process keeps the chunks before the
-// first one whose bytes do not have the recorded checksum.
+// each chunk. A later run of the same process with the same key keeps the
+// chunks before the first one whose bytes do not have the recorded checksum.
 #ifndef SHARDC_STORED_CHUNK_JOURNAL_H_
 #define SHARDC_STORED_CHUNK_JOURNAL_H_
 
@@ -42,7 +42,8 @@ std::optional<int64_t> ProcessesIn(std::string_view journal_name);
 
 class ChunkJournal {
  public:
-  // Creates or continues the journal, and locks it while it is open. Returns
+  // Creates the journal, or continues it if it has the same key; otherwise the
+  // journal starts over. The journal is locked while it is open. Returns
   // nullopt after the finding `write`, also if another run holds the lock.
   static std::optional<ChunkJournal> Open(const std::string& path,
                                           const JournalKey& key,

@@ -26,11 +26,11 @@ namespace shardc::stored {
 namespace {
 
 constexpr size_t kBuffer = size_t{1} << 17;
-// Returns the most bytes that the result of any codec but the one decoded last
-// may have for a final size, because a compressor makes data longer that it
-// cannot compress: DEFLATE by 5 bytes for each block of 16 KiB or more,
-// Zstandard by 3 for each block of 128 KiB, blosc by some tens for each of its
-// blocks.
+// Returns the limit on the results of all codecs but the one that is decoded
+// last, whose result has `size` bytes. The limit is above `size`, because a
+// compressor makes data longer that it cannot compress: DEFLATE by 5 bytes for
+// each block of 16 KiB or more, Zstandard by 3 for each block of 128 KiB, blosc
+// by some tens for each of its blocks.
 int64_t LimitBefore(int64_t size) {
   return (Size(size) + size / 256 + (1 << 16)).value();
 }

@@ -23,8 +23,9 @@ std::optional<std::string> DecodeZstd(std::string_view bytes,
 std::optional<std::string> DecodeDeflate(std::string_view bytes,
                                          int64_t limit_bytes, std::string* why);
 
-// Undoes the codecs, beginning with the last one. The result must have `size`
-// bytes; otherwise returns nullopt, with the reason in `*why`.
+// Undoes the codecs, beginning with the last one. Returns nullopt, with the
+// reason in `*why`, if a codec fails or if the result does not have `size`
+// bytes.
 std::optional<std::string> Decode(std::string bytes,
                                   std::span<const Codec> codecs, int64_t size,
                                   std::string* why);

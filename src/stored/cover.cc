@@ -7,11 +7,11 @@
 // corners.
 //
 //   [0:2) and [2:5) of an array [0:5): +1 at 0, -1 at 2; +1 at 2, -1 at 5.
-//   What remains is +1 at 0 and -1 at 5. With [3:5) instead, -1 at 2 and +1 at
+//   Left are +1 at 0 and -1 at 5. With [3:5) instead, -1 at 2 and +1 at
 //   3 remain: a gap.
 //
 // Comparing volumes alone misses an overlap and a gap of the same size, and
-// 100,000 boxes have 5 billion pairs, too many to compare each.
+// 100,000 boxes have 5 billion pairs, too many to compare.
 #include "stored/cover.h"
 
 #include <algorithm>

@@ -14,10 +14,10 @@ namespace shardc::stored {
 
 // Returns nullopt if every element of the array is in exactly one box, else the
 // reason as part of a sentence ("the pieces hold 90 of 100 elements"). Also
-// returns a reason if there are so many pieces that comparing them would take
-// too much memory. Boxes must have the array's rank and at least one element.
-// The time for n boxes is proportional to n log n, times 2 to the power of the
-// number of dimensions that some box does not span.
+// returns a reason if the pieces or the dimensions are too many to compare.
+// Boxes must have the array's rank and at least one element. The time for n
+// boxes is proportional to n log n, times 2 to the power of the number of
+// dimensions that some box does not span.
 std::optional<std::string> WhyNotCovered(const Shape& shape,
                                          const std::vector<Box>& boxes);
 

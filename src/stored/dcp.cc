@@ -8,7 +8,8 @@
 //   __1_0.distcp   written by rank 1
 //
 // If ranks save without collectives, each rank writes its own metadata:
-// `__0.metadata`, `__1.metadata` and so on. The opener merges these files.
+// `__0.metadata`, `__1.metadata` and so on. If there is no `.metadata`, these
+// files are merged.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -88,7 +89,7 @@ class DcpReader : public ChunkReader {
   }
 
   // Reads the archive's pickle. Returns nullopt after a finding, also if the
-  // shape or the type is not that of the metadata.
+  // shape or the data type differs from the metadata.
   std::optional<TorchTensor> Tensor(size_t array, int64_t chunk,
                                     const InputFile& file,
                                     Findings& findings) const {

@@ -97,7 +97,8 @@ class MetadataReader {
   }
 
  private:
-  // What a name refers to: out_.tensors[number] or out_.others[number].
+  // The entry that a name refers to: out_.tensors[number] or
+  // out_.others[number].
   struct Target {
     size_t number = 0;
     bool is_tensor = false;

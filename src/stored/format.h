@@ -14,8 +14,8 @@ namespace shardc::stored {
 
 struct Format {
   std::string_view name;  // "PyTorch DCP", for messages
-  // Returns whether the folder has this format, by the names in it and the
-  // first bytes of some files. An incomplete or damaged folder of the format is
+  // Returns whether the folder has this format, by the names in it and below it
+  // and the first bytes of some files. An incomplete or damaged folder may be
   // recognised as well.
   bool (*detect)(const Folder& folder);
   // Opens a folder that `detect` recognised. Returns nullopt after a finding.
@@ -25,8 +25,8 @@ struct Format {
 // Returns the first format that recognises the folder, or nullptr.
 const Format* FormatOf(const Folder& folder);
 
-// Returns whether orbax or shardc gives this name to the folder of a checkpoint
-// until its save has finished.
+// Returns whether orbax or shardc gives such a name to the folder of a
+// checkpoint until its save has finished.
 bool IsUnfinishedName(std::string_view name);
 
 // Opens a folder of this format, as OpenTree does. A folder with an unfinished

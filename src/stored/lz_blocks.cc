@@ -140,8 +140,8 @@ bool AppendBloscLz(std::string_view bytes, size_t size, std::string& out) {
   }
 }
 
-// Decodes snappy: the size as a varint, then elements whose two lower bits are
-// their type.
+// Decodes snappy: the size as a varint, then elements. The two lower bits of an
+// element's first byte are its type.
 bool AppendSnappy(std::string_view bytes, size_t size, std::string& out) {
   Input in(bytes);
   Output to(size, out);

@@ -32,7 +32,7 @@ class NewFolder {
                                          FolderUse use = FolderUse::kAlone);
   NewFolder(NewFolder&& other) noexcept;
   NewFolder& operator=(NewFolder&& other) = delete;
-  // Removes the folder unless Publish or Leave was called. With
+  // Removes the folder unless Publish has succeeded or Leave was called. With
   // FolderUse::kAlone all files are removed with it; otherwise the folder is
   // removed only if it holds no files.
   ~NewFolder();
@@ -68,8 +68,8 @@ class NewFolder {
 class NewFile {
  public:
   // Create fails if the file exists. Both functions return nullopt after the
-  // finding `write`. Continue keeps the first `bytes` bytes of a file, or
-  // creates the file if it does not exist.
+  // finding `write`. Continue keeps the first `bytes` bytes of a file, which
+  // must have as many, or creates the file if it does not exist.
   static std::optional<NewFile> Create(std::string path, Findings& findings);
   static std::optional<NewFile> Continue(std::string path, int64_t bytes,
                                          Findings& findings);

@@ -57,8 +57,8 @@ struct PrefixedTexts {
   std::vector<uint64_t> suffixes;
 
   static PrefixedTexts Lengths(BlockCursor& cursor, size_t count);
-  // Changes `text` from text number i - 1 to text number i. If the text would
-  // exceed `limit_bytes`, calls cursor.Fail().
+  // Changes `text` from text number i - 1 to text number i. If the text is
+  // malformed or would exceed `limit_bytes`, calls cursor.Fail().
   void Next(BlockCursor& cursor, size_t i, size_t limit_bytes,
             std::string& text) const;
 };
@@ -69,7 +69,8 @@ struct DataFile {
   std::string base;  // the folder from which paths in its blocks count
 };
 // Reads a block's table of files. `base` is the DataFile::base of the file that
-// holds the block.
+// holds the block. If the table is malformed, the cursor fails and the result
+// is empty.
 std::vector<DataFile> ReadDataFiles(BlockCursor& cursor,
                                     const std::string& base);
 

@@ -3,7 +3,7 @@
 // determines. A child's level is one below its parent's, so a node cannot
 // contain itself:
 //
-//   root, level 1: "layer0/" -> node A, of whose keys 7 bytes are common
+//   root, level 1: "layer0/" -> node A, whose keys share these 7 bytes
 //   node A, level 0, prefix "layer0/": ".zarray" held in the node,
 //     "0.0" in d/6a69, bytes 0 to 64
 //     ->  `layer0/.zarray`, `layer0/0.0`
@@ -427,7 +427,8 @@ class OcdbtWalk {
     return true;
   }
 
-  // Returns, for each value, the index of its file in the store.
+  // Returns the index in OcdbtStore::files_ of each value's file. Returns
+  // nullopt after a finding.
   std::optional<std::vector<uint32_t>> FilesOf(
       const NodeRef& node, const std::vector<DataFile>& files,
       const std::vector<uint64_t>& file_ids) {
@@ -467,7 +468,7 @@ class OcdbtWalk {
   Findings& findings_;
   // The index of each file in OcdbtStore::files_, by path.
   std::unordered_map<std::string, uint32_t> numbers_;
-  std::string last_;  // last key of the database
+  std::string last_;  // the key that was added last
   size_t keys_ = 0;
   size_t children_ = 0;
   size_t inner_bytes_ = 0;

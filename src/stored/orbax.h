@@ -1,5 +1,6 @@
-// Shared by the readers of a tree that orbax saved (orbax.cc) and of the
-// folders that orbax writes around trees (orbax_manager.cc).
+// Declarations that two readers share: the reader of a tree that orbax saved
+// (orbax.cc), and the reader of the folders that orbax writes around trees
+// (orbax_manager.cc).
 #ifndef SHARDC_STORED_ORBAX_H_
 #define SHARDC_STORED_ORBAX_H_
 

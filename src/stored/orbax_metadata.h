@@ -26,7 +26,8 @@ struct OrbaxMetadata {
   std::vector<OrbaxLeaf> leaves;
   std::optional<bool> use_ocdbt;
   // Whether chunks that equal the fill value are stored too, so that an absent
-  // chunk is lost. False if the file does not state this, as orbax before 0.10.
+  // chunk is lost. False if the file does not state this, as with orbax before
+  // 0.10.
   bool stores_fill_values = false;
 };
 

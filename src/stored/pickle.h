@@ -129,9 +129,10 @@ class Pickle {
     // The bytes of a text, or the number of elements of a tuple. For a global,
     // a record or a call, the index in `globals_`.
     uint32_t count = 0;
-    // The value of a number; the offset of a text in the bytes, of a tuple in
-    // `items_`, or of a list in `lists_`; the id of a record's state, of a
-    // call's arguments or of the identifier of a kPersistent.
+    // The value of a number; the offset of a text in the bytes; the index of a
+    // tuple's first element in `items_`; the index of a list or a dictionary in
+    // `lists_`; the id of a record's state, of a call's arguments or of the
+    // identifier of a kPersistent.
     uint64_t value = 0;
   };
   // Returns the ids of elements. A dictionary has keys and values in turn.

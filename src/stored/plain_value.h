@@ -10,7 +10,7 @@
 namespace shardc::stored {
 
 // Returns the opaque leaf as a string, a number or an empty node, if its pickle
-// is exactly one of these. Returns nullopt for any other value, and if the
+// is exactly one of these. Returns nullopt for any other leaf, and if the
 // archive cannot be read.
 std::optional<Leaf> PlainValueOf(const Leaf& leaf);
 

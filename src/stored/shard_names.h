@@ -30,8 +30,8 @@ std::optional<ShardName> ParseShardName(std::string_view name);
 // be detected by names.
 bool RefuseMissingShards(const Folder& folder, Findings& findings);
 
-// Returns whether the folder has files of rank 1 and of no other rank. They are
-// the complete checkpoint only if a single process saved it.
+// Returns whether the folder has safetensors files, and the names of all state
+// rank 1. They are the complete checkpoint only if a single process saved it.
 bool HasFirstRankAlone(const Folder& folder);
 
 }  // namespace shardc::stored

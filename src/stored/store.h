@@ -33,7 +33,8 @@ class Store {
   virtual std::optional<Value> Find(std::string_view key,
                                     Findings& findings) const = 0;
   // Returns the keys of arrays' metadata, which end in `.zarray` or
-  // `zarr.json`, sorted. Returns nullopt after a finding.
+  // `zarr.json`, sorted. A `zarr.json` of a group may be among them. Returns
+  // nullopt after a finding.
   virtual std::optional<std::vector<std::string>> MetadataKeys(
       Findings& findings) const = 0;
 };

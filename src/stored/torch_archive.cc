@@ -85,7 +85,7 @@ std::optional<int64_t> LastElement(const TorchTensor& tensor) {
 }
 
 // Returns the reason why a tensor is refused; nullopt if it is accepted. All
-// its elements must be inside its storage. They must not be more than those of
+// its elements must be inside its storage. It must not have more elements than
 // the storage, because a stride of 0 could repeat one element any number of
 // times.
 std::optional<std::string> WhyOutside(const TorchTensor& tensor) {

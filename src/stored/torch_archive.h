@@ -29,15 +29,15 @@ struct TorchTensor {
   bool IsPlain() const;
 };
 
-// Reads the directory and the pickle of the archive at `offset` of the file,
-// which has `bytes` bytes, and checks that every element of the tensor is
-// inside the storage. Returns nullopt after a finding: header, unreadable.
+// Reads the directory and the pickle of the archive that has `bytes` bytes at
+// `offset` of the file, and checks that every element of the tensor is inside
+// the storage. Returns nullopt after a finding: header, unreadable.
 std::optional<TorchTensor> ReadTorchTensor(const InputFile& file,
                                            int64_t offset, int64_t bytes,
                                            Findings& findings);
 
-// Reads the pickle of the archive at `offset` of the file, and checks its
-// CRC-32. Returns nullopt after a finding: header, unreadable.
+// Reads the pickle of such an archive, and checks its CRC-32. Returns nullopt
+// after a finding: header, unreadable.
 std::optional<std::string> ReadTorchPickle(const InputFile& file,
                                            int64_t offset, int64_t bytes,
                                            Findings& findings);

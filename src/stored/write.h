@@ -32,8 +32,8 @@ struct ArrayToWrite {
   Dtype dtype = Dtype::kF32;
   // The shape of the largest box that is stored in one piece. It has the
   // array's rank, and its sizes are at least 1 and may exceed the array's. If
-  // `chunk` is empty, the full array is one chunk. A chunk for which
-  // WriteOptions::memory_bytes is too small is divided.
+  // `chunk` is empty, the full array is one chunk. A chunk of more than 1 GiB,
+  // or one for which WriteOptions::memory_bytes is too small, is divided.
   Shape chunk;
   // How the array was sharded; orbax records it.
   std::optional<Sharding> sharding;

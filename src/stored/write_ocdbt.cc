@@ -1,5 +1,5 @@
 // Writes an OCDBT database. Values of more than 1,024 bytes are written to the
-// file immediately. Smaller ones are held in the leaves of the B-tree, which
+// file immediately. Other values are held in the leaves of the B-tree, which
 // follow in the same file. Leaves have consecutive keys, and nodes above them
 // have the first key of each child:
 //
@@ -23,7 +23,7 @@
 namespace shardc::stored {
 namespace {
 
-// What the manifest states: orbax's limit on the bytes of a node, and
+// Numbers in the manifest: orbax's limit on the bytes of a node, and
 // tensorstore's default arity of the tree of versions. kNoRoot is the place of
 // the root of an empty database.
 constexpr uint64_t kNodeLimitBytes = 100'000'000;

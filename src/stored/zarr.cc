@@ -1,6 +1,6 @@
 // Parses the metadata of zarr arrays. If an array has something that shardc
 // cannot read, such as another codec or big-endian elements, the reason is
-// recorded, and its shape and dtype can still be listed:
+// recorded, and its shape can still be listed:
 //
 //   {"shape": [10, 7], "chunks": [4, 4], "dtype": "<f4", "order": "C",
 //    "compressor": {"id": "bz2"}, ...}

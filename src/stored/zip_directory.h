@@ -23,9 +23,9 @@ struct ZipMember {
   uint32_t crc = 0;
 };
 
-// Reads the directory of the archive at `offset` of the file, which has `bytes`
-// bytes. All members must be stored without compression. Returns nullopt after
-// a finding: header, unreadable.
+// Reads the directory of the archive that has `bytes` bytes at `offset` of the
+// file. All members must be stored without compression. Returns nullopt after a
+// finding: header, unreadable.
 std::optional<std::vector<ZipMember>> ReadZipDirectory(const InputFile& file,
                                                        int64_t offset,
                                                        int64_t bytes,
