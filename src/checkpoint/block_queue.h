@@ -54,7 +54,8 @@ class BlockQueue {
     }
   }
 
-  // Returns the next block with its tensor, or null after the last one.
+  // Returns the next block with its tensor, or null after the last one or after
+  // a block has failed.
   std::pair<std::shared_ptr<Work>, int64_t> Next() {
     const std::lock_guard lock(mutex_);
     while (!stop_) {

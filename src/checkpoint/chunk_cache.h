@@ -1,5 +1,4 @@
-// Decoded chunks of a stored tree, which are kept until all their elements have
-// been copied.
+// A cache of the decoded chunks of a stored tree.
 #ifndef SHARDC_CHECKPOINT_CHUNK_CACHE_H_
 #define SHARDC_CHECKPOINT_CHUNK_CACHE_H_
 

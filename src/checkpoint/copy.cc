@@ -1,9 +1,9 @@
 // Worker threads take blocks of tensors in turn. For each block, every source
-// piece is read into a buffer as one run of bytes. Each output part is then
-// written as one run: directly if it is contiguous in the block, otherwise
-// after its rows have been gathered. If only a small share of a run is needed
-// and the rows are long, the rows are read one by one instead. Arrays of stored
-// trees are copied by tree_copy.h.
+// piece is read into a buffer as one run of bytes. The overlap of each output
+// part with the block is then written as one run: directly if it is contiguous
+// in the block, otherwise after its rows have been gathered. If only a small
+// share of a run is needed and the rows are long, the rows are read one by one
+// instead. Arrays of stored trees are copied by tree_copy.h.
 //
 //   w [8, 4] from 1 piece to 2 parts of columns: 1 read of 8 rows; rows are
 //   gathered into 2 runs of [8, 2], and each run is 1 write
@@ -130,10 +130,10 @@ class Copier {
     return true;
   }
 
-  // Returns the region of a source that is read for a block: the smallest
-  // region that is one run in the file and contains all rows that the parts
-  // need. Sets `in_one` to whether the region is read in one call instead of
-  // row by row.
+  // Returns the region of a source that is read for a block: a region that is
+  // one run in the file and contains all rows that the parts need, or an empty
+  // one. Sets `in_one` to whether the region is read in one call instead of row
+  // by row.
   SourceRead PlanLoad(const TensorCopy& work, size_t source,
                       const Region& block,
                       const std::vector<std::pair<size_t, Region>>& parts,

@@ -121,8 +121,9 @@ class TreeInput {
                   std::move(help));
   }
 
-  // Returns whether the output format can store the leaf. Safetensors files
-  // store it in their metadata.
+  // Returns whether the leaf is written: the output format can store it, and
+  // `arrays_only` does not leave it out. Safetensors files store it in their
+  // metadata.
   bool IsWritten(const stored::Leaf& leaf) const {
     if (options_.arrays_only && leaf.kind == stored::Leaf::Kind::kNumber) {
       return false;
@@ -144,8 +145,9 @@ class TreeInput {
     return leaf;
   }
 
-  // Reports leaves that the output cannot store. Empty nodes, such as `None`,
-  // are not reported, because they have no value.
+  // Collects the leaves to write. Without `arrays_only`, reports leaves that
+  // the output cannot store. Empty nodes, such as `None`, are not reported,
+  // because they have no value.
   void CheckLeaves() {
     for (const stored::Leaf& listed : tree_->leaves) {
       if (!Selected(listed.name)) continue;
@@ -314,8 +316,9 @@ class TreeInput {
   std::unordered_map<std::string, uint32_t> files_;
 };
 
-// If a tree is to be written, adds the leaves of the tree that the metadata of
-// the safetensors files records.
+// If a tree is to be written, adds the selected leaves of the tree that the
+// metadata of the safetensors files records. With `arrays_only`, leaves out
+// strings.
 std::optional<Stored> InItsTree(std::optional<Stored> stored,
                                 const InputOptions& options,
                                 Findings& findings) {

@@ -33,8 +33,8 @@ struct InputOptions {
 // can store; none are returned if safetensors files are written, whose metadata
 // records them. Returns nullopt after findings: dtype (the array's type is
 // unknown, or safetensors has no such dtype), inexpressible (a codec, or a leaf
-// that the format cannot store), name, limit, nothing selected, a file that is
-// missing or too short, and those of reading the tree.
+// that the format cannot store), name, limit, usage (nothing selected), a file
+// that is missing or too short, and those of reading the tree.
 std::optional<Stored> ReadStoredTree(const std::string& path,
                                      const InputOptions& options,
                                      Findings& findings);

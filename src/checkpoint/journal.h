@@ -19,8 +19,8 @@ namespace shardc {
 std::string TransferKey(const Transfer& transfer);
 
 // Returns a digest of the times at which the file system recorded changes of
-// the sources. If a source has been written since, pieces that were copied from
-// it are not kept, even if its size and modification time are unchanged. Other
+// the sources. If a source has been written since, the journal's pieces are not
+// kept, even if the size and the modification time are unchanged. Other
 // processes may read their own copies of the sources, so their parts are not
 // checked against this digest.
 std::string SourceState(const Transfer& transfer);
@@ -30,7 +30,8 @@ std::string JournalName(const std::string& tag, int64_t index, int64_t count);
 
 class Journal {
  public:
-  // Creates or continues the journal and locks it while it is open. Findings
+  // Creates the journal, or continues it if the key and the sources are the
+  // same, and locks it while it is open. Returns nullopt after a finding
   // (`write`): the journal cannot be created, or another run has locked it.
   static std::optional<Journal> Open(const std::string& path,
                                      const std::string& key,

@@ -51,9 +51,9 @@ struct FileLayout {
 
 // Returns the files. Device d belongs to process d / (devices / processes).
 // With files for processes or shards, each part is in exactly one file. If
-// several processes hold parts, successive tensors are assigned to them in
-// turn, so that replicated tensors are distributed evenly. A file for a shard
-// has all parts that exactly the same devices hold.
+// several processes hold a part, they take turns by the number of the tensor,
+// so that replicated tensors are distributed evenly. A file for a shard has all
+// parts that exactly the same devices hold.
 std::vector<FileLayout> LayoutFiles(const std::vector<TensorLayout>& tensors,
                                     const Mesh& mesh, Per per);
 

@@ -43,7 +43,8 @@ bool RefuseOtherRuns(const Transfer& transfer, const ProcessShare& share,
                      const std::string& key, Findings& findings);
 
 // Adds a finding (write) and returns true if the folder contains files or an
-// index that readers would mistake for files of this set.
+// index that readers would mistake for files of this set, or if the folder
+// cannot be listed.
 bool RefuseForeignFiles(const Transfer& transfer, Findings& findings);
 
 // Removes the journals with the tag of the transfer, and the hidden files of

@@ -1,5 +1,5 @@
 // The output files of a run. They are written under hidden names, continued
-// after an interruption, and renamed only when the set is complete.
+// after an interruption, and renamed when all files of the run are complete.
 #ifndef SHARDC_CHECKPOINT_OUTPUT_SET_H_
 #define SHARDC_CHECKPOINT_OUTPUT_SET_H_
 
@@ -45,7 +45,8 @@ class OutputSet {
       : transfer_(transfer), reuse_(reuse), states_(transfer.outputs.size()) {}
 
   // Finds the pieces that an interrupted run has completed, and sets their
-  // `checksums`.
+  // `checksums`. Removes hidden files that have no such piece, unless they are
+  // reused.
   void TakeUp(const std::vector<bool>& own, const Journal& journal,
               Checksums& checksums);
   // Returns whether the output already has its own name and all its pieces.
@@ -68,7 +69,7 @@ class OutputSet {
 
  private:
   struct State {
-    bool part = false;      // our hidden file exists
+    bool part = false;      // the hidden file exists
     bool complete = false;  // the file exists under its own name
     bool created = false;   // renamed in this run to a name that was free
   };

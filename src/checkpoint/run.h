@@ -33,7 +33,7 @@ struct RunOptions {
 struct RunReport {
   TransferSize size;        // of this process's share
   int64_t pieces_kept = 0;  // written by an earlier run, and correct
-  bool indexed = false;     // the set is complete and its index written
+  bool indexed = false;     // the set is complete, and any index is written
 };
 
 // A function that writes the index, with all checksums.

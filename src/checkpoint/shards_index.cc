@@ -1,6 +1,6 @@
 // Writes and reads the index of shards, which has a line for each piece. The
-// reader checks everything, because the file may have been edited: a piece must
-// be inside its parameter, a file inside the directory.
+// reader checks the values that it uses, because the file may have been edited:
+// a piece must be inside its parameter, a file inside the directory.
 //
 //   "w[2:4,0:4]": {"param": "w", "dtype": "F32", "global_shape": [8, 4],
 //                  "offset": [2, 0], "shape": [2, 4], ...}

@@ -49,8 +49,8 @@ struct Stored {
 // either. All files must exist.
 std::optional<Stored> ReadStored(const std::string& path, Findings& findings);
 
-// Reads a directory with a `shards.json`. Every file is checked against the
-// index, and the pieces of every tensor must be complete.
+// Reads a directory with a `shards.json`. The header of every file is compared
+// with the index, and the pieces of every tensor must be complete.
 std::optional<Stored> ReadStoredPieces(const std::string& directory,
                                        Findings& findings);
 

@@ -32,8 +32,8 @@ class Tiles {
   void Grow(int64_t most_bytes);
 
   const stored::Array& array_;
-  // The begins of the chunks along each dimension, and the array's end. Empty
-  // if the pieces form no grid; then each piece is a tile.
+  // The starts of the chunks along each dimension, and the array's end. Empty
+  // if the chunks form no grid or there is only one; then each chunk is a tile.
   std::vector<std::vector<int64_t>> edges_;
   // The chunk of each cell of the grid; empty if chunks are numbered like
   // cells.

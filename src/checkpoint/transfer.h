@@ -84,8 +84,8 @@ struct OutputFile {
 };
 
 struct Transfer {
-  // A part of the journal's name. Two transfers to one directory have different
-  // tags.
+  // The first part of the journal's name: `shards`, `merge`, or the name of the
+  // file if the transfer writes one file without an index.
   std::string tag;
   std::string directory;  // of the outputs
   std::vector<SourceFile> sources;

@@ -45,9 +45,9 @@ struct TreeOutput {
 
 // Writes the transfer's tensors and the leaves as a tree; ignores
 // `transfer.outputs`. The chunks of a tensor are its parts or smaller. Paths in
-// the tree have the keys of the input tree; if the input is no tree, names are
-// split at `/`. Returns false after a finding: those of the writers, unreadable
-// (also for a source that has changed), dtype.
+// the tree have the keys of TransferTensor::in_tree; if safetensors files
+// record none, names are split at `/`. Returns false after a finding: those of
+// the writers, unreadable (also for a source that has changed), dtype.
 bool WriteTransfer(const Transfer& transfer,
                    const std::vector<stored::Leaf>& leaves,
                    const OutputFormat& format, const TreeOutput& output,
