@@ -184,8 +184,8 @@ class Auditor {
     return false;
   }
 
-  // Adds the instruction to `found_` if it is a collective. Returns false after
-  // a finding.
+  // Adds the instruction to `found_` if it is a collective and not a later copy
+  // of one (ContinuesChain). Returns false after a finding.
   bool Add(Node node, Block block, Size& sent) {
     const hlo::Instruction at = graph_.At(node);
     const Opcode* opcode = FindOpcode(at);

@@ -25,8 +25,9 @@ struct Unmatched {
   std::string reason;             // empty: none is known
 };
 
-// All collectives of one kind over the same axes, summed over the layers. Bytes
-// are computed with the step's dtype, after the rewrites of equivalent.h.
+// All collectives of one kind over the same axes, summed over the layers, after
+// the rewrites of equivalent.h. The bytes of floating-point elements are
+// computed with the step's dtype.
 struct RouteCompared {
   Collective kind = Collective::kAllGather;
   std::string over;
@@ -48,9 +49,10 @@ struct Difference {
 
 // Returns the collectives that only the step program or only the compiled
 // program has. `program` holds the rewritten collectives of `report`.
-// Collectives are matched by kind, axes and size, those of the same pass first.
-// Single numbers, such as the loss, are left out, because a step program adds
-// such numbers before it reduces them.
+// Collectives of one kind over the same axes are skipped if both sides send the
+// same bytes in total. Others are matched by size, those of the same pass
+// first. Single numbers, such as the loss, are left out, because a step program
+// adds such numbers before it reduces them.
 Difference DifferenceOf(const PlannedStep& step,
                         std::span<const Sending> program, const Report& report,
                         const Drifts& drifts);

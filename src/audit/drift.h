@@ -40,8 +40,9 @@ struct Drifts {
 // the argument's path ends; `/` and `.` count as equal in names. The
 // optimizer's states end in the paths of their parameters, so they are compared
 // as well. Arguments whose global shape differs from the parameter's, and those
-// whose sharding is not in the text, are not compared. Axes of size 1 make no
-// difference.
+// whose sharding is not in the text, are not compared. If no spec expresses the
+// sharding, the ranks are compared in place of the shapes. Axes of size 1 make
+// no difference.
 Drifts DriftsOf(const hlo::Program& program, const Mesh& mesh,
                 std::span<const Planned> plan);
 

@@ -108,7 +108,7 @@ class Search {
   }
 
   // Returns whether a collective is inside of `shard_map`. Its author wrote it
-  // as such (`lax.all_gather`), so it is not reported.
+  // as such (`lax.all_gather`), so only the rule about dtypes reports it.
   static bool IsExplicit(const Traffic& one) {
     return one.metadata.find("shard_map") != std::string_view::npos;
   }

@@ -1,5 +1,5 @@
-// The instructions of a program as a graph: what an operand's name refers to,
-// and which instruction calls a computation.
+// The instructions of a program as a graph: the instruction that an operand's
+// name refers to, and the instruction that calls a computation.
 #ifndef SHARDC_AUDIT_GRAPH_H_
 #define SHARDC_AUDIT_GRAPH_H_
 

@@ -51,7 +51,7 @@ std::optional<Sent> ReadSent(const JsonDocument& document, Findings& findings);
 struct Growth {
   Route route;
   int64_t before = 0, after = 0;  // bytes that the busiest device sends
-  Sent::Cause cause;              // what grew most
+  Sent::Cause cause;              // the tensor that grew most
 };
 
 // Returns the routes that grew, the largest growth first. A route has grown if

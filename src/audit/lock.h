@@ -25,15 +25,17 @@ struct LockedFlaw {
 };
 LockedFlaw LockedOf(const Flaw& flaw);
 
-// The summary of a program's audit: what the program sends, and its flaws.
+// The summary of a program's audit: the bytes that the program sends, and its
+// flaws.
 struct Lock {
   Sent sent;
   bool scheduled = false;  // optimised, not only partitioned
   std::set<LockedFlaw> flaws;
 };
 Lock LockOf(const Report& report, bool scheduled);
-// Returns a line for each difference of two summaries: the stage, the bytes of
-// a kind of collective over the same axes, and findings that are new or gone.
+// Returns a line for each difference of two summaries: the stage, the number of
+// devices, the bytes of a kind of collective over the same axes, and findings
+// that are new or gone.
 std::vector<std::string> ChangesOf(const Lock& before, const Lock& now);
 
 // Reads a summary that WriteAuditLock (emit/audits) wrote. Returns nullopt

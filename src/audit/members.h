@@ -16,11 +16,11 @@
 namespace shardc::audit {
 
 struct Members {
-  int64_t size = 1;    // devices of the largest group; of a permute: 2
+  int64_t size = 1;    // devices of the largest group; of a permute: 2, or 1
   int64_t edges = 0;   // of a permute: sends of the busiest device
   AxisGroup axes;      // in the mesh's order
   bool named = false;  // whether `axes` describe the groups
-  std::string text;    // "fsdp+tp", or else one group: "devices 0 2 4"
+  std::string text;    // "fsdp+tp", "none", or one group: "devices 0 2 4"
   bool operator==(const Members&) const = default;
 };
 

@@ -31,7 +31,8 @@ class Shardings {
   // are not known, and also if the text has no shardings of arguments and the
   // program returns no floating-point scalar.
   std::vector<const MeshAxis*> Unused() const;
-  // Returns whether some loop of the program runs this many times.
+  // Returns whether some loop of the program runs this many times, which must
+  // be more than once.
   bool IsTripCount(int64_t count);
 
  private:

@@ -47,7 +47,7 @@ std::optional<int64_t> IndexOf(const hlo::Instruction& element) {
   return index ? hlo::LeadingNumber(*index) : std::nullopt;
 }
 
-// Returns whether an instruction is a gather. The tuple of an `-start` begins
+// Returns whether an instruction is a gather. The tuple of a `-start` begins
 // with the gather's operands, but a path that arrives here comes from the
 // `-done`, so it counts results only.
 bool IsGather(std::string_view opcode) {

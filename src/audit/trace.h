@@ -12,8 +12,8 @@
 
 namespace shardc::audit {
 
-// A result of an instruction, or an element of a tuple: the path {1, 0} is
-// element 0 of element 1. The path is stored in reverse.
+// A result of an instruction, or an element of a tuple that it returns. Element
+// 0 of element 1 has the path {0, 1}.
 struct Value {
   Node node = 0;
   std::vector<int64_t> path = {};  // innermost element first
@@ -31,7 +31,7 @@ class Tracer {
   Value SourceOf(Value value, std::optional<Block> stop = std::nullopt);
 
   // Returns the instruction result that `value` passes on unchanged. Goes back
-  // through tuples, their elements, calls, fusions, `async-done`,
+  // through tuples, their elements, calls, fusions, asynchronous operations,
   // `all-reduce-done` and loops that leave the value unchanged, but not through
   // casts, copies, slices or other operations.
   Value ResultOf(Value value);

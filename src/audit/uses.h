@@ -25,7 +25,8 @@ class Uses {
   };
   // Returns the instructions that compute with the result. Tuples, their
   // elements, calls, fusions and `-done` instructions are followed. Returns
-  // nullopt if the result also leaves the entry or a loop's body, or if the
+  // nullopt if the result also leaves the entry, if it enters or leaves a loop
+  // or a conditional, if it passes a barrier or a nested tuple, or if the
   // search reaches its limit.
   std::optional<std::vector<Consumer>> ConsumersOf(
       Node node, std::optional<int64_t> element = std::nullopt);

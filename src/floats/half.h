@@ -3,9 +3,9 @@
 // Includes: model.
 //
 // float16 and bfloat16 round to nearest, ties to even; subnormals are kept;
-// numbers that are too large become infinity; a NaN stays a NaN, quiet, with
-// its sign and upper payload bits. Conversions to float are exact. The vector
-// code of convert.h gives the same bits.
+// numbers that are too large become infinity; a NaN stays a NaN with its sign
+// and upper payload bits, and becomes quiet except in FromBFloat16. Conversions
+// to float are exact. The vector code of convert.h gives the same bits.
 #ifndef SHARDC_FLOATS_HALF_H_
 #define SHARDC_FLOATS_HALF_H_
 
@@ -28,7 +28,8 @@ float FromBFloat16(uint16_t bits);
 float RoundTo(Dtype dtype, double x);
 float RoundTo(Dtype dtype, float x);
 
-// Returns the unit roundoff of F32, F16 or BF16: 2^-24, 2^-11 or 2^-8.
+// Returns the unit roundoff: 2^-11 for F16, 2^-8 for BF16, else 2^-24, that of
+// F32.
 double UnitRoundoff(Dtype dtype);
 
 }  // namespace shardc

@@ -4,9 +4,10 @@
 
 namespace shardc {
 
-// Returns whether decoding should read keys in one sequential stream without
-// prefetch instructions. Otherwise two streams with prefetching are faster. The
-// processor is queried at the first call; results never depend on it.
+// Returns whether decoding should read the keys of the KV cache in one
+// sequential stream without prefetch instructions. Otherwise two streams with
+// prefetching are faster. The processor is queried at the first call; results
+// never depend on it.
 bool OneStreamIsFaster();
 
 }  // namespace shardc

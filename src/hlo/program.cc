@@ -178,7 +178,8 @@ class ProgramReader {
   bool inside_ = false, marked_ = false, has_entry_ = false;
 };
 
-// Returns the first line of the text, which has the module's settings.
+// Returns the first line of the text, which has the module's settings unless
+// the text begins with an empty line.
 std::string_view HeadOf(const Source& source) {
   const std::string_view text = source.text();
   return text.substr(0, text.find('\n'));

@@ -49,7 +49,7 @@ struct Program {
 // Reads a module as `compiled.as_text()` and `--xla_dump_to` write it. Lines
 // that are no instructions are skipped, and opcodes are not checked. Returns
 // nullopt after one finding (foreign-syntax, limit or empty) if the text is no
-// module, runs on more than kMostDevices devices, has no ENTRY computation,
+// module, does not run on 1 to kMostDevices devices, has no ENTRY computation,
 // defines a computation twice or ends inside one, or if brackets do not match.
 std::optional<Program> ReadProgram(const SourceRef& source, Findings& findings);
 

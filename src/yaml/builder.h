@@ -42,7 +42,7 @@ class YamlBuilder {
   std::optional<YamlNode> TakeRoot() { return std::move(root_); }
   // True after any finding other than duplicate-key.
   bool broken() const { return broken_; }
-  // Returns what ReportYamlError needs if the parser stopped at `offset`.
+  // Returns the input of ReportYamlError for a parser that stopped at `offset`.
   YamlFailure FailureAt(size_t offset) const;
 
  private:

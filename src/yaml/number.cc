@@ -1,6 +1,6 @@
 // Reads numbers from their digits as written, without yaml-cpp's conversions.
-// Integers and sizes are read without doubles, so that none is rounded, and no
-// digits are read as octal:
+// Integers and sizes are read without doubles, which would round large ones,
+// and no digits are read as octal:
 //
 //   16       integer          010, 1e3, 0x10, '16'  findings
 //   1.5 GB   a size in bytes, by source/byte_size.h

@@ -1,5 +1,5 @@
 // Typed reading of YAML nodes. The functions Read... return the value, or
-// nullopt after a finding at the node that quotes what it contains.
+// nullopt after a finding at the node that describes its content.
 #ifndef SHARDC_YAML_READ_H_
 #define SHARDC_YAML_READ_H_
 

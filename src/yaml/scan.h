@@ -31,14 +31,15 @@ size_t SkipProperties(std::string_view text, size_t at, bool* tagged);
 // Returns the offset after the closing quote of the quoted scalar at `at`, or
 // nullopt if it is never closed.
 std::optional<size_t> QuotedEnd(std::string_view text, size_t at);
-// Returns the end of a plain scalar whose value, with line breaks folded, is
-// `value`.
+// Returns the end of the plain scalar at `at` whose value, with line breaks
+// folded, is `value`.
 size_t PlainEnd(std::string_view text, size_t at, std::string_view value);
 // Returns the end of the last line with text of a block scalar whose `|` or `>`
 // is at `at`.
 size_t BlockEnd(std::string_view text, size_t at);
 // Returns the offset after the bracket that closes a flow collection whose last
-// item ends at `at`. If another character follows, returns its offset.
+// item ends at `at`. If a character other than a comma or a colon follows,
+// returns its offset.
 size_t FlowEnd(std::string_view text, size_t at, char bracket);
 // Returns the offset after a null word (`~`, `null` ...) at `at`, or nullopt if
 // there is none.

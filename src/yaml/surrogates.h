@@ -18,8 +18,8 @@ class SurrogatePairs {
   explicit SurrogatePairs(std::string_view text);
 
   // Returns the text for the parser, in which each pair is replaced by escapes
-  // of two characters that the text does not contain. All offsets stay the
-  // same.
+  // of two characters that the text does not contain. A text that contains them
+  // is returned unchanged. All offsets stay the same.
   std::string ParserText() const;
   // Returns the value of a scalar that begins at `begin`, with the characters
   // of the pairs in it: decoded if it is in double quotes, else as written.

@@ -2,12 +2,11 @@
 // includes yaml-cpp.
 // Includes: source.
 //
-// Parses a YAML file into a tree that knows the byte range of every node.
-//
-// Stricter than YAML libraries: one document; no tags, merge keys, duplicate
-// keys, unterminated quotes or implicit list entries; a limited number of
-// aliased nodes and no alias inside its own node; UTF-8 only. Scalars stay
-// text, which the typed readers of yaml/read.h interpret.
+// Stricter than YAML libraries: one document; no tags (typed readers refuse
+// those that YamlNode::tag stores), merge keys, duplicate keys, unterminated
+// quotes or implicit list entries; a limited number of aliased nodes and no
+// alias inside its own node; UTF-8 only. Scalars stay text, which the typed
+// readers of yaml/read.h interpret.
 #ifndef SHARDC_YAML_YAML_H_
 #define SHARDC_YAML_YAML_H_
 
@@ -37,7 +36,7 @@ struct YamlNode {
   // refused while parsing.
   std::string tag;
   // The byte range in the source. A null that is omitted has the range of its
-  // key or dash or, if it has neither, at most one byte of what follows.
+  // key or dash or, if it has neither, at most one byte of the text after it.
   size_t begin = 0;
   size_t end = 0;
   std::vector<YamlNode> items;      // of sequences
