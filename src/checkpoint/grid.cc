@@ -1,8 +1,8 @@
 // Divides a tensor into blocks. A dimension that no box splits is merged into
 // the one before it, so most tensors have one or two dimensions. The last
 // dimension counts bytes or, if the tensor is cast, elements. A block is a
-// range of one dimension, the outermost one of which a single index is not
-// larger than the limit:
+// range of one dimension: the outermost dimension of which a single index is
+// within the limit:
 //
 //   [4, 6, 2] of BF16, split along its second dimension: 4 rows of 24 bytes
 //   blocks of at most 48 bytes: rows 0 and 1, rows 2 and 3

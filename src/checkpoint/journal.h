@@ -53,7 +53,7 @@ class Journal {
   bool done() const { return done_; }
 
   // Records a complete piece. Lines are buffered and written in groups. Returns
-  // false if that fails, with errno set.
+  // false, with errno set, if a group cannot be written.
   bool Add(size_t output, size_t piece, uint32_t crc);
   bool Flush();
   bool MarkDone();

@@ -52,8 +52,8 @@ class OutputSet {
   // Returns whether the output already has its own name and all its pieces.
   bool Complete(size_t output) const { return states_[output].complete; }
 
-  // Opens an output's hidden file with its full size and its header. Finding:
-  // write.
+  // Opens an output's hidden file with its full size and its header. Returns
+  // false after the finding `write`.
   bool Open(size_t output, CopyTarget* target, Findings& findings);
   bool Close(size_t output, CopyTarget* target, bool sync, Findings& findings);
   // Renames all hidden files to their own names. If there are any, and an

@@ -342,7 +342,8 @@ class Runner {
     return false;
   }
 
-  // Checks the size and the header of an output and, with `verify`, every byte.
+  // Checks that all pieces of an output are recorded, its size and its header
+  // and, with `verify`, every byte.
   bool CheckWritten(size_t output) {
     const OutputFile& file = transfer_.outputs[output];
     const std::string path = transfer_.PathOf(file.name);
@@ -365,7 +366,7 @@ class Runner {
   OutputSet outputs_;
   Checksums checksums_;
   std::vector<bool> own_;
-  std::vector<std::string> made_;  // directories it created, outermost first
+  std::vector<std::string> made_;  // directories that it created, outermost first
   std::string key_;
   int64_t written_ = 0;
   int64_t total_ = 0;

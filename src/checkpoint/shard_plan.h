@@ -34,11 +34,11 @@ struct ShardJob {
   std::vector<std::string> notes;
 };
 
-// Returns the transfer and its index. Findings: an empty selection (usage),
-// every difference between the names and shapes of plan and checkpoint
-// (reference, size), an illegal spec (spec), sizes that are too large (limit),
-// a number of processes that does not divide the devices (device-count), two
-// pieces of one name in a file (name).
+// Returns the transfer and its index, or nullopt after findings: an empty
+// selection (usage), every difference between the names and shapes of plan and
+// checkpoint (reference, size), an illegal spec (spec), sizes that are too
+// large (limit), a number of processes that does not divide the devices
+// (device-count), two pieces of one name in a file (name).
 std::optional<ShardJob> PlanShards(const Stored& stored, const ReadPlan& plan,
                                    const ShardOptions& options,
                                    Findings& findings);

@@ -54,9 +54,9 @@ std::optional<Stored> ReadStored(const std::string& path, Findings& findings);
 std::optional<Stored> ReadStoredPieces(const std::string& directory,
                                        Findings& findings);
 
-// Compares each piece that has a recorded checksum with it. Of several
-// processes, each checks its share. Adds the number of checked pieces to
-// `*verified`. Returns false after a finding: a file cannot be read, or a
+// Checks the bytes of each piece for which the index records a checksum. Of
+// several processes, each checks its share. Adds the number of checked pieces
+// to `*verified`. Returns false after a finding: a file cannot be read, or a
 // checksum differs. For a tree, which has no index with checksums, returns
 // true.
 bool VerifyStored(const Stored& stored, const ProcessShare& share,

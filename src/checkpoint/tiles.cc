@@ -20,8 +20,8 @@
 namespace shardc {
 namespace {
 
-// The bytes of a run until which tiles are extended. A run is then long enough
-// for a system call of its own.
+// Tiles are extended until a run has this many bytes, which is enough for a
+// system call of its own.
 constexpr int64_t kRunBytes = int64_t{1} << 20;
 
 // Returns the sorted edges of all pieces along each dimension.

@@ -11,8 +11,8 @@ namespace shardc {
 // that no message can quote another file. A default Boundary holds every path.
 class Boundary {
  public:
-  // Returns the boundary of a project file: the nearest folder upwards that
-  // holds `.git`, or else the folder of the file.
+  // Returns the boundary of a project file: the nearest folder above the file
+  // that holds `.git`, or else the folder of the file.
   static Boundary Of(const std::string& project_file);
 
   // Returns whether the path, followed through all links, leads to the

@@ -171,7 +171,7 @@ bool JsonScanner::String() {
   return true;
 }
 
-// Stores the unescaped value of the string that begins at `begin`.
+// Stores the unescaped value of the string whose first character is at `begin`.
 bool JsonScanner::Unescape(size_t begin) {
   std::string& kept = document_.strings_;
   const size_t where = kept.size();

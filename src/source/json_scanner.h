@@ -12,8 +12,8 @@ namespace shardc {
 
 class JsonScanner {
  public:
-  // `text` is the document's text up to the end of the JSON value. The value
-  // starts at `begin`, from where the text is well-formed UTF-8.
+  // `text` is the document's text up to the end of the JSON value. It is read
+  // from `begin` on, and is well-formed UTF-8 from there.
   JsonScanner(JsonDocument& document, std::string_view text, size_t begin,
               const JsonLimits& limits, size_t most_nodes);
 

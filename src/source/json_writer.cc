@@ -18,7 +18,8 @@
 namespace shardc {
 namespace {
 
-// Writes the escape of a code point: `\n` and the like, or `\uXXXX`.
+// Writes the escape of a code point: `\n`, `\u001b`, or two `\uXXXX` for a code
+// point above U+FFFF.
 void PutEscape(Sink& out, uint32_t point) {
   static constexpr std::string_view kShort = "\"\\\b\f\n\r\t";
   static constexpr std::string_view kLetters = "\"\\bfnrt";

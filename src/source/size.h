@@ -11,9 +11,9 @@
 
 namespace shardc {
 
-// A number of at least 0. A result of INT64_MAX or above is "too large". Every
-// sum or product with a number that is too large is too large again, even the
-// product with 0, and so is such a number divided by another.
+// A number of at least 0. A result of INT64_MAX or above is "too large". Sums,
+// products and quotients of a number that is too large are too large as well,
+// even its product with 0.
 class Size {
  public:
   static constexpr int64_t kTooLarge = INT64_MAX;

@@ -1,5 +1,5 @@
 // A read-only list of texts that are members of other values, such as the names
-// in a list of tensors. Passing it needs no second list of the texts alone.
+// in a list of tensors. The list refers to the texts and copies none.
 #ifndef SHARDC_SOURCE_TEXTS_H_
 #define SHARDC_SOURCE_TEXTS_H_
 
@@ -38,7 +38,7 @@ class Texts {
   bool empty() const { return count_ == 0; }
   std::string_view operator[](size_t index) const { return *Address(index); }
   std::string_view front() const { return (*this)[0]; }
-  // Returns where the view of a text is stored, for prefetching.
+  // Returns the address of a text's std::string_view, for prefetching.
   const std::string_view* Address(size_t index) const {
     return reinterpret_cast<const std::string_view*>(first_ + index * stride_);
   }

@@ -1,6 +1,6 @@
 // Decodes blosc chunks. A chunk is a header of 16 bytes, the offset of each
-// block, and the blocks. Only a chunk with the flag kStored has the decoded
-// bytes after its header.
+// block, and the blocks. If the header has the flag kStored, the decoded bytes
+// follow it instead. A header is for example:
 //
 //   02 01 21 04 | 00001000 00000400 xxxxxxxx   version 2; shuffled, lz4;
 //     elements of 4 bytes; 1 MiB in blocks of 256 KiB; bytes of the chunk
@@ -168,8 +168,7 @@ bool AppendBlock(const Header& header, std::string_view bytes, size_t size,
   return true;
 }
 
-// Returns the reason why a chunk with this header cannot be decoded; empty if
-// it can.
+// Returns the reason why the header is refused; empty if it is accepted.
 std::string Refusal(const Header& header, std::string_view bytes,
                     int64_t limit_bytes) {
   const auto text = [](size_t count) {

@@ -1,6 +1,7 @@
 // CRC-32C (Castagnoli), the checksum of the pieces in `shards.json`. It is fast
 // enough to be computed for every byte that is copied. The checksum of two
-// texts in sequence can be computed from the checksums of each.
+// texts in sequence can be computed from the checksums of both and the length
+// of the second.
 #ifndef SHARDC_STORED_CHECKSUM_H_
 #define SHARDC_STORED_CHECKSUM_H_
 
@@ -14,8 +15,8 @@ namespace shardc {
 
 inline constexpr size_t kCrc32cBytes = 4;
 
-// Returns the checksum of `bytes` that follow a text with the checksum
-// `before`, which is 0 for no text.
+// Returns the checksum of a text with the checksum `before`, followed by
+// `bytes`. `before` is 0 for an empty text.
 uint32_t Crc32c(std::string_view bytes, uint32_t before = 0);
 
 // Returns the checksum of two texts in sequence. `second_size` is the number of
@@ -23,8 +24,8 @@ uint32_t Crc32c(std::string_view bytes, uint32_t before = 0);
 uint32_t CombineCrc32c(uint32_t first, uint32_t second, uint64_t second_size);
 
 // ChecksumText returns for example "crc32c:0123abcd". ParseChecksum returns the
-// checksum that such a text states, whose digits may be in either case, or
-// nullopt for another text.
+// checksum that such a text states. Its digits may be in either case. Returns
+// nullopt for any other text.
 std::string ChecksumText(uint32_t crc);
 std::optional<uint32_t> ParseChecksum(std::string_view text);
 

@@ -11,8 +11,8 @@
 
 namespace shardc::stored {
 
-// kDeflate is gzip or zlib, which the first bytes show. kCrc32c is a checksum
-// of four bytes that follows the bytes it covers.
+// kDeflate is gzip or zlib; the first bytes show which of the two. kCrc32c is a
+// checksum of four bytes that follows the bytes it covers.
 enum class Codec : uint8_t { kZstd, kDeflate, kBlosc, kCrc32c };
 
 // DecodeZstd and DecodeDeflate return nullopt, with the reason in `*why`, if

@@ -5,13 +5,14 @@
 //   shard-00001-model-00001-of-00001.safetensors   `w` [2, 3] at [0, 0]
 //   shard-00002-model-00001-of-00001.safetensors   `w` [2, 3] at [2, 0]
 //
-// are a tensor `w` of shape [4, 3]. No file states the full shape; it is the
-// end of the last piece along each dimension. The writer of torch 2.15 puts
-// values that are not tensors before the header, which destroys the file; and
-// without `save_distributed` all ranks write the same file, so that only the
-// pieces of one rank remain. shardc refuses the results of both, and also a set
-// in which names or an index show that files are missing. If only files of the
-// first rank are present, a note states that others may be missing.
+// Together these are a tensor `w` of shape [4, 3]. No file states the full
+// shape; it is the end of the last piece along each dimension. shardc refuses
+// two kinds of broken saves. The writer of torch 2.15 puts values that are not
+// tensors before the header, so that the file is no safetensors file. Without
+// `save_distributed` all ranks write the same file, so that only the pieces of
+// one rank remain. shardc also refuses a set in which names or an index show
+// that files are missing. If only files of the first rank are present, a note
+// states that others may be missing.
 #include <algorithm>
 #include <string>
 #include <unordered_map>

@@ -1,6 +1,6 @@
 // Copies a box from one array to another as a list of contiguous runs. A run
-// covers the last dimension of the box, and also the dimension before it as
-// long as the box spans all later ones in both arrays. The other dimensions are
+// covers the last dimension of the box, and each dimension before it for which
+// the box spans all later dimensions of both arrays. The other dimensions are
 // loop counters with one stride per array.
 //
 //   [1:3, 2:6] of 4 x 8 to an array of its own:
@@ -15,8 +15,8 @@
 namespace shardc {
 namespace {
 
-// The runs of a box, which all have the length `run`: loops over the dimensions
-// outside a run, with the strides of each region.
+// The runs of a box, which all have the length `run`, as nested loops over the
+// dimensions outside a run. Each loop has a stride in each of the two regions.
 struct Rows {
   std::vector<int64_t> counts;  // sizes of the dimensions outside the run
   std::vector<int64_t> from_strides;

@@ -9,9 +9,9 @@
 
 namespace shardc {
 
-// Copies `part`, which both regions must contain, from a buffer with the units
-// of `from_region` in row-major order to a buffer with those of `to_region`. A
-// unit has `unit_bytes` bytes.
+// Copies `part` from the buffer `from`, which holds `from_region` in row-major
+// order, to the buffer `to`, which holds `to_region`. Both regions must contain
+// `part`. A unit of the regions has `unit_bytes` bytes.
 void CopyRegion(const Region& part, const Region& from_region, const char* from,
                 const Region& to_region, char* to, int64_t unit_bytes);
 

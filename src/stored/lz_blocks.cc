@@ -1,6 +1,6 @@
 // Decodes three formats whose blocks are sequences of literals and matches. In
 // LZ4 the four upper bits of a token are the number of literals, and the lower
-// bits the match's length minus 4:
+// bits the match's length minus 4. A value of 15 is extended by further bytes.
 //
 //   20 'a' 'b' 02 00 | 10 'c'
 //     ->  literals "ab"; a match of 4 bytes from 2 bytes back: "abab";

@@ -11,9 +11,9 @@
 namespace shardc::stored {
 
 // Each function appends the `size` bytes to which `bytes` decodes. Returns
-// false if `bytes` is damaged or decodes to another number of bytes. A match
-// must not refer to bytes that `out` had before the call. `out` grows only as
-// data is decoded.
+// false if `bytes` is damaged, has a match that refers to bytes from before the
+// call, or decodes to another number of bytes. `out` grows only as data is
+// decoded.
 bool AppendLz4(std::string_view bytes, size_t size, std::string& out);
 bool AppendBloscLz(std::string_view bytes, size_t size, std::string& out);
 bool AppendSnappy(std::string_view bytes, size_t size, std::string& out);

@@ -66,7 +66,7 @@ struct PrefixedTexts {
 // A data file that a block refers to.
 struct DataFile {
   std::string path;  // its path in the checkpoint's folder
-  std::string base;  // the folder from which paths in its blocks count
+  std::string base;  // the folder to which paths in its blocks are relative
 };
 // Reads a block's table of files. `base` is the DataFile::base of the file that
 // holds the block. If the table is malformed, the cursor fails and the result

@@ -146,8 +146,8 @@ class OrbaxTree {
     return !findings_.HasErrors();
   }
 
-  // Checks that no other path has the same name in manifests or, unless one of
-  // the two is an empty node, in the storage. Returns false after a finding.
+  // Returns false after a finding if an earlier leaf has the same name in
+  // manifests or, unless one of the two is an empty node, in the storage.
   bool CheckNames(const OrbaxLeaf& leaf, const std::string& name) {
     const std::string key = StorageName(leaf.path);
     const auto [stored, new_key] = by_key_.try_emplace(key, &leaf);

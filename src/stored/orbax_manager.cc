@@ -67,8 +67,8 @@ bool IsStep(const Folder& folder) {
          (folder.Has(kStepFile) || folder.Has(kV1File));
 }
 
-// Reads chunks of several trees whose arrays are numbered one tree after the
-// other.
+// Reads chunks of several trees. The arrays of all trees are numbered together,
+// one tree after the other.
 class JoinedReader : public ChunkReader {
  public:
   void Add(std::shared_ptr<const ChunkReader> reader, size_t arrays) {

@@ -236,8 +236,8 @@ class PickleParser {
     return PushGlobal(*module_text, *name_text);
   }
 
-  // Sets `*index` to the index of the global that the value `id` is. Returns
-  // false after Refuse() if it is not a global.
+  // Sets `*index` to the index in Options::globals of the global whose value
+  // has this id. Returns false after Refuse() if the value is not a global.
   bool GlobalOf(uint32_t id, uint32_t* index) {
     const Node& node = out_.nodes_[id];
     if (node.type != Type::kGlobal) {

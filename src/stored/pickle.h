@@ -23,7 +23,7 @@ namespace shardc::stored {
 // itself has this limit.
 inline constexpr size_t kMostTensorDims = 64;
 
-// A global name that a pickle may contain, and what it may be used for.
+// A global name that a pickle may contain, and its permitted use.
 struct PickleGlobal {
   enum class Use : uint8_t {
     kConstant,     // as a value: torch.float32
@@ -61,7 +61,7 @@ class PickleValue {
     kGlobal,
     kRecord,
     kCall,
-    kPersistent,  // what BINPERSID refers to, in pickles inside torch archives
+    kPersistent,  // an object outside the pickle, such as a torch storage
   };
   static constexpr uint32_t kNoId = UINT32_MAX;
   // The limit on the fields of a record, because they are searched linearly.

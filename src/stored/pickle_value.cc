@@ -1,7 +1,7 @@
 // Accesses values of a parsed pickle. Lists, tuples and dictionaries have the
 // ids of their elements; a dictionary has keys and values in turn. For example,
-// the ids of {'a': 3, 'b': 3} are those of 'a', 3, 'b' and 3 again, which is
-// the same value.
+// {'a': 3, 'b': 3} has the ids of 'a', 3, 'b' and 3. Both ids of 3 are equal,
+// because small integers are stored once.
 #include "stored/pickle.h"
 
 #include <bit>

@@ -13,9 +13,9 @@
 
 namespace shardc::stored {
 
-// Each function appends the operations that push one value, or a single
-// operation. A text or a global that was pushed before is pushed from the
-// pickle's memo.
+// Op appends a single operation. Int, Text, Global, Ints and Sizes append the
+// operations that push a value. A text or a global that was pushed before is
+// pushed from the pickle's memo.
 class PickleWriter {
  public:
   PickleWriter();

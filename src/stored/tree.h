@@ -55,8 +55,8 @@ struct Array {
   std::vector<Box> pieces;
   std::optional<Sharding> sharding;
   // The implementation of random keys, such as `threefry2x32`, if the array
-  // holds random keys of JAX; its elements are their words. Empty for other
-  // arrays.
+  // holds random keys of JAX. Its elements are the words of the keys. Empty for
+  // other arrays.
   std::string random_key;
   // The reason, as the message of a finding, why the bytes cannot be read, for
   // example a codec that shardc lacks. Empty if they can be read. The shape is

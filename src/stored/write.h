@@ -37,9 +37,9 @@ struct ArrayToWrite {
   Shape chunk;
   // How the array was sharded; orbax records it.
   std::optional<Sharding> sharding;
-  // Which keys of the path are indices of lists or tuples, as in Array. orbax
-  // compares them with the tree into which it restores. If it is empty, all
-  // keys are those of dictionaries.
+  // Whether each key of the path is the index of an element of a list or a
+  // tuple, as in Array. If empty, all keys are those of dictionaries. orbax
+  // compares the kinds of keys with the tree into which it restores.
   std::vector<bool> in_sequence = {};
   std::string random_key = {};  // as Array::random_key; orbax records it
 };
@@ -90,8 +90,8 @@ struct WriteOptions {
   WriteReport* report = nullptr;  // null: not wanted
 };
 
-// Returns the bytes of one element in checkpoints. For a packed type, that is a
-// byte for each element.
+// Returns the bytes of one element in checkpoints. An element of a packed type
+// takes one byte.
 int64_t StoredBytes(Dtype dtype);
 
 enum class WriteForm : uint8_t { kOrbax, kDcp };

@@ -23,9 +23,9 @@ namespace shardc::stored {
 namespace {
 
 constexpr size_t kNameLimitBytes = 4096;
-// The limit keeps the zip archive of a chunk far below 4 GiB, from where on it
-// would need wider fields. A batch of more than kBatchLimit chunks would save
-// no time.
+// kChunkLimitBytes keeps the zip archive of a chunk far below 4 GiB, where zip
+// archives start to need 64-bit fields. A batch of more than kBatchLimit chunks
+// would save no time.
 constexpr int64_t kChunkLimitBytes = int64_t{1} << 30;
 constexpr size_t kBatchLimit = 1024;
 

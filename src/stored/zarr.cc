@@ -77,8 +77,8 @@ std::optional<double> NamedFloat(std::string_view text) {
 }
 
 // Returns the bytes of a float that version 3 gives by its bits: "0x" and two
-// hex digits for each byte, the most significant one first. An empty text for
-// other texts.
+// hex digits for each byte, the most significant one first. Returns an empty
+// text for other texts.
 //   "0x7fc00001" of F32 -> 01 00 c0 7f, a NaN
 std::string HexBytes(std::string_view text, Dtype dtype) {
   const size_t size = AsIndex(DtypeBits(dtype) / 8);
