@@ -33,7 +33,7 @@ std::string_view PhaseName(Phase phase);  // "forward"; empty for kNone
 // The traffic of one operand of a collective, summed over all its runs.
 struct Traffic {
   Collective kind = Collective::kAllGather;
-  bool at_most = false;  // `sent` is an upper bound (a ragged exchange)
+  bool at_most = false;  // `sent` is an upper bound (ragged-all-to-all)
   std::shared_ptr<const Members> members;  // never null
   Phase phase = Phase::kNone;
   Moved moved;

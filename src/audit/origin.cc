@@ -11,8 +11,8 @@
 namespace shardc::audit {
 namespace {
 
-// Parts of an operation's path that JAX adds itself. All other names are
-// scopes.
+// Parts of an operation's path that JAX adds itself, in addition to `jit(...)`
+// and `pmap(...)`. All other names are scopes.
 constexpr std::string_view kOwn[] = {"while",
                                      "body",
                                      "cond",

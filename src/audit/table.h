@@ -35,8 +35,8 @@ struct Row {
 // Returns the text of a source line, "model.py:28 layer", or "-" if it is not
 // known.
 std::string LineText(const hlo::SourceLine& line);
-// Returns the name of what is moved: "layers/gate", "gradient of layers/gate",
-// "activation".
+// Returns the name of the moved tensor: "layers/gate", "gradient of
+// layers/gate", "activation".
 std::string MovedText(const Moved& moved);
 
 // Returns the rows with the most bytes first, then by key. They point into the

@@ -68,8 +68,8 @@ class Tracer {
 };
 
 // Returns how often a loop's body runs: the number that the compiler recorded,
-// or else the number that follows from the loop's counter, limit and step if
-// these are constants; else nullopt.
+// or else the number that follows from the loop's counter if its start, limit
+// and step are constants; else nullopt.
 std::optional<int64_t> TripsOf(const Graph& graph, Tracer& tracer, Node loop);
 
 }  // namespace shardc::audit

@@ -31,20 +31,21 @@ class Uses {
   std::optional<std::vector<Consumer>> ConsumersOf(
       Node node, std::optional<int64_t> element = std::nullopt);
 
-  // Returns whether every use of the result takes a `dynamic-slice` of it.
-  // Copies, casts, reshapes, transposes, further gathers, and fusions are
+  // Returns whether the result is used and every use takes a `dynamic-slice` of
+  // it. Copies, casts, reshapes, transposes, further gathers, and fusions are
   // followed. `element` is the index of the result in a tuple; nullopt if the
   // instruction returns no tuple.
   bool AllSlice(Node node, std::optional<int64_t> element = std::nullopt);
-  // Returns whether every use sorts the result or takes its largest elements.
+  // Returns whether the result is used and every use sorts it or takes its
+  // largest elements.
   bool AllSort(Node node, std::optional<int64_t> element = std::nullopt);
   // Returns whether the result, moved or fused with other work, enters a loop.
   bool ReachLoop(Node node, int depth = 0);
-  // Returns whether every use of the result is an output of the entry, possibly
-  // after copies and other moves.
+  // Returns whether the result is used and every use is an output of the entry,
+  // possibly after copies and other moves.
   bool ReachOutput(Node node);
-  // Returns whether every use casts the result to a narrower floating-point
-  // type.
+  // Returns whether the result is used and every use casts it to a narrower
+  // floating-point type.
   bool AllNarrow(Node node, std::optional<int64_t> element = std::nullopt);
 
  private:

@@ -22,7 +22,7 @@
 namespace shardc {
 namespace {
 
-constexpr size_t kMostRuns = size_t{1} << 15;  // the limit on recorded runs of a part
+constexpr size_t kMostRuns = size_t{1} << 15;  // the limit for one part
 constexpr size_t kReadBack = size_t{1} << 20;
 
 bool AllZero(const char* bytes, size_t count) {

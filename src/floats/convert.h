@@ -1,6 +1,5 @@
-// Converts many floats of one type to another, rounded to nearest with ties to
-// even in one step, by vector instructions where the processor has them. The
-// bits equal those of half.h for each element.
+// Converts many floats of one type to another. Each is rounded once, to nearest
+// with ties to even. The bits equal those of half.h.
 #ifndef SHARDC_FLOATS_CONVERT_H_
 #define SHARDC_FLOATS_CONVERT_H_
 

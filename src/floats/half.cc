@@ -22,7 +22,8 @@ struct Format {
   double overflow;
 };
 constexpr Format kFloat16{11, -14, 0x1p-14, 65520.0};
-// (2 - 2^-8) * 2^127: halfway between the largest number and the next power.
+// (2 - 2^-8) * 2^127: halfway between the largest number and the next power of
+// two.
 constexpr Format kBFloat16{8, -126, 0x1p-126, 0x1.FFp127};
 
 // Returns the nearest value of the format, as a double.

@@ -9,7 +9,7 @@
 //   }
 //
 // A line that ends with `{` begins a computation, and a line that begins with
-// `}` ends it. Each line between them is one instruction. Large constants and
+// `}` ends it. An instruction is one line between them. Large constants and
 // layouts never span lines.
 #include "hlo/program.h"
 

@@ -180,8 +180,8 @@ void YamlBuilder::CheckText(const YamlNode& node) {
   }
 }
 
-// Reports a scalar that begins with a blank other than a space, as the key in
-// `\u00a0 dp: 2`.
+// Reports a plain scalar that begins with a blank other than a space, as the
+// key in `\u00a0 dp: 2`.
 void YamlBuilder::CheckBlank(const YamlNode& node) {
   const size_t blank = OddBlank(text_, node.begin);
   if (blank == 0) return;
