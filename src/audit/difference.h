@@ -1,4 +1,5 @@
-// Compares what a compiled program sends with the step program of a plan.
+// Compares the collectives of a compiled program with the step program of a
+// plan.
 #ifndef SHARDC_AUDIT_DIFFERENCE_H_
 #define SHARDC_AUDIT_DIFFERENCE_H_
 
@@ -41,7 +42,7 @@ struct Difference {
   std::vector<RouteCompared> routes;
   std::vector<Unmatched> missing, extra;  // most bytes first
   int64_t numbers = 0;  // sends of single numbers, which are not compared
-  // The bits of the widest floating-point element whose size is not that of the
+  // The bits of the widest floating-point element whose size differs from the
   // step's dtype; 0 if there is none.
   int64_t other_bits = 0;
   bool empty() const { return missing.empty() && extra.empty(); }
@@ -50,9 +51,9 @@ struct Difference {
 // Returns the collectives that only the step program or only the compiled
 // program has. `program` holds the rewritten collectives of `report`.
 // Collectives of one kind over the same axes are skipped if both sides send the
-// same bytes in total. Others are matched by size, those of the same pass
-// first. Single numbers, such as the loss, are left out, because a step program
-// adds such numbers before it reduces them.
+// same bytes in total. Others are matched by size, first within the same pass.
+// Single numbers, such as the loss, are left out, because a step program adds
+// such numbers before it reduces them.
 Difference DifferenceOf(const PlannedStep& step,
                         std::span<const Sending> program, const Report& report,
                         const Drifts& drifts);

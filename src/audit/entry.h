@@ -29,12 +29,12 @@ class Entry {
  public:
   explicit Entry(const Graph& graph);
 
-  // Returns what an entry parameter is, and its name: its path inside the
-  // argument that it is part of (`layers/gate` for `p['layers']['gate']`), or
-  // the argument's name. An argument without a path is an input, as are
-  // arguments whose name or dtype is a batch's: `batch['image']`, tokens.
-  // Others are parameters. An instruction that is no parameter of the entry
-  // gives an activation without a name.
+  // Returns the kind and the name of an entry parameter. The name is the
+  // parameter's path inside its argument (`layers/gate` for
+  // `p['layers']['gate']`), or the argument's name. An argument without a path
+  // is an input, as are arguments whose name or dtype is a batch's:
+  // `batch['image']`, tokens. Others are parameters. An instruction that is no
+  // parameter of the entry gives an activation without a name.
   Moved Of(Node parameter) const;
   // Returns the parameter that has this local shape in a computation that runs
   // `runs` times. A computation that runs once for each entry of a parameter's

@@ -107,8 +107,8 @@ class Search {
     return several ? std::optional<int64_t>(one.operand) : std::nullopt;
   }
 
-  // Returns whether a collective is inside of `shard_map`. Its author wrote it
-  // as such (`lax.all_gather`), so only the rule about dtypes reports it.
+  // Returns whether a collective is inside of `shard_map`. Its author wrote the
+  // collective (`lax.all_gather`), so only the rule about dtypes reports it.
   static bool IsExplicit(const Traffic& one) {
     return one.metadata.find("shard_map") != std::string_view::npos;
   }

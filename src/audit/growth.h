@@ -1,5 +1,5 @@
-// Compares what a program sends with an earlier audit, so that a change which
-// adds traffic is reported.
+// Compares the bytes that a program sends with an earlier audit, so that a
+// change which adds traffic is reported.
 #ifndef SHARDC_AUDIT_GROWTH_H_
 #define SHARDC_AUDIT_GROWTH_H_
 
@@ -42,9 +42,9 @@ struct Sent {
 // axes is named by its size.
 Route RouteOf(const Traffic& one);
 Sent SentOf(const Report& report);
-// Reads what WriteAuditJson or WriteAuditLock (emit/audits) wrote. Returns
-// nullopt after a finding (schema, number) if the document is neither, or if a
-// sum overflows.
+// Reads a document that WriteAuditJson or WriteAuditLock (emit/audits) wrote.
+// Returns nullopt after a finding (schema, number) if it has another schema or
+// is malformed, or if a sum overflows.
 std::optional<Sent> ReadSent(const JsonDocument& document, Findings& findings);
 
 // A route over which a program sends more than before.

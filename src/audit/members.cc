@@ -25,8 +25,8 @@ std::string DevicesText(const std::vector<int64_t>& group) {
   return group.size() > kShown ? out + " ..." : out;
 }
 
-// Marks the axes along which the coordinates of device `other` differ from
-// those of device `first`.
+// Marks the axes along which the coordinates of the devices `first` and `other`
+// differ.
 void MarkDifferent(const Mesh& mesh, int64_t first, int64_t other,
                    std::vector<bool>& differs) {
   int64_t stride = 1;

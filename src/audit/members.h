@@ -29,8 +29,8 @@ std::string AxesText(const AxisGroup& axes);
 
 // Names groups by the axes along which their members differ. The text of a
 // program need not name the mesh's axes, so its groups are expanded to device
-// numbers, which are compared with those of the mesh. A text that occurs more
-// than once is read once.
+// numbers, which are compared with the device numbers of the mesh. A text that
+// occurs more than once is read once.
 class MemberNames {
  public:
   // Without a mesh, groups have no names.

@@ -22,8 +22,8 @@ class Shardings {
   // Returns whether a gather runs over an axis that shards the batch. If the
   // text has no shardings of arguments, the gather must also be of dimension 0.
   bool GathersBatch(const Traffic& gather) const;
-  // Returns whether a sum may be that of a weight's gradient: it runs over an
-  // axis that shards the batch, or the axes of the batch or of the sum are not
+  // Returns whether a sum may be of a weight's gradient: it runs over an axis
+  // that shards the batch, or the axes of the batch or of the sum are not
   // known.
   bool MaySumOverBatch(const Traffic& sum) const;
   // Returns the mesh axes of size 2 or more that shard no argument and over

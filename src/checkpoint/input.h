@@ -34,7 +34,7 @@ struct InputOptions {
 // records them. Returns nullopt after findings: dtype (the array's type is
 // unknown, or safetensors has no such dtype), inexpressible (a codec, or a leaf
 // that the format cannot store), name, limit, usage (nothing selected), a file
-// that is missing or too short, and those of reading the tree.
+// that is missing or too short, and all findings of OpenTree.
 std::optional<Stored> ReadStoredTree(const std::string& path,
                                      const InputOptions& options,
                                      Findings& findings);
@@ -47,8 +47,8 @@ std::optional<Stored> ReadFullInput(const std::string& path,
                                     const InputOptions& options,
                                     Findings& findings);
 
-// Opens what ReadFullInput opens, or a folder of pieces that an earlier split
-// has written.
+// Opens the pieces of an earlier split if the folder has a `shards.json`, or
+// else calls ReadFullInput.
 std::optional<Stored> ReadInput(const std::string& path,
                                 const InputOptions& options,
                                 Findings& findings);

@@ -28,9 +28,9 @@ std::vector<std::optional<uint32_t>> CheckFile(
     const std::string& path, const OutputFile& output,
     const std::vector<std::optional<uint32_t>>& expected);
 
-// The text of the index while files of a new set replace those of an earlier
-// one. No reader accepts it as the index of a set. Its message is to run the
-// same command again.
+// The text of the index while the files of a new set replace the files of an
+// earlier one. No reader accepts it as the index of a set. Its message is to
+// run the same command again.
 inline constexpr std::string_view kResumeIndex =
     "{\"schema\": \"shardc.unfinished/v1\",\n"
     " \"message\": \"a run was interrupted while it put a new set in place of "

@@ -1,5 +1,5 @@
 // Writes parts and computes their checksums. When the last run of a part has
-// been written, the part's checksum is combined from those of its runs:
+// been written, the part's checksum is combined from the checksums of its runs:
 //
 //   runs of bytes 8 to 15 and 0 to 7  ->  sorted, CRC(0 to 7) with CRC(8 to 15)
 //

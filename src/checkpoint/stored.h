@@ -37,7 +37,7 @@ struct Stored {
   std::vector<SourceFile> files;
   std::shared_ptr<const stored::Tree> tree;  // null: tensors have pieces
   std::vector<std::string> notes;
-  // The leaves to write, if a tree is written: those of `tree`, or those that
+  // The leaves to write, if a tree is written: leaves of `tree`, or leaves that
   // the metadata of safetensors files records. Empty if safetensors files are
   // written; `metadata` then has the leaves.
   std::vector<stored::Leaf> leaves;

@@ -39,15 +39,15 @@ struct TreeOutput {
   int64_t memory_bytes = 0;
   int threads = 1;
   ProcessShare share;
-  bool finalize = false;  // only complete what all processes have written
+  bool finalize = false;  // only complete the checkpoint of all processes
   bool verify = false;    // read everything back
 };
 
 // Writes the transfer's tensors and the leaves as a tree; ignores
 // `transfer.outputs`. The chunks of a tensor are its parts or smaller. Paths in
 // the tree have the keys of TransferTensor::in_tree; if safetensors files
-// record none, names are split at `/`. Returns false after a finding: those of
-// the writers, unreadable (also for a source that has changed), dtype.
+// record none, names are split at `/`. Returns false after a finding of the
+// writer, unreadable (also for a source that has changed) or dtype.
 bool WriteTransfer(const Transfer& transfer,
                    const std::vector<stored::Leaf>& leaves,
                    const OutputFormat& format, const TreeOutput& output,

@@ -28,8 +28,7 @@ float FromBFloat16(uint16_t bits);
 float RoundTo(Dtype dtype, double x);
 float RoundTo(Dtype dtype, float x);
 
-// Returns the unit roundoff: 2^-11 for F16, 2^-8 for BF16, else 2^-24, that of
-// F32.
+// Returns the unit roundoff: 2^-11 for F16, 2^-8 for BF16, else 2^-24 (F32).
 double UnitRoundoff(Dtype dtype);
 
 }  // namespace shardc

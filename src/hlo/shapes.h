@@ -13,7 +13,7 @@ namespace shardc::hlo {
 
 struct Array {
   std::string_view element;  // "bf16"
-  int64_t bits = 0;          // of one element; 0 for tokens
+  int64_t bits = 0;          // of one element; 0 for a token or opaque
   std::vector<int64_t> dims;
 
   Size Elements() const;
@@ -22,7 +22,7 @@ struct Array {
   bool operator==(const Array&) const = default;
 };
 
-// Returns the arrays of a type; those of nested tuples are listed in order.
+// Returns the arrays of a type, in the order of the text. Tuples may be nested.
 // Layouts are ignored, and a dynamic size such as `<=8` counts as 8.
 std::vector<Array> ArraysOf(std::string_view type);
 

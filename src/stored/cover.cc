@@ -3,8 +3,8 @@
 // ends (not starts) of the box, else -1. The number of boxes that contain an
 // element is the sum of the counts of all corners at or before the element in
 // every dimension. So the boxes tile the array if and only if, at every point,
-// the counts of their corners have the same sum as those of the array's own
-// corners.
+// the counts of their corners have the same sum as the counts of the array's
+// own corners.
 //
 //   [0:2) and [2:5) of an array [0:5): +1 at 0, -1 at 2; +1 at 2, -1 at 5.
 //   Left are +1 at 0 and -1 at 5. With [3:5) instead, -1 at 2 and +1 at

@@ -13,11 +13,12 @@
 
 namespace shardc::stored {
 
-// Who may write the folder at the same time, and what remains after a failure.
+// The processes that may write the folder at the same time, and the files that
+// remain after a failure.
 enum class FolderUse : uint8_t {
   kAlone,     // one process; a failure removes the folder with all files
   kShared,    // one of several processes; a failure keeps the files
-  kComplete,  // one process completes what several have written
+  kComplete,  // one process completes the files of several
 };
 
 class NewFolder {

@@ -109,8 +109,8 @@ class Pickle {
   struct Options {
     std::span<const PickleGlobal> globals;  // must outlive the pickle
     bool persistent = false;                // whether BINPERSID may occur
-    // The limit on the number of values. Each takes 16 bytes, and 4 for each
-    // reference to it.
+    // The limit on the number of values. Each takes 16 bytes (a list or a
+    // dictionary 24 more), and 4 for each reference to it.
     size_t max_values = size_t{1} << 25;
   };
   // Reads a pickle of protocol 2 to 5, which must fill `bytes`. The bytes must

@@ -3,8 +3,9 @@
 // Includes: source, model, floats.
 //
 // OpenTree recognises a folder's format by its contents (table.h) and returns
-// the arrays that the folder holds; ReadBox reads a part of one of them. Only
-// metadata is read when a tree is opened; chunks are read by ReadBox.
+// the arrays that the folder holds; ReadBox reads a part of one of them.
+// Opening a tree reads metadata, and small chunks that OCDBT nodes hold.
+// ReadBox reads all other chunks.
 #ifndef SHARDC_STORED_TREE_H_
 #define SHARDC_STORED_TREE_H_
 

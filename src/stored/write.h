@@ -38,7 +38,7 @@ struct ArrayToWrite {
   // How the array was sharded; orbax records it.
   std::optional<Sharding> sharding;
   // Whether each key of the path is the index of an element of a list or a
-  // tuple, as in Array. If empty, all keys are those of dictionaries. orbax
+  // tuple, as in Array. If empty, all keys are keys of dictionaries. orbax
   // compares the kinds of keys with the tree into which it restores.
   std::vector<bool> in_sequence = {};
   std::string random_key = {};  // as Array::random_key; orbax records it

@@ -1,5 +1,5 @@
-// Opens zarr arrays that no metadata describes as a tree: those of an OCDBT
-// database or of nested folders. The arrays are named by their keys.
+// Opens zarr arrays without metadata that describes them as a tree, in an OCDBT
+// database or in nested folders. The arrays are named by their keys.
 //
 //   w/.zarray, blocks/0/k/zarr.json  ->  `blocks/0/k`, `w`
 #include <filesystem>

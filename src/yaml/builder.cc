@@ -54,7 +54,7 @@ YamlFailure YamlBuilder::FailureAt(size_t offset) const {
   failure.last_end = last_end_;
   failure.long_quote = long_quote_;
   if (stack_.empty() || !stack_.back().flow) return failure;
-  // The bracket may be that of the second collection from the top: in `[a 'b`,
+  // The bracket may belong to the second collection from the top: in `[a 'b`,
   // the top is an implicit mapping of one pair inside of the list.
   const size_t open = stack_.size();
   for (size_t up = 1; up <= std::min<size_t>(open, 2); ++up) {

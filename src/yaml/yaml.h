@@ -85,8 +85,8 @@ class YamlDocument {
 // has no such member.
 const YamlNode* MemberOf(const YamlNode& node, std::string_view key);
 
-// Returns the first node, except for keys, whose byte range is that of `place`;
-// null if there is none.
+// Returns the first node with the byte range of `place`, except for keys; null
+// if there is none.
 const YamlNode* FindNode(const YamlNode& root, const Place& place);
 
 }  // namespace shardc
