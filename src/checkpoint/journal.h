@@ -25,7 +25,7 @@ std::string TransferKey(const Transfer& transfer);
 // checked against this digest.
 std::string SourceState(const Transfer& transfer);
 
-// Returns the file name of a journal, such as ".split-00002-of-00004.journal".
+// Returns the file name of a journal, such as ".shards-00002-of-00004.journal".
 std::string JournalName(const std::string& tag, int64_t index, int64_t count);
 
 class Journal {

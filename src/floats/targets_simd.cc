@@ -51,7 +51,8 @@ bool HasBits(unsigned value, std::initializer_list<int> bits) {
                      [&](int bit) { return (value >> bit & 1) != 0; });
 }
 
-// The numbers of bits in the manuals of Intel and AMD, here for ECX of leaf 1.
+// The positions of feature bits in the manuals of Intel and AMD, here for ECX
+// of leaf 1.
 constexpr int kPclmul = 1, kSsse3 = 9, kFma = 12, kSse41 = 19, kSse42 = 20;
 constexpr int kAes = 25, kOsXsave = 27, kAvx = 28, kHalfFloats = 29;
 

@@ -181,8 +181,8 @@ void FileSink::Amend(int64_t offset, std::string_view bytes) {
 // Gives the unnamed file its name. linkat() fails if the name exists. An
 // existing target is therefore replaced in two steps: the file is linked to the
 // name `next`, and `next` is renamed to the target. A file with the name `next`
-// is always complete, so concurrent writers may delete each other's. If a run
-// is killed between the steps, the next run that replaces the same target
+// is always complete, so one writer may delete the `next` of another writer. If
+// a run is killed between the steps, the next run that replaces the same target
 // removes `next`. If linking fails, the file is copied.
 int FileSink::Name() {
   const std::string from = NameOf(fd_);
