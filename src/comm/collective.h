@@ -15,8 +15,8 @@
 // least bytes possible); the same factors turn time into bus bandwidth in
 // nccl-tests. Where n does not divide the E elements, chunk j has c[j] =
 // floor((j+1)E/n) - floor(jE/n) elements, and member i of an all_reduce sends
-// 2E - c[i+1] - c[i+2] elements (indices mod n). The functions below count
-// these exactly.
+// 2E - c[i+1] - c[i+2] elements (indices mod n). AllReduceSent counts these
+// exactly.
 #ifndef SHARDC_COMM_COLLECTIVE_H_
 #define SHARDC_COMM_COLLECTIVE_H_
 

@@ -17,8 +17,8 @@ namespace shardc {
 // collective depends on it.
 enum class Route : uint8_t {
   kChunks,  // chunks of the tensor pass through all devices of the group
-  kPairs,   // each device sends another part of its data to each device
-  kShift,   // each device sends all it has to one other device
+  kPairs,   // a device sends a part of its data to each other one
+  kShift,   // each device sends all its data to one other device
 };
 
 struct CollectiveDef {
@@ -34,7 +34,8 @@ struct CollectiveDef {
   // BusiestSent.
   int64_t (*member_sent)(int64_t elements, int64_t element_bytes, int64_t n,
                          int64_t member) = nullptr;
-  // Returns the bytes of the member that sends most; n must be more than 1.
+  // Returns the bytes of the member that sends most, or INT64_MAX if they
+  // overflow; n must be more than 1.
   int64_t (*busiest_sent)(int64_t elements, int64_t element_bytes,
                           int64_t n) = nullptr;
 

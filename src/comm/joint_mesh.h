@@ -1,5 +1,5 @@
-// Two meshes over the same devices, as one mesh in whose axes the specs of
-// both can be written.
+// Combines two meshes over the same devices into one mesh, in whose axes specs
+// of either mesh can be written.
 #ifndef SHARDC_COMM_JOINT_MESH_H_
 #define SHARDC_COMM_JOINT_MESH_H_
 

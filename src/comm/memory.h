@@ -41,11 +41,11 @@ std::optional<int64_t> CacheBytes(const CacheSizes& sizes);
 std::optional<int64_t> CacheBytesPerDevice(const CacheSizes& sizes,
                                            const CacheParts& parts);
 
-// Returns the caches of a model: one for its layers with full attention, one
-// for its layers with a window, which keep no more tokens than the window. For
-// int8 a cache of float32 scales is added for each of them, with one scale for
-// each token and head. Returns nullopt if the configuration lacks a size, or
-// for a model with an encoder.
+// Returns the caches of a model: one for its layers with full attention, if it
+// has such layers, and one for its layers with a window, which keep no more
+// tokens than the window. For int8 a cache of float32 scales is added for each
+// of them, with one scale for each token and head. Returns nullopt if the
+// configuration lacks a size, or for a model with an encoder.
 std::optional<std::vector<CacheSizes>> CachesOf(const ModelConfig& model,
                                                 int64_t batch, int64_t length,
                                                 Dtype dtype);
@@ -55,7 +55,7 @@ std::optional<int64_t> CacheBytesPerDevice(const std::vector<CacheSizes>& all,
                                            const CacheParts& parts);
 
 // Returns the shape of the largest shard: each dimension is divided by the
-// product of its axes' sizes and rounded up.
+// product of its axes' sizes and rounded up. Axes that the mesh lacks count 1.
 Shape ShardShape(const Mesh& mesh, Shape shape, const Spec& spec);
 
 // Sums the bytes that devices hold. Replicated and sharded tensors have the

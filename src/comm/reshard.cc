@@ -24,7 +24,7 @@
 namespace shardc {
 namespace {
 
-// Returns the dimension that each axis shards.
+// Returns the dimension that each axis of more than one device shards.
 std::map<std::string, size_t> DimByAxis(const Mesh& mesh, const Spec& spec) {
   std::map<std::string, size_t> out;
   for (size_t dim = 0; dim < spec.size(); ++dim) {

@@ -1,4 +1,4 @@
-// How many elements each device sends when a tensor is resharded.
+// Counts the elements that each device sends when a tensor is resharded.
 #ifndef SHARDC_COMM_SENT_H_
 #define SHARDC_COMM_SENT_H_
 

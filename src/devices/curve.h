@@ -13,8 +13,9 @@ struct CurvePoint {
 // Points in ascending order of `at`; empty: there is no curve.
 using Curve = std::vector<CurvePoint>;
 
-// Returns the value on the line between the points around `at`; before the
-// first point and after the last, that point's value. The curve is not empty.
+// Returns the value at `at`, interpolated linearly between the two points
+// around it. Before the first point and after the last, returns the value of
+// that point. The curve must not be empty.
 double ValueAt(const Curve& curve, double at);
 // Returns whether no point has a smaller value than the point before it.
 bool Ascends(const Curve& curve);

@@ -8,7 +8,8 @@
 
 namespace shardc {
 
-// All files of profiles/, sorted by name. The build generates the table.
+// Returns all files of profiles/, sorted by name. The build generates the
+// table.
 std::span<const EmbeddedFile> EmbeddedProfiles();
 
 }  // namespace shardc

@@ -87,8 +87,8 @@ class ProfileReader {
   }
 
  private:
-  // Returns a member of a mapping; null if it is missing. A missing member is
-  // an error unless the file has a base, whose value is then kept.
+  // Returns a member of a mapping; null if it is missing. Reports a missing
+  // member if the file has no base. With a base, the base's value stays.
   const YamlNode* Wanted(const Fields& fields, const YamlNode& node,
                          std::string_view key) const {
     return complete_ ? fields.Require(context_, node, key) : fields.Find(key);
@@ -154,8 +154,8 @@ class ProfileReader {
     return true;
   }
 
-  // Sets the device's name. A file with a base may omit it: the name is then
-  // `h100-sxm of FILE` (ReadBase).
+  // Sets the device's name and alias. A file with a base may omit the name,
+  // which is then `BASE of FILE` (ReadBase).
   void Name(const Fields& fields, const YamlNode& root) {
     const YamlNode* name = Wanted(fields, root, "name");
     if (name != nullptr) {

@@ -25,11 +25,12 @@ struct OwnProfile {
 };
 
 // Reads a user's profile. Figures that are missing in the file are taken from
-// its `base`. Without a base they get their defaults, and a missing figure
-// without a default is an error. Returns null after a finding.
+// its `base`, except `runs`, which is then 0. Without a base they get their
+// defaults, and a missing figure without a default is an error. Returns null
+// after an error.
 std::shared_ptr<const OwnProfile> ParseProfile(SourceRef source,
                                                Findings& findings);
-// Reads a file of profiles/, which has no base. Returns null after a finding.
+// Reads a file of profiles/, which has no base. Returns null after an error.
 std::shared_ptr<const OwnProfile> ParseBuiltinProfile(const EmbeddedFile& file,
                                                       Findings& findings);
 

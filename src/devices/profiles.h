@@ -2,9 +2,9 @@
 // memory, speed and bandwidth.
 // Includes: source, yaml.
 //
-// Accelerators by name: the memory of a chip, its rates of computing and of
-// moving bytes, and how chips are connected. The figures and their sources are
-// in the files of profiles/, which are embedded in the library; cost and lint
+// A profile has the memory of a chip, its rates of computing and of moving
+// bytes, and how chips are connected. The figures and their sources are in the
+// files of profiles/, which are embedded in the library; cost and lint
 // interpret them.
 #ifndef SHARDC_DEVICES_PROFILES_H_
 #define SHARDC_DEVICES_PROFILES_H_
@@ -89,7 +89,7 @@ struct DeviceProfile {
   int64_t memory_bytes = 0;
   double memory_rate = 0;
   double bf16_rate = 0;
-  // Absent if the chip has no unit for the dtype.
+  // Absent if the profile has no rate for the dtype.
   std::optional<double> fp8_rate = {}, int8_rate = {};
   double link_rate = 0;  // of one link, one way
   int64_t links = 1;
@@ -112,15 +112,15 @@ struct DeviceProfile {
 // Returns the built-in profiles, sorted by name. Their files are parsed at the
 // first call.
 std::span<const DeviceProfile> DeviceProfiles();
-// Returns the sources of a built-in profile's figures; empty for other
-// profiles.
+// Returns the sources of the built-in profile that has this profile's name;
+// empty if there is none.
 FigureSources SourcesOf(const DeviceProfile& profile);
 // Returns all sources of the built-in profiles, in the order of their letters.
 std::span<const ProfileSource> ProfileSources();
 inline constexpr std::array<std::string_view, 4> kFabricNames = {
     "switch", "mesh", "torus2d", "torus3d"};
 std::string_view FabricName(Fabric fabric);
-// Returns the profile with this name or alias, or null.
+// Returns the profile with this name or alias, or null if there is none.
 const DeviceProfile* FindDeviceProfile(std::string_view name);
 // Returns all names and aliases, for suggestions in messages.
 std::vector<std::string_view> DeviceNames();

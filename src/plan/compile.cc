@@ -282,7 +282,8 @@ void Compiler::PlanParams() {
 }
 
 // Returns the coordinate at which a tensor is placed, by the `place` of its own
-// rule or of the rule whose spec it takes by `like`.
+// rule or of the rule whose spec it takes by `like`. Returns nullopt if neither
+// rule has a `place`.
 std::optional<int64_t> Compiler::CoordinateOf(uint32_t tensor, int32_t rule) {
   auto at = AsIndex(rule);
   if (!c_.rules.rules[at].placement && has_like_[at] &&

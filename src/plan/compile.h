@@ -28,8 +28,8 @@ struct CompileOptions {
   WeightDecayExclusions weight_decay_exclude;  // wins over the rules files'
 };
 
-// The result of compiling a target, together with the compiled inputs. It is
-// not copied, because the names of `plan` are a view of `manifest`.
+// The result of compiling a target, together with the compiled inputs. It
+// cannot be copied, because the names in `plan` point into `manifest`.
 struct Compiled {
   Compiled() = default;
   Compiled(Compiled&&) = default;
@@ -50,9 +50,9 @@ struct Compiled {
   // The reasons why declared stages are refused; empty if they are not.
   std::vector<Finding> stage_findings;
 
-  // Return the setting that applies to a rule (-1: no rule). The command line
-  // takes precedence over the rule's own setting, and that over the files'
-  // policy.
+  // Return the setting that applies to a rule (-1: no rule) or, for Unmatched()
+  // and CompatMode(), to all rules. A setting of the command line wins over the
+  // rule's own setting, and the rule's own over the files' policy.
   IllegalPolicy IllegalFor(int32_t rule) const;
   int64_t MinSizeFor(int32_t rule) const;
   UnmatchedPolicy Unmatched() const;

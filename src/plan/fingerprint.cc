@@ -175,7 +175,7 @@ ParamCounts CountParams(const Plan& plan) {
 }
 
 // Returns the bytes of the fullest device, or nullopt if a parameter's bytes
-// are unknown.
+// are unknown or the sum overflows.
 std::optional<int64_t> FullestDevice(const Plan& plan,
                                      const ParamCounts& counts) {
   HeldBytes held = counts.placed_bytes;
@@ -193,9 +193,9 @@ std::optional<int64_t> FullestDevice(const Plan& plan,
 
 }  // namespace
 
-// Names are sorted by bytes if each character takes at most two bytes of UTF-8.
-// The order of bytes is then that of UTF-16 code units. It would not be with
-// characters outside of the basic plane.
+// Names are sorted by bytes if each character takes at most two bytes of UTF-8,
+// because the order of bytes is then that of UTF-16 code units. The two orders
+// can differ only if a name has a character outside of the basic plane.
 std::vector<uint32_t> CanonicalOrder(Texts names) {
   const bool plain =
       std::all_of(names.begin(), names.end(), [](std::string_view name) {

@@ -26,7 +26,8 @@ struct SpecOrigin {
   bool operator<(const SpecOrigin& o) const { return rule < o.rule; }
 };
 
-// Returns the rule's spec in a mode.
+// Returns the rule's spec for a mode: the one under `modes` or, without one,
+// `spec`.
 const SpecSource& SourceOf(const Rule& rule, Mode mode);
 // Returns whether no rule applies to a tensor of this type because it has no
 // dimensions or, with Compat::kFjformer, because it has only one element.
@@ -41,7 +42,8 @@ class LikeChains {
 
   // Follows `like` from parameter to parameter. Returns nullopt if a target
   // does not exist, if the rewrite uses a group that the pattern lacks, or if
-  // the chain is a cycle. Adds a finding, but only one for each cycle.
+  // the chain is a cycle. Each failure adds a finding, but a cycle adds only
+  // one.
   std::optional<SpecOrigin> Follow(uint32_t tensor, Mode mode);
 
  private:

@@ -31,7 +31,8 @@ struct StepInputs {
   int64_t batch = 0, length = 0;
   int64_t element_bytes = 2;  // bytes of an element of activations
   int64_t cache_bytes = 2;
-  // The bytes of an element of a gradient; nullopt for those of its parameter.
+  // The bytes of an element of a gradient; nullopt: as many as for its
+  // parameter.
   std::optional<int64_t> gradient_bytes = {};
   int zero = 0;                             // the ZeRO stage, in training only
   std::optional<step::Policy> policy = {};  // default: the mode's own
@@ -73,8 +74,8 @@ struct LoweredStep {
   std::string why_not = {};  // why these specs have no program
 };
 
-// Builds the graph without a program, with only the given `layers` or, if that
-// is empty, with all. Returns nullopt after a finding.
+// Builds the graph without a program, with only the given `layers`, or with all
+// layers if `layers` is empty. Returns nullopt after a finding.
 std::optional<LoweredStep> BuildStep(const StepInputs& inputs,
                                      const std::vector<int32_t>& layers,
                                      Findings& findings,

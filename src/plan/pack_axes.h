@@ -8,10 +8,12 @@
 
 namespace shardc {
 
-// Packs for models with one KV head replicate it (`kv_head: null`). If this
-// model has several, and the axes of its heads divide their number on this
-// mesh, removes that axis rule, so that KV heads are sharded as heads are. A
-// rule in the user's own files stays. `model` may be null.
+// Decides whether a pack with the axis rule `kv_head: null` replicates KV heads
+// on this mesh. Removes the rule, so that KV heads are sharded over the axes of
+// heads, if these axes have several devices and divide the model's number of KV
+// heads. Otherwise sets the rule again if it was removed for an earlier mesh.
+// Does nothing if the rule is not of a pack, if it names axes, or if `model` is
+// null.
 void ChoosePackAxes(RuleSet& rules, const ModelConfig* model, const Mesh& mesh);
 
 }  // namespace shardc

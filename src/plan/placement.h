@@ -28,15 +28,17 @@ class JsonWriter;
 class Placements {
  public:
   // Compiles the `index` patterns of the rules. Adds findings for patterns that
-  // do not compile or that have no group. If a rule gives no count, it is one
-  // more than the largest index that its pattern finds in the manifest's names.
+  // do not compile or that have no group. If a rule gives no count, its count
+  // is one more than the largest index that its pattern finds in the manifest's
+  // names.
   static Placements Compile(std::span<const Rule> rules,
                             const Manifest& manifest, Findings& findings);
 
   // Returns the coordinate, index * size / count, of tensor `number` of the
   // manifest under `rule`, which is rule number `at`. Returns nullopt if the
   // rule places nothing, if the mesh lacks its axis, or, after a finding, if
-  // the name has no index or an index that is not below the count.
+  // the name has no index, if the index is not below the count, or if the
+  // product overflows.
   std::optional<int64_t> Coordinate(const Rule& rule, size_t at,
                                     const Manifest& manifest, uint32_t number,
                                     const Mesh& mesh, Findings& findings) const;
@@ -45,7 +47,8 @@ class Placements {
   int64_t Index(const Rule& rule, size_t at, const Manifest& manifest,
                 uint32_t number) const;
   // Returns the count of the rule with index `at`: how many tensors are
-  // distributed over its axis; 0 if the rule has no `place`.
+  // distributed over its axis; 0 if the rule has no `place` or if no name has
+  // an index.
   int64_t Count(size_t at) const { return counts_[at]; }
 
  private:

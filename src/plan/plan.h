@@ -54,7 +54,7 @@ struct ParamLayout {
 };
 
 // Parameters have the order of the manifest's tensors. A plan may have millions
-// of them, so what few plans need is stored outside of this struct.
+// of them, so data that few plans need is stored outside of this struct.
 struct PlannedParam {
   static constexpr uint32_t kNotPlaced = UINT32_MAX;
   uint32_t layout = 0;          // index into Plan::layouts

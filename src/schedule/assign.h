@@ -1,4 +1,5 @@
-// Dividing a chain of units (the embedding, the layers, the head) into stages.
+// Divides a chain of units (the embedding, the layers, the head) into pipeline
+// stages.
 #ifndef SHARDC_SCHEDULE_ASSIGN_H_
 #define SHARDC_SCHEDULE_ASSIGN_H_
 
@@ -21,13 +22,13 @@ struct Unit {
 using StageBounds = std::vector<int64_t>;
 
 // Returns the division whose longest stage is shortest, among the divisions
-// whose stages all have at most `capacity` bytes, counting `in_flight[s]`
-// micro-batches of activations for stage s. Among divisions with equally long
-// stages it prefers the one whose fullest stage has the fewest bytes; this
-// choice is made for each prefix of the units separately, so a division with
-// fewer bytes may exist. Returns nullopt if no division fits, or if there are
-// no units, no stages, or one unit for several stages. Takes stages * units^2
-// steps.
+// whose stages all have at most `capacity` bytes; nullopt as a capacity means
+// no limit. Stage s holds the activations of `in_flight[s]` micro-batches.
+// Among divisions with equally long stages the function prefers the one whose
+// fullest stage has the fewest bytes; this choice is made for each prefix of
+// the units separately, so a division with fewer bytes may exist. Returns
+// nullopt if no division fits, or if there are no units, no stages, or one unit
+// for several stages. Takes stages * units^2 steps.
 std::optional<StageBounds> AssignUnits(std::span<const Unit> units,
                                        std::span<const int64_t> in_flight,
                                        std::optional<int64_t> capacity);

@@ -153,8 +153,8 @@ class Runner {
         std::to_string(operation.peer);
   }
 
-  // Returns true if every message was received. Otherwise reports one that was
-  // not, and returns false.
+  // Returns true if every message was received. Otherwise reports a message
+  // that was not received, and returns false.
   bool LeftOver() {
     for (const auto& [key, channel] : channels_) {
       if (channel.sends.empty()) continue;

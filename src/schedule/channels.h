@@ -25,7 +25,7 @@ enum class Receives : uint8_t {
   // rank's program.
   kInSendOrder,
   kAtUse,         // before the task that reads the message
-  kAtUseBatched,  // as kAtUse, in one batch with the sends before
+  kAtUseBatched,  // as kAtUse; neighbouring sends and receives are batched
 };
 
 enum class ChannelScope : uint8_t {

@@ -1,7 +1,7 @@
-// Schedules as files: the compute-only CSV of torch.distributed.pipelining.
-// Each line has the tasks of one rank. A cell is a task,
-// `[stage][F|B|I|W][micro-batch]`, or empty (a tick without a task), or a pair
-// of overlapped tasks:
+// Reads and writes schedules in the compute-only CSV format of
+// torch.distributed.pipelining. Each line has the tasks of one rank. A cell is
+// a task, `[stage][F|B|I|W][micro-batch]`, or empty (a tick without a task), or
+// a pair of overlapped tasks:
 //
 //   0F0,0F1,,(2F0;3B0)OVERLAP_F_B
 #ifndef SHARDC_SCHEDULE_CSV_H_
@@ -27,10 +27,10 @@ struct Expected {
   int32_t microbatches = 0;
 };
 
-// Reads a table and proves its order. Returns nullopt after findings
-// (foreign-syntax, schedule-unsafe, limit), which have the place of a cell
-// where one is at fault. The rank of each stage and micro-batch follows from
-// the rows.
+// Reads a table and proves its order. Returns nullopt after a finding
+// (foreign-syntax, schedule-unsafe or limit). The place of a finding is a cell,
+// a line or the file. The rank of each stage and micro-batch follows from the
+// rows.
 std::optional<Table> ReadCsv(const SourceRef& source, const Expected& expected,
                              Findings& findings);
 

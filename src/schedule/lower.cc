@@ -12,8 +12,9 @@
 namespace shardc::schedule {
 namespace {
 
-// A message that is sent to, or received from, another rank. SentBy returns the
-// message that a task sends, or nullopt if it sends none.
+// A message, and the other rank: the receiver of a message that SentBy returns,
+// and the sender of one that ReadBy returns. SentBy returns nullopt if the task
+// sends nothing to another rank.
 struct Sent {
   Message message;
   int32_t to = 0;
@@ -67,7 +68,7 @@ Programs LowerAtUse(const Table& table, bool batched) {
 }
 
 // Builds programs in the order of PyTorch's pipelines. Ranks take turns of one
-// task. A rank's next task is added if its operands were computed on this rank
+// cell. A rank's next cell is added if its operands were computed on this rank
 // or if their receives are already in the rank's program.
 class SendOrderLowering {
  public:

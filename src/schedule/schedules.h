@@ -34,9 +34,9 @@ const Schedule* FindSchedule(std::string_view name);
 // stages on a rank, not 3", or nullopt if it accepts them.
 std::optional<std::string> Refusal(const Schedule& schedule,
                                    const Extent& extent);
-// Returns the accepted number of micro-batches that is nearest to the given one
-// and above 0; of two, the lower one. Returns nullopt if no number that differs
-// by at most twice the ranks is accepted.
+// Returns the accepted number of micro-batches from 1 to kMostTasks that is
+// nearest to the given one; of two, the lower one. Returns nullopt if no number
+// that differs by at most twice the ranks is accepted.
 std::optional<int32_t> NearestMicrobatches(const Schedule& schedule,
                                            const Extent& extent);
 

@@ -89,7 +89,7 @@ struct Table {
   int32_t RankOf(int32_t stage, int32_t micro) const {
     return owners[At(stage, micro)];
   }
-  // Whether a rank holds the parameters of a stage.
+  // Returns whether a rank holds the parameters of a stage.
   bool Holds(int32_t rank, int32_t stage) const;
 };
 

@@ -23,8 +23,9 @@ namespace {
 // Appends the next task of a chunk to a row.
 class ChunkRow {
  public:
-  // `stages` has the stage of each chunk, and `first` its first micro-batch.
-  // Tasks of micro-batches from `limit` on are counted but not appended.
+  // `stages` has the stage of each chunk, and `first` its first micro-batch. F,
+  // B, I and W count tasks of micro-batches from `limit` on but do not append
+  // them.
   ChunkRow(std::array<int32_t, 2> stages, std::array<int32_t, 2> first,
            int32_t limit, std::vector<Cell>& row)
       : stages_(stages), first_(first), limit_(limit), row_(row) {}
@@ -36,14 +37,14 @@ class ChunkRow {
     weights_.push_back({TaskKind::kWeight, task.stage, task.micro});
     Put(task);
   }
-  // Appends the oldest weight gradient that is still missing although its input
-  // gradient has been computed.
+  // Appends the weight-gradient task of the oldest I task that has none yet, or
+  // nothing if there is no such task.
   void W() {
     if (weights_.empty()) return;
     Put(weights_.front());
     weights_.pop_front();
   }
-  // Appends the oldest missing weight gradient of one chunk.
+  // Does the same for the tasks of one chunk.
   void W(size_t chunk) {
     const auto found = std::find_if(
         weights_.begin(), weights_.end(),

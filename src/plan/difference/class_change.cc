@@ -15,8 +15,8 @@
 namespace shardc {
 namespace {
 
-// Appends nulls up to the rank, so that specs which differ only in the number
-// of trailing nulls are equal.
+// Appends nulls up to the rank, if the shape is known, so that specs which
+// differ only in the number of trailing nulls are equal.
 Spec Padded(Spec spec, const TensorType& type) {
   if (type.shape && spec.size() < type.shape->size()) {
     spec.resize(type.shape->size());

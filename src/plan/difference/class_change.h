@@ -63,11 +63,12 @@ class ClassComparison {
   MoveCosts costs_;
 };
 
-// Sets `detailed` of the fields whose difference `type`, `rule` or `specs` also
-// describe.
+// Sets `detailed` of the fields whose differences are described by `type`,
+// `rule` or `specs` as well.
 void MarkDetailed(bool same_axes, ClassChange& change);
 
-// Returns for example "[4096, 4096] BF16".
+// Returns for example "[4096, 4096] BF16", with `?` for an unknown shape or
+// dtype.
 std::string TypeKey(const TensorType& type);
 
 }  // namespace shardc

@@ -16,8 +16,8 @@ namespace shardc {
 struct EntryChange {
   std::string field;                         // "modes.decode.spec"
   std::optional<std::string> before, after;  // JSON; nothing: absent
-  std::string subject;  // what precedes the name: "the spec of "
-  std::string verdict;  // what follows it: " was ["tp"] and is [null]"
+  std::string subject;  // the text before the name: "the spec of "
+  std::string verdict;  // after it: " was ["tp"] and is [null]"
   // The byte range of the member in the first entry, counted from the beginning
   // of the entry. For "modes.decode.spec" it is the range of the entry of
   // `decode`. Nullopt if the first entry has no such member, and for the field

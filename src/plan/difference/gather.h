@@ -23,7 +23,7 @@ class Gatherer {
   explicit Gatherer(const ClassComparison* classes) : classes_(classes) {}
 
   // Adds a parameter that both plans have. `before` and `after` are its indices
-  // in them.
+  // in the two plans.
   void Add(const ClassChange& change, std::string_view name,
            const EntryPlace& place, size_t before, size_t after);
   // Add a parameter that only one plan has.
@@ -34,7 +34,7 @@ class Gatherer {
 
  private:
   struct GatheredField : FieldChange {
-    std::string subject;  // what precedes the name in the message
+    std::string subject;  // the text before the name in the message
   };
   struct GatheredSpecs : SpecChange {
     Copies copies_before, copies_after;

@@ -36,8 +36,8 @@ class Numbers {
   std::vector<const std::string*> texts_;
 };
 
-// The key of a group: the number of its names' template, and the number of the
-// text of the difference (class Numbers).
+// The key of a group: the number of the template of its names, and the number
+// of the text that describes the difference (class Numbers).
 struct GroupKey {
   uint32_t shown = 0;
   uint32_t difference = 0;
@@ -47,7 +47,8 @@ struct GroupKey {
 template <class Group>
 class Groups {
  public:
-  // Returns the group of the key; if there is none, `make` makes it.
+  // Adds a name to the group of the key and returns the group, which `make`
+  // makes if it is new.
   template <class Make>
   Group& Add(GroupKey key, std::string_view name, const Make& make) {
     const uint64_t number = uint64_t{key.shown} << 32 | key.difference;

@@ -1,7 +1,7 @@
 // Finds the collective that moves a parameter from one spec to another. Between
 // two meshes, the specs are compared in the axes of their joint mesh, and the
-// collective is named by the axes of the first mesh. Meshes without a joint
-// mesh always need a ppermute:
+// collective is named by the axes of the first mesh. Between meshes without a
+// joint mesh, every move of data is a ppermute:
 //
 //   dp=2 fsdp=16 -> fsdp=32, spec ["fsdp"]: in the joint axes dp x fsdp the
 //   spec changes from [fsdp] to [[dp, fsdp]], which most devices cannot slice
@@ -25,7 +25,7 @@ bool Divides(const Mesh& mesh, const Shape& shape, const Spec& spec) {
   return spec.size() <= shape.size();
 }
 
-// Returns the axes of both specs, each once.
+// Returns the axes of both specs, each once, without those of size 1.
 AxisGroup AxesOf(const Mesh& mesh, const Spec& before, const Spec& after) {
   AxisGroup out;
   for (const Spec* spec : {&before, &after}) {

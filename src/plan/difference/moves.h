@@ -34,9 +34,10 @@ class MoveCosts {
  public:
   MoveCosts(const Mesh& before, const Mesh& after);
 
-  // Both members are nullopt if every device already has what it needs, if the
-  // meshes have different numbers of devices, or if the shape is unknown or not
-  // divided by a spec. Without a dtype, only the bytes are nullopt.
+  // Returns the cost of a move. Both members are nullopt if every device
+  // already has what it needs, if the meshes have different numbers of devices,
+  // if the shape is unknown, or if a spec does not divide it. Only the bytes
+  // are nullopt if the dtype is unknown or if they overflow.
   const MoveCost& Of(const TensorType& type, const Spec& before,
                      const Spec& after);
 

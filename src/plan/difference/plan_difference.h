@@ -3,12 +3,13 @@
 // --locked` and the page of `report` print.
 // Includes: source, model, comm, plan.
 //
-// The JSON of both plans decides what differs: `fields` has every difference,
-// including those in members that no other part of the program reads. If both
-// files are valid plans, the lists `added` to `attention` describe the same
-// differences in detail: bytes per device before and after, and the collective
-// that moves a parameter. Parameters whose names differ only in numbers and
-// that differ in the same way are one group.
+// The JSON of both plans decides what differs: `fields` has the differences,
+// including those in members that no other part of the program reads, but not
+// differences that follow from others. If both files are valid plans, the lists
+// from `added` to `attention` describe the same differences in detail: bytes
+// per device before and after, and the collective that moves a parameter.
+// Parameters whose names differ only in numbers and that differ in the same way
+// are one group.
 #ifndef SHARDC_PLAN_DIFFERENCE_PLAN_DIFFERENCE_H_
 #define SHARDC_PLAN_DIFFERENCE_PLAN_DIFFERENCE_H_
 
@@ -58,8 +59,8 @@ struct NamedGroup {
 // Parameters whose spec, placement, bytes per device or devices differ. If only
 // the mesh changed, both specs are equal.
 struct SpecChange : NamedGroup {
-  // The modes with this change. If two modes of one plan are compared, only the
-  // second.
+  // The modes with this change; only the second mode if two modes of one plan
+  // are compared.
   std::vector<Mode> modes;
   Spec before, after;
   // The placements of the group's first parameter.
@@ -71,8 +72,8 @@ struct SpecChange : NamedGroup {
   // The collective that moves one parameter, and the bytes that the busiest
   // device sends for it. Both are nullopt if every device already has what it
   // needs, if the number of devices differs, if the shape is unknown or a spec
-  // does not divide it, or if the parameter is placed. Without a dtype, only
-  // the bytes are nullopt.
+  // does not divide it, or if the parameter is placed. Only the bytes are
+  // nullopt if the dtype is unknown or if they overflow.
   std::optional<SpecMove> move;
   std::optional<int64_t> sent_bytes_per_device;
 };

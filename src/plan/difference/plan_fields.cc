@@ -104,8 +104,8 @@ std::optional<Spec> SpecOf(const std::optional<JsonValue>& value) {
   return out;
 }
 
-// Returns for example "dimension 0 was "dp" and is null"; an empty text if the
-// specs have different lengths.
+// Returns for example "dimension 0 was "dp" and is null"; an empty text if a
+// spec is missing or invalid, or if the specs have different lengths.
 std::string DimensionsText(const std::optional<Spec>& before,
                            const std::optional<Spec>& after) {
   std::string out;

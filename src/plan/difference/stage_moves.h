@@ -11,9 +11,9 @@
 
 namespace shardc {
 
-// Returns those layers of both plans that are in another stage, or whose stage
-// is on other ranks, in ascending order. Consecutive layers with the same move
-// are one entry.
+// Returns the layers that both plans have and that are in another stage, or
+// whose stage is on other ranks, in ascending order. Consecutive layers with
+// the same move are one entry.
 std::vector<LayerMove> LayerMoves(const PlanStages& before,
                                   const PlanStages& after);
 
@@ -22,8 +22,9 @@ std::vector<LayerMove> LayerMoves(const PlanStages& before,
 std::string LayerMoveText(const LayerMove& move);
 
 // Returns whether a moved layer explains that a parameter is in other stages: a
-// layer moves from the parameter's stage before to its stage after. A layer
-// stack is explained by any moved layer.
+// layer moves from the parameter's stage before to its stage after. Any moved
+// layer explains a layer stack; no move explains a parameter in several stages
+// that is not a layer stack.
 bool IsExplained(const std::vector<LayerMove>& moves, const ParamStages& before,
                  const ParamStages& after);
 
