@@ -1,7 +1,7 @@
 // Fits a profile's figures to measured steps. In each of 20 rounds, every
-// figure is set in turn to its best value while the others are constant. A
-// step's time falls as an efficiency grows, so the sum of squares is assumed to
-// have a single minimum along each figure.
+// figure to fit is set in turn to its best value while the others are constant.
+// A step's time falls as an efficiency grows, so the sum of squares is assumed
+// to have a single minimum along each figure.
 //
 //   a short step of 8 devices, a step of 32,768 tokens  ->  the efficiency of
 //   matrix products from the first, that of attention from the second
@@ -160,7 +160,8 @@ std::vector<Figure> ProductFigures(const DeviceProfile& base,
 }
 
 // Returns the efficiencies of attention kernels to fit: those of kernels whose
-// fraction of the time differs between the steps that run them.
+// fraction of the time differs by more than the factor kOtherPart between the
+// steps that run them.
 std::vector<Figure> AttentionFigures(const Fitting& fitting,
                                      std::span<const MeasuredStep> steps) {
   std::vector<Figure> out;

@@ -114,8 +114,8 @@ class StepCollectives {
     out_.transfers.push_back(std::move(one));
   }
 
-  // Returns how many tensors of this class are placed on the device that holds
-  // the most of them.
+  // Returns how many tensors of this class are on the device that holds the
+  // most of them.
   static int64_t CountOn(const ParamClass& param) {
     int64_t most = 0;
     for (const auto& [coordinate, count] : param.placed) {

@@ -41,8 +41,8 @@ struct Communication {
 
 Communication CommunicationOf(const CostInputs& work, const Settings& settings);
 // Returns the communication without the bytes that the attention operation
-// itself sends. On many devices, those take much longer to compute than all
-// other bytes.
+// itself sends. On many devices, the attention bytes take much longer to
+// compute than all others.
 Communication CommunicationWithoutAttention(const CostInputs& work,
                                             const Settings& settings);
 
@@ -61,8 +61,9 @@ struct AttentionSizes {
   int64_t latent_rank = 0, latent_rope_dim = 0;
   Dtype dtype = Dtype::kBF16, key_dtype = Dtype::kBF16;
 };
-// Returns the sizes in a step, or in one of its micro-batches; nullopt if the
-// model's heads are unknown. The settings must have a batch and a length.
+// Returns the sizes in one micro-batch; nullopt if the model's heads or head
+// dimension are unknown. The settings must have a batch; a length that they
+// lack counts 1.
 std::optional<AttentionSizes> AttentionSizesOf(const CostInputs& work,
                                                const Settings& settings);
 // Returns the specs of the operation's operands. They are those of `work`, but

@@ -298,8 +298,8 @@ class StepTime {
     }
   }
 
-  // Returns whether the backward pass recomputes a tensor of a layer: it does
-  // if the tensor is not kept.
+  // Returns whether some layer has a tensor of this name that is not kept, so
+  // that the backward pass recomputes it.
   bool IsRecomputed(std::string_view name) const {
     const auto& tensors = memory_.activations->tensors;
     return std::any_of(tensors.begin(), tensors.end(),

@@ -55,10 +55,11 @@ struct FitMesh {
   // The best mesh has rank 1. Meshes of the same rank tie.
   std::optional<int64_t> rank;
 
-  // Returns the seconds of a step by which meshes are compared. These are the
-  // expected time in training, the time of the schedule and the update for a
-  // pipeline, and the sum of compute, memory and communication times in
-  // serving. Returns nullopt without a profile, a batch or a length.
+  // Returns the seconds of a step by which meshes are compared: for a pipeline
+  // the time of the schedule and the update, else the expected time if it is
+  // known, as in training, and else the sum of compute, memory and
+  // communication times. Returns nullopt if no time is known, as without a
+  // profile, a batch or a length.
   std::optional<double> Seconds() const;
 
   // Returns whether the mesh is legal and its memory fits or is unknown.
@@ -91,9 +92,10 @@ class MeshEvaluator {
       const FitInputs& inputs, const std::vector<std::string>& axes,
       Findings& findings);
 
-  // Returns nullopt with findings if the mesh cannot be compiled. If the mesh
-  // has several devices along the experts' axis, it is also evaluated with the
-  // batch sharded over that axis too, and the better result is returned.
+  // Evaluates a mesh. Returns nullopt with findings if the mesh cannot be
+  // compiled. If the mesh is legal and has several devices along the experts'
+  // axis, it is also evaluated with the batch sharded over that axis too
+  // (batch_over_experts_), and the better result is returned.
   std::optional<FitMesh> On(const Mesh& mesh, Findings& findings);
   // Evaluates several meshes, on at most `threads` threads. Returns nullopt
   // with findings if one cannot be compiled.
@@ -149,10 +151,11 @@ inline constexpr int64_t kTiePerHundred = 5;
 
 // Sorts the meshes and sets their ranks. Meshes that fit come first, then those
 // that may fit, then the other legal ones, then illegal ones. Each of these
-// groups is sorted by time, or by bytes sent if no time is known, then by
-// memory. In the first two groups, meshes whose times tie with the fastest one
-// are sorted by memory, then by the number of axes in use, then by time. The
-// next fastest mesh and those that tie with it follow in the same way.
+// groups is sorted by time, then by bytes sent, then by memory, where an
+// unknown figure counts as 0. In the first two groups, meshes whose times tie
+// with the fastest one are sorted by memory, then by the number of axes in use,
+// then by time. The next fastest mesh and those that tie with it follow in the
+// same way.
 void SortByCost(std::vector<FitMesh>& meshes);
 // Returns the legal mesh that needs the least memory; null if no mesh is legal.
 const FitMesh* NearestToFit(const std::vector<FitMesh>& meshes);

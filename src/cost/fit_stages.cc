@@ -13,7 +13,8 @@
 namespace shardc::cost {
 namespace {
 
-// Returns the rank that holds the most tensors.
+// Returns the rank that is expected to take the most memory. If a component of
+// any rank is unknown, returns the rank with the most known bytes.
 const RankCost& FullestOf(const PipelineCost& cost) {
   if (const RankCost* const rank = cost.FullestRank()) return *rank;
   return *std::max_element(cost.ranks.begin(), cost.ranks.end(),

@@ -49,8 +49,8 @@ struct StagedFit {
 };
 
 // Returns the cost of the model's stages on the mesh of `compiled`, as `cost`
-// computes it, or nullopt after a finding: those of StagesOfMeshes::request,
-// DivideIntoStages and PipelineCostOf.
+// computes it, or nullopt after a finding: those of DivideIntoStages and
+// PipelineCostOf.
 std::optional<StagedFit> StagedFitOf(const Compiled& compiled,
                                      const CostInputs& work,
                                      const Settings& settings,

@@ -31,8 +31,8 @@ bool Has(const AxisGroup& axes, const std::string& axis) {
   return std::find(axes.begin(), axes.end(), axis) != axes.end();
 }
 
-// Swaps the input and output dimensions of a weight if only the wrong one of
-// them has the hidden size.
+// Finds the input and output dimensions of a projection. Swaps them if only the
+// wrong one of them has the hidden size.
 void Orient(ParamClass& param, std::optional<int64_t> hidden) {
   const ParameterRole& role = param.role;
   const bool other = role.leaf == Leaf::kBias || role.leaf == Leaf::kScale ||

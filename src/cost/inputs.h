@@ -122,9 +122,9 @@ struct StackSlice {
 // tensor.
 using StackSlices = std::vector<std::optional<StackSlice>>;
 
-// Makes the inputs of a compiled target, with the legal specs of the mode, or
-// those of the first planned mode if this mode was not planned. If `compiled`
-// has only representatives, `representatives` has the number of parameters that
+// Makes the inputs of a compiled target, with the specs of the mode, or those
+// of the layouts' first mode if this mode was not planned. If `compiled` has
+// only representatives, `representatives` has the number of parameters that
 // each of them stands for. If a tensor has a slice, only the slice is counted,
 // with the layers as its first dimension.
 CostInputs MakeCostInputs(const Compiled& compiled,

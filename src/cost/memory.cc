@@ -81,7 +81,7 @@ std::optional<GatheredWeights> GatheredBytes(const CostInputs& work,
   return GatheredWeights{*layers, *largest, 0};
 }
 
-// Returns the bytes of a copy, in the dtype of the activations, of all
+// Returns the bytes of a copy, in the dtype of the activations, of all trained
 // parameters whose dtype is wider.
 int64_t CastBytes(const CostInputs& work, const Settings& settings) {
   HeldBytes out;

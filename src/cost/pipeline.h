@@ -60,7 +60,7 @@ struct PipelineCost {
 
 // Returns what a device of a rank sends in a step: the collectives of its
 // stages in all micro-batches, and the messages to other ranks as kPpermute of
-// the part "stages" over the pipeline's axis. `rank` is one of `cost`.
+// the part "stages" over the pipeline's axis. `rank` must be a rank of `cost`.
 Communication CommunicationOf(const PipelineCost& cost, const RankCost& rank);
 
 // Return one report for each set of ranks whose devices hold the same bytes, or

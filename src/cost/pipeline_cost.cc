@@ -1,6 +1,6 @@
-// Computes what a pipeline's figures say together: whether all ranks fit, and
-// what a device of a rank sends in a step. A rank with several stages sends the
-// collectives of each:
+// Combines the figures of a pipeline's stages and ranks: whether all ranks fit,
+// and the collectives and messages that a device of a rank sends in a step. A
+// rank with several stages sends the collectives of each:
 //
 //   a rank with two stages of 4 layers each, all_reduce over tp of 2 GiB each
 //     ->  all_reduce over tp of 4 GiB, and the messages of both stages

@@ -29,13 +29,13 @@ std::vector<Product> ProductsOf(const CostInputs& work, const Tokens& tokens);
 // Returns the number of parts into which a step divides the query heads. Axes
 // shard the heads, from the first on, as long as the product of their sizes
 // divides the number of heads. The heads are replicated over the remaining
-// axes.
+// axes. If the number of heads is unknown, all axes count.
 int64_t HeadParts(const CostInputs& work);
 
 // Returns the floating-point operations of the attention scores (queries times
 // keys) and of the weighted sums of the values, on a device: in the forward
-// pass of one micro-batch, over all layers. Returns 0 if the heads or the
-// layers are unknown.
+// pass of one micro-batch, over all layers. Returns 0 if the heads, their
+// dimension or the layers are unknown.
 double AttentionFlops(const CostInputs& work, const Tokens& tokens);
 
 }  // namespace shardc::cost

@@ -33,8 +33,8 @@ namespace {
 // The largest number of pairs of tokens, so that its product with heads and
 // bytes fits in 64 bits.
 constexpr int64_t kMostPairs = int64_t{1} << 50;
-// The program is built for three micro-batches: the first, the last, and one
-// that stands for all between them.
+// The program is built for at most three micro-batches: the first, the last,
+// and one that stands for all between them.
 constexpr int64_t kBuiltMicrobatches = 3;
 constexpr auto kGlobalView = step::AttentionView::kGlobal;
 
@@ -47,7 +47,8 @@ size_t RankOf(std::string_view part) {
                  kParts.begin());
 }
 
-// Returns the name of the forward op that a backward op belongs to.
+// Returns the name of the forward op that a backward op belongs to; other names
+// are returned unchanged.
 std::string_view ForwardName(std::string_view name) {
   const bool of_another = name.starts_with("d:") || name.starts_with("r:");
   return of_another ? name.substr(2) : name;

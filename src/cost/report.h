@@ -33,8 +33,8 @@ struct Report {
   std::vector<std::string> assumptions;  // sentences for the user
 };
 
-// Makes the report. The communication is `program` if that is given, else it is
-// computed by formulas.
+// Makes the report. The communication is `program` if it is given. Otherwise
+// formulas give the communication.
 Report ReportOf(const CostInputs& work, const Settings& settings,
                 std::optional<Communication> program = std::nullopt);
 

@@ -44,9 +44,9 @@ struct Settings {
   bool master_given = false;
   std::optional<Dtype> first_moment, second_moment;  // nullopt: float32
   std::optional<Dtype> gradients;  // nullopt: the parameters' dtype
-  // The ZeRO stage, which decides what is divided over data-parallel replicas
-  // in addition to the plan's sharding. 1: the optimizer states, 2: gradients
-  // too, 3: parameters too.
+  // The ZeRO stage. Stage 1 divides the optimizer states over data-parallel
+  // replicas in addition to the plan's sharding, stage 2 the gradients too,
+  // stage 3 the parameters too.
   int zero = 0;
 
   step::Remat remat;
@@ -77,8 +77,8 @@ struct Settings {
   std::optional<int64_t> memory;  // bytes; overrides the mesh's device
 };
 
-// Returns the settings with the loss of the rules' `model:` section, unless
-// they already have a loss.
+// Returns the settings with the kind and the chunk of the loss in the rules'
+// `model:` section. Settings that already have either of them keep it.
 Settings WithLossOf(const RuleSet& rules, Settings settings);
 
 }  // namespace shardc::cost

@@ -16,8 +16,9 @@ namespace shardc::cost {
 // of the rules: the mesh, the sharding of parameters, and the mesh axes of
 // activations. If two targets have equal texts and agree in those three, their
 // figures are equal. `work` are the inputs made of `compiled`. Returns nullopt
-// if specs are illegal, or if parameters whose names differ only in numbers
-// have different shardings, because the text has one entry for all of them.
+// if a spec of training is illegal, or if parameters whose names differ only in
+// numbers have different types or shardings, because the text has one entry for
+// all of them.
 std::optional<std::string> SignatureOf(const Compiled& compiled,
                                        const CostInputs& work);
 

@@ -70,8 +70,9 @@ std::span<const Stack> Stacks();
 const Stack* FindStack(std::string_view name);
 std::vector<std::string_view> StackNames();
 
-// Returns the stack that the settings name. Otherwise returns `xla` for TPUs
-// and for parameters with names of JAX, and `compiled` for others.
+// Returns the stack that the settings name. Otherwise returns `xla` for devices
+// in a torus, as TPUs are, and if a parameter's name has a `/`, as in JAX, and
+// else `compiled`.
 const Stack& StackOf(const CostInputs& work, const Settings& settings);
 
 }  // namespace shardc::cost

@@ -34,8 +34,8 @@ CostInputs StageInputs(const StagedModel& model, const CostInputs& all,
 
 // Returns the inputs of all stages of a plan that was read from a file. If the
 // plan lacks the axes of the hidden state, which a stage sends to the next one,
-// they are assumed to be the axes of the query's heads, which is what rules
-// without axis rules for either of the two give.
+// they are assumed to be the axes of the query's heads if these divide the
+// hidden size.
 CostInputs StagedPlanInputs(const PlanView& plan,
                             std::optional<ModelConfig> model);
 

@@ -16,8 +16,8 @@ namespace shardc::cost {
 struct StateBytes {
   std::optional<int64_t> parameter, gradient, optimizer;
 };
-// Returns the bytes. Integer parameters, such as quantised weights, are not
-// trained, so they have no gradient and no optimizer states.
+// Returns the bytes. Gradient and optimizer states are 0 in serving, and for
+// parameters that are not trained, such as the integers of quantised weights.
 StateBytes StatesOf(const CostInputs& work, const ParamClass& param,
                     const Settings& settings);
 

@@ -15,7 +15,7 @@ void SetStreams(CostInputs& work, char separator);
 
 // Returns the tokens that an encoder reads of each row if the parameters fix
 // them: an encoder of sound reads as many as its table of positions has.
-// Returns nullopt for an encoder of text.
+// Returns nullopt for other encoders.
 std::optional<int64_t> EncoderLength(const CostInputs& work);
 
 // Returns whether a parameter is a convolution of an encoder, [out, in,

@@ -28,8 +28,8 @@ struct Network {
 };
 // Returns the network of a mesh. In a switched network, the fast links join the
 // devices of a host; their number comes from the mesh's processes or, if these
-// are not given, from the profile. In a torus, the fast links join the devices
-// of a slice.
+// are not given, from the profile. In a torus, the fast links join as many
+// chips as the profile states or, if it states none, the devices of a slice.
 Network NetworkOf(const DeviceProfile& profile, const Mesh& mesh);
 
 // How the devices of one group along some axes are spread over the network. A

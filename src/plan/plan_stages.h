@@ -101,8 +101,8 @@ class BytesByRank {
   void Add(const ParamStages& param, std::optional<int64_t> bytes,
            int64_t count, const std::string* axis = nullptr,
            int64_t coordinate = 0);
-  // Returns the bytes of the fullest device of each rank; nullopt if a
-  // parameter's bytes are unknown or if the sum overflows.
+  // Returns the bytes of the fullest device of each rank. All are nullopt if a
+  // parameter's bytes are unknown; one is nullopt if its sum overflows.
   std::vector<std::optional<int64_t>> Fullest() const;
 
  private:

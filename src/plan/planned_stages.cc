@@ -179,7 +179,7 @@ class Planner {
   }
 
   // Returns the fraction of a parameter's elements by which a token is
-  // multiplied.
+  // multiplied; 1 if the configuration does not state it.
   double UsedPart(const ParameterRole& role) const {
     if (!role.expert || role.shared_expert || config_ == nullptr ||
         !config_->experts || !config_->experts_per_token) {
@@ -225,9 +225,10 @@ class Planner {
     return out;
   }
 
-  // Returns whether a spec can express which layers of a stack a rank has:
-  // stage s must be on rank s mod p, and all stages must have the same number
-  // of layers.
+  // Returns whether a spec can express which layers of a stack a rank has: the
+  // dimensions from `dim` on must be [virtual stages, ranks, layers of a
+  // stage], stage s must be on rank s mod p, and all stages must have the same
+  // number of layers.
   bool IsStridedAs(const Shape& shape, int dim) const {
     const schedule::Table& table = request_.table;
     const int64_t stages = table.stages / table.ranks();

@@ -1,5 +1,5 @@
-// A model that is divided into the stages of a pipeline, and what each rank
-// holds.
+// Divides a model into the stages of a pipeline, and computes the bytes of
+// parameters that each rank holds.
 //
 //   Llama 3 8B on pp:4  ->  layers 0-7 with the embedding, 8-16, 17-25, and
 //                           26-31 with the final norm and the head
@@ -58,8 +58,9 @@ std::optional<PlannedStages> DivideIntoStages(const Compiled& compiled,
                                               Findings& findings);
 
 // Returns, for each rank, the bytes of parameters on its fullest device in a
-// mode. All are nullopt if the bytes of some parameter are unknown. The plan
-// must have stages. A parameter that two stages of a rank share counts once.
+// mode. All are nullopt if the bytes of some parameter are unknown; one is
+// nullopt if its sum overflows. The plan must have stages. A parameter that two
+// stages of a rank share counts once.
 std::vector<std::optional<int64_t>> ParameterBytesByRank(const Plan& plan,
                                                          size_t mode);
 

@@ -1,5 +1,6 @@
 // Reads a plan from its JSON (`shardc.plan/v1` or `/v2`), as far as other
-// commands need it. Rules, sizes and attention specs are not read.
+// commands need it. Rules, shard shapes, bytes and attention specs are not
+// read.
 #ifndef SHARDC_PLAN_READ_H_
 #define SHARDC_PLAN_READ_H_
 

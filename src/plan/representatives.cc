@@ -111,8 +111,7 @@ class Grouping {
     }
   }
 
-  // Counts the indices of placed parameters. A parameter that cannot be placed
-  // is skipped, because it was reported when the tree was compiled.
+  // Counts the placed parameters of each group by index.
   void TakePlaces(Representatives& out) const {
     out.placed.resize(out.manifest.tensors.size());
     const auto& rules = c_.rules.rules;

@@ -143,8 +143,8 @@ std::string FingerprintOf(const JsonValue& root, const PlanClasses& classes) {
   return "sha256:" + digest.Hex();
 }
 
-// The shard of a parameter on one device in one mode; nullopt for what is
-// unknown.
+// The shard of a parameter on one device in one mode; a member that is unknown
+// is nullopt.
 struct Held {
   std::optional<Shape> shape;
   std::optional<int64_t> bytes;

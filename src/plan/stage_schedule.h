@@ -22,9 +22,10 @@ struct ScheduleRequest {
 };
 
 // Makes the table, or reads it from a file. A schedule by name has one rank if
-// no number is given, and about two micro-batches for each rank if their number
-// is not given. Returns nullopt after a finding: usage, unknown-name, limit,
-// schedule-refuses, or one of reading a file.
+// no number is given, and two micro-batches for each rank, or the nearest
+// number that the schedule accepts, if their number is not given. Returns
+// nullopt after a finding: usage, unknown-name, limit, schedule-refuses, or one
+// of reading a file.
 std::optional<schedule::Table> MakeScheduleTable(const ScheduleRequest& request,
                                                  Findings& findings);
 

@@ -16,7 +16,7 @@
 
 namespace shardc {
 
-// The layers that some tensors hold in one dimension.
+// The layers that the tensors of one stack hold.
 struct LayerStackRange {
   int dim = 0;
   int64_t first = 0;  // its first layer in the model
@@ -57,6 +57,7 @@ std::optional<StageUnits> StageUnitsOf(const Compiled& compiled,
 
 // Returns the mesh of one stage: the mesh with size 1 along the axis of the
 // stages, and with one stage's share of the devices, processes and slices.
+// Returns `mesh` if it lacks the axis.
 Mesh StageMesh(const Mesh& mesh, const std::string& axis);
 
 }  // namespace shardc

@@ -178,7 +178,8 @@ class PlanStager {
   }
 
   // Returns the unit of a parameter that is in no stack. If its name does not
-  // state the layer, the first layer of its stage is assumed.
+  // state a layer of its stage, returns the first or the last unit if the stage
+  // has this unit, and else assumes the first layer of the stage.
   int64_t UnitOf(const ReadParam& param, const ParameterRole& role) {
     const PlanStage& own = stages_.of[AsIndex(param.stages.of.front().stage)];
     const auto layer = LayerOf(param.name, out_.separator);

@@ -17,8 +17,8 @@
 
 namespace shardc {
 
-// A plan with its stages. It is not copied, because the names of `plan` are a
-// view of `names`.
+// A plan with its stages. It cannot be copied, because the names of `plan` are
+// a view of `names`.
 struct StagedPlan {
   StagedPlan() = default;
   StagedPlan(StagedPlan&&) = default;

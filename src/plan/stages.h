@@ -43,8 +43,8 @@ struct StageRequest {
 };
 
 // Returns the number of ranks of the pipeline. Returns nullopt and adds a
-// finding if the mesh lacks the axis (usage), or if the axis has more ranks
-// than the table of a schedule can have (limit).
+// finding if the mesh lacks the axis (usage), or if the axis has more than
+// kMostStageRanks ranks (limit).
 std::optional<int32_t> StageRanks(const Mesh& mesh, const std::string& axis,
                                   const Place& place, Findings& findings);
 

@@ -21,11 +21,11 @@ struct ZeroSpecs {
 };
 
 // Appends those axes of `tokens` (the axes of batch and sequence) that a spec
-// does not use yet: from stage 1 on to the specs of states, from stage 2 on to
-// those of accumulated gradients, in stage 3 to those of parameters. Among the
-// dimensions that the axes divide, the one with the largest shard gets them. If
-// they divide none, the last axis is dropped, and then the next, until the
-// others divide one.
+// does not use yet: to the specs of states, from stage 2 on also to those of
+// accumulated gradients, and in stage 3 also to those of parameters. `stage` is
+// at least 1. Among the dimensions that the axes divide, the one with the
+// largest shard gets them. If they divide none, the last axis is dropped, and
+// then the next, until the others divide one.
 ZeroSpecs ShardOverReplicas(const step::Graph& graph, const step::Sizes& sizes,
                             const Mesh& mesh, const AxisGroup& tokens,
                             const std::vector<Spec>& specs, int stage);

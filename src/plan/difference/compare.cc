@@ -55,7 +55,7 @@ std::vector<std::optional<int64_t>> HeldByRank(const PlanTable& table,
 }
 
 // Returns the bytes of all parameters on the fullest device; nullopt if a size
-// is unknown.
+// is unknown or the sum overflows.
 std::optional<int64_t> HeldInAll(const PlanTable& table, Mode mode) {
   const auto& classes = table.classes.plan.params;
   const auto counts = CountsOf(table);
