@@ -18,8 +18,8 @@ namespace shardc::suggest {
 namespace {
 
 // Copies the weight's axes to each dimension of the scale that they divide and
-// that has more than one element. If the ranks do not correspond, only those of
-// the experts' dimension are copied.
+// that has more than one element. If the ranks do not correspond, only the axes
+// of the experts' dimension are copied.
 void ShardScale(const InferredDims& scale, const InferredDims& weight,
                 const Choice& choice, AxisSpec& spec) {
   const size_t rank = scale.dims.size();

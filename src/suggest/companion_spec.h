@@ -12,8 +12,8 @@
 
 namespace shardc::suggest {
 
-// Returns whether parameters of this role, such as biases and scales, are
-// sharded as their weight is, if it is known.
+// Returns whether parameters of this role follow a weight: biases, scales and
+// head vectors.
 bool IsCompanion(Role role);
 
 // Returns the spec of a bias or scale whose weight is known. `weights` are the

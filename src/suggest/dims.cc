@@ -53,9 +53,9 @@ ModelDims NameRoles(const Tree& tree) {
   return out;
 }
 
-// Corrects the role of gates. A gate that has the same shape as another
-// projection of its block is not a router, such as `gate` [1024, 4096] next to
-// `up` [1024, 4096].
+// Corrects the role of gates. A gate that has the same shape as an up
+// projection of its block, such as `gate` [1024, 4096] next to `up` [1024,
+// 4096], is not a router.
 void NameGates(const Tree& tree, ModelDims& dims) {
   std::set<std::pair<std::string_view, Shape>> inward;
   for (size_t k = 0; k < tree.groups.size(); ++k) {
@@ -164,7 +164,8 @@ class SideFinder {
 
  private:
   // Returns the orientation by the bias, whose length is the output size of its
-  // weight; nullopt if there is none, or if both sides have that length.
+  // weight; nullopt if there is none, or if not exactly one side has that
+  // length.
   std::optional<bool> InFirstByBias(size_t k,
                                     const InferredDims& inferred) const {
     const Shape& sides = matrices_.groups[k].sides;

@@ -130,7 +130,7 @@ class HeadInference {
     return 0;
   }
 
-  // Returns the width of all KV heads together.
+  // Returns the width of all KV heads together, or `query` if it is unknown.
   int64_t KeyWidth(const AttentionBlock& block, int64_t query) {
     for (const size_t k : block.keys) return At(k).inner_size;
     for (const size_t k : block.joined) return At(k).inner_size / 2;
@@ -141,8 +141,9 @@ class HeadInference {
     return query;
   }
 
-  // Returns the configuration's heads if the widths agree with them, else
-  // nullopt.
+  // Returns the configuration's heads if the widths agree with their number and
+  // size, else nullopt. The number of KV heads follows from the key's width if
+  // the configuration contradicts it.
   std::optional<Heads> Configured(int64_t query, int64_t key) const {
     if (model_ == nullptr || !model_->heads) return std::nullopt;
     Heads out;

@@ -154,8 +154,8 @@ std::vector<Ending> TakeNorms(const NameIndex& names,
 // ---- pairs
 
 // Returns the index of the only word in which two endings differ; nullopt if
-// they differ in none or several, or if one of the two words contains a
-// counter.
+// they differ in none, in several or in more than words, or if one of the two
+// words contains a counter.
 std::optional<size_t> OnlyDifference(const Ending& a, const Ending& b) {
   if (a.words.size() != b.words.size() || !a.SameBut(b, false)) {
     return std::nullopt;

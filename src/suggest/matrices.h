@@ -34,22 +34,23 @@ struct Matrices {
   Widths widths;
 
   // Returns the size of a matrix's side that is the model's width; 0 if neither
-  // side is.
+  // side is, or if the sides are unknown.
   int64_t WidthOf(const Tree& tree, size_t k) const;
 };
 
 // Finds outputs of attention. Such a parameter has no known role, or by its
-// name the role of a second feed-forward matrix. It must be next to a query.
-// Its first dimensions must be the query's heads and columns or, if it is named
-// as an output, its shape must be the query's transposed:
+// name the role of a second feed-forward matrix. It must be next to a query or
+// a fused projection. Its first dimensions must be the query's heads and
+// columns or, if it is named as an output, its shape must be the query's
+// transposed:
 //
 //   query [1024, 16, 64], out [16, 64, 1024]
 void NameOutputs(const Tree& tree, ModelDims& dims);
 
 // Finds the two sides of each group, and their orientation. Marks dimensions
-// that are never sharded, and gives groups that are not matrices the role of a
-// convolution. The tree must be without layers, and MarkExperts must have been
-// called.
+// that are never sharded, and gives groups of more than two dimensions that are
+// not matrices the role of a convolution, unless they are positions. The tree
+// must be without layers, and MarkExperts must have been called.
 Matrices FindMatrices(const Tree& tree, const ModelConfig* model,
                       ModelDims& dims);
 

@@ -1,6 +1,7 @@
-// Finds the meshes of a number of devices that suit a model. Those on which the
-// model fits come first, sorted by time, but the ones within 1 % of the fastest
-// by their number of axes and then by bytes. The others are sorted by bytes.
+// Finds the meshes of a number of devices that suit a model. Meshes on which
+// the model fits come first, sorted by time. Among those within 1 % of the
+// fastest, meshes with fewer axes come first, and then meshes with fewer bytes.
+// Meshes on which the model does not fit come last, sorted by bytes.
 #ifndef SHARDC_SUGGEST_MESH_H_
 #define SHARDC_SUGGEST_MESH_H_
 

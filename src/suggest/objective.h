@@ -1,6 +1,5 @@
-// Estimates what specs cost a device in a training step, as far as it matters
-// for a choice between specs: bytes held, bytes sent, floating-point
-// operations.
+// Estimates the costs of specs for a device in a training step, to compare
+// specs: bytes held, bytes sent and floating-point operations.
 #ifndef SHARDC_SUGGEST_OBJECTIVE_H_
 #define SHARDC_SUGGEST_OBJECTIVE_H_
 

@@ -20,7 +20,8 @@
 
 namespace shardc::suggest {
 
-// Tensors of the same shape and dtype whose names differ only in counters.
+// Tensors of the same shape and dtype whose names differ only in counters, such
+// as the number of the layer.
 struct ParameterGroup {
   std::string name;                     // counters as `*`
   std::vector<std::string_view> parts;  // of the name

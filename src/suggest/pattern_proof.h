@@ -10,10 +10,10 @@
 namespace shardc::suggest {
 
 // Returns the groups of the patterns that match a name of another group than
-// their own, and the groups with a name that no pattern matches. Leaves
-// `patterns.unproven` as it is if every name is matched exactly once, by a
-// pattern of its own group; otherwise sets it to a name that is not. If the
-// patterns cannot be compiled, sets it to that reason and returns {0}.
+// their own, and the groups with a name that no pattern matches. Sets
+// `patterns.unproven` to a name that is not matched exactly once, by a pattern
+// of its own group, if there is one. If the patterns cannot be compiled, sets
+// it to this reason and returns {0}.
 std::set<uint32_t> Disprove(const Tree& tree, Patterns& patterns);
 
 // Sets `missed` of each pattern that begins with `^` (patterns.h): the groups

@@ -24,8 +24,8 @@ struct PatternOf {
 struct Patterns {
   std::vector<std::vector<PatternOf>> rule_groups;  // as given
   bool proven = false;
-  // If not proven: a name that several patterns, another rule's, or none match,
-  // or the reason why the patterns cannot be tested.
+  // If not proven: a name that several patterns, none, or only another rule's
+  // pattern match, or the reason why the patterns cannot be tested.
   std::string unproven;
 };
 

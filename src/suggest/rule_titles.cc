@@ -46,7 +46,7 @@ std::string UsualText(Title title, const Choice& choice) {
   }
 }
 
-// Returns the name of the dimension that tp shards, if tp divides it.
+// Returns the name of the dimension that tp would shard if tp divided it.
 std::string InnerText(Title title) {
   switch (title) {
     case Title::kEmbedding:

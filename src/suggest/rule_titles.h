@@ -1,5 +1,5 @@
-// Writes the comment above each suggested rule: what its parameters do, and the
-// reason for its spec.
+// Writes the comment above each suggested rule: the role of its parameters, and
+// the reason for its spec.
 #ifndef SHARDC_SUGGEST_RULE_TITLES_H_
 #define SHARDC_SUGGEST_RULE_TITLES_H_
 
@@ -12,8 +12,8 @@
 
 namespace shardc::suggest {
 
-// What the parameters of a suggested rule have in common. The rules file that
-// is written lists the rules in this order.
+// The title of a suggested rule, by the role of its parameters. The rules file
+// that is written lists the rules in this order.
 enum class Title : uint8_t {
   kEmbedding,
   kHead,
@@ -44,9 +44,9 @@ enum class Title : uint8_t {
 Title TitleOf(const InferredDims& inferred, const Choice& choice);
 std::string_view TitleText(Title title);
 
-// Returns the reason for a spec or, if it is the first choice for its role,
-// what the spec does. `tensor` is whether the mesh has tensor parallelism.
-// Returns an empty text if there is nothing to explain.
+// Returns the reason for a spec or, if it is the first choice for its role, an
+// explanation of the sharding. `tensor` is whether the mesh has tensor
+// parallelism. Returns an empty text if there is nothing to explain.
 std::string ReasonText(const Choice& choice, Title title, bool tensor);
 
 }  // namespace shardc::suggest

@@ -20,13 +20,15 @@ struct Suffix {
   bool by_names = false;     // each name is written
 };
 
-// Returns the shortest suffix of a group with which no name of another rule
-// group ends.
+// Returns a short suffix of a group's name with which no other name of another
+// rule group ends, or the complete name. Groups of the same name in other rule
+// groups are separated by numbers or, if that is not possible, by complete
+// names.
 Suffix FirstSuffix(const NameIndex& names, uint32_t k);
 
-// Lengthens a suffix to the number of parts of another suffix of its rule
-// group, if the two then differ in only one part, so that one pattern can match
-// both.
+// Lengthens suffixes of a rule group to the number of parts of another one of
+// its suffixes, if the two then differ in only one part, so that one pattern
+// can match both.
 void AlignSuffixes(const NameIndex& names, const std::vector<uint32_t>& group,
                    std::vector<Suffix>& suffixes);
 

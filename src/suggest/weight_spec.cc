@@ -24,10 +24,10 @@ namespace {
 constexpr int64_t kSmallElements = 65536;
 constexpr int64_t kSmallFraction = 50;
 // Groups with fewer thousandths of the model's bytes stay replicated.
-// kSmallShare applies to groups that their role does not shard; their bytes
-// count once for each device of a replica. kTableShare applies to an embedding
-// or an output head whose vocabulary tp does not divide, and to groups of
-// unknown role.
+// kSmallShare applies to groups that their role does not shard, whose bytes
+// count once for each device of a replica, and to projections to a latent or of
+// a state space. kTableShare applies to an embedding or an output head whose
+// vocabulary tp does not divide, and to groups of unknown role.
 constexpr double kSmallShare = 5;
 constexpr double kTableShare = 10;
 // Keys and values are replicated over tp if the copies add fewer than this many

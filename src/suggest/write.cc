@@ -95,7 +95,7 @@ std::string ListText(const std::vector<int64_t>& numbers) {
   return out;
 }
 
-// Returns what a comment states about a layer stack.
+// Returns the sentence of the file's comment about a layer stack.
 std::string StackEvidence(const LayerStack& stack) {
   switch (stack.confidence) {
     case StackConfidence::kSure:
