@@ -26,7 +26,7 @@ constexpr double kForever = std::numeric_limits<double>::infinity();
 // other setting has at least.
 constexpr int64_t kLeastParts = 97, kParts = 100;
 
-// Returns what the communication by formulas depends on besides the mesh.
+// Returns the settings on which the communication by formulas depends.
 std::tuple<int, bool, int64_t> FormulaKey(const cost::Settings& settings) {
   return {settings.zero, cost::RecomputesOutputProjection(settings),
           settings.microbatches};

@@ -25,7 +25,8 @@
 
 namespace shardc::search {
 
-// The compiled plan of a mesh, and what the cost model needs for it.
+// The compiled plan of a mesh, with inputs and communication for the cost
+// model.
 struct Prepared {
   std::unique_ptr<const Compiled> compiled;
   cost::CostInputs work;
@@ -33,8 +34,8 @@ struct Prepared {
   // of attention is rematerialised (nothing else of the policy matters), and
   // the number of micro-batches.
   std::map<std::tuple<int, bool, int64_t>, cost::Communication> formulas = {};
-  // The communication by formulas without what the attention operation sends,
-  // by the same key.
+  // The communication by formulas without that of the attention operation, by
+  // the same key.
   std::map<std::tuple<int, bool, int64_t>, cost::Communication> staged = {};
 };
 
@@ -46,7 +47,7 @@ struct Room {
 
 // Evaluates meshes and settings with one rules file. Work that does not depend
 // on the mesh is done once. Several threads may use one evaluator at the same
-// time if each passes another number as `worker`.
+// time if each passes a different number as `worker`.
 class Evaluator {
  public:
   // Returns null if the rules do not compile or leave parameters without a
@@ -65,8 +66,8 @@ class Evaluator {
   bool DividesAt(const Prepared& on, size_t setting) const {
     return Divides(on, grid_[setting].microbatches);
   }
-  // Returns whether a noticeable share of a device's parameters is replicated
-  // over axes that shard tokens, so that ZeRO can shard it.
+  // Returns whether more than 1 % of a device's parameters are replicated over
+  // axes that shard tokens, so that ZeRO can shard them.
   bool HasReplicas(const Prepared& on) const;
 
   cost::Memory MemoryOf(const Prepared& on, size_t setting) const;
@@ -78,10 +79,10 @@ class Evaluator {
   // none.
   double SecondsOf(Prepared& on, size_t setting, const cost::Memory& memory,
                    int worker);
-  // Returns communication that every setting whose reference stage
-  // (SettingsGrid::ReferenceOf) is `zero` has at least on this mesh. It is 97 %
-  // of what one of these settings sends for activations and parameters: the one
-  // with the stage `zero`, the policy that keeps the most values and the fewest
+  // Returns communication that every setting with the reference stage `zero`
+  // (SettingsGrid::ReferenceOf) has at least on this mesh. It is 97 % of the
+  // communication of activations and parameters in the reference setting, which
+  // has the stage `zero`, the policy that keeps the most values and the fewest
   // micro-batches. Returns no communication if larger messages may have a lower
   // rate.
   cost::Communication LeastMovesOf(Prepared& on, size_t zero, int worker);
@@ -89,12 +90,13 @@ class Evaluator {
   double SecondsWith(const Prepared& on, size_t setting,
                      const cost::Memory& memory,
                      const cost::Communication& moves) const;
-  // Returns the seconds of the tasks of all micro-batches and of what follows
-  // them. The communication is computed by formulas, as for a stage of a
-  // pipeline, but without what the attention operation sends.
+  // Returns the seconds of the tasks of all micro-batches, and of the gradients
+  // and the update after them; nullopt if the cost model gives none. The
+  // communication is computed by formulas, as for a stage of a pipeline, but
+  // without that of the attention operation.
   std::optional<cost::StepSeconds> StagedSeconds(
       Prepared& on, size_t setting, const cost::Memory& memory) const;
-  // The complete report, as `cost` makes it.
+  // Returns the complete report, as `cost` makes it.
   cost::Report ReportOf(const Prepared& on, size_t setting, int worker);
 
   const AxisRules& axes() const { return representatives_.rules.axes; }

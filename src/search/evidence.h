@@ -21,7 +21,7 @@ struct AxisSizes {
 };
 AxisSizes SizesOf(const Mesh& mesh, const AxisRules& rules);
 
-// Return why no measured run is like a mesh, or like settings; empty if one is.
+// Return why no measured run resembles a mesh or settings; empty if one does.
 // The settings must have a profile.
 std::string WhyUnmeasured(const AxisSizes& sizes,
                           const cost::Settings& settings);

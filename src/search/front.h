@@ -30,8 +30,8 @@ Verdict VerdictOf(double ratio, double tie);
 // space.
 bool Before(const Point& a, const Point& b);
 
-// Returns the Pareto front of time and memory, the fastest point first. Of
-// equal points the first one is kept.
+// Returns the Pareto front of time and memory within kFrontWindow, the fastest
+// point first. Of equal points the first one is kept.
 std::vector<Point> FrontOf(std::vector<Point> points);
 
 // Returns the indices of the points of a front that are printed: of the points

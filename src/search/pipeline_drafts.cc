@@ -23,9 +23,9 @@ namespace {
 
 constexpr int32_t kChunks[] = {1, 2, 3, 4, 5, 6, 8, 10};
 constexpr int32_t kMostChunks = 10;
-// The least part of a stage's time that is its forward task. A backward task
-// takes at most four times as long as the forward task: at most 2.5 times for
-// its gradients, and once for rematerialisation.
+// The least part of a stage's time that is its forward task, with a margin. A
+// backward task takes at most 3.5 times as long as the forward task: at most
+// 2.5 times for its gradients, and once for rematerialisation.
 constexpr double kLeastForward = 0.2;
 // zb-h1 fills the bubble of 1f1b twice with gradients of weights, which are at
 // most a third of a stage's tasks. At least a third of the bubble remains.

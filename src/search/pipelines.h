@@ -64,13 +64,14 @@ struct Pipelines {
 
 // Evaluates pipelines in the order of PipelineDraft::expected: all meshes
 // without a divided sequence on each rank, the schedules 1f1b and interleaved
-// (with Request::unmeasured all schedules), and ZeRO stages 0, 1 and 3. Skips a
-// pipeline whose bound is not below the fastest time. Stops at the deadline, or
-// after a fixed number of pipelines. For comparison, a fixed number of
-// pipelines with other numbers of ranks and other rematerialisation policies
-// are evaluated too, if their bounds are close to the fastest time. The layers
-// are divided by the sizes of the weights; those of the fastest pipeline are
-// divided by the times of its stages if that is faster.
+// (with Request::unmeasured all schedules), and ZeRO stages 0, 1 and 3 unless a
+// flag has fixed the stage. Skips a pipeline whose bound is not below the
+// fastest time. Stops at the deadline, or after a fixed number of pipelines.
+// For comparison, a fixed number of pipelines with other numbers of ranks and
+// other rematerialisation policies are evaluated too, if their bounds are close
+// to the fastest time. The layers are divided by the sizes of the weights;
+// those of the fastest pipeline are divided by the times of its stages if that
+// is faster.
 Pipelines FindPipelines(const Request& request, const SettingsGrid& grid,
                         RuleOptions& options, const Deadline& deadline);
 

@@ -1,8 +1,8 @@
 // Bounds the time of a candidate from below. The bound of a setting is its time
 // with only the communication that all settings of the candidate have in
-// common: 97 % of what a reference setting sends, or none if larger messages
-// may have a lower rate. ZeRO 3 has a reference of its own, because it gathers
-// parameters over other axes.
+// common: 97 % of the activations and parameters that a reference setting
+// sends, or none if larger messages may have a lower rate. ZeRO 3 has a
+// reference of its own, because it gathers parameters over other axes.
 //
 // If products with more rows never run at a lower rate (`ascends_`), more
 // micro-batches take no less time with the same communication: each product has

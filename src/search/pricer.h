@@ -65,7 +65,8 @@ struct Filter {
 };
 
 // Computes bounds and points, and keeps intermediate results of each candidate.
-// Several threads may use one pricer if each passes another number as `worker`.
+// Several threads may use one pricer if each passes a different number as
+// `worker`.
 class Pricer {
  public:
   // If `may`, steps that may fit (Fit::kMayFit) are treated as fitting.
@@ -78,9 +79,10 @@ class Pricer {
   const SettingsGrid& grid() const { return grid_; }
 
   Bound BoundOf(const Candidate& candidate, int worker) const;
-  // Returns the points of a legal candidate in the order of the grid, without
-  // those that the filter excludes. `index` becomes Point::candidate.
-  // `least_seconds` is a lower bound of the time of all points.
+  // Returns the points of a legal candidate, which have only settings that fit,
+  // in the order of the grid, without those that the filter excludes. `index`
+  // becomes Point::candidate. `least_seconds` is a lower bound of the time of
+  // all points.
   std::vector<Point> PointsOf(const Candidate& candidate, uint32_t index,
                               double least_seconds, const Filter& filter,
                               int worker) const;

@@ -66,7 +66,8 @@ bool NamesData(const std::string& name, const AxisRules& axes) {
   });
 }
 
-// Returns the spec without data axes, or nullopt if it has none.
+// Returns the spec without data axes, or nullopt if it has none or is not a
+// list.
 std::optional<SpecSource> WithoutData(const SpecSource& spec,
                                       const AxisRules& axes) {
   const auto* const list = std::get_if<SpecList>(&spec);

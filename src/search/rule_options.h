@@ -36,20 +36,20 @@ class RuleOptions {
  public:
   RuleOptions(const Request& request, const SettingsGrid& grid);
 
-  // Returns which rules the search starts from: the given ones, the suggested
-  // ones, or both.
+  // Returns the rules from which the search starts: the given ones, the
+  // suggested ones, both, or none if only the given ones may be used and are
+  // invalid.
   const std::vector<Base>& bases() const { return bases_; }
   // Returns the axes of the meshes of a base, the outermost first.
   const std::vector<std::string>& axes(Base base) const;
 
   // Returns the index of the option for a mesh, or nullopt if the rules do not
-  // compile, do not suit the mesh, or if a change does not apply to them. The
-  // mesh must have no axes of size 1. Equal rules for several meshes are one
-  // option.
+  // compile, do not suit the mesh, or if a change does not apply to them. Equal
+  // rules for several meshes are one option.
   std::optional<uint32_t> For(Base base, const Mesh& mesh,
                               const RuleChanges& changes);
 
-  // Returns the option's file with comments for this mesh.
+  // Returns the option's file. Suggested rules get the comments for this mesh.
   RulesFile FileFor(uint32_t index, const Mesh& mesh) const;
 
   const RuleOption& operator[](uint32_t index) const {

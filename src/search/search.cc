@@ -3,9 +3,10 @@
 //
 //   Llama 3 8B on 64 H100s  ->  fsdp:64, 1 micro-batch, dots kept: 1.7 s
 //
-// The winner is never slower than the sharding that `fit` or `suggest` would
-// choose for the same settings, because their shardings are candidates, and of
-// tied points only those can win that are not slower than the fastest of them.
+// Unless the deadline passes, the winner is not slower than the sharding that
+// `fit` or `suggest` would choose for the same settings: their shardings are
+// candidates, and a tied point can win only if it is not slower than the faster
+// of the two.
 #include "search/search.h"
 
 #include <algorithm>

@@ -142,9 +142,9 @@ class Pins {
         {std::move(change), std::move(candidates), filter, of_settings});
   }
 
-  // Returns the candidates with the rules from which the winner's are made, on
-  // the meshes whose sizes `wanted` selects: without changes, and with every
-  // change that a measured run supports.
+  // Returns the candidates with the base rules of the winner on the meshes
+  // whose sizes `wanted` selects: without changes, and with every change that a
+  // measured run supports.
   std::vector<Candidate> OnMeshes(
       const std::function<bool(const AxisSizes&)>& wanted) {
     std::vector<Candidate> out;
@@ -311,10 +311,9 @@ WhyNot Impossible(const Pin& pin, const Outcome& outcome) {
   return out;
 }
 
-// Returns the memory that an alternative would need with the winner's settings,
-// as a text, if it does not surely fit with them. Returns an empty text if it
-// has the winner's settings, if their micro-batches do not divide a device's
-// rows, or if it fits.
+// Returns as a text the memory that an alternative would need with the winner's
+// settings. Returns an empty text if the alternative has these settings, if it
+// surely fits with them, or if it cannot have them.
 std::string NeedText(const RuleOptions& options, const Candidate& candidate,
                      uint32_t of_winner, uint32_t setting) {
   if (setting == of_winner) return "";
