@@ -1,6 +1,6 @@
-// The definition of a collective: its name, the bytes that it sends, and what
-// its time depends on, in one record. To add a collective, add an enumerator, a
-// record in collective.cc, and an entry in each executor
+// The definition of a collective: its name, the bytes that it sends, and the
+// properties on which its time depends, in one record. To add a collective, add
+// an enumerator, a record in collective.cc, and an entry in each executor
 // (exec/machine/collectives.cc, and collectives_ranks.cc for MPI). The formulas
 // are those of collective.h.
 #ifndef SHARDC_COMM_COLLECTIVE_DEF_H_

@@ -238,7 +238,7 @@ class Layers {
   std::vector<LayerTensor> out_;
 };
 
-// Returns the tensors of all layers: those of an encoder first.
+// Returns the tensors of all layers, the encoder's first.
 std::vector<LayerTensor> TensorsOf(const CostInputs& work,
                                    const Settings& settings,
                                    const Tokens& tokens, int64_t hidden) {

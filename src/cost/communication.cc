@@ -378,7 +378,8 @@ class StepCollectives {
     }
   }
 
-  // Returns the collectives, with those that differ only in size merged.
+  // Returns the collectives, where collectives that differ only in size are
+  // merged.
   Communication Joined() {
     std::vector<Transfer> joined;
     for (Transfer& one : out_.transfers) {

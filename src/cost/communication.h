@@ -66,9 +66,9 @@ struct AttentionSizes {
 // lack counts 1.
 std::optional<AttentionSizes> AttentionSizesOf(const CostInputs& work,
                                                const Settings& settings);
-// Returns the specs of the operation's operands. They are those of `work`, but
-// for some operations (Operation::heads_on_keys) the heads of keys and values
-// have the axes of the query's heads.
+// Returns the specs of the operation's operands, taken from `work`. For some
+// operations (Operation::heads_on_keys) the heads of keys and values have the
+// axes of the query's heads.
 exec::AttentionSpecs SpecsFor(const exec::Operation& operation,
                               const CostInputs& work);
 struct AttentionBytes {

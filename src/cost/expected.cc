@@ -1,5 +1,5 @@
-// Estimates the time of a training step. The time of a matrix product is that
-// of its floating-point operations at a fraction of the peak rate, or that of
+// Estimates the time of a training step. A matrix product takes as long as its
+// floating-point operations at a fraction of the peak rate, or as long as
 // reading and writing its operands if this is longer. For attention the
 // fraction depends on the kernel. For norms and activation functions the time
 // of reading and writing counts. All-gathers of weights run while other layers

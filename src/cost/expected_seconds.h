@@ -19,13 +19,13 @@ std::optional<double> ExpectedSecondsOf(const CostInputs& work,
                                         const Memory& memory,
                                         const Communication& communication);
 
-// The expected seconds of a step. `tasks` are those of its micro-batches.
-// `after` are those after the last micro-batch: the reduction of gradients over
-// replicas and the optimizer's update.
+// The expected seconds of a step: `tasks` of its micro-batches, and `after` the
+// last micro-batch, for the reduction of gradients over replicas and the
+// optimizer's update.
 struct StepSeconds {
   double tasks = 0, after = 0;
 };
-// Returns nullopt where ExpectedTimeOf does.
+// Returns nullopt in the same cases as ExpectedTimeOf.
 std::optional<StepSeconds> ExpectedStepSecondsOf(
     const CostInputs& work, const Settings& settings, const Memory& memory,
     const Communication& communication);

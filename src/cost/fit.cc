@@ -24,8 +24,9 @@ namespace shardc::cost {
 namespace {
 
 constexpr size_t kMostReasons = 2;
-// Limits of the search for changed settings (ChangeThatFits): how many meshes,
-// those of least memory first, and how many micro-batches are tried.
+// Limits of the search for changed settings (ChangeThatFits): the number of
+// meshes that are tried, which are those of least memory, and the largest
+// number of micro-batches.
 constexpr size_t kMostChanged = 32;
 constexpr int64_t kMostMicrobatches = 64;
 
@@ -34,8 +35,8 @@ class Reasons {
   void Add(std::string text) {
     if (seen_.insert(text).second) texts_.push_back(std::move(text));
   }
-  // Adds a reason if `parts` does not divide `size`. `what` names what is
-  // counted, for example "KV heads".
+  // Adds a reason if `parts` does not divide `size`. `what` is the name of the
+  // counted things, for example "KV heads".
   void Divides(int64_t size, int64_t parts, const std::string& what) {
     if (parts > 1 && size % parts != 0) {
       Add(CountText(size) + " " + what + " are not divisible by " +

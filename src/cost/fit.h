@@ -1,5 +1,5 @@
 // Evaluates a model on the meshes of a device count under its rules: which
-// meshes are legal and fit the memory, what each costs, and which is the best.
+// meshes are legal and fit the memory, the cost of each, and the best one.
 #ifndef SHARDC_COST_FIT_H_
 #define SHARDC_COST_FIT_H_
 

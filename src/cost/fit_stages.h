@@ -49,7 +49,7 @@ struct StagedFit {
 };
 
 // Returns the cost of the model's stages on the mesh of `compiled`, as `cost`
-// computes it, or nullopt after a finding: those of DivideIntoStages and
+// computes it, or nullopt after a finding of DivideIntoStages or
 // PipelineCostOf.
 std::optional<StagedFit> StagedFitOf(const Compiled& compiled,
                                      const CostInputs& work,

@@ -89,9 +89,9 @@ struct CostInputs {
   const AxisGroup& Length() const { return query[1]; }
   // Returns the axes that shard the tokens, without axes of size 1.
   AxisGroup TokenAxes() const;
-  // Returns those of `axes` over which a weight stays sharded while it is used:
-  // axes that shard no tokens, and axes of the heads. Weights are gathered over
-  // all other axes.
+  // Returns the axes among `axes` over which a weight stays sharded while it is
+  // used: axes that shard no tokens, and axes of the heads. Weights are
+  // gathered over all other axes.
   AxisGroup Kept(const AxisGroup& axes) const;
   AxisGroup Gathered(const AxisGroup& axes) const;  // all but Kept(axes)
   int64_t Parts(const AxisGroup& axes) const {

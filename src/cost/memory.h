@@ -64,11 +64,11 @@ struct Memory {
   std::optional<int64_t> capacity;  // of a device
   std::optional<Activations> activations;
   std::optional<GatheredWeights> weights;  // in training
-  std::vector<std::string> unknown;        // what is unknown, and why
+  std::vector<std::string> unknown;        // unknown parts, and why
 
-  // Returns the bytes that a device is expected to use: those of `taken`, or
-  // without it the sum of the known components, which is nullopt if it
-  // overflows.
+  // Returns the bytes that a device is expected to use: the expected bytes of
+  // `taken`. Without `taken` they are the sum of the known components, which is
+  // nullopt if it overflows.
   std::optional<int64_t> Expected() const {
     return taken ? std::optional(taken->expected) : most.total;
   }

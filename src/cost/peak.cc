@@ -68,7 +68,8 @@ class Parts {
         stack_(stack) {}
 
   // Returns the bytes kept from the forward pass for the backward pass. With
-  // `expected`, they include what the software keeps beyond the step's tensors.
+  // `expected`, they include bytes that the software keeps in addition to the
+  // step's tensors.
   double Kept(bool expected) const {
     const bool all = !settings_.remat.Recomputes();
     return Real(activations_.kept) * (expected && all ? stack_.kept : 1);

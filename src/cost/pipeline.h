@@ -38,7 +38,7 @@ struct PipelineCost {
   schedule::Timeline timeline;
   double after = 0;  // the longest `StageCost::after` of a rank
   std::optional<int64_t> capacity;
-  Settings settings;  // those of the costs, with the table's micro-batches
+  Settings settings;  // with the table's micro-batches
   // Set only if another division of the layers has a clearly shorter step: the
   // number of layers of each stage in the division whose slowest stage is
   // fastest, and the time of its step.
@@ -58,9 +58,10 @@ struct PipelineCost {
   std::optional<bool> Fits() const;
 };
 
-// Returns what a device of a rank sends in a step: the collectives of its
-// stages in all micro-batches, and the messages to other ranks as kPpermute of
-// the part "stages" over the pipeline's axis. `rank` must be a rank of `cost`.
+// Returns the communication of a device of a rank in a step: the collectives of
+// its stages in all micro-batches, and the messages to other ranks as kPpermute
+// of the part "stages" over the pipeline's axis. `rank` must be a rank of
+// `cost`.
 Communication CommunicationOf(const PipelineCost& cost, const RankCost& rank);
 
 // Return one report for each set of ranks whose devices hold the same bytes, or

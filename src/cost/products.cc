@@ -121,8 +121,8 @@ std::vector<Product> ProductsOf(const CostInputs& work, const Tokens& tokens) {
 
 namespace {
 
-// Returns the number of layers of a stream that compute attention: those with a
-// projection of keys.
+// Returns the number of layers of a stream that compute attention, which are
+// the layers with a projection of keys.
 double AttentionLayers(const CostInputs& work, Stream stream) {
   double out = 0;
   for (const ParamClass& param : work.params) {

@@ -27,8 +27,8 @@ std::string AgainstProgram(const CostInputs& work, const Settings& settings);
 // Groups the collectives by part, phase, kind and axes. The bytes are those of
 // the busiest device; tests compare their formula with the bytes that the
 // executor counts. `times` has, for each instruction, the number of
-// instructions that it stands for (step/layer_fold.h). If it is empty, each
-// stands for one.
+// instructions that it represents (step/layer_fold.h). If `times` is empty,
+// each instruction represents itself.
 Communication CommunicationOf(const step::Graph& graph,
                               const step::Program& program,
                               const step::Sizes& sizes, int64_t element_bytes,
@@ -37,7 +37,7 @@ Communication CommunicationOf(const step::Graph& graph,
 // Computes the communication of a target's step for any number of meshes. The
 // step's graph is built once for each form of attention and is lowered for each
 // mesh. The graph has only a few of the identical layers and micro-batches, but
-// the bytes are those of all.
+// the bytes count all of them.
 class StepTraffic {
  public:
   // `all` is the target compiled for any mesh. Keeps references to the
@@ -84,7 +84,7 @@ class StepTraffic {
   Built& Folded(Mode mode);
   Built& Full(Mode mode);
   void Build(const StepInputs& inputs, Built& out) const;
-  // Changes the sizes of a graph to those that the inputs' micro-batches have.
+  // Changes the sizes of a graph to the sizes of the inputs' micro-batches.
   void Resize(const StepInputs& inputs, Built& out) const;
   std::optional<Communication> Lowered(Built& of, const Compiled& compiled,
                                        Mode mode,

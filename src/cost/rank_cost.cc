@@ -1,8 +1,8 @@
 // Adds up the bytes of a rank. It holds the states of all its stages, the most
 // activations that it keeps at any point of its row of the schedule, and two
-// messages if it sends any. It runs one stage at a time, so of the bytes that a
-// stage needs only while it runs a micro-batch, those of the stage with the
-// most count. The peak is that of a step without stages (TakenOf):
+// messages if it sends any. It runs one stage at a time. Of the bytes that
+// stages need only while they run a micro-batch, only the largest count. The
+// peak is that of a step without stages (TakenOf):
 //
 //   stages 0 and 3: the backward pass of a layer takes 2 GiB in both, the loss
 //   of stage 3 takes 3 GiB  ->  3 GiB besides states and kept activations

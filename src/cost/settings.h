@@ -58,12 +58,12 @@ struct Settings {
   Dtype logits = Dtype::kF32;
   const exec::Operation* operation = nullptr;  // null: the mode's default
 
-  // The dtype of the layers' matrix products; nullopt for that of the
+  // The dtype of the layers' matrix products; nullopt: the dtype of the
   // activations.
   std::optional<Dtype> products;
   const Stack* stack = nullptr;  // null: StackOf decides
   // The kind of loss. kStack means the loss of the rules' `model:` section or,
-  // if that has none, that of the software stack.
+  // if the section has none, the loss of the software stack.
   LossKind loss = LossKind::kStack;
   // The number of tokens of a device whose logits are computed at once; nullopt
   // for all tokens of a micro-batch.

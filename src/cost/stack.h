@@ -1,5 +1,6 @@
-// Training software by how it uses a device: which attention kernel it runs,
-// how it fuses element-wise ops, what it overlaps, and what it holds in memory.
+// Training software, described by its use of a device: the attention kernel
+// that it runs, the element-wise ops that it fuses, the collectives that it
+// overlaps, and the memory that it holds.
 #ifndef SHARDC_COST_STACK_H_
 #define SHARDC_COST_STACK_H_
 

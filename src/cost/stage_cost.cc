@@ -65,8 +65,8 @@ void SetTimes(const CostInputs& work, const Settings& settings,
   out.after = (parts["gradients"] + parts["optimizer"]) * scale;
 }
 
-// Returns the activations of a stage: those of layers only if it has some, and
-// the logits only if it has the last unit.
+// Returns the activations of a stage: without the tensors of layers if it has
+// no layers, and without the logits if it lacks the last unit.
 Activations ActivationsOfUnits(Activations all, bool has_layers,
                                bool has_last) {
   if (!has_layers) {

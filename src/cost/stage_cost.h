@@ -16,7 +16,7 @@
 namespace shardc::cost {
 
 // The cost of one stage on one device. Activations and the times of tasks are
-// those of one micro-batch.
+// for one micro-batch.
 struct StageCost {
   int64_t begin = 0, end = 0;  // units
   std::optional<int64_t> parameters, gradients, optimizer;

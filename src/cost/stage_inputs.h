@@ -14,7 +14,7 @@
 
 namespace shardc::cost {
 
-// A plan of a pipelined model, and what is known about its layers.
+// A plan of a model that is divided into the stages of a pipeline.
 struct StagedModel {
   const Plan& plan;
   char separator = '.';  // of names

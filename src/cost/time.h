@@ -23,7 +23,7 @@ struct Network {
   double device_rate = 0;  // over all its links, one way
   double link_rate = 0;    // over one link
   int64_t inside = 1;      // devices joined by the fast links, itself included
-  double leaving = 0;      // bytes/s of all of those together to the outside
+  double leaving = 0;      // bytes/s of `inside` devices to the outside
   double start = 0, step = 0, far_step = 0;  // latency: once, near hop, far hop
 };
 // Returns the network of a mesh. In a switched network, the fast links join the

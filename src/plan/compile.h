@@ -23,8 +23,8 @@ struct PlannedStages;
 // Options of the command line. They take precedence over files.
 struct CompileOptions {
   std::vector<Mode> modes = {kAllModes.begin(), kAllModes.end()};
-  Policy policy;    // wins over those of files and rules
-  int threads = 1;  // does not change the result
+  Policy policy;                               // wins over files and rules
+  int threads = 1;                             // does not change the result
   WeightDecayExclusions weight_decay_exclude;  // wins over the rules files'
 };
 
@@ -72,9 +72,9 @@ std::unique_ptr<Compiled> Compile(Mesh mesh, RuleSet rules, Manifest manifest,
                                   Findings& findings);
 
 // Compiles an already compiled target for another mesh, without matching its
-// names again. `rules` may differ from the earlier ones only in axis rules.
-// Result and findings are those of Compile. Neither function divides the model
-// into stages (divide.h).
+// names again. `rules` may differ from the earlier rules only in axis rules.
+// The result and the findings are the same as those of Compile. Neither
+// function divides the model into stages (divide.h).
 std::unique_ptr<const Compiled> CompileOn(const Compiled& earlier, Mesh mesh,
                                           RuleSet rules, Findings& findings);
 

@@ -41,7 +41,7 @@ void WritePlacement(JsonWriter& json, const Plan& plan,
 // not share: a placement, stages or weight decay.
 bool HasOwnMembers(const Plan& plan, size_t param);
 
-// Returns the planned modes whose spec differs from that of train, in the
+// Returns the planned modes whose spec differs from the train spec, in the
 // layout's order.
 std::vector<const ModeLayout*> DifferingModes(const Plan& plan,
                                               const ParamLayout& layout);

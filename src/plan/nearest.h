@@ -54,7 +54,7 @@ class NearestRules {
   std::span<const Rule> rules_;
   char separator_;
   std::vector<Sketch> sketches_;
-  std::vector<PatternText> texts_;  // those of the sketches, by rule
+  std::vector<PatternText> texts_;  // texts of the sketches, by rule
   NearestIndex index_;
   std::vector<bool> dead_;
 };

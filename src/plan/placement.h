@@ -59,7 +59,7 @@ class Placements {
     std::optional<DigitsBetween> digits;
 
     // Returns the number that the pattern captures in the name; -1 if there is
-    // none. `separator` is that of the name, and is replaced by the rule's
+    // none. `separator`, the separator of the name, is replaced by the rule's
     // before matching.
     int64_t In(const Rule& rule, std::string_view tensor, char separator) const;
   };

@@ -120,8 +120,8 @@ struct Plan {
   std::vector<ModeAttention> attention;
   bool has_weight_decay = false;
   // The stages of a pipeline. With stages, no spec has the axis of the stages,
-  // and the bytes of a layout are those of a device whose stage has the
-  // complete parameter.
+  // and the bytes of a layout are for a device whose stage has the complete
+  // parameter.
   std::optional<PlanStages> stages;
   std::vector<ParamStages> stage_sets;  // shared by parameters
   std::vector<uint32_t> stage_set;      // by parameter: index into stage_sets

@@ -46,10 +46,10 @@ struct ParamStages {
 };
 
 struct PlanStage {
-  std::vector<int32_t> ranks;  // those that hold its parameters, ascending
+  std::vector<int32_t> ranks;  // that hold its parameters; ascending
   LayerRange layers;           // the layers of the model that it has
   // Whether the stage has the parameters before the layers (embeddings), and
-  // those after the layers.
+  // whether it has the parameters after the layers.
   bool first = false, last = false;
 };
 
@@ -95,9 +95,9 @@ class BytesByRank {
   explicit BytesByRank(const PlanStages& stages)
       : stages_(&stages), held_(static_cast<size_t>(stages.ranks)) {}
 
-  // Adds `count` equal parameters. `bytes` are those of a device that has all
-  // of one such parameter. If the parameter is placed at a coordinate of
-  // another axis, `axis` and `coordinate` give them.
+  // Adds `count` equal parameters. `bytes` are the bytes of one such parameter
+  // on a device that has all of it. If the parameter is placed at a coordinate
+  // of another axis, `axis` and `coordinate` give them.
   void Add(const ParamStages& param, std::optional<int64_t> bytes,
            int64_t count, const std::string* axis = nullptr,
            int64_t coordinate = 0);

@@ -31,7 +31,7 @@ struct PlannedStages {
   // and the cost model may search for other bounds.
   StageBalance balance = StageBalance::kEven;
   bool listed = false;  // the layers of each stage were given
-  // Whether the number of micro-batches was given, or is that of a schedule's
+  // Whether the number of micro-batches was given or comes from a schedule's
   // file.
   bool sized = false;
   Place place;  // the place of the declaration or of the flag

@@ -30,7 +30,7 @@ struct ReadParam {
   std::string name;
   TensorType type;
   Spec spec;                                 // train's
-  std::vector<std::pair<Mode, Spec>> modes;  // only those with another spec
+  std::vector<std::pair<Mode, Spec>> modes;  // modes with another spec
   std::optional<ReadPlacement> placement;
   ParamStages stages;  // empty for a plan without stages
   Place place;         // of the name
@@ -52,9 +52,9 @@ struct ReadPlan {
 // read must be well-formed.
 enum class EditedPlan : uint8_t { kRefused, kAllowed };
 
-// Return nullopt after a finding: those of reading a file and its JSON, schema,
-// number, overflow, dtype, device-count, limit, unknown-name (an axis that the
-// mesh lacks), or one of plan/seal.h.
+// Return nullopt after a finding: a finding of reading the file and its JSON,
+// schema, number, overflow, dtype, device-count, limit, unknown-name (an axis
+// that the mesh lacks), or a finding of plan/seal.h.
 std::optional<ReadPlan> ReadPlanFile(const std::string& path, EditedPlan edited,
                                      Findings& findings);
 std::optional<ReadPlan> ParsePlan(const JsonDocument& document,

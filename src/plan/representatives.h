@@ -38,7 +38,7 @@ struct Representatives {
 
 // Groups the parameters of a plan by layout and by name without numbers. Two
 // parameters share a layout on all meshes or on none, so the groups hold for
-// every mesh. `rules` must be those that were compiled.
+// every mesh. `rules` must be the compiled rules.
 Representatives RepresentativesOf(const Compiled& compiled, RuleSet rules);
 
 }  // namespace shardc

@@ -18,8 +18,8 @@ namespace shardc {
 class StagePatterns {
  public:
   // Compiles the patterns of a declaration, which may be null. `separator` is
-  // that of the names. Returns nullopt after a finding if a pattern does not
-  // compile, or if `layers` has no group.
+  // the separator of the names. Returns nullopt after a finding if a pattern
+  // does not compile, or if `layers` has no group.
   static std::optional<StagePatterns> Compile(const StageDeclaration* declared,
                                               char separator,
                                               Findings& findings);
@@ -42,7 +42,7 @@ class StagePatterns {
   // names are converted to its separator before matching.
   struct Pattern {
     Regex regex;
-    char separator = 0;  // 0: that of the names
+    char separator = 0;  // 0: the names' separator
   };
   using Patterns = std::vector<Pattern>;
 

@@ -48,9 +48,10 @@ struct StageUnits {
 
 // Finds the unit of each parameter, by the patterns of the request's
 // declaration or, where it has none, by the number in the name. Returns nullopt
-// after a finding: parameter-outside-stages, layer-without-stage, those of
-// patterns, limit for too many layers, or usage if the names have no layers, or
-// count layers below two prefixes such as `encoder.block` and `decoder.block`.
+// after a finding: parameter-outside-stages, layer-without-stage, a finding of
+// a pattern, limit for too many layers, or usage if the names have no layers,
+// or count layers below two prefixes such as `encoder.block` and
+// `decoder.block`.
 std::optional<StageUnits> StageUnitsOf(const Compiled& compiled,
                                        const StageRequest& request,
                                        Findings& findings);

@@ -49,8 +49,8 @@ std::optional<int32_t> StageRanks(const Mesh& mesh, const std::string& axis,
                                   const Place& place, Findings& findings);
 
 // Returns the request of a file's section. `microbatches`, if given, takes
-// precedence over the section's. Returns nullopt after a finding: those of
-// StageRanks and of the schedule.
+// precedence over the section's. Returns nullopt after a finding of StageRanks
+// or of MakeScheduleTable.
 std::optional<StageRequest> DeclaredRequest(const StageDeclaration& declared,
                                             const Mesh& mesh,
                                             std::optional<int32_t> microbatches,

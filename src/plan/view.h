@@ -39,7 +39,7 @@ struct PlanView {
   std::vector<Attention> attention;
 };
 
-// Returns nullopt after a finding: those of ParsePlan, or schema.
+// Returns nullopt after a finding: schema, or a finding of ParsePlan.
 std::optional<PlanView> ViewPlan(const JsonDocument& document,
                                  EditedPlan edited, Findings& findings);
 
@@ -60,7 +60,7 @@ struct PlanTable {
   PlanTable& operator=(PlanTable&&) = default;
 };
 
-// Returns nullopt after a finding: those of ViewPlan and of parsing JSON.
+// Returns nullopt after a finding of ViewPlan or of parsing the JSON.
 std::optional<PlanTable> ReadPlanTable(const SourceRef& source,
                                        EditedPlan edited, Findings& findings);
 

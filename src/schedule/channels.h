@@ -67,7 +67,7 @@ struct ChannelRun {
   bool passes = false;
   bool mismatch = false;  // a receive got another message
   int32_t rank = 0;       // if it does not pass: whose operation failed
-  std::string text;       // if it does not pass: what failed
+  std::string text;       // if it does not pass: the failure
   // The largest number of messages that waited in one channel.
   int64_t most_waiting = 0;
 };

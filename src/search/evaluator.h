@@ -34,8 +34,8 @@ struct Prepared {
   // of attention is rematerialised (nothing else of the policy matters), and
   // the number of micro-batches.
   std::map<std::tuple<int, bool, int64_t>, cost::Communication> formulas = {};
-  // The communication by formulas without that of the attention operation, by
-  // the same key.
+  // The communication by formulas without the attention operation, by the same
+  // key.
   std::map<std::tuple<int, bool, int64_t>, cost::Communication> staged = {};
 };
 
@@ -93,7 +93,7 @@ class Evaluator {
   // Returns the seconds of the tasks of all micro-batches, and of the gradients
   // and the update after them; nullopt if the cost model gives none. The
   // communication is computed by formulas, as for a stage of a pipeline, but
-  // without that of the attention operation.
+  // without the attention operation.
   std::optional<cost::StepSeconds> StagedSeconds(
       Prepared& on, size_t setting, const cost::Memory& memory) const;
   // Returns the complete report, as `cost` makes it.

@@ -27,7 +27,7 @@ std::string WhyUnmeasured(const AxisSizes& sizes,
                           const cost::Settings& settings);
 std::string WhyUnmeasuredSettings(const cost::Settings& settings);
 
-// What measured runs show about one choice.
+// The evidence of measured runs for one choice.
 struct Known {
   std::string choice;  // for example "mesh"
   std::string text;

@@ -1,5 +1,5 @@
-// Selects from the points that fit: the Pareto front of time and memory, and
-// the winner among those that tie with the fastest.
+// Selects from the points that fit the Pareto front of time and memory, and the
+// winner among the points that tie with the fastest.
 #ifndef SHARDC_SEARCH_FRONT_H_
 #define SHARDC_SEARCH_FRONT_H_
 
@@ -43,16 +43,16 @@ std::vector<size_t> Thinned(const std::vector<Point>& front, int64_t capacity);
 size_t KneeOf(const std::vector<Point>& front,
               const std::vector<size_t>& thinned);
 
-// Returns the axes in use and the ZeRO stage: "dp+fsdp, ZeRO 1", or with
-// several ranks of a pipeline "pp+dp, ZeRO 1".
+// Returns the axes in use and the ZeRO stage if it is not 0: "dp+fsdp, ZeRO 1",
+// "one device", or with several ranks of a pipeline "pp+dp, ZeRO 1".
 std::string KindOf(int64_t ranks, const AxisSizes& sizes, int zero);
 inline std::string KindOf(const Candidate& candidate, int zero) {
   return KindOf(1, candidate.sizes, zero);
 }
 
-// Returns as text the properties on which ties and the choice of the winner
-// depend. Of two points of one group, the one that is faster and has no more
-// bytes is always preferred.
+// Returns as a text the properties on which ties and the choice of the winner
+// depend. Of two points of one group, the faster one is always preferred if it
+// has no more bytes.
 std::string GroupOf(const Candidate& candidate, int zero);
 
 // Returns the winner. It is the fastest point, or a point that ties with the

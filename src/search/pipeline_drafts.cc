@@ -37,8 +37,7 @@ int64_t OneForEachRank(int64_t ranks, int64_t /*chunks*/, int64_t micro) {
 }
 int64_t HalfOfOthers(int64_t ranks) { return ranks / 2 - 1; }
 
-// The kept chunks are those that schedule::HeldByRank counts in the schedules'
-// tables.
+// The kept chunks are counted by schedule::HeldByRank in the schedules' tables.
 constexpr std::array kBounds = {
     ScheduleBound{.name = "1f1b",
                   .measured = true,

@@ -19,16 +19,17 @@
 
 namespace shardc::search {
 
-// What is known of a schedule before it is run: a lower bound of its bubble,
-// and the chunks that a rank keeps. A chunk is a stage of a rank.
+// Facts about a schedule that are known before it is simulated: a lower bound
+// of its bubble, and the number of chunks that a rank keeps. A chunk is a stage
+// of a rank.
 struct ScheduleBound {
   std::string_view name;
   int32_t least_chunks = 1, most_chunks = 1;  // of a rank
   bool measured = false;                      // whether published runs have it
-  // The least bubble, as a fraction of that of 1f1b with the same number of
-  // waiting ranks.
+  // The least bubble, as a fraction of the bubble of 1f1b with as many waiting
+  // ranks.
   double bubble = 1;
-  // Returns how many of `ranks` ranks the last one to begin waits for.
+  // Returns the number of ranks for which the last rank to begin waits.
   int64_t (*waits_for)(int64_t ranks) = nullptr;
   // Returns the largest number of chunks whose activations a rank keeps at the
   // same time.
@@ -36,7 +37,7 @@ struct ScheduleBound {
   int64_t copies = 1;  // of the parameters, over all ranks
 };
 
-// The schedules that are searched: those of published runs first.
+// Returns the schedules that are searched, those of published runs first.
 std::span<const ScheduleBound> ScheduleBounds();
 
 struct PipelineDraft {

@@ -15,8 +15,9 @@ inline constexpr std::string_view kUncalibratedPipeline =
     "no time of a pipeline is calibrated";
 
 // Adds `found.pipelines` to the result of a search that has a winner: to the
-// front those that no sharding beats, to the ties those that tie with the
-// fastest, and to the alternatives the fastest one of each number of ranks.
+// front the pipelines that no sharding beats, to the ties the pipelines that
+// tie with the fastest sharding, and to the alternatives the fastest pipeline
+// of each number of ranks.
 void PlacePipelines(Found& found);
 
 // Returns the pipeline that would win if its time were calibrated, because it

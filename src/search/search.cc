@@ -28,8 +28,9 @@ namespace {
 
 constexpr double kNoTime = std::numeric_limits<double>::infinity();
 
-// Returns filters for the usual settings: those of `fit`, and those of
-// `suggest`, which keeps no activations. Empty if the grid lacks them.
+// Returns filters for the usual settings: the settings of `fit`, and the
+// settings of `suggest`, which keep no activations. Returns none if the grid
+// lacks their ZeRO stage or number of micro-batches.
 std::vector<Filter> UsualFilters(const SettingsGrid& grid,
                                  const cost::Settings& usual) {
   std::vector<Filter> out;
@@ -51,8 +52,8 @@ std::vector<Filter> UsualFilters(const SettingsGrid& grid,
   return out;
 }
 
-// Returns the usable candidates that `wanted` selects, those with the lowest
-// bound of time first.
+// Returns the usable candidates that `wanted` selects, sorted by their lower
+// bound of time.
 std::vector<uint32_t> OrderOf(const std::vector<Candidate>& candidates,
                               const std::vector<Bound>& bounds,
                               const std::function<bool(uint32_t)>& wanted) {

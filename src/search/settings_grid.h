@@ -31,16 +31,17 @@ class SettingsGrid {
   const cost::Settings& operator[](size_t index) const { return all_[index]; }
   size_t size() const { return all_.size(); }
 
-  // Returns the reference stage of a ZeRO stage, as an index into zeros(). The
-  // settings of the stage send at least the reference's communication of
-  // activations and parameters. Up to stage 2 the reference is the lowest
-  // stage: the programs gather parameters along the same axes, and the higher
-  // stages also gather what they have updated. Stage 3 gathers parameters along
-  // other axes, which may be faster, so it is its own reference.
+  // Returns the reference stage of a ZeRO stage, as an index into zeros(). A
+  // setting of the stage sends at least as many bytes of activations and
+  // parameters as the same setting of the reference stage. Up to stage 2 the
+  // reference is the lowest stage: the programs gather parameters along the
+  // same axes, and higher stages gather the updated parameters as well. Stage 3
+  // gathers parameters along other axes, which may be faster, so it is its own
+  // reference.
   size_t ReferenceOf(size_t zero) const { return zeros_[zero] < 3 ? 0 : zero; }
 
-  // Settings with the same number, below graphs(), have steps with the same
-  // graph (cost::StepTraffic::Use).
+  // Returns a number below graphs(). Settings with the same number have steps
+  // with the same graph (cost::StepTraffic::Use).
   size_t GraphOf(size_t index) const { return graph_of_[index]; }
   size_t graphs() const { return graphs_; }
 

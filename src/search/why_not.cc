@@ -61,9 +61,9 @@ struct Outcome {
   bool unfinished = false;  // the deadline left no time
 };
 
-// Finds the best point of those candidates of `pin` that a measured run
-// supports or, if `measured` is false, of the other ones. Stores the point in
-// `out` if it is better than the point there.
+// Finds the best point among the candidates of `pin`: with `measured` among the
+// candidates that a measured run supports, otherwise among the others. Stores
+// the point in `out` if it is better than the point there.
 void TakeBest(const Pricer& pricer, const KnownBounds& known, const Pin& pin,
               bool measured, const Deadline& deadline, int worker,
               Outcome& out) {
@@ -101,8 +101,8 @@ void TakeBest(const Pricer& pricer, const KnownBounds& known, const Pin& pin,
   }
 }
 
-// Returns the best point of an alternative. Candidates that a measured run
-// supports come first; others count only if none of those fits.
+// Returns the best point of an alternative. Candidates that no measured run
+// supports count only if no supported candidate fits.
 Outcome Best(const Pricer& pricer, const KnownBounds& known, const Pin& pin,
              const Deadline& deadline, int worker) {
   Outcome out;

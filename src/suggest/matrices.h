@@ -19,8 +19,8 @@ struct Matrix {
   // The sizes of both sides. The columns of heads and the values of packed
   // blocks are included.
   Shape sides;
-  // Whether `sides` are those of the weight. They are not for packed weights
-  // whose scales do not determine them.
+  // Whether `sides` are the sides of the weight. They are unknown for packed
+  // weights whose scales do not determine them.
   bool sides_known = true;
   // Whether the sides are [in, out]; nullopt if neither sizes nor the name
   // decide.

@@ -27,8 +27,9 @@ constexpr double kTie = 0.01;
 // The bytes per second that one device sends to other hosts, at 400e9 bits per
 // second.
 constexpr double kHostLink = 50e9;
-// Bytes of activations per token and unit of the width: those kept for each
-// layer, and those of a layer while it is recomputed (34 in arXiv 2205.05198).
+// Bytes of activations per token and unit of the width: the bytes kept for each
+// layer, and the bytes of a layer while it is recomputed (34 in arXiv
+// 2205.05198).
 constexpr double kKept = 2;
 constexpr double kWorking = 34;
 

@@ -31,9 +31,9 @@ class NameIndex {
   // this text. Names equal to that of group `k` do not count.
   bool OthersEndWith(std::string_view text, uint32_t k) const;
 
-  // Return the groups that have the name of group `k`, but may differ from it
-  // in shape or dtype: SameNameElsewhere those in other rule groups, and
-  // SameNameHere those in the same rule group, with `k` itself.
+  // Return groups that have the name of group `k`, but may differ from it in
+  // shape or dtype. SameNameElsewhere returns the groups in other rule groups,
+  // and SameNameHere the groups in the same rule group, including `k`.
   std::vector<uint32_t> SameNameElsewhere(uint32_t k) const;
   std::vector<uint32_t> SameNameHere(uint32_t k) const;
 

@@ -62,9 +62,10 @@ bool MayLeadWithExperts(const ParameterGroup& group,
           group.shape[0] <= std::min(group.shape[1], group.shape[2]));
 }
 
-// Returns whether a shape is that of an attention output, whose heads times
-// columns are the width: [16, 64, 1024]. Experts may have such a shape too, but
-// then there are transposed ones: [4, 256, 1024] and [4, 1024, 256].
+// Returns whether a shape is the shape of an attention output, whose heads
+// times columns are the width: [16, 64, 1024]. Experts may have such a shape
+// too, but then a group with the transposed shape exists: [4, 256, 1024] and
+// [4, 1024, 256].
 bool HasHeads(const Tree& tree, size_t k, const std::vector<size_t>& groups) {
   const Shape& shape = tree.groups[k].shape;
   return CheckedMul(shape[0], shape[1]) == shape[2] &&

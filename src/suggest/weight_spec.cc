@@ -176,9 +176,10 @@ std::vector<SpecChooser::Option> SpecChooser::AnyDim(
   return out;
 }
 
-// Returns the dimensions that data axes may shard, the preferred one first:
-// that of experts if these are placed, the width, dimensions of unknown use by
-// descending size, then the inner dimension.
+// Returns the dimensions that data axes may shard, the preferred one first: the
+// dimension of experts if experts are to be placed, the width, dimensions of
+// unknown use by descending size, then the inner dimension unless the group is
+// an adapter.
 std::vector<int> SpecChooser::DataDims(const InferredDims& inferred) const {
   std::vector<int> out;
   if (preferences_.place_experts && inferred.experts >= 0) {

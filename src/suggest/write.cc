@@ -177,7 +177,7 @@ SpecSource SourceOf(const Choice& choice) {
   return list;
 }
 
-// Returns the axes of each dimension without those of size 1, because linting
+// Returns the axes of each dimension without axes of size 1, because linting
 // compares specs in this form.
 std::vector<std::multiset<std::string>> Resolved(const Choice& choice) {
   std::vector<std::multiset<std::string>> out;
