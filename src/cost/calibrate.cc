@@ -26,8 +26,8 @@ constexpr double kLeastScale = 0.001, kMostScale = 0.2;
 // If there is only one step, figures are fitted only if the time that the base
 // predicts differs from the measured time by more than this fraction.
 constexpr double kNoise = 0.10;
-// The efficiency of attention is fitted only if attention's fraction of one
-// step's time is more than this many times its fraction of another step's.
+// The efficiency of attention is fitted only if attention's fraction of the
+// time in one step is more than this multiple of its fraction in another step.
 constexpr double kOtherPart = 1.5;
 
 double& FigureIn(Efficiency& of, Figure figure) {

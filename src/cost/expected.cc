@@ -255,8 +255,8 @@ class StepTime {
           break;
       }
     }
-    // The layers of an encoder have other tokens than those of the decoder, so
-    // the rows are summed over both.
+    // The layers of an encoder and of a decoder have different tokens, so the
+    // rows are summed over both.
     const double rows =
         tokens_.encoder_length > 0 ? outputs : Real(tokens_.All()) * layers_;
     elements += 10 * rows * hidden_ / split;

@@ -1,5 +1,5 @@
-// The time of a training step's collectives, by the computation that can hide
-// them.
+// The time of a training step's collectives, grouped by the computation that
+// can hide them.
 #ifndef SHARDC_COST_EXPOSURE_H_
 #define SHARDC_COST_EXPOSURE_H_
 

@@ -330,7 +330,7 @@ std::optional<FitMesh> MeshEvaluator::OnWith(const Mesh& mesh,
                                              Findings& findings) const {
   auto out = Evaluate(mesh, representatives_.rules, traffic, findings);
   // A mesh that is illegal stays illegal if the batch is sharded over the
-  // experts' axis as well, so only legal ones are tried with it.
+  // experts' axis as well, so only legal meshes are evaluated a second time.
   if (!out || !out->legal || !batch_over_experts_) return out;
   const AxisRules& axes = batch_over_experts_->axes;
   const AxisGroup experts = axes.Value(AxisRule::kExpertParallel).axes;

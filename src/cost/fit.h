@@ -32,7 +32,7 @@ struct FitInputs {
   Mesh like;  // its `device` is used for all meshes
   Mode mode = Mode::kTrain;
   Settings settings;
-  // The pipeline into whose stages the model is divided; nullopt for none.
+  // The pipeline for which the model is divided into stages; nullopt for none.
   std::optional<StagesOfMeshes> stages;
 };
 

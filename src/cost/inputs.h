@@ -80,7 +80,7 @@ struct CostInputs {
   // The specs of attention's operands and result, in dimension order bthd.
   Spec query, key, value, output;
   // The axes that shard the hidden state's width. `hidden_known` is false if
-  // they are not known because there are no rules.
+  // the axes are unknown because there are no rules.
   AxisGroup hidden;
   bool hidden_known = false;
   std::vector<std::string> notes;
@@ -106,7 +106,7 @@ struct CostInputs {
   int64_t Experts() const;
   // Returns the first weight or embedding of a role that is applied to the
   // tokens of the step (Stream::kModel); null if there is none. With `expert`
-  // it is an expert's, else it is not.
+  // only weights of experts count, otherwise only other weights.
   const ParamClass* Find(Role role, bool expert = false) const;
   std::optional<int64_t> Hidden() const;
 };

@@ -26,15 +26,15 @@ struct Peak {
   // The activations that are kept from the forward pass for the backward pass:
   // the expected bytes, and a lower estimate.
   int64_t kept = 0, least_kept = 0;
-  // The expected bytes besides `kept`: those of the layer in its backward pass,
-  // the logits with the copies that the loss makes, and gathered weights. The
-  // loss and the backward pass of a layer do not overlap, so one of `working`
-  // and `logits` is 0.
+  // The expected bytes besides `kept`: `working` of the layer in its backward
+  // pass, `logits` with the copies that the loss makes, and `gathered` of
+  // gathered weights. The loss and the backward pass of a layer do not overlap,
+  // so one of `working` and `logits` is 0.
   int64_t working = 0, logits = 0, gathered = 0;
   // A lower and an upper estimate of the bytes besides `kept`.
   int64_t least = 0, most = 0;
-  // The bytes of the layer in its backward pass, at whatever moment the peak
-  // is.
+  // The bytes of the layer in its backward pass, even if the peak is at the
+  // loss.
   int64_t layer = 0;
 
   // Returns the sum of the expected bytes besides `kept`.
@@ -47,8 +47,9 @@ struct Peak {
 // all weights of one layer, and of the largest parameter outside of layers.
 struct GatheredWeights {
   int64_t layer = 0, largest = 0;
-  // The bytes of a copy, in the dtype of the activations, of all parameters of
-  // a device that are wider, for software that casts all of them at once.
+  // The bytes of a copy, in the dtype of the activations, of all trained
+  // parameters of a device with a wider dtype, for software that casts all of
+  // them at once.
   int64_t casts = 0;
 };
 

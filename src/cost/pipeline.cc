@@ -186,7 +186,8 @@ class Pipeline {
       balanced = schedule::AssignUnits(Units(), InFlight(), std::nullopt);
     }
     // The division whose longest stage is shortest need not have the shortest
-    // step, so the schedule is run with this division and with the even one.
+    // step, so the schedule is run with this division and with the even
+    // division.
     return balanced && StepOf(*balanced) <= StepOf(even) ? *balanced : even;
   }
 

@@ -45,11 +45,11 @@ double ShareAt(const CostInputs& work, const ParamClass& param, int dim) {
          Real(work.Parts(work.Kept(param.AxesAt(dim))));
 }
 
-// Returns the number of parts of the hidden state of which a product reads only
-// one. If an axis shards the hidden state but not the weight, a device
-// multiplies its own part of the hidden state, and the results are summed over
-// the axis. Returns 1 for a product of an expert, and for one that does not
-// read the hidden state.
+// Returns the number of parts into which axes divide the hidden state that a
+// product reads. If an axis shards the hidden state but not the weight, a
+// device multiplies its own part of the hidden state, and the results are
+// summed over the axis. Returns 1 for a product of an expert, and for one that
+// does not read the hidden state.
 double HiddenParts(const CostInputs& work, const ParamClass& param) {
   const Role role = param.role.module_role;
   const bool reads = TakesWidth(role) || role == Role::kEmbedding ||

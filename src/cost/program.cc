@@ -34,7 +34,7 @@ namespace {
 // bytes fits in 64 bits.
 constexpr int64_t kMostPairs = int64_t{1} << 50;
 // The program is built for at most three micro-batches: the first, the last,
-// and one that stands for all between them.
+// and one that represents all others.
 constexpr int64_t kBuiltMicrobatches = 3;
 constexpr auto kGlobalView = step::AttentionView::kGlobal;
 
@@ -199,7 +199,7 @@ Communication CommunicationOf(const step::Graph& graph,
 namespace {
 
 // Multiplies the counts of the second micro-batch's instructions by the number
-// of micro-batches that it stands for.
+// of micro-batches that it represents.
 void RepeatMicrobatches(const step::Graph& graph, const step::Program& program,
                         const StepInputs& inputs, std::vector<int64_t>& times) {
   const int64_t left_out = inputs.microbatches - inputs.built_microbatches;

@@ -2,7 +2,7 @@
 // activations that it keeps at any point of its row of the schedule, and two
 // messages if it sends any. It runs one stage at a time. Of the bytes that
 // stages need only while they run a micro-batch, only the largest count. The
-// peak is that of a step without stages (TakenOf):
+// memory is computed from the peak as for a step without stages (TakenOf):
 //
 //   stages 0 and 3: the backward pass of a layer takes 2 GiB in both, the loss
 //   of stage 3 takes 3 GiB  ->  3 GiB besides states and kept activations
@@ -74,7 +74,6 @@ class Ranks {
   }
 
  private:
-  // Returns the peak of a rank with these stages.
   Peak PeakOfStages(int32_t r, const std::vector<int32_t>& stages,
                     bool sends) const {
     Peak out;
@@ -113,7 +112,8 @@ class Ranks {
   const int64_t boundary_;
   const CostInputs& work_;
   const Settings& settings_;
-  // By rank: the most activations that it keeps of all micro-batches.
+  // By rank: the most bytes of activations that the rank keeps at the same
+  // time.
   std::vector<int64_t> kept_, least_kept_;
 };
 

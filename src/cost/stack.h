@@ -32,7 +32,8 @@ struct StackMemory {
   // tensors and of the gradients inside the layer.
   double layer = 1;
   // The number of copies of the logits at the peak of the loss: the expected
-  // number, and the bounds that are used if the kind of loss is not given.
+  // number, and the lower and upper estimates that are used if the kind of loss
+  // is not given.
   double loss = 3.5, least_loss = 0, most_loss = 4;
   // Whether gathered weights and an unsharded embedding are freed before the
   // loss.
@@ -53,8 +54,8 @@ struct Stack {
   // A gather or reduction of weights that is hidden by computation slows this
   // computation down by this fraction of the collective's time.
   double hidden_cost = 0.15;
-  // The fraction of the time of tensor-parallel collectives that is exposed, if
-  // they do not overlap with products and if they do
+  // The fraction of the time of tensor-parallel collectives that is exposed:
+  // `exposed`, or `exposed_overlapped` if they overlap with products
   // (Settings::overlap_tensor).
   double exposed = 1, exposed_overlapped = 0.3;
   bool splits_norms = true;  // whether norms are sharded over tensor axes

@@ -52,8 +52,8 @@ MaybeBytes FactoredElements(const Shape& whole, const Shape& shard) {
   return Add(without(largest), without(second));
 }
 
-// How many numbers of the first and of the second moment the optimizer keeps
-// for one parameter on a device.
+// The numbers of first and of second moments that the optimizer keeps for one
+// parameter on a device.
 struct MomentCounts {
   MaybeBytes first = 0, second = 0;
 };

@@ -22,7 +22,6 @@ std::optional<int64_t> EncoderLength(const CostInputs& work);
 // window].
 bool IsEncoderConvolution(const ParamClass& param);
 
-// Returns whether some parameters have the stream.
 bool HasStream(const CostInputs& work, Stream stream);
 
 // Returns the inputs with the parameters of these streams only.

@@ -126,7 +126,7 @@ double TorusSeconds(const Network& network, const Place& place, Collective kind,
   }
   const bool exchange = DefOf(kind).route == Route::kPairs;
   // In an all-to-all, each of n devices has 1 / n of the total bytes and sends
-  // all but 1 / n of these to the others.
+  // all of its bytes but 1 / n.
   const double whole = exchange
                            ? sent * Real(place.members) * Real(place.members) /
                                  Real(place.members - 1)
@@ -146,7 +146,7 @@ double TorusSeconds(const Network& network, const Place& place, Collective kind,
   const double dims = std::min<double>(most, Real(std::ssize(rings)));
   if (!rings.empty()) seconds /= Real(std::ssize(rings)) * dims;
   // In an all-to-all the bytes travel half as far on average, and a closed ring
-  // halves this once more.
+  // halves the distance again.
   if (exchange) seconds /= closed ? 4 : 2;
   const double inside = std::max(hops * network.step, seconds);
   const double out = exchange ? 0 : Across(network, place, whole);

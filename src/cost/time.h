@@ -32,8 +32,8 @@ struct Network {
 // chips as the profile states or, if it states none, the devices of a slice.
 Network NetworkOf(const DeviceProfile& profile, const Mesh& mesh);
 
-// How the devices of one group along some axes are spread over the network. A
-// domain is the set of devices that the fast links join.
+// The distribution of the devices of one group along some axes over the
+// network. A domain is the set of devices that the fast links join.
 struct Place {
   int64_t members = 1;
   int64_t near = 1;            // members in one domain, the device included

@@ -21,15 +21,15 @@
 
 namespace shardc {
 
-// How the chips that share the fast network are joined.
+// The topology of the chips that share the fast network.
 enum class Fabric : uint8_t { kSwitch, kFullMesh, kTorus2d, kTorus3d };
 
 // The collectives for which a profile may have measured rates.
 inline constexpr std::array<std::string_view, 5> kCurveCollectives = {
     "all_gather", "reduce_scatter", "all_reduce", "all_to_all", "ppermute"};
 
-// How much of its peak rates an accelerator reaches in complete training steps.
-// Figures without another unit are fractions in (0, 1].
+// The fractions of its peak rates that an accelerator reaches in complete
+// training steps. Figures without another unit are fractions in (0, 1].
 struct Efficiency {
   double matmul = 0.75;     // of bf16_rate
   double matmul_fp8 = 0.5;  // of fp8_rate

@@ -91,9 +91,9 @@ class Compiler {
   std::vector<int64_t> counts_;  // number of parameters, by layout
   std::vector<bool> scalar_;     // whether parameters of a type are scalars
   std::vector<bool> has_like_;   // whether a spec of the rule is `like`
-  // By rule: whether its parameters may have a coordinate, because the rule has
-  // a `place`, or because they take their spec from another parameter by
-  // `like`, whose rule may have one.
+  // By rule: whether its parameters may have a coordinate. They may if the rule
+  // has a `place`, or if it has a `like`, because the rule of the other
+  // parameter may have a `place`.
   std::vector<bool> may_place_;
   LikeChains like_{c_, findings_};
   Placements placements_;
@@ -128,7 +128,8 @@ void Compiler::ResolveRules() {
   resolved_.resize(rules.size());
   has_like_.resize(rules.size());
   for (size_t i = 0; i < rules.size(); ++i) {
-    // If consecutive modes share a spec, its findings are reported once.
+    // If consecutive modes share a spec, the findings of the spec are reported
+    // once.
     const SpecSource* reported = nullptr;
     for (Mode mode : kAllModes) {
       const SpecSource& source = SourceOf(rules[i], mode);

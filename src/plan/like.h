@@ -17,8 +17,8 @@ namespace shardc {
 
 inline constexpr int32_t kNoRule = -1;
 
-// The rule that a parameter's spec of one mode comes from, after all `like`
-// have been followed.
+// The rule that gives a parameter its spec in one mode, after all `like` have
+// been followed.
 struct SpecOrigin {
   // kNoRule: the chain of `like` ends at a scalar or at an unmatched parameter.
   int32_t rule = kNoRule;

@@ -148,7 +148,7 @@ std::optional<step::Program> LowerStep(const StepInputs& inputs,
                            .constraints = step::ShardingConstraintsOf(
                                *inputs.compiled->resolver, inputs.mode)};
   // Among constraints with the same role and logical axis the first counts, so
-  // these overrides are inserted at the front.
+  // the overrides of the inputs are inserted at the front.
   lower.constraints.overrides.insert(lower.constraints.overrides.begin(),
                                      inputs.constraints.begin(),
                                      inputs.constraints.end());

@@ -48,8 +48,8 @@ struct StepInputs {
   // false if the loss is not a mean over tokens.
   std::function<bool(step::Graph&)> accumulate = {};
   // The number of micro-batches that the graph contains; 0 for all. If it is
-  // smaller than `microbatches`, the second micro-batch stands for all that are
-  // left out.
+  // smaller than `microbatches`, the second micro-batch represents the others
+  // that are left out.
   int64_t built_microbatches = 0;
   const step::Roles* roles = nullptr;  // null: BuildStep finds them
   // Sharding constraints that override the axis rules of activations.

@@ -92,8 +92,8 @@ void NearestIndex::Build(std::span<const PatternText> texts, size_t level) {
                        return counts[KeyOf(a.depth, a.fit, *a.text)] <
                               counts[KeyOf(b.depth, b.fit, *b.text)];
                      });
-    // Whether a part that may be compared is in no list, because it is not
-    // literal or is not among the last three.
+    // Whether some part that may be compared is in no list, because the part is
+    // not literal or is not among the last three.
     const size_t last = std::min(text.parts.size(), compared);
     bool others = compared == kDepth && text.parts.size() > kDepth;
     for (size_t depth = 0; depth < last; ++depth) {

@@ -40,8 +40,8 @@ class NearestIndex {
   // Only the last three parts are indexed.
   static constexpr size_t kDepth = 3;
 
-  // How a part of a text, which may be anchored at either end, must fit a part
-  // of a name.
+  // The way in which a part of a text, which may be anchored at either end,
+  // must fit a part of a name.
   enum class Fit : uint8_t { kEqual, kEnds, kBegins, kContained };
 
   // A part of a text without wildcards, `depth` parts before the last.
@@ -58,7 +58,7 @@ class NearestIndex {
     std::vector<uint32_t> texts;
   };
 
-  // The lists for names of which a certain number of parts is compared.
+  // The lists for names with a certain number of compared parts.
   struct Level {
     // The texts by depth, fit and literal part, which together are the key.
     std::unordered_map<std::string, std::vector<uint32_t>> fitting;

@@ -73,9 +73,9 @@ class Placements {
   std::vector<std::optional<size_t>> indices_of_;
 };
 
-// Returns the axis along which a parameter of this layout is placed. It is the
-// axis of its rule's `place` or, if the spec is another parameter's (`like`),
-// of the rule that gave that parameter its spec. Returns an empty text if
+// Returns the axis along which a parameter of this layout is placed: the axis
+// of its rule's `place` or, if another parameter gives the train spec (`like`),
+// the axis of the `place` of that parameter's rule. Returns an empty text if
 // neither rule has a `place`.
 const std::string& PlacementAxis(const Plan& plan, const ParamLayout& layout);
 

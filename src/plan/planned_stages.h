@@ -27,15 +27,15 @@ struct PlannedStages {
   StageUnits units;
   schedule::Table table;
   schedule::StageBounds bounds;  // the first unit of each stage, and the end
-  // How the layers are divided. With kSearched, `bounds` divide them evenly,
-  // and the cost model may search for other bounds.
+  // The way in which the layers are divided. With kSearched, `bounds` divide
+  // the layers evenly, and the cost model may search for other bounds.
   StageBalance balance = StageBalance::kEven;
   bool listed = false;  // the layers of each stage were given
   // Whether the number of micro-batches was given or comes from a schedule's
   // file.
   bool sized = false;
   Place place;  // the place of the declaration or of the flag
-  // The multiplications for a token and the bytes of each unit.
+  // For each unit, the number of multiplications for a token, and the bytes.
   std::vector<schedule::Unit> weights;
   bool copies = true;
 

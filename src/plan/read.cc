@@ -248,8 +248,8 @@ bool ReadAxes(const JsonValue& axes, Mesh& mesh, Findings& findings) {
   return true;
 }
 
-// Reads the number of slices, and over how many of them each axis is spread
-// (`dcn`).
+// Reads the number of slices, and the number of slices over which each axis is
+// spread (`dcn`).
 bool ReadSlices(const JsonValue& value, Mesh& mesh, Findings& findings) {
   const auto slices = value.Find("slices");
   const auto dcn = value.Find("dcn");

@@ -18,9 +18,9 @@ namespace shardc {
 struct Representatives {
   Manifest manifest;  // the representatives, in the order of the whole tree
   RuleSet rules;      // with `place` counts of the complete tree
-  // The number of parameters that each tensor of `manifest` stands for. It is 0
-  // for a tensor that is present only because another one takes its spec
-  // (`like`).
+  // The number of parameters that each tensor of `manifest` represents. The
+  // number is 0 for a tensor that is present only because another tensor takes
+  // its spec (`like`).
   std::vector<int64_t> counts;
   // For each tensor of `manifest`, how `place` distributes the parameters of
   // its group.

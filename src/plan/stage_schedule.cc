@@ -57,8 +57,8 @@ class TableMaker {
     const SourceRef source = ReadSource(request_.name, own);
     findings_.NoteReadsOf(own);
     for (Finding finding : own.all()) {
-      // The place of the finding is where the path is written, so the message
-      // need not repeat the path.
+      // The place of the finding is the place of the path, so the message need
+      // not repeat the path.
       if (source == nullptr && request_.declared) {
         finding.place = request_.place;
         finding.help = "paths are relative to the file that holds them";

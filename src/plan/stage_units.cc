@@ -30,8 +30,8 @@
 namespace shardc {
 namespace {
 
-// The limit on the number of layers. A larger number in a name hardly counts
-// layers.
+// The limit on the number of layers. A larger number in a name is unlikely to
+// be the number of a layer.
 constexpr int64_t kMostLayers = 100'000;
 
 class UnitReader {

@@ -1,6 +1,6 @@
-// Converts the stages of a plan that was read from its file to the form that
-// compiled targets have, so that the cost of a pipeline is computed in the same
-// way from both.
+// Converts the stages of a plan that was read from its file to the form of
+// compiled targets. The cost of a pipeline is then computed in the same way for
+// both.
 #ifndef SHARDC_PLAN_STAGED_PLAN_H_
 #define SHARDC_PLAN_STAGED_PLAN_H_
 

@@ -20,8 +20,8 @@ namespace {
 
 constexpr double kImpossible = std::numeric_limits<double>::infinity();
 
-// A division's rank: the time of its longest stage, then the bytes of its
-// fullest one.
+// The score of a division, of which the lowest is best: the time of its longest
+// stage, then the bytes of its fullest stage.
 using Score = std::pair<double, int64_t>;
 
 }  // namespace

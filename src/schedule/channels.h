@@ -21,7 +21,7 @@ namespace shardc::schedule {
 // The order of the receives in a rank's program.
 enum class Receives : uint8_t {
   // In the order of the sends, as in PyTorch's pipelines: ranks take turns of
-  // one task, and a task that sends a message appends its receive to the other
+  // one cell, and a cell that sends a message appends the receive to the other
   // rank's program.
   kInSendOrder,
   kAtUse,         // before the task that reads the message
@@ -80,8 +80,8 @@ ChannelRun RunChannels(const Programs& programs, int64_t capacity,
 std::optional<int64_t> LeastCapacity(const Programs& programs,
                                      ChannelScope scope);
 
-// Returns an operation as PyTorch prints it, such as "3SEND_F1" or "4RECV_F1";
-// tasks are printed by CellText.
+// Returns a send or a receive as PyTorch prints it, such as "3SEND_F1" or
+// "4RECV_F1", and a task as CellText prints it.
 std::string OperationText(const Table& table, int32_t rank,
                           const Operation& operation);
 

@@ -30,8 +30,8 @@ std::optional<Sent> SentBy(const Table& table, const Task& task) {
   return Sent{{forward, task.stage, task.micro}, to};
 }
 
-// Returns the message from another rank that a task reads, and that rank;
-// nullopt if it reads none.
+// Returns the message from another rank that a task reads, with the sender;
+// nullopt if the task reads no such message.
 std::optional<Sent> ReadBy(const Table& table, const Task& task) {
   const auto needed = NeededFromNeighbour(task, table.stages);
   if (!needed) return std::nullopt;

@@ -46,7 +46,7 @@ struct Timeline {
   std::vector<RankTime> ranks;
   std::vector<std::vector<Interval>> cells;  // as the table's rows
 
-  // The longest time from a rank's own first task to its last.
+  // Returns the longest time from a rank's own first task to its last.
   double LongestRank() const;
   // StepBubble() returns the fraction of the step in which a rank neither
   // computes nor, if Times::exposed, sends; averaged over the ranks.

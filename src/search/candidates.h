@@ -32,9 +32,9 @@ Mesh WithoutTrivial(const Mesh& mesh);
 // if there are more than 100,000.
 std::vector<Mesh> MeshesOf(const Request& request, const RuleOptions& options,
                            Base base);
-// Returns the mesh with its axes in different orders, its own order first. Of
-// the orders in which the groups of all axes have the same place in hosts and
-// on fast links, only the first is returned.
+// Returns the mesh with its axes in different orders, its own order first. Two
+// orders are equal if the groups of each axis and of each pair of axes have the
+// same place in the network; only the first of equal orders is returned.
 std::vector<Mesh> OrdersOf(const Mesh& mesh, const DeviceProfile& profile);
 
 // Returns the changes of rules that a mesh of these sizes can have. Changes

@@ -23,7 +23,7 @@ namespace {
 constexpr double kFewReplicas = 0.01;
 constexpr double kForever = std::numeric_limits<double>::infinity();
 // The share of the reference setting's communication, in hundredths, that every
-// other setting has at least.
+// other setting has at least: kLeastParts of kParts.
 constexpr int64_t kLeastParts = 97, kParts = 100;
 
 // Returns the settings on which the communication by formulas depends.

@@ -15,7 +15,7 @@
 namespace shardc::search {
 
 // The number of devices for each kind of parallelism: the product of the sizes
-// of the mesh axes that its axis rule names.
+// of the mesh axes in its axis rule.
 struct AxisSizes {
   int64_t data = 1, sharded = 1, experts = 1, sequence = 1, tensor = 1;
 };

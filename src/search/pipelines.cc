@@ -56,7 +56,7 @@ class Finder {
     });
     for (uint32_t i = 0; request_.unmeasured && i < schedules.size(); ++i) {
       if (schedules[i].measured) continue;
-      // First the fastest pipeline so far with this schedule.
+      // First evaluate the fastest pipeline so far, but with this schedule.
       if (const PipelineDraft* const like = fastest_) {
         EvaluateSome(kMostUnmeasured, [&](const PipelineDraft& one) {
           return one.schedule == i && one.mesh == like->mesh &&

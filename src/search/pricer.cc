@@ -28,7 +28,8 @@
 namespace shardc::search {
 namespace {
 
-// The relative error of a sum of seconds that the order of its terms can cause.
+// The largest relative error that the order of terms can cause in a sum of
+// seconds.
 constexpr double kRounding = 1e-9;
 
 // Returns whether products with more rows never run at a lower rate.
@@ -266,7 +267,7 @@ std::vector<Point> Pricer::PointsOf(const Candidate& candidate, uint32_t index,
 }
 
 // Evaluates settings in the order of their seconds without communication, until
-// these are more than the seconds of the best point.
+// they exceed the seconds of the best point.
 std::optional<Point> Pricer::BestOf(const Candidate& candidate, uint32_t index,
                                     const Filter& filter, int worker) const {
   std::optional<Point> out;

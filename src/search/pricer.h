@@ -56,7 +56,7 @@ class Incumbents {
   std::map<std::string, std::vector<Point>> groups_;  // each group's front
 };
 
-// The settings that are evaluated. An absent index means all.
+// The settings that are evaluated. nullopt means all.
 struct Filter {
   std::optional<size_t> zero = {}, remat = {}, micro = {};
   // Points that take longer than this are not returned.

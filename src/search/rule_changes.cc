@@ -28,8 +28,8 @@ Family FamilyOf(Role role) {
   return end ? Family::kEnds : Family::kOther;
 }
 
-// Returns for each rule the purpose of the weights whose first match it is:
-// kNone if there are no such weights, kOther if they have several purposes.
+// Returns for each rule the purpose of the weights that it wins: kNone if it
+// wins none, kOther if they have several purposes.
 std::vector<Family> FamiliesOf(const Compiled& all) {
   std::vector<Family> out(all.rules.rules.size(), Family::kNone);
   const char separator = all.manifest.separator;

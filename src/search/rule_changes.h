@@ -18,7 +18,7 @@ struct RuleChanges {
   bool turns_hidden = false;        // toggles sharding of hidden states over tp
   bool batch_over_experts = false;  // tokens are sharded over experts' axis
   // Whether the weights of attention, or the embedding and the head, are not
-  // sharded over data axes. They then need no gather before use, but more
+  // sharded over data axes. Such weights need no gather before use, but more
   // memory.
   bool holds_attention = false, holds_ends = false;
 
@@ -30,9 +30,9 @@ struct RuleChanges {
 };
 
 // Returns the file with the changes, or nullopt if a change does not apply to
-// it. `all` is the result of compiling the file. With `in_place` the file's own
-// rules are changed, which must be all its rules; otherwise changed copies of
-// rules are added to the file.
+// it. `all` is the result of compiling the file. With `in_place` the file must
+// have only own rules, and these are changed. Otherwise changed copies of rules
+// are added to the file.
 std::optional<RulesFile> Changed(const RulesFile& file, const Compiled& all,
                                  const RuleChanges& changes, bool in_place);
 

@@ -40,7 +40,7 @@ struct Sharding {
   int64_t Bytes() const { return report.memory.Expected().value_or(0); }
 };
 
-// How the step changes if one choice of the winner is changed and the other
+// The change of the step if one choice of the winner is changed and the other
 // choices are optimised again.
 enum class Verdict : uint8_t { kSlower, kTie, kFaster, kExceeds, kIllegal };
 struct WhyNot {

@@ -1,4 +1,5 @@
-// The spec that was chosen for each parameter group, and the reason.
+// The spec that was chosen for each parameter group, and the reason for the
+// choice.
 #ifndef SHARDC_SUGGEST_CHOICE_H_
 #define SHARDC_SUGGEST_CHOICE_H_
 
@@ -43,7 +44,7 @@ enum class Reason : uint8_t {
   kUsual,
   kSlices,          // tp shards the width: gathered before use
   kReplicatedKeys,  // few KV heads of few bytes, replicated over tp
-  kExpertsOverTp,   // tp divides the experts rather than each of them
+  kExpertsOverTp,   // tp divides the number of experts
   kNotOverTensor,   // tp shards no dimension
   kDataOnInner,     // data axes shard the dimension that tp shards
   kLessData         // some data axis shards no dimension

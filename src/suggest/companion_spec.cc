@@ -1,5 +1,5 @@
-// Chooses specs that follow from those of weights. A scale is sharded as its
-// weight is, dimension by dimension. A bias is added to the output of its
+// Chooses specs that follow from the specs of weights. A scale is sharded as
+// its weight is, dimension by dimension. A bias is added to the output of its
 // weight, so it is sharded only over the axes of the output and of the experts.
 // A norm over all columns of the query or key, and attention sinks, are sharded
 // as the projection of their block is:

@@ -1,6 +1,6 @@
-// Links the companions of a weight (its bias, scales and other vectors) to it,
-// and finds the blocks of elements that must stay in one shard because they
-// share a scale or are stored together.
+// Links the companions of a weight (bias, scales and other vectors) to the
+// weight, and finds the blocks of elements that must stay in one shard because
+// they share a scale or are stored together.
 #ifndef SHARDC_SUGGEST_COMPANIONS_H_
 #define SHARDC_SUGGEST_COMPANIONS_H_
 

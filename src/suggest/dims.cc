@@ -1,4 +1,4 @@
-// Infers what each dimension counts. Most weight matrices have one side that is
+// Infers the use of each dimension. Most weight matrices have one side that is
 // the model's width and one inner side, such as a feed-forward width, heads, or
 // a vocabulary. Tensor parallelism shards the inner side. The length of a bias
 // and the sizes decide which side it is. If both sides have the same size,
@@ -28,8 +28,8 @@
 namespace shardc::suggest {
 namespace {
 
-// A vocabulary has at least this many rows, and at least four times as many as
-// the width.
+// A vocabulary has at least this many rows, and at least four times as many
+// rows as the width has elements.
 constexpr int64_t kLeastVocabulary = 1000;
 constexpr int64_t kLeastRowsByWidth = 4;
 // A vocabulary is in at most two tensors, an embedding and an output head.
@@ -120,8 +120,9 @@ class SideFinder {
   }
 
   // Refines the role of a matrix by its sizes, and sets which of its two
-  // dimensions is the inner one and which is the width. If that remains
-  // unknown, the role of an attention or feed-forward matrix becomes kOther.
+  // dimensions is the inner one and which is the width. If the inner dimension
+  // remains unknown, the role of an attention or feed-forward matrix becomes
+  // kOther.
   void SetSides(size_t k, bool unknown_names, InferredDims& inferred) const {
     const Matrix& matrix = matrices_.groups[k];
     if (!matrix.valid()) {

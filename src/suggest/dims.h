@@ -1,4 +1,4 @@
-// Finds what each dimension of a parameter group counts (the model's width,
+// Finds the use of each dimension of a parameter group (the model's width,
 // heads, a feed-forward width, experts, layers), and which elements must stay
 // in one shard.
 #ifndef SHARDC_SUGGEST_DIMS_H_
@@ -48,8 +48,8 @@ struct InferredDims {
   // axis has to divide: of heads, of KV heads or, in a fused gate-up
   // projection, of the columns of one half.
   std::vector<int64_t> units;
-  // The group of the weight that a bias, scale or other vector belongs to; -1:
-  // none.
+  // The index of the group that has the weight of a bias, scale or other
+  // vector; -1: none.
   int weight = -1;
   // Whether the inner dimension is the output, so that a bias has it as well.
   bool column = false;

@@ -1,5 +1,5 @@
-// States how well the role and the layers of a parameter group are known, and
-// why.
+// Describes the confidence in the role and the layers of a parameter group, and
+// the reason for it.
 #ifndef SHARDC_SUGGEST_EVIDENCE_H_
 #define SHARDC_SUGGEST_EVIDENCE_H_
 

@@ -1,8 +1,8 @@
 // Infers the number of heads of an attention block. If heads are a dimension of
-// the projections, it is the size of that dimension. Otherwise it is the number
-// in the configuration if that fits the sizes of the block. If it does not, the
-// number follows from the block's vectors or, without these, from a likely head
-// size that divides all projections of the block:
+// the projections, the number is the size of that dimension. Otherwise it is
+// the number in the configuration if this number fits the sizes of the block.
+// If it does not fit, the number follows from the block's vectors or, without
+// these, from a likely head size that divides all projections of the block:
 //
 //   q [4096, d], k [1024, d], q_norm [128]  ->  32 heads of 128, 8 KV heads
 //   qkv [4672, 4544], o [4544, 4544]        ->  64 divides 4544 and
@@ -19,7 +19,8 @@ namespace shardc::suggest {
 namespace {
 
 constexpr std::array<int64_t, 5> kLikely = {64, 80, 96, 128, 256};
-// Most models that are narrower than this have heads of 64, and others of 128.
+// Most models that are narrower than this have heads of 64 columns, and other
+// models heads of 128.
 constexpr int64_t kNarrow = 2048;
 // The head size that is assumed for latent attention.
 constexpr int64_t kLatentHead = 128;

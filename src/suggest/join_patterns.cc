@@ -1,8 +1,9 @@
 // Joins the suffixes of a rule group into few patterns. Each suffix becomes an
 // ending, which is a list of words (the parts of the path). If the pattern
-// lists the numbers of a counter, the ending has these too. Endings of norms
-// are shortened to `norm` if no other rule group has such an ending. Then two
-// endings that differ in one word are joined, until no such pair is left:
+// lists the numbers of a counter, the ending has the numbers too. Several
+// endings of norms are shortened to `norm` if no other rule group has such an
+// ending. Then two endings that differ in one word are joined, until no such
+// pair is left:
 //
 //   input_layernorm.weight, norm.weight           ->  norm\.weight$
 //   q_proj.weight, k_proj.weight, v_proj.weight   ->  (q|k|v)_proj\.weight$

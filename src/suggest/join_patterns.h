@@ -1,5 +1,5 @@
-// Makes the patterns of one rule group, and joins those whose names differ in
-// one part.
+// Makes the patterns of one rule group, and joins patterns that differ in one
+// part of the path.
 #ifndef SHARDC_SUGGEST_JOIN_PATTERNS_H_
 #define SHARDC_SUGGEST_JOIN_PATTERNS_H_
 

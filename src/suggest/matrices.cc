@@ -1,6 +1,6 @@
 // Finds the two sides of each matrix. A projection to heads may have more than
 // two dimensions, and a packed weight has fewer stored numbers than weights.
-// Both are read as the matrix that they represent:
+// Both are treated as the matrix that they represent:
 //
 //   query [4096, 32, 128], width 4096      ->  [4096, 32 * 128], dims 0 and 1
 //   gate_up_proj_blocks [8, 5760, 90, 16]  ->  8 experts of [5760, 90 * 16 * 2]

@@ -21,7 +21,7 @@ struct MeshRequest {
   int64_t memory = 0;    // bytes of one device
   int64_t per_host = 8;  // devices that share the fast links
   int64_t sequence = 8192;
-  // The number of sequences in a step. Without it, each data shard has one.
+  // The number of sequences in a step; nullopt: one for each data shard.
   std::optional<int64_t> batch;
 };
 

@@ -37,8 +37,8 @@ class NameIndex {
   std::vector<uint32_t> SameNameElsewhere(uint32_t k) const;
   std::vector<uint32_t> SameNameHere(uint32_t k) const;
 
-  // Returns the digit strings that one counter (`*`) of a name has in its
-  // tensors.
+  // Returns the digit strings that the tensors of group `k` have at the `*`
+  // with the index `counter` in the group's name.
   std::set<std::string_view> Numbers(uint32_t k, size_t counter) const;
 
  private:

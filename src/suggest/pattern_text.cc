@@ -16,7 +16,7 @@
 namespace shardc::suggest {
 namespace {
 
-// More numbers than this are written as a trie.
+// The largest number of listed numbers; more are written as a trie.
 constexpr size_t kListedNumbers = 6;
 
 struct Trie {

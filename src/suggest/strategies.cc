@@ -113,8 +113,8 @@ class BlockStrategies {
   }
 
   // Returns whether experts can be divided over tp. If experts are a dimension,
-  // ep and tp together must divide it. If each expert is a tensor, tp must
-  // divide their number, and they must not be placed over ep or fsdp.
+  // ep and tp together must divide this dimension. If each expert is a tensor,
+  // tp must divide their number, and they must not be placed over ep or fsdp.
   bool DividesExperts(const InferredDims& inferred) const {
     if (inferred.experts >= 0) {
       return inferred.Experts() % (mesh_.ep * mesh_.tp) == 0;

@@ -44,7 +44,7 @@ size_t PartsWithCounter(const ParameterGroup& group, size_t counter) {
 }
 
 // Separates group k from groups of the same name in other rule groups: by the
-// numbers of the first counter that has none in common with them, or by
+// numbers of the first counter whose numbers none of these groups has, or by
 // complete names if there is no such counter.
 void SeparateByNumbers(const NameIndex& names, uint32_t k, Suffix& out) {
   const auto others = names.SameNameElsewhere(k);

@@ -1,4 +1,4 @@
-// Chooses how many of the last parts of a group's name its pattern must match.
+// Chooses the suffix of a group's name that its pattern must match.
 #ifndef SHARDC_SUGGEST_SUFFIXES_H_
 #define SHARDC_SUGGEST_SUFFIXES_H_
 
@@ -10,8 +10,8 @@
 
 namespace shardc::suggest {
 
-// How a pattern matches the names of a group: by their last parts, and further
-// restricted by the flags.
+// The way in which a pattern matches the names of a group: by their last parts,
+// and further restricted by the flags.
 struct Suffix {
   size_t parts = 1;          // at the end of the name
   bool at_boundary = false;  // all parts, and only after a separator

@@ -25,7 +25,8 @@ namespace {
 // sharded bytes.
 constexpr double kPoorRatio = 1.5;
 
-// A device that holds at most this many bytes never holds too much.
+// If a device holds at most this many bytes, the mesh is suitable in spite of
+// kPoorRatio.
 constexpr int64_t kLittle = int64_t{16} << 20;
 
 // Trees with more parameter groups get no patterns. They have so many groups

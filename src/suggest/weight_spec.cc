@@ -340,8 +340,8 @@ void SpecChooser::SetReason(const InferredDims& inferred,
   if (used < parts) out.reason = Reason::kLessData;
 }
 
-// Returns whether linting compares this projection with another one of its
-// module, which it does only if the roles of both are sure.
+// Returns whether linting compares this projection with another projection of
+// its module. It does so only if the roles of both are sure.
 bool SpecChooser::HasSibling(const InferredDims& inferred) const {
   const auto read_by_lint = [](const ParameterRole& role) {
     return role.confidence == Confidence::kSure && IsWeight(role);

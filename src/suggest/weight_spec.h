@@ -14,8 +14,9 @@
 
 namespace shardc::suggest {
 
-// How tensor parallelism shards the projections of one block, which share one
-// strategy because the output of one is the input of the next.
+// The dimension over which tensor parallelism shards the projections of one
+// block. They share one strategy because the output of one is the input of the
+// next.
 enum class TensorParallelStrategy : uint8_t {
   kInner,          // the inner dimension
   kExpertsOverTp,  // the dimension of experts, or experts placed by tp
