@@ -233,7 +233,6 @@ class StepCollectives {
       const AxisGroup axes = work_.Kept(param.AxesAt(param.in_dim));
       const int64_t rows = tokens_.Of(param.stream);
       Reduce(part, false, axes, work_.LayersOf(param), rows);
-      // The backward pass recomputes the block, so it computes this sum too.
       if (train_ && again) {
         Reduce(part, true, axes, work_.LayersOf(param), rows);
       }

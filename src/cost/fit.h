@@ -62,7 +62,6 @@ struct FitMesh {
   // profile, a batch or a length.
   std::optional<double> Seconds() const;
 
-  // Returns whether the mesh is legal and its memory fits or is unknown.
   bool Fits() const { return legal && memory.Fits().value_or(true); }
   // Returns whether the lower estimate of the step's memory fits but the upper
   // one does not.

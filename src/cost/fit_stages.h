@@ -31,7 +31,6 @@ struct StagesOfMeshes {
   bool exposed = false;  // whether a rank computes nothing while it sends
 };
 
-// The stages of a mesh that `fit` lists.
 struct FitStages {
   std::string axis, schedule;
   int64_t microbatches = 1;

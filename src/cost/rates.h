@@ -31,7 +31,6 @@ struct Rates {
 
 // Returns whether the layers' products run in 8 bits.
 bool RunsInFp8(const Settings& settings);
-// Returns the attention kernel that runs.
 Kernel KernelOf(const Settings& settings, const Stack& stack);
 // Returns whether attention stores its scores, as unfused kernels do.
 bool IsUnfused(const Settings& settings, const Stack& stack);

@@ -99,8 +99,9 @@ struct DeviceProfile {
   // The number of devices that a framework counts on a chip; each has an equal
   // part of the chip's memory and rates.
   int64_t devices_per_chip = 1;
-  // The number of chips that the fast links connect. 0 means all chips of a
-  // slice for a torus, and the chips of a host for other fabrics.
+  // For a torus, the number of chips that the fast links connect; 0 means all
+  // chips of a slice. The fast links of other fabrics connect the chips of a
+  // host.
   int64_t fabric_chips = 0;
   Efficiency efficiency = {};
 

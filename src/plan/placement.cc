@@ -76,7 +76,6 @@ Placements Placements::Compile(std::span<const Rule> rules,
       const auto [at, first] = read_off.try_emplace(
           {placement->index_pattern, rules[i].separator}, out.indices_.size());
       if (first) {
-        // By tensor.
         auto& indices = out.indices_.emplace_back();
         indices.reserve(manifest.tensors.size());
         for (const Tensor& tensor : manifest.tensors) {

@@ -27,7 +27,6 @@
 
 namespace shardc {
 
-// The spec of a layout in one mode, and its derivation.
 struct ModeLayout {
   Mode mode = Mode::kTrain;
   Resolved why;  // how the names of the spec were resolved

@@ -21,7 +21,6 @@ struct Schedule {
   // does. The number of virtual stages is checked by Refusal(). Null if all
   // other sizes are accepted.
   std::string (*refuses)(std::string_view name, const Extent&) = nullptr;
-  // Fills the row of one rank.
   void (*fill)(const Extent&, int32_t rank, std::vector<Cell>& row) = nullptr;
 };
 

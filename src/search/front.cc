@@ -125,8 +125,6 @@ Point WinnerOf(const std::vector<Point>& points,
     const auto of_a = kind(a), of_b = kind(b);
     return of_a != of_b ? of_a < of_b : Before(a, b);
   });
-  // Among the points of the first kind that tie with the fastest of this kind,
-  // take the point with the least memory.
   Point out = tied.front();
   for (const Point& one : tied) {
     if (kind(one) != kind(tied.front())) break;

@@ -158,7 +158,6 @@ std::optional<PlanDifference> ComparePlans(const SourceRef& before,
 std::optional<PlanDifference> ComparePlans(const PlanTable& before,
                                            const PlanTable& after,
                                            Findings& errors);
-// Compares two modes of one plan.
 PlanDifference CompareModes(const PlanTable& plan, Mode before, Mode after);
 
 // Compares two step programs (shardc.step/v1) and fills `steps`. Returns
