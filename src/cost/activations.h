@@ -31,7 +31,7 @@ struct Activations {
   int64_t Total() const { return (Size(kept) + working).value(); }
 };
 
-// The tokens and rows of a microbatch on a device.
+// The tokens and rows of a micro-batch on a device.
 struct Tokens {
   int64_t rows = 1;    // of the batch
   int64_t length = 1;  // of the sequence
@@ -46,8 +46,8 @@ struct Tokens {
   int64_t Of(Stream stream) const;
 };
 // Returns the tokens of a micro-batch on a device. Returns nullopt if the
-// settings have no batch or, except in decoding, no length, or if the number of
-// tokens does not fit in 64 bits.
+// settings have no batch or, except in the modes decode and insert, no length,
+// or if the number of tokens does not fit in 64 bits.
 std::optional<Tokens> TokensOf(const CostInputs& work,
                                const Settings& settings);
 

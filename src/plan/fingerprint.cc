@@ -50,7 +50,7 @@ std::u16string Utf16(std::string_view text) {
 struct LayoutText {
   std::string before_placement;
   std::string shape, spec;
-  // The end of a key and all members, for parameters without members of their
+  // The text after a parameter's name, for parameters without members of their
   // own.
   std::string whole;
 };

@@ -7,8 +7,8 @@
 namespace shardc {
 namespace {
 
-// Removes the dimension that counts scanned layers. Sets `why` if a mesh axis
-// shards it.
+// Removes the dimension that counts scanned layers. Sets `why`, if not null, if
+// a mesh axis shards that dimension.
 void RemoveStack(const Mesh& mesh, const step::Parameter& parameter, Spec& spec,
                  std::string* why) {
   const auto dim = AsIndex(parameter.stack_dim);

@@ -20,8 +20,9 @@ namespace {
 
 constexpr size_t kMostMeshes = 100'000;
 
-// Returns the place in the network of the groups of every axis, and of every
-// pair of axes. Orders of the axes with equal results are one candidate.
+// Returns numbers that describe the place in the network of the groups of every
+// axis, and of every pair of axes. Orders of the axes with equal results are
+// one candidate.
 std::vector<int64_t> PlacementOf(const Mesh& mesh,
                                  const std::vector<std::string>& axes,
                                  const DeviceProfile& profile) {

@@ -1,8 +1,8 @@
-// Makes the patterns of rules. Each parameter group gets the shortest suffix of
-// its name that no group of another rule has. The suffixes of one rule are
-// joined into patterns, and all patterns are matched with all names. If a
-// pattern matches a name of another rule, its suffixes become longer, and the
-// patterns are made and matched again:
+// Makes the patterns of rules. Each parameter group gets a short suffix of its
+// name that no group of another rule has. The suffixes of one rule are joined
+// into patterns, and all patterns are matched with all names. If a pattern
+// matches a name of another rule, its suffixes become longer, and the patterns
+// are made and matched again:
 //
 //   layers.*.mlp.gate_proj.weight, layers.*.mlp.up_proj.weight
 //       ->  gate_proj.weight, up_proj.weight

@@ -1,6 +1,7 @@
 // Chooses suffixes of names. A suffix has at least two parts, and grows until
-// no name of another rule group ends with it. It does not begin with a number,
-// or with a word of one or two letters, because that is hard to read:
+// no name of another rule group ends with it, or until it is the complete name.
+// A shorter suffix does not begin with a number, or with a word of one or two
+// letters, because that is hard to read:
 //
 //   layers.*.mlp.gate_proj.weight    ->  gate_proj.weight
 //   block.*.layer.0.SelfAttention.q.weight  ->  SelfAttention.q.weight

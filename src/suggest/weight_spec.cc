@@ -30,8 +30,8 @@ constexpr int64_t kSmallFraction = 50;
 // vocabulary tp does not divide, and to groups of unknown role.
 constexpr double kSmallShare = 5;
 constexpr double kTableShare = 10;
-// Keys and values are replicated over tp if the copies add fewer than this many
-// thousandths of the model's bytes.
+// If tp cannot shard the KV heads, keys and values are replicated over tp if
+// the copies add fewer than this many thousandths of the model's bytes.
 constexpr double kKeysShare = 40;
 
 bool DividesInto(int64_t size, int64_t parts, int64_t block) {
@@ -202,8 +202,9 @@ std::vector<int> SpecChooser::DataDims(const InferredDims& inferred) const {
   return out;
 }
 
-// Returns the data axes for a group. They include the expert axis if it shards
-// no experts of the group.
+// Returns the data axes for a group, without an axis along which its experts
+// are placed. They include the expert axis only if this axis shards no experts
+// of the group and the group is not an adapter.
 std::vector<SpecChooser::DataAxis> SpecChooser::DataAxes(
     const InferredDims& inferred, bool experts_sharded,
     const std::string& placed) const {
