@@ -24,9 +24,8 @@ namespace shardc::cost {
 namespace {
 
 constexpr size_t kMostReasons = 2;
-// Limits of the search for changed settings (ChangeThatFits): the number of
-// meshes that are tried, which are those of least memory, and the largest
-// number of micro-batches.
+// Limits of ChangeThatFits: the number of meshes that are tried, which are
+// those of least memory, and the largest number of micro-batches.
 constexpr size_t kMostChanged = 32;
 constexpr int64_t kMostMicrobatches = 64;
 
@@ -329,8 +328,8 @@ std::optional<FitMesh> MeshEvaluator::OnWith(const Mesh& mesh,
                                              StepTraffic& traffic,
                                              Findings& findings) const {
   auto out = Evaluate(mesh, representatives_.rules, traffic, findings);
-  // A mesh that is illegal stays illegal if the batch is sharded over the
-  // experts' axis as well, so only legal meshes are evaluated a second time.
+  // An illegal mesh stays illegal if the batch is sharded over the experts'
+  // axis as well, so only legal meshes are evaluated a second time.
   if (!out || !out->legal || !batch_over_experts_) return out;
   const AxisRules& axes = batch_over_experts_->axes;
   const AxisGroup experts = axes.Value(AxisRule::kExpertParallel).axes;
