@@ -68,7 +68,7 @@ struct Inputs {
 
   std::vector<int64_t> query_segments;  // [B, T]
   std::vector<int64_t> key_segments;    // [B, S]
-  // [B, T]; absent: the last query is at the last key.
+  // [B, T]; absent: the last query is at KeyLength - 1.
   std::vector<int64_t> query_positions;
   // [B, S]; a negative position is an empty slot, which no query sees.
   std::vector<int64_t> key_positions;

@@ -24,7 +24,7 @@ struct Expanded {
 Expanded Expand(const Latent& latent);
 
 // Inputs for the same attention without expanded keys and values. The matrices
-// are applied to the queries before it, and to the output after it:
+// are applied to the queries before the attention, and to its output:
 //
 //   q . (c up_key) = (q up_key') . c,   w . (c up_value) = (w . c) up_value
 //

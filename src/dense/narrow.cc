@@ -1,13 +1,12 @@
 // Rounds attention weights as narrow arithmetic requires. The dense reference
-// gives every weight and the log of its denominator, and so every logit. A row
-// of logits (or of weights, if the softmax is in float32) is then rounded as
-// the settings require, three times: its exact values, and the lower and upper
-// ends of the intervals in which float32 may compute them.
+// gives every weight and the log of its denominator, and so the logit of every
+// weight above 0. A row of logits (or of weights, if the softmax is in float32)
+// is then rounded as the settings require, three times: its exact values, and
+// the lower and upper ends of the intervals in which float32 may compute them.
 //
-//   4 bits, weights 0.5 and 0.31: the step is 0.5 / 7.5, 0.31 is 4.65 steps,
-//   which rounds to 5. 4.6499 and 4.6501 round to 5 as well: no slack but
-//   that of the step. The ends
-//   of 4.5000001 may round to 4 and to 5: the slack is one step.
+//   4 bits, weights 0.5 and 0.31: the step is 0.5 / 7.5. 0.31 is 4.65 steps and
+//   rounds to 5, as the ends 4.6499 and 4.6501 do: only the step has slack. The
+//   ends of 4.5000001 may round to 4 and to 5: the slack is one step.
 #include "dense/narrow.h"
 
 #include <algorithm>
@@ -31,7 +30,7 @@ double RoundTo(double x, double step, int bits) {
 }
 
 // Rounds `count` numbers from index `at`, `stride` apart, to multiples of one
-// step, which depends on the largest of them.
+// step, which depends on the largest magnitude among them.
 void QuantizeRow(Array& x, int64_t at, int64_t count, int64_t stride,
                  int bits) {
   const auto number = [&](int64_t i) -> double& {

@@ -51,7 +51,7 @@ Inputs QuantizeOperands(const Inputs& in, int bits, int64_t block);
 
 struct NarrowResult {
   Array output;  // [B, T, H, Dv]
-  Array slack;   // how far ties may move each element of `output`
+  Array slack;   // the error of `output` by float32 weights
 };
 
 // Computes attention for settings with narrow.IsNarrow(). Returns nullopt, with

@@ -17,9 +17,9 @@ void NearestOf(Dtype dtype, std::span<float> x);
 
 // Converts a row to 8-bit integers and returns its scale, the largest |x|,
 // which is 127.5 steps. Each number becomes the nearest whole number of steps,
-// from -128 to 127. The arithmetic is float32's. A row of zeros has scale 0. A
-// row with an infinite number has an infinite scale, and all of its integers
-// are 0.
+// from -128 to 127. The arithmetic is float32's, or double's if the steps per
+// unit overflow float32. A row of zeros has scale 0. A row with an infinite
+// number has an infinite scale, and all of its integers are 0.
 float ToInt8(std::span<const float> x, std::span<int8_t> integers);
 float FromInt8(int8_t integer, float scale);
 // Replaces each number of a row by the number that is read back after ToInt8.

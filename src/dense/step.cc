@@ -1,7 +1,8 @@
 // The dense reference: runs a graph's ops in order over unsharded tensors. A
-// table names the function of each op. It shares no code with exec/step, which
-// it judges. Comparisons (maxima, choices, kinks of functions) are of real
-// parts, so that a run over complex numbers follows the same branches:
+// table names the function of each op. It shares no code with exec/step, whose
+// results are compared with it. Comparisons (maxima, choices, kinks of
+// functions) are of real parts, so that a run over complex numbers follows the
+// same branches:
 //
 //   loss(p + ihv) / h has the imaginary part d loss / d p along v
 #include "dense/step.h"

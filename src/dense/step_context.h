@@ -149,7 +149,7 @@ struct StepContext {
     return factor;
   }
 
-  // Returns an element of a value that holds integers.
+  // Returns an element of a value that holds integers; `offset` is in elements.
   int64_t Integer(step::ValueId value, int64_t offset) {
     return std::llround(
         static_cast<double>(Real(Of(value).data[AsIndex(offset)])));

@@ -19,8 +19,8 @@ using step::ValueId;
 // `apart` places after its query. With `both`, half of the rows are for keys
 // after the query; otherwise such keys have row 0. Of the rows of one side,
 // half have one distance each, and the others have ranges of distances whose
-// lengths grow by a constant factor. The last row has all distances from `most`
-// on.
+// lengths grow by a constant factor. The last row of a side has all distances
+// from `most` on.
 int64_t Bucket(int64_t apart, int64_t rows, int64_t most, bool both) {
   int64_t first = 0, far = std::max<int64_t>(-apart, 0);
   if (both) {

@@ -25,9 +25,9 @@ void WriteGroupValue(JsonWriter& json, bool is_null, const AxisGroup& axes) {
   }
 }
 
-// Returns the mode of a call, or nullopt after a finding. The member `mode` is
-// the mode's name, or the number of the dimension of `shape` from which the
-// mode is inferred.
+// Returns the mode of a call, or nullopt after a finding. It is the mode of
+// `bundle` or, if that is null, of the member `mode`. Either is a mode, or the
+// number of the dimension of `shape` from which the mode is inferred.
 std::optional<Mode> EffectiveMode(Call& call, const Bundle* bundle) {
   const auto by_shape = [&](int64_t dim) {
     const Shape shape = call.Has("shape") ? call.Integers("shape") : Shape();
@@ -41,7 +41,7 @@ std::optional<Mode> EffectiveMode(Call& call, const Bundle* bundle) {
   call.Find("shape");
   const auto given = call.Find("mode");
   if (bundle != nullptr) {
-    // A bundle's own mode takes precedence over the call's, as in eformer.
+    // As in eformer, the call's mode is ignored.
     const auto* mode = std::get_if<Mode>(&bundle->mode);
     return mode ? std::optional(*mode) : by_shape(std::get<int>(bundle->mode));
   }
@@ -169,7 +169,8 @@ bool AttentionShardings(Call& call, Reply& reply) {
 }
 
 // Writes the value of every axis rule, as set by the PartitionAxis that the
-// JSON contains, possibly inside a PartitionManager.
+// JSON contains, possibly inside a PartitionManager. Other JSON gives the
+// defaults.
 bool PartitionAxisFields(Call& call, Reply& reply) {
   const SourceRef source = call.Source("partition_axis", "partition_axis");
   if (source == nullptr) call.Fail("member `partition_axis` is missing");

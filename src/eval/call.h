@@ -39,9 +39,9 @@ std::optional<Arrays> ReadArrays(const SourceRef& source, Findings& findings);
 // The arrays that a call returns outside of the JSON, for a safetensors file.
 using Returned = std::vector<std::pair<std::string, exec::Buffer>>;
 
-// The members of one call's input, read by name. A member that is missing or
-// has another type is a finding at its place; the reader then returns an empty
-// value, and Finish() returns false.
+// The members of one call's input, read by name. A required member that is
+// missing, or a member of another type, is a finding. The reader then returns
+// an empty value, Flag() its default, and Finish() returns false.
 class Call {
  public:
   Call(JsonValue input, const Arrays* arrays, Findings& findings)

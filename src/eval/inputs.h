@@ -22,8 +22,8 @@ std::optional<SpecSource> SpecOf(Call& call, std::string_view key);
 std::optional<Spec> MeshSpecOf(Call& call, std::string_view key);
 std::optional<Mode> ModeOf(Call& call, std::string_view key);
 
-// Reads the member `mesh`. If it is absent, returns a mesh with every axis that
-// the axis rules name, each of size 1.
+// Reads the member `mesh`. If it is absent or null, returns a mesh with every
+// axis that the axis rules name, each of size 1.
 Mesh MeshFor(Call& call, const AxisRules& axes);
 
 }  // namespace shardc::eval

@@ -53,8 +53,8 @@ std::string Named(const Names& names, const std::vector<std::string>& sizes) {
   return text;
 }
 
-// Creates a mesh from axis_dims and axis_names. The defaults of absent members
-// are those of the system that `implementation` names.
+// Creates a mesh from axis_dims and axis_names. If one of them is absent, it
+// has the default of the system that `implementation` names.
 bool CreateMesh(Call& call, Reply& reply) {
   const std::string system = call.TextOr("implementation", "eformer");
   const bool old = system == "fjformer";

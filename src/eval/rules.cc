@@ -4,7 +4,7 @@
 // policy `compat`.
 //
 //   match_partition_rules
-//       {"rules": {"rules": [{"match": "w$", "spec": [tp]}]},
+//       {"rules": {"rules": [{"match": "w$", "spec": ["tp"]}]},
 //        "tree": {"a": {"w": {"shape": [8], "dtype": "F32"}}}}
 //     ->  {"specs": {"a/w": ["tp"]}}
 #include <algorithm>
@@ -192,9 +192,9 @@ bool CorrectedSharding(Call& call, Reply& reply) {
   return true;
 }
 
-// Applies a sharding constraint. eformer corrects the spec, and leaves an array
-// unchanged without a mesh or with an empty spec; fjformer applies the spec if
-// the mesh has all its axes.
+// Applies a sharding constraint. Neither system changes an array without a
+// mesh. eformer ignores an empty spec and corrects any other; fjformer applies
+// the spec if the mesh has all its axes.
 bool ShardingConstraint(Call& call, Reply& reply) {
   const std::string system = call.TextOr("implementation", "eformer");
   const Shape shape = call.Integers("shape");

@@ -1,5 +1,5 @@
-// The compiled program of a target, its committed summary, and its budget: the
-// bytes that the program may send at most.
+// The inputs of an audit: the compiled program of a target, its committed
+// summary, and its budget.
 #ifndef SHARDC_MODEL_AUDIT_INPUT_H_
 #define SHARDC_MODEL_AUDIT_INPUT_H_
 

@@ -1,5 +1,5 @@
-// Semantic (logical) axes: tokens such as HEAD, the axis rules that give them
-// mesh axes, and run-time modes.
+// Semantic (logical) axes such as HEAD, the axis rules that map them to mesh
+// axes, and run-time modes.
 #ifndef SHARDC_MODEL_AXIS_RULES_H_
 #define SHARDC_MODEL_AXIS_RULES_H_
 
@@ -85,21 +85,23 @@ struct AxisRules {
   void Set(AxisRule rule, AxisValue value) {
     given[static_cast<size_t>(rule)] = std::move(value);
   }
-  // Returns the effective value: the given one, else the derived one, such as
-  // [fsdp, dp] for batch, the value of tensor_parallel for head, and the value
-  // of head for decode_head. The value is null if the rule derives from none.
+  // Returns the effective value: the given one, else the default. The default
+  // of a parallelism axis is the mesh axis such as `dp`, that of batch [fsdp,
+  // dp], and that of a derived rule the value of DerivedFrom: head takes
+  // tensor_parallel. Any other rule is null.
   AxisValue Value(AxisRule rule) const;
   bool operator==(const AxisRules&) const = default;
 };
 
-// A built-in token: short name, long name, and its rule. `_` has no rule.
+// A built-in semantic axis: short name, long name, and its rule. `_` has no
+// rule.
 struct Token {
   std::string_view short_name;  // "KV_HEAD"
   std::string_view long_name;   // "__KV_HEAD__"
   std::optional<AxisRule> rule;
 };
 std::span<const Token> BuiltinTokens();
-// Finds a token by its short or long name; null if there is none.
+// Finds a semantic axis by its short or long name; null if there is none.
 const Token* FindToken(std::string_view name);
 
 }  // namespace shardc

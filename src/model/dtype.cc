@@ -79,7 +79,7 @@ constexpr std::array<BlockRow, 24> kBlockRows = {{
 
 static_assert(static_cast<size_t>(kBlockRows[0].dtype) == kRows.size());
 
-// Other names by which numpy, JAX and torch print these types.
+// Other names that numpy, JAX and torch have for these types.
 constexpr std::pair<std::string_view, Dtype> kAliases[] = {
     {"bool_", Dtype::kBool},         {"?", Dtype::kBool},
     {"half", Dtype::kF16},           {"single", Dtype::kF32},

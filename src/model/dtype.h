@@ -38,8 +38,9 @@ std::string_view DtypeName(Dtype dtype);  // "BF16", "F8_E4M3"
 // Returns the bits of one element: 8 for BOOL, 4 or 6 for packed types, and the
 // rounded-up mean of a block for ggml's block types.
 int DtypeBits(Dtype dtype);
-// Parses safetensors' ("BF16") and numpy's ("bfloat16", "<f4", "float32")
-// spellings, and names that JAX and torch print; nullopt for others.
+// Parses the spellings of safetensors ("BF16") and numpy ("bfloat16", "<f4",
+// "float32"), and aliases such as "half"; nullopt for others, as for big-endian
+// types.
 std::optional<Dtype> ParseDtype(std::string_view text);
 std::span<const Dtype> AllDtypes();
 

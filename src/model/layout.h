@@ -12,9 +12,8 @@ namespace shardc {
 enum class Layout : uint8_t {
   kBthd,  // [batch, length, heads, dim]
   kBhtd,  // [batch, heads, length, dim]
-  // [tokens of all sequences, heads, dim] with cumulative lengths. This order
-  // is an extension, which the reference systems refuse. The token dimension is
-  // sharded like the batch.
+  // [tokens of all sequences, heads, dim] with cumulative lengths. eformer does
+  // not have this order. The token dimension is sharded like the batch.
   kThd,
 };
 

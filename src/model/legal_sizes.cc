@@ -1,5 +1,5 @@
-// Checks the sizes of a model. Each check compares two sizes, and its message
-// explains the mistake in one sentence:
+// Checks the sizes of a model. The message of each check explains the mistake
+// in one sentence:
 //
 //   6 heads, 4 KV heads   ->  4 KV heads cannot serve 6 attention heads: 4 does
 //                             not divide 6

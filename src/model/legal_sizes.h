@@ -1,6 +1,6 @@
-// The sizes of a model that must fit each other. The reader of a config.json
-// refuses those that do not, for every command; a step whose sizes come from
-// elsewhere is checked by the same rules.
+// Rules for the sizes of a model. A config.json whose sizes break a rule is
+// refused, and a step whose sizes come from elsewhere is checked by the same
+// rules.
 #ifndef SHARDC_MODEL_LEGAL_SIZES_H_
 #define SHARDC_MODEL_LEGAL_SIZES_H_
 
@@ -35,7 +35,8 @@ struct IllegalSize {
 // dimension is even, above 0 and no larger than a head.
 std::vector<IllegalSize> IllegalSizes(const ModelSizes& sizes);
 
-// Returns the elements of a head that rotary embeddings rotate, rounded down.
+// Returns the number of elements of a head that rotary embeddings rotate:
+// head_dim * fraction, rounded down.
 int64_t RotaryDim(int64_t head_dim, double fraction);
 
 }  // namespace shardc

@@ -17,7 +17,7 @@ enum class LossKind : uint8_t {
   kCompiled,
   kFused
 };
-// The names of all kinds except kStack.
+// The names of all kinds except kStack, in the order of the enumeration.
 inline constexpr std::string_view kLossNames[] = {"eager", "compiled", "fused"};
 
 // Returns the kind with this name; nullopt if there is none.

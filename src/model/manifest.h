@@ -26,8 +26,8 @@ struct TensorType {
   std::optional<Shape> shape;
   std::optional<Dtype> dtype;
 
-  // Returns the product of the shape, or nullopt if it is unknown. Readers
-  // refuse shapes whose product overflows.
+  // Returns the product of the shape, or nullopt if the shape is unknown.
+  // Readers refuse shapes whose product overflows.
   std::optional<int64_t> Elements() const;
   std::optional<int64_t> Bytes() const;
 

@@ -2,8 +2,8 @@
 // rules, projects and configurations.
 // Includes: source.
 //
-// A device mesh: named axes in order. Devices are numbered in row-major order
-// over them.
+// A device mesh: named axes, the major axis first. model/mesh_layout.h numbers
+// its devices.
 #ifndef SHARDC_MODEL_MESH_H_
 #define SHARDC_MODEL_MESH_H_
 
@@ -29,7 +29,7 @@ struct MeshAxis {
   bool operator==(const MeshAxis&) const = default;
 };
 
-// The accelerator that a mesh file describes. Sizes are in bytes.
+// The accelerator that a mesh file describes.
 struct Device {
   std::string profile;  // name of a profile, or empty
   // The file's value, or else the profile's.
@@ -40,7 +40,8 @@ struct Device {
 struct Mesh {
   std::vector<MeshAxis> axes;  // major axis first
   int64_t devices = 1;         // product of the sizes
-  // The number of hosts. Consecutive device numbers belong to one host.
+  // The number of processes, one for each host. A process has consecutive
+  // device numbers.
   int64_t processes = 1;
   int64_t slices = 1;
   // Slices along each axis, product = slices; empty for one slice.

@@ -63,7 +63,7 @@ struct DescribedLine {
   std::string op = {};
   std::vector<DescribedArgument> arguments = {};
   std::string constraint = {};
-  DescribedText when = {};  // condition on the layer after `if`; empty: always
+  DescribedText when = {};  // after `if`: condition on the layer
   Place place = {};
 };
 

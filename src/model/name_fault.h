@@ -7,11 +7,11 @@
 
 namespace shardc {
 
-// Returns why the UTF-8 text cannot be a parameter's name, as a message: it
-// contains a NUL, at which C code would truncate it, or another control
-// character (U+0001 to U+001F, U+007F to U+009F), which no pattern and no
-// terminal shows. Returns an empty text if it can be one. Whether a name may be
-// empty differs between formats: that of safetensors allows it.
+// Returns a message if the UTF-8 text cannot be a parameter's name, else an
+// empty text. A name cannot contain a NUL, at which C code would truncate it,
+// or another control character (U+0001 to U+001F, U+007F to U+009F), which is
+// invisible in patterns and terminals. An empty name is accepted, as in
+// safetensors; formats that forbid it check for it themselves.
 std::string ParameterNameFault(std::string_view name);
 
 }  // namespace shardc

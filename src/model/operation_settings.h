@@ -1,6 +1,6 @@
 // Settings of attention operations from a settings file, a model's config.json
 // or flags. Each operation (exec/operations) declares which settings apply to
-// it; callers pass that to the readers.
+// it; callers pass these declarations to the readers.
 #ifndef SHARDC_MODEL_OPERATION_SETTINGS_H_
 #define SHARDC_MODEL_OPERATION_SETTINGS_H_
 
@@ -81,11 +81,11 @@ inline constexpr SettingSet kCommonSettings = {
     Setting::kRuntimeDtype, Setting::kSoftmaxDtype, Setting::kSoftmaxScale,
     Setting::kSoftCap};
 
-// The name of an operation and the settings that apply to it, for the readers
-// of settings, which do not know the operations themselves.
+// An operation as the readers of settings know it, which do not include
+// exec/operations.
 struct KnownOperation {
   std::string_view name;
-  SettingSet settings;  // settings that apply to it
+  SettingSet settings;  // the settings that apply to the operation
 };
 
 // Returns the names of the operations to which a setting applies.
@@ -96,7 +96,7 @@ std::vector<std::string_view> TakenBy(
 // given.
 struct SettingsRecord {
   std::optional<Dtype> runtime_dtype;   // F32, BF16 or F16
-  std::optional<Dtype> softmax_dtype;   // the same
+  std::optional<Dtype> softmax_dtype;   // F32, BF16 or F16
   std::optional<double> softmax_scale;  // above 0
   std::optional<double> soft_cap;       // 0: no cap
   std::optional<double> dropout;        // [0, 1)

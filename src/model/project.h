@@ -20,7 +20,7 @@ namespace shardc {
 // A mesh as a target names it, before it is read. At most one of the members is
 // set.
 struct MeshInput {
-  std::string file;                   // path
+  std::string file;                   // path or, from `--mesh`, `dp:2,tp:4`
   std::string text;                   // `dp:2,tp:4`
   std::optional<Place> inline_place;  // a mapping inside the project file
 };
@@ -41,7 +41,7 @@ struct VerifyInput {
   std::optional<Place> inline_settings;  // or a mapping in the project file
 };
 
-// A target of a project, or the inputs that options name. Paths are relative to
+// A target of a project, or the inputs that flags name. Paths are relative to
 // the working directory.
 struct Target {
   std::string name;

@@ -14,8 +14,7 @@ namespace {
 
 using Entry = std::initializer_list<std::string_view>;
 
-// Makes a bundle. The entry `{"_"}` is an unsharded dimension, and an entry
-// with several names is a group.
+// Makes a bundle. An entry with several names is a group.
 Bundle Make(std::string name, std::initializer_list<Entry> axes,
             std::variant<Mode, int> mode) {
   Bundle bundle;

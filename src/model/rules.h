@@ -170,11 +170,10 @@ struct RuleSet {
   std::vector<SourceRef> sources;
 };
 
-// Sets the separator of rules from files without `separator`: under `compat` to
-// the slash, else, if the patterns of the file contain no separator, to
-// `names`, that of the parameter names (0: none, which gives the slash). Adds a
-// finding if patterns contain both and the file does not state which one
-// separates.
+// Sets the separator of rules from files that lack the key `separator`. Under
+// `compat` it is the slash. Otherwise rules of a file without separators in its
+// patterns get `names`, the separator of the parameter names (0: none, which
+// gives the slash), and a file whose patterns contain both gets a finding.
 void SettleSeparators(RuleSet& rules, char names, Compat compat,
                       Findings& findings);
 

@@ -1,5 +1,5 @@
-// Writes safetensors headers byte for byte as the format's own library does:
-// metadata first, no spaces but padding.
+// Writes safetensors headers in the form that the format's own library writes:
+// metadata first, no spaces except padding.
 #ifndef SHARDC_MODEL_SAFETENSORS_HEADER_H_
 #define SHARDC_MODEL_SAFETENSORS_HEADER_H_
 

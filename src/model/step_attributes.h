@@ -1,7 +1,7 @@
 // The attributes that an op of a step has in addition to operands and result,
 // such as the label over which it sums. Kinds of ops with the same attributes
-// share a type. The record of the op's kind (step/op_def.h) states its type.
-// The comments of OpKind (step_graph.h) explain the fields.
+// share a type. OpDef (step/op_def.h) gives the type for each kind, and the
+// comments of OpKind (step_graph.h) explain the fields.
 #ifndef SHARDC_MODEL_STEP_ATTRIBUTES_H_
 #define SHARDC_MODEL_STEP_ATTRIBUTES_H_
 

@@ -125,8 +125,9 @@ enum class OpKind : uint8_t {
   // zeros if the queue has no place left.
   kSlots,
 
-  // (a) -> a with elements dropped at the rate `rate`. The random bits depend
-  // on `key` and the element's global index alone, not on the sharding.
+  // (a) -> a with elements dropped at the rate `rate`, and the others
+  // multiplied by 1 / (1 - rate). The random bits depend on `key` and the
+  // element's global index alone, not on the sharding.
   kDropout,
   // (cache [b, s, k, h], new [b, t, k, h], positions [b, t]) -> the cache with
   // the new rows at their positions. `label` is s.
@@ -141,8 +142,8 @@ enum class OpKind : uint8_t {
   kRoll,
   // (positions of queries, positions of keys) -> row numbers in a table of
   // position biases, whose rows are `rows`. Keys at the distance `longest` or
-  // more have the last row. With `both_sides` the table has rows for keys
-  // before and after the query, else only for those before it.
+  // more have the last row of their side. With `both_sides` the table has rows
+  // for keys before and after the query, else only for those before it.
   kDistance,
 };
 

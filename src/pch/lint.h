@@ -1,4 +1,4 @@
-// Headers that every lint includes, compiled once for all of them. As with
+// Headers that most lints include, compiled once for all of them. As with
 // standard.h, every source still includes what it uses.
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"

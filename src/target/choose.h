@@ -18,10 +18,9 @@
 
 namespace shardc {
 
-// The inputs of a command line. An input that is empty is taken from the
-// project's target.
+// The inputs of a command line; empty: not given.
 struct TargetRequest {
-  std::string project;      // path; empty: the nearest file above
+  std::string project;      // path; empty: the nearest file
   bool no_project = false;  // read no project file
   // Whether the project's paths may lead out of its repository. Paths in the
   // request itself always may.
@@ -37,26 +36,29 @@ struct TargetRequest {
   }
 };
 
-// Returns the named project, or the nearest one above the working directory.
-// Returns nullopt if there is none, if `no_project` is set, or after a finding.
+// Returns the named project or, if none is named, that of the nearest file in
+// the working directory or above it. Returns nullopt if there is none, if
+// `no_project` is set, or after an error.
 std::optional<Project> OpenProject(const TargetRequest& request,
                                    Findings& findings);
 
-// Returns the target to work on. It has the inputs that the request names. The
-// others come from the target that the request names or, if the request names a
-// project, or neither mesh, rules nor manifest, from the project's only target.
-// Without a project file they are empty. Returns nullopt after a finding.
+// Returns the target to work on: the inputs of the request, and for those that
+// it lacks, the inputs of a target of the project. That target is the named one
+// or the only one. The project is read only if the request names it or a
+// target, or names neither mesh, rules nor manifest; otherwise, and without a
+// project file, the inputs stay empty. Returns nullopt after an error.
 std::optional<Target> ChooseTarget(const TargetRequest& request,
                                    Findings& findings);
 
 // Returns the boundary inside which the rules files of a chosen target, and the
-// files that they extend, must be. Rules that the request names have no
-// boundary.
+// files that they extend, must be. There is no boundary for rules that the
+// request names, without a project, and with `allow_outside`.
 Boundary RulesBoundary(const Target& target, const TargetRequest& request);
 
-// Returns the targets of these names. Without names, returns all targets of the
-// project or, if the request names inputs, one target with these inputs.
-// Returns nullopt after a finding.
+// Returns the targets of these names, each with the request's inputs. Without
+// names, returns all targets of the project if it has any and the request names
+// no input, else the one that ChooseTarget returns. Returns nullopt after an
+// error.
 std::optional<std::vector<Target>> ChooseTargets(
     const TargetRequest& request, std::span<const std::string> names,
     Findings& findings);

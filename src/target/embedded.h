@@ -1,4 +1,4 @@
-// Files of this repository that are embedded in the library or the program.
+// The rule packs that are embedded in the library.
 #ifndef SHARDC_TARGET_EMBEDDED_H_
 #define SHARDC_TARGET_EMBEDDED_H_
 
@@ -8,7 +8,8 @@
 
 namespace shardc {
 
-// Returns the files of rules/, sorted by name. The build writes the table.
+// Returns the packs in rules/, sorted by file name. The build generates the
+// table.
 std::span<const EmbeddedFile> EmbeddedPacks();
 
 }  // namespace shardc

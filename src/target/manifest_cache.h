@@ -13,7 +13,8 @@
 
 namespace shardc {
 
-// Identifies a state of a file. If the file changes, its stamp does too.
+// The identity, size and times of a file. If two stamps are equal, the file has
+// not been written in between, within the resolution of its times.
 struct FileStamp {
   FileId file;
   int64_t size = -1;  // negative: there is no such regular file
@@ -27,11 +28,12 @@ FileStamp StampOf(const std::string& path);
 // Several threads may use a cache at once.
 class ManifestCache {
  public:
-  // Returns the manifest that was read from this path, if the file has not
-  // changed since; nullopt otherwise.
+  // Returns the manifest that was kept for this path, if the stamp is still the
+  // same; nullopt otherwise.
   std::optional<Manifest> Find(const std::string& path,
                                const FileStamp& stamp) const;
-  // `stamp` must have been taken before the file was read.
+  // Keeps a manifest, unless the stamp is of no regular file. `stamp` must have
+  // been taken before the file was read. A full cache is emptied first.
   void Keep(const std::string& path, const FileStamp& stamp,
             const Manifest& manifest);
 

@@ -28,8 +28,8 @@
 
 namespace shardc {
 
-// What a caller such as the language server keeps between reads: texts of open
-// documents, and manifests. Either may be null.
+// Texts of open documents, and manifests, that a caller such as the language
+// server keeps between reads. Either may be null.
 struct Held {
   const FileTexts* texts = nullptr;  // replace the contents of files
   ManifestCache* manifests = nullptr;
@@ -37,7 +37,8 @@ struct Held {
 
 // Options of reading a target. They take precedence over its files.
 struct OpenOptions {
-  // The number of devices, if an axis has size -1.
+  // The number of devices, from which an axis of size -1 gets its size. It
+  // takes precedence over the number in a mesh file.
   std::optional<int64_t> devices;
   std::optional<int64_t> processes;  // default: the mesh's own
   std::optional<Mesh> mesh;          // replaces the target's
@@ -67,10 +68,11 @@ std::optional<Manifest> OpenManifest(const std::string& path,
                                      const ManifestOptions& options,
                                      Findings& findings,
                                      ManifestCache* cache = nullptr);
-// Reads rules from files, packs and `auto`; earlier ones take precedence. Rules
-// files are named relative to `project_dir` or, if that is empty, to the folder
-// of the first file. Rules files and the files that they extend must be inside
-// `boundary`. `manifest` may be null; packs then have flax names. `texts`, if
+// Reads rules from files, packs and `auto`; earlier ones take precedence. Plans
+// name a rules file by its path relative to `project_dir` or, if that is empty,
+// to the folder of the first file. Rules files and the files that they extend
+// must be inside `boundary`. `manifest` may be null; `auto` is then an error,
+// and a pack that is named without /flax or /hf is the flax one. `texts`, if
 // not null, replaces the contents of files. Returns nullopt after a finding.
 std::optional<RuleSet> OpenRules(
     const std::vector<std::string>& files, const std::string& project_dir,
@@ -81,10 +83,10 @@ std::optional<RuleSet> OpenRules(
 // patterns.
 void CheckPatterns(const RuleSet& rules, Findings& findings);
 
-// Reports what is wrong in specs on every mesh: bundles that do not exist, long
-// names such as `__X__` that are neither built in nor registered, registrations
-// that cannot be resolved, and axes that a spec has twice. Any other name may
-// be an axis of the mesh.
+// Reports the errors in specs that do not depend on the mesh: bundles that do
+// not exist, long names such as `__X__` that are neither built in nor
+// registered, registrations that cannot be resolved, and axes that a spec names
+// twice. Any other name may be an axis of the mesh.
 void CheckNames(const RuleSet& rules, Findings& findings);
 
 // Returns whether a mesh (the target's or that of `options`), rules, and a
@@ -93,9 +95,7 @@ void CheckNames(const RuleSet& rules, Findings& findings);
 bool IsComplete(const Target& target, const OpenOptions& options,
                 Findings& findings);
 
-// The inputs of a target after reading. All files are read before an error ends
-// the command, so that all errors are reported at once, except for errors that
-// would only follow from an unreadable manifest.
+// The inputs of a target after reading.
 struct Opened {
   Mesh mesh;
   RuleSet rules;
@@ -106,10 +106,13 @@ struct Opened {
   std::optional<StageDeclaration> stages;
   CompileOptions options;
 };
+// Reads the inputs of a target. An error in one input does not end the reading,
+// so that one run reports the errors of several inputs.
 std::optional<Opened> OpenTarget(const Target& target,
                                  const OpenOptions& options,
                                  Findings& findings);
-// Compiles the target and divides it by its stages (plan/divide.h).
+// Compiles the target and, if it declares stages, divides it by them
+// (plan/divide.h). Returns null if it cannot be compiled.
 std::unique_ptr<const Compiled> CompileTarget(Opened opened,
                                               Findings& findings);
 

@@ -33,8 +33,8 @@ struct Kin {
   std::string_view other = {};
 };
 
-// The first family that fits is selected, so a family that requires more parts
-// comes before one that requires fewer.
+// The first row that fits is selected, so a row comes before those that fit its
+// models too.
 constexpr std::array kKin = {
     Kin{"gpt_bigcode", {"c_attn", "wpe"}, {}, "bigcode"},
     Kin{"gpt2", {"c_attn", "wpe"}, {}, {}, "bigcode"},
@@ -58,11 +58,11 @@ constexpr std::array kKin = {
         {"self_attn", "experts", "gate", "gate_up_proj"},
         {"linear_attn"}},
     Kin{"phi3", {"self_attn", "gate_up_proj"}, {"experts"}},
-    // Gemma 1 has the same parameter names as Llama, so the model's own name
-    // decides.
     Kin{"gemma",
         {"self_attn", "gate_proj", "pre_feedforward_layernorm"},
         {"experts"}},
+    // Gemma 1 has the same parameter names as Llama, so the model's own name
+    // decides.
     Kin{"gemma", {"self_attn", "gate_proj"}, {"experts"}, "gemma"},
     Kin{"qwen2_vl", {"self_attn", "gate_proj", "visual", "merger"}},
     Kin{"stablelm", {"self_attn", "gate_proj", "norm bias"}, {"experts"}},
@@ -107,7 +107,8 @@ constexpr std::array kKin = {
         {"wkv_b", "encoder"}},
 };
 
-// All parts of the names in a tree, and the last two parts of each name.
+// All parts of the names in a tree, and the last two parts of each name that
+// has two or more.
 class Parts {
  public:
   explicit Parts(const Manifest& manifest) {

@@ -22,7 +22,7 @@ struct BuiltinPack {
 };
 
 std::vector<BuiltinPack> BuiltinPacks();  // sorted by name, then naming
-// Returns the values other than files that `--rules` accepts, sorted.
+// Returns `auto` and the names of all packs, with and without naming, sorted.
 std::vector<std::string> PackNames();
 
 // Returns the pack of that name, which may begin with `builtin:`. A name

@@ -1,6 +1,6 @@
-// Opens a resolver. Without a mesh, every axis that axis rules and
-// registrations name exists with size 1, so that no axis is removed from a
-// spec:
+// Opens a resolver. Without a mesh, the resolver has a mesh of all axes that
+// axis rules and registrations name, each of size 1, so that they stay in
+// specs:
 //
 //   no mesh, [BATCH, [FSDP, SP], _]  ->  [["fsdp", "dp"], ["fsdp", "sp"], null]
 #include "target/resolver.h"
@@ -20,8 +20,6 @@ void AddAxis(Mesh& mesh, const std::string& name) {
   if (!mesh.Find(name)) mesh.axes.push_back({name, 1, AxisType::kAuto});
 }
 
-// Returns a mesh with every axis that axis rules and registrations name, each
-// of size 1.
 Mesh MeshOf(const RuleSet& rules) {
   Mesh mesh;
   for (size_t i = 0; i < kAxisRuleCount; ++i) {
@@ -51,9 +49,8 @@ std::optional<Target> ChooseForResolver(const TargetRequest& request,
     if (!request.mesh.empty()) target.mesh = MeshInput{request.mesh, {}, {}};
     return target;
   }
-  // If the request names neither target nor project, it is not an error that no
-  // target can be chosen, for example because there are several. The returned
-  // target is then empty.
+  // Without a named target or project it is not an error that no target can be
+  // chosen.
   Findings own;
   auto chosen = ChooseTarget(request, own);
   findings.NoteReadsOf(own);

@@ -15,17 +15,17 @@
 
 namespace shardc {
 
-// Returns the target of the request. For a request with a mesh or rules but
-// without a target and a project, the target has only the request's mesh, rules
-// and model. Otherwise returns the project's target, or an empty target if the
-// request names none and none can be chosen, for example because there are
-// several. Returns nullopt after a finding.
+// Returns the target of the request. If the request names a mesh or rules but
+// neither target nor project, the target has only its mesh, rules and model.
+// Otherwise returns the target of ChooseTarget. An error of ChooseTarget, such
+// as several targets to choose from, gives an empty target if the request names
+// neither target nor project, and is else reported with nullopt.
 std::optional<Target> ChooseForResolver(const TargetRequest& request,
                                         Findings& findings);
 
 // The resolver of a target's rules and mesh, either of which may be absent.
-// Without a mesh, every axis that axis rules and registrations name exists with
-// size 1, so that no axis is removed from a spec.
+// Without a mesh, the resolver has a mesh of all axes that axis rules and
+// registrations name, each of size 1, so that they stay in specs.
 struct OpenedResolver {
   Resolver resolver;
   bool has_mesh = false;

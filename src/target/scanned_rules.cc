@@ -9,7 +9,8 @@
 // Parameters are grouped by name without numbers, and the first rule that
 // matches a group is found as the compiler does. If one rule matches groups
 // with different dimensions of layers, a copy for each stack is inserted before
-// the rule, with a pattern that begins with the path of the stack.
+// the rule, with a pattern that begins with the path of the stack. A pattern
+// with `^` gets no copies.
 #include "target/scanned_rules.h"
 
 #include <algorithm>
@@ -35,8 +36,9 @@ bool IsOfPack(const Rule& rule) {
   return rule.place.source != nullptr && IsPackName(rule.place.source->name());
 }
 
-// One parameter for each template, which is a name with `*` in place of its
-// numbers: the template, and the name and shape of the first such parameter.
+// One entry for each template, a name with `*` in place of its numbers: the
+// template, and the name and shape of the first parameter that has it. A null
+// shape is unknown.
 struct Groups {
   std::vector<std::string> templates;
   std::vector<std::string_view> names;
@@ -75,8 +77,8 @@ struct Scanned {
 
   auto operator<=>(const Scanned&) const = default;
 };
-// The sets of scanned dimensions among the parameters of which one rule is the
-// first match. Each set is mapped to the smallest rank of its parameters.
+// For one rule: the scanned dimensions of the parameters that the rule is the
+// first to match, each with the smallest rank of those parameters.
 using Matched = std::map<Scanned, size_t>;
 
 // Returns the list of dimensions of a spec that is a list or a bundle. Returns
@@ -119,8 +121,9 @@ Rule WithDims(Rule rule, const std::vector<int>& dims, const RuleSet& rules) {
   return rule;
 }
 
-// Returns whether the rule's specs, with the scanned dimensions inserted, have
-// at most `rank` dimensions.
+// Returns whether the rule's specs have at most `rank` entries after the
+// scanned dimensions are inserted. Specs that Insert does not change are not
+// counted.
 bool Fits(const Rule& rule, const Scanned& scanned, size_t rank,
           const RuleSet& rules) {
   const auto fits = [&](const SpecSource& spec) {
@@ -133,7 +136,8 @@ bool Fits(const Rule& rule, const Scanned& scanned, size_t rank,
                      [&](const auto& mode) { return fits(mode.second); });
 }
 
-// Returns a pattern for the path of a stack, with the rule's own separator.
+// Returns a pattern for names below the path of a stack, with the rule's own
+// separator.
 std::string PathPattern(std::string_view path, char separator, char own) {
   std::string out = "^";
   for (const char c : path) {
@@ -177,9 +181,9 @@ std::vector<Matched> MatchedBy(const RuleSet& rules, const Groups& groups,
 }
 
 // Appends the rule, fitted to the scanned dimensions that its parameters have:
-// once, if these are the same for all, otherwise one copy for each set of
-// dimensions and then the rule itself. A rule that cannot be fitted is appended
-// as it is.
+// once, if these are the same for all, otherwise one copy for each stack that
+// fits and then the rule itself. A rule that cannot be fitted is appended
+// unchanged.
 void AppendFitted(const Rule& rule, const Matched& matched, char separator,
                   const RuleSet& rules, std::vector<Rule>& out) {
   const bool one = std::all_of(

@@ -7,12 +7,12 @@
 
 namespace shardc {
 
-// Inserts null into the specs of rules from packs, at the dimensions of the
-// manifest's parameters that count scanned layers (roles/layer_stacks.h). Rules
-// from files are not changed, nor are rules of a pack whose spec would become
-// longer than the parameter's rank. A rule that matches parameters with
-// different dimensions of layers becomes several rules, unless its pattern has
-// `^`.
+// Inserts null into the specs of rules from packs, at the dimensions that count
+// scanned layers (roles/layer_stacks.h) in the parameters that the rule is the
+// first to match. Undecided dimensions do not count. Rules from files are not
+// changed, nor are rules whose spec would become longer than a parameter's
+// rank. A rule for parameters with different dimensions of layers becomes
+// several rules, unless its pattern has `^`.
 void FitPacksToStacks(RuleSet& rules, const Manifest& manifest);
 
 }  // namespace shardc
