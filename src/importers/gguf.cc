@@ -102,7 +102,7 @@ class GgufHeaderReader {
   }
 
   // Reads the number of items of a list. Each item takes at least one byte, so
-  // a number larger than the rest of the file is refused.
+  // a number above 1 that is larger than the rest of the file is refused.
   bool Count(std::string_view what, uint64_t* out) {
     if (!Integer(out)) return false;
     const uint64_t left = size_ - at_;
@@ -125,7 +125,7 @@ class GgufHeaderReader {
     if (!IsUtf8(*out)) {
       return Refuse(code::kEncoding, std::string(what) + " is not UTF-8");
     }
-    // A name with a NUL is refused, because programs in C would end it there.
+    // A text with a NUL is refused, because programs in C would end it there.
     if (out->find('\0') == std::string::npos) return true;
     return Refuse(code::kName, std::string(what) + " holds a NUL");
   }
@@ -226,7 +226,7 @@ bool GgufHeaderReader::ReadAlignment(uint32_t type) {
 }
 
 // Reads a metadata value `split.*`. llama.cpp writes UINT16 and INT32; values
-// of any integer type are accepted.
+// of any integer type are accepted, from 0 to 2^31 - 1.
 bool GgufHeaderReader::ReadSplit(const std::string& key, uint32_t type) {
   std::optional<int64_t>* out = key == "split.no"              ? &split_.number
                                 : key == "split.count"         ? &split_.count

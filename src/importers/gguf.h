@@ -26,8 +26,8 @@ struct GgufSplit {
 
 // Reads only the headers of the file and, if it is one of several
 // (`NAME-00001-of-00005.gguf`), of all files of its set; a set with missing or
-// foreign files is refused. With `header_only` the files have no data, and
-// their sizes are not checked. Returns nullopt after a finding.
+// foreign files is refused. With `header_only` the files may lack their data,
+// and their sizes are not checked. Returns nullopt after a finding.
 std::optional<Manifest> ReadGguf(const std::string& path, bool header_only,
                                  Findings& findings);
 // Reads the header of this file alone, even if it is one of several, and sets

@@ -1,8 +1,8 @@
 // Reads a set of GGUF files. llama.cpp splits a model into files
-// `NAME-00001-of-00003.gguf`. Each file states its number and the number of
-// files, and any of them can be named to load the model. A file that belongs to
-// a set therefore stands for the set, and the others are read from the same
-// folder:
+// `NAME-00001-of-00003.gguf`, and loads it by the name of any of them. Naming a
+// file of a set therefore reads the set, whose other files must be in the same
+// folder. The metadata of a file may also have its number and the number of
+// files; both must then agree with its name:
 //
 //   llama-00001-of-00003.gguf, and 00002 is absent  ->  1 file is missing
 #include <string_view>

@@ -11,8 +11,8 @@
 
 namespace shardc::gguf {
 
-// The numbers of ggml's types. Those of removed types (4, 5, 31 to 33, 36 to
-// 38) are absent.
+// The numbers of ggml's types, without the removed ones (4, 5, 31 to 33, 36 to
+// 38).
 struct GgmlType {
   uint32_t id;
   Dtype dtype;

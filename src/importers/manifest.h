@@ -32,7 +32,7 @@ using StreamedManifestReader =
     std::function<std::optional<Manifest>(const InputFile&)>;
 
 struct ManifestOptions {
-  bool header_only = false;  // header sizes are not checked against file sizes
+  bool header_only = false;              // binary files may lack their data
   PlainManifestReader plain = {};        // may be empty
   StreamedManifestReader streamed = {};  // may be empty; for large files
   std::string stdin_name = "<stdin>";

@@ -114,8 +114,8 @@ class PlainHeaderReader {
     return dtype_ && text == DtypeName(*dtype_);
   }
 
-  // Checks that the bytes of the type and shape equal the length of the entry's
-  // range of data.
+  // Sets the entry's type. Returns whether the bytes of the type equal the
+  // length of the entry's data range.
   bool HasType(const FlatType& flat, PlainHeader::Entry& entry) {
     const auto number = numbers_.Of(flat);
     if (!number) return false;

@@ -1,10 +1,10 @@
 // Reads the headers of safetensors files: the length N as an unsigned 64-bit
 // little-endian integer, N bytes of JSON, data.
 //
-// All rules of the format are checked: the header's size (at most 100 MB, and
-// inside the file), its JSON, each dtype and shape against the offsets,
-// overlaps, gaps, duplicate names, padding by white space only, and that the
-// data ends where the file does.
+// The reader checks the header's size (at most 100 MB, and inside the file),
+// its JSON, each dtype and shape against the offsets, overlaps, gaps, duplicate
+// names, padding by white space only, and that the data ends where the file
+// does. The last check is left out for files without data.
 #ifndef SHARDC_IMPORTERS_SAFETENSORS_H_
 #define SHARDC_IMPORTERS_SAFETENSORS_H_
 
@@ -34,14 +34,14 @@ struct SafetensorsHeader {
   std::vector<SafetensorsEntry> entries;  // in the header's order
   std::vector<std::pair<std::string, std::string>> metadata;
   int64_t data_offset = 0;  // 8 + header length
-  // Indices of the entries in the byte order of their names; empty until they
-  // are sorted.
+  // Indices of the entries in the byte order of their names; empty if not
+  // sorted.
   std::vector<uint32_t> by_name;
 };
 
 // Reads and checks a file's header. With `header_only`, and for names that end
-// in `.safetensors.header`, the file has no data and its size is not checked.
-// Returns nullopt after a finding.
+// in `.safetensors.header`, the file may lack its data. Returns nullopt after a
+// finding.
 std::optional<SafetensorsHeader> ReadSafetensorsHeader(const std::string& path,
                                                        bool header_only,
                                                        Findings& findings);

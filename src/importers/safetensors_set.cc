@@ -74,9 +74,9 @@ class IndexedReader {
 
   std::optional<SafetensorsSet> Read(bool header_only) {
     const size_t before = findings_.errors();
-    // Files of a set are replaced only while its index is marked as unfinished.
-    // So if the index is the same and unmarked both before and after reading,
-    // the files have not changed in between.
+    // shardc replaces files of a set only while its index is marked as
+    // unfinished. So if the index is the same and unmarked both before and
+    // after reading, the files have not changed in between.
     const SetWatch watch({path_});
     if (IsUnfinishedIndex(path_)) return RefuseReplaced();
     ListFiles();
@@ -283,8 +283,8 @@ std::optional<SafetensorsSet> ReadFiles(const std::vector<std::string>& paths,
 }
 
 // Reports that a folder has neither safetensors files nor files of a format of
-// stored/table.h. The finding names the format that the file names suggest,
-// such as pickled PyTorch tensors.
+// stored/table.h. If file names suggest another format, such as pickled PyTorch
+// tensors, the finding names it.
 void AddNoCheckpoint(const std::string& folder,
                      const std::vector<std::string>& names,
                      Findings& findings) {

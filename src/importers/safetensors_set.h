@@ -41,7 +41,8 @@ struct SafetensorsSet {
 // Returns whether the file at `path` is inside the checkpoint's `folder` after
 // links are resolved; if not, adds a finding (path). In Hugging Face's cache
 // the files of a snapshot are links to the folder `blobs` next to it, which are
-// accepted. Broken links count as inside, because opening them fails.
+// accepted. Links that are broken or lead to no regular file count as inside,
+// because opening them is refused.
 bool IsInFolder(const std::string& folder, const std::string& path,
                 Findings& findings);
 
@@ -49,8 +50,7 @@ bool IsInFolder(const std::string& folder, const std::string& path,
 // an index must hold exactly the tensors that it lists; if none of the files is
 // present, only names are known, which a note reports. A set with missing files
 // is refused, and so is a path to one of several files of a set (set_folder.h).
-// Returns nullopt after a finding: those of the files, missing, usage, path,
-// tensor-missing, tensor-extra, duplicate-key.
+// Returns nullopt after a finding.
 std::optional<SafetensorsSet> ReadSafetensorsSet(const std::string& path,
                                                  bool header_only,
                                                  Findings& findings);

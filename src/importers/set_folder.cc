@@ -1,9 +1,8 @@
-// Decides by file names whether a set without an index is complete. It is if
-// all numbers up to the count are present in each series of numbered names, and
-// if no run that writes the set is unfinished. Numbers start at 1, or at 0 in a
-// series that has a file 0 and no file `count`. Also refuses sets of another
-// kind (the shards of a split), single files of a set, and sets that change
-// while they are read.
+// Decides by file names whether a set is complete: in each series of numbered
+// names all numbers up to the count are present, and no run that writes the set
+// is unfinished. Numbers start at 1, or at 0 in a series that has a file 0 and
+// no file `count`. Also refuses sets of another kind (the shards of a split),
+// single files of a set, and sets that change while they are read.
 //
 //   model-00001-of-00003, model-00003-of-00003
 //     ->  `model-00002-of-00003` is missing

@@ -36,7 +36,7 @@ struct NumberedName {
 std::optional<NumberedName> ParseNumberedName(std::string_view name);
 
 // Returns the files of the series that `name` belongs to: those of `names` with
-// the same prefix, count and suffix, sorted by number.
+// the same prefix, count and suffix, sorted by number, one for each number.
 std::vector<std::string> FilesOfSeries(const NumberedName& name,
                                        const std::vector<std::string>& names);
 
@@ -44,8 +44,9 @@ std::vector<std::string> FilesOfSeries(const NumberedName& name,
 // "device-00003.safetensors".
 bool IsShardFileName(std::string_view name);
 
-// Returns whether torch.distributed.checkpoint gives this name to a rank's
-// safetensors file: "shard-00002-model-00001-of-00001.safetensors".
+// Returns whether the name has the form that torch.distributed.checkpoint gives
+// to a rank's file: "shard-00002-model-00001-of-00001.safetensors". The suffix
+// is not checked.
 bool IsRankFileName(std::string_view name);
 
 // The parts of a journal's name. ".merge-00000-of-00001.journal" is the journal
@@ -77,8 +78,8 @@ bool RefuseGaps(const Place& place, const std::vector<std::string>& names,
 // split tensors, not full tensors.
 bool RefuseShards(const std::string& folder,
                   const std::vector<std::string>& names, Findings& findings);
-// Adds the finding `usage` and returns true if the file at `path` is one of
-// several files of a set, but was given as if it were complete.
+// Adds the finding `usage` and returns true if the name of the safetensors file
+// at `path` shows that the file is a part of a checkpoint, not all of it.
 bool RefuseMember(const std::string& path, Findings& findings);
 // Adds the finding `missing` and returns true if this JSON is the index of a
 // set whose files are being replaced.
@@ -88,8 +89,8 @@ bool RefuseUnfinishedIndex(const JsonValue& root, Findings& findings);
 // tensors could be of two sets.
 class SetWatch {
  public:
-  // Records inode, size and time of each path. A file that is absent counts as
-  // changed if it appears later.
+  // Records device, inode, size and time of each path. A file that is absent
+  // counts as changed if it appears later.
   explicit SetWatch(std::vector<std::string> paths);
   // If a file differs from its recorded state, adds the finding `unreadable`
   // and returns true.
@@ -100,7 +101,8 @@ class SetWatch {
   std::vector<std::vector<int64_t>> states_;
 };
 
-// Returns whether the file begins like the index of an unfinished set.
+// Returns whether the file begins like the index of an unfinished set; false if
+// it cannot be read.
 bool IsUnfinishedIndex(const std::string& path);
 
 }  // namespace shardc

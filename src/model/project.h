@@ -91,8 +91,8 @@ struct RopeConfig {
   double low_frequency_factor = 1, high_frequency_factor = 4;  // llama3
 };
 
-// The structure of a model from its config.json. Absent keys stay empty, except
-// `kv_heads` and `head_dim` where they follow from other keys.
+// The structure of a model from its config.json. Absent keys stay empty, unless
+// their value follows from other keys or from the family.
 struct ModelConfig {
   std::string model_type;
   std::optional<int64_t> heads, kv_heads, head_dim, hidden, intermediate,

@@ -1,6 +1,6 @@
-// Reads the budget of a target's compiled program. Only checks of compiled
-// programs need it, so it is not a member of Target (model/project.h), and the
-// text of the project is parsed again for it:
+// Reads the `audit` section of a target. Only checks of compiled programs need
+// it, so it is not a member of Target (model/project.h), and the text of the
+// project is parsed again for it:
 //
 //   budget: {total: 12GiB, all_gather: {tp: 0}}
 //   ->  {"total", "", 12 GiB}, {"all_gather", "tp", 0}

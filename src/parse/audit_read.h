@@ -1,4 +1,4 @@
-// Reads the member `audit` of a target of a project.
+// Reads the `audit` section of a target in a project file.
 #ifndef SHARDC_PARSE_AUDIT_READ_H_
 #define SHARDC_PARSE_AUDIT_READ_H_
 
@@ -10,8 +10,7 @@
 
 namespace shardc {
 
-// Reads the `audit` section of a target, for which it parses the project's file
-// again:
+// Parses the project file of the target again and reads its `audit` section:
 //
 //   audit: {program: build/step.hlo.txt, locked: llama.audit.json,
 //           budget: {total: 12GiB, all_gather: {tp: 0, dp+fsdp: 1GiB}}}

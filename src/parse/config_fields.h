@@ -21,9 +21,9 @@ struct ConfigField {
   bool nested = false;  // the field is in nested()
 };
 
-// Reads fields. All integers that it returns are at most kLargestModelSize, and
-// all reals at most kLargestModelNumber. A wrong field is reported once,
-// however often it is read.
+// Reads fields. All integers that its functions return are at most
+// kLargestModelSize, and all reals at most kLargestModelNumber. A wrong field
+// is reported once, however often it is read.
 class ConfigFields {
  public:
   // `root` must be a JSON object; `findings` must outlive the new object.
@@ -41,13 +41,13 @@ class ConfigFields {
   std::optional<bool> IsTrue(std::string_view key) const;
 
   // Size, Count and Number return the value of the first of the names that has
-  // a valid one. They report strings, fractions, numbers that are too large
-  // and, for Size, numbers below 1. A list with a value for each layer counts
-  // as absent.
+  // a valid one. They report strings, objects, booleans, fractions, numbers
+  // that are too large and, for Size, numbers below 1. A list, which has a
+  // value for each layer, counts as absent.
   ConfigField Size(std::span<const std::string_view> names);
   ConfigField Size(std::string_view name) { return Size({&name, 1}); }
-  // As Size, but values that mean "none" (0, negative numbers and false) count
-  // as absent.
+  // As Size, but values that mean "none" (0, negative numbers and booleans)
+  // count as absent.
   ConfigField Count(std::span<const std::string_view> names);
   ConfigField Count(std::string_view name) { return Count({&name, 1}); }
   // As Size, but 0 is accepted; negative numbers are reported.
@@ -55,7 +55,8 @@ class ConfigFields {
   // Reads one value as a count.
   std::optional<int64_t> CountOf(const JsonValue& value, std::string_view key);
 
-  // Returns a real above 0; values that mean "none" count as absent.
+  // Returns a real above 0. Strings, objects and numbers that are too large are
+  // reported, and any other value counts as absent.
   std::optional<double> Real(std::string_view key);
   std::optional<double> RealOf(const JsonValue& value, std::string_view key);
 

@@ -15,8 +15,8 @@ std::optional<Manifest> ParseManifest(const JsonDocument& document,
                                       Findings& findings);
 
 // Sets the separator of names, unless the manifest states it, to the one that
-// occurs in more names. Adds a finding (`separator`) if both occur in equally
-// many names.
+// occurs in more names. If neither occurs, it stays 0. Adds a finding
+// (`separator`) if both occur in equally many names.
 void SettleSeparator(Manifest& manifest, Findings& findings);
 
 }  // namespace shardc

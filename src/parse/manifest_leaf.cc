@@ -18,7 +18,7 @@
 namespace shardc {
 namespace {
 
-// Returns the number's text in the file.
+// Returns the number as the file has it, quoted.
 std::string Written(const JsonValue& value) {
   const Place place = value.place();
   return ShortQuote(

@@ -19,7 +19,7 @@ constexpr std::string_view kRunSchema = "shardc.run/v1";
 constexpr RealRange kSeconds = {1e-9, 1e9};
 constexpr RealRange kRate = {1e-6, 1e12};
 
-// Keys whose value is a text, and those whose value is an integer.
+// The keys whose value is a text, and the keys whose value is an integer.
 constexpr std::string_view kTexts[] = {
     "remat",         "operation", "optimizer",    "grad_dtype",
     "master_dtype",  "dtype",     "logits_dtype", "matmul_dtype",

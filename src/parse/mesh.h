@@ -17,8 +17,8 @@
 
 namespace shardc {
 
-// Returns whether a text, which is not the name of an existing file, is a mesh
-// string: axes such as `dp:2,fsdp:-1,tp=4`, or sizes only, `1,-1,1,1`.
+// Returns whether a text that names no existing file is read as a mesh string:
+// axes such as `dp:2,fsdp:-1,tp=4`, or sizes only, `1,-1,1,1`.
 bool IsMeshText(std::string_view text);
 
 // Reads a mesh file, or a mesh string if there is no such file. Four sizes are

@@ -55,7 +55,7 @@ std::optional<Sizes> Multiply(const MeshDraft& draft, Findings& findings) {
   return sizes;
 }
 
-// Returns the sizes and their product, "2 * 4 = 8", or a single size.
+// Returns the given sizes and their product, "2 * 4 = 8", or a single size.
 std::string SizesText(const MeshDraft& draft, int64_t product) {
   std::string out;
   size_t count = 0;
@@ -70,7 +70,8 @@ std::string SizesText(const MeshDraft& draft, int64_t product) {
   return out;
 }
 
-// Determines the size of the -1 axis and the number of devices.
+// Sets the size of the -1 axis and returns the number of devices; nullopt after
+// a finding.
 std::optional<int64_t> SettleDevices(const MeshDraft& draft, const Sizes& sizes,
                                      Mesh& mesh, Findings& findings) {
   if (!sizes.free) {

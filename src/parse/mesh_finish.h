@@ -32,15 +32,14 @@ struct MeshDraft {
   std::optional<Counted64> devices;
   std::optional<Counted64> processes;
   std::optional<Counted64> slices;
-  // One factor per axis (1 if none is given, at most one -1), or empty.
+  // One factor per axis (1 if none is given, -1 for what remains), or empty.
   std::vector<int64_t> dcn;
   Place dcn_place;
   std::optional<Device> device;
   Place place;  // of the list of axes
 };
 
-// Completes a mesh. Returns nullopt after a finding: number (two -1), overflow,
-// device-count.
+// Completes a mesh. Returns nullopt after a finding.
 std::optional<Mesh> FinishMesh(const MeshDraft& draft, Findings& findings);
 
 }  // namespace shardc

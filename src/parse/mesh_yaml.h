@@ -10,7 +10,8 @@
 
 namespace shardc {
 
-// `devices` is the flag --devices. Returns nullopt after a finding.
+// Reads and completes a mesh. `devices`, the flag --devices, replaces the
+// number in the mapping. Returns nullopt after a finding.
 std::optional<Mesh> ReadMeshNode(const YamlContext& context,
                                  const YamlNode& node,
                                  std::optional<int64_t> devices);

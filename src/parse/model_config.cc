@@ -73,8 +73,8 @@ constexpr std::array<Key, 4> kAttentionDropout = {
 constexpr std::array<Key, 3> kHiddenDropout = {"resid_pdrop", "hidden_dropout",
                                                "hidden_dropout_prob"};
 
-// Families in whose code it is fixed which layers attend to all tokens (every
-// second or every sixth); the other layers attend within a window.
+// Families whose code fixes which layers attend to all tokens (every second or
+// every sixth); the other layers attend within a window.
 constexpr std::array<Key, 1> kEverySecondSeesAll = {"gemma2"};
 constexpr std::array<Key, 2> kEverySixthSeesAll = {"gemma3", "gemma3_text"};
 constexpr std::array<Key, 7> kEncoderDecoders = {
@@ -254,9 +254,9 @@ class ModelConfigReader {
     if (config_.sliding_window) config_.windowed_layers = windowed;
   }
 
-  // Returns the number of layers that attend within a window. Either every P-th
-  // layer attends to all tokens, where the configuration or the family gives P,
-  // or the first `max_window_layers` layers do, or no layer does.
+  // Returns the number of layers that attend within a window. If the
+  // configuration or the family gives a P above 1, every P-th layer attends to
+  // all tokens instead; without a P the first `max_window_layers` layers do.
   int64_t WindowedByPattern(int64_t layers) {
     if (const Number pattern = Count("sliding_window_pattern")) {
       return *pattern > 1 ? layers - layers / *pattern : layers;

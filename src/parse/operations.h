@@ -17,9 +17,9 @@ namespace shardc {
 // than 0, which means no cap.
 inline constexpr double kLeastSoftCap = 1e-3;
 
-// Reads a settings file. `operations` are the operations it may configure. A
-// key that does not apply to its operation is a finding (schema). Returns
-// nullopt after a finding.
+// Reads a settings file, which may configure `operations`. A key that does not
+// apply to its operation is a finding (schema). Returns nullopt after a
+// finding.
 std::optional<OperationsFile> ReadOperations(
     const std::string& path, std::span<const KnownOperation> operations,
     Findings& findings);
