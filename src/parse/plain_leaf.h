@@ -46,8 +46,8 @@ class PlainLeaves {
   Dtype dtype_ = Dtype::kF32;
 };
 
-// Moves tensors and types into `manifest` and sorts the names. Returns false if
-// a name occurs twice.
+// Moves tensors and types into `manifest` and sets its `by_name`. Returns false
+// if a name occurs twice.
 bool TakeTensors(PlainLeaves leaves, Manifest& manifest);
 
 }  // namespace shardc

@@ -12,9 +12,9 @@
 // A large file is read through a window. If a parameter or a member ends behind
 // the window, the reader moves the window to its begin and reads it again.
 //
-// What follows a name, up to the next name, is mostly the same text as after
-// one of the names before, so the reader keeps the last few of these texts with
-// the type that each stands for, and compares before it parses:
+// The text between a name and the next one mostly repeats an earlier such text.
+// The reader keeps the last few of these texts with the type that each stands
+// for, and compares before it parses:
 //
 //   ", "shape": [8, 4], "dtype": "F32"}, {"name": "   after a/b, c/d, e/f ...
 #include "parse/plain_manifest.h"
@@ -61,7 +61,8 @@ class Tails {
     }
     return nullptr;
   }
-  // Replaces the oldest tail when all are in use.
+  // Replaces the oldest tail when all are in use. Does nothing for a text
+  // longer than kMostBytes.
   void Add(std::string_view text, uint32_t type) {
     if (text.size() > kMostBytes) return;
     Tail& tail = tails_[oldest_];
@@ -121,8 +122,8 @@ class PlainManifest {
     return true;
   }
 
-  // Reserves space for the parameters of the file, whose number follows from
-  // those of the first window.
+  // Reserves space for the parameters of the file, whose number is estimated
+  // from the parameters of the first window.
   void Reserve() {
     constexpr double kMargin = 1.1;
     const auto read =
@@ -191,7 +192,7 @@ class PlainManifest {
     return json_.Take('{') && (json_.Take('}') || Parameters(Form::kObject));
   }
 
-  // What follows the text that was read last.
+  // The next item after the text that was read last.
   enum class Next : uint8_t {
     kName,       // the first byte of a name
     kParameter,  // a parameter
@@ -233,7 +234,7 @@ class PlainManifest {
     return next;
   }
 
-  // Takes what precedes the first byte of a name.
+  // Takes the text before the first byte of a name.
   static bool TakeNameBegin(PlainJson& json, Form form) {
     return (form == Form::kObject ||
             (json.Take('{') && json.Take('"') && json.TakeKey("name\""))) &&

@@ -12,16 +12,18 @@
 
 namespace shardc {
 
-// Returns what ParseManifest returns for a common manifest or a tree, and
-// nullopt for any other text, valid or not; the caller then runs ParseManifest,
-// which also reports errors. Names are views into the text if possible.
+// Returns the manifest that ParseManifest returns, with `by_name` set, for a
+// common manifest or a common tree, and nullopt for any other text, valid or
+// not; the caller then runs ParseManifest, which also reports errors. Names are
+// views into the text if possible.
 std::optional<Manifest> ReadPlainManifest(const SourceRef& source);
 
 // Returns the same for a manifest in shardc's JSON, but reads the file part by
 // part and keeps only names and types, so that the text of the file need not be
 // in memory. The manifest's source has no text. Returns nullopt for any other
-// text, and if the file cannot be read. The default window stays in the
-// second-level cache; a parameter that is longer is left to ParseManifest.
+// text, and if the file cannot be read. The default window fits in a
+// second-level cache; a parameter that is longer than the window is left to
+// ParseManifest.
 std::optional<Manifest> StreamPlainManifest(const InputFile& file,
                                             size_t window_bytes = size_t{1}
                                                                   << 18);

@@ -79,7 +79,7 @@ class TreeReader {
     return json_.Take('}');
   }
 
-  // Stores the keys of an object up to its first branch. They are those of
+  // Stores the keys of an object up to its first branch. These are the keys of
   // leaves, so they are taken from the names.
   void KeepKeys(size_t first_name, size_t prefix) {
     for (size_t i = first_name; i < leaves.tensors.size(); ++i) {

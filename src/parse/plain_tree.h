@@ -9,8 +9,9 @@
 
 namespace shardc {
 
-// Returns what ParseManifest returns for a nested tree with leaves `{"shape",
-// "dtype"}`, or nullopt for any other text, valid or not.
+// Returns the manifest that ParseManifest returns, with `by_name` set, for a
+// common nested tree with leaves `{"shape", "dtype"}`; nullopt for any other
+// text, valid or not.
 std::optional<Manifest> ReadPlainTree(const SourceRef& source);
 
 }  // namespace shardc

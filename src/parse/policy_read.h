@@ -15,8 +15,8 @@ std::optional<IllegalPolicy> ReadIllegal(const YamlContext& context,
 std::optional<int64_t> ReadMinSize(const YamlContext& context,
                                    const YamlNode& node);
 
-// Reads `weight_decay: {exclude: ['norm', 'bias$']}`; nullopt if the node has
-// no list, and after a finding.
+// Reads `weight_decay: {exclude: ['norm', 'bias$']}`; nullopt if `exclude` is
+// absent or null, and after a finding.
 WeightDecayExclusions ReadWeightDecay(const YamlContext& context,
                                       const YamlNode& node);
 

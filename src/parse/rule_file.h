@@ -32,8 +32,8 @@ struct RuleFile {
   Policy policy;
   WeightDecayExclusions weight_decay_exclude;
   bool has_model = false;  // the file has a `model:` section
-  // The section merged with those it extends, and what it describes; null if
-  // there is none, or after a finding.
+  // The section merged with those it extends, and the description that it
+  // gives; null if there is none, or after a finding.
   std::shared_ptr<const ModelSection> model_section;
   std::shared_ptr<const ModelDescription> model;
 };

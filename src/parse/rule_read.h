@@ -9,11 +9,12 @@
 
 namespace shardc {
 
-// Reads one rule; the caller sets the rule's separator.
+// Reads one rule, whose separator the caller sets. Returns nullopt after a
+// finding.
 std::optional<Rule> ReadRule(const YamlContext& context, const YamlNode& node);
 // Reads a list of axes, or `{axes: [...], mode: decode}`, where the mode is a
-// name, or the index of the dimension whose length decides the mode. The caller
-// sets name and place.
+// name, or the index of the dimension whose size decides the mode. The caller
+// sets name and place. Returns nullopt after a finding.
 std::optional<Bundle> ReadBundle(const YamlContext& context,
                                  const YamlNode& node);
 

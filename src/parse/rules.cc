@@ -127,7 +127,8 @@ class Collector {
     return kept ? &*kept : nullptr;
   }
 
-  // Returns the `model:` section of a file that another section extends.
+  // Returns the `model:` section of a file that another section extends; null
+  // after a finding.
   std::shared_ptr<const ModelSection> ModelOf(const std::string& name,
                                               const Place& place) {
     const FileId identity = IdentityOf(name);

@@ -37,8 +37,8 @@ std::optional<RuleSet> ReadRules(std::span<const std::string> files,
                                  const FileTexts* texts = nullptr,
                                  const Boundary& boundary = {});
 
-// Reads a single spec as it may follow `spec:` (except `like`), for the command
-// line of `shardc resolve`.
+// Reads a single spec in the form of a rule's `spec`, except `like`. Returns
+// nullopt after a finding.
 std::optional<SpecSource> ParseSpec(SourceRef source, Findings& findings);
 
 }  // namespace shardc

@@ -13,7 +13,9 @@
 
 namespace shardc {
 
-// Reads a list with one entry per dimension: null, a name, or a group.
+// The Read functions return nullopt after a finding.
+//
+// Reads a list with one entry per dimension: null, `_`, a name, or a group.
 std::optional<SpecList> ReadSpecList(const YamlContext& context,
                                      const YamlNode& node);
 // Reads a spec list, a bundle's name, or `{like: ...}` if `like_allowed`.

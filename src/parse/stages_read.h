@@ -23,7 +23,8 @@ std::optional<StageDeclaration> ReadStages(const YamlContext& context,
 bool ScheduleIsInside(const StageDeclaration& stages, const Boundary& boundary,
                       Findings& findings);
 
-// Reads the section of a rules file, which must have the key `axis`.
+// Reads the section of a rules file as ReadStages does. It must have the key
+// `axis`.
 std::optional<StageDeclaration> ReadRulesStages(const YamlContext& context,
                                                 const YamlNode& node);
 

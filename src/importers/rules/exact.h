@@ -23,11 +23,12 @@ struct NamedSpec {
   bool is_path = false;  // the name is JAX's key path
 };
 
-// Adds one rule per parameter, or one rule for all parameters whose names
-// differ only in numbers and whose specs are equal. Key paths are converted to
-// names without the argument's name. If two parameters would then have the same
-// name, both names begin with the argument's: `p['w']` and `m['w']` become
-// `p/w` and `m/w`. Returns false after a finding if a name occurs twice.
+// Adds one rule for all parameters whose names differ only in numbers if their
+// specs are equal, and one rule for each other parameter. Key paths are
+// converted to names without the argument's name. If two parameters would then
+// have the same name, both names begin with the argument's: `p['w']` and
+// `m['w']` become `p/w` and `m/w`. Returns false after a finding if a name
+// occurs twice.
 bool AddExact(std::vector<NamedSpec> params, Imported& imported,
               Findings& findings);
 
@@ -50,9 +51,9 @@ std::string NameOfPath(std::string_view path);
 // finding (schema).
 std::optional<Spec> JsonSpec(JsonValue value, Findings& findings);
 
-// Adds an axis to the mesh. Returns false after a finding if the mesh already
-// has an axis of this name (schema) or if the number of devices overflows
-// (overflow).
+// Adds an axis to the mesh. Returns false after a finding if the name is empty
+// or the mesh's already, if the size is below 1 (schema), or if the number of
+// devices overflows (overflow).
 bool AddAxis(std::string_view name, int64_t size, const Place& place,
              Mesh& mesh, Findings& findings);
 

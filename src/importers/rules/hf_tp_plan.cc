@@ -8,10 +8,10 @@
 //         ...\.[^.]+$ [null, tp]
 //
 // Most styles shard a dimension that is counted from the last one. With a
-// manifest, the number of dimensions is known, and only rules that match a
-// parameter are written. Without a manifest, a tensor of experts that is a
-// parameter of its module is taken to have three dimensions. Embeddings are
-// recognised by name, as their weights are transposed.
+// manifest, the number of dimensions is known, and keys that match no parameter
+// get no rule. Without a manifest, a tensor of experts that is a parameter of
+// its module is taken to have three dimensions, or two if it is a bias.
+// Embeddings are recognised by name, as their weights are transposed.
 #include <algorithm>
 #include <array>
 #include <map>

@@ -1,9 +1,9 @@
-// Converts XLA's shardings to specs over a mesh. They are read from the output
-// of `export hlo`, or from the parameters of a compiled program's text. A
-// sharding that lists devices (`{devices=[2,1]0,1}`) or gives them as an iota
-// (`{devices=[2,4]<=[8]}`) names no axes, so they are inferred from the devices
-// of the tiles (hlo_tiles.h). Equal texts are converted once, because a program
-// has many parameters and few shardings.
+// Converts XLA's shardings to specs over a mesh. The shardings are read from
+// the output of `export hlo`, or from the parameters of a compiled program's
+// text. A sharding that lists devices (`{devices=[2,1]0,1}`) or gives them as
+// an iota (`{devices=[2,4]<=[8]}`) names no axes, so they are inferred from the
+// devices of the tiles (hlo_tiles.h). A program has many parameters and few
+// shardings, so the spec of a text is cached, up to kMostKept bytes of texts.
 #include "importers/rules/hlo.h"
 
 #include <algorithm>
@@ -380,8 +380,8 @@ class HloShardings {
     return std::nullopt;
   }
 
-  // Reads the rest of `device_ids=(`: `[2,2,2]T(1,0,2)),` or `0,2,1,3),`. Does
-  // not change a mesh that the user has given.
+  // Reads the rest of `device_ids=(`: `[2,2,2]T(1,0,2)),` or `0,2,1,3),`. Sets
+  // the slices of `mesh`, unless the import has a mesh already.
   bool DeviceIds(Scan& scan, Mesh& mesh) {
     const size_t begin = scan.at();
     const bool iota = scan.Take("[");

@@ -1,9 +1,9 @@
 // Room: importers/rules. Reads other systems' rules.
 // Includes: source, model, yaml, hlo, importers.
 //
-// Each format has a source file in this folder, which defines its Importer, and
-// one line in table.h. If a part of a file cannot be converted, the importer
-// reports it at its place and imports nothing.
+// A source file in this folder defines the Importer of each format, which also
+// has one line in table.h. If a part of a file cannot be converted, the
+// importer reports it at its place and imports nothing.
 #ifndef SHARDC_IMPORTERS_RULES_IMPORTER_H_
 #define SHARDC_IMPORTERS_RULES_IMPORTER_H_
 

@@ -23,8 +23,8 @@ size_t ClassEnd(std::string_view text, size_t at) {
   return i < text.size() ? i + 1 : std::string_view::npos;
 }
 
-// Makes the dots and negated classes of a pattern match no separator, so that
-// the pattern matches within one part of a name.
+// Makes the dots and negated classes of a pattern match no separator. A pattern
+// with an unclosed class is returned unchanged.
 std::string WithinPart(std::string_view pattern, char separator) {
   const std::string other =
       separator == '.' ? "\\." : std::string(1, separator);

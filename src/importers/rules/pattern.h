@@ -20,8 +20,8 @@ std::string FromGlob(std::string_view glob);
 std::string FromPython(std::string_view pattern);
 // Returns a pattern that matches consecutive parts of a path, the first part by
 // the first pattern and so on. Each pattern must match a complete part:
-// (`attn`, `(q|k)`) becomes `(?:^|/)(?:attn)/(?:(q|k))(?:/|$)`. No pattern can
-// match across a separator.
+// (`attn`, `(q|k)`) becomes `(?:^|/)(?:attn)/(?:(q|k))(?:/|$)`. Dots and
+// negated classes in the patterns do not match the separator.
 std::string FromParts(std::span<const std::string> parts, char separator);
 
 }  // namespace shardc::imports

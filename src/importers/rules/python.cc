@@ -174,8 +174,8 @@ class RulesModuleReader {
   }
 
   // Returns the rule set to import: the only one of the file, or the one that
-  // `--symbol` names. Otherwise returns null, after a finding unless the file
-  // has axes to import.
+  // `--symbol` names. Otherwise returns null after a finding; a file without
+  // rule sets is no finding if `any_axes` and no `--symbol` is given.
   const PySymbol* Choose(const std::vector<PySymbol>& symbols, bool any_axes) {
     std::vector<const PySymbol*> found =
         request_.symbol.empty() ? WithRules(symbols) : Named(symbols);
@@ -206,8 +206,9 @@ class RulesModuleReader {
     return nullptr;
   }
 
-  // Returns the symbols that `--symbol` names. A symbol that a class inherits
-  // counts only if no class defines one of this name itself.
+  // Returns the symbols that `--symbol` names, by their full or last name. A
+  // symbol that a class inherits counts only under its full name, or if no
+  // class defines one of this name itself.
   std::vector<const PySymbol*> Named(const std::vector<PySymbol>& symbols) {
     std::vector<const PySymbol*> own, inherited;
     for (const PySymbol& symbol : symbols) {
@@ -219,7 +220,7 @@ class RulesModuleReader {
   }
 
   // Returns the symbols that hold rules: lists and dicts of patterns. If the
-  // file has no list, trees of specs are returned.
+  // file has trees of specs and no list, returns the trees instead.
   std::vector<const PySymbol*> WithRules(const std::vector<PySymbol>& symbols) {
     std::vector<const PySymbol*> found, trees;
     bool lists = false;
@@ -396,8 +397,8 @@ class RulesModuleReader {
     return text;
   }
 
-  // Returns the comments of a rule: those on lines of their own directly above
-  // it, those inside it, and the one at the end of its last line.
+  // Returns the comments of a rule: on lines of their own directly above it,
+  // inside it, and at the end of its last line.
   std::vector<std::string> CommentsOf(const PyValue& whole) {
     std::vector<std::string> out;
     const std::string_view text = source_->text();

@@ -107,7 +107,7 @@ PyValue PyEvaluator::Call(const PyNode& node, PyScope& scope,
 
 // Evaluates calls of built-in functions: range, enumerate, zip, dict with
 // keywords, the methods items, keys and values of a dict, and the constructors
-// of the file's classes. Returns nullopt for any other function.
+// of the file's classes. Returns nullopt for any other call.
 std::optional<PyValue> PyEvaluator::Builtin(std::string_view name,
                                             const PyNode& node, PyScope& scope,
                                             const PyClass* owner) {

@@ -126,8 +126,6 @@ class PyEvaluator {
   PyValue Sum(const PyNode& node, PyScope& scope, const PyClass* owner);
   PyValue Logic(const PyNode& node, PyScope& scope, const PyClass* owner);
   PyValue Call(const PyNode& node, PyScope& scope, const PyClass* owner);
-  // Evaluates a call of a built-in function of Python; returns nullopt for any
-  // other function.
   std::optional<PyValue> Builtin(std::string_view name, const PyNode& node,
                                  PyScope& scope, const PyClass* owner);
   PyValue Range(const PyNode& node, const PyValue& given);
@@ -144,7 +142,7 @@ class PyEvaluator {
   const PyClass* MemberClass(const PyClass& of, std::string_view name) const;
   static bool IsPassedOn(const PyNode& node, const PyScope& scope);
   // Returns the values of a call's arguments by the name of the parameter;
-  // nullopt if they are unknown.
+  // nullopt if an argument belongs to no known parameter.
   std::optional<PyScope> Given(const PyStatement& function, const PyNode& call,
                                PyScope& scope, const PyClass* owner);
   PyValue Arguments(PyIs is, const PyNode& node, PyScope& scope,
