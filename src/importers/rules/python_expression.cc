@@ -1,8 +1,9 @@
 // A recursive descent parser of Python's expressions with one method per level
 // of precedence: choices (`a if c else b`), then `or`, `and`, `not`,
-// comparisons, sums, terms, and atoms with their calls and indices. All binary
-// operators but `+` become kOther, so they are parsed as sums are. Code that
-// rule sets do not need is skipped to the end of its brackets or its line:
+// comparisons, sums, terms, and atoms with their calls and indices. All
+// arithmetic operators but `+` become kOther, so their precedence does not
+// matter, and the method for sums parses them. Code that rule sets do not need
+// is skipped to the end of its brackets or its line:
 //
 //   A + (lambda x: y)[1:]  ->  add(name A, part(other))
 #include "importers/rules/python_expression.h"

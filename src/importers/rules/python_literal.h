@@ -1,4 +1,4 @@
-// Makes and compares the values of Python expressions that contain no names.
+// Makes, compares and measures values of Python expressions.
 #ifndef SHARDC_IMPORTERS_RULES_PYTHON_LITERAL_H_
 #define SHARDC_IMPORTERS_RULES_PYTHON_LITERAL_H_
 
@@ -29,22 +29,23 @@ bool Same(const PyValue& a, const PyValue& b);
 std::optional<bool> TruthOf(const PyValue& value);
 
 // The first function returns the bytes of a value without its lists, which
-// other values may share. The second returns the bytes of all values of a list.
+// other values may share. The second returns the sum of the first over a list.
 int64_t BytesOf(const PyValue& value);
 int64_t BytesOf(const PyList<PyValue>& values);
 // Returns the value with its `size` set, or an unknown value if the size
 // exceeds kPySizeLimit.
 PyValue Sized(PyValue value, const PyNode& node);
 
-// Returns whether JAX's PartitionSpec is called by this name.
+// Returns whether the name is `PartitionSpec` or a usual alias of it, such as
+// `P`.
 bool IsSpecName(std::string_view name);
 // Returns whether the function returns the items of its only argument, as
 // `tuple` and `freeze` do.
 bool KeepsItsArgument(std::string_view function);
 // Returns the result of a call of PartitionManager.resolve(axes, mode,
 // dynamic_axes, shape), PartitionAxis.resolve_spec or DynamicShardingAxes with
-// these arguments. If axes or mode are not given, those of the dynamic axes
-// count.
+// these arguments. If `axes` is absent, or is a list without `mode`, the axes
+// and the mode are those of `dynamic_axes`.
 PyValue ResolvedOf(const PyValue& given, const PyNode& node);
 
 }  // namespace shardc::imports

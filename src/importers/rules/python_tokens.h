@@ -31,8 +31,9 @@ struct PyTokenAt {
   size_t begin = 0;
   size_t end = 0;
   std::string text;
-  // The parts of an f-string: texts and the contents of braces in turn; the
-  // first and the last part are texts.
+  // The parts of an f-string whose value is known: texts and the contents of
+  // braces in turn; the first and the last part are texts. Empty for other
+  // tokens.
   std::vector<std::string> parts;
 };
 

@@ -62,7 +62,7 @@ enum class PyAct : uint8_t {
   kIf,       // value: the condition; body, other
   kDefine,   // a function `name`; `parameters`, body
   kClass,    // `name`; value: a call whose arguments are the bases; body
-  kBlock,    // with, try: its body runs
+  kBlock,    // with, try, else, finally: its body runs
   kUnknown,  // `while`, `match` and the like: the values of `names` are
              // unknown, and, with `returns`, whether the function ends there
 };

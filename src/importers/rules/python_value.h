@@ -81,8 +81,8 @@ struct PyField {
 };
 
 // A named value: a constant of the module, an attribute of a class, or the
-// result of a function. If a class inherits a member, the member is listed once
-// for each of the two classes.
+// result of a function. A function that a class inherits is listed for both
+// classes.
 struct PySymbol {
   std::string name;  // `LlamaConfig.get_partition_rules`
   PyValue value;
@@ -92,8 +92,8 @@ struct PySymbol {
   std::vector<std::string> defaults;
 };
 
-// Returns the symbols in the file's order. `values` are the flags given with
-// `--set`, by name.
+// Returns the symbols in the file's order, the functions that a class inherits
+// after its own symbols. `values` are the flags given with `--set`, by name.
 std::vector<PySymbol> SymbolsOf(
     const PyModule& module, std::string_view text,
     const std::map<std::string, std::string>& values);

@@ -5,8 +5,8 @@
 //   %arg0: tensor<8x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"tp"}, {}]>}
 //     loc("p['w']")  ->  ^w$ [tp, null]
 //
-// JSON is read as well: an object whose `mesh` and `params` hold the same texts
-// by parameter name.
+// JSON is read as well: an object with the text of the mesh as `mesh`, and with
+// the text of each parameter's sharding in `params`.
 #include <algorithm>
 #include <map>
 

@@ -21,8 +21,8 @@ void RefuseUnknown(const SourceRef& source, const PyValue& value,
 // nullopt after a finding.
 std::optional<SpecEntry> EntryOf(const SourceRef& source, const PyValue& value,
                                  Findings& findings);
-// Converts a spec: PartitionSpec(...), a resolved bundle, None, or a plain
-// tuple. Returns nullopt after a finding.
+// Converts a spec: PartitionSpec(...), a bundle, the result of a `resolve`,
+// None, or a plain tuple. Returns nullopt after a finding.
 std::optional<SpecSource> SpecOf(const SourceRef& source, const PyValue& value,
                                  Findings& findings);
 // Converts PartitionAxis(head_axis="tp", ...). Returns nullopt after a finding.
