@@ -68,7 +68,7 @@ struct Inputs {
 
   std::vector<int64_t> query_segments;  // [B, T]
   std::vector<int64_t> key_segments;    // [B, S]
-  // [B, T]; absent: the last query is at KeyLength - 1.
+  // [B, T]; absent: the last query is at KeyLength(b) - 1.
   std::vector<int64_t> query_positions;
   // [B, S]; a negative position is an empty slot, which no query sees.
   std::vector<int64_t> key_positions;
@@ -83,7 +83,7 @@ struct Inputs {
   int64_t KeyLength(int64_t b) const;
   int64_t QueryPosition(int64_t b, int64_t i) const;
   int64_t KeyPosition(int64_t b, int64_t j) const;
-  // Returns sink `a`, of SinkCount() sinks, of a query head.
+  // Returns sink `a` of a query head, 0 <= a < SinkCount().
   double Sink(int64_t a, int64_t head) const;
   int64_t SinkCount() const;
 };

@@ -38,7 +38,8 @@ struct Narrow {
   int bits = 0;  // of the products' operands; 0: not rounded
   Dtype softmax = Dtype::kF32;
   // The number of keys of a block whose weights and values are quantised
-  // together. All keys are one block if it is 0 or if `softmax` is not float32.
+  // together. All keys are one block if `block` is 0 or if `softmax` is not
+  // float32.
   int64_t block = 0;
 
   bool IsNarrow() const { return bits != 0 || softmax != Dtype::kF32; }
@@ -51,7 +52,7 @@ Inputs QuantizeOperands(const Inputs& in, int bits, int64_t block);
 
 struct NarrowResult {
   Array output;  // [B, T, H, Dv]
-  Array slack;   // the error of `output` by float32 weights
+  Array slack;   // how far float32 weights may move `output`
 };
 
 // Computes attention for settings with narrow.IsNarrow(). Returns nullopt, with

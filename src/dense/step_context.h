@@ -1,5 +1,5 @@
-// What the ops of the dense reference share: the values of a run, and loops
-// over labels with a stride for each array.
+// The common parts of the ops of the dense reference: the values of a run, and
+// loops over labels with a stride for each array.
 #ifndef SHARDC_DENSE_STEP_CONTEXT_H_
 #define SHARDC_DENSE_STEP_CONTEXT_H_
 

@@ -15,7 +15,7 @@ namespace {
 using step::LabelId;
 using step::Op;
 
-// Marks the `count` greatest scores; of equal scores, those that come first.
+// Marks the `count` greatest scores, the first ones of equal scores.
 std::vector<bool> Greatest(const std::vector<double>& scores, int64_t count) {
   std::vector<size_t> order(scores.size());
   std::iota(order.begin(), order.end(), size_t{0});

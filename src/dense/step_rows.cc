@@ -41,7 +41,7 @@ int64_t Bucket(int64_t apart, int64_t rows, int64_t most, bool both) {
 
 }  // namespace
 
-// Gathers rows of a table by ids (kLookup), or adds rows to those of a table
+// Gathers rows of a table by ids (kLookup), or adds rows to the rows of a table
 // (kScatter).
 template <typename T>
 void RunRows(StepContext<T>& c, const Op& op, StepTensor<T>& out) {

@@ -1,8 +1,8 @@
 // Room: eval. Evaluates a function of the reference libraries (eformer,
 // fjformer) on given inputs, with the code that shardc's commands run. Input
 // and output are JSON. `shardc eval NAME` calls functions that have no command
-// of their own. Tests compare its results with recorded and live results of the
-// libraries; a list of inputs evaluates many of them in one process.
+// of their own. Tests compare the results with recorded and live results of the
+// libraries. A list of inputs is evaluated in one process.
 // Includes: source, model, parse, importers, resolve, legalize, plan, dense,
 // exec/kernels, exec/machine, exec/attention, exec/cache.
 #ifndef SHARDC_EVAL_CALL_H_
@@ -121,7 +121,7 @@ class Reply {
 
 // A function that `shardc eval` calls by name. `run` writes the members of the
 // result into `reply`. It returns false after a finding if the input is
-// invalid; what it has written is then discarded.
+// invalid; its output is then discarded.
 struct Function {
   std::string_view name;
   std::string_view what;  // for lists of functions: result and input members

@@ -1,8 +1,8 @@
-// Imports an eformer PartitionAxis from JSON. It is an object of fields such as
-// `head_axis`, and may be nested in another record (a PartitionManager, an
-// OperationMetadata). The outermost object with such a field is read. A field's
-// name is that of an axis rule with the suffix `_axis`. "" means no axis,
-// because eformer ignores it:
+// Imports an eformer PartitionAxis from JSON. A PartitionAxis is an object of
+// fields such as `head_axis`, and may be nested in another record (a
+// PartitionManager, an OperationMetadata). The outermost object with such a
+// field is read. A field is named after an axis rule, with the suffix `_axis`.
+// "" means no axis, because eformer ignores it:
 //
 //   {"paxis": {"head_axis": "tp", "batch_axis": ["fsdp", ""]}}
 //     ->  head: tp, batch: [fsdp]

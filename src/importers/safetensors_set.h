@@ -1,6 +1,6 @@
 // Reads a checkpoint of one or several safetensors files as one list of
-// tensors. The path is that of a file, of a Hugging Face index, or of a folder
-// that has either.
+// tensors. The path names a file, a Hugging Face index, or a folder that has
+// either.
 #ifndef SHARDC_IMPORTERS_SAFETENSORS_SET_H_
 #define SHARDC_IMPORTERS_SAFETENSORS_SET_H_
 

@@ -1,6 +1,7 @@
 // Finds out whether a set of files is complete, from the names in a
-// checkpoint's folder. Numbered files state how many there are, and a run that
-// writes a set keeps a journal and hidden part files until it has finished.
+// checkpoint's folder. The names of numbered files state how many there are,
+// and a run that writes a set keeps a journal and hidden part files until it
+// has finished.
 #ifndef SHARDC_IMPORTERS_SET_FOLDER_H_
 #define SHARDC_IMPORTERS_SET_FOLDER_H_
 

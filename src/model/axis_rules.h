@@ -85,10 +85,10 @@ struct AxisRules {
   void Set(AxisRule rule, AxisValue value) {
     given[static_cast<size_t>(rule)] = std::move(value);
   }
-  // Returns the effective value: the given one, else the default. The default
-  // of a parallelism axis is the mesh axis such as `dp`, that of batch [fsdp,
-  // dp], and that of a derived rule the value of DerivedFrom: head takes
-  // tensor_parallel. Any other rule is null.
+  // Returns the effective value: the given one, else the default. A parallelism
+  // axis defaults to the mesh axis of the same meaning, such as `dp`; batch
+  // defaults to [fsdp, dp]; and a derived rule defaults to the value of
+  // DerivedFrom, as head to that of tensor_parallel. Any other rule is null.
   AxisValue Value(AxisRule rule) const;
   bool operator==(const AxisRules&) const = default;
 };

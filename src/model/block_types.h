@@ -1,7 +1,7 @@
 // Data types that ggml stores in blocks: a fixed number of elements of the
-// innermost dimension are stored together with their scales. Their numbers
-// follow those of model/dtype.h, and DtypeName, DtypeBits and BytesOf accept
-// them.
+// innermost dimension are stored together with their scales. They continue the
+// numbering of Dtype (model/dtype.h), and DtypeName, DtypeBits and BytesOf
+// accept them.
 #ifndef SHARDC_MODEL_BLOCK_TYPES_H_
 #define SHARDC_MODEL_BLOCK_TYPES_H_
 

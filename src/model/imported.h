@@ -18,9 +18,9 @@ namespace shardc {
 struct ImportedRule {
   Rule rule;
   std::vector<std::string> comments;  // without `#`
-  // Whether the system resolves this spec in a generation mode, whatever the
-  // mode of the plan. A name such as `decode_head` in the spec is then the axis
-  // rule, not a mesh axis of that name.
+  // Whether the imported system resolves this spec in a generation mode,
+  // whatever the mode of the plan. A name such as `decode_head` in the spec is
+  // then the axis rule, not a mesh axis of that name.
   bool names_decode_rules = false;
 };
 

@@ -57,7 +57,7 @@ class TextStore {
 // Names are views into the text of `source`, or into `texts` for names that the
 // source does not contain literally (escaped or joined ones).
 struct Manifest {
-  std::vector<Tensor> tensors;    // in the file's order, names distinct
+  std::vector<Tensor> tensors;    // names are distinct
   std::vector<TensorType> types;  // distinct
   std::string model;              // model name given by the file, may be empty
   std::string naming;
@@ -65,12 +65,12 @@ struct Manifest {
   char separator = 0;
   SourceRef source;  // for messages
   std::shared_ptr<TextStore> texts;
-  // Indices of the tensors in the byte order of their names; empty if not
-  // sorted yet.
+  // Indices of the tensors in the byte order of their names; empty if it is
+  // unknown.
   std::vector<uint32_t> by_name;
   // True if all names are known to be plain text (source/plain_text.h).
   bool plain_names = false;
-  std::vector<std::string> notes;  // such as "names only: no file is present"
+  std::vector<std::string> notes;  // such as that only names are known
 
   const TensorType& TypeOf(const Tensor& tensor) const {
     return types[tensor.type];

@@ -53,7 +53,7 @@ struct Mesh {
   // Returns the size of an axis; 1 if the mesh lacks it.
   int64_t SizeOf(std::string_view axis) const;
   // Returns the product of the sizes of a group's axes, where an absent axis
-  // counts 1. Returns nullopt on overflow, which only a group with repeated
+  // has size 1. Returns nullopt on overflow, which only a group with repeated
   // axes can cause.
   std::optional<int64_t> Parts(const AxisGroup& group) const;
 };

@@ -38,7 +38,7 @@ struct DescribedRole {
   std::string name = {};  // `q.bias`
   bool optional = false;
   // An RE2 pattern for names, in which `$i` stands for the number of the layer
-  // and `$e` for that of the expert.
+  // and `$e` for the number of the expert.
   DescribedText pattern = {};
   // As stored. With `$e` the experts' dimension comes first.
   std::vector<DescribedDim> dims = {};
@@ -78,7 +78,7 @@ struct ModelDescription {
   std::vector<std::pair<std::string, DescribedText>> dims = {};
   // The logical axis of each dimension, such as EMBED for d.
   std::map<std::string, std::string, std::less<>> axes = {};
-  // The stack of the model, then that of its encoder if it has one.
+  // The stack of the model, then the stack of its encoder if it has one.
   std::vector<DescribedStack> stacks = std::vector<DescribedStack>(1);
   std::vector<DescribedRole> roles = {};
   // Patterns of parameters that the step does not use.

@@ -42,7 +42,7 @@ inline constexpr std::array<std::string_view, 2> kDecodeMergeNames = {
 inline constexpr std::array<std::string_view, 4> kBlockMaskNames = {
     "causal", "sliding", "global", "custom"};
 
-// All settings, in the order in which readers and schemas list them.
+// All settings, in the order of kSettingNames.
 enum class Setting : uint8_t {
   kRuntimeDtype,
   kSoftmaxDtype,
@@ -81,7 +81,7 @@ inline constexpr SettingSet kCommonSettings = {
     Setting::kRuntimeDtype, Setting::kSoftmaxDtype, Setting::kSoftmaxScale,
     Setting::kSoftCap};
 
-// An operation as the readers of settings know it, which do not include
+// An operation for the readers of settings, which do not include
 // exec/operations.
 struct KnownOperation {
   std::string_view name;

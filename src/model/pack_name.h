@@ -6,7 +6,8 @@
 
 namespace shardc {
 
-// Returns whether the name of a rules file is a pack's: `builtin:llama`.
+// Returns whether the name of a rules file is the name of a pack, such as
+// `builtin:llama`. The pack need not exist.
 inline bool IsPackName(std::string_view name) {
   return name.starts_with("builtin:");
 }

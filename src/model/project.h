@@ -1,4 +1,5 @@
-// The project file: what to compile, and how to lint it.
+// The structs of a project file (targets and lint settings) and of a
+// config.json.
 #ifndef SHARDC_MODEL_PROJECT_H_
 #define SHARDC_MODEL_PROJECT_H_
 
@@ -105,7 +106,7 @@ struct ModelConfig {
   bool has_encoder = false;              // `layers` counts the decoder's only
   std::optional<double> hidden_dropout;  // dropout of a layer's two outputs
   // The scale of attention logits if it is not 1/sqrt(head_dim), and the key
-  // and value of config.json that it comes from.
+  // and value of config.json that give it.
   std::optional<double> softmax_scale;
   std::string softmax_scale_source;         // "query_pre_attn_scalar 224"
   std::optional<double> soft_cap;           // soft cap of attention logits

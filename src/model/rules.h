@@ -84,7 +84,7 @@ enum class SeparatorFrom : uint8_t {
 struct Rule {
   std::string match;  // RE2, searched anywhere in the name
   SpecSource spec;
-  std::map<Mode, SpecSource> modes;  // only modes that differ
+  std::map<Mode, SpecSource> modes;  // replace `spec` in these modes
   std::optional<IllegalPolicy> illegal;
   std::optional<int64_t> min_size;  // elements
   std::optional<Placement> placement;
@@ -119,13 +119,13 @@ struct Registration {
   std::optional<RegisteredRule> generation;  // absent: derived
   bool override_existing = false;
   // Removes the registration of this name by a file that this file extends.
-  // With `missing_ok: false` it is an error if there is none.
+  // With `missing_ok: false` it is an error if no file registers the name.
   bool unregister = false;
   bool missing_ok = true;
   Place place;
 };
 
-// A named list of semantic axes. The mode is that in which the bundle is
+// A named list of semantic axes. `mode` is the mode in which the bundle is
 // resolved on its own, as by the command `resolve`. The spec of a rule uses
 // only the axes.
 struct Bundle {
@@ -170,10 +170,10 @@ struct RuleSet {
   std::vector<SourceRef> sources;
 };
 
-// Sets the separator of rules from files that lack the key `separator`. Under
-// `compat` it is the slash. Otherwise rules of a file without separators in its
-// patterns get `names`, the separator of the parameter names (0: none, which
-// gives the slash), and a file whose patterns contain both gets a finding.
+// Sets the separator of rules whose file does not state it. Under `compat` it
+// is the slash. Otherwise, rules with kNames get `names`, the separator of the
+// parameter names (0: none, which gives the slash), and a file with kBoth gets
+// a finding.
 void SettleSeparators(RuleSet& rules, char names, Compat compat,
                       Findings& findings);
 

@@ -30,7 +30,7 @@ struct StackedLayers {
   int dim = 0;
 };
 
-// A key that a file leaves out stays empty. A place is that of the key's value.
+// A key that a file leaves out stays empty. Places point at the values of keys.
 struct StageDeclaration {
   std::string axis;  // the mesh axis whose size is the number of ranks
   // A pattern for the names of layers' parameters, whose first group is the

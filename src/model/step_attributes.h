@@ -77,8 +77,8 @@ struct RopeAttributes {
 
 enum class MaskRule : uint8_t {
   kNone,     // every key is seen
-  kCausal,   // keys after the query are hidden, and those beyond its window
-  kChunked,  // keys after the query and in other windows are hidden
+  kCausal,   // keys after the query or beyond its window are hidden
+  kChunked,  // keys after the query or in another window are hidden
 };
 
 // Attributes of kMask.
@@ -103,7 +103,7 @@ enum class GroupScore : uint8_t { kMax, kTop2 };
 // Attributes of kTopGroups.
 struct TopGroupsAttributes {
   LabelId experts = kNoLabel;
-  LabelId groups = kNoLabel, chosen = kNoLabel;  // their sizes are the numbers
+  LabelId groups = kNoLabel, chosen = kNoLabel;  // sizes: all, chosen
   // A group's score: its largest, or the sum of its two largest.
   GroupScore score = GroupScore::kMax;
 };

@@ -36,14 +36,13 @@ using Sizes = std::vector<int64_t>;
 
 // The kinds of ops, written as (operands) -> result. The labels of a result are
 // those of its Value. Names in quotes are fields of the op's attributes
-// (model/step_attributes.h). The records in step/op_def.h state how an op is
-// sharded.
+// (model/step_attributes.h). OpDef (step/op_def.h) states how an op is sharded.
 enum class OpKind : uint8_t {
   // A value that no op computes: a parameter, a moment of the optimizer, data,
   // or a cache.
   kInput,
 
-  // (a, b) -> the product of both, summed over the labels that the result
+  // (a, b) -> the product of a and b, summed over the labels that the result
   // lacks. A matrix product [b, t, d] x [d, f] -> [b, t, f] is one.
   kEinsum,
   // (a, b, ...) -> the sum of two or more operands. An operand that lacks a
@@ -82,8 +81,8 @@ enum class OpKind : uint8_t {
   // (a) -> part number `number` of `whole`, a label with parts; the part's
   // label in the result is `part`.
   kPart,
-  // (a) -> zeros along `whole`, except that part number `number` of it is a.
-  // The label of a is `part`. The derivative of kPart.
+  // (a) -> zeros along `whole`, except that its part number `number` is a. The
+  // label of a is `part`. The derivative of kPart.
   kUnpart,
   // (a) -> row `row` of `label`, which the result lacks.
   kIndex,
@@ -143,7 +142,7 @@ enum class OpKind : uint8_t {
   // (positions of queries, positions of keys) -> row numbers in a table of
   // position biases, whose rows are `rows`. Keys at the distance `longest` or
   // more have the last row of their side. With `both_sides` the table has rows
-  // for keys before and after the query, else only for those before it.
+  // for keys before and after the query, else only for keys before it.
   kDistance,
 };
 
@@ -170,7 +169,8 @@ struct Value {
   std::vector<LabelId> labels = {};
   bool integral = false;            // ids, positions, choices: compared bitwise
   ValueId cotangent_of = kNoValue;  // the forward value whose gradient it is
-  // The bytes of an element in a real run; 0: those of the activations' dtype.
+  // The bytes of an element in a real run; 0: the bytes of the activations'
+  // dtype.
   uint8_t bytes = 0;
 };
 
@@ -254,7 +254,7 @@ struct Adam {
   int64_t step = 1;  // the number of this step, from 1
 };
 
-// Labels that every model has in addition to those of its description.
+// Labels that every model has in addition to the labels of its description.
 struct CommonLabels {
   LabelId batch = kNoLabel, query = kNoLabel, key = kNoLabel;
   // An encoder's tokens, where there is one.

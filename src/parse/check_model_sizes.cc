@@ -1,8 +1,8 @@
 // Checks the sizes in a config.json, among them the rotary dimension, the
-// number of elements of a head that are rotated. It is given by `rotary_dim`,
-// as a fraction by `partial_rotary_factor` or an older name of it, or as the
-// rotated part of latent attention; without any of these, a model with rotary
-// embeddings rotates the full head.
+// number of elements of a head that are rotated. The rotary dimension is given
+// by `rotary_dim`, as a fraction by `partial_rotary_factor` or an older name of
+// it, or as the rotated part of latent attention; without any of these, a model
+// with rotary embeddings rotates the full head.
 //
 //   head_dim 80, partial_rotary_factor 0.4  ->  32 elements
 //   head_dim 63, rope_theta 10000           ->  63: odd, refused at head_dim
@@ -51,8 +51,8 @@ ConfigField RotaryField(const ModelConfig& config, const SizeFields& read,
 // size of a head.
 void CheckHeadDim(const ModelConfig& config, const SizeFields& read,
                   Findings& findings) {
-  // Compare the sizes only if both are in the nested config or both are not: in
-  // a multimodal model the outer config may describe the image encoder.
+  // Compare sizes of the same config only: in a multimodal model the outer
+  // config may describe the image encoder.
   const bool known = read.hidden.value && read.heads.value &&
                      read.hidden.nested == read.heads.nested;
   if (config.head_dim || !known) return;

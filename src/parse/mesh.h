@@ -1,5 +1,5 @@
 // Room: parse. Reads shardc's own file formats into the structs of model, one
-// file per format. This header: mesh files and mesh strings.
+// file per format. This header reads mesh files and mesh strings.
 // Includes: source, model, yaml, devices.
 #ifndef SHARDC_PARSE_MESH_H_
 #define SHARDC_PARSE_MESH_H_
@@ -21,10 +21,11 @@ namespace shardc {
 // axes such as `dp:2,fsdp:-1,tp=4`, or sizes only, `1,-1,1,1`.
 bool IsMeshText(std::string_view text);
 
-// Reads a mesh file, or a mesh string if there is no such file. Four sizes are
-// those of dp, fsdp, tp and sp; five, of dp, fsdp, ep, tp and sp. `devices` is
-// the flag --devices. At most one size may be -1. `texts` replaces the content
-// of files; may be null. Returns nullopt after a finding.
+// Reads a mesh file, or a mesh string if there is no such file. Four sizes
+// without names are the sizes of dp, fsdp, tp and sp, and five the sizes of dp,
+// fsdp, ep, tp and sp. `devices` is the flag --devices. At most one size may be
+// -1. `texts` replaces the content of files; may be null. Returns nullopt after
+// a finding.
 std::optional<Mesh> ReadMesh(const std::string& file_or_text,
                              std::optional<int64_t> devices, Findings& findings,
                              const FileTexts* texts = nullptr);

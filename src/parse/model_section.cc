@@ -93,7 +93,7 @@ class SectionReader {
     return false;
   }
 
-  // Reads the text of an expression; a number or a truth value is one too.
+  // Reads the text of an expression, which may be a number or a truth value.
   void Expression(const YamlNode& node, std::string_view what,
                   DescribedText& out) {
     if (!node.IsScalar() || node.text.empty()) {

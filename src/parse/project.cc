@@ -1,6 +1,6 @@
-// Reads a project file. Paths in it are relative to its folder, to which they
-// are joined here. The file is searched from a folder upwards to the root of
-// the git repository or, without one, of the file system:
+// Reads a project file. Paths in it are relative to its folder and are joined
+// with it here. The file is searched from a folder upwards to the root of the
+// git repository or, without one, of the file system:
 //
 //   in repo/a/b: repo/a/b/shardc.yaml, repo/a/shardc.yaml, repo/shardc.yaml
 #include "parse/project.h"

@@ -1,7 +1,7 @@
-// Reads one rules file section by section. The names of files that it extends
-// are recorded, and only a `model:` section that its own section extends is
-// read (ModelBase). Each rule gets the separator of the file, which is inferred
-// from the patterns if the file does not state it:
+// Reads one rules file section by section. The names of the files that it
+// extends are recorded. Of other files, only the `model:` section that its own
+// section extends is read (ModelBase). Each rule gets the separator of the
+// file, which is inferred from the patterns if the file does not state it:
 //
 //   {rules: [{match: 'attn\.wq', spec: [tp]}]}
 //     ->  one rule [tp] for names with `.` between their parts
@@ -185,8 +185,8 @@ class RuleFileReader {
   }
 
   // Reads `register`: a mapping by name, or a list of such mappings. They are
-  // applied one after the other, so a later mapping of the list may replace or
-  // unregister a name that an earlier one registered.
+  // applied one after the other, so a later mapping of the list may replace
+  // (`override: true`) or unregister a name that an earlier one registered.
   void ReadRegistrations(const YamlNode& node) {
     if (node.IsSequence()) {
       for (const YamlNode& step : node.items) ReadRegistrationMap(step, true);

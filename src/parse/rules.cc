@@ -42,8 +42,8 @@ class Collector {
         boundary_(boundary),
         findings_(findings) {}
 
-  // Reads a file and the files that it extends. `place` is that of the entry
-  // which extends this file; empty for a file of the command line.
+  // Reads a file and the files that it extends. `place` is the entry that
+  // extends this file; empty for a file of the command line.
   void Visit(const std::string& name, const Place& place) {
     if (findings_.Full()) return;
     const FileId identity = IdentityOf(name);

@@ -28,11 +28,11 @@ bool ScheduleIsInside(const StageDeclaration& stages, const Boundary& boundary,
 std::optional<StageDeclaration> ReadRulesStages(const YamlContext& context,
                                                 const YamlNode& node);
 
-// Returns the stages of a target: the keys of its section in the project, and
-// for keys that it lacks those of the nearest rules file with a section.
-// Returns nullopt if neither has a section, and after a finding. Errors in
-// single sections have been reported before, so the findings are only a missing
-// axis, and a schedule's file outside of `boundary`.
+// Returns the stages of a target. Keys that its section in the project lacks
+// come from the nearest rules file with a section. Returns nullopt if neither
+// has a section, and after a finding. Errors in single sections have been
+// reported before, so the findings are only a missing axis, and a schedule's
+// file outside of `boundary`.
 std::optional<StageDeclaration> DeclaredStages(const Target& target,
                                                const RuleSet& rules,
                                                const Boundary& boundary,

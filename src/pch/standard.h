@@ -2,8 +2,8 @@
 // Includes: source, model, legalize, plan, lint/analysis, lint/rules.
 //
 // The standard headers that most sources read, compiled once for all of them.
-// Every source includes what it uses all the same: clang-tidy reads each one
-// without this header, and so does a build with -Db_pch=false.
+// Every source still includes all headers that it uses, because clang-tidy and
+// a build with -Db_pch=false compile it without this one.
 #include <algorithm>
 #include <array>
 #include <charconv>

@@ -56,7 +56,7 @@ const Target* FindTarget(const Project& project, const std::string& name,
 
 // Notes the rules, mesh, manifest, model and verification settings of all
 // targets as read, so that no output overwrites them. Baselines are not noted,
-// because a check replaces them.
+// because `check --write-baseline` replaces them.
 void NoteInputs(const Project& project, Findings& findings) {
   for (const Target& target : project.targets) {
     for (const std::string& rules : target.rules) {

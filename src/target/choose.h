@@ -1,5 +1,6 @@
-// Room: target. Finds and reads what a user names (a project's target, rules
-// and packs, a mesh, a manifest, a model's config) and compiles it.
+// Room: target. Finds and reads the inputs that a user names (a project's
+// target, rules and packs, a mesh, a manifest, a model's config) and compiles
+// them.
 // Includes: source, model, parse, families, importers, match, resolve, roles,
 // plan.
 //
@@ -36,17 +37,17 @@ struct TargetRequest {
   }
 };
 
-// Returns the named project or, if none is named, that of the nearest file in
-// the working directory or above it. Returns nullopt if there is none, if
-// `no_project` is set, or after an error.
+// Returns the named project or, if none is named, the project of the nearest
+// shardc.yaml, in the working directory or above it. Returns nullopt if there
+// is none, if `no_project` is set, or after an error.
 std::optional<Project> OpenProject(const TargetRequest& request,
                                    Findings& findings);
 
-// Returns the target to work on: the inputs of the request, and for those that
-// it lacks, the inputs of a target of the project. That target is the named one
-// or the only one. The project is read only if the request names it or a
-// target, or names neither mesh, rules nor manifest; otherwise, and without a
-// project file, the inputs stay empty. Returns nullopt after an error.
+// Returns the target to work on. Inputs that the request lacks come from a
+// target of the project: the named one, or the only one. The project is read
+// only if the request names it or a target, or names neither mesh, rules nor
+// manifest. If it is not read or does not exist, these inputs stay empty.
+// Returns nullopt after an error.
 std::optional<Target> ChooseTarget(const TargetRequest& request,
                                    Findings& findings);
 

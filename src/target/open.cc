@@ -42,7 +42,8 @@ std::string Folder(const std::string& file) {
 }
 
 // Sets the file name of each rule to the one that the plan prints: relative to
-// the project or, without a project, to the folder of the first file.
+// the project or, without a project, to the folder of the first file. Packs and
+// `-` keep their names.
 void NameSources(RuleSet& rules, const std::vector<std::string>& files,
                  const std::string& project_dir) {
   std::string base = project_dir;
@@ -257,9 +258,8 @@ void CheckNames(const RuleSet& rules, Findings& findings) {
 
 namespace {
 
-// Returns the naming of a tree that is built from a config.json: the naming of
-// a pack that the rules name, such as builtin:llama/flax, or else that of
-// transformers.
+// Returns the naming of the tree that is built from a config.json: flax if the
+// rules name a pack such as builtin:llama/flax, else hf.
 std::string_view NamingFor(const Target& target) {
   const bool flax = std::any_of(
       target.rules.begin(), target.rules.end(), [](const std::string& file) {

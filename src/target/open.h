@@ -89,9 +89,9 @@ void CheckPatterns(const RuleSet& rules, Findings& findings);
 // twice. Any other name may be an axis of the mesh.
 void CheckNames(const RuleSet& rules, Findings& findings);
 
-// Returns whether a mesh (the target's or that of `options`), rules, and a
-// manifest or a model's config.json are named. If not, adds one finding that
-// lists what is missing.
+// Returns whether a mesh, rules, and a manifest or a model's config.json are
+// named; `options` may have the mesh. If not, adds one finding that lists the
+// missing inputs.
 bool IsComplete(const Target& target, const OpenOptions& options,
                 Findings& findings);
 
@@ -101,8 +101,8 @@ struct Opened {
   RuleSet rules;
   Manifest manifest;
   std::optional<ModelConfig> model;
-  // The stages of a pipeline: the target's own, completed by those of the
-  // rules.
+  // The stages of a pipeline, as DeclaredStages (parse/stages_read.h) returns
+  // them.
   std::optional<StageDeclaration> stages;
   CompileOptions options;
 };

@@ -1,9 +1,7 @@
-// Finds packs, which are embedded files named FAMILY.NAMING. `auto` selects the
-// first family for which the tree's names have all the parts in `has` and none
-// of those in `lacks`, and whose words `model` and `other` agree with the
-// model's own name. The naming follows from the last parts of names, flax for
-// `kernel` and hf for `weight`, or from the separator if no name ends in
-// either:
+// Finds packs, which are embedded files named FAMILY.NAMING. `auto` selects a
+// family by the parts of the tree's names and by the model's own name (kKin).
+// The naming is flax if a name ends in `kernel`, else hf if a name ends in
+// `weight`; otherwise the separator decides:
 //
 //   model.layers.0.self_attn..., mlp.gate_proj  ->  builtin:llama/hf
 #include "target/packs.h"
@@ -33,8 +31,8 @@ struct Kin {
   std::string_view other = {};
 };
 
-// The first row that fits is selected, so a row comes before those that fit its
-// models too.
+// The first row that fits is selected. A row therefore comes before the more
+// general rows that fit its models too.
 constexpr std::array kKin = {
     Kin{"gpt_bigcode", {"c_attn", "wpe"}, {}, "bigcode"},
     Kin{"gpt2", {"c_attn", "wpe"}, {}, {}, "bigcode"},

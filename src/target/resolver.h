@@ -16,10 +16,10 @@
 namespace shardc {
 
 // Returns the target of the request. If the request names a mesh or rules but
-// neither target nor project, the target has only its mesh, rules and model.
-// Otherwise returns the target of ChooseTarget. An error of ChooseTarget, such
-// as several targets to choose from, gives an empty target if the request names
-// neither target nor project, and is else reported with nullopt.
+// neither target nor project, the target has only the request's mesh, rules and
+// model. Otherwise it is the target of ChooseTarget. If ChooseTarget fails, for
+// example because there are several targets, returns an empty target if the
+// request names neither target nor project, else nullopt after a finding.
 std::optional<Target> ChooseForResolver(const TargetRequest& request,
                                         Findings& findings);
 

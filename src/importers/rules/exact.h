@@ -26,7 +26,7 @@ struct NamedSpec {
 // Adds one rule for all parameters whose names differ only in numbers if their
 // specs are equal, and one rule for each other parameter. Key paths are
 // converted to names without the argument's name. If two parameters would then
-// have the same name, both names begin with the argument's: `p['w']` and
+// have the same name, each name begins with its argument's: `p['w']` and
 // `m['w']` become `p/w` and `m/w`. Returns false after a finding if a name
 // occurs twice.
 bool AddExact(std::vector<NamedSpec> params, Imported& imported,
@@ -43,8 +43,9 @@ bool AddExact(std::vector<NamedRule> params, Imported& imported,
               Findings& findings);
 
 // Converts a key path of JAX to a name: `params['a'][0].kernel` to
-// `a/0/kernel`. A path without brackets is unchanged. The last part `value`,
-// which flax adds, is dropped.
+// `a/0/kernel`. A path that has no bracket and does not begin with a dot is
+// unchanged. The last part `value`, which flax adds, is dropped if it is not
+// the only one.
 std::string NameOfPath(std::string_view path);
 
 // Reads a spec such as `["fsdp", null, ["a", "b"]]`; returns nullopt after a

@@ -37,7 +37,7 @@ struct Request {
 struct Importer {
   std::string_view name;
   std::string_view what;   // lower case, for lists of formats
-  std::string_view flags;  // flags of this format only: "--symbol --set"
+  std::string_view flags;  // flags beyond the common ones: "--set"
   std::optional<Imported> (*read)(const Request& request, Findings& findings);
 };
 

@@ -3,6 +3,7 @@
 //
 //   class B(A):
 //     def rules(self): return (("x", P()),) + super().rules()
+//       ->  the rule of "x", then the rules of A
 #include <algorithm>
 #include <utility>
 

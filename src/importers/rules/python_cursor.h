@@ -13,8 +13,8 @@
 
 namespace shardc::imports {
 
-// A position in the tokens. After the first finding it is the end, so that
-// loops over the tokens stop.
+// A position in the tokens. After the first finding the position is the last
+// token, so that loops over the tokens stop.
 class PyCursor {
  public:
   // `findings` must outlive this object.

@@ -15,7 +15,7 @@ namespace shardc::imports {
 // each time that it occurs. It is also the maximum of a text's bytes.
 inline constexpr int64_t kPySizeLimit = 1'000'000;
 
-// These functions make a value whose place is that of `node`.
+// These functions make a value at the place of `node`.
 PyValue Simple(PyIs is, const PyNode& node, std::string text = {});
 PyValue Unknown(const PyNode& node, std::string why, std::string flag = {});
 PyValue Truth(const PyNode& node, bool truth);

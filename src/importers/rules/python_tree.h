@@ -24,7 +24,7 @@ enum class PyKind : uint8_t {
   kAttribute,  // items: object; `text` the attribute
   kSequence,   // tuple, list or set; items
   kDict,       // items: key, value, key, value ...
-  kCall,       // items: function, arguments; `keywords` next to the arguments
+  kCall,       // items: function, arguments; `keywords` of the arguments
   kAdd,        // items: left, right
   kChoice,     // items: value, condition, other value
   kAnd,
@@ -34,7 +34,7 @@ enum class PyKind : uint8_t {
   kUnequal,
   kStar,    // items: the sequence that is spread
   kPart,    // x[...]; items: x, and the index where it is one expression
-  kFormat,  // an f-string; items: texts and what is put between them
+  kFormat,  // an f-string; items: texts and the values between them
   kEach,    // a comprehension: its value (of a dict: key, value), and then for
             // each clause `for` the target and the values, `if` the condition;
             // `keywords`: item, key, value, for, in, if

@@ -23,7 +23,7 @@ enum class PyIs : uint8_t {
   kBool,
   kNumber,
   kText,
-  kSymbol,  // a name of another module: `HEAD`, `PartitionSpec`
+  kSymbol,  // a name that is not defined here: `HEAD`
   kSequence,
   kDict,      // items: key, value, key, value ...
   kSpec,      // PartitionSpec(items...)
