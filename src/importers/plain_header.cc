@@ -21,7 +21,8 @@
 namespace shardc {
 namespace {
 
-// The shortest entry: `"a":{"dtype":"U8","shape":[],"data_offsets":[0,1]},`.
+// The shortest entry, without a comma:
+// `"a":{"dtype":"U8","shape":[],"data_offsets":[0,1]}`.
 constexpr size_t kLeastBytes = 50;
 
 class PlainHeaderReader {

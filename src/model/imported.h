@@ -31,9 +31,9 @@ struct Imported {
   std::vector<ImportedRule> rules;
   char separator = 0;  // of the patterns; 0: unknown
   Policy policy;
-  // Set for systems that do not match names by patterns. Returns the index of
-  // the rule that the system itself chooses for a name, or -1. The patterns
-  // that were made for the rules are checked against it.
+  // For systems that do not match names by patterns: returns the index of the
+  // rule that the imported system chooses for a name, or -1. No importer sets
+  // it.
   std::function<int32_t(std::string_view name)> winner;
 };
 

@@ -100,8 +100,8 @@ struct ModelConfig {
       layers, vocab, experts, experts_per_token, moe_intermediate,
       sliding_window, max_positions;
   bool tied_embeddings = false;
-  // The number of layers with attention, absent if all layers have it, and the
-  // number of layers that attend only to the last `sliding_window` tokens.
+  // The number of layers with attention, absent if all layers have it or if it
+  // is unknown, and the number of layers whose attention has a window.
   std::optional<int64_t> attention_layers, windowed_layers;
   bool has_encoder = false;              // `layers` counts the decoder's only
   std::optional<double> hidden_dropout;  // dropout of a layer's two outputs

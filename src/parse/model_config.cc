@@ -219,9 +219,9 @@ class ModelConfigReader {
     }
   }
 
-  // Determines the kinds of layers: with or without attention, and with or
-  // without a window. A list of kinds by layer has priority over a pattern, and
-  // a pattern over the default of the family.
+  // Counts the layers with attention and the layers with a window. A list of
+  // kinds by layer has priority over a pattern, and a pattern over the default
+  // of the family.
   void ReadLayerKinds() {
     config_.has_encoder =
         fields_.IsTrue("is_encoder_decoder").value_or(false) ||

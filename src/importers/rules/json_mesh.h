@@ -11,7 +11,7 @@
 namespace shardc::imports {
 
 // Reads {"axes": [{"name", "size"}, ...], "dcn": [...]}; nullopt after a
-// finding.
+// finding. Without a list `axes`, the mesh has no axes.
 std::optional<Mesh> JsonMesh(JsonValue value, Findings& findings);
 
 }  // namespace shardc::imports
