@@ -21,7 +21,6 @@ Array SwapMiddle(const Array& x) {
 
 using Counts = std::map<int64_t, int64_t>;
 
-// Returns the number of tokens of each segment.
 Counts CountsOf(std::span<const int64_t> segments) {
   Counts out;
   for (int64_t id : segments) ++out[id];

@@ -23,11 +23,12 @@ namespace shardc {
 
 using JsonManifestParser =
     std::function<std::optional<Manifest>(const JsonDocument&, Findings&)>;
-// Reads a manifest in shardc's JSON as the program writes it, without a
-// JsonDocument; returns nullopt for any other text.
+// Reads a common JSON manifest without a JsonDocument; returns nullopt for any
+// other text.
 using PlainManifestReader =
     std::function<std::optional<Manifest>(const SourceRef&)>;
-// Reads the same manifests from a file, without the whole text in memory.
+// Reads a common manifest in shardc's JSON from a file, without the whole text
+// in memory; returns nullopt for any other file.
 using StreamedManifestReader =
     std::function<std::optional<Manifest>(const InputFile&)>;
 

@@ -25,9 +25,9 @@ struct PlainHeader {
   std::vector<uint32_t> by_name;  // indices of the entries by name
 };
 
-// Returns the same result as the full reader (safetensors.h) for a common
-// header; nullopt for any other text, valid or not. `data_size` is the number
-// of bytes after the header, if the file has its data.
+// Returns the contents of a common header, as the full reader (safetensors.h)
+// does; nullopt for any other text, valid or not. `data_size` is the number of
+// bytes after the header, if the file has its data.
 std::optional<PlainHeader> ReadPlainHeader(std::string_view json,
                                            std::optional<int64_t> data_size);
 

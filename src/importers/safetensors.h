@@ -49,7 +49,8 @@ std::optional<SafetensorsHeader> ReadSafetensorsHeader(const std::string& path,
 // Reads and checks a header in memory, which the caller has already
 // decompressed. If `file_size` is nullopt, the data may be absent, and its size
 // is not checked. If `plain`, common headers are read without a JsonDocument,
-// which gives the same result. Returns nullopt after a finding.
+// which gives the same result and sets `by_name`. Returns nullopt after a
+// finding.
 std::optional<SafetensorsHeader> ParseSafetensorsHeader(
     SourceRef source, std::optional<int64_t> file_size, Findings& findings,
     bool plain = true);

@@ -48,7 +48,6 @@ struct Mesh {
   std::vector<int64_t> dcn;
   std::optional<Device> device;
 
-  // Returns the index of an axis, or nullopt.
   std::optional<size_t> Find(std::string_view axis) const;
   // Returns the size of an axis; 1 if the mesh lacks it.
   int64_t SizeOf(std::string_view axis) const;

@@ -34,7 +34,6 @@ int64_t DevicesPerProcess(const Mesh& mesh) {
                            mesh.devices / std::max<int64_t>(1, mesh.processes));
 }
 
-// Returns the position of a device number.
 int64_t PositionOfDevice(const Mesh& mesh, int64_t device) {
   const auto dcn = DcnOf(mesh);
   const int64_t per_slice =

@@ -12,7 +12,6 @@ namespace shardc {
 // it contains `embed`, or it is `wte` or `wpe`.
 bool NamesEmbedding(std::string_view last_part);
 
-// Returns whether a part consists of digits.
 bool AllDigits(std::string_view part);
 
 // Returns `/` if the name contains one, else `.`.

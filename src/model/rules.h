@@ -21,7 +21,6 @@ namespace shardc {
 
 struct ModelDescription;
 
-// A name in a spec and its place.
 struct SpecName {
   std::string text;
   Place place;
@@ -34,7 +33,6 @@ struct SpecEntry {
   bool is_group = false;  // written as a list
 };
 
-// A list of dimensions as written.
 struct SpecList {
   std::vector<SpecEntry> entries;
   Place place;

@@ -1,7 +1,8 @@
 // The attributes that an op of a step has in addition to operands and result,
 // such as the label over which it sums. Kinds of ops with the same attributes
-// share a type. OpDef (step/op_def.h) gives the type for each kind, and the
-// comments of OpKind (step_graph.h) explain the fields.
+// share a type; a type for a single kind is named after that kind. OpDef
+// (step/op_def.h) gives the type for each kind, and the comments of OpKind
+// (step_graph.h) explain the fields.
 #ifndef SHARDC_MODEL_STEP_ATTRIBUTES_H_
 #define SHARDC_MODEL_STEP_ATTRIBUTES_H_
 
@@ -25,12 +26,10 @@ struct Scale {
 
 struct NoAttributes {};
 
-// Attributes of kScale.
 struct ScaleAttributes {
   Scale factor = {};
 };
 
-// Attributes of kFn.
 struct FnAttributes {
   // A row of the table of functions (step/functions.h).
   std::string fn = {};
@@ -63,12 +62,10 @@ struct IndexAttributes {
   int64_t row = 0;
 };
 
-// Attributes of kRename.
 struct RenameAttributes {
   LabelId from = kNoLabel, to = kNoLabel;
 };
 
-// Attributes of kRope.
 struct RopeAttributes {
   LabelId label = kNoLabel;
   int64_t rope = 0;  // index into Graph::ropes
@@ -81,7 +78,6 @@ enum class MaskRule : uint8_t {
   kChunked,  // keys after the query or in another window are hidden
 };
 
-// Attributes of kMask.
 struct MaskAttributes {
   MaskRule rule = MaskRule::kCausal;
   LabelId window = kNoLabel;  // kNoLabel: no window
@@ -100,7 +96,6 @@ struct HeadGroupAttributes {
 
 enum class GroupScore : uint8_t { kMax, kTop2 };
 
-// Attributes of kTopGroups.
 struct TopGroupsAttributes {
   LabelId experts = kNoLabel;
   LabelId groups = kNoLabel, chosen = kNoLabel;  // sizes: all, chosen
@@ -108,17 +103,14 @@ struct TopGroupsAttributes {
   GroupScore score = GroupScore::kMax;
 };
 
-// Attributes of kTopK.
 struct TopKAttributes {
   LabelId experts = kNoLabel, chosen = kNoLabel;
 };
 
-// Attributes of kSlots.
 struct SlotsAttributes {
   LabelId experts = kNoLabel, slots = kNoLabel;
 };
 
-// Attributes of kDropout.
 struct DropoutAttributes {
   double rate = 0;
   int64_t key = 0;  // the key of the random bits
@@ -126,20 +118,17 @@ struct DropoutAttributes {
 
 enum class AdamWResult : uint8_t { kParameter, kFirstMoment, kSecondMoment };
 
-// Attributes of kAdamW.
 struct AdamWAttributes {
   AdamWResult result = AdamWResult::kParameter;
   double decay = 0;
 };
 
-// Attributes of kRoll.
 struct RollAttributes {
   LabelId label = kNoLabel;
   int8_t sign = 1;    // 1: to the next place, -1: to the one before
   bool open = false;  // zeros enter at the end that becomes free
 };
 
-// Attributes of kDistance.
 struct DistanceAttributes {
   LabelId rows = kNoLabel;
   // Its size is the distance from which on all keys on one side of the query

@@ -124,7 +124,6 @@ class EntryReader {
         *name, *size, AxisType::kAuto, {source_, begin, end}};
   }
 
-  // Reads a size without a name.
   std::optional<MeshDraft::Axis> ReadSize(size_t begin, size_t end,
                                           std::string_view axis) {
     Trim(begin, end);

@@ -22,7 +22,8 @@ std::optional<SpecList> ReadSpecList(const YamlContext& context,
 std::optional<SpecSource> ReadSpecSource(const YamlContext& context,
                                          const YamlNode& node,
                                          bool like_allowed);
-// Reads null, the name of a mesh axis, or a list of such names.
+// Reads null, the name of a mesh axis, or a list of such names, whose nulls are
+// skipped.
 std::optional<AxisValue> ReadAxisValue(const YamlContext& context,
                                        const YamlNode& node,
                                        std::string_view what);

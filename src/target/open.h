@@ -107,7 +107,8 @@ struct Opened {
   CompileOptions options;
 };
 // Reads the inputs of a target. An error in one input does not end the reading,
-// so that one run reports the errors of several inputs.
+// so that one run reports the errors of several inputs. Returns nullopt after
+// an error, or if IsComplete() is false.
 std::optional<Opened> OpenTarget(const Target& target,
                                  const OpenOptions& options,
                                  Findings& findings);

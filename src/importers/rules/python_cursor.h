@@ -60,7 +60,6 @@ class PyCursor {
   bool Enter(std::string message);
   void Leave() { --depth_; }
 
-  // Returns the index of the current token.
   size_t at() const { return at_; }
   const PyTokenAt& token(size_t at) const { return tokens_[at]; }
 

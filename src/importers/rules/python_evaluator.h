@@ -64,8 +64,8 @@ class PyEvaluator {
 
   // Calls a function on an object of the class `owner` and returns the result.
   // Parameters have the values given with `--set`, or else their defaults;
-  // flags that take their defaults are added to `defaults`. `in` is the class
-  // that defines the function.
+  // boolean parameters that take their defaults are added to `defaults`. `in`
+  // is the class that defines the function.
   PyValue Called(const PyStatement& function, const PyClass* owner,
                  const PyClass* in, std::vector<std::string>& defaults);
   // Runs a statement that does not define a function or class. It may change
@@ -93,8 +93,8 @@ class PyEvaluator {
   // Returns whether a value is a list or a dict. A change of these is visible
   // under all names that share the value.
   bool IsList(const PyValue& value) const;
-  // Marks all other names of a list or dict as unknown, because one of its
-  // names is used to change it.
+  // Marks all other names in `scope` of a list or dict as unknown, because the
+  // statement `at` changes it by one of its names.
   void ForgetOthers(const PyValue& value, const PyStatement& at,
                     PyScope& scope);
   // Sets the value of a key in `dict`. Returns false if `dict` would exceed a

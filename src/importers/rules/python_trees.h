@@ -33,10 +33,10 @@ bool HangsOnFlag(const PyValue& value);
 // always a tree.
 bool IsTree(const PyValue& value);
 
-// Returns the leaves of a tree in the order of the source; a value None is
-// skipped. A leaf is usually a spec, but its value is not checked. Returns
-// nullopt after a finding (inexpressible) if a key cannot be a name, or if the
-// tree is nested too deeply.
+// Returns the leaves of a tree in its order; a value None is skipped. A leaf is
+// usually a spec, but its value is not checked. Returns nullopt after a finding
+// (inexpressible) if a key cannot be a name, or if the tree is nested too
+// deeply.
 std::optional<std::vector<PyLeaf>> LeavesOf(const SourceRef& source,
                                             const PyValue& tree,
                                             Findings& findings);

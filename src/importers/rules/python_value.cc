@@ -41,7 +41,6 @@ class ModuleSymbols {
     return out;
   }
 
-  // Returns the value of an expression outside of any function.
   PyValue Free(const PyNode& node) {
     PyScope none;
     return evaluator_.Value(node, none, nullptr);
