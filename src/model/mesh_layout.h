@@ -1,10 +1,10 @@
 // The arrangement of devices in a mesh: positions, slices, processes and ranks.
 //
-// A position numbers the grid of axes in row-major order; plans, checkpoints
-// and the simulated mesh number devices by position. With several slices, an
-// axis of size n and DCN factor d consists of d slices of n / d each. Device
-// numbers count all devices of one slice before the next, and inside a slice
-// all devices of one process before the next.
+// A position is a device's row-major index in the grid of axes. Plans,
+// checkpoints and the simulated mesh number devices by position. With several
+// slices, an axis of size n and DCN factor d consists of d slices of n / d
+// each. Device numbers count all devices of one slice before the next, and
+// inside a slice all devices of one process before the next.
 #ifndef SHARDC_MODEL_MESH_LAYOUT_H_
 #define SHARDC_MODEL_MESH_LAYOUT_H_
 

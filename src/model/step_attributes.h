@@ -81,8 +81,8 @@ enum class MaskRule : uint8_t {
 struct MaskAttributes {
   MaskRule rule = MaskRule::kCausal;
   LabelId window = kNoLabel;  // kNoLabel: no window
-  // The heads that have slopes (ALiBi), kNoLabel without slopes, and a factor
-  // of the slopes.
+  // The label of the heads, if the mask has ALiBi slopes (else kNoLabel), and a
+  // factor of all slopes.
   LabelId heads = kNoLabel;
   Scale slope_scale = {};
 };
@@ -131,8 +131,8 @@ struct RollAttributes {
 
 struct DistanceAttributes {
   LabelId rows = kNoLabel;
-  // Its size is the distance from which on all keys on one side of the query
-  // have the last row of that side.
+  // The size of this label is a distance: keys that are as far from the query,
+  // or farther, have the last row of their side.
   LabelId longest = kNoLabel;
   bool both_sides = false;  // keys are after the query too
 };

@@ -265,8 +265,8 @@ struct CommonLabels {
   LabelId experts = kNoLabel;  // the experts of the router
 };
 
-// The labels of ring attention, in which `query` and `key` are divided into
-// blocks, one per device: a label with factors (blocks, rows of a block).
+// The labels of ring attention, which divides `query` and `key` into blocks,
+// one per device. A divided label has two factors: (blocks, rows of a block).
 struct RingLabels {
   LabelId turns = kNoLabel;                           // blocks
   LabelId queries = kNoLabel, query_rows = kNoLabel;  // (turns query_rows)

@@ -32,8 +32,9 @@ SourceRef FindPack(std::string_view name, char separator);
 // Returns the pack in the same way, but a name without /flax or /hf gets
 // `naming`.
 SourceRef FindPack(std::string_view name, std::string_view naming);
-// Returns the naming of a manifest's names: "flax" if one ends in `kernel`, or
-// else "hf" if one ends in `weight`. If none does, the separator decides.
+// Returns the naming of a manifest's names: "flax" if the last part of a name
+// is `kernel`, or else "hf" if the last part of a name is `weight`. If neither
+// occurs, the separator decides.
 std::string_view NamingOf(const Manifest& manifest);
 
 // Returns the full name of the pack that `auto` selects for a manifest, by the

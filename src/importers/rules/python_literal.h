@@ -39,8 +39,8 @@ PyValue Sized(PyValue value, const PyNode& node);
 // Returns whether the name is `PartitionSpec` or a usual alias of it, such as
 // `P`.
 bool IsSpecName(std::string_view name);
-// Returns whether the function returns the items of its only argument, as
-// `tuple` and `freeze` do.
+// Returns whether a call of the function counts as its only argument, as
+// `tuple(x)`, `freeze(x)` and `re.compile(x)` do.
 bool KeepsItsArgument(std::string_view function);
 // Returns the result of a call of PartitionManager.resolve(axes, mode,
 // dynamic_axes, shape), PartitionAxis.resolve_spec or DynamicShardingAxes with

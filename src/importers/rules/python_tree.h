@@ -35,9 +35,9 @@ enum class PyKind : uint8_t {
   kStar,    // items: the sequence that is spread
   kPart,    // x[...]; items: x, and the index where it is one expression
   kFormat,  // an f-string; items: texts and the values between them
-  kEach,    // a comprehension: its value (of a dict: key, value), and then for
-            // each clause `for` the target and the values, `if` the condition;
-            // `keywords`: item, key, value, for, in, if
+  kEach,    // a comprehension; items: its element (of a dict: key, value), then
+            // the target and the values of each `for`, and the condition of
+            // each `if`; `keywords`: item, key, value, for, in, if
   kOther
 };
 
