@@ -28,8 +28,8 @@ double Between(double f, double factor, double keep) {
   return keep * f + (1 - keep) * f / factor;
 }
 
-// Returns the number i of the frequency base^(-2i/dim) that makes `turns` turns
-// over `length` positions.
+// Returns the index i, a fraction, of the frequency base^(-2i/dim) that makes
+// `turns` turns over `length` positions.
 double NumberOf(double turns, double length, double base, double dim) {
   return dim / 2 * std::log(length / (kFullCircle * turns)) / std::log(base);
 }

@@ -36,8 +36,8 @@ Rope RopeOf(const step::Rope& from) {
 // Returns the ALiBi slope of a head: the bias of a score is the slope times the
 // key's position. For a power of two n of heads, the slopes are the geometric
 // sequence 2^(-8/n), 2^(-16/n), ... Otherwise the first heads have the sequence
-// of the next smaller power of two, and the others have every second slope of
-// the next larger one.
+// of the largest power of two below n, and the others have every second slope
+// of the next power of two.
 double Slope(int64_t heads, int64_t head) {
   int64_t power = 1;
   while (2 * power <= heads) power *= 2;

@@ -394,8 +394,8 @@ bool IsInFolder(const std::string& folder, const std::string& path,
   if (!fs::is_symlink(path, error)) return true;
   const fs::path root = fs::canonical(folder, error);
   const fs::path file = error ? fs::path() : fs::canonical(path, error);
-  // Broken links and links to devices are not reported here, because opening
-  // them is refused.
+  // Links that are broken or lead to no regular file are accepted here, because
+  // opening them is refused.
   if (error || IsUnder(root, file) || !fs::is_regular_file(file, error)) {
     return true;
   }

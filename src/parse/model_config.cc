@@ -176,7 +176,8 @@ class ModelConfigReader {
     if (Count("intermediate_size_mlp") && !config_.moe_intermediate) {
       config_.moe_intermediate = Count("intermediate_size");
     }
-    // The first Qwen's size is that of the gate and the up projection together.
+    // In the first Qwen, `intermediate_size` counts the gate and the up
+    // projection together.
     if (config_.model_type == "qwen" && config_.intermediate) {
       *config_.intermediate /= 2;
     }

@@ -84,8 +84,8 @@ std::optional<std::string> PackForAuto(const Manifest* manifest,
   return pack;
 }
 
-// Reports the first name that begins with `builtin:` but is not a pack, and
-// then returns false.
+// Returns whether all names that begin with `builtin:` are packs; reports the
+// first one that is not.
 bool PacksExist(const std::vector<std::string>& names, std::string_view naming,
                 Findings& findings) {
   for (const std::string& name : names) {

@@ -163,9 +163,8 @@ bool Fold(const std::vector<Param>& params, Imported& imported,
   for (const Param& param : params) {
     std::string pattern = TemplatePattern(param.name, imported.separator, true);
     Group& group = groups[pattern];
-    // If no other name differs from this one in numbers only, a number at the
-    // end of a word, as in `Dense_0`, may belong to the name, so it is not
-    // generalised.
+    // If no other name has this template, a number at the end of a word, as in
+    // `Dense_0`, may belong to the name and is not generalised.
     if (group.names == 1) {
       pattern = TemplatePattern(param.name, imported.separator, false);
     }

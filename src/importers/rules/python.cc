@@ -105,7 +105,7 @@ bool HasRules(const PyValue& value) {
 }
 
 // Returns whether a function seems, by its name, to return a tree of specs,
-// although its value is unknown because it depends on a flag.
+// although a part of its value is unknown because it depends on a flag.
 bool MayHaveTree(const PySymbol& symbol) {
   const std::string name = FoldCase(symbol.name);
   return symbol.is_function && HangsOnFlag(symbol.value) &&
