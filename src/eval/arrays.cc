@@ -319,8 +319,8 @@ bool UpdateCache(Call& call, Reply& reply) {
   return true;
 }
 
-// Reads a mask and reshapes [b, s] to [b, 1, 1, s] and [b, t, s] to [b, 1, t,
-// s], which broadcast over attention's [b, heads, t, s].
+// Reads a mask. Reshapes [b, s] to [b, 1, 1, s] and [b, t, s] to [b, 1, t, s],
+// which broadcast over attention's [b, heads, t, s].
 dense::Array MaskOf(Call& call) {
   dense::Array mask = call.Array("mask");
   const Shape& s = mask.shape;

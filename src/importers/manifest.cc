@@ -1,7 +1,7 @@
 // Determines a manifest's format from its first bytes; the file name decides if
-// they are ambiguous. Only the headers of binary files are read, unless they
-// are standard input or compressed by gzip, so the time depends on the number
-// of tensors and not on their bytes:
+// they are ambiguous. Standard input and gzip files are read completely. Of
+// other binary files only the headers are read, so the time depends on the
+// number of tensors and not on their bytes:
 //
 //   "GGUF"                        gguf
 //   4 bytes, 4 zeros, `{`         safetensors: JSON has no NUL

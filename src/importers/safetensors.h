@@ -1,10 +1,10 @@
 // Reads the headers of safetensors files: the length N as an unsigned 64-bit
 // little-endian integer, N bytes of JSON, data.
 //
-// The reader checks the header's size (at most 100 MB, and inside the file),
-// its JSON, each dtype and shape against the offsets, overlaps, gaps, duplicate
-// names, padding by white space only, and that the data ends where the file
-// does. The last check is left out for files without data.
+// The reader checks the header's size (at most 100 MB, and inside the file) and
+// its JSON, which may be padded by white space only. It checks each dtype and
+// shape against the offsets, and refuses overlaps, gaps and duplicate names.
+// The data must end where the file does, unless the file may lack its data.
 #ifndef SHARDC_IMPORTERS_SAFETENSORS_H_
 #define SHARDC_IMPORTERS_SAFETENSORS_H_
 

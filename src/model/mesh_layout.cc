@@ -115,10 +115,10 @@ std::vector<int64_t> DeviceOrder(const Mesh& mesh) {
 
 // Infers the slices from the list of device numbers. Inside a slice, a step
 // along the last axis adds 1 to the device number, a step along the axis before
-// it adds the last axis's size within a slice, and so on. Going from the last
-// axis to the first, the number of steps along an axis that follow this pattern
-// gives its size within a slice, and the quotient of both sizes is its number
-// of slices.
+// it adds the last axis's size within a slice, and so on. The number of steps
+// along an axis that follow this pattern gives its size within a slice, and the
+// quotient of both sizes is its number of slices. The last axis is examined
+// first.
 bool SetDeviceOrder(std::span<const int64_t> devices, Mesh& mesh) {
   if (std::ssize(devices) != mesh.devices) return false;
   Mesh made = mesh;

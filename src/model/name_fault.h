@@ -8,10 +8,10 @@
 namespace shardc {
 
 // Returns a message if the UTF-8 text cannot be a parameter's name, else an
-// empty text. A name cannot contain a NUL, at which C code would truncate it,
-// or another control character (U+0001 to U+001F, U+007F to U+009F), which is
-// invisible in patterns and terminals. An empty name is accepted, as in
-// safetensors; formats that forbid it check for it themselves.
+// empty text. A name cannot contain a NUL, because C code would truncate it
+// there. Nor can it contain another control character (U+0001 to U+001F, U+007F
+// to U+009F), because patterns and terminals do not show it. An empty name is
+// accepted, as in safetensors; formats that forbid it check for it themselves.
 std::string ParameterNameFault(std::string_view name);
 
 }  // namespace shardc

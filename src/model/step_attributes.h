@@ -36,9 +36,9 @@ struct FnAttributes {
   double constant = 0;
 };
 
-// One dimension label: the one that kSum and kMax remove and kBroadcast adds,
-// the one in which kPick and kPlace find an element, the one with factors that
-// kSplit splits and kMerge merges, or the rows of the cache for kCacheWrite.
+// One dimension label. kSum and kMax remove it, kBroadcast adds it, kPick and
+// kPlace find an element in it, kSplit splits it into its factors, kMerge
+// merges its factors, and kCacheWrite writes to its rows.
 struct LabelAttributes {
   LabelId label = kNoLabel;
 };

@@ -15,10 +15,10 @@ struct SizeFields {
 };
 
 // Adds a finding, placed at the field, for each size that does not fit the
-// others (model/legal_sizes.h), for a hidden size that the number of heads does
-// not divide if no head size is given, and for latent attention without the
-// unrotated part of a head. `rotates` is whether the model's family applies
-// rotary embeddings, even if no field mentions them.
+// others (model/legal_sizes.h). Two other mistakes are findings: a hidden size
+// that the number of heads does not divide, if no head size is given, and
+// latent attention without the unrotated part of a head. `rotates` is whether
+// the model's family applies rotary embeddings, even if no field mentions them.
 void CheckModelSizes(const ModelConfig& config, const SizeFields& read,
                      bool rotates, ConfigFields& fields, Findings& findings);
 

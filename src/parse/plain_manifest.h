@@ -18,12 +18,11 @@ namespace shardc {
 // views into the text if possible.
 std::optional<Manifest> ReadPlainManifest(const SourceRef& source);
 
-// Returns the same for a manifest in shardc's JSON, but reads the file part by
-// part and keeps only names and types, so that the text of the file need not be
-// in memory. The manifest's source has no text. Returns nullopt for any other
-// text, and if the file cannot be read. The default window fits in a
-// second-level cache; a parameter that is longer than the window is left to
-// ParseManifest.
+// Returns the same for a manifest in shardc's JSON. Reads the file part by part
+// and keeps only names and types, so that its text need not be in memory. The
+// manifest's source has no text. Returns nullopt for any other text, and if the
+// file cannot be read. The default window fits in a second-level cache; a
+// parameter that is longer than the window is left to ParseManifest.
 std::optional<Manifest> StreamPlainManifest(const InputFile& file,
                                             size_t window_bytes = size_t{1}
                                                                   << 18);

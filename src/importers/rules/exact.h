@@ -52,9 +52,9 @@ std::string NameOfPath(std::string_view path);
 // finding (schema).
 std::optional<Spec> JsonSpec(JsonValue value, Findings& findings);
 
-// Adds an axis to the mesh. Returns false after a finding if the name is empty
-// or the mesh's already, if the size is below 1 (schema), or if the number of
-// devices overflows (overflow).
+// Adds an axis to the mesh. Returns false after a finding: schema if the name
+// is empty, if the mesh has an axis of this name or if the size is below 1, and
+// overflow if the number of devices overflows.
 bool AddAxis(std::string_view name, int64_t size, const Place& place,
              Mesh& mesh, Findings& findings);
 

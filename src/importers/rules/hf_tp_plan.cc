@@ -330,8 +330,8 @@ class TpPlan {
     return dim && *dim < match.rank ? dim : std::nullopt;
   }
 
-  // Adds the rules so that the first match is the right one: in the order of
-  // the plan, but a parameter's own key before its module's, a longer key
+  // Adds the rules in the order of the plan, except where the first match would
+  // be wrong: a parameter's own key comes before its module's, a longer key
   // before a key that it ends with, and a key of one layer before a key with
   // `*`.
   void PutInOrder(const std::map<std::string, Match>& matches, Imported& out) {
