@@ -28,8 +28,8 @@ struct Rope {
   // kYarn: a frequency is kept if it makes more than `fast_turns` turns over
   // the original length, and divided by `factor` if it makes fewer than
   // `slow_turns`. With `rounds_outwards`, the index of the first frequency
-  // between these limits is rounded down and that of the last one is rounded
-  // up.
+  // between these limits is rounded down, and the index of the last one is
+  // rounded up.
   double fast_turns = 32, slow_turns = 1;
   bool rounds_outwards = true;
   // kLlama3: frequencies with wavelengths above original length / low_part are

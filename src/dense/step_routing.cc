@@ -44,9 +44,8 @@ std::vector<double> GroupScores(const std::vector<double>& scores,
 
 }  // namespace
 
-// Marks the experts that a token may choose: those of the best groups
-// (kTopGroups), or the best experts (kTopK), each of which is a group of its
-// own.
+// Marks the experts of the best groups (kTopGroups), or the best experts
+// (kTopK). For kTopK each expert is a group of its own.
 template <typename T>
 void RunChoice(StepContext<T>& c, const Op& op, StepTensor<T>& out) {
   const auto* const grouped =

@@ -75,8 +75,8 @@ bool CreateMesh(Call& call, Reply& reply) {
   return PutMesh(call, reply, Named(names, texts), devices);
 }
 
-// Creates a mesh from `dp:2,tp:4`, in which every name must occur, or from
-// `2,4`, whose sizes are in the order of the names.
+// Creates a mesh from `dp:2,tp:4`, where every name must occur, or from `2,4`,
+// which has one size for each name, in order.
 bool MeshFromString(Call& call, Reply& reply) {
   std::string text = call.Text("text");
   const Names names = call.Names("names");

@@ -59,7 +59,7 @@ Kind KindOf(std::string_view first, const Name& name) {
   return Kind::kText;
 }
 
-// Returns whether a text file is read in parts: its name is not that of an
+// Returns whether a text file is read in parts: its name is not the name of an
 // index, and its size is at least 1 MiB and at most kTextLimitBytes.
 bool IsStreamed(const InputFile& file, const Name& name) {
   constexpr int64_t kLeastBytes = int64_t{1} << 20;

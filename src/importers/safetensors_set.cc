@@ -220,8 +220,8 @@ class IndexedReader {
     }
   }
 
-  // Reports files whose numbered names belong to the same series as those of
-  // the index (`-00001-of-00003`), but which the index does not list.
+  // Reports files that belong to a numbered series of the index
+  // (`-00001-of-00003`) but that the index does not list.
   void CheckUnlistedFiles() {
     std::set<std::tuple<std::string_view, int64_t, std::string_view>> series;
     for (const std::string& name : names_) {

@@ -36,8 +36,8 @@ struct NumberedName {
 };
 std::optional<NumberedName> ParseNumberedName(std::string_view name);
 
-// Returns the files of the series that `name` belongs to: those of `names` with
-// the same prefix, count and suffix, sorted by number, one for each number.
+// Returns the files in `names` that belong to the series of `name`: the same
+// prefix, count and suffix. They are sorted by number, one for each number.
 std::vector<std::string> FilesOfSeries(const NumberedName& name,
                                        const std::vector<std::string>& names);
 

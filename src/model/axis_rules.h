@@ -88,7 +88,7 @@ struct AxisRules {
   // Returns the effective value: the given one, else the default. A parallelism
   // axis defaults to the mesh axis of the same meaning, such as `dp`; batch
   // defaults to [fsdp, dp]; and a derived rule defaults to the value of
-  // DerivedFrom, as head to that of tensor_parallel. Any other rule is null.
+  // DerivedFrom, as head takes tensor_parallel. Any other rule is null.
   AxisValue Value(AxisRule rule) const;
   bool operator==(const AxisRules&) const = default;
 };

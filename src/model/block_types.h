@@ -45,8 +45,9 @@ inline constexpr Dtype kMxfp4{45};
 }  // namespace block
 
 std::span<const Dtype> BlockDtypes();
-// Parses the dtypes that a manifest may have: those of ParseDtype, and block
-// types by ggml's name such as "Q4_K". Returns nullopt for others.
+// Parses the dtypes that a manifest may have: the spellings that ParseDtype
+// accepts, and block types by ggml's name such as "Q4_K". Returns nullopt for
+// others.
 std::optional<Dtype> ParseStoredDtype(std::string_view text);
 
 // Returns the elements of a block; 1 for types without blocks.

@@ -11,7 +11,7 @@
 
 namespace shardc {
 
-// The largest size that a model may have, far above that of any real model.
+// The largest size that a model may have, far above the sizes of real models.
 inline constexpr int64_t kLargestModelSize = int64_t{1} << 26;
 // The largest magnitude of a model's other numbers, such as a rotary base.
 inline constexpr double kLargestModelNumber = 1e12;

@@ -1,6 +1,6 @@
-// Applies logical axis rules in their order. A rule none of whose axes the mesh
-// has also decides its dimension: the dimension stays unsharded, and later
-// rules cannot change that. An example of the order:
+// Applies logical axis rules in their order. A rule decides its dimension even
+// if the mesh has none of the rule's axes: the dimension stays unsharded, and
+// later rules cannot change that. An example of the order:
 //
 //   mlp: tp, embed: tp over [embed, mlp]  ->  [null, tp]: mlp's rule is first
 #include "model/logical_axes.h"

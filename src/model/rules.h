@@ -38,7 +38,8 @@ struct SpecList {
   Place place;
 };
 
-// Copies the spec of another parameter, whose name is a rewrite of the match.
+// Copies the spec of another parameter. `rewrite` makes its name from the
+// match.
 struct SpecLike {
   std::string rewrite;  // `\1.weight`
   Place place;

@@ -15,7 +15,7 @@
 
 namespace shardc {
 
-// The way in which the numbers of layers of the stages are chosen.
+// How the number of layers of each stage is chosen.
 enum class StageAssignment : uint8_t {
   kCost,    // so that the longest stage is shortest
   kEven,    // the same number, or one more in some stages

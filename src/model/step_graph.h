@@ -35,7 +35,7 @@ struct DimLabel {
 using Sizes = std::vector<int64_t>;
 
 // The kinds of ops, written as (operands) -> result. The labels of a result are
-// those of its Value. Names in quotes are fields of the op's attributes
+// in its Value. Names in quotes are fields of the op's attributes
 // (model/step_attributes.h). OpDef (step/op_def.h) states how an op is sharded.
 enum class OpKind : uint8_t {
   // A value that no op computes: a parameter, a moment of the optimizer, data,
@@ -140,7 +140,7 @@ enum class OpKind : uint8_t {
   // at the other end; if the roll is `open`, zeros enter there.
   kRoll,
   // (positions of queries, positions of keys) -> row numbers in a table of
-  // position biases, whose rows are `rows`. Keys at the distance `longest` or
+  // position biases, with the rows `rows`. Keys at the distance `longest` or
   // more have the last row of their side. With `both_sides` the table has rows
   // for keys before and after the query, else only for keys before it.
   kDistance,

@@ -30,7 +30,7 @@ class ConfigFields {
   ConfigFields(JsonValue root, Findings& findings);
 
   const JsonValue& root() const { return root_; }
-  // The config of a language model inside that of a larger model, if any.
+  // The language model's config inside the config of a larger model, if any.
   const std::optional<JsonValue>& nested() const { return nested_; }
 
   // Returns a member, or nullopt if it is absent or null. The nested config has

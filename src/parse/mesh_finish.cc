@@ -1,6 +1,6 @@
 // Completes a mesh. The size -1 becomes the number of devices divided by the
-// product of the other sizes. Unless `dcn` distributes the slices, they are
-// placed on the first axis whose size their number divides:
+// product of the other sizes. Unless `dcn` distributes the slices, all are
+// placed on the first axis whose size the number of slices divides:
 //
 //   {dp: -1, tp: 4}, 16 devices, 2 slices  ->  dp 16 / 4 = 4, dcn [2, 1]
 #include "parse/mesh_finish.h"

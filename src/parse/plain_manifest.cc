@@ -122,8 +122,8 @@ class PlainManifest {
     return true;
   }
 
-  // Reserves space for the parameters of the file, whose number is estimated
-  // from the parameters of the first window.
+  // Reserves space for the parameters of the file. Their number is estimated
+  // from the first window.
   void Reserve() {
     constexpr double kMargin = 1.1;
     const auto read =

@@ -38,8 +38,8 @@ struct RuleFile {
   std::shared_ptr<const ModelDescription> model;
 };
 
-// Returns the merged `model:` section of the file `name`, as written, whose
-// section another section extends. Returns null after a finding at `place`.
+// Returns the merged `model:` section of the file `name`, as written, which
+// another section extends. Returns null after a finding at `place`.
 using ModelBase = std::function<std::shared_ptr<const ModelSection>(
     const std::string& name, const Place& place)>;
 

@@ -1,7 +1,7 @@
 // Chooses the inputs of a command. Mesh, rules, manifest and model of the
-// request take precedence over those of the project's target, which is the
-// named target or the only one. The project is read only if it or a target is
-// named, or if neither mesh, rules nor manifest is named.
+// request take precedence over the inputs of the project's target: the named
+// target, or the only one. The project is read only if it or a target is named,
+// or if neither mesh, rules nor manifest is named.
 //
 // Example: the project's only target has `rules: [a.yaml]`, and the request has
 // a mesh and a manifest. The project is not read, so rules are missing. If the

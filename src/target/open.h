@@ -37,8 +37,8 @@ struct Held {
 
 // Options of reading a target. They take precedence over its files.
 struct OpenOptions {
-  // The number of devices, from which an axis of size -1 gets its size. It
-  // takes precedence over the number in a mesh file.
+  // The number of devices. It determines an axis of size -1, and takes
+  // precedence over the number in a mesh file.
   std::optional<int64_t> devices;
   std::optional<int64_t> processes;  // default: the mesh's own
   std::optional<Mesh> mesh;          // replaces the target's

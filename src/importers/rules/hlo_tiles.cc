@@ -31,8 +31,8 @@ bool GroupOf(const Mesh& mesh, int64_t parts, int64_t stride,
   return mesh.Parts(group) == parts;
 }
 
-// One digit of a device's position in the mesh: the coordinate on an axis of
-// this size, which is position / stride % size.
+// One digit of a device's position in the mesh: its coordinate on an axis of
+// this size, position / stride % size.
 struct Digit {
   int64_t stride = 1, size = 1;
 };

@@ -19,7 +19,7 @@ struct Tiles {
 };
 
 // Returns the spec over the mesh that gives these tiles; nullopt if there is
-// none. The number of tiles must be that of the mesh's devices.
+// none. The number of tiles must equal the number of devices of the mesh.
 std::optional<Spec> SpecOfTiles(const Mesh& mesh, const Tiles& tiles);
 
 }  // namespace shardc::imports
