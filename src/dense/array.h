@@ -31,7 +31,7 @@ struct Array {
   size_t rank() const { return shape.size(); }
   bool empty() const { return data.empty(); }
 
-  // Returns an element of an array of rank 4, the common case.
+  // Returns an element. The array must have rank 4.
   double& At(int64_t a, int64_t b, int64_t c, int64_t d) {
     return data[Offset(a, b, c, d)];
   }

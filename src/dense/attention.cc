@@ -5,18 +5,18 @@
 //   l   = sum exp(s_j - m) + sum exp(sink - m)
 //   o   = sum keep_j * exp(s_j - m) * v_j / l,  keep_j = 0 or 1/(1 - dropout)
 //
-// A masked s_j is -inf, so exp(-inf) = 0, and a row without any key or sink is
-// zeros. With `mean_of_masked` a masked s_j is kMasked instead. In a row that
-// sees no key and has no sink all weights are then equal, and the row is the
-// mean of the values. With a sink such a row is zeros, as exp(kMasked - sink)
-// is 0.
+// A masked s_j is -inf, so exp(-inf) = 0, and a row that sees no key and has no
+// sink is zeros. With `mean_of_masked` a masked s_j is kMasked instead. In a
+// row that sees no key and has no sink all weights are then equal, and the row
+// is the mean of the values. With a sink such a row is zeros, as exp(kMasked -
+// sink) is 0.
 //
 // Example: two keys with logits 0 and 0 and one sink of 0 give weights 1/3,
 // 1/3, and an output of (v_0 + v_1)/3.
 //
-// Cost: B*T*H*S*(D + Dv), no blocking. Tested in tests/dense by hand-made cases
-// and properties, and against recorded outputs of other implementations in
-// tests/vectors/numeric.cc.
+// The cost is B*T*H*S*(D + Dv); loops are not blocked. Tested in tests/dense by
+// hand-made cases and properties, and against recorded outputs of other
+// implementations in tests/vectors/numeric.cc.
 #include "dense/attention.h"
 
 #include <algorithm>

@@ -60,8 +60,8 @@ struct Inputs {
   // [sinks, K], which the query heads of a key head share. [K] is the same as
   // [1, K].
   Array sinks;
-  // [B|1, H|1, T/block_rows, S/block_keys], both rounded up: not 0 if the
-  // queries of a block may see the keys of a block. Blocks have block_rows
+  // [B|1, H|1, T/block_rows, S/block_keys], both rounded up. The queries of a
+  // block see no key of a block if the element is 0. Blocks have block_rows
   // queries and block_keys keys.
   Array blocks;
   int64_t block_rows = 1, block_keys = 1;

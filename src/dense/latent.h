@@ -23,8 +23,9 @@ struct Expanded {
 // by the rotated part; its value is latent . up_value[head].
 Expanded Expand(const Latent& latent);
 
-// Inputs for the same attention without expanded keys and values. The matrices
-// are applied to the queries before the attention, and to its output:
+// Inputs for the same attention without expanded keys and values; up_key' is
+// up_key transposed. The matrices are applied to the queries before the
+// attention, and to its output:
 //
 //   q . (c up_key) = (q up_key') . c,   w . (c up_value) = (w . c) up_value
 //

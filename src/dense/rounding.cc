@@ -1,8 +1,8 @@
-// Rounds to nearest, ties to even. Half a unit of the last kept bit is added to
-// a double's bits, less one if that bit is 0; the low bits are then dropped:
+// Rounds to nearest, ties to even. Adds half a unit of the last kept bit to a
+// double's bits (minus 1 if that bit is 0), and then drops the low bits:
 //
 //   BF16 keeps 7 of 52 bits after the point. 1 + 2^-8 is a tie and becomes 1;
-//   numbers between that and 1 + 3 * 2^-8 become 1 + 2^-7
+//   numbers between 1 + 2^-8 and 1 + 3 * 2^-8 become 1 + 2^-7
 //
 // The subnormal numbers of a dtype are multiples of one step, so a number below
 // the least normal one is rounded to a multiple of that step.

@@ -196,7 +196,7 @@ std::vector<TextEdit> WithoutStart(const Rule& rule, std::string_view start) {
   return {{at, end, ""}};
 }
 
-// Removes one code from an ignore comment, or the comment if it has no other
+// Removes one code from an ignore comment, or the comment if it has only this
 // code.
 std::optional<RuleFix> WithoutIgnore(const Finding& finding) {
   if (!finding.place.HasPosition()) return std::nullopt;

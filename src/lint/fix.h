@@ -34,11 +34,11 @@ struct RuleFix {
 };
 
 // Returns fixes for the findings that have one. Fixes move catch-alls to the
-// end, escape dots, append `$` to patterns, remove a leading `.*` or `^`, write
-// patterns in the case of the names, and remove duplicate rules, dead rules,
-// unused ignores and unused definitions. A rule in flow style is neither moved
-// nor removed, and a catch-all above another catch-all is not moved. The caller
-// must check whether a fix changes a spec.
+// end of their file, escape dots, append `$` to patterns, remove a leading `.*`
+// or `^`, write patterns in the case of the names, and remove duplicate rules,
+// dead rules, unused ignores and unused definitions. A rule in flow style is
+// neither moved nor removed, and a catch-all above another one in its file is
+// not moved. The caller must check whether a fix changes a spec.
 std::vector<RuleFix> FixesOf(const Facts& facts,
                              std::span<const Finding> findings);
 

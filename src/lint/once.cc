@@ -1,8 +1,8 @@
-// Each finding lists the facts that it reports, and the facts that make it
-// redundant. A finding without facts of the second kind stays. The others are
-// visited by level, and within a level those that report the most facts first.
-// A finding is removed if the findings kept so far report all facts that make
-// it redundant:
+// Each finding lists the facts that it reports, and may list facts that make it
+// redundant. A finding that lists none of these stays. The others are visited
+// by level, and within a level those that report the most facts first. A
+// finding is removed if the findings kept so far report all facts that make it
+// redundant:
 //
 //   SHD101 reports "dead rule 4", so that SHD105 is redundant.
 //   If SHD101 is ignored, no finding reports it, and SHD105 stays.

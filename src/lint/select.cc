@@ -3,7 +3,7 @@
 // `select`. A lint in preview runs only if its own code is selected, or with
 // --preview.
 //
-//   select [SHD1], ignore [SHD105]  ->  those of SHD1.. without SHD105, and
+//   select [SHD1], ignore [SHD105]  ->  all codes SHD1xx without SHD105, and
 //                                       without SHD117, which is in preview
 #include "lint/select.h"
 

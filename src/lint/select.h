@@ -19,15 +19,14 @@ namespace shardc {
 class Selection {
  public:
   // Reads codes, names of lints, and families (`SHD2`). Returns nullopt after a
-  // usage finding, which suggests the nearest name, if a name is unknown, or if
-  // `fail_on` is no level.
+  // usage finding if a name is unknown or if `fail_on` is no level.
   static std::optional<Selection> Make(const LintSettings& settings,
                                        bool preview, Findings& findings);
 
   // Returns whether the lint runs. A lint in preview runs only with --preview
   // or with its own code in `select`.
   bool Selects(const Lint& lint) const;
-  // Returns whether findings of this code, which is not a lint's, are reported.
+  // Returns whether findings of a code that is no lint's are reported.
   bool Selects(const Code& code) const;
   Level LevelOf(const Finding& finding) const;
   // Returns whether a finding of this level makes the check fail.

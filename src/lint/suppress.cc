@@ -44,8 +44,8 @@ bool InQuotes(std::string_view before) {
   return open != 0;
 }
 
-// Returns whether a comment is an ignore: `# shardc: ignore[SHD105]`, spelled
-// exactly so and with at least one name.
+// Returns whether a comment has the form `# shardc: ignore[SHD105, ...]`, in
+// which no name is empty.
 bool IsMark(std::string_view comment) {
   if (!comment.starts_with(kMark)) return false;
   const size_t close = comment.find(']');

@@ -27,8 +27,8 @@ struct Ignore {
   bool used = false;
 };
 
-// Returns whether a line has only a comment that ignores findings of the next
-// line.
+// Returns whether a line begins with an ignore comment, which then covers the
+// next line.
 bool IsIgnoreMark(std::string_view line);
 
 std::vector<Ignore> IgnoresIn(const SourceRef& source);

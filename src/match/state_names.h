@@ -15,9 +15,9 @@
 
 namespace shardc {
 
-// Returns whether the pattern is anchored at the start of a name: it begins
-// with `^` or `\A`, possibly inside leading groups, and has no alternation at
-// the top level.
+// Returns whether the pattern begins with `^` or `\A`, possibly inside leading
+// groups, and has no alternation at the top level. It then matches only at the
+// start of a name, unless a leading group has alternatives, as in `(^a|b)c`.
 bool IsAnchoredAtStart(std::string_view pattern);
 
 // A state that the rule of its parameter does not match. The members are

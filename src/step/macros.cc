@@ -83,8 +83,8 @@ ValueId Softmax(GraphWriter& write, ValueId x, LabelId label) {
 ValueId Linear(GraphWriter& write, ValueId x, ValueId weight, ValueId bias) {
   const Labels stored = write.LabelsOf(weight);
   Labels out;
-  // All labels that x and the weight share are contracted, except that of
-  // experts.
+  // Labels that x and the weight share are contracted. If there are several,
+  // the first is the experts' label and is kept.
   Labels common;
   for (const LabelId label : stored) {
     const auto& factors = At(write, label).factors;

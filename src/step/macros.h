@@ -29,8 +29,8 @@ ValueId LayerNorm(GraphWriter& write, ValueId x, LabelId label, ValueId weight,
 ValueId Softmax(GraphWriter& write, ValueId x, LabelId label);
 
 // Contracts the labels that x and the weight share. If they share several, the
-// first one, that of the experts, is kept. If x has the factors of a label of
-// the weight, they are first merged. Factors of the result are split.
+// first one is the experts' label and is kept. If x has the factors of a label
+// of the weight, they are first merged. Factors of the result are split.
 ValueId Linear(GraphWriter& write, ValueId x, ValueId weight, ValueId bias);
 
 // A convolution along tokens with the weight's label `kernel`, of odd size

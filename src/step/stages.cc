@@ -1,7 +1,7 @@
 // Finds the stages in one pass over the ops. An op of a layer belongs to the
-// layer's stage. An op outside the layers belongs to the last stage if it
-// depends on a layer, else to the first; in the backward phase it belongs to
-// the first stage if it depends on a layer, else to the last:
+// layer's stage. An op of a task outside the layers belongs to the last stage
+// if it depends on a layer, else to the first. In the backward phase it belongs
+// to the first stage if it depends on a layer, else to the last:
 //
 //   lookup embed -> layer 0 ... layer 7 -> linear head -> loss
 //   0               0           3          3              3

@@ -1,9 +1,9 @@
 // Tests that tolerances are tight: in the cases of a matrix over operations,
 // modes, layouts and dtypes, wrong outputs (wrong_outputs.h) are checked after
 // the correct one, and must be detected. The matrix runs once with all features
-// and once for each narrower rounding, without features. Skipped are cases that
-// the operation refuses, and traces of paged caches, which are compared in bits
-// and thus have no tolerance.
+// and once for each narrower rounding, without features. Cases that the
+// operation refuses are skipped. Traces of paged caches are skipped too,
+// because they are compared in bits and have no tolerance.
 #ifndef SHARDC_VERIFY_SHARPNESS_H_
 #define SHARDC_VERIFY_SHARPNESS_H_
 

@@ -46,7 +46,7 @@ struct LocalSlice {
   // tensor, on which dropout depends.
   int64_t batch_offset = 0, head_offset = 0;
   float scale = 1;
-  // Whether each sequence has only one query row over all devices.
+  // Whether each sequence has a single query row in the unsharded tensor.
   bool one_row = false;
   const AttentionOptions* options = nullptr;
   const Arithmetic* arithmetic = &kRightArithmetic;

@@ -1,6 +1,6 @@
-// Quantised matmuls: the elements of a row, or those of values in one dim and
-// block of keys, are rounded to multiples of a step. The largest magnitude of
-// these elements determines the step. Products are sums of integers. If the
+// Quantised matmuls: the numbers of a group are rounded to multiples of a step,
+// which the largest magnitude in the group determines. A group is a row or, for
+// values, one dim of a block of keys. Products are sums of integers. If the
 // head dimension is sharded, the largest elements are reduced first, so every
 // device uses the same steps, and the integer sums are added exactly:
 //

@@ -37,8 +37,8 @@ struct RopeScaling {
   // those between are interpolated.
   double beta_fast = 32;
   double beta_slow = 1;
-  // kYarn: whether the index of the first limiting frequency is rounded down
-  // and that of the second up.
+  // kYarn: whether the index of the first limiting frequency is rounded down,
+  // and the index of the second one up.
   bool truncate = true;
   // kLlama3: original_length/low and original_length/high are the wavelengths
   // between which frequencies are interpolated.

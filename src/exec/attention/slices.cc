@@ -1,6 +1,6 @@
-// Builds the slice that each device attends with, as views of the buffers it
-// holds: query, key and value are not copied, and offsets locate the slice
-// within a bias or mask that is sharded over fewer axes. With
+// Builds each device's slice for attention, as views of the buffers that the
+// device holds: query, key and value are not copied, and offsets locate the
+// slice within a bias or mask that is sharded over fewer axes. With
 // GroupMap::kGlobal, the key head of a query head is computed with global head
 // numbers and then made local:
 //

@@ -116,8 +116,8 @@ class Stager {
     return std::nullopt;
   }
 
-  // Sets the compute dtype; returns whether softmax and products support the
-  // settings.
+  // Sets the compute dtype. Returns whether the operation supports the settings
+  // of softmax and products.
   bool Arithmetic(Staged& out) {
     const Dtype q = problem_.query.dtype, k = problem_.key.dtype;
     auto dtype = ComputeDtype(problem_, settings_);

@@ -61,8 +61,8 @@ struct StageOptions {
   bool narrow_softmax = false;    // supports settings.softmax_dtype
   bool quantised_matmul = false;  // supports settings.dot_bits
   bool heads_on_keys = false;  // key heads are split over the query's head axes
-  // Key and value are pages, which are cast when they are read, so reshards
-  // send them in the stored dtype.
+  // Whether key and value are pages. Pages are cast when they are read, so
+  // reshards send them in the stored dtype.
   bool pages = false;
 };
 

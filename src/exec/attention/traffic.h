@@ -75,8 +75,8 @@ class Traffic {
   void AllReduce(const AxisGroup& axes, int64_t elements);
   void ReduceScatter(const AxisGroup& axes, int64_t elements);
   void AllGather(const AxisGroup& axes, int64_t elements);
-  // Adds the all_reduce of partial logits where the head dimension is sharded,
-  // and that of the rows' largest numbers where products are quantised.
+  // If the head dimension is sharded, adds the all_reduce of partial logits
+  // and, for quantised products, of the largest number of each row.
   void ReduceLogits();
   // Adds n - 1 ring steps, in each of which every device sends its key, value
   // and segment ids.

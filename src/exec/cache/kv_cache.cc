@@ -4,7 +4,7 @@
 // if this dtype can represent all values of the cache's, the buffers move to
 // the view and back (LendCache, ReturnCache) and are not copied.
 //
-//   4 rows over dp 2, insert into slot 2: devices of dp=1 write their row 0
+//   4 rows over dp 2, insert into row 2: devices of dp=1 write their row 0
 #include "exec/cache/kv_cache.h"
 
 #include <algorithm>
@@ -21,8 +21,8 @@
 namespace shardc::exec {
 namespace {
 
-// Return the specs of scales [B, S, K] and of positions [B, S], given that of
-// keys [B, S, K, D].
+// Return the specs of scales [B, S, K] and of positions [B, S], given the spec
+// of keys [B, S, K, D].
 Spec ScaleSpec(const Spec& spec) { return {spec[0], spec[1], spec[2]}; }
 Spec PositionSpec(const Spec& spec) { return {spec[0], spec[1]}; }
 

@@ -67,9 +67,10 @@ bool AppendTokens(Machine& machine, KvCache& cache, const ShardedTensor& key,
                   const std::vector<int64_t>& counts, LayoutError& why);
 
 // Copies the only row of `from`, with its length and start, to row `slot` of
-// `into`. All sizes but B must be equal. Only the devices that hold the row
-// `slot` keep the copy; the ledger records the reshard to their layout. Returns
-// false, with the reason, if the row does not fit or there is no row `slot`.
+// `into`. `from` must have one row and, apart from that, the same
+// configuration. Only the devices that hold the row `slot` keep the copy; the
+// ledger records the reshard to their layout. Returns false, with the reason,
+// if the row does not fit or there is no row `slot`.
 bool InsertRow(Machine& machine, const KvCache& from, KvCache& into,
                int64_t slot, LayoutError& why);
 
@@ -106,7 +107,7 @@ struct SlotQuery {
 int64_t OwnSlot(const SlotQuery& query);
 
 // The defaults of CacheSeam. AppendTokens, InsertRow and all functions that
-// compute slots or views call the machine's CacheSeam, which tests replace.
+// compute slots or views call the machine's CacheSeam.
 bool RunAppend(Machine& machine, KvCache& cache, const ShardedTensor& key,
                const ShardedTensor& value, const std::vector<int64_t>& counts,
                LayoutError& why);

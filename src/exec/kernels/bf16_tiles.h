@@ -90,7 +90,8 @@ struct Bf16Weights {
 // caller must multiply the output accumulated before.
 float RoundWeights(const Bf16Weights& row);
 
-// row[i] *= factor for `count` elements, a multiple of 16.
+// Multiplies `count` elements of `row` by `factor`; `count` is a multiple of
+// 16.
 void ScaleFloats(float factor, int64_t count, float* row);
 
 }  // namespace shardc::exec

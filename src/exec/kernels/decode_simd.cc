@@ -38,14 +38,13 @@ namespace shardc::exec::HWY_NAMESPACE {
 constexpr int64_t kDecodeBlock = 1024;
 constexpr int64_t kHalf = kDecodeBlock / 2;
 
-// The order in which the keys and values of a block are read. kKeysAhead and
-// kValuesAhead are how many bytes ahead of a row memory is prefetched; 0 means
-// no prefetching.
+// The order in which the keys and values of a block are read: two positions at
+// a time. kKeysAhead and kValuesAhead are how many bytes ahead of a row memory
+// is prefetched; 0 means no prefetching.
 //
-// This order reads two positions at a time and prefetches far ahead: narrow
-// elements need more instructions a cache line, so without prefetching fewer
-// loads are in flight. A position of int8 is half as long as one of bfloat16:
-// half the distance was 1.08 times as fast on an Intel Xeon.
+// Narrow elements need more instructions for each cache line, so without
+// prefetching fewer loads are in flight. For int8, half of the distance for
+// bfloat16 was 1.08 times as fast on an Intel Xeon.
 template <class E>
 struct TwoStreams {
   static constexpr bool kOneKey = false;
@@ -437,8 +436,8 @@ void DecodeSlices(const AttentionSlice* slices, const AttentionState* states,
     }
   }
   const auto all = static_cast<int64_t>(row_count);
-  // For elements of one byte the instructions, not memory, limit the speed, and
-  // one stream was slower.
+  // Elements of one byte are always read in two streams, because instructions
+  // and not memory limit their speed, and one stream was slower.
   if (one_stream && sizeof(typename E::T) > 1) {
     DecodeRows<E, OneStream<E>>(rows, all);
   } else {

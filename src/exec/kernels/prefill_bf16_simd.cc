@@ -43,7 +43,6 @@ constexpr int64_t kKeySteps = kKeyBlock / kTileDepth;
 
 int64_t RoundUp(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
 
-// An interval of keys.
 struct Keys {
   int64_t begin = 0, end = 0;
 };

@@ -214,7 +214,7 @@ HWY_INLINE bool PackValues(const AttentionSlice& in, PackedCall& work,
   return true;
 }
 
-// Packs a few rows that are needed later, and returns those to prefetch.
+// Packs a few rows that are needed later, and returns the rows to prefetch.
 HWY_INLINE RowsAhead PackSome(const AttentionSlice& in, PackedCall& work) {
   RowsAhead ahead{};
   if (!PackQuery(in, work, ahead) && !PackKeys(in, work, ahead)) {

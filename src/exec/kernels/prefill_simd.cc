@@ -112,8 +112,8 @@ HWY_INLINE Seen SeenIn(const RowTile& tile, int64_t first, int64_t count) {
           HWY_MIN(tile.end - first, count)};
 }
 
-// Replaces the scores of a tile by weights, and sets alpha for each row. The
-// block has `count` packed keys from `first` on.
+// Replaces the scores of a tile by weights, and sets `alpha` to the factor of
+// each row's earlier sums. The block has `count` packed keys from `first` on.
 void WeighTile(const AttentionSlice& in, const AttentionState& state,
                const RowTile& tile, int64_t first, int64_t count, int64_t nr,
                float* scores, float* alpha) {

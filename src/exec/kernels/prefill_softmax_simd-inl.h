@@ -5,7 +5,8 @@
 // large only where the weight is small, and below 2^-23 of the largest weight.
 //
 // The rows of a tile are processed together, first their maxima and then their
-// weights: the steps of a row depend on each other, those of two rows do not.
+// weights. The steps of one row depend on each other, but the processor can
+// overlap the steps of different rows.
 #if defined(SHARDC_EXEC_KERNELS_PREFILL_SOFTMAX_SIMD_INL_H_) == \
     defined(HWY_TARGET_TOGGLE)
 #ifdef SHARDC_EXEC_KERNELS_PREFILL_SOFTMAX_SIMD_INL_H_

@@ -24,8 +24,8 @@ std::vector<int64_t> SumOverRanks(Transport* transport,
 Ledger SumOverRanks(Transport* transport, const Ledger& own);
 
 // Each rank passes its own error, if it has one. Returns on all ranks the error
-// with the lowest `order`, or nullopt if no rank passed an error. Of errors
-// with equal `order`, that of the lowest rank is returned.
+// with the lowest `order`, or nullopt if no rank passed an error. If several
+// errors have this `order`, the error of the lowest rank is returned.
 std::optional<LayoutError> FirstError(const SimMesh& mesh,
                                       std::optional<LayoutError> own,
                                       int64_t order = 0);

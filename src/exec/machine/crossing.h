@@ -23,7 +23,8 @@ struct Parcel {
 // Appends a parcel to `out`. Elements are written with the width of their dtype
 // if that preserves every value, else with the width of the host's array.
 void PutParcel(int from, int to, const Buffer& block, Packet& out);
-// Appends the parcels to `out`. Returns false if the bytes end inside a parcel.
+// Appends the parcels in `bytes` to `out`. Returns false if the bytes end
+// inside a parcel.
 bool TakeParcels(std::span<const std::byte> bytes, std::vector<Parcel>& out);
 
 class Crossing {

@@ -1,4 +1,4 @@
-// The ledger: the bytes that each collective of a run sent. Room comm has the
+// The ledger: the bytes that each collective of a run sent. src/comm has the
 // formulas.
 #ifndef SHARDC_EXEC_MACHINE_LEDGER_H_
 #define SHARDC_EXEC_MACHINE_LEDGER_H_

@@ -30,7 +30,7 @@ class Machine {
   // Runs `body(device)` for every device of this rank. `body` may write only to
   // that device's buffers.
   void Local(const std::function<void(int)>& body) const;
-  // Returns the seam of type T: that of the constructor's `seams`, or the
+  // Returns the seam of type T from the constructor's `seams`, or else the
   // default.
   template <class T>
   const T& Seam() const {

@@ -4,10 +4,10 @@
 // value are sharded over the query's head axes (the MHA spec). The table has
 // global block coordinates and is sharded as the query's batch and heads, so
 // the bits equal those of the unsharded run. A table is given or computed. A
-// computed table hides a block if it has no keys, if causality hides all of its
-// keys from all of its queries or, unless the block mask is `causal`, if the
-// window does. With the block mask `global`, the first blocks are never hidden.
-// Within a visible block each key is masked separately.
+// computed table hides a block without keys. It also hides a block if causality
+// or, unless the block mask is `causal`, the window hides all of its keys from
+// all of its queries. With the block mask `global`, the first blocks are never
+// hidden. Within a visible block each key is masked separately.
 //
 // Example: 4 queries and 4 keys in blocks of 2 under a causal table [[1, 0],
 // [1, 1]]: queries 0 and 1 never see keys 2 and 3.
@@ -48,9 +48,9 @@ Between PositionsOf(const Buffer& positions, int64_t row, int64_t block,
   return out;
 }
 
-// Returns whether causality and, if `windowed`, the window let the queries of
-// one block attend to keys of the other, judged by the smallest and the largest
-// positions. Returns false if there are no keys.
+// Returns whether causality and, if `windowed`, the window allow some query of
+// one block to attend to some key of the other, judged by the smallest and the
+// largest positions. Returns false if there are no keys.
 bool Meet(const Between& queries, const Between& keys, bool windowed,
           const AttentionOptions& options) {
   if (keys.last < keys.first) return false;

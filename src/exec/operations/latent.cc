@@ -89,8 +89,8 @@ std::optional<LayoutError> CheckLatent(const SimMesh& mesh,
   return std::nullopt;
 }
 
-// Returns the inputs rounded to the dtype of the products; the dtype that they
-// are stored in remains.
+// Rounds the values of the inputs to the dtype of the products, and keeps the
+// dtype of the buffers.
 LatentInputs Rounded(LatentInputs in, Dtype dtype) {
   for (Buffer* x : {&in.latent, &in.rope_key, &in.up_key, &in.up_value}) {
     RoundAll(dtype, x->real);

@@ -102,8 +102,9 @@ struct Operation {
   MaskedRows masked_rows = MaskedRows::kZero;
 
   // The pages of keys and values that the operation reads, if it reads such
-  // pages. It then takes no bias, masks or dropout, does not split a request's
-  // length, and takes only causal attention unless `causal_only` is false.
+  // pages. It then takes no bias, masks or dropout, and does not split a
+  // request's length. If `causal_only` is set, attention of several queries
+  // must be causal.
   std::optional<PagedKernel> pages = std::nullopt;
   // Whether the operation reads pages of latent rows, one row for each token.
   bool latent = false;

@@ -36,8 +36,7 @@ extern const Operation kUlysses;
 
 namespace {
 
-// The axes of the lengths, and those of them that are used by the all_to_all
-// and by the ring.
+// The axes of the lengths, and which of them the all_to_all and the ring use.
 struct Lists {
   AxisGroup all, exchange, ring;
 };

@@ -54,10 +54,10 @@ struct PagePool {
 };
 
 // Returns a pool whose elements are all `fill`; with int8, all scales are
-// `fill`. Tests use a large number, so that reading a free page changes the
-// result. Returns nullopt, and the reason, if the dtype or the layout is
-// illegal, or if the sharding would separate a head's keys from its values or
-// from its queries.
+// `fill` and all integers 127. Tests use a large number, so that reading a free
+// page changes the result. Returns nullopt, and the reason, if the dtype or the
+// layout is illegal, or if the sharding would separate a head's keys from its
+// values or from its queries.
 std::optional<PagePool> MakePool(const SimMesh& mesh, const PoolConfig& config,
                                  float fill, LayoutError& why);
 

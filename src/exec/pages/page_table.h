@@ -18,7 +18,7 @@
 
 namespace shardc::exec {
 
-// The value of a pool's entries that no token has been written to.
+// The value of pool entries to which no token has been written.
 inline constexpr float kFreePage = 1e4f;
 
 struct PageConfig {

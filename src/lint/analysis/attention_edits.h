@@ -52,9 +52,9 @@ std::vector<ModeSplit> SplitsOf(const Facts& facts, std::string_view tensor,
 std::string ModesText(const Facts& facts, const ModeSplit& split);
 
 // Reports one finding for each distinct edit that has this reason, at its line.
-// `observe` returns the message, given "attention's `key` and `value`" and the
-// edit; the modes are appended to the message. An illegal spec has the code's
-// level; a corrected one is a warning.
+// `observe` returns the message from its subject, such as "attention's `key`
+// and `value`", and the edit. The modes are appended to the message. An illegal
+// spec has the code's level; a corrected one is a warning.
 void ReportAttentionEdits(
     const Facts& facts, const Code& code, Reason reason,
     const std::function<std::string(const std::string&, const Edit&)>& observe,

@@ -1,6 +1,7 @@
-// Escapes dots that an author meant as separators of a path. On each side of
-// such a dot there is a word, a group, a class or an escape. A dot that is
-// quantified, escaped or in a class is left as it is:
+// Escapes dots that an author meant as separators of a path. Before such a dot
+// there is a word, a group, a class or a `+`, and after it a word, a group, a
+// class or an escape. A dot that is quantified, escaped or in a class is left
+// as it is:
 //
 //   `layers.\d+.mlp`  ->  `layers\.\d+\.mlp`     `.*kernel`, `a[.]b`  no change
 #include "lint/analysis/dots.h"
@@ -14,8 +15,7 @@ bool IsWord(char c) {
 }
 
 // Return whether the character may precede or follow a dot that separates parts
-// of a path: it belongs to a word, or is the edge of a group, a class or an
-// escape such as `\d+`.
+// of a path.
 bool Before(char c) { return IsWord(c) || c == ')' || c == ']' || c == '+'; }
 bool After(char c) { return IsWord(c) || c == '(' || c == '[' || c == '\\'; }
 

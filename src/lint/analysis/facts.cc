@@ -245,9 +245,9 @@ void Facts::FindRuleFacts() {
 }
 
 // Decides whether the rules were written for a model with other names.
-// Catch-alls do not count. Of the other rules, three quarters must match
-// nothing, and together they must be the first match of at most one parameter
-// in fifty and one byte in fifty. So few matches are coincidence.
+// Catch-alls do not count. Of the other rules, at least three quarters must
+// match nothing, and together they must be the first match of at most one
+// parameter in fifty and one byte in fifty. So few matches are coincidence.
 void Facts::FindNaming() {
   int64_t specific = 0;
   int64_t dead = 0;
@@ -267,10 +267,10 @@ void Facts::FindNaming() {
                   dead * 4 >= specific * 3;
 }
 
-// Searches for the reason why rules match nothing: tries the dead rules, other
-// than those of built-in packs, on one parameter of every group, with the other
-// separator and without regard to case. All rules are matched at once, so the
-// time is linear in the names and in the rules.
+// Searches for the reason why rules match nothing. Matches the dead rules,
+// other than those of built-in packs, with one parameter of every group: first
+// with the other separator, then without regard to case. Rules are matched
+// together, so the time is linear in the names and in the rules.
 void Facts::FindDeadCauses() {
   std::vector<size_t> dead_rules;
   for (size_t r = 0; r < rules().size(); ++r) {

@@ -35,10 +35,10 @@ struct FallThrough {
   std::vector<IntendedFallThrough> intended;  // dead rules, each once
 };
 
-// Returns one record for each catch-all that replicates at least a fifth of the
-// model, or at least a twentieth if a dead rule was probably intended for one
-// of its groups; smaller amounts may be replicated on purpose. Returns none if
-// the rule set has only catch-alls.
+// Returns one record for each catch-all that replicates large parameters with
+// at least a fifth of the model's bytes. A twentieth is enough if a dead rule
+// was probably intended for one of these parameters. Smaller amounts may be
+// replicated on purpose. Returns none if the rule set has only catch-alls.
 std::vector<FallThrough> CatchAllFallThroughs(const Facts& facts);
 
 }  // namespace shardc

@@ -19,8 +19,8 @@
 namespace shardc {
 namespace {
 
-// Stages are reported as uneven if the longest takes kUneven times the mean and
-// if another division makes it shorter by the factor kShorter.
+// Stages are reported as uneven if the longest takes at least kUneven times the
+// mean, and another division makes that factor at most kShorter times as large.
 constexpr double kUneven = 1.15, kShorter = 0.95;
 constexpr double kLargeBubble = 0.2;
 // Schedules with more tasks are not compared, because that would take too long.

@@ -20,7 +20,7 @@ Place StagesPlace(const Facts& facts);
 std::string TimesText(double times);
 std::string PartText(double part);
 
-// A division into stages of which one takes clearly longer than the others.
+// A division in which one stage takes clearly longer than the mean.
 struct UnevenStages {
   int32_t stage = 0;   // the stage that takes longest
   double times = 1;    // its multiplications for a token, over the mean
@@ -40,16 +40,17 @@ struct LargeBubble {
   double part = 0;  // share of the step's time that is bubble
   std::string schedule;
   int32_t ranks = 0, microbatches = 0;
-  // The schedule with the smallest bubble among those that hold no more
-  // activations; empty if none has a clearly smaller bubble.
+  // A schedule with a clearly smaller bubble that holds no more activations;
+  // empty if there is none.
   std::string better;
   double better_part = 0;
   // Activations, each of one stage and micro-batch, that the rank with the most
   // holds.
   int64_t held = 0;
 };
-// Returns nullopt if there are no stages, if the bubble is small, if the number
-// of micro-batches is not known, or if the schedule has too many tasks.
+// Returns nullopt if the target declares no stages on two or more ranks, if the
+// bubble is small, if the number of micro-batches is not known, or if the
+// schedule has too many tasks.
 std::optional<LargeBubble> LargeBubbleOf(const Facts& facts);
 
 }  // namespace shardc

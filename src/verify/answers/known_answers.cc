@@ -42,8 +42,8 @@ bool Near(double a, double b) {
 
 // ---- The dense reference ---------------------------------------------------
 
-// Returns inputs of one row and one head with one dim, with these keys and
-// values.
+// Returns inputs of one query in one row and head of one dim, with the given
+// keys and values.
 dense::Inputs OneHead(double query, std::vector<double> keys,
                       std::vector<double> values) {
   dense::Inputs in;
@@ -84,7 +84,8 @@ bool SinksThatFitNoHead() {
          !fits({{3}, {0, 0, 0}}) && !fits({{1, 2, 1}, {0, 0}});
 }
 
-// Two rows of two keys; the first slot of the second row is empty.
+// The inputs have two batch rows of two keys. The first slot of the second row
+// is empty.
 bool EmptySlotsOfTheSecondRow() {
   dense::Inputs in;
   in.query = {{2, 1, 1, 1}, {0, 0}};
@@ -112,7 +113,8 @@ bool LatentOnEitherSide() {
          absorbed.value.data == std::vector<double>{5};
 }
 
-// The rotation by two radians, and the bound of its rounding in float32.
+// Checks a rotation by two radians, and the bound on its rounding error in
+// float32.
 bool RotationAndItsRounding() {
   const dense::Rotary rotary(2, 8, {}, dense::Pairs::kHalves);
   const std::array<float, 2> head = {3, 4};

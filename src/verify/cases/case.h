@@ -108,8 +108,8 @@ struct Case {
 enum class Status : uint8_t { kPass, kFail, kUnsupported };
 std::string_view StatusName(Status status);
 
-// The checks of a case. A self-test reports which of them has detected an
-// injected fault, and proves that the fault is missed without that check.
+// The checks of a case. A self-test reports the check that detected an injected
+// fault.
 enum class Check : uint8_t {
   kLayout,       // ids: each element once per replica group
   kReplicas,     // gathered replicas agree in bits
@@ -157,8 +157,8 @@ struct CaseResult {
   double cap = 0;      // the absolute limit of the error
   bool exact = false;  // whether the bits must equal the unsharded run's
   exec::Ledger ledger;
-  // The bytes at the sizes that the user gave, by formula, if the case ran at
-  // reduced sizes.
+  // The bytes that the formula gives at the sizes of the user, if the case ran
+  // at reduced sizes.
   std::optional<exec::SentBytes> given_sent;
   // The maximum absolute error of each device's shard.
   std::vector<double> device_error;

@@ -45,7 +45,7 @@ void SwitchOn(Feature feature, Case& test);
 
 // Returns the names of the features that a case has besides the causal mask and
 // rows of different lengths, such as `soft_cap, window`; empty if it has none.
-// `long` is a case with more keys than requested.
+// The name `long` means that the case has more keys than requested.
 std::vector<std::string_view> FeatureNames(const Case& test);
 
 }  // namespace shardc::verify

@@ -16,7 +16,8 @@ namespace {
 
 using exec::Buffer;
 
-// Returns normal numbers whose mean depends on the first and the last index.
+// Returns normally distributed numbers whose mean depends on the first and the
+// last index.
 Buffer Values(exec::Random random, const Shape& shape, Dtype dtype, double gain,
               double offset) {
   Buffer out = Buffer::Zeros(shape, dtype);

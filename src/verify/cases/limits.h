@@ -9,8 +9,8 @@
 namespace shardc::verify {
 
 // Returns whether batch, lengths, head counts and head size are positive, key
-// heads divide heads, and queries are no longer than their keys. If not, adds a
-// usage finding.
+// heads divide heads, and the query length is at most the key length. If not,
+// adds a usage finding.
 bool CheckSizes(const Sizes& sizes, Findings& findings);
 // Returns false, and adds a usage finding, if the mesh has too many devices, or
 // if --full would need too many logits, elements or elements of pages.

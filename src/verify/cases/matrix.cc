@@ -244,8 +244,8 @@ class Builder {
     return test;
   }
 
-  // Returns the case of a kind. With `given`, it has the mesh that the user
-  // gave.
+  // Returns the case of a kind, on the mesh that the user gave if `given` is
+  // set, otherwise on the mesh that is used.
   Case CaseAt(const Kind& kind, const Sizes& sizes, bool given,
               uint64_t seed) const {
     const exec::Operation& operation = *kind.operation;

@@ -82,7 +82,7 @@ struct Matrix {
   std::vector<Variant> variants;
 };
 
-// A mesh that has the axes of the given one and fewer devices.
+// A mesh with the axes of the user's mesh and fewer devices.
 struct SmallMesh {
   Mesh mesh;
   Resolver resolver;
@@ -113,7 +113,8 @@ std::optional<Matrix> BuildReducedMatrix(const Request& request,
 exec::AttentionSpecs ResolveSpecs(const Resolver& resolver, const Case& test,
                                   IllegalPolicy illegal);
 
-// Returns the number of shards of a dimension; 1 if the mesh lacks an axis.
+// Returns the number of shards of a dimension; 1 if the spec has no such
+// dimension or the mesh lacks an axis.
 int64_t PartsOf(const Mesh& mesh, const Spec& spec, size_t dim);
 // Returns the sizes of a mode: generation modes have one query.
 Sizes SizesOfMode(const Sizes& sizes, Mode mode);

@@ -1,6 +1,6 @@
-// Each element is a random number that depends on the seed and the element's
-// index. Mean and gain depend on batch row and head, and the mean changes with
-// the position, so an element from a wrong place differs in size, not only in
+// Each number of query, key and value is random and depends on the seed and the
+// element's index. The gain depends on batch row and head. Means also change
+// with the position, so an element from a wrong place differs in more than
 // noise.
 //
 //   ragged lengths of 4 rows up to 16  ->  16, 1 and two between
@@ -39,9 +39,9 @@ Buffer InLayout(Buffer x, Layout layout) {
   return x;
 }
 
-// Returns normal numbers whose gain depends on batch row and head. If `offset`
-// is not 0, their mean depends on head, batch row and dim, with a slope over
-// positions.
+// Returns normally distributed numbers whose gain depends on batch row and
+// head. If `offset` is not 0, their mean depends on head, batch row and dim,
+// with a slope over positions.
 Buffer Values(Random random, const Shape& shape, Dtype dtype, double gain,
               double offset, int threads) {
   Buffer out = Buffer::Zeros(shape, dtype);
@@ -50,8 +50,9 @@ Buffer Values(Random random, const Shape& shape, Dtype dtype, double gain,
   const int64_t length = shape[1], heads = shape[2], dim = shape[3];
   const auto fill = [&](int64_t b, int) {
     std::vector<double> norm(AsIndex(heads)), means(AsIndex(heads * dim));
-    // The normal numbers of one position. They are drawn in pairs, so there are
-    // two more for elements that share a pair with the first or the last one.
+    // The random numbers of one position. They are drawn in pairs. The first
+    // and the last pair may belong to two positions, so there is room for two
+    // more pairs.
     std::vector<std::array<double, 2>> pairs(AsIndex(heads * dim / 2 + 2));
     // A head's gain and the means of its dims are the same at all positions of
     // a batch row.
@@ -124,8 +125,7 @@ void PackTokens(const Case& test, Random random,
   std::vector<int64_t> rows(AsIndex(n.batch), n.query_length);
   std::vector<int64_t> keys(AsIndex(n.batch), n.key_length);
   if (test.features.ragged) {
-    // In self-attention a sequence may have any length, which is that of the
-    // query and of the key.
+    // In self-attention a sequence may have any length.
     const bool alike = n.query_length == n.key_length;
     keys = RaggedLengths(random, n.batch, alike ? 1 : n.query_length,
                          n.key_length);
@@ -163,8 +163,8 @@ void PackTokens(const Case& test, Random random,
   problem.key_positions = Integers({1, k_tokens}, k_at);
 }
 
-// Adds one or two segments to each row, which meet at a random place. If a row
-// has more than four keys, the last one or two are padding.
+// Divides each row into one or two segments at a random position. If a row has
+// more than four keys, the last one or two are padding.
 void AddSegments(const Case& test, Random random,
                  exec::AttentionProblem& problem) {
   const Sizes& n = test.sizes;
@@ -209,8 +209,8 @@ void AddMasks(const Case& test, Random random,
     problem.bias = std::move(bias);
   }
   // With `masked_row`, one query of each batch row attends to nothing; the
-  // additive mask hides its keys if there is such a mask. If a batch row has
-  // only one query, only that of the last row attends to nothing.
+  // additive mask hides its keys if there is such a mask. If batch rows have
+  // only one query, only the query of the last batch row attends to nothing.
   const auto nothing = [&](int64_t element) {
     const int64_t row = element / keys % rows;
     return f.masked_row && row == rows / 2 &&

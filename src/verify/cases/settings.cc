@@ -1,6 +1,6 @@
 // Applies a record of settings to a case. At reduced lengths a block of the
-// usual size would contain all keys, so blocks are reduced too, such that there
-// are two and a shorter last one:
+// usual size would contain all keys, so block sizes are reduced too, usually to
+// two blocks and a shorter last one:
 //
 //   block 512, length 4096 reduced to 16  ->  (16 * 3 + 7) / 8 = 6: 6, 6, 4
 #include "verify/cases/settings.h"

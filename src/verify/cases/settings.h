@@ -7,7 +7,7 @@
 
 namespace shardc::verify {
 
-// Sets the settings and features of the case that `record` has.
+// Applies the settings and features that `record` contains to the case.
 void ApplySettings(const SettingsRecord& record, Case& test);
 
 // Fits block sizes to the case's lengths, which may be smaller than the `given`

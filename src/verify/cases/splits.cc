@@ -167,8 +167,8 @@ class Splitter {
                     const Spec& key) {
     // ring and blocksparse shard key heads over the query's axes.
     if (operation.heads_on_keys) AddHeads(query[2], query[2]);
-    // ulysses divides a device's heads by the length's axes, except for those
-    // of a ring.
+    // ulysses divides a device's heads by the axes of the length, except for
+    // the axes of its ring.
     if (operation.exchanges_heads) {
       const auto& ring = request_.RecordOf(operation).ring_axes;
       const AxisGroup lengths = Without(query[1], ring.value_or(AxisGroup{}));

@@ -1,7 +1,7 @@
 // Some mistakes appear only in long sums or with large logits. Each operation
-// that ran gets one case of at least 512 keys in bfloat16, a multiple of its
-// reduced length, unless a similar case ran. It also gets one case of large
-// logits, unless the request excludes it or has that feature:
+// that ran gets one case in bfloat16 with at least 512 keys, unless a similar
+// case ran. The number of keys is a multiple of the reduced one. It also gets
+// one case of large logits, unless the request excludes it or has that feature:
 //
 //   reduced to 12 keys  ->  516 keys, blocks of at most 96
 #include "verify/cases/stress_cases.h"
@@ -15,7 +15,7 @@ namespace shardc::verify {
 namespace {
 
 constexpr int64_t kLongKeys = 512;
-// The number of keys from which on a sum in bfloat16 has an error above its
+// A sum over at least this many keys in bfloat16 has an error above its
 // tolerance.
 constexpr int64_t kLongEnough = 256;
 

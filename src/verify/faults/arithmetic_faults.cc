@@ -42,8 +42,9 @@ void AbsorbInBf16(float weight, float kept, const float* value, float& sum,
   RoundAll(Dtype::kBF16, out);
 }
 
-// Computes the correct result. Because it is not the function that the kernels
-// implement, operations run loops, with the requested block sizes.
+// Computes the correct result. Because the kernels do not implement this
+// function, operations run loops in their place, with the requested block
+// sizes.
 void AbsorbInLoops(float weight, float kept, const float* value, float& sum,
                    std::span<float> out) {
   exec::AbsorbKey(weight, kept, value, sum, out);

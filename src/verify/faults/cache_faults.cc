@@ -28,7 +28,8 @@ using Counts = std::vector<int64_t>;
 
 // ---- Slots ----------------------------------------------------------------
 
-// Returns the slot of a position on the rank that owns it, or -1 if none does.
+// Returns the slot of a position on the rank that owns the slot, or -1 if no
+// rank does.
 int64_t SlotAtOwner(SlotQuery query) {
   for (query.rank = 0; query.rank < query.parts; ++query.rank) {
     const int64_t slot = OwnSlot(query);

@@ -37,7 +37,8 @@ PerDevice RunOn(Machine& machine, CollectiveCall call, const PerDevice& in) {
 // Sends nothing: every member keeps its own buffer.
 PerDevice Unsent(Machine&, const CollectiveCall& call) { return *call.in; }
 
-// Returns buffers in which member i has the one of member from(i, n).
+// Returns the buffers in another order: member i of a group of n devices gets
+// the buffer of member from(i, n).
 template <class From>
 PerDevice Permuted(const Machine& machine, const AxisGroup& axes,
                    const PerDevice& in, From from) {

@@ -31,7 +31,7 @@ class Evidence {
   uint64_t digest_ = 14695981039346656037u;
 };
 
-// Returns the seams with functions that also add their results to `evidence`.
+// Returns seams that behave like `seams` and also add results to `evidence`.
 exec::Seams Watched(const exec::Seams& seams, Evidence& evidence);
 
 }  // namespace shardc::verify

@@ -73,8 +73,8 @@ FaultVerdict TryFault(const InjectedFault& fault, const Checks& checks = {});
 
 using SelfTestProgress = std::function<void(size_t done, size_t all)>;
 
-// Injects all faults, or only those in `only` if it is not empty. Without some
-// of the `checks`, faults that only those detect are missed.
+// Injects all faults, or only those in `only` if it is not empty. If a check is
+// absent from `checks`, faults that only this check detects are missed.
 SelfTest RunSelfTest(const Checks& checks, int threads,
                      const SelfTestProgress& progress = {},
                      const std::set<std::string>& only = {});

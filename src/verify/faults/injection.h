@@ -1,6 +1,6 @@
 // The effect of each fault of the catalogue: functions that replace the seams
-// of programs (exec/machine/seams.h). All deliberate errors in attention,
-// caches and pages are in this room; verify/step has those in steps.
+// of programs (exec/machine/seams.h). The faults of attention, caches and pages
+// are in this folder, and the faults of steps in verify/step.
 #ifndef SHARDC_VERIFY_FAULTS_INJECTION_H_
 #define SHARDC_VERIFY_FAULTS_INJECTION_H_
 

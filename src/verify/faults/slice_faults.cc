@@ -26,7 +26,7 @@ using exec::Slices;
 using exec::SliceSeam;
 using exec::Staged;
 
-// Stores a buffer that a slice refers to in place of its own.
+// Stores `buffer`, so that a slice can refer to it in place of its own buffer.
 const Buffer* Keep(Slices& slices, Buffer buffer) {
   return &slices.replaced.emplace_back(std::move(buffer));
 }
@@ -309,7 +309,7 @@ void NoDiagonal(const Machine&, ShardedTensor& blocks) {
   }
 }
 
-// ---- The output as it leaves ----------------------------------------------
+// ---- The output -----------------------------------------------------------
 
 // Reads the output [B, H, T, D] with lengths and heads swapped.
 void Misread(const Machine&, const Staged&, ShardedTensor& output) {

@@ -13,10 +13,10 @@
 namespace shardc::verify {
 
 // Returns the rules on the tensors' layouts that a case violates, in one error:
-// all tensors have the same batch axes; the key's head axes begin the query's
-// (and equal them for most kernels on local slices); key and value have the
-// same head axes and the same length axes; query and key have the same axes of
-// the head dimension. Returns nullopt if the case violates none.
+// all tensors have the same batch axes; the query's head axes begin with the
+// key's (and equal them for most kernels on local slices); key and value have
+// the same head axes and the same length axes; query and key have the same axes
+// of the head dimension. Returns nullopt if the case violates none.
 std::optional<exec::LayoutError> LayoutFault(const Case& test);
 
 // Explains a wrong result in `result`. `got` and `reference` are [B, T, H, D].

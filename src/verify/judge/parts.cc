@@ -36,9 +36,9 @@ void Cut(std::optional<Buffer>& x, size_t dim, int64_t begin, int64_t end) {
   x = exec::SliceDim(*x, dim, begin, end - begin);
 }
 
-// The number of elements of query, key and value for which a part is large
-// enough: 16 MiB in double. Parts are larger only if a case has too few rows
-// and heads. Larger parts would not be faster.
+// Parts have at most about this many elements of query, key and value, 16 MiB
+// in double, if a case has enough rows and heads. Larger parts would not be
+// faster.
 constexpr int64_t kPartElements = int64_t{1} << 21;
 
 // Returns the least number of parts into which one process divides a problem

@@ -59,7 +59,8 @@ bool Parts(const exec::SimMesh& mesh, const std::string& axis,
 
 bool Near(double a, double b) { return std::fabs(a - b) <= 1e-9 * b; }
 
-// An error that was added to one element, as the report must name it.
+// An error that was added to one element. The report must name the element's
+// place, the size of the error and the devices that hold the element.
 struct Placed {
   Shape place;
   double error;

@@ -103,9 +103,8 @@ class Judge {
     return out;
   }
 
-  // Returns freed memory to the system between stages: the tensors of a large
-  // case decide how much memory `verify` takes, and those of one stage rarely
-  // fit into the memory of those before.
+  // Returns freed memory to the system between stages of a large case. Tensors
+  // of a later stage rarely fit into the freed blocks of an earlier one.
   void ReturnMemory() const {
     if (HasManyParts(problem_)) ReturnFreedMemory();
   }
@@ -196,7 +195,7 @@ class Judge {
   }
 
   // Gathers the output. Fails the case if replicas differ, unless that check is
-  // switched off: the output is then that of the first replica.
+  // switched off. The first replica is used then.
   bool ComputeUnsharded() {
     const exec::SimMesh mesh(test_.mesh, options_.transport);
     exec::LayoutError why;

@@ -1,11 +1,11 @@
 // Tolerances in units of the dtype's rounding, scaled by the largest output.
-// The element whose error exceeds its limit by the largest factor decides, or
-// if none does, the one with the largest error. An element that is not finite
-// decides before all others.
+// The element whose error exceeds its limit by the largest factor decides. If
+// no error exceeds its limit, the element with the largest error decides. An
+// element that is not finite decides before all others.
 //
-//   float32, outputs up to 1: the floor is 16 * 2^-24 = 9.5e-07, the cap 1e-5,
-//   or more where logits are above 8; bfloat16: an output of 0.1 has a slack of
-//   1.3 * 0.1 * 2^-8 besides, whatever the largest output is
+//   float32, outputs up to 1: the floor is 16 * 2^-24 = 9.5e-07, and the cap
+//   is 1e-5, or more if logits are above 8
+//   bfloat16: an output of 0.1 also has a slack of 1.3 * 0.1 * 2^-8
 #include "verify/judge/tolerance.h"
 
 #include <algorithm>

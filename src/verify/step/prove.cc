@@ -210,8 +210,8 @@ class Prover {
     return test_.dtype == Dtype::kBF16 || test_.dtype == Dtype::kF16;
   }
 
-  // Returns whether the op is a choice of experts, or a function that is
-  // constant except for steps, which routers use.
+  // Returns whether the op is a choice of experts, or one of the step functions
+  // that routers use.
   static bool Jumps(const step::Op& op) {
     if (op.kind == step::OpKind::kTopK || op.kind == step::OpKind::kTopGroups) {
       return true;

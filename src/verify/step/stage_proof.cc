@@ -21,7 +21,8 @@ namespace {
 
 using schedule::Table;
 
-// The most forward tasks of a table from a file with which a step runs.
+// The limit on stages times micro-batches of a table from a file. No step is
+// run with a larger table.
 constexpr int64_t kMostTasks = 512;
 
 int64_t TasksOf(const Table& table) {

@@ -1,9 +1,9 @@
 // The memory of a rank has a frame for each micro-batch of a stage. A frame has
 // the results of the micro-batch's tasks and the contents of messages, until
-// its W or B has run. Inputs, sums of gradients and losses last until the step
-// ends. A receive puts the oldest message of its channel into the frame that
-// expects a message. Only the shapes of the message are checked, so a wrong
-// order leads to wrong numbers.
+// its last backward task (W or B) has run. Inputs, sums of gradients and losses
+// last until the step ends. A receive puts the oldest message of its channel
+// into the frame that expects a message. Only the shapes of the message are
+// checked, so a wrong order leads to wrong numbers.
 //
 //   rank 0: 0F0 fills frame (0, 0), sends its output; 0F1 fills frame (0, 1)
 //   rank 1: receives into frame (1, 0); runs 1F0 and 1B0; drops the frame
@@ -333,9 +333,10 @@ class StagedRunner {
     for (auto& [slot, value] : payload) own[slot] = std::move(value);
   }
 
-  // Makes a rank hold a slot that is in no frame. This is possible for inputs
-  // that the rank has and for values that depend on inputs only; with `after`,
-  // when the tasks have run, for all values. Returns false if it is impossible.
+  // Makes a rank hold a slot that is in no frame, and returns false if that is
+  // impossible. Before the tasks have run, it is possible for inputs that the
+  // rank has and for values that depend on inputs only. With `after`, it is
+  // possible for all values.
   bool Demand(int32_t rank, int32_t slot, bool after) {
     Rank& of = ranks_[AsIndex(rank)];
     if (!of.lasting[AsIndex(slot)].empty()) return true;

@@ -34,9 +34,9 @@ class Remembered {
   void Replace(int64_t slot, int64_t length);
 
   // Returns the first place where a device's cached keys, or their scales,
-  // differ in bits from the expected ones by more than the float32 rounding of
-  // the rotation. Slots that were never written must be zero. Returns nullopt
-  // if there is no difference.
+  // differ from the expected ones by more than the float32 rounding of the
+  // rotation. Slots that were never written must be zero. Returns nullopt if
+  // there is no difference.
   std::optional<exec::LayoutError> KeyDifference(
       const exec::SimMesh& mesh, const exec::KvCache& cache) const;
 

@@ -66,8 +66,8 @@ class TraceJudge {
   bool IsOwn(int64_t row) const;
   void Row(int64_t row, std::vector<Outputs>& out, std::string& refused) const;
   // Computes one row for all steps. Key and value begin at position `begin`,
-  // and each query is `back` positions before its own position. Returns false,
-  // with the reason in `refused`, if there is no reference.
+  // and each query gets a position `back` before its own. Returns false, with
+  // the reason in `refused`, if there is no reference.
   bool Reference(int64_t row, int64_t begin, const exec::Buffer& key,
                  const exec::Buffer& value,
                  const std::vector<exec::Buffer>& queries, int64_t back,
