@@ -48,10 +48,11 @@ struct GradientSums {
 // optimizer, to a graph of several. Each micro-batch runs forward and backward
 // on its own data before the next one starts, and losses are divided by the
 // tokens of all micro-batches (router losses by the number of micro-batches).
-// Returns false, without a change, if the loss is not a sum divided by the
-// number of its tokens. One micro-batch changes nothing. Without `sums` each
-// gradient is the sum over micro-batches in their order. With `sums` there must
-// be at least two micro-batches.
+// Returns false, without a change, if the first term of the loss is not a sum
+// divided by the number of its tokens, or another term is not a scaled value.
+// One micro-batch changes nothing. Without `sums` each gradient is the sum over
+// micro-batches in their order. With `sums` there must be at least two
+// micro-batches.
 bool Accumulate(Graph& graph, int64_t micro_batches, Reduction reduction,
                 GradientSums* sums = nullptr);
 

@@ -42,8 +42,8 @@ class Formulas {
   // description gives it as a number. Does not evaluate expressions.
   std::optional<int64_t> Known(std::string_view name) const;
   // Real and Word return nullopt without a finding if the value is null or
-  // needs a configuration that is missing, and after a finding if the value has
-  // another type.
+  // needs a configuration that is missing. They return nullopt after a finding
+  // if the value has another type or is out of range.
   std::optional<double> Real(const DescribedText& text);
   std::optional<std::string> Word(const DescribedText& text);
   bool Condition(const DescribedText& text);

@@ -37,7 +37,6 @@ class GraphWriter {
     return graph_.values[AsIndex(value)].labels;
   }
   bool Has(ValueId value, LabelId label) const;
-  // Returns the op that computes `value`.
   Op& Producer(ValueId value) {
     return graph_.ops[static_cast<size_t>(producer_[AsIndex(value)])];
   }

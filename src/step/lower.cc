@@ -156,8 +156,8 @@ class Lowerer {
     }
     const AxisSet before = ShardingOf(best).partial;
     const int32_t out = EmitCollectives(best, to);
-    // Later consumers start from the reduced copy, so that the value is reduced
-    // only once.
+    // Later consumers start from the reduced copy, so the value is reduced only
+    // once.
     if (before != 0 && to.partial == 0) {
       copies.insert(copies.begin(), out);
     } else {

@@ -74,7 +74,6 @@ struct OpExtent {
   double operands = 0;  // the number of operands
 };
 
-// Returns the floating-point operations of an op.
 using FlopsRule = double (*)(const Op& op, const OpExtent& extent);
 
 struct OpDef {

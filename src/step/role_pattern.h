@@ -23,8 +23,8 @@ RolePattern MakePattern(const std::string& text);
 // Returns the pattern for the tensor that has a role's parameters of all
 // scanned layers. In it, the part of the path with the layer's number is
 // missing or replaced by a part that is not a number. `separator` is that of
-// the description's names. Returns an empty text if the layer's number is not a
-// part of the path by itself.
+// the description's names. Returns an empty text if no separator follows the
+// layer's number in `pattern`.
 std::string ScannedPattern(const std::string& pattern, char separator);
 
 // Returns the number that a group of the pattern matches in a name; -1 for

@@ -28,9 +28,9 @@ std::optional<int64_t> ScannedLayers(const RoleTree& tree, size_t stack);
 // there is none, takes the first dimension of that size, or else dimension 0.
 void FindStackDims(RoleTree& tree, size_t stack, int64_t layers);
 
-// Adds each scanned tensor to the rows of every layer of its stack. If a role
-// without experts already has a tensor in the first of these layers, adds a
-// problem (kTwo) instead.
+// Adds each scanned tensor to the rows of every layer of its stack. If the
+// tensor is not of a single expert, and its role already has a tensor in the
+// first of these layers, adds a problem (kTwo) instead.
 void GatherScanned(RoleTree& tree);
 
 }  // namespace shardc::step

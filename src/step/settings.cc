@@ -133,7 +133,6 @@ std::optional<std::string> SettingsReader::WordOf(
   return std::nullopt;
 }
 
-// Reports an error in a setting.
 void SettingsReader::Refuse(std::string_view key, const std::string& message) {
   findings_.Add(code::kSchema, description_.Setting(key)->place, message);
   failed_ = true;

@@ -52,8 +52,8 @@ class SettingsReader {
         findings_(findings) {}
 
   // Reads the model's settings, and creates the labels of expert routing.
-  // Returns nullopt after findings: unknown words, or settings that exclude
-  // each other.
+  // Returns nullopt after findings, such as unknown words or settings that
+  // exclude each other.
   std::optional<ModelSettings> Read(Mode mode, AttentionView view,
                                     CommonLabels& common, LabelTable& labels);
   // Reads the settings of a layer, and creates the label of a window if it is

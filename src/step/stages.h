@@ -32,9 +32,9 @@ struct OpStage {
   bool outside = false;
 };
 
-// Returns the stage of each op. `given` has the stages of values that do not
-// follow from their ops, such as sums of gradients. Without `accumulated`, all
-// ops of the forward and backward phase belong to one micro-batch.
+// Returns the stage of each op. `given` has the stages of values for which the
+// ops do not determine them, such as sums of gradients. Without `accumulated`,
+// all ops of the forward and backward phase belong to one micro-batch.
 std::vector<OpStage> StagesOfOps(const Graph& graph,
                                  const StageDivision& division,
                                  const std::map<ValueId, int32_t>& given,

@@ -40,7 +40,6 @@ class Streams {
   // Returns the stack whose tokens a value has.
   size_t StackOf(ValueId value) const;
 
-  // Creates an input with a sharding constraint.
   ValueId NewData(DataKind kind, std::string name, Labels labels, bool integral,
                   std::string_view constraint);
   // MakeKeyPositions creates the positions of a stream's keys from those of its

@@ -70,7 +70,6 @@ bool IsHeavy(const Case& test) {
          kHeavy;
 }
 
-// Runs the cases of a report and reports the progress.
 class Runner {
  public:
   Runner(const Matrix& matrix, const Progress& progress, const Keep& keep,

@@ -46,9 +46,9 @@ struct Report {
   bool NothingRan() const;
 };
 
-// A function that is called after each case with the number of cases done and
-// of all cases, and during a large case also with its stage. Calls are never
-// concurrent.
+// A function that is called after each case with the number of finished cases
+// and the number of all cases. During a large case it is also called with the
+// case's stage. Calls are never concurrent.
 using Progress =
     std::function<void(size_t done, size_t all, const std::string& within)>;
 // A function that is called with each case when its result is known, in any

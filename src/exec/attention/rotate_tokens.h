@@ -15,8 +15,8 @@ namespace shardc::exec {
 enum class RotaryStyle : uint8_t { kHalves, kInterleaved };
 enum class RotaryOf : uint8_t { kQuery, kKey };
 
-// The rotation that one device applies to its tokens. RotarySeam, which fault
-// injection sets, may change it.
+// The rotation that one device applies to its tokens. RotarySeam may change the
+// rotation, for fault injection.
 struct Rotation {
   RotaryOf what;
   RotaryStyle style;

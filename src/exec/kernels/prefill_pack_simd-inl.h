@@ -73,7 +73,7 @@ HWY_INLINE void BeginBlock(int64_t first, int64_t end, PackedBlock& block) {
   block.packed_values = 0;
 }
 
-// Rows that are packed soon, of which `rows` are not prefetched yet.
+// Rows that are packed soon. `rows` of them are not prefetched yet.
 struct RowsAhead {
   const char* row;
   int64_t stride, bytes, rows;

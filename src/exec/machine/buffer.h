@@ -37,7 +37,6 @@ struct Buffer {
   bool IsWide() const { return dtype == Dtype::kF64; }
   int64_t Elements() const;
   int64_t Bytes() const;  // at the width of `dtype`, not of this program
-  // Returns the size of dimension `dim`.
   int64_t Dim(size_t dim) const { return shape[dim]; }
 };
 

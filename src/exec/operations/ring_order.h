@@ -29,7 +29,7 @@ AttentionProblem PermuteProblem(const AttentionProblem& problem,
 
 struct Staged;
 struct RingSeam {
-  // Returns how many of the n blocks of a ring each rank processes.
+  // Returns how many of the blocks of a ring each rank processes.
   std::function<int64_t(int64_t ranks)> steps = [](int64_t n) { return n; };
 };
 // Runs ring attention on slices whose lengths are sharded over one list of

@@ -1,6 +1,6 @@
-// Reads from an operation's record how it runs inside a step: in the compiler's
-// global view, as a kernel on slices whose lengths are gathered or exchanged
-// for heads, or as a ring:
+// Reads from an operation's record how the operation runs inside a step: in the
+// compiler's global view, as a kernel on slices whose lengths are gathered or
+// exchanged for heads, or as a ring:
 //
 //   ulysses, q [b, t:sp, n:tp, h]  ->  op_q b, t, n:tp+sp: an all_to_all
 #include "exec/step/operation_form.h"

@@ -38,8 +38,8 @@ std::string_view IsAre(int64_t count);
 // written for other names: dead rules, catch-alls, unmatched and replicated
 // parameters, and unused axes.
 std::vector<Topic> NamingTopics(const Facts& facts);
-// Returns whether the rules do not match these names because they use the wrong
-// separator.
+// Returns whether the wrong separator explains why the rules do not match these
+// names.
 bool SeparatorExplainsNaming(const Facts& facts);
 
 // Returns a finding with the code's level and without a message.

@@ -61,8 +61,8 @@ struct StepRefusal {
 class StepFacts {
  public:
   // Returns null if no file describes the model, if shapes or the model's
-  // configuration are unknown, or if the description is that of another model,
-  // because most parameters then have no role.
+  // configuration are unknown, if the description cannot be evaluated, or if it
+  // describes another model, because most parameters then have no role.
   static std::unique_ptr<const StepFacts> Make(const Facts& facts);
 
   const ModelDescription& description() const { return *description_; }

@@ -1,5 +1,5 @@
-// Findings of lints together with the facts that they report (topics).
-// lint/once.h uses the topics to report each cause once, whichever lints are
+// Findings of lints, with the facts that they report. A fact is called a topic.
+// lint/once.h uses topics to report each cause once, whichever lints are
 // selected or ignored.
 #ifndef SHARDC_LINT_ANALYSIS_TOPIC_H_
 #define SHARDC_LINT_ANALYSIS_TOPIC_H_

@@ -45,8 +45,8 @@ struct Lint {
   std::string_view instead = {};  // what to write instead
   LintExample bad = {};           // gives this finding
   LintExample good = {};          // does not give it
-  // Null for lints that other files report: unused ignores and the committed
-  // plan.
+  // Null for two lints that other files report: unused ignores and the
+  // committed plan.
   void (*check)(const Facts& facts, FindingSink& sink) = nullptr;
 };
 

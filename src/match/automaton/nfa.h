@@ -62,7 +62,6 @@ struct Nfa {
                                   char separator, Prefixes prefixes);
 
   size_t patterns() const { return inside.size(); }
-  // Returns whether some pattern has the assertion.
   bool Uses(Assertion assertion) const;
 };
 

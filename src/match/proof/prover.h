@@ -122,8 +122,8 @@ struct RuledPattern {
   Pattern pattern;
   uint32_t outcome = 0;
 };
-// Returns whether every name has the same outcome under both lists; having no
-// matching rule in either list counts as the same. The name is a
+// Returns whether every name has the same outcome under both lists. A name that
+// no rule matches in either list has the same outcome. PatternProof::name is a
 // counterexample.
 PatternProof SameOutcomes(std::span<const RuledPattern> before,
                           std::span<const RuledPattern> after);

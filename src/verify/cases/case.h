@@ -99,8 +99,7 @@ struct Case {
   uint64_t seed = 0;
   std::optional<TraceShape> trace;
   bool longer = false;  // has more keys than requested
-  // The same case at the sizes that the user gave, if this one has reduced
-  // sizes.
+  // The requested case, if this one is its reduced form; null otherwise.
   std::shared_ptr<const Case> given = {};
   std::vector<std::string> remarks;  // how the case was derived
 };

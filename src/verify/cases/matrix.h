@@ -51,7 +51,8 @@ struct Request {
   // How the request was derived, for the report.
   std::vector<std::string> remarks;
 
-  // Returns the modes that an operation is limited to; null for all.
+  // Returns the modes to which the request limits an operation; null if it does
+  // not limit the operation.
   const std::vector<Mode>* OnlyModes(const exec::Operation& operation) const;
   bool Covers(const exec::Operation& operation, Mode mode) const;
   // Returns the settings requested for an operation; empty if there are none.
@@ -119,7 +120,6 @@ int64_t PartsOf(const Mesh& mesh, const Spec& spec, size_t dim);
 // Returns the sizes of a mode: generation modes have one query.
 Sizes SizesOfMode(const Sizes& sizes, Mode mode);
 
-// Returns whether the operation applies to a mode and layout.
 bool Applies(const exec::Operation& operation, Mode mode, Layout layout);
 
 }  // namespace shardc::verify

@@ -322,8 +322,8 @@ void Misread(const Machine&, const Staged&, ShardedTensor& output) {
 }
 
 // Leaves the output in the order of a zig-zag ring: applies the ring's
-// permutation once more, so that the program's inverse permutation undoes only
-// that.
+// permutation a second time, so that the program's inverse permutation undoes
+// only the second one.
 void LeavePermuted(const Machine& machine, const Staged& staged,
                    ShardedTensor& output) {
   const exec::SimMesh& mesh = machine.mesh();

@@ -48,9 +48,10 @@ LayoutError Breaks(std::string axis, std::string message, std::string help) {
   return out;
 }
 
-// A group along an axis has the devices whose indices on all other axes are
-// equal. Returns the axis with the most groups in which some devices are
-// correct and others wrong, or an empty text if there is no such group.
+// Returns the axis that best separates correct from wrong devices, or an empty
+// text if none does. A group along an axis has the devices whose indices on all
+// other axes are equal. The best axis has the most groups in which some devices
+// are correct and others wrong.
 std::string AxisOfDevices(const SimMesh& mesh, const std::vector<bool>& bad) {
   std::string best;
   int best_score = 0;

@@ -2,8 +2,8 @@
 // giving it the position of an empty slot. The reference's weights show which
 // keys matter for a row:
 //
-//   causal, 4 keys, query 1 alone: keys 0 and 1 are visible; without the last,
-//   key 1 has position -1
+//   causal, 4 keys, query 1 alone: keys 0 and 1 are visible; to remove the
+//   last one, key 1 gets position -1
 #include "verify/judge/wrong_outputs.h"
 
 #include <utility>

@@ -44,9 +44,9 @@ using step::ValueId;
 
 constexpr double kExact = 1e-12;
 constexpr size_t kMostProblems = 64;
-// The distance between the seeds of two sets of random inputs. It is so large
-// that further sets differ from the sets of seeds that a user tries, such as 1,
-// 2, 3.
+// The distance between the seeds of two sets of random inputs. It is far larger
+// than the seeds that a user tries, such as 1, 2, 3, so further sets differ
+// from the sets of those seeds.
 constexpr uint64_t kNextSet = uint64_t{1} << 40;
 
 double ElementOf(const Buffer& buffer, size_t i) {

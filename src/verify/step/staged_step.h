@@ -37,8 +37,8 @@ struct StagedStep {
 // optimizer, to a step of the table's micro-batches with the optimizer. A rank
 // adds gradients in the order of its backward tasks, and the sums of ranks that
 // share a parameter are added after the tasks. In the norm a parameter counts
-// on the first rank that has it. Returns false if the loss is not a sum divided
-// by the number of its tokens, or if there is one micro-batch only.
+// on the first rank that has it. Returns false if there is one micro-batch
+// only, or if step::Accumulate returns false.
 bool WriteStagedStep(step::Graph& graph, const schedule::Table& table,
                      const step::StageDivision& division,
                      step::Reduction reduction, StagedStep& out);
@@ -69,7 +69,6 @@ class StagedProgram {
   const InstructionPlace& PlaceOf(int32_t instruction) const {
     return places_[static_cast<size_t>(instruction)];
   }
-  // Returns the instruction that computes a slot.
   int32_t MakerOf(int32_t slot) const {
     return maker_[static_cast<size_t>(slot)];
   }

@@ -17,9 +17,10 @@
 namespace shardc::verify {
 
 // Returns the form of attention, or nullopt, and the reason in `why`, if the
-// operation cannot run with the plan's specs on the mesh. Without an operation,
-// attention has the global view, as in a compiler. Also returns the global view
-// if the model's description cannot be built; building all layers reports that.
+// operation cannot run in this step with the plan's specs on the mesh. Without
+// an operation, attention has the global view, as in a compiler. Also returns
+// the global view if the model's description cannot be built; building all
+// layers reports that.
 std::optional<step::AttentionForm> FormOf(const StepRequest& request,
                                           const Mesh& mesh, std::string& why);
 
