@@ -1,4 +1,4 @@
-// Attention over unsharded tensors, computed as it is defined.
+// Attention over unsharded tensors, computed by its definition.
 #ifndef SHARDC_DENSE_ATTENTION_H_
 #define SHARDC_DENSE_ATTENTION_H_
 

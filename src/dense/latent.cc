@@ -1,4 +1,4 @@
-// Computes keys and values of latent attention as they are defined (Expand), or
+// Computes keys and values of latent attention by their definition (Expand), or
 // the same sums in another order (Absorb), which takes fewer operations for few
 // queries. Both compute in double, so the order of the sums makes no visible
 // difference.

@@ -30,8 +30,8 @@ constexpr std::array<std::string_view, 7> kCompare = {
 constexpr std::array<std::string_view, 1> kDefault = {"??"};
 constexpr std::array<std::string_view, 2> kSum = {"+", "-"};
 constexpr std::array<std::string_view, 3> kProduct = {"*", "//", "%"};
-// Binary operators, lowest precedence first. `not` has its precedence between
-// those of `and` and of comparisons.
+// Binary operators, lowest precedence first. The precedence of `not` is between
+// `and` and comparisons.
 constexpr std::array<WordList, 6> kLevels = {kOr,      kAnd, kCompare,
                                              kDefault, kSum, kProduct};
 constexpr size_t kNotLevel = 2;

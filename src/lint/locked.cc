@@ -21,7 +21,7 @@ Finding Make(Place place, std::string message, Level level, std::string help) {
   Finding out;
   out.code = &kPlanOutOfDate.code;
   out.level = level;
-  // Only the first character is marked, because a place may be that of a large
+  // Only the first character is marked, because the place may be a large
   // object.
   if (place.HasPosition()) place.end = place.begin + 1;
   out.place = std::move(place);

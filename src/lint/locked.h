@@ -1,5 +1,5 @@
-// Compares a committed plan or step program with the one that the current
-// inputs give.
+// Compares a committed plan or step program with the plan or program of the
+// current inputs.
 #ifndef SHARDC_LINT_LOCKED_H_
 #define SHARDC_LINT_LOCKED_H_
 

@@ -1,8 +1,8 @@
 // Each finding lists the facts that it reports, and may list facts that make it
-// redundant. A finding that lists none of these stays. The others are visited
-// by level, and within a level those that report the most facts first. A
-// finding is removed if the findings kept so far report all facts that make it
-// redundant:
+// redundant. A finding that lists none of these stays. The other findings are
+// visited by level, and within a level the findings that report the most facts
+// come first. A finding is removed if the findings kept so far report all facts
+// that make it redundant:
 //
 //   SHD101 reports "dead rule 4", so that SHD105 is redundant.
 //   If SHD101 is ignored, no finding reports it, and SHD105 stays.
@@ -52,9 +52,9 @@ std::vector<bool> Untold(const FindingSink& findings) {
   return stays;
 }
 
-// Findings with equal keys are joined: those of the same code and level that
-// have the same cause or, without a cause, the same place, help, and words
-// around the parameters.
+// Findings with equal keys are joined. They have the same code, level and cause
+// or, without a cause, the same code, level, place, help, and words around the
+// parameters.
 using Key = std::tuple<int, int, const Source*, size_t, std::string,
                        std::string, std::string>;
 

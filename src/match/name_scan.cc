@@ -102,8 +102,9 @@ class Worker {
     return sets_.Number(found_);
   }
 
-  // Returns the finder for the patterns that remain to be matched: those that
-  // the automaton does not support, or all if it did not match the name.
+  // Returns the finder for the patterns that remain to be matched: the patterns
+  // that the automaton does not support, or all patterns if it did not match
+  // the name.
   const Re2Finder& FinderFor(bool by_automaton) const {
     if (by_automaton) return *tables_.outside;
     const bool given_up = automaton_ && automaton_->given_up();
@@ -118,7 +119,8 @@ class Worker {
   std::vector<uint32_t> found_;
 };
 
-// Maps a worker's set numbers to those of `sets`, which all workers share.
+// Maps a worker's set numbers to the numbers of these sets in `sets`, which all
+// workers share.
 void Renumber(const RuleSets& own, std::span<uint32_t> numbers,
               RuleSets& sets) {
   constexpr uint32_t kNew = UINT32_MAX;

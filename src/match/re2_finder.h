@@ -35,9 +35,9 @@ class Re2Finder {
     kFiltered,  // one by one, if the name has the texts that a pattern requires
   };
 
-  // Makes a finder for those of `patterns` whose indices are in `numbers`. The
-  // constructor is cheap: the sets are compiled when the first name is matched.
-  // It never fails.
+  // Makes a finder for the members of `patterns` whose indices are in
+  // `numbers`. The constructor is cheap: the sets are compiled when the first
+  // name is matched. It never fails.
   Re2Finder(std::span<const CompiledPattern> patterns,
             std::span<const uint32_t> numbers,
             Method method = Method::kTogether);

@@ -1,7 +1,7 @@
 // Expands a pattern to the texts that it stands for. `layers\.\d+\.(up|gate)`
 // stands for the two texts `layers.?.up` and `layers.?.gate`, where ? stands
-// for any text (kWild). Each group multiplies the number of texts by that of
-// its alternatives, up to a limit.
+// for any text (kWild). Each group multiplies the number of texts by the number
+// of its alternatives, up to a limit.
 #include "match/sketch.h"
 
 #include <algorithm>

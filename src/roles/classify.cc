@@ -143,8 +143,8 @@ ParameterRole Classify(std::string_view name, char separator, Confidence least,
   if (out.module_role == Role::kOther) out.confidence = Confidence::kNone;
   out.conv1d = at && (parts[*at] == "c_attn" || parts[*at] == "c_fc" ||
                       parts[*at] == "c_proj");
-  // Kernels are [in, out]. PyTorch weights are [out, in], except for those of a
-  // Conv1D.
+  // Kernels are [in, out]. PyTorch weights are [out, in], except for a
+  // Conv1D's.
   if (out.leaf == Leaf::kKernel) out.in_first = true;
   if (out.leaf == Leaf::kWeight) out.in_first = out.conv1d;
   out.module_path = Join(parts, last, separator);

@@ -1,5 +1,5 @@
 // Counts the signs that a dimension counts layers. Without that dimension, the
-// parameters must be those of one layer, which has a known form:
+// parameters must have the known form of one layer:
 //
 //   calm/scale [12, 1024]      ->  a vector in one layer
 //   query [12, 1024, 16, 64]   ->  a matrix: width, and heads of 64 columns

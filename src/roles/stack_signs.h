@@ -51,8 +51,8 @@ struct StackSigns {
   bool narrow = true;            // each matrix has a side above StackDim::size
   int matrices = 0, vectors = 0;
 
-  // Returns whether the matrices are those of a block: a query and a
-  // feed-forward weight.
+  // Returns whether the matrices make up a block: a query and a feed-forward
+  // weight.
   bool Block() const { return query && feed_forward; }
 };
 StackSigns SignsOf(std::span<const StackMember> all, const Indices& members,

@@ -249,10 +249,10 @@ class Chooser {
   }
 
   // Returns the axes that shard a label, up to the first that does not divide
-  // its size. Their order is that of the operand or preferred result in which
-  // most of these axes shard the label. Among several such values the largest
-  // decides, because the others are cheaper to reshard. Among equally large
-  // values the preferred result comes first.
+  // its size. Their order is taken from the operand or preferred result in
+  // which most of these axes shard the label. Among several such values the
+  // largest decides, because the others are cheaper to reshard. Among equally
+  // large values the preferred result comes first.
   AxisList OrderOf(const Assignment& assignment, size_t label) const {
     AxisSet mine = 0;
     for (AxisId a = 0; a < set_.axes->count(); ++a) {

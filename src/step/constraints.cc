@@ -106,7 +106,7 @@ void Note(std::vector<std::string>& notes, std::string text) {
 }
 
 // Returns the axes of `list` up to the first that does not divide the size,
-// without those that an earlier dimension uses. `notes` reports each axis of an
+// without axes that an earlier dimension uses. `notes` reports each axis of an
 // earlier dimension and the first axis that does not divide. A dimension of
 // size 1, such as the single query in decoding, is not reported unless it is
 // the batch.

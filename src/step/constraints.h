@@ -21,8 +21,8 @@ inline constexpr std::array<std::string_view, 12> kConstraintAxes = {
     "KV_HEAD", "HEAD_DIM",         "KV_HEAD_DIM", "EMBED",
     "VOCAB",   "MLP_INTERMEDIATE", "EXPERT",      "EXPERT_GATE"};
 
-// Mesh axes that replace those of the logical axis `token` for the values of
-// one role.
+// Mesh axes that replace the mesh axes of the logical axis `token` for the
+// values of one role.
 struct ShardingConstraintOverride {
   std::string role = {};
   std::string token = {};

@@ -106,10 +106,10 @@ void MergeOf(const Context& at, const Op& op, Sharding& from, Sharding& to,
   to.dims[DimOf(to_labels, label)] = Join(at, label, from_labels, from);
 }
 
-// Returns the axes of the repeated heads. These are the axes of the preferred
-// sharding if they extend those of the KV heads, or if the op is part of a
-// kernel, which sees shards of the heads. They must divide the heads and must
-// not shard another dimension. Otherwise the axes of the KV heads are returned.
+// Returns the axes of the repeated heads: the axes of the preferred sharding if
+// they extend the KV heads' axes, or if the op is part of a kernel, which sees
+// shards of the heads. They must divide the heads and must not shard another
+// dimension. Otherwise the axes of the KV heads are returned.
 AxisList Repeated(const Context& at, const HeadGroupAttributes& heads,
                   const Sharding& from, const AxisList& kv,
                   const Sharding* wanted, size_t heads_dim) {

@@ -30,8 +30,8 @@ class LabelTable {
   // Creates a label. `size` is 0 if it follows from other labels or from the
   // tokens.
   LabelId New(std::string name, std::string_view semantic, int64_t size);
-  // OfParts returns the composite label of parts, (a+b), and OfFactors that of
-  // factors, (a b). A single label is returned itself.
+  // OfParts returns the composite label of parts, (a+b), and OfFactors the
+  // composite label of factors, (a b). A single label is returned itself.
   LabelId OfParts(const std::vector<LabelId>& parts);
   LabelId OfFactors(const std::vector<LabelId>& factors);
   // Returns the label of a role's dimension, which has factors, each of which

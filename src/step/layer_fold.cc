@@ -2,9 +2,9 @@
 // and the last, which have other ops before or after them, and two between
 // them. How an op is lowered depends only on the ops next to it and on the
 // shardings of its operands. If the second and the third layer are lowered
-// equally, all layers between the first and the last are, and the second layer
-// stands for those that are not built. A block that repeats may have several
-// layers:
+// equally, so are all layers between the first and the last, and the second
+// layer stands for the layers that are not built. A block that repeats may have
+// several layers:
 //
 //   layers 0 to 31, all of one kind       build 0, 1, 2, 31; 1 stands for 29
 //   5 with a window, 1 without, 10 times  build blocks 0, 1, 2, 9; block 1
@@ -108,8 +108,8 @@ class ProgramComparison {
     return placed && x.kind == y.kind && x.phase == y.phase &&
            x.name == y.name && NeedUnsharded(x) == NeedUnsharded(y);
   }
-  // Returns the labels besides those of operands and result that an op names
-  // and needs unsharded.
+  // Returns the labels that an op names and needs unsharded, besides the labels
+  // of operands and result.
   std::array<LabelId, 2> NeedUnsharded(const Op& op) const {
     const UnshardedRule rule = DefOf(op.kind).unsharded;
     return rule == nullptr ? std::array<LabelId, 2>{kNoLabel, kNoLabel}

@@ -1,7 +1,7 @@
 // Has a function for most ops of a description's model section;
-// line_attention.cc has those of rotary embeddings, attention and experts. The
-// labels of a result follow from the graph's ops. A line whose operands do not
-// fit is reported at its place:
+// line_attention.cc has the functions for rotary embeddings, attention and
+// experts. The labels of a result follow from the graph's ops. A line whose
+// operands do not fit is reported at its place:
 //
 //   q = linear(y, q)   y [b, t, d], weight [(n h), d]  ->  [b, t, n, h]
 //   q = linear(y, q)   y [b, t, d], weight [v, e]      ->  no common dimension
@@ -183,7 +183,7 @@ ValueId Multiply(BuildContext& c, ValueId a, ValueId b) {
 }
 
 // Scales, divides or caps by a constant. A configuration without the constant,
-// or with 0, leaves the operand as it is.
+// or with 0, does not change the operand.
 ValueId Times(BuildContext& c, const Line& line, ValueId x) {
   const auto number = c.Constant(line.arguments[1]);
   if (!number || *number == 0) return x;

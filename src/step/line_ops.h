@@ -11,9 +11,9 @@
 namespace shardc::step {
 
 // Appends the ops of a line of any kind but `add`. All arguments of the line
-// must exist, except those of attention, which checks them itself. Returns the
-// line's results. There may be fewer than the line names, and some may be
-// kNoValue. Reports operands that do not fit by c.Fail.
+// must exist, unless the line is attention, which checks its arguments itself.
+// Returns the line's results. There may be fewer than the line names, and some
+// may be kNoValue. Reports operands that do not fit by c.Fail.
 std::vector<ValueId> WriteLine(BuildContext& c, const Line& line);
 
 // Writes attention(..) or attention_near(..). Keys and values are written to

@@ -28,11 +28,10 @@ struct LowerRequest {
   // The specs of the stored parameters, in the order of Graph::parameters.
   std::vector<Spec> parameters = {};
   // The specs of the optimizer's moments and of gradients at the end of the
-  // step, which ZeRO shards further. If empty, they are those of the
-  // parameters.
+  // step, which ZeRO shards further. If empty, the parameters' specs are used.
   std::vector<Spec> states = {};
-  // The specs of gradients while micro-batches are accumulated. If empty, they
-  // are those of the parameters.
+  // The specs of gradients while micro-batches are accumulated. If empty, the
+  // parameters' specs are used.
   std::vector<Spec> sums = {};
   ShardingConstraints constraints = {};
 };

@@ -55,9 +55,9 @@ enum class Storage : uint8_t {
                    // operands
 };
 
-// Appends the ops that compute the operands' cotangents from that of the
-// result, `cotangent`. A rule gets forward values that the forward pass may
-// drop from Backward::Forward().
+// Appends the ops that compute the operands' cotangents from the result's,
+// `cotangent`. A rule gets forward values that the forward pass may drop from
+// Backward::Forward().
 using VjpRule = void (*)(Backward& backward, const Op& op, ValueId cotangent);
 
 // Returns up to two labels along which operands and result must be unsharded;

@@ -1,6 +1,6 @@
-// Creates the inputs of parameters: first those outside of layers, then those
-// of each layer. A layer may share a parameter of the first layer of its stack,
-// and a role may be tied to another role:
+// Creates the inputs of parameters: first for parameters outside of layers,
+// then for each layer. A layer may share a parameter of the first layer of its
+// stack, and a role may be tied to another role:
 //
 //   lm_head, tied to embed  ->  embed's value
 #include "step/parameters.h"

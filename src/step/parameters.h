@@ -24,14 +24,14 @@ class Parameters {
              GraphWriter& write)
       : description_(description), roles_(roles), write_(write) {}
 
-  // Creates the inputs outside of layers, those of the layers `only_layers`, or
-  // of all layers if it is empty, and those of layers whose parameters other
-  // layers share.
+  // Creates inputs for the parameters outside of layers, of the layers
+  // `only_layers` (of all layers if it is empty), and of layers whose
+  // parameters other layers share.
   void Make(std::span<const int32_t> only_layers, LabelTable& labels);
 
   // Returns the parameter of a role, or kNoValue. A layer without a parameter
-  // of a shared role has that of the first layer of its stack. A tied role
-  // without a parameter of its own has that of the other role. `layer` is -1
+  // of a shared role uses the parameter of the first layer of its stack. A tied
+  // role without a parameter of its own uses the other role's. `layer` is -1
   // outside of layers.
   ValueId Of(int32_t role, int32_t layer) const;
   // Returns the parameter of the role's bias, ROLE.bias, or kNoValue.

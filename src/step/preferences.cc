@@ -106,7 +106,8 @@ class Propagation {
 
   // With `--reduce each`, the gradients of each micro-batch (`grad:ROLE`) get
   // the sharding of the gradients of the complete step. With `--reduce sharded`
-  // (`part:ROLE`) they get that of accumulated gradients, LowerRequest::sums.
+  // (`part:ROLE`) they get the sharding of accumulated gradients,
+  // LowerRequest::sums.
   void FindMicroGradients() {
     std::map<std::pair<std::string_view, int32_t>, int32_t> known;
     for (size_t i = 0; i < graph_.parameters.size(); ++i) {

@@ -11,7 +11,7 @@ namespace shardc::step {
 // Changes a graph with its backward phase (vjp.h) and without the optimizer.
 // The recomputed ops of a layer come together, before the first op of the
 // layer's backward pass. Values from outside the layer or read by other layers
-// are kept, and so are those values of the layer that the policy keeps and the
+// are kept, and so are values of the layer that the policy keeps and the
 // backward phase reads.
 void Recompute(Graph& graph, const Remat& policy);
 

@@ -1,5 +1,5 @@
 // The pattern of a role: RE2 syntax, with `$i` for the number of the layer and
-// `$e` for that of the expert.
+// `$e` for the number of the expert.
 #ifndef SHARDC_STEP_ROLE_PATTERN_H_
 #define SHARDC_STEP_ROLE_PATTERN_H_
 
@@ -22,9 +22,9 @@ RolePattern MakePattern(const std::string& text);
 
 // Returns the pattern for the tensor that has a role's parameters of all
 // scanned layers. In it, the part of the path with the layer's number is
-// missing or replaced by a part that is not a number. `separator` is that of
-// the description's names. Returns an empty text if no separator follows the
-// layer's number in `pattern`.
+// missing or replaced by a part that is not a number. `separator` separates the
+// parts of the description's names. Returns an empty text if no separator
+// follows the layer's number in `pattern`.
 std::string ScannedPattern(const std::string& pattern, char separator);
 
 // Returns the number that a group of the pattern matches in a name; -1 for

@@ -45,9 +45,9 @@ bool IsLayerShape(const Shape& shape, const Shape& known) {
   return true;
 }
 
-// Returns the first dimension with `layers` elements without which the shape is
-// that of a layer. If there is none, returns the first dimension with `layers`
-// elements, or else 0.
+// Returns the first dimension that has `layers` elements and whose removal
+// gives the shape of a layer. If there is none, returns the first dimension
+// with `layers` elements, or else 0.
 int StackDimOf(const Shape& shape, const Shape& known, int64_t layers) {
   std::optional<int> of_size;
   for (int dim = 0; dim < static_cast<int>(shape.size()); ++dim) {

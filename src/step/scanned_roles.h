@@ -13,9 +13,9 @@ namespace shardc::step {
 
 struct RoleTree;
 
-// Finds the roles of tensors that have the parameters of all layers. The name
-// of such a tensor is that of the role without the layer's number, and the
-// tensor has one dimension more. Returns false after findings about patterns.
+// Finds the roles of tensors that have the parameters of all layers. Such a
+// tensor has the role's name without the layer's number, and one dimension
+// more. Returns false after findings about patterns.
 bool MatchScanned(RoleTree& tree, Findings& findings);
 
 // Returns the number of layers of a stack's scanned tensors: the size of the
@@ -24,8 +24,9 @@ bool MatchScanned(RoleTree& tree, Findings& findings);
 std::optional<int64_t> ScannedLayers(const RoleTree& tree, size_t stack);
 
 // Finds in each scanned tensor of a stack the dimension that counts the layers:
-// the first of size `layers` without which the shape is that of a layer. If
-// there is none, takes the first dimension of that size, or else dimension 0.
+// the first dimension of size `layers` whose removal gives the shape of a
+// layer. If there is none, takes the first dimension of that size, or else
+// dimension 0.
 void FindStackDims(RoleTree& tree, size_t stack, int64_t layers);
 
 // Adds each scanned tensor to the rows of every layer of its stack. If the

@@ -14,8 +14,8 @@ namespace shardc::step {
 // limit has as many slots as uniform routing fills.
 Sizes RealSizes(const StepModel& step, int64_t batch, int64_t length);
 
-// If there is no configuration, sets the formulas' sizes to those that
-// AssignRoles has inferred from shapes.
+// If there is no configuration, gives the formulas the sizes that AssignRoles
+// has inferred from shapes.
 void SetInferredSizes(const ModelDescription& description, const Roles& roles,
                       Formulas& formulas);
 

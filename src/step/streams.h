@@ -42,8 +42,8 @@ class Streams {
 
   ValueId NewData(DataKind kind, std::string name, Labels labels, bool integral,
                   std::string_view constraint);
-  // MakeKeyPositions creates the positions of a stream's keys from those of its
-  // queries. MakePlaces creates an input for the places of the queries, and
+  // MakeKeyPositions creates the positions of a stream's keys from its queries'
+  // positions. MakePlaces creates an input for the places of the queries, and
   // from it the places of the keys. The ops are outside the layers. A second
   // call of either does nothing.
   void MakeKeyPositions(Stream& of);

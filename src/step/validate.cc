@@ -1,6 +1,6 @@
 // A type check of shardings. The sharding of a collective's result follows from
-// its operand and its axes, and that of an op's result from its operands, by
-// the op's record. Any other sharding is a fault:
+// its operand and its axes. The sharding of an op's result follows from its
+// operands, by the op's record. Any other sharding is a fault:
 //
 //   all_reduce over tp of a value that is not partial over tp
 #include "step/validate.h"

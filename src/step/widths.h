@@ -27,8 +27,8 @@ struct ElementWidths {
   bool trains = false;
 };
 
-// Sets Value::bytes of values whose width is not that of activations. In
-// training, wider weights are cast to the activations' width before they are
+// Sets Value::bytes of values whose width differs from the activations' width.
+// In training, wider weights are cast to the activations' width before they are
 // gathered. In serving, weights have their stored width. An updated parameter
 // has its stored width.
 void SetWidths(Graph& graph, const ElementWidths& widths);

@@ -35,8 +35,7 @@ CaseResult ResultOf(const CacheTraceResult& trace) {
   }
   out.help = trace.help;
   out.axis = trace.axis;
-  // Error and tolerance are those of the step with the largest ratio of the
-  // two.
+  // Error and tolerance of the step with the largest ratio of the two.
   out.error = trace.error;
   out.unsharded = trace.unsharded;
   out.tolerance = trace.tolerance;

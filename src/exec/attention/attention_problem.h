@@ -106,8 +106,8 @@ struct OperationOutcome {
   // that causes it.
   std::optional<LayoutError> unsupported;
   ShardedTensor output;  // in the problem's layout, by specs.output
-  // True if no reduction crosses devices, so the bits must equal those of the
-  // unsharded run.
+  // True if no reduction crosses devices, so the bits must equal the unsharded
+  // run's.
   bool exact = true;
   std::vector<std::string> remarks;
 };

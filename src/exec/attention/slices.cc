@@ -71,8 +71,8 @@ void MakeSlices(const Machine& machine, const Staged& staged, GroupMap map,
   const SimMesh& mesh = machine.mesh();
   const Spec& q = staged.query.spec;
   const Spec& k = staged.key.spec;
-  // Positions are scattered to all devices, not only to those of this process:
-  // every process computes them, so no transfer is needed.
+  // Positions are scattered to all devices and not only to devices of this
+  // process: every process computes them, so no transfer is needed.
   const SimMesh whole(mesh.mesh());
   out.query_positions =
       Scatter(whole, staged.query_positions, Spec{q[0], q[1]});

@@ -1,7 +1,7 @@
 // Bytes that leave each device in an operation's program, by collective. They
 // are computed by closed formulas from the layouts of the inputs and the
 // layouts that the operation declares. The formulas do not use the ledger,
-// which counts what the simulated collectives send.
+// which counts the bytes of the simulated collectives.
 //
 // An operation writes its formula as the steps of its program: reshard, gather
 // or reduce, then produce the output.
@@ -45,8 +45,8 @@ class Traffic {
   int64_t element_bytes() const { return element_bytes_; }
   int64_t stored_bytes() const { return stored_bytes_; }
 
-  // The shardings after the steps that were added so far; at first those of the
-  // inputs, with dimensions of size 1 unsharded.
+  // The shardings after the steps that were added so far; at first the
+  // shardings of the inputs, with dimensions of size 1 unsharded.
   TensorSharding query, key, value;
   const TensorSharding& output() const { return output_; }
 

@@ -4,11 +4,11 @@
 // by all tiles of 32 query rows of the call.
 //
 // Error. Query, key and value are exact. A score is a float32 sum of D exact
-// products, so its error is at most that of the float32 kernel, (D + 2) 2^-24
-// |scale| sum |q_d k_d|. Only the weights differ: for the product with the
-// values, a weight is rounded to bfloat16, with a relative error of at most
-// 2^-8; the sum of the weights stays float32. So an output differs from that of
-// the float32 kernel by at most
+// products, so its error is at most the float32 kernel's, (D + 2) 2^-24 |scale|
+// sum |q_d k_d|. Only the weights differ: for the product with the values, a
+// weight is rounded to bfloat16, with a relative error of at most 2^-8; the sum
+// of the weights stays float32. So an output differs from the float32 kernel's
+// output by at most
 //
 //   2^-8 sum_s p_s |v_s| <= 2^-8 max |v|    where the weights p add up to 1,
 //

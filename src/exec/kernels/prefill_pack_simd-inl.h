@@ -1,7 +1,7 @@
 // The packed operands of the prefill kernel, compiled once per target.
 //
-// Rows are packed four at a time before each tile of scores: first those of the
-// query tiles that are used next, then those of the next block of keys. Rows
+// Rows are packed four at a time before each tile of scores: first rows of the
+// query tiles that are used next, then rows of the next block of keys. Rows
 // that are packed eight rows later are prefetched within the product of the
 // tile, which reads nothing else from memory. Example: a block of 256 keys is
 // packed in 64 steps of four keys and 64 steps of four values, and 10 query

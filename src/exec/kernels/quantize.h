@@ -29,8 +29,8 @@ float DequantizeInt8(int8_t q, float scale, float threshold = 0);
 double QuantisedStep(double largest, int bits);
 int32_t RoundToBits(double x, double step, int bits);
 
-// Returns x with each block of `inner` elements repeated `times` times. For the
-// heads of [b, h, s, d] inner is s*d, for those of [b, s, h, d] it is d.
+// Returns x with each block of `inner` elements repeated `times` times. To
+// repeat heads, `inner` is s*d for [b, h, s, d], and d for [b, s, h, d].
 std::vector<float> RepeatBlocks(std::span<const float> x, int64_t inner,
                                 int64_t times);
 

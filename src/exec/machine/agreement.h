@@ -41,9 +41,10 @@ void ShapeElsewhere(const SimMesh& mesh, const Shape& extent, Dtype dtype,
 ShardedTensor OnEveryDevice(const SimMesh& mesh, const Shape& shape,
                             const Spec& spec, const Buffer& local);
 
-// A device whose array differs from that of the first device of its group, and
-// the offset of the first difference. If the array of `other` does not have the
-// expected shape, the offset is -1, and `first` may be the same device.
+// A device (`other`) whose array differs from the array of the first device of
+// its group, and the offset of the first difference. If the array of `other`
+// does not have the expected shape, the offset is -1, and `first` may be the
+// same device.
 struct Differing {
   int first = 0, other = 0;
   int64_t at = -1;

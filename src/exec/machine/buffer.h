@@ -16,10 +16,10 @@ namespace shardc::exec {
 // kMaskValue instead.
 inline constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
-// The elements of F32, BF16 and F16 are in `real`, where all three are exact,
-// those of F64 in `wide`, and those of I32, I8 and BOOL in `integers`. `dtype`
-// decides how many bytes an element counts in memory and on the network, and
-// which values it may have.
+// Elements of F32, BF16 and F16 are in `real`, where all three are exact,
+// elements of F64 in `wide`, and elements of I32, I8 and BOOL in `integers`.
+// `dtype` decides how many bytes an element counts in memory and on the
+// network, and which values it may have.
 struct Buffer {
   Shape shape;
   Dtype dtype = Dtype::kF32;

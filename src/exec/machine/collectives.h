@@ -62,8 +62,8 @@ PerDevice ReduceScatter(Machine& machine, const AxisGroup& axes,
 PerDevice AllReduce(Machine& machine, const AxisGroup& axes,
                     const PerDevice& in, Reduce reduce, std::string_view what,
                     bool rounds = false);
-// Member i sends slice j of `split_dim` to member j, which concatenates what it
-// receives along `concat_dim` in the senders' order.
+// Member i sends slice j of `split_dim` to member j. A member concatenates the
+// received slices along `concat_dim` in the senders' order.
 PerDevice AllToAll(Machine& machine, const AxisGroup& axes, const PerDevice& in,
                    size_t split_dim, size_t concat_dim, std::string_view what);
 // Sends buffers along `edges`, pairs of (source, target) group indices. No two

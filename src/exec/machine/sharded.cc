@@ -242,8 +242,7 @@ class Tally {
   explicit Tally(int64_t count) : count_(count), begin_(AsIndex(count), 0) {}
 
   // Counts a run of numbers, which is first, first + 1 and so on if the layout
-  // is correct. Returns the index of the first number that differs from that,
-  // or -1.
+  // is correct. Returns the index of the first number that is wrong, or -1.
   int64_t Add(std::span<const int32_t> run, int64_t first) {
     const auto length = static_cast<int64_t>(run.size());
     int64_t wrong = -1;

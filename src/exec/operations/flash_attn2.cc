@@ -2,7 +2,7 @@
 //
 // The wrapper keeps the axes of batch and heads and gathers the rest, so
 // sequence axes save no memory. Blocks are counted from global position 0, so
-// the bits equal those of the unsharded run.
+// the bits equal the unsharded run's.
 //
 // Quantised matmuls: weights and values are quantised within a block
 // (narrow.h).

@@ -8,8 +8,8 @@
 
 namespace shardc::exec {
 
-// Runs decoding on staged inputs. Keys and values, such as those of a cache,
-// are not copied.
+// Runs decoding on staged inputs. Keys and values are not copied, because they
+// may be a cache's.
 OperationOutcome RunStagedDecoding(Machine& machine, Staged& staged,
                                    const OperationSettings& settings);
 

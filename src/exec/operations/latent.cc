@@ -5,8 +5,8 @@
 // The absorbed form never computes keys and values. With q = [q_nope, q_pe],
 //   q_lat = W_uk q_nope;  logits = scale (q_lat . c + q_pe . k_pe)
 //   o = W_uv^T (softmax(logits) c)
-// which is attention with one key head of r + p dims and values of r. The scale
-// is that of the expanded form, 1/sqrt(nope + p), not 1/sqrt(r + p).
+// which is attention with one key head of r + p dims and values of r. As in the
+// expanded form, the scale is 1/sqrt(nope + p), not 1/sqrt(r + p).
 //
 // Head axes shard the query and the two matrices; the latent is replicated over
 // them. If the latent's dim is sharded over n devices, logits are all-reduced
@@ -113,7 +113,7 @@ class LatentRun {
         parts_(AsIndex(machine.devices())) {}
 
   // Reshards the latent to the layout of its pages, replicates the queries over
-  // all axes but those of the heads, and assigns pages. Returns an error if the
+  // all axes but the head axes, and assigns pages. Returns an error if the
   // latent's dim does not divide over its axes, or if the pages cannot be
   // assigned.
   std::optional<LayoutError> Place() {

@@ -5,8 +5,8 @@
 // A device sends (n-1)/n (b_q + b_k + b_v + b_o) bytes. n must divide the local
 // query heads and the local key heads. If n is a multiple of the key heads
 // instead, these are first repeated n / K_loc times, which multiplies b_k and
-// b_v. Without a ring, the bits equal those of the unsharded run. Segment ids
-// are gathered.
+// b_v. Without a ring, the bits equal the unsharded run's. Segment ids are
+// gathered.
 //
 // Over a ring (Fang and Zhao 2024, "USP"): the axes of the lengths that
 // settings.ring_axes names, r devices, pass keys around a ring, and only the

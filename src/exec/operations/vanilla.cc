@@ -10,7 +10,7 @@
 //
 // Example that sends nothing: query heads and 8 key heads sharded over tp=8.
 // Example with a gather: q heads on [tp2, tp1], key heads on [tp1]: tp1 is no
-// prefix, so a device's key heads are not those that its query heads read.
+// prefix, so a device's query heads read other key heads than the device has.
 #include <utility>
 
 #include "exec/attention/staging.h"

@@ -1,5 +1,5 @@
 // The bytes of a paged operation by formula: queries are gathered over all axes
-// but those of heads, keys and values are resharded to the layout of their
+// but the head axes, keys and values are resharded to the layout of their
 // pages, and outputs are all-reduced over the requests' axes, since a device
 // has zeros for requests of other shards. Example: over n = 2 shards of
 // requests an all_reduce of 4 N H_loc D bytes sends 2(n-1)/n times as many from

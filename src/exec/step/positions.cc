@@ -1,6 +1,6 @@
 // Kernels that depend on the positions of tokens: rotary embeddings and
 // attention masks. Positions are values of the program, so that a device needs
-// only those of its own tokens.
+// only the positions of its own tokens.
 //
 //   causal mask, query at 5, key at 6: minus infinity
 #include "exec/step/kernels.h"

@@ -4,7 +4,7 @@
 // dimensions. The other array is addressed by strides and an offset:
 //
 //   part 1 of (c+r), sizes c 4 and r 2
-//     ->  offset 4 along (c+r); the stride of r is that of (c+r)
+//     ->  offset 4 along (c+r); r has the stride of (c+r)
 #include "exec/step/kernels.h"
 
 #include <algorithm>

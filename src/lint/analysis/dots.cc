@@ -1,7 +1,7 @@
 // Escapes dots that an author meant as separators of a path. Before such a dot
 // there is a word, a group, a class or a `+`, and after it a word, a group, a
-// class or an escape. A dot that is quantified, escaped or in a class is left
-// as it is:
+// class or an escape. A dot that is quantified, escaped or in a class is not
+// changed:
 //
 //   `layers.\d+.mlp`  ->  `layers\.\d+\.mlp`     `.*kernel`, `a[.]b`  no change
 #include "lint/analysis/dots.h"

@@ -268,7 +268,7 @@ void Facts::FindNaming() {
 }
 
 // Searches for the reason why rules match nothing. Matches the dead rules,
-// other than those of built-in packs, with one parameter of every group: first
+// except for rules of built-in packs, with one parameter of every group: first
 // with the other separator, then without regard to case. Rules are matched
 // together, so the time is linear in the names and in the rules.
 void Facts::FindDeadCauses() {

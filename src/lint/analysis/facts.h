@@ -151,8 +151,8 @@ class Facts {
   // Returns a rule's spec in a mode, before shapes are considered; nullopt if
   // the rule has no spec of its own (`like`).
   std::optional<Spec> RuleSpec(int32_t rule, Mode mode = Mode::kTrain) const;
-  // Returns all axes of a rule's `spec`, resolved in train, including those
-  // that the mesh lacks.
+  // Returns all axes of a rule's `spec`, resolved in train, including axes that
+  // the mesh lacks.
   AxisGroup RequestedAxes(int32_t rule) const;
 
   // Return the places of a rule (the manifest for rule -1), of a group's rule

@@ -1,7 +1,7 @@
 // Computes the memory of the device that needs the most. Replicated and evenly
 // sharded parameters take the same bytes on all devices. Placed parameters are
-// added up by coordinate, and the fullest coordinate counts. The result is that
-// of the mode that needs the most:
+// added up by coordinate, and the fullest coordinate counts. The mode that
+// needs the most gives the result:
 //
 //   3 experts of 1 GiB placed on ep 2: coordinates hold 2 and 1  ->  2 GiB
 #include "lint/analysis/memory.h"

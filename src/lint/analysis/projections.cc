@@ -1,4 +1,4 @@
-// Compares the sharding of heads in projections with that of the axis rules. A
+// Compares the sharding of heads in projections with the axis rules. A
 // projection to heads is x[tokens, width] * W[width, heads * head_dim]. If the
 // plan shards the last dimension of W over `tp`, the heads of the result are
 // sharded over `tp` too; if it shards the first, the result has all heads and
@@ -219,9 +219,9 @@ class Comparison {
     }
   }
 
-  // Returns the axes of a dimension of a weight over which it is still sharded
-  // when it is multiplied: those that are not gathered before, except for axes
-  // of size 1.
+  // Returns the axes of a dimension of a weight over which the weight is still
+  // sharded when it is multiplied. Axes that are gathered before, and axes of
+  // size 1, are left out.
   AxisGroup KeptAt(const Spec& spec, int dim) const {
     if (dim < 0 || AsIndex(dim) >= spec.size()) return {};
     AxisGroup out = facts_.KeptAxes(spec[AsIndex(dim)]);

@@ -12,8 +12,8 @@
 
 namespace shardc {
 
-// The axes that shard the heads of attention's query and output, and those of
-// its key and value, in one mode.
+// In one mode, the axes that shard the heads of attention's query and output
+// (`query`), and of its key and value (`key`).
 struct HeadAxes {
   Mode mode = Mode::kTrain;
   AxisGroup query;

@@ -38,7 +38,7 @@ struct ModeStep {
   // Returns how often the op occurs in the step of the full model: an op of a
   // layer represents the ops of other layers.
   int64_t Times(const step::Op& op) const;
-  // Return the bytes that a device sends in the full step, and those of one
+  // Return the bytes that a device sends in the full step, and for one
   // instruction in one layer.
   int64_t Sent() const { return Sent(program()); }
   int64_t Sent(const step::Program& program) const;
@@ -66,7 +66,7 @@ class StepFacts {
   static std::unique_ptr<const StepFacts> Make(const Facts& facts);
 
   const ModelDescription& description() const { return *description_; }
-  // Returns whether the description is that of a built-in pack.
+  // Returns whether the description comes from a built-in pack.
   bool builtin() const;
   const step::Roles& roles() const { return roles_; }
   // Returns null if the mode is not planned or has no program.

@@ -53,8 +53,8 @@ struct Lint {
 // Returns all lints, sorted by number.
 std::span<const Lint* const> AllLints();
 
-// Returns all codes: those of reading files, of lints, of pipeline stages and
-// of compiled programs, sorted by number.
+// Returns the codes of reading files, of lints, of pipeline stages and of
+// compiled programs, sorted by number.
 std::span<const Code* const> AllCodes();
 
 // Finds a code by "SHD203", "203" or "too-long"; null if there is none.

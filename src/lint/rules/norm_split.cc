@@ -17,7 +17,7 @@ extern const Lint kNormSplit;
 
 namespace {
 
-// Returns whether the name is that of a norm of queries, keys or latents, or of
+// Returns whether the name belongs to a norm of queries, keys or latents, or to
 // a parameter inside a mixer.
 bool IsInner(std::string_view name, char separator) {
   const auto parts = SplitName(name, separator);

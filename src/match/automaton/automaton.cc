@@ -7,14 +7,13 @@
 //
 // States are numbered in the order in which they are built, so a name that
 // builds several states in a row gives them consecutive numbers. For each state
-// n the table has the "expected" byte, the one that leads to state n + 1. In
-// the example, `_proj/kernel` of the first name has built the 12 states that
-// follow state n. If the second name is in state n before its own
-// `_proj/kernel`, its next eight bytes are compared with the expected bytes of
-// states n to n + 7 at once. A step to a state with another number is one
-// lookup in the table.
+// n the table has the "expected" byte, which leads to state n + 1. In the
+// example, `_proj/kernel` of the first name has built the 12 states that follow
+// state n. If the second name is in state n before its own `_proj/kernel`, its
+// next eight bytes are compared with the expected bytes of states n to n + 7 at
+// once. A step to a state with another number is one lookup in the table.
 //
-// The result is always that of RE2: names and patterns for which this is not
+// The result always equals RE2's: names and patterns for which this is not
 // certain are left to RE2. tests/match/differential_test.cc compares both.
 #include "match/automaton/automaton.h"
 

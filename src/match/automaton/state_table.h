@@ -76,8 +76,8 @@ class StateTable {
     size_t size = 0;
     uint64_t hash = 0;
     // Numbers of sets in sets_: the patterns that have matched when this state
-    // is reached, and those that match if the text ends here (kUnknown: not
-    // computed yet).
+    // is reached, and the patterns that match if the text ends here (kUnknown:
+    // not computed yet).
     uint32_t found = 0;
     int32_t at_end = kUnknown;
     Neighbour before = Neighbour::kEdge;

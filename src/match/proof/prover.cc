@@ -31,8 +31,8 @@ constexpr size_t kMostCovers = 100;
 Prover::Prover(const Matcher& matcher, const ProofLimits& limits)
     : matcher_(matcher), limits_(limits) {}
 
-// Returns the separators that names may have: that of the patterns, or both if
-// the patterns have different ones.
+// Returns the separators that names may have: the patterns' separator, or both
+// if the patterns have different ones.
 std::vector<char> Prover::SeparatorsOf(std::span<const uint32_t> all,
                                        std::span<const uint32_t> none) const {
   std::vector<char> out;

@@ -65,8 +65,8 @@ std::pair<int64_t, int64_t> ReducedHeads(int64_t heads, int64_t key_heads,
 // 64 if pages have packed words, because keys and values then share a row.
 Sizes ReducedSizes(const Sizes& real, const Splits& splits);
 // Returns the smallest sizes that the axes of `used` divide, or do not divide,
-// exactly as those of `given` divide the real sizes. Lengths are at least 8 and
-// sizes of a head at least 16, but no size is above the real one. Returns
+// exactly as the axes of `given` divide the real sizes. Lengths are at least 8
+// and sizes of a head at least 16, but no size is above the real one. Returns
 // nullopt if there are none. `given` and `used` have the same axes at the same
 // index, on two meshes.
 std::optional<Sizes> ReducedSizes(const Sizes& real, const Splits& given,

@@ -15,7 +15,7 @@ struct MeshSplits {
   // lists have the same axes at the same index.
   Splits given, used;
 };
-// Returns the splits. `resolver` must be that of the mesh `given`.
+// Returns the splits. `resolver` must be made for the mesh `given`.
 MeshSplits SplitsOf(const Request& request, const Resolver& resolver,
                     const Mesh& given, const Mesh& used);
 

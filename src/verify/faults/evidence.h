@@ -1,6 +1,7 @@
 // A digest of a run: of the results of collectives and reshards, of outputs,
-// tables and caches, of the ledger and of the verdict. If the digest with an
-// injected fault equals that of the correct run, the fault had no effect.
+// tables and caches, of the ledger and of the verdict. If the digests of the
+// correct run and of a run with an injected fault are equal, the fault had no
+// effect.
 #ifndef SHARDC_VERIFY_FAULTS_EVIDENCE_H_
 #define SHARDC_VERIFY_FAULTS_EVIDENCE_H_
 

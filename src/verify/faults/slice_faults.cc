@@ -3,7 +3,8 @@
 // are correct, but their inputs or their results are wrong.
 //
 // Example: with group-map-neighbour the query heads of key head 0 read key head
-// 1 on a device that has both, and those of key head 1 read key head 0.
+// 1 on a device that has both, and the query heads of key head 1 read key head
+// 0.
 #include <algorithm>
 #include <cmath>
 #include <memory>

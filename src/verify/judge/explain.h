@@ -27,8 +27,8 @@ void ExplainNumbers(const Case& test, const dense::Array& got,
 std::vector<double> DeviceErrors(const Case& test, const dense::Array& got,
                                  const dense::Array& reference);
 
-// Returns a message about the difference between the ledger's bytes and those
-// of the formulas; empty if they agree.
+// Returns a message about the difference between the bytes of the ledger and of
+// the formulas; empty if they agree.
 std::string BytesDiffer(const exec::SimMesh& mesh, const exec::SentBytes& sent,
                         const exec::SentBytes& expected);
 // Returns a message about the difference between the bytes that ranks really

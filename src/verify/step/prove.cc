@@ -224,8 +224,8 @@ class Prover {
     return forward && function != nullptr && function->derivative.empty();
   }
 
-  // Returns seams with which, in 16 bits, choices of experts are those of the
-  // reference.
+  // Returns seams with which runs in 16 bits use the reference's choices of
+  // experts.
   exec::Seams WithChoices(exec::Seams seams, const StepData& data) const {
     if (!IsNarrow()) return seams;
     exec::LocalOpSeam seam = seams.Get<exec::LocalOpSeam>();

@@ -1,5 +1,5 @@
 // Runs a step's program, usually at reduced sizes, and compares all values with
-// those of the dense reference.
+// the dense reference.
 #ifndef SHARDC_VERIFY_STEP_PROVE_H_
 #define SHARDC_VERIFY_STEP_PROVE_H_
 

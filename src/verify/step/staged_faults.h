@@ -12,9 +12,9 @@ namespace shardc::verify {
 size_t StagedFaultCount();
 
 // Proves a small step with each schedule, injects every fault into one of them,
-// and appends the verdicts to `out`. A fault counts as detected if all proofs
-// that must detect it do: those of the order and of the channels, and the
-// comparison of values. `progress` continues the count of the faults in `out`.
+// and appends the verdicts to `out`. The proofs are of the order, of the
+// channels, and of the values. A fault counts as detected if all proofs that
+// must detect it do. `progress` continues the count of the faults in `out`.
 void AddStagedSelfTest(int threads, const StepSelfTestProgress& progress,
                        StepSelfTest& out);
 

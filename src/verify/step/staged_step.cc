@@ -1,6 +1,6 @@
 // A value that another stage reads is sent through the stages between them, in
-// the messages of its micro-batch. Example with stages 0 to 3, for a value that
-// the forward task of stage 0 computes and those of stages 1 and 3 read:
+// the messages of its micro-batch. Example with stages 0 to 3: the forward task
+// of stage 0 computes a value, and the forward tasks of stages 1 and 3 read it:
 //
 //   0F0 -> message of stage 0 -> 1F0 -> message of stage 1 -> 2F0 -> ... 3F0
 //

@@ -122,7 +122,8 @@ class Reporter {
     return false;
   }
 
-  // Returns the mesh of the step: that of one pipeline stage, or all devices.
+  // Returns the mesh of the step: the mesh of one pipeline stage, or all
+  // devices.
   const Mesh& OwnMesh() const {
     return request_.stages != nullptr ? request_.stages->mesh : compiled_.mesh;
   }

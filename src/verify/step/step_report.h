@@ -1,5 +1,5 @@
 // A model's step under a plan: its collectives, their bytes, and whether all
-// its values equal those of the dense model.
+// its values equal the values of the dense model.
 #ifndef SHARDC_VERIFY_STEP_STEP_REPORT_H_
 #define SHARDC_VERIFY_STEP_STEP_REPORT_H_
 
@@ -149,7 +149,7 @@ struct StepRequest : StepInputs {
   uint64_t seed = 0;
   int threads = 1;
   // A mesh of more devices is reduced for the proof; axes of several devices
-  // keep at least two. The reported program is that of the real mesh.
+  // keep at least two. The reported program is for the real mesh.
   int64_t most_devices = kMostProofDevices;
   // Limits rows, conflicts and totals to one part: "layer 3", "model" or
   // "optimizer". A layer is then proved without the other layers, between the

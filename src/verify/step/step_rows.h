@@ -21,7 +21,7 @@ std::vector<OpPlace> PlacesOf(const step::Graph& graph);  // by op
 
 // Sets rows, conflicts, traffic, notes, the peak, the flops and the digest of
 // the program. If the request names a part, rows, conflicts and traffic are
-// only those of the part. Returns the op of each row, or -1 for a value that is
+// limited to the part. Returns the op of each row, or -1 for a value that is
 // reduced at the end of the step.
 std::vector<int32_t> DescribeProgram(const StepRequest& request,
                                      const LoweredStep& full, StepReport& out);

@@ -102,7 +102,7 @@ class PagedTraceRun {
   }
 
   // Checks that no bytes were sent: every device has the new tokens, and writes
-  // those of its own pages.
+  // the tokens of its own pages.
   void Bytes() {
     result_.ledger = exec::SumOverRanks(options_.transport, machine_.ledger());
     const exec::SentBytes sent = result_.ledger.Sent();

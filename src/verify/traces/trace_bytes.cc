@@ -1,13 +1,13 @@
 // The bytes of a trace by formula. A write reshards its tokens to the cache's
 // layout with the length unsharded; int8 caches then all-reduce the largest
 // number of each row if its dims are sharded. The reshard to the layout of
-// decoding, and that of an inserted row to its slot, send keys and values, the
+// decoding, and the reshard of an inserted row, send keys and values, the
 // scales of int8, and the positions of a cache with a window. A step writes one
-// token, and its attention sends what the formula of flash_decoding gives.
+// token, and its attention sends the bytes of flash_decoding's formula.
 //
 // Example: [4, 1, 2, 16] new keys in F32 that arrive sharded over dp, for a
-// cache sharded over dp and its length over sp: every device has what it needs,
-// and nothing is sent.
+// cache sharded over dp and its length over sp: every device already has its
+// part, and nothing is sent.
 //
 // The computation takes time proportional to devices x writes. RunCacheTrace
 // compares its result with the ledger.
