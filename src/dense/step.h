@@ -42,8 +42,8 @@ void RunStep(const step::Graph& graph, const step::Sizes& sizes,
 // Returns the largest relative error of the graph's gradients at `values`,
 // which hold the inputs. For each parameter, the derivative of the loss along a
 // random direction is computed from the gradient and by a complex step. The
-// difference is divided by the larger of the two, or by a hundredth of the
-// largest derivative of all parameters if that is more. Returns infinity if a
+// difference is divided by the larger result, or by a hundredth of the largest
+// derivative of all parameters if that is more. Returns infinity if a
 // derivative is not finite.
 double ComplexStepError(const step::Graph& graph, const step::Sizes& sizes,
                         const StepValues<double>& values, uint64_t seed);

@@ -194,7 +194,8 @@ bool ReadInto(Description& out, std::string_view name, int line,
               Findings& findings);
 
 // Reads the family that the key `like` names, and the blocks of the families
-// that the key `uses` names. Returns false if one of them cannot be read.
+// that the key `uses` names. Returns false if one of these families cannot be
+// read.
 bool ReadOthers(const Fields& fields, const YamlContext& context,
                 Description& out, int line) {
   if (const YamlNode* like = fields.Find("like")) {

@@ -3,7 +3,7 @@
 // divide its size. The policy decides about a violation. `error` returns it as
 // a problem. `drop` removes all axes of the dimension and returns an edit, but
 // a repeated axis stays a problem. `shrink` removes repeated axes, keeps the
-// longest legal prefix of the others, and returns edits.
+// longest legal prefix of the remaining axes, and returns edits.
 //
 // If a tensor is stored in blocks, the size of its last dimension is the number
 // of blocks.
@@ -136,7 +136,7 @@ AxisGroup Shrink(AxisGroup group, const Dimension& dim, const Axes& used,
 
 // Returns the result for a tensor that gets the spec [] because of its size: a
 // scalar (under fjformer, any tensor of one element), or a tensor below
-// `min_size` whose spec is not empty. Returns nullopt for others.
+// `min_size` whose spec is not empty. Returns nullopt for other tensors.
 std::optional<Legal> BySize(const Spec& spec, const Shape& shape,
                             const LegalizeOptions& options) {
   const auto elements = CheckedProduct(shape);

@@ -32,7 +32,7 @@ std::optional<PlanDifference> DifferenceFrom(const WritePlan& give,
 // with layers folded, at its place in the committed file; one note if the bytes
 // differ but the meaning does not; and none if the bytes are equal or the file
 // cannot be read. There are at most `limit` findings, and one more that counts
-// the rest.
+// the remaining differences.
 FindingSink CompareLocked(const WritePlan& give, const SourceRef& committed,
                           Findings& errors, Committed kind = Committed::kPlan,
                           size_t limit = 20);

@@ -9,11 +9,11 @@
 
 namespace shardc {
 
-// Removes redundant findings. Joins findings into the first of them if they
-// have one cause, or are at one place and their messages differ only in the
-// parameters. Findings keep their order. The argument must not contain findings
-// that are deselected or ignored, because they would make others redundant
-// without being shown.
+// Removes redundant findings. Joins findings that have one cause, or that are
+// at one place and whose messages differ only in the parameters, into the first
+// such finding. Findings keep their order. The argument must not contain
+// findings that are deselected or ignored, because they would make others
+// redundant without being shown.
 std::vector<Finding> OnceEach(FindingSink findings);
 
 }  // namespace shardc

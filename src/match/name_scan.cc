@@ -69,7 +69,6 @@ Tables MakeTables(std::span<const CompiledPattern> patterns, char separator,
   return tables;
 }
 
-// Matches the names of one thread.
 class Worker {
  public:
   Worker(const Tables& tables, const Re2Finder& all,

@@ -95,7 +95,7 @@ void PatternFilter::State::FindKeys() {
     }
   }
   // The cost of listing a pattern under these texts: the number of patterns
-  // that require the most common of them. Among equal costs, longer texts are
+  // that require the most common text. Among equal costs, longer texts are
   // better, because short ones are in many names.
   const auto cost = [&](const AnyOf& any) {
     std::pair<size_t, size_t> out{0, 0};

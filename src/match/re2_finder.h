@@ -23,8 +23,8 @@ struct CompiledPattern {
   char separator = 0;
 };
 
-// Returns `name` with its `separator` replaced by `wanted`, or unchanged if one
-// of them is 0. A changed name is a view into `scratch`.
+// Returns `name` with `separator` replaced by `wanted`, or `name` itself if one
+// of these characters is 0. A changed name is a view into `scratch`.
 std::string_view Convert(std::string_view name, char separator, char wanted,
                          std::string& scratch);
 

@@ -5,7 +5,7 @@
 //
 //   `^params/dense` wins params/dense/kernel, whose path is dense/kernel
 //   opt_state/0/mu/dense/kernel      ends in dense/kernel: a missed state
-//   opt_state/0/mu/dense/kernel/row  so does its path without `row`: another
+//   opt_state/0/mu/dense/kernel/row  without `row` ends in it too: another
 #include "match/state_names.h"
 
 #include <algorithm>

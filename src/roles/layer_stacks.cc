@@ -251,8 +251,8 @@ class StackFinder {
 
   // Returns whether the common size `one` may count layers or experts, although
   // neither names nor norms show it. At least two members must be matrices. The
-  // last dimension of kernels may count taps, so for the last dimension vectors
-  // must have the size as well.
+  // last dimension of kernels may count taps, so the size of a last dimension
+  // must also be the size of vectors.
   bool MayBeStack(const Indices& members, size_t depth,
                   const Candidate& one) const {
     const StackSigns signs = SignsOf(members_, members, one);

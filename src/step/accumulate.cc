@@ -65,9 +65,9 @@ class Accumulator {
  private:
   // Finds the scale ops, forward and backward, of losses that are means over a
   // micro-batch, such as router losses. Each factor is later divided by the
-  // number of micro-batches, so that the step's loss has the mean over all of
-  // them. Returns false if a term of the loss after the first one is not a
-  // scaled value.
+  // number of micro-batches, so that the step's loss has the mean over all
+  // micro-batches. Returns false if a term of the loss after the first one is
+  // not a scaled value.
   bool FindShares(const Op& loss) {
     for (size_t i = 1; i < loss.in.size(); ++i) {
       const int32_t at = producer_[AsIndex(loss.in[i])];

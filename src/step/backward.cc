@@ -3,7 +3,7 @@
 // copies of its ops:
 //
 //   e = exp(scores), not kept: its derivative reads a second exp(scores), for
-//   which the ops that compute the scores are copied too, each of them once
+//   which the ops that compute the scores are copied too, each op once
 #include "step/backward.h"
 
 #include <utility>

@@ -13,7 +13,7 @@ namespace shardc::step {
 
 struct LayerFold {
   // Layers `second` and `third` begin two equal blocks of `period` layers. The
-  // first of the two blocks stands for all blocks that are not built.
+  // block that begins at `second` stands for all blocks that are not built.
   struct Run {
     int32_t second = 0, third = 0, period = 1;
   };

@@ -1,9 +1,10 @@
-// Views and updates in place share an operand's buffer. So do elementwise ops
-// and all-reduces that are the last to read an operand of their size. Every
-// other slot has a buffer of its own. A buffer is live from the instruction
-// that fills it to the last that reads any of its slots. Inputs of the step are
-// live from the first instruction on, and inputs and results to the last one.
-// The bytes at each instruction are sums over live buffers.
+// The results of views, and of updates in place, are in an operand's buffer.
+// The same holds for elementwise ops and all-reduces that are the last to read
+// an operand of their size. Every other slot has a buffer of its own. A buffer
+// is live from the instruction that fills it to the last that reads any of its
+// slots. Inputs of the step are live from the first instruction on, and inputs
+// and results to the last one. The bytes at each instruction are sums over live
+// buffers.
 //
 //   t = x * w               a buffer of its own
 //   u = tanh(t)             the buffer of t, if no later op reads t

@@ -38,8 +38,8 @@ struct PeakMemory {
   int64_t Total() const { return TotalOf(bytes); }
 };
 
-// Returns the peak memory of a device; it is the same for all, because their
-// shards have the same sizes. Inputs of the step are held from the first
+// Returns the peak memory of a device. It is the same for all devices, because
+// their shards have the same sizes. Inputs of the step are held from the first
 // instruction to the last, results from their instruction to the last, and
 // updates overwrite the old values. Ops that split, merge or rename dimensions
 // take no memory. An elementwise op or an all-reduce overwrites an operand of

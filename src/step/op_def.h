@@ -115,7 +115,6 @@ struct OpDef {
 double OnePerResult(const Op& op, const OpExtent& extent);
 double OnePerOperand(const Op& op, const OpExtent& extent);
 
-// A rule for `stops_gradient` of ops that never have a gradient.
 bool StopsAlways(const Op& op);
 
 const OpDef& DefOf(OpKind kind);

@@ -1,7 +1,7 @@
-// Parameters and updated parameters have the parameter's sharding, and so do
-// gradients and moments unless ZeRO shards them further. Other values may have
-// a sharding constraint by their role. A pass over the ops in reverse order
-// then propagates preferred shardings through ops with
+// Parameters and updated parameters have the parameter's sharding. Gradients
+// and moments have it too, unless ZeRO shards them further. Other values may
+// have a sharding constraint by their role. A pass over the ops in reverse
+// order then propagates preferred shardings through ops with
 // OpDef::passes_preference. An operand with a single consumer and no constraint
 // gets the sharding that gives the consumer's result its preferred sharding
 // without a reshard.

@@ -19,8 +19,8 @@ struct RoleTree;
 bool MatchScanned(RoleTree& tree, Findings& findings);
 
 // Returns the number of layers of a stack's scanned tensors: the size of the
-// first dimension in which all of them have the same size. Returns nullopt if
-// there is no such dimension.
+// first dimension that has the same size in all of these tensors. Returns
+// nullopt if there is no such dimension.
 std::optional<int64_t> ScannedLayers(const RoleTree& tree, size_t stack);
 
 // Finds in each scanned tensor of a stack the dimension that counts the layers:

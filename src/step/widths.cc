@@ -1,6 +1,6 @@
 // The width of a value follows from the values that it depends on and from the
 // values that depend on it. A value that depends on parameters only has the
-// width of the widest of them; in training this is at most the activations'
+// width of the widest parameter; in training this is at most the activations'
 // width, to which wider parameters are cast. A value that is only added and
 // reshaped to become a gradient has the gradient's width. A cache that is read,
 // and a value that is only reshaped from it, has the cache's width.

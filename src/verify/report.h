@@ -58,9 +58,9 @@ using Keep =
                        const CaseTensors& tensors)>;
 
 // Runs all cases on `threads` threads, then the variants (all of them if
-// features were requested by name, else those of cases that ran) and the stress
-// cases. The result does not depend on `threads`. With several ranks, cases run
-// one after the other, and only the first rank's report is complete.
+// features were requested by name, else variants of cases that ran) and the
+// stress cases. The result does not depend on `threads`. With several ranks,
+// cases run one after the other, and only the first rank's report is complete.
 Report RunMatrix(const Request& request, Matrix matrix, int threads,
                  const Progress& progress = {}, const Keep& keep = {},
                  exec::Transport* transport = nullptr);

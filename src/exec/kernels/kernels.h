@@ -96,8 +96,8 @@ void PrefillAttention(const AttentionSlice& slice, const AttentionState& state,
 // bandwidth limits the speed. The slices are read together, block by block,
 // because the keys of several heads are usually contiguous; all must have one
 // kv_dtype. The order of additions differs from PrefillAttention's. Callers
-// therefore choose between the two by the query length of the unsharded tensor,
-// so that sharded and unsharded runs use the same one.
+// therefore choose the function by the query length of the unsharded tensor, so
+// that sharded and unsharded runs use the same function.
 void DecodeAttention(std::span<const AttentionSlice> slices,
                      std::span<const AttentionState> states, Scratch& scratch);
 
@@ -117,8 +117,9 @@ void Exp(std::span<const float> x, std::span<float> out);
 // may be 0.
 void ExpNonPositive(std::span<const float> x, std::span<float> out);
 
-// Add x[i] to into[i], or set into[i] to the larger of the two; NaN if one of
-// them is NaN. Collectives call them for one member after the other.
+// Add x[i] to into[i], or set into[i] to the larger number. The result is NaN
+// if one of the numbers is NaN. Collectives call these functions for one member
+// after the other.
 void AddInto(std::span<const float> x, std::span<float> into);
 void MaxInto(std::span<const float> x, std::span<float> into);
 

@@ -24,8 +24,8 @@ constexpr int64_t kTilesPerBlock = 128 / kRows;
 // spread over the sets of the cache.
 constexpr int64_t kScoreStride = kKeyBlock + 32;
 
-// The number of rows that are packed together, and the number of rows between
-// the first of them and the first that is prefetched.
+// kPackRows rows are packed together. The first row that is prefetched comes
+// kAhead rows after the first row that is packed.
 constexpr int64_t kPackRows = 4;
 constexpr int64_t kAhead = 8;
 
@@ -64,8 +64,8 @@ struct PackedCall {
   float* lines;       // [kPackRows][D]
 };
 
-// Sets `block` to the keys from `first` to before `end`, at most kKeyBlock of
-// them. None of them is packed yet.
+// Sets `block` to the keys from `first` to before `end`, but at most kKeyBlock
+// keys, none of which is packed yet.
 HWY_INLINE void BeginBlock(int64_t first, int64_t end, PackedBlock& block) {
   block.first = first;
   block.count = HWY_MAX(HWY_MIN(kKeyBlock, end - first), int64_t{0});

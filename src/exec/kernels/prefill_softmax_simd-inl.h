@@ -39,8 +39,8 @@ HWY_INLINE VF PowerNonPositiveV(VF t) {
 }
 
 // Replaces scores [c0, c1) by the weights e^(s - shift), and returns their sum.
-// Weights are added in two vectors; the index of a weight decides to which of
-// the two it is added.
+// Weights are added in two vectors, and the index of a weight decides to which
+// vector it is added.
 HWY_INLINE float WeighRow(int64_t c0, int64_t c1, float shift,
                           float* HWY_RESTRICT s) {
   const DF df;

@@ -57,7 +57,7 @@ std::optional<Differing> FirstDiffering(
     const SimMesh& mesh, const ShardedTensor& tensor, const Shape& extent,
     const std::vector<const std::vector<int>*>& groups);
 
-// Returns the array of each listed device; all ranks get all of them.
+// Returns the array of each listed device. All ranks get all of these arrays.
 std::vector<Buffer> ShareArrays(const SimMesh& mesh,
                                 const ShardedTensor& tensor,
                                 const std::vector<int>& devices);

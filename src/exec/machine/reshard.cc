@@ -3,7 +3,7 @@
 // other devices receive it from its holders, which take turns.
 //
 //   [8] sharded over tp is replicated on dp=2 tp=2: each half has two holders,
-//   and each of them sends its 4 elements to one of the two devices that lack
+//   and each holder sends its 4 elements to one of the two devices that lack
 //   them
 #include <algorithm>
 #include <optional>

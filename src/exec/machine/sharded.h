@@ -91,7 +91,7 @@ struct ReshardSeam {
 Buffer UniqueIds(const Shape& shape);
 // Checks that every element of `tensor`, which was filled with UniqueIds, is on
 // the devices that the layout requires, and occurs as often as there are
-// replicas. Returns nullopt if so.
+// replicas. Returns nullopt if the tensor passes.
 std::optional<LayoutError> CheckCoverage(const SimMesh& mesh,
                                          const ShardedTensor& tensor);
 

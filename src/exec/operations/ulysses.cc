@@ -10,14 +10,14 @@
 //
 // Over a ring (Fang and Zhao 2024, "USP"): the axes of the lengths that
 // settings.ring_axes names, r devices, pass keys around a ring, and only the
-// others, u devices, take part in the all_to_all. After the all_to_all a device
-// has the tokens of the u devices of its group, in the group's order. If u
-// comes before r in the list of axes, these tokens are not contiguous in the
-// sequence, so their positions are permuted too. A device sends the bytes of
-// the all_to_all with n = u, gathers ids over u, and sends (r-1)(b_k + b_v +
-// b_ids) with the sizes after the all_to_all. u must divide the heads as n does
-// above. Bias and masks are unsharded in queries and keys while they are
-// reordered, and keep all keys.
+// other axes of the lengths, u devices, take part in the all_to_all. After the
+// all_to_all a device has the tokens of the u devices of its group, in the
+// group's order. If u comes before r in the list of axes, these tokens are not
+// contiguous in the sequence, so their positions are permuted too. A device
+// sends the bytes of the all_to_all with n = u, gathers ids over u, and sends
+// (r-1)(b_k + b_v + b_ids) with the sizes after the all_to_all. u must divide
+// the heads as n does above. Bias and masks are unsharded in queries and keys
+// while they are reordered, and keep all keys.
 //
 // Example: T and S are sharded over sp = 4. With 8 heads and 2 key heads, each
 // key head is sent to two ranks. 6 heads are not supported.

@@ -4,7 +4,7 @@
 //
 // Over data axes shard r owns pages [r P/n, (r + 1) P/n) and requests [r R/n,
 // (r + 1) R/n). All queries are on every device of those axes; each device
-// computes its own requests' outputs and has zeros for the others, and the
+// computes its own requests' outputs and has zeros for other requests, and the
 // outputs are all-reduced: 2(n-1)/n * 4 N H_loc D bytes. Adding zeros keeps all
 // bits but the sign of zero, which is made positive everywhere.
 //

@@ -46,7 +46,6 @@ std::optional<LayoutError> CheckBatch(const RaggedBatch& batch,
                                       const PoolConfig& pool, int64_t shards,
                                       int64_t tokens);
 
-// Returns the shard that holds a request's pages.
 int64_t ShardOfRequest(const RaggedBatch& batch, int64_t shards, int64_t r);
 
 // The properties in which the operations on pages of keys and values differ.

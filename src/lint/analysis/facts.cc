@@ -66,8 +66,8 @@ std::vector<int32_t> FirstMatches(std::span<const Pattern> patterns,
   const Matches matches = matcher->Match(names, separator);
   std::vector<bool> seen(matches.begin.size());
   for (size_t i = 0; i < names.size(); ++i) {
-    // Names that match the same set of patterns are common. Only the first of
-    // them can be the first match of a pattern.
+    // Names that match the same set of patterns are common. Only the first such
+    // name can be the first match of a pattern.
     if (seen[matches.set[i]]) continue;
     seen[matches.set[i]] = true;
     for (const uint32_t pattern : matches.Of(i)) {

@@ -179,7 +179,7 @@ class Facts {
   AxisGroup TensorAxes(const AxisGroup& group) const;
   // Returns the axes of `group` over which a parameter stays sharded while it
   // is used: all but the data axes (dp, fsdp, sp). A data axis that is also
-  // tensor parallel counts as well.
+  // tensor parallel is returned too.
   AxisGroup KeptAxes(const AxisGroup& group) const;
 
  private:

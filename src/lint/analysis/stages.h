@@ -13,7 +13,6 @@ namespace shardc {
 
 // Returns the mesh axis whose ranks hold the stages; empty without stages.
 std::string StageAxis(const Facts& facts);
-// Returns the place where the target declares the stages.
 Place StagesPlace(const Facts& facts);
 
 // Return a factor and a percentage as texts: "1.21" and "27.3 %".

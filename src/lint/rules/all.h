@@ -1,5 +1,5 @@
 // Declares every lint. table.h lists them by number. Each lint's file declares
-// its own name, so that a new lint does not cause the others to be recompiled.
+// its own name, so that a new lint does not cause other lints to be recompiled.
 #ifndef SHARDC_LINT_RULES_ALL_H_
 #define SHARDC_LINT_RULES_ALL_H_
 

@@ -1,7 +1,7 @@
 // Searches for a name that some patterns match (the wanted ones) and others do
-// not (the avoided ones), by a breadth-first search over texts. If two texts
-// lead to the same positions in all patterns, one of them is enough, and the
-// first one found is a shortest.
+// not (the avoided ones), by a breadth-first search over texts. If several
+// texts lead to the same positions in all patterns, the search keeps the first,
+// which is a shortest one.
 //
 // More texts can be dropped (antichains, De Wulf and others, CAV 2006). A text
 // A is as good as a text B if A's positions include B's in the wanted patterns,

@@ -85,8 +85,9 @@ NameAnswer Prover::FindName(std::span<const uint32_t> all,
   return out;
 }
 
-// Removes rules that the others cover, in order, and searches for each
-// remaining rule a name of `rule` that no other remaining one matches.
+// Removes rules that other rules of the cover make redundant, in order. For
+// each remaining rule, searches for a name of `rule` that no other remaining
+// rule matches.
 void Prover::Minimise(uint32_t rule, std::vector<Cover>& covers) {
   std::sort(covers.begin(), covers.end(),
             [](const Cover& a, const Cover& b) { return a.rule < b.rule; });

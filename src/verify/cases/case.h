@@ -134,7 +134,7 @@ struct Checks {
   }
 };
 
-// An error of an output, and the element where it is largest.
+// The error of an output, and the element with the largest error.
 struct ErrorOf {
   double max_abs = 0;
   double mean_abs = 0;

@@ -9,14 +9,12 @@
 
 namespace shardc::verify {
 
-// Returns the shape of a tensor in a layout.
 Shape ShapeIn(Layout layout, int64_t batch, int64_t length, int64_t heads,
               int64_t dim);
 
 // Returns the dtype in which key and value are stored: kv_dtype if it is a
 // float type (int8 means values with scales), else the query's dtype.
 Dtype KeyDtype(const Case& test);
-// Returns whether pages hold int8 with scales.
 bool HasInt8Pages(const Case& test);
 // Returns the dtype of computation and output: runtime_dtype if set, else the
 // common dtype by JAX's promotion.

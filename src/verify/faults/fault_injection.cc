@@ -17,7 +17,6 @@
 namespace shardc::verify {
 namespace {
 
-// The result of running a case or a trace.
 struct Outcome {
   Status status = Status::kPass;
   std::optional<Check> failed;

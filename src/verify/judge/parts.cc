@@ -49,7 +49,6 @@ int PartsInTurn(const exec::AttentionProblem& problem) {
   return static_cast<int>(elements / kPartElements + 1);
 }
 
-// Returns the shape of the output in the problem's layout.
 Shape OutputShape(const exec::AttentionProblem& problem) {
   Shape shape = problem.query.shape;
   shape[3] = problem.value.shape[3];

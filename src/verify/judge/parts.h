@@ -72,8 +72,8 @@ struct JoinedParts {
 };
 
 // Computes the parts on all ranks and returns the joined results on the first
-// one; on the others the result is empty. Returns nullopt on all ranks if a
-// part of any rank could not be computed. With `logits`, the largest logit is
+// one; on the other ranks the result is empty. Returns nullopt on all ranks if
+// a part of any rank could not be computed. With `logits`, the largest logit is
 // returned too.
 std::optional<JoinedParts> JudgeInParts(const Case& test,
                                         const exec::AttentionProblem& problem,

@@ -59,8 +59,8 @@ struct CaseTensors {
 
 // Runs a case and checks its result. The same case and options give the same
 // result for any `threads`. Sets `tensors` unless the run ends early. With
-// several ranks the first one compares the output; the results of the others
-// have its status, and the findings of their own checks.
+// several ranks the first one compares the output; the results of the other
+// ranks have the first rank's status, and the findings of their own checks.
 CaseResult RunCase(const Case& test, const RunOptions& options = {},
                    CaseTensors* tensors = nullptr);
 

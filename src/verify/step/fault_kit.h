@@ -88,8 +88,7 @@ FaultAction AtOp(OpAt at, SpoilOp spoil);
 // padding.
 FaultAction WrongSize(OpAt at, std::string_view label, double part);
 // Adds `off` to the index at which an operand's part starts in a dimension, or
-// sets the index to 0 if `off` is 0. If `label` is empty, does so in all
-// dimensions.
+// sets the index to 0 if `off` is 0. An empty `label` means all dimensions.
 FaultAction WrongStart(OpAt at, size_t operand, std::string_view label,
                        int64_t off);
 // Sets the index at which the result's part starts to 0.

@@ -41,8 +41,8 @@ int64_t ProofBytes(const StepCase& test) {
       add(test.alone->axes, slot, 1, width);
     }
   }
-  // The values of the reference. Inputs, and all values if they are recorded,
-  // count one more copy in double and one in the devices' dtype.
+  // The values of the reference. For inputs, and for all values if they are
+  // recorded, there is another copy in double and one in the devices' dtype.
   for (const step::Op& op : graph.ops) {
     const bool input = op.kind == step::OpKind::kInput;
     const bool twice = input || test.compared != nullptr;

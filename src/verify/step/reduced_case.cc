@@ -3,8 +3,8 @@
 // and four elements of most other dimensions. A length has tokens for at least
 // two shards, but a step that decodes has one query. Query heads and KV heads
 // are as few as keep their divisibility (ReducedHeads). A dimension with fewer
-// than four elements on each device keeps its size, and so does one whose
-// elements are indexed:
+// than four elements on each device keeps its size. A dimension whose elements
+// are indexed keeps its size too:
 //
 //   batch 64 over dp 2, hidden 4096 over fsdp 2  ->  4, 8
 #include "verify/step/reduced_case.h"

@@ -1,5 +1,5 @@
-// Correct cases are built and proved once; each fault is then injected into a
-// run of one of them. A fault counts as injected if it changes a digest of the
+// Correct cases are built and proved once. Each fault is then injected into a
+// run of one case. A fault counts as injected if it changes a digest of the
 // program's slots and of the ledger, and as detected if the expected check
 // reports it:
 //

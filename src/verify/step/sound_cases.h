@@ -1,5 +1,5 @@
-// Correct small steps. Together they contain everything that a fault may break;
-// faults are injected into runs of them.
+// Correct small steps, into whose runs faults are injected. Together the steps
+// contain everything that a fault may break.
 #ifndef SHARDC_VERIFY_STEP_SOUND_CASES_H_
 #define SHARDC_VERIFY_STEP_SOUND_CASES_H_
 

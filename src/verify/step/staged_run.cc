@@ -9,9 +9,8 @@
 //   rank 1: receives into frame (1, 0); runs 1F0 and 1B0; drops the frame
 //
 // After the tasks each rank computes the updates of its parameters. Values that
-// the rank lacks, such as the sum of a tied gradient on another rank, are
-// copied from there. These copies replace the all_reduces at the end of the
-// step.
+// the rank lacks, such as a tied gradient's sum, are copied from the rank that
+// has them. These copies replace the all_reduces at the end of the step.
 #include "verify/step/staged_run.h"
 
 #include <deque>

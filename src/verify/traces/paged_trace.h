@@ -1,5 +1,5 @@
 // Runs a trace of pages with several requests that share a prefix. Each request
-// must always read its own tokens, whatever the others write.
+// must always read its own tokens, whatever other requests write.
 #ifndef SHARDC_VERIFY_TRACES_PAGED_TRACE_H_
 #define SHARDC_VERIFY_TRACES_PAGED_TRACE_H_
 
