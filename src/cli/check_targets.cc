@@ -1,7 +1,7 @@
 // Checks targets separately, several at a time, and merges their findings: a
 // finding of several targets is reported once, with their names. A finding that
-// something is unused is reported only if it holds in every target that reads
-// the file:
+// a part of a rules file is unused is reported only if it holds in every target
+// that reads the file:
 //
 //   a rule that never wins in `v5e` but wins in `cpu`  ->  not reported
 #include "cli/check_targets.h"

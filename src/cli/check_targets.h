@@ -39,7 +39,7 @@ struct CheckedTarget {
   std::shared_ptr<const Compiled> compiled;  // with `keep`
 };
 
-// Checks the targets. The result has their order for any number of threads.
+// Checks the targets. The results are in the order of `targets`.
 std::vector<CheckedTarget> CheckTargets(const std::vector<Target>& targets,
                                         const CheckOptions& options,
                                         const Selection& selection,
@@ -51,7 +51,7 @@ struct JoinedFindings {
 };
 
 // Merges equal findings of several targets into one with their names. A part of
-// a shared file is reported as unused only if it is unused in every target that
+// a rules file is reported as unused only if it is unused in every target that
 // reads the file.
 JoinedFindings Join(std::vector<CheckedTarget>& targets);
 

@@ -50,10 +50,11 @@ std::optional<CheckpointSettings> ReadCheckpointFlags(
 bool RefuseItsOwn(const std::string& source, const CheckpointFlags& flags,
                   Findings& findings);
 
-// Runs the transfer, or with --dry-run prints the bytes that it would read and
-// write. Unless --no-verify or --finalize is given, source pieces are compared
-// with their checksums first. After an interrupt, the command prints which
-// files the directory contains and ends by the signal.
+// With --dry-run, prints the bytes that the transfer would read and write.
+// Otherwise runs the transfer. Before it, the source pieces are compared with
+// their checksums, unless --no-verify or --finalize is given. After an
+// interrupt, the command prints where the complete pieces are and ends by the
+// signal.
 int RunCheckpoint(const Stored& stored, const Transfer& transfer,
                   const WriteIndex& index, const CheckpointFlags& flags,
                   CheckpointSettings settings, const Common& common,

@@ -43,8 +43,8 @@ bool MayReplace(const Target& target, const std::string& path,
   if (RefuseInput(path, findings)) return false;
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error)) return true;
-  // Dropped on success: `findings` would record the file as read, and files
-  // that were read are never overwritten.
+  // These findings are dropped on success: `findings` would record the file as
+  // read, and files that were read are not overwritten.
   Findings own;
   const auto file = InputFile::Open(path, own);
   if (!file) {

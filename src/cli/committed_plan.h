@@ -19,10 +19,10 @@ SourceRef ReadCommittedPlan(const Target& target, Findings& findings);
 // ReadCommittedPlan.
 SourceRef ReadCommittedStep(const Target& target, Findings& findings);
 
-// Returns whether `path` may be overwritten: there is no regular file, the file
-// is empty, or its first 4 KiB name the schema ("shardc.plan"). Otherwise adds
-// a finding, because the path in the project may be mistyped or may be another
-// file of the user.
+// Returns whether `path` may be overwritten: this run has not read the file,
+// and it is empty, not a regular file, or has the schema's name ("shardc.plan")
+// in its first 4 KiB. Otherwise adds a finding. A mistyped path in the project
+// then does not overwrite another file of the user.
 bool MayReplace(const Target& target, const std::string& path,
                 std::string_view schema, Findings& findings);
 

@@ -30,7 +30,7 @@ struct CostCommand {
   bool explain = false, profiles = false, allow_edited = false;
 };
 
-// The opened and compiled target, or the plan of a file.
+// The opened and compiled target, or the plan that was read from a file.
 struct Inputs {
   StagedTarget target;
   std::optional<PlanView> view;
@@ -62,8 +62,8 @@ std::optional<cost::CostInputs> ReadWork(const CostCommand& command,
              : cost::MakeCostInputs(*inputs.view, config, mode);
 }
 
-// Compiles the inputs. Sets `found` to true if they are readable but give no
-// plan.
+// Compiles the inputs. Sets `found` to true if the inputs can be read but give
+// no plan.
 std::optional<cost::CostInputs> CompileWork(const CostCommand& command,
                                             const Target& target,
                                             const Common& common, Mode mode,

@@ -33,7 +33,7 @@ struct CostFlags {
 Options OptionsOfCost(CostFlags& flags);
 // Returns the settings that the options give. Batch, cache length, memory and
 // the mode's operation are the target's if their options are not given. Returns
-// nullopt with findings if one is invalid.
+// nullopt with findings if an option is invalid.
 std::optional<cost::Settings> CostSettings(const CostFlags& flags,
                                            const Target& target, Mode mode,
                                            Findings& findings);

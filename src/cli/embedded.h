@@ -8,7 +8,8 @@
 
 namespace shardc::cli {
 
-// Return tables of files, sorted by name, which the build generates.
+// The build generates these tables of files, which are sorted by name. This one
+// has the files of schemas/.
 std::span<const EmbeddedFile> EmbeddedSchemas();  // schemas/
 // Returns the completion scripts. Each has the name of its shell: `bash`.
 std::span<const EmbeddedFile> EmbeddedCompletions();

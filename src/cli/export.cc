@@ -186,7 +186,8 @@ std::optional<std::vector<LogicalNames>> NamesOf(const ExportFlags& flags,
   return imports::ReadLogicalNames(source, findings);
 }
 
-// Sets each flag of stages that is not given to the value of the plan's stages.
+// Sets the flags of stages that are not given to the values of the plan's
+// stages.
 void CompleteFlags(const PlanStages& planned, ExportFlags& flags) {
   flags.stages = planned.axis;
   if (flags.schedule.empty()) flags.schedule = planned.schedule;
@@ -198,8 +199,9 @@ void CompleteFlags(const PlanStages& planned, ExportFlags& flags) {
   }
 }
 
-// Returns the stages that the flags describe, or without `--stages` the plan's
-// stages. Returns nullopt after a finding, also if there are no stages.
+// Returns the stages that the flags describe or, without `--stages`, the plan's
+// stages. If there are no stages, adds a finding. Returns nullopt after a
+// finding.
 std::optional<exports::PipelineChoice> PipelineOf(
     const exports::Exporter& exporter, const ExportFlags& given,
     const Mesh& mesh, const std::optional<PlanStages>& planned,

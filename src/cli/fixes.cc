@@ -55,8 +55,8 @@ bool SameLayout(const ParamLayout& a, const ParamLayout& b) {
 }
 
 // Returns whether two plans of the same parameters have the same specs,
-// placements and weight decay. Parameters that share a layout are compared
-// once.
+// placements and weight decay, and the same unmatched parameters and illegal
+// specs. Parameters that share a layout are compared once.
 bool SameSpecs(const Plan& a, const Plan& b) {
   std::map<std::pair<uint32_t, uint32_t>, bool> known;
   for (size_t i = 0; i < a.params.size(); ++i) {
@@ -223,7 +223,8 @@ class Maker {
   explicit Maker(std::vector<std::unique_ptr<const TargetSpecs>> targets)
       : targets_(std::move(targets)) {}
 
-  // Accepts the fixes that keep every spec; all others are unsafe.
+  // Adds the fixes that change no spec to the accepted ones. Each other fix is
+  // unsafe.
   void Prove(std::span<const RuleFix> fixes) {
     if (fixes.empty()) return;
     Fixes with = safe_;
@@ -323,8 +324,9 @@ std::vector<std::unique_ptr<const TargetSpecs>> SpecsOfTargets(
   return all;
 }
 
-// Returns each fix once, also if several targets have it, in the order of files
-// and lines. Fixes that are left to the user are not returned.
+// Returns each fix once, even if several targets have it, sorted by file and
+// line. Fixes that are left to the user, or that are not in a file, are not
+// returned.
 Fixes AllFixes(std::span<const CheckedTarget> checked) {
   Fixes out;
   for (const CheckedTarget& target : checked) {

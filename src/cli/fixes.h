@@ -1,5 +1,5 @@
-// Computes the texts of rules files with their fixes: those that change no
-// spec, and on request also those that change some.
+// Applies fixes to the texts of rules files: the fixes that change no spec and,
+// on request, the others.
 #ifndef SHARDC_CLI_FIXES_H_
 #define SHARDC_CLI_FIXES_H_
 
@@ -24,15 +24,14 @@ struct FixResult {
   std::string changes;  // spec changes of the unsafe fixes
 };
 
-// Makes the fixes that `checked` holds; with `unsafe`, also those that change
-// specs. A fix is safe if every target of `targets` (all targets of the
-// project) has the same specs with it as without it, in every mode; where
-// possible that is proven for all names.
+// Makes the safe fixes of `checked` and, with `unsafe`, also the fixes that
+// change specs. `targets` are all targets of the project. A fix is safe if
+// every target that compiles has the same specs with it as without it, in every
+// mode. That is proven for all possible names if it can be.
 FixResult MakeFixes(std::span<const CheckedTarget> checked,
                     std::span<const Target> targets, const InputFlags& inputs,
                     const Common& common, bool unsafe);
 
-// Returns whether this fix alone is safe.
 bool IsSafe(const RuleFix& fix, std::span<const Target> targets,
             const InputFlags& inputs, const Common& common);
 

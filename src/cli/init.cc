@@ -202,8 +202,9 @@ bool IsClean(const Compiled& compiled,
       [](const Finding& finding) { return finding.level != Level::kNote; });
 }
 
-// Returns the pack that matches the names if `check` reports nothing for it on
-// this mesh, else suggested rules. Returns nullopt after a finding.
+// Returns the pack that matches the names or, if `check` reports errors or
+// warnings for it on this mesh, suggested rules. Returns nullopt after a
+// finding.
 std::optional<Rules> RulesFor(const InitInputs& inputs, const Mesh& mesh,
                               const suggest::Preferences& preferences,
                               const Common& common, Findings& findings) {

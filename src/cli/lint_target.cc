@@ -1,6 +1,7 @@
 // Runs lints with the target's options and the project's settings. A command
-// that only counts findings leaves errors in these settings to `check`. It
-// records which files were read for them, so that it overwrites none of them.
+// that only counts findings does not report errors in these settings, because
+// `check` does. It records the files from which the settings were read, so that
+// it does not overwrite them.
 #include "cli/lint_target.h"
 
 #include <algorithm>

@@ -31,8 +31,8 @@ struct LintFlags {
 FindingSink RefusedStages(const Compiled& compiled, const Selection& selection,
                           Findings& findings);
 
-// Runs the lints. `extra` are findings to add to theirs. `fixes`, unless null,
-// gets the fixes of the findings.
+// Runs the lints. `extra` are findings to add to the result. `fixes`, unless
+// null, gets the fixes of the findings.
 LintResult LintTarget(const Target& target, const Compiled& compiled,
                       std::optional<ModelConfig> config, const LintFlags& flags,
                       const Selection& selection, FindingSink extra = {},

@@ -41,8 +41,8 @@ void WriteToStandardError(std::string_view text) {
   (void)!::write(STDERR_FILENO, text.data(), text.size());
 }
 
-// Ends the process with an error. Existing files are unchanged, and the next
-// run of a checkpoint command continues with the pieces that are complete.
+// Removes incomplete files and ends the process with an error. The next run of
+// a checkpoint command continues with the complete pieces.
 [[noreturn]] void EndWithoutMemory() {
   RemoveUnfinished();
   WriteToStandardError(

@@ -1,5 +1,5 @@
-// `shardc manifest`: prints a parameter tree, of a file, of a target, or built
-// from a config.json:
+// `shardc manifest`: prints the parameter tree of a file or of a target, or
+// builds one from a config.json:
 //
 //   --model config.json --naming flax  ->  model/layers/0/self_attn/...
 #include <algorithm>

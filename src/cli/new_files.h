@@ -1,5 +1,4 @@
-// Writes files that a command creates together: all of them or none, and never
-// over an existing file.
+// Writes the files that a command creates together: all of them or none.
 #ifndef SHARDC_CLI_NEW_FILES_H_
 #define SHARDC_CLI_NEW_FILES_H_
 

@@ -66,7 +66,7 @@ Option OutputOption(
     std::string* to,
     std::string help = "file to write the result to (default: stdout)");
 
-// Sets the heading of options that have none.
+// Sets the heading of the options that have no heading.
 Options Under(std::string_view heading, Options options);
 
 // Splits the values of a list whose items may hold several: "a,b c" gives

@@ -16,9 +16,10 @@
 
 namespace shardc::cli {
 
-// Returns whether to write colours to a stream. With `--color auto`: no if
-// NO_COLOR is set, yes if CLICOLOR_FORCE is set and not 0, else yes if the
-// stream is a terminal and TERM is not `dumb`.
+// Returns whether to write colours to a stream. With `--color auto`, colours
+// are off if NO_COLOR is set, and else on if CLICOLOR_FORCE is set and not 0.
+// If neither is set, they are on if the stream is a terminal and TERM is not
+// `dumb`.
 bool UsesColor(const Common& common, int fd);
 
 // Writes a result to a sink.

@@ -131,7 +131,7 @@ Parser::Parser(Common& common, const Strings& words) {
   }
 }
 
-// Returns the first word that is not an option: the intended command.
+// Returns the first word that is not an option; it should be a command.
 std::string CommandWord(const Strings& words) {
   for (const std::string& word : words) {
     if (!word.starts_with('-')) return word;

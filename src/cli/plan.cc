@@ -38,8 +38,8 @@ struct PlanFlags {
   std::vector<std::string> weight_decay_exclude;
 };
 
-// Returns the targets to plan: one, or with --write-locked or --diff all
-// requested targets that have a committed file. Returns nullopt after a
+// Returns the targets to plan: one target or, with --write-locked or --diff,
+// all requested targets that have a committed file. Returns nullopt after a
 // finding.
 std::optional<std::vector<Target>> Targets(const PlanFlags& flags,
                                            const Common& common,
@@ -134,7 +134,7 @@ std::string CheckText(const Target& target, const Compiled& compiled,
               : ": run `shardc check --notes` to list them\n");
 }
 
-// Returns the summary in one line of one of several targets.
+// Returns the summary of one of several targets, in one line.
 std::string TargetLine(const Target& target, const Compiled& compiled,
                        const std::string& check) {
   const PlanSummary& summary = compiled.plan.summary;

@@ -1,5 +1,5 @@
 // Runs the lints that `plan` needs. If several lints report that most of the
-// model is replicated, the one nearest to the cause is used:
+// model is replicated, the lint nearest to the cause is used:
 //
 //   all is replicated, and patterns use dots in a file of `/`  ->  SHD113 alone
 #include "cli/plan_findings.h"

@@ -1,5 +1,6 @@
-// The findings of compiling a plan. Errors prevent the plan from being
-// written, unless --keep-going is given.
+// The findings of compiling a plan. A plan with errors is not written. The
+// option --keep-going overrides the errors of PlanFindings(), but not those of
+// StageFindings().
 #ifndef SHARDC_CLI_PLAN_FINDINGS_H_
 #define SHARDC_CLI_PLAN_FINDINGS_H_
 

@@ -1,4 +1,4 @@
-// Compares the sharding with which a checkpoint was saved with a plan.
+// Compares a plan with the sharding with which a checkpoint was saved.
 #ifndef SHARDC_CLI_SAVED_SHARDING_H_
 #define SHARDC_CLI_SAVED_SHARDING_H_
 

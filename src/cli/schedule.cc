@@ -110,8 +110,8 @@ int ListSchedules(const ScheduleFlags& flags, const Common& common,
   return PutResult(write, flags.output, findings) ? kDone : kFailed;
 }
 
-// Returns false, and adds a finding, if the output is a page and the schedule
-// has more tasks than a page draws.
+// Returns false and adds a finding if the output is an HTML page and the
+// schedule has more tasks than a page draws.
 bool CanDraw(const ScheduleReport& report, const ScheduleFlags& flags,
              const Common& common, Findings& findings) {
   const size_t tasks = report::DrawnTasks(report);

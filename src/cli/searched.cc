@@ -47,8 +47,8 @@ bool IsGivenAsIs(const search::Sharding& one) {
          one.changes == search::RuleChanges{};
 }
 
-// Returns the number of micro-batches for the proof: the largest up to a limit
-// that divides the number of the step.
+// Returns the number of micro-batches for the proof: the largest divisor of
+// `parts` up to kMostMicrobatches.
 int64_t ProvedMicrobatches(int64_t parts) {
   int64_t out = std::min(parts, kMostMicrobatches);
   while (parts % out != 0) --out;
@@ -215,8 +215,8 @@ SearchProof VerdictOf(const std::optional<verify::StepReport>& report, int zero,
   return out;
 }
 
-// Proves the step at reduced sizes; if `divide` is not empty, in stages with so
-// many micro-batches.
+// Proves the step at reduced sizes. If `divide` is not empty, the step is
+// divided into stages and has `staged_microbatches` micro-batches.
 SearchProof Proof(const Mesh& mesh, const search::RulesFile& file,
                   const cost::Settings& settings, const SearchInputs& inputs,
                   int64_t staged_microbatches, const Divide& divide) {

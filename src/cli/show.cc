@@ -68,7 +68,7 @@ std::optional<Mode> ModeOf(const Subject& of, Mode otherwise,
   return ParseModeFlag(text, findings);
 }
 
-// Parses two dimensions below `rank`: `0,2`.
+// Parses two different dimensions below `rank`, such as `0,2`.
 std::optional<std::pair<size_t, size_t>> DrawnDims(const std::string& text,
                                                    size_t rank,
                                                    Findings& findings) {

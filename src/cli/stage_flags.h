@@ -85,9 +85,9 @@ std::optional<StageRequest> StageRequestOn(const StageFlags& flags,
 bool CheckStageSizes(const StageFlags& flags, const StageDeclaration* declared,
                      const StageSizes& sizes, Findings& findings);
 
-// Returns the same as StagesOfCommand for a target with declared stages. For
-// commands that have no batch and length, so that the cost model cannot choose
-// the division.
+// Does the same as StagesOfCommand for a target with declared stages, for
+// commands that have no batch and length. Without these the cost model cannot
+// choose the division.
 std::shared_ptr<const PlannedStages> DeclaredOrMergedStages(
     const StageFlags& flags, const StageDeclaration& declared,
     const Compiled& compiled, const ModelConfig* config,

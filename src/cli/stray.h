@@ -10,9 +10,9 @@
 
 namespace shardc::cli {
 
-// The message and the help for a word that `command` does not accept: a
-// misspelt option gets the nearest one, a file gets the option that takes such
-// files.
+// The message and the help for a word that `command` does not accept. For a
+// misspelt option, the help names the nearest option; for a file, the option
+// that takes such files.
 struct StrayWord {
   std::string message;
   std::string help;

@@ -30,7 +30,7 @@ namespace {
 // Larger rules files are too long for a person to review.
 constexpr size_t kLargestFile = size_t{64} << 10;
 
-// No parameter has more dimensions.
+// Values of `--scan-axis` are at least -kMostRank and less than kMostRank.
 constexpr int kMostRank = 16;
 
 // Returns whether a finding is about the mesh, so that no rules could avoid it.
@@ -92,8 +92,8 @@ void Prove(SuggestedRules& out, const Mesh& mesh, const Manifest& manifest,
 }
 
 // Lists up to three meshes, the fastest first, whose sizes divide the model's
-// sizes: of the same device count, or if there is none, of the next power of
-// two. Returns an empty text if there is none either.
+// sizes. The meshes have the same device count or, if there are none, the next
+// power of two. Returns an empty text if there are none either.
 std::string NearestText(const SuggestedRules& rules, const Mesh& mesh,
                         const ModelConfig* model) {
   constexpr size_t kShown = 3;

@@ -126,8 +126,7 @@ class ReportReader {
   bool good_ = true;
 };
 
-// Formats a fraction with two digits (0.62), or with four if two might print 0
-// or 1.
+// Formats a fraction with two digits (0.62), or with four near 0 and 1.
 std::string PartText(double part) {
   std::array<char, 32> text{};
   const int digits = part < 0.005 || part > 0.995 ? 4 : 2;

@@ -86,8 +86,9 @@ bool ChooseOperations(const std::vector<std::string>& names,
   return true;
 }
 
-// Chooses the modes of the flag. Without the flag, the target's modes for each
-// operation count, else the target's modes, else all modes.
+// Chooses the modes of the flag. Without the flag, the modes are the target's
+// modes for each operation, else the target's modes, else all modes that an
+// operation may have.
 bool ChooseModes(const VerifyFlags& flags, const Target& target,
                  verify::Request& request, Findings& findings) {
   auto modes = ParseModes(flags.mode, findings);

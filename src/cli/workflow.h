@@ -11,10 +11,9 @@
 namespace shardc::cli {
 
 // Returns the workflow for the project `name` in `folder`. Its file is in the
-// root of the repository, where CI services look for it, or in `folder` outside
-// of a repository. Several projects below the root may have one. Returns
-// nullopt after a finding if this program, whose digest the workflow compares,
-// cannot be read.
+// root of the repository, where CI services look for it or, outside of a
+// repository, in `folder`. Returns nullopt after a finding if this program,
+// whose digest the workflow compares, cannot be read.
 std::optional<NewFile> CheckWorkflow(const std::string& folder,
                                      const std::string& name,
                                      Findings& findings);

@@ -20,9 +20,9 @@ struct Compiled;
 // is written only if there are findings.
 void WritePlanJson(const Plan& plan, std::span<const Finding> diagnostics,
                    Sink& out);
-// Writes the same bytes with several threads. With two or more, the fingerprint
-// at the start is computed while the body of a large plan is written, if the
-// sink can change what it has written.
+// Writes the same bytes with several threads. With two or more threads, the
+// fingerprint of a large plan is computed while the rest is written, if the
+// sink can later change the bytes that it has written.
 void WritePlanJson(const Plan& plan, std::span<const Finding> diagnostics,
                    FileSink& out, int threads);
 

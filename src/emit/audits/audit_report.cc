@@ -92,7 +92,7 @@ std::string RemarkText(const Remark& remark) {
   return out;
 }
 
-// Returns one line of text with the first remarks, or nothing if there are
+// Returns one line of text with the first kRemarks remarks; empty if there are
 // none.
 std::string RemarksText(std::string_view before, std::span<const Remark> all) {
   if (all.empty()) return "";
@@ -288,8 +288,8 @@ void WriteAuditJson(const Report& report, const AuditText& how, Sink& out) {
   json.Member("by", audit::kByNames[static_cast<size_t>(by)]);
   json.Key("rows");
   json.BeginArray(JsonLayout::kLines);
-  // For By::kAll this member is empty, because `collectives` has each
-  // collective already.
+  // For By::kAll the member `rows` is an empty list, because the member
+  // `collectives` has each collective already.
   const auto rows = by == By::kAll ? std::vector<Row>() : Tabulate(report, by);
   for (const Row& row : rows) {
     json.BeginObject();

@@ -1,5 +1,6 @@
 // Writes a calibrated profile, and a table of the expected and measured times.
-// Figures have four digits, because measurements are not more precise:
+// Figures have four significant digits, because measurements are not more
+// precise:
 //
 //   efficiency:
 //     matmul: {bf16: 0.6612}

@@ -1,4 +1,5 @@
-// Writes a calibrated device profile, and how well it agrees with the runs.
+// Writes a calibrated device profile, and compares its expected times with the
+// measured runs.
 #ifndef SHARDC_EMIT_COSTS_CALIBRATION_H_
 #define SHARDC_EMIT_COSTS_CALIBRATION_H_
 

@@ -1,5 +1,5 @@
-// Aligns rows of cells: each column is as wide as its widest cell. The last
-// cell of a row does not widen its column.
+// Aligns rows of cells. A column is as wide as its widest cell, but the last
+// cell of a row does not count.
 #ifndef SHARDC_EMIT_COSTS_COLUMNS_H_
 #define SHARDC_EMIT_COSTS_COLUMNS_H_
 

@@ -87,8 +87,7 @@ std::vector<std::string> Cells(std::string name, const FitMesh& one,
           NotesText(one)};
 }
 
-// Returns, as flags, the settings from which the figures were computed; only
-// those that the mode uses.
+// Returns the settings that the mode uses, as flags such as `--batch 64`.
 std::vector<std::string> FlagsOf(const cost::FitReport& report) {
   const cost::Settings& settings = report.settings;
   const bool train = report.mode == Mode::kTrain;

@@ -116,7 +116,8 @@ std::string LeftText(int64_t needs, int64_t has) {
 
 // Returns a line on the memory of the fullest rank, including the memory that
 // the software stack takes. If the stack's memory is unknown, the line compares
-// the tensors alone with the capacity; it is empty if either is unknown.
+// the tensors alone with the device's capacity. It is empty if the bytes of the
+// tensors or the capacity are unknown.
 std::string PeakText(const PipelineCost& cost) {
   const cost::RankCost* rank = cost.FullestRank();
   if (rank == nullptr) {

@@ -9,7 +9,7 @@
 
 namespace shardc {
 
-// With `explain`, the assumptions are added.
+// With `explain`, the text also lists the assumptions.
 std::string PipelineReportText(const cost::PipelineCost& cost,
                                const std::string& mesh, bool explain);
 void WritePipelineJson(const cost::PipelineCost& cost,

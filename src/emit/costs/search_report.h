@@ -27,8 +27,8 @@ struct SearchReport {
   std::vector<std::string> assumed;  // flags not given, with assumed values
   search::Found found;
   SearchProof proof;  // of the winner
-  // The proofs of the first shardings of the front, in its order. Pipelines of
-  // the front have kNotRun.
+  // The proofs of the first shardings of the Pareto front, in the front's
+  // order. Pipelines of the front have kNotRun.
   std::vector<SearchProof> proofs;
   SearchProof of_pipeline;  // of the fastest pipeline if it would win
 };

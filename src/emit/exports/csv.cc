@@ -39,7 +39,8 @@ std::vector<Mode> ModesThatDiffer(const ReadPlan& plan) {
 }
 
 // Returns the coordinates that hold a parameter: "ep=3" for a placed parameter,
-// "pp=0,3" for one in stages of two ranks. Empty without placement and stages.
+// "pp=0,3" for a parameter that is in stages of two ranks. The text is empty
+// for a parameter without placement in a plan without stages.
 std::string PlaceText(const ReadPlan& plan, const ReadParam& param) {
   std::string out;
   if (param.placement) {

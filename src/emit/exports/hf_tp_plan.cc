@@ -41,8 +41,8 @@ enum class Vocabulary : uint8_t {
   kMerged,   // from 5.16 on, where the plan is added to the model's own
 };
 
-// The reason why a module with modules inside gets no style. Example: the
-// experts of MuseSpark normalise their results, and with a style each device
+// The reason why a module that contains other modules gets no style. Example:
+// the experts of MuseSpark normalise their results. With a style, each device
 // would normalise only its part of the sum.
 constexpr std::string_view kModulesInside =
     "it has modules inside, whose code a style does not cover";
@@ -191,8 +191,8 @@ class TpPlanWriter {
         });
   }
 
-  // Writes that a list of heads is replicated: the model's own plan may have a
-  // style for the list itself, and a list cannot have a style.
+  // Replicates lists of heads. The model's own plan may have a style for the
+  // list itself, which is not valid for a list of modules.
   void ListOfHeads(JsonWriter& json) const {
     for (const std::string& name : modules_.order) {
       const std::string list(ParentOf(name));
@@ -314,7 +314,7 @@ class TpPlanWriter {
 
 // Returns the set of style names that a version of transformers has, such as
 // `4.57`, `5` or `5.16.1`; without a version, the newest set. Returns nullopt
-// and adds a finding if the text is not a version, or one that is too old.
+// and adds a finding if the text is not a version or the version is too old.
 std::optional<Vocabulary> VocabularyOf(const std::string& version,
                                        Findings& findings) {
   if (version.empty()) return Vocabulary::kMerged;

@@ -59,15 +59,14 @@ std::string Layers(int64_t count) {
   return count == 1 ? "t" : "t*" + std::to_string(count);
 }
 
-// Returns the stages separated by bars. Consecutive equal stages are written as
-// `(t|)*126`.
+// Returns the stages separated by bars. Between the first and the last stage,
+// consecutive equal stages are written as `(t|)*126`.
 std::string LayoutText(const std::vector<ExportedStage>& stages) {
   std::string out = "E";
   for (size_t s = 0; s < stages.size();) {
     const std::string text = Layers(stages[s].layers);
     const bool last = s + 1 == stages.size();
     size_t end = s + 1;
-    // The first and the last stage are always written separately.
     while (s > 0 && end + 1 < stages.size() &&
            stages[end].layers == stages[s].layers) {
       ++end;

@@ -151,9 +151,9 @@ std::string ShardingText(const Mesh& mesh, const Spec& spec,
   return out + ">";
 }
 
-// Returns the name as JAX writes the path of an argument: `[0]` by itself would
-// be the element 0 of a list, so a name with brackets or a leading dot becomes
-// a key, `['[0]']`.
+// Returns the name as JAX writes the path of an argument. A name with `[` or a
+// leading dot becomes a key, `['[0]']`, because `[0]` alone would be element 0
+// of a list.
 std::string JaxPath(const std::string& name) {
   if (name.find('[') == std::string::npos && !name.starts_with('.')) {
     return name;

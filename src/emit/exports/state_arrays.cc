@@ -157,8 +157,8 @@ class State {
   }
 
   // Returns the parameter whose name has these parts. If no name has them,
-  // tries the parts without `params` in front, and then with it. Returns null
-  // if there is no such parameter.
+  // `params` is removed from the front of the parts, or else added there.
+  // Returns null if there is no such parameter either.
   const ReadParam* Known(const Parts& parts) const {
     const auto find = [&](const Parts& wanted) -> const ReadParam* {
       const auto found = names_.find(wanted);
@@ -175,8 +175,8 @@ class State {
     return find(other);
   }
 
-  // Finds the parameter whose name ends last in the array's path; of several,
-  // the one with the longest name.
+  // Finds the parameter whose name ends last in the array's path. If several
+  // names end there, the longest name is used.
   void Find(Array& array) {
     const Parts& parts = array.parts;
     for (size_t end = parts.size(); end > 0 && !array.param; --end) {

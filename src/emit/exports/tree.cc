@@ -1,5 +1,6 @@
-// The parameter tree with the axes that shard each leaf. Parameters whose names
-// differ only in numbers share a leaf if they have the same type and specs:
+// Draws the parameter tree with the axes that shard each leaf. Parameters whose
+// names differ only in numbers share a leaf if they have the same type and
+// specs:
 //
 //   fsdp=2 tp=4
 //   └── model

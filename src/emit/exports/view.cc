@@ -1,6 +1,6 @@
-// Groups parameters by their name, with numbers replaced by `*`, and by all
-// values that a line of output shows, so that a line is right for each
-// parameter of its group:
+// Groups parameters whose names differ only in numbers and that have the same
+// values in a line of output. A line is then right for each parameter of its
+// group. Numbers are replaced by `*`:
 //
 //   h/0/up ["tp"], h/1/up ["tp"], h/2/up []
 //     ->  h/*/up tp (2), h/2/up replicated

@@ -16,16 +16,16 @@ namespace shardc::exports {
 // The most devices that an export lists by number.
 constexpr int64_t kMostListed = 1 << 16;
 
-// Returns the separator that most parameter names contain, a slash or a dot; a
-// slash if as many names contain a slash as a dot.
+// Returns the separator that more parameter names contain: a slash or a dot. If
+// as many names contain a slash as a dot, it is a slash.
 char SeparatorOf(const ReadPlan& plan);
 
 // Returns the spec with one group for each dimension of a tensor of that rank.
 Spec Padded(const Spec& spec, size_t rank);
 
 // Return the shape and the bytes of the largest shard. An axis that the mesh
-// lacks counts as size 1. Both return nullopt if the shape is unknown, and
-// ShardBytes() also if the dtype is unknown.
+// lacks counts as size 1. Both return nullopt if the shape is unknown or a
+// number overflows, and ShardBytes() also if the dtype is unknown.
 std::optional<Shape> ShardShape(const Mesh& mesh, const Spec& spec,
                                 const std::optional<Shape>& shape);
 std::optional<int64_t> ShardBytes(const Mesh& mesh, const Spec& spec,

@@ -22,8 +22,8 @@ std::string_view Kind(const ReadParam& param, const Split& split) {
 }
 
 // Returns whether each rank's part is contiguous, because vLLM's loaders read
-// one contiguous piece per rank. Adds a finding about the first one that is
-// not.
+// one contiguous piece per rank. Adds a finding about the first parameter whose
+// parts are not contiguous.
 bool Contiguous(const ReadPlan& plan, const std::string& axis, Mode mode,
                 Findings& findings) {
   for (const ReadParam& param : plan.params) {

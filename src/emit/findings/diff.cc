@@ -1,7 +1,8 @@
 // Computes a unified diff. Equal lines at the beginning and at the end are set
-// aside. Of the other lines, the lines of the longest common subsequence are
-// unchanged, and all others are removed or added. Changes with at most five
-// unchanged lines between them share a hunk, which has three lines of context:
+// aside. Of the other lines, the longest common subsequence is unchanged, and
+// the rest are removed or added. Changes with at most five unchanged lines
+// between them share a hunk, which has up to three lines of context before and
+// after the changes:
 //
 //   a b c d  ->  a c x d     " a", "-b", " c", "+x", " d"
 #include "emit/findings/diff.h"
@@ -26,10 +27,10 @@ std::vector<std::string_view> Lines(std::string_view text) {
   return out;
 }
 
-// The limit on the number of lines that are compared; if there are more, all of
-// them are shown as replaced. Table has, for each pair of positions, the length
-// of the longest common subsequence of the lines after them, so the time is
-// quadratic in the number of lines.
+// If one of the two texts has more lines to compare, all its lines are shown as
+// replaced. Table has, for each pair of positions, the length of the longest
+// common subsequence of the lines after them, so the time is quadratic in the
+// number of lines.
 constexpr size_t kMostLines = 4000;
 
 using LineSpan = std::span<const std::string_view>;
@@ -52,7 +53,7 @@ Table Common(LineSpan a, LineSpan b) {
 struct DiffLine {
   char mark;  // ' ', '-' or '+'
   std::string_view text;
-  // The numbers of lines above this one in the old and in the new text.
+  // The number of lines above this line in the old text, and in the new text.
   size_t before;
   size_t after;
 };

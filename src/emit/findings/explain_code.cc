@@ -71,8 +71,8 @@ void Example(std::string& out, const LintExample& example) {
   Numbers(out, example);
 }
 
-// Appends the text of a shell session: the files under their names, the
-// commands under `command`.
+// Appends the text of a shell session. A file's text is printed below its name,
+// and commands are printed with their output below `command:`.
 void Session(std::string& out, std::string_view text) {
   bool in_command = false;
   while (!text.empty()) {

@@ -1,7 +1,7 @@
 // Writes findings as a Markdown table. A message is split at its backticks:
-// text between two of them becomes a code span, other text is escaped. If the
-// number of backticks is odd, a name contains one, and the complete text is
-// escaped:
+// text between two of them becomes a code span, and other text is escaped. If
+// the number of backticks is odd, a name contains one. The complete text is
+// then escaped:
 //
 //   axis `tp|x` in *.yaml  ->  axis `tp\|x` in \*.yaml
 #include <algorithm>
@@ -37,7 +37,7 @@ std::string Cell(std::string_view raw) {
   const std::string text = Printable(raw);
   size_t ticks = 0;
   for (char c : text) ticks += c == '`' ? 1 : 0;
-  // A name contains a backtick, so the spans are ambiguous.
+  // The spans are ambiguous, because a name contains a backtick.
   if (ticks % 2 != 0) return Plain(text);
   std::string out;
   bool code = false;

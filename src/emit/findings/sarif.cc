@@ -108,8 +108,9 @@ void WriteRule(JsonWriter& json, const Code& code) {
   json.EndObject();
 }
 
-// Returns a hash of the code, the file and the parameters, or the message if
-// there are none, but not of the line; repetitions are numbered.
+// Returns a hash of the code, the file and the parameters or, if there are no
+// parameters, of the message. The line is not a part of the hash. Findings with
+// the same values are numbered.
 std::string Fingerprint(const FindingReport& report, const Finding& finding,
                         std::map<std::string, int>& seen) {
   std::string text = finding.code->Id();

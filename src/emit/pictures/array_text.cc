@@ -78,8 +78,8 @@ class ArrayDrawing {
   }
 
  private:
-  // Chooses the number of columns and the form of the cell texts: the shortest
-  // form if more columns then fit, else the usual one.
+  // Chooses the number of columns and the form of the cell texts. The short
+  // form is used only if more columns then fit.
   void Fit() {
     const int64_t left = static_cast<int64_t>(kIndent.size()) + label_ + 1;
     int64_t after = 0;
@@ -104,8 +104,8 @@ class ArrayDrawing {
     columns_ = picture::Shown(count, best);
   }
 
-  // Returns the width of the widest cell. It is one of the corner cells or the
-  // last column's heading, because these have the longest numbers.
+  // Returns the width of the widest cell or heading. The corner cells and the
+  // last column's heading have the longest numbers, so only these are measured.
   int64_t Widest(bool brief) const {
     int64_t out = 1;
     const int64_t panels[] = {0, array_.PanelCount() - 1};

@@ -88,7 +88,8 @@ class MeshDrawing {
     ink_.Put({NameOf(*mesh_.columns())}, "", line);
   }
 
-  // Returns whether a boundary between hosts is left of column number `at`.
+  // Returns whether a wider space is left of column number `at`: for a boundary
+  // between hosts, or before the gap for columns that are left out.
   bool SplitsBefore(size_t at) const {
     if (mesh_.host_form() != HostForm::kInRow || at == 0) return false;
     const int64_t column = columns_[at];

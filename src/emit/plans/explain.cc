@@ -28,8 +28,9 @@ const ParamLayout& LayoutOf(const Compiled& c, size_t param) {
   return c.plan.layouts[c.plan.params[param].layout];
 }
 
-// Returns the number of rules that were tried: those up to and including the
-// first match, all if none matched, or 0 for a scalar.
+// Returns the number of rules that were tried: the rules up to the first match,
+// or all rules if none matched. Returns 0 if no rule was tried, as for a
+// scalar.
 size_t Tried(const Compiled& c, size_t param) {
   const int32_t rule = LayoutOf(c, param).rule;
   if (rule >= 0) return AsIndex(rule) + 1;

@@ -40,8 +40,8 @@ void AddTotals(std::string& out, const Plan& plan) {
          BytesOrUnknown(summary.bytes_per_device) + " per device";
   if (summary.bytes && summary.bytes_per_device && *summary.bytes > 0 &&
       plan.mesh.devices > 0) {
-    // Tenths of a percent as an integer: independent of locale and rounding
-    // mode.
+    // The ratio is rounded to tenths as an integer. The text then does not
+    // depend on the locale or on the rounding mode.
     const double share = 1000.0 * static_cast<double>(plan.mesh.devices) *
                          static_cast<double>(*summary.bytes_per_device) /
                          static_cast<double>(*summary.bytes);

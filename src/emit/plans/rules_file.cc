@@ -33,8 +33,8 @@ void WriteRegistered(JsonWriter& json, const RegisteredRule& rule) {
     json.Null();
     return;
   }
-  // A list of one name stays a list, because it means something else than the
-  // plain name, which sets the rule of decode as well.
+  // A list of one name stays a list, because a plain name would also set the
+  // rule of decode.
   const bool list = rule.is_list || rule.names.size() != 1;
   if (list) json.BeginArray();
   for (const auto& name : rule.names) {
@@ -107,9 +107,9 @@ void WriteAxes(JsonWriter& json, const Value& value_of) {
   json.EndObject();
 }
 
-// Returns whether YAML 1.2 reads the text as a string without quotes. False
-// also for texts that are not of letters, digits and underscores, or begin with
-// a digit.
+// Returns whether YAML 1.2 reads the text as a string without quotes. Also
+// returns false for a text that begins with a digit or that has other
+// characters than letters, digits and underscores.
 bool IsPlainYaml(std::string_view text) {
   const auto fine = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||

@@ -12,8 +12,8 @@
 namespace shardc::report {
 namespace {
 
-// Returns `rules.yaml:14:12`, relative to the repository. Of a file outside of
-// it, only the name is returned, never an absolute path.
+// Returns `rules.yaml:14:12`, relative to the repository. For a file outside of
+// the repository, only the file's name is returned, without its directory.
 std::string PlaceText(const Page& page, const Finding& finding) {
   const Place& place = FilePlace(finding);
   if (place.source == nullptr) return finding.place.ToString();

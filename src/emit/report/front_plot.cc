@@ -30,8 +30,9 @@ using search::Sharding;
 constexpr double kWidth = 760, kHeight = 380;
 constexpr double kLeft = 72, kRight = 20, kTop = 26, kBottom = 44;
 constexpr int kMostTicks = 8;
-// The fraction of the span of times that is free above and below the points,
-// and the fraction of the largest memory that is free on the right.
+// The part of the drawing that stays empty above and below the points, as a
+// fraction of the span of times, and on the right, as a fraction of the largest
+// memory.
 constexpr double kSpare = 0.04;
 
 // Returns the distance of the ticks on the time axis: the smallest of 1, 2 and
@@ -206,8 +207,8 @@ class Plot {
     Words("end", x, kTop - 8, "a device has " + BytesText(capacity_));
   }
 
-  // Draws the stairs through the points of the front that are no pipelines: in
-  // the front, pipelines do not replace other shardings.
+  // Draws the stairs through the points of the front that are not pipelines. A
+  // pipeline is in the front in addition to the other shardings.
   void WriteStairs() {
     std::vector<const Sharding*> meshes;
     for (const Sharding& one : found_.front) {

@@ -1,7 +1,7 @@
 // Writes the section of the mesh, and one figure for each distinct sharding of
-// the plan's parameters. The figure shows the largest parameter with that
-// sharding. At most Limits::figures are drawn, in descending order of bytes.
-// All replicated parameters share one figure, whatever their rank:
+// the plan's parameters. The figure shows a parameter of the largest group with
+// that sharding. At most Limits::figures are drawn, in descending order of
+// bytes. All replicated parameters share one figure, whatever their rank:
 //
 //   ["tp", "fsdp"] of 162 parameters, [null, "tp"] of 32, replicated: 65
 #include <algorithm>
@@ -25,7 +25,8 @@ struct DrawnSharding {
   // The first mode of the first group of modes that has this sharding.
   Mode mode = Mode::kTrain;
   int64_t bytes = 0;  // of the parameters with this sharding in `mode`
-  // Parameters with this sharding, in the group of modes that has the most.
+  // The number of parameters with this sharding, in the group of modes in which
+  // that number is the largest.
   int64_t params = 0;
   std::set<size_t> groups;  // indices of groups of modes with this sharding
   std::string key;

@@ -1,7 +1,6 @@
 // Writes the page. If it is too large, it is written again with half of the
-// details, at most seven times. Style sheet and script are constants of a
-// release, so the page's content security policy allows only these two, by
-// their hashes:
+// details, at most seven times. Every page has the same style sheet and script,
+// so its content security policy allows only these two, by their hashes:
 //
 //   default-src 'none'; style-src 'sha256-...'; script-src 'sha256-...'
 #include "emit/report/page.h"

@@ -1,7 +1,7 @@
-// Writes the result of a search as a page. It has most values of the JSON form,
-// but not the parts of the alternatives' times, for example. The steps of the
-// winner and of the runner-up are bars on one scale, so that the part that
-// makes the difference is visible:
+// Writes the result of a search as a page. The page has most values of the JSON
+// form. It lacks, for example, the parts of the alternatives' times. The steps
+// of the winner and of the runner-up are bars on one scale, so that the part
+// that makes the difference is visible:
 //
 //   winner     [products      |attention |head|collectives]      304 ms
 //   runner-up  [products      |attention |head|collectives   ]   312 ms

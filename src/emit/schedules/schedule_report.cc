@@ -70,8 +70,8 @@ std::vector<int32_t> StagesOf(const schedule::Table& table, int32_t rank) {
   return out;
 }
 
-// Returns the stages of a rank: "0 4". Many stages are abbreviated, with the
-// last one after "..".
+// Returns the stages of a rank: "0 4". Of more than eight stages, it returns
+// the first seven and the last: "0 4 8 12 16 20 24 .. 60".
 std::string StagesText(const std::vector<int32_t>& stages) {
   std::string out;
   constexpr size_t kShown = 8;

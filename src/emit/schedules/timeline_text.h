@@ -11,9 +11,9 @@
 
 namespace shardc {
 
-// A tick is the time of the shortest task; dots are the bubble. If the ticks do
+// A tick is as long as the shortest task. Dots mark the bubble. If the ticks do
 // not fit the width, the picture continues in further blocks of lines. Returns
-// nullopt if the picture would take more than kMostPicture characters.
+// nullopt if the picture would take more than about kMostPicture characters.
 std::optional<std::string> TimelineText(const schedule::Table& table,
                                         const schedule::Timeline& timeline,
                                         const PictureStyle& style);

@@ -17,9 +17,9 @@ namespace shardc {
 std::string ReportText(const verify::Report& report);
 // Returns a line per injected fault, with the case that detected it.
 std::string SelfTestText(const verify::SelfTest& result);
-// Returns the correct outputs that the comparison rejected, the wrong outputs
-// that it accepted, and a line that counts the wrong outputs compared and
-// rejected.
+// Returns the correct outputs that the comparison rejected and the wrong
+// outputs that it accepted. A last line has the number of wrong outputs that
+// were compared, and the number that were rejected.
 std::string SharpnessText(const verify::Sharpness& result);
 std::string KnownAnswersText(const verify::KnownAnswers& result);
 

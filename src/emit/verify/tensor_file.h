@@ -15,8 +15,7 @@
 
 namespace shardc {
 
-// Returns a number with leading zeros (`0007`), so that names sort in the order
-// of the numbers.
+// Returns a number with leading zeros (`0007`), so that names sort by number.
 std::string DumpNumber(size_t index);
 
 class TensorFile {
