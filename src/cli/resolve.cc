@@ -1,4 +1,4 @@
-// `shardc resolve AXES`: resolves semantic axes to a spec in a mode, which is
+// `shardc resolve AXES`: resolves logical axes to a spec in a mode, which is
 // given or inferred from a shape: --mode-dim 1 --shape 4,1,4096 means decode.
 // With a shape and a mesh, the spec is legalized like a parameter's:
 //

@@ -33,8 +33,8 @@ std::optional<Manifest> TreeOf(Call& call) {
   return manifest;
 }
 
-// Adds every axis that the rule's spec names to the mesh, with size 1, so that
-// no spec is corrected because the mesh lacks an axis.
+// Adds the axes that the rule's spec names to the mesh, each with size 1, so
+// that the spec is not corrected for a missing axis.
 void AddAxes(const SpecSource& source, Mesh& mesh) {
   const auto* list = std::get_if<SpecList>(&source);
   if (list == nullptr) return;

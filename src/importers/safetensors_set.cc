@@ -1,10 +1,10 @@
 // Reads the headers of all files of a checkpoint and compares them with the
-// index in both directions: each listed tensor must be in its file, and each
-// tensor of a file must be listed. If none of the files is present, only the
-// names in the index are used. Example:
+// index, if there is one, in both directions: each listed tensor must be in its
+// file, and each tensor of a file must be listed. If none of the files is
+// present, only the names in the index are used. Example:
 //
-//   {a: f1, b: f1}, and f1 holds a and c
-//     ->  b is not in f1, although the index lists it there
+//  {a: f1, b: f1}, and f1 holds a and c
+//    ->  b is not in f1, although the index lists it there
 #include "importers/safetensors_set.h"
 
 #include <algorithm>
@@ -75,8 +75,8 @@ class IndexedReader {
   std::optional<SafetensorsSet> Read(bool header_only) {
     const size_t before = findings_.errors();
     // shardc replaces files of a set only while its index is marked as
-    // unfinished. So if the index is the same and unmarked both before and
-    // after reading, the files have not changed in between.
+    // unfinished. If the index is the same and unmarked both before and after
+    // reading, no run of shardc has changed the files in between.
     const SetWatch watch({path_});
     if (IsUnfinishedIndex(path_)) return RefuseReplaced();
     ListFiles();

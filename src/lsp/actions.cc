@@ -120,7 +120,8 @@ void AddPatterns(const Document& document, const Finding& finding,
   const std::string_view text =
       std::string_view(document.text)
           .substr(finding.place.begin, finding.place.end - finding.place.begin);
-  // Only a pattern in single quotes is replaced: its text contains no escapes.
+  // Only a pattern in single quotes is replaced, because backslashes need no
+  // escape there.
   if (text.size() < 2 || text.front() != '\'' || text.back() != '\'') return;
   for (const std::string& pattern : WrittenIn(finding.help)) {
     if (pattern.find('\'') != pattern.npos) continue;

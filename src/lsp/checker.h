@@ -1,5 +1,5 @@
-// The interface by which the server checks a project. The room cli implements
-// it, because this room must not include cli.
+// The interface by which the server checks a project. src/cli implements it,
+// because src/lsp must not include src/cli.
 #ifndef SHARDC_LSP_CHECKER_H_
 #define SHARDC_LSP_CHECKER_H_
 

@@ -109,8 +109,7 @@ class Collector {
     }
   }
 
-  // Returns the name of an axis rule with its mesh axes in train mode in the
-  // first target.
+  // Returns the name of an axis rule with its mesh axes in the first target.
   std::string Meaning(AxisRule rule) const {
     const AxisValue value = scopes_.empty()
                                 ? AxisRules{}.Value(rule)

@@ -1,6 +1,6 @@
 // A text in blocks of lines, to which many changes are applied one after the
-// other. After the first change, the cost of a change does not depend on the
-// length of the text.
+// other. After the first change, a change copies and searches only the blocks
+// that it touches.
 #ifndef SHARDC_LSP_EDIT_BUFFER_H_
 #define SHARDC_LSP_EDIT_BUFFER_H_
 

@@ -44,9 +44,9 @@ class Workspace {
 
   // Checks all open documents in their current state.
   void Check();
-  // Like Check, if only the texts of these documents have changed since the
-  // last check: checks the projects that read them and the documents alone, and
-  // keeps the other results.
+  // Does the same as Check if only the texts of these documents have changed
+  // since the last check. Checks only the projects that read the documents, and
+  // the documents that no project reads. Keeps the other results.
   void CheckChanges(const std::set<std::string>& uris);
 
   // Findings by file, or by the name of a document that is not a file.

@@ -41,16 +41,16 @@ class ConfigFields {
   std::optional<bool> IsTrue(std::string_view key) const;
 
   // Size, Count and Number return the value of the first of the names that has
-  // a valid one. They report strings, objects, booleans, fractions, numbers
-  // that are too large and, for Size, numbers below 1. A list, which has a
-  // value for each layer, counts as absent.
+  // a valid one. They report strings, objects, fractions and numbers that are
+  // too large. Size also reports booleans and numbers below 1. A list, which
+  // has a value for each layer, counts as absent.
   ConfigField Size(std::span<const std::string_view> names);
   ConfigField Size(std::string_view name) { return Size({&name, 1}); }
-  // As Size, but values that mean "none" (0, negative numbers and booleans)
-  // count as absent.
+  // Does the same as Size, but values that mean "none" (0, negative numbers and
+  // booleans) count as absent.
   ConfigField Count(std::span<const std::string_view> names);
   ConfigField Count(std::string_view name) { return Count({&name, 1}); }
-  // As Size, but 0 is accepted; negative numbers are reported.
+  // Does the same as Size, but accepts 0.
   ConfigField Number(std::span<const std::string_view> names);
   // Reads one value as a count.
   std::optional<int64_t> CountOf(const JsonValue& value, std::string_view key);

@@ -40,8 +40,8 @@ constexpr std::array<Invisible, 12> kInvisible = {{
     {"\xef\xbb\xbf", "a byte order mark"},
 }};
 
-// Reports a pattern whose characters differ from its text in an editor: folded
-// line breaks or invisible characters. Returns false if there are any.
+// Reports a pattern that YAML folded from several lines, or that has invisible
+// characters. Returns false if it reports one.
 bool CheckPattern(const YamlContext& context, const YamlNode& node,
                   std::string_view what) {
   const std::string subject(what);

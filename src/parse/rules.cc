@@ -1,7 +1,7 @@
 // Reads rules files depth first: the rules of a file, then those of the files
 // that it extends. Each file is read once. A file that is read earlier is
-// called nearer. Its rules come first, so they win; of axes, tokens and
-// bundles, each key is taken from the nearest file that has it:
+// called nearer. Its rules come first, so they win; of axis rules, registered
+// names and bundles, each key is taken from the nearest file that has it:
 //
 //   a: extends [b], batch: dp     b: batch: fsdp, head: tp
 //   rules of a, then of b; batch dp, head tp

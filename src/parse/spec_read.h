@@ -27,19 +27,19 @@ std::optional<SpecSource> ReadSpecSource(const YamlContext& context,
 std::optional<AxisValue> ReadAxisValue(const YamlContext& context,
                                        const YamlNode& node,
                                        std::string_view what);
-// Reads a registered token's rule: null, a name, `{axis: x}`, or a list of
+// Reads the rule of a registered name: null, a name, `{axis: x}`, or a list of
 // these.
 std::optional<RegisteredRule> ReadRegisteredRule(const YamlContext& context,
                                                  const YamlNode& node);
 
-// Returns one name for all spellings of a token: the short name of a built-in
-// token, and for any other token its name without surrounding `__`, since `X`
-// and `__X__` are the same.
+// Returns one name for all spellings of a logical axis: the short name of a
+// built-in axis, and for any other name the name without surrounding `__`,
+// since `X` and `__X__` are the same.
 std::string CanonicalToken(std::string_view name);
 using TokenSet = std::set<std::string, std::less<>>;  // canonical names
 // Adds a finding (`spec`) for each mesh axis that occurs twice in `list`.
-// Tokens, built in or registered, and axis rules may be repeated: whether they
-// resolve to the same axis is checked during resolution.
+// Logical axes and axis rules may be repeated: whether they resolve to the same
+// axis is checked during resolution.
 void CheckRepeats(const SpecList& list, const TokenSet& registered,
                   Findings& findings);
 

@@ -1,7 +1,7 @@
 // The private members of the public objects. This header is not installed. The
 // sources of the public library include it before every other header. It
 // defines SHARDC_V1, which separates the public names, in namespace v1, from
-// the names of the other rooms (version.h).
+// the names of the other folders of src (version.h).
 #ifndef SHARDC_SHARDC_INSIDE_H_
 #define SHARDC_SHARDC_INSIDE_H_
 

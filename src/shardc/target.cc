@@ -1,4 +1,4 @@
-// The room target finds and reads the files of a target. This file converts its
+// src/target finds and reads the files of a target. This file converts its
 // result to public objects. The target's weight-decay exclusions are stored in
 // its rules, because they override the rules' own.
 //

@@ -28,12 +28,12 @@ FileStamp StampOf(const std::string& path);
 // Several threads may use a cache at once.
 class ManifestCache {
  public:
-  // Returns the manifest that was kept for this path, if the stamp is still the
-  // same; nullopt otherwise.
+  // Returns the manifest that was kept for this path if the stamp is still the
+  // same, else nullopt.
   std::optional<Manifest> Find(const std::string& path,
                                const FileStamp& stamp) const;
-  // Keeps a manifest, unless the stamp is of no regular file. `stamp` must have
-  // been taken before the file was read. A full cache is emptied first.
+  // Keeps a manifest of a regular file. `stamp` must have been taken before the
+  // file was read. A full cache is emptied first.
   void Keep(const std::string& path, const FileStamp& stamp,
             const Manifest& manifest);
 

@@ -42,8 +42,8 @@ std::string Folder(const std::string& file) {
 }
 
 // Sets the file name of each rule to the one that the plan prints: relative to
-// the project or, without a project, to the folder of the first file. Packs and
-// `-` keep their names.
+// the project or, without a project, to the folder of the first file that is
+// not a pack. Packs and `-` keep their names.
 void NameSources(RuleSet& rules, const std::vector<std::string>& files,
                  const std::string& project_dir) {
   std::string base = project_dir;

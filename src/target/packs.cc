@@ -1,9 +1,9 @@
 // Finds packs, which are embedded files named FAMILY.NAMING. `auto` selects a
 // family by the parts of the tree's names and by the model's own name (kKin).
-// The naming is flax if a name ends in `kernel`, else hf if a name ends in
-// `weight`; otherwise the separator decides:
+// The naming is flax if the last part of a name is `kernel`, else hf if the
+// last part of a name is `weight`. Otherwise the separator decides. Example:
 //
-//   model.layers.0.self_attn..., mlp.gate_proj  ->  builtin:llama/hf
+//  model.layers.0.self_attn..., mlp.gate_proj  ->  builtin:llama/hf
 #include "target/packs.h"
 
 #include <algorithm>
@@ -127,8 +127,8 @@ class Parts {
   }
 
  private:
-  // Adds the parts of a name. Parts that it shares with the previous name have
-  // already been added.
+  // Adds the parts of a name. The leading parts that equal those of the
+  // previous name have already been added.
   void Add(std::string_view name, std::string_view last, char separator) {
     size_t at = 0;
     const size_t most = std::min(name.size(), last.size());

@@ -198,8 +198,8 @@ void AppendFitted(const Rule& rule, const Matched& matched, char separator,
       out.push_back(std::move(fitted));
       return;
     }
-    // A pattern that must match at the start of a name cannot be preceded by a
-    // path.
+    // A pattern with `^` may have to match at the start of a name, so no path
+    // can precede it.
     if (rule.match.find('^') != std::string::npos) continue;
     fitted.match = PathPattern(scanned.path, separator, rule.separator) +
                    "(?:" + rule.match + ")";

@@ -54,7 +54,7 @@ class HloShardings {
     return std::move(imported_);
   }
 
-  // Reads the text of a sharding that begins at the cursor, such as
+  // Reads the sharding that begins at the cursor, such as
   // `{devices=[2,4]<=[8]}`. Returns nullopt after a finding.
   std::optional<Spec> Sharding(Scan& scan) {
     Scan end = scan;

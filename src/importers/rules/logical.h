@@ -16,13 +16,13 @@ namespace shardc::imports {
 std::optional<std::vector<LogicalNames>> ReadLogicalNames(
     const SourceRef& source, Findings& findings);
 
-// Makes an exact rule for each parameter of `--names`, with the spec that
+// Makes exact rules for the parameters of `--names`, with the specs that
 // `resolve` returns over `--mesh`. Returns nullopt after a finding.
 std::optional<Imported> ImportNamed(
     const Request& request, Findings& findings,
     const std::function<std::optional<Spec>(const LogicalNames&)>& resolve);
 
-// Makes an exact rule for each parameter of `--names` by an ordered list of
+// Makes exact rules for the parameters of `--names` by an ordered list of
 // logical axis rules. Returns nullopt after a finding.
 std::optional<Imported> ImportLogical(const std::vector<LogicalRule>& rules,
                                       const Request& request,

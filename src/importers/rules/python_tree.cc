@@ -25,8 +25,8 @@ std::string NameOf(const PyNode& node) {
   return {};
 }
 
-// Returns all names that an assignment to the expression `target` binds or
-// changes.
+// Returns the names, and the attributes of `self`, that an assignment to the
+// expression `target` binds or changes.
 std::vector<std::string> NamesOf(const PyNode& target) {
   std::vector<std::string> names;
   if (std::string name = NameOf(target); !name.empty()) {
@@ -70,8 +70,8 @@ bool Leaves(const std::vector<PyStatement>& body) {
 }
 
 // Parses a call that changes a value into a statement: `rules.append(x)`,
-// `rules.extend(x)` or `tree.update(x)`. After other such calls, for example of
-// `sort`, the value is unknown.
+// `rules.extend(x)` or `tree.update(x)`. After a call of another such method,
+// for example `sort`, the value is unknown.
 void Method(PyNode& call, PyStatement& made) {
   if (call.kind != PyKind::kCall || call.items[0].kind != PyKind::kAttribute) {
     return;

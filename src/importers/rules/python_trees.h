@@ -21,7 +21,8 @@ struct PyLeaf {
 // Returns whether a value is a spec or the name of a built-in bundle.
 bool IsSpecLike(const PyValue& value);
 
-// Returns whether a dict or an object contains a spec, at any depth.
+// Returns whether a dict or an object contains a spec, directly or in nested
+// values.
 bool HoldsSpecs(const PyValue& value);
 
 // Returns whether a value, or a value nested in it, depends on a flag that is

@@ -25,8 +25,8 @@ bool HasNoRules(const PyNode& base) {
          base.text == "NamedTuple";
 }
 
-// Collects the symbols of a module. All constants are read before functions are
-// evaluated, because a function may use constants that are defined after it.
+// Reads the constants of a module, and then the values of its functions, which
+// may use constants that are defined after them.
 class ModuleSymbols {
  public:
   ModuleSymbols(const PyModule& module, std::string_view text,

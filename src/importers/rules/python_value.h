@@ -98,7 +98,7 @@ std::vector<PySymbol> SymbolsOf(
     const PyModule& module, std::string_view text,
     const std::map<std::string, std::string>& values);
 
-// Returns every PartitionAxis(...) that the file contains.
+// Returns the values of the file's calls of PartitionAxis.
 std::vector<PyValue> AxesIn(const PyModule& module, std::string_view text);
 
 }  // namespace shardc::imports
