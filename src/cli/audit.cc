@@ -1,6 +1,6 @@
 // `shardc audit`: prints the collectives of a compiled program and the bytes
-// that they send. The program's text is read before the mesh, because its
-// number of devices gives the size of a mesh axis of size -1: `--mesh
+// that they send. The program's text is read before the mesh, because the
+// program's number of devices gives the size of a mesh axis of size -1: `--mesh
 // dp:-1,tp:2` of a program on 8 devices is dp:4,tp:2.
 #include "audit/audit.h"
 

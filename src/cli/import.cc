@@ -1,6 +1,6 @@
 // `shardc import FORMAT FILE`: writes another system's configuration as a rules
 // file, and as a mesh file if it has a mesh. With a manifest, the result is
-// compared with the system's own matching, if that is known, name by name:
+// compared name by name with the system's own matching, if that is known:
 //
 //   layers.*.q_proj of a tp_plan  ->  ^model\.layers\.[0-9]+\.q_proj\.weight$
 #include <algorithm>

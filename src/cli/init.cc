@@ -104,9 +104,9 @@ bool HoldsCheckpoint(const fs::path& folder) {
   return false;
 }
 
-// Returns the inputs that a source gives. The manifest has the tensors of its
-// files. It is built from the configuration if there are no files or some
-// tensors have no shape. Returns nullopt after a finding.
+// Returns the inputs that a source gives. The manifest is read from the
+// source's files. If there are no files, or if some tensors have no shape, it
+// is built from the configuration. Returns nullopt after a finding.
 std::optional<InitInputs> ReadInputs(const InitFlags& flags,
                                      Findings& findings) {
   InitInputs out;

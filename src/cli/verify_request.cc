@@ -1,8 +1,8 @@
-// Makes one request of flags, target and model. A size comes from --attention,
-// else from the model's config, else from the target. The number of heads must
-// be given. If no batch is given, it is the number of devices; if no length is
-// given, it is 128 times that number, so that every axis divides both. Work
-// that no machine could hold is refused before it starts.
+// Makes one request from flags, target and model. A size comes from
+// --attention, else from the model's config, else from the target. The number
+// of heads must be given. If no batch is given, it is the number of devices; if
+// no length is given, it is 128 times that number, so that every axis divides
+// both. Work that no machine could hold is refused before it starts.
 //
 //   heads=32 on 8 devices  ->  batch 8, kv_len 1024, head_dim 128
 #include "cli/verify_request.h"
@@ -64,7 +64,8 @@ void AddMode(const exec::Operation* operation, Mode mode,
   request.only.push_back({operation, {mode}});
 }
 
-// Chooses the operations of the flag, or else of the target, or else all.
+// Chooses the operations that the flag names. Without the flag, chooses the
+// target's operations, or all operations if the target names none.
 bool ChooseOperations(const std::vector<std::string>& names,
                       const VerifyInput& input, verify::Request& request,
                       Findings& findings) {
@@ -220,7 +221,7 @@ std::optional<verify::Sizes> ChooseSizes(const VerifyFlags& flags,
   return out;
 }
 
-// Chooses layouts and dtypes: of the flags, else of the target, else all.
+// Chooses layouts and dtypes: the flag's values, else the target's, else all.
 bool ChooseLayouts(const VerifyFlags& flags, const VerifyInput& input,
                    verify::Request& request, Findings& findings) {
   if (!ParseEach(flags.layouts, request.layouts, "bthd, bhtd, thd", findings,

@@ -1,8 +1,7 @@
 // Reads the header of GGUF files, versions 2 and 3: magic, version, counts,
 // key-value pairs, tensor descriptions, padding to the alignment, data. The
 // length of the header is not stored. A prefix of the file is parsed. If it
-// ends too early, a prefix of twice the size is parsed from the start. All
-// prefixes together take at most twice the work of the last one.
+// ends too early, a prefix of twice the size is parsed from the start.
 //
 // Example: `GGUF`, 3, 1 tensor, 0 pairs, `w`, 2 dimensions [4, 8], type 0,
 // offset 0 is one tensor `w` of shape [8, 4] in F32.

@@ -3,10 +3,10 @@
 // Includes: source, model, stored.
 //
 // This file reads a manifest of any format, recognised by its content: shardc's
-// JSON and nested trees (by the callback `json`, because a room may not include
-// its sibling `parse`), safetensors and GGUF files, directories of safetensors
+// JSON and nested trees (by the callback `json`, because src/importers may not
+// include src/parse), safetensors and GGUF files, directories of safetensors
 // files, Hugging Face indices, and the checkpoints of other systems that
-// `stored` reads.
+// src/stored reads.
 #ifndef SHARDC_IMPORTERS_MANIFEST_H_
 #define SHARDC_IMPORTERS_MANIFEST_H_
 

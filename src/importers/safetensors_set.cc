@@ -3,8 +3,8 @@
 // file, and each tensor of a file must be listed. If none of the files is
 // present, only the names in the index are used. Example:
 //
-//  {a: f1, b: f1}, and f1 holds a and c
-//    ->  b is not in f1, although the index lists it there
+//   {a: f1, b: f1}, and f1 holds a and c
+//     ->  b is not in f1, although the index lists it there
 #include "importers/safetensors_set.h"
 
 #include <algorithm>

@@ -18,7 +18,7 @@ struct Completion {
     kModule = 9,     // packs
     kProperty = 10,  // keys
     kValue = 12,
-    kConstant = 21,  // semantic axes
+    kConstant = 21,  // logical axes
     kStruct = 22,    // bundles
     kEvent = 23,     // diagnostics
   };

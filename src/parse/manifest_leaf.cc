@@ -1,9 +1,8 @@
 // Reads shape and dtype independently, so that errors in both are found in one
-// run. Then the numbers of elements and bytes are checked for overflow.
-// Examples:
+// run. Then the numbers of elements and bytes are checked for overflow:
 //
-//  {"shape": [4, 8], "dtype": "bfloat16"}  ->  BF16 [4, 8], 64 bytes
-//  {"shape": [4611686018427387904, 4], ...}  ->  finding `overflow`
+//   {"shape": [4, 8], "dtype": "bfloat16"}  ->  BF16 [4, 8], 64 bytes
+//   {"shape": [4611686018427387904, 4], ...}  ->  finding `overflow`
 #include "parse/manifest_leaf.h"
 
 #include <array>

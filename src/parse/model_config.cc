@@ -96,7 +96,7 @@ constexpr std::array<Key, 3> kRopeBase = {"rope_theta", "rotary_emb_base",
 // sinks.
 constexpr std::array<Key, 4> kUnscaled = {"t5", "mt5", "umt5", "longt5"};
 constexpr std::array<Key, 1> kSinks = {"gpt_oss"};
-// The same range as for the scales of a settings file.
+// The range of softmax scales is the same as in a settings file.
 constexpr double kLeastScale = 1e-6;
 constexpr double kMostScale = 1e6;
 

@@ -28,7 +28,7 @@ std::vector<int64_t> CellsOf(std::span<const int64_t> parts, int64_t scale,
   std::stable_sort(some.begin(), some.end(),
                    [&](size_t a, size_t b) { return parts[a] > parts[b]; });
   if (end <= static_cast<int64_t>(some.size())) {
-    // One cell for each part that has bytes, while there are cells left.
+    // Give one cell to each part that has bytes, while there are cells left.
     std::fill(out.begin(), out.end(), 0);
     for (size_t i = 0; i < static_cast<size_t>(end); ++i) out[some[i]] = 1;
     return out;

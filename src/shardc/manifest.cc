@@ -1,7 +1,7 @@
 // Wraps the library's manifest. The tensors that a program gives are checked
 // one by one, and then the manifest is checked:
 //
-//  {"a/b", {-1}, "F32"}  ->  SHD023, a dimension of size -1
+//   {"a/b", {-1}, "F32"}  ->  SHD023, a dimension of size -1
 #include "shardc/inside.h"
 // All other headers follow inside.h, which defines SHARDC_V1 for them.
 #include <set>

@@ -56,7 +56,7 @@ struct Totals {
   int64_t params = 0;
   std::optional<int64_t> elements;
   std::optional<int64_t> bytes;  // of the model
-  // Of the fullest device, in training.
+  // The bytes on the fullest device in train mode.
   std::optional<int64_t> bytes_per_device;
   // Parameters that are not scalars and that no rule matches; they are
   // replicated.

@@ -29,7 +29,7 @@ struct VerifyOptions {
   std::vector<std::string> operations = {};  // empty: all
   std::vector<Mode> modes = {};              // empty: all
   std::vector<std::string> layouts = {};     // bthd, bhtd, thd; empty: all
-  // Of float32, bfloat16 and float16; empty: all.
+  // The dtypes to run, of float32, bfloat16 and float16. Empty: all three.
   std::vector<std::string> dtypes = {};
   uint64_t seed = 0;  // of the random numbers
   bool full = false;  // run the given sizes, not reduced ones

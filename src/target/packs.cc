@@ -3,7 +3,7 @@
 // The naming is flax if the last part of a name is `kernel`, else hf if the
 // last part of a name is `weight`. Otherwise the separator decides. Example:
 //
-//  model.layers.0.self_attn..., mlp.gate_proj  ->  builtin:llama/hf
+//   model.layers.0.self_attn..., mlp.gate_proj  ->  builtin:llama/hf
 #include "target/packs.h"
 
 #include <algorithm>

@@ -8,11 +8,11 @@
 namespace shardc {
 
 // Inserts null into the specs of rules from packs, at the dimensions that count
-// scanned layers (roles/layer_stacks.h). A rule gets the dimensions of the
-// parameters that it is the first to match, without undecided ones. A rule is
-// not changed if its spec would become longer than a parameter's rank. A rule
-// for parameters with different dimensions of layers becomes several rules,
-// unless its pattern has `^`.
+// scanned layers (roles/layer_stacks.h). A rule gets the decided dimensions of
+// the parameters that it is the first to match. A rule is not changed if its
+// spec would become longer than a parameter's rank. A rule for parameters with
+// different dimensions of layers becomes several rules, unless its pattern has
+// `^`.
 void FitPacksToStacks(RuleSet& rules, const Manifest& manifest);
 
 }  // namespace shardc

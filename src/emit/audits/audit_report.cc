@@ -1,5 +1,6 @@
 // Prints an audit as a table: a row for each kind of traffic, the most bytes
-// first, then the total and what it depends on:
+// first, and then the total. Remarks on the total follow. The table of a
+// program:
 //
 //   sent per device  axes  times  bytes    phase    what  shape    line
 //     all_gather     fsdp  12     96 KiB   forward  gate  f32[32]  m.py:28

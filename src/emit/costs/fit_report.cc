@@ -1,5 +1,6 @@
-// Writes which meshes fit: the sizes of each axis, with figures if they are
-// legal and else with the reasons, then the meshes, the best first:
+// Writes which meshes fit. The sizes of each axis come first, each with figures
+// if it is legal, else with the reasons why it is not. Then the meshes are
+// listed, the best first:
 //
 //   fsdp=8 tp=8   9.13 GiB  88.5 % free  146.7 GiB sent  1.03 s
 #include "emit/costs/fit_report.h"
@@ -66,7 +67,8 @@ std::string StagesText(const cost::FitStages& stages) {
          ", bubble " + PercentText(stages.bubble);
 }
 
-// Returns the stages of a mesh and the axes of its batch, if it has some.
+// Returns the schedule of the mesh's pipeline stages and the axes of its batch.
+// Either part is left out if the mesh has none.
 std::string NotesText(const FitMesh& one) {
   std::string out = one.stages ? StagesText(*one.stages) : "";
   if (one.batch.empty()) return out;
@@ -74,7 +76,7 @@ std::string NotesText(const FitMesh& one) {
 }
 
 // Returns the cells of a mesh's row. `tie`: whether another mesh has the same
-// rank.
+// rank in the list.
 std::vector<std::string> Cells(std::string name, const FitMesh& one,
                                bool tie = false) {
   if (!one.legal) return {"  " + std::move(name), "-", Joined(one.reasons)};
@@ -115,8 +117,8 @@ std::vector<std::string> FlagsOf(const cost::FitReport& report) {
   return out;
 }
 
-// Returns whether another mesh has the same rank. Meshes are sorted by rank, so
-// it is enough to compare neighbours.
+// Returns whether another mesh has the same rank in the list. Meshes are sorted
+// by rank, so it is enough to compare neighbours.
 bool Ties(const std::vector<FitMesh>& meshes, size_t i) {
   const auto same = [&](size_t other) {
     return other < meshes.size() && meshes[other].rank == meshes[i].rank;

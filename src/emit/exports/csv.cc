@@ -12,7 +12,7 @@ namespace {
 
 // Invisible characters are escaped as on a terminal. A spreadsheet evaluates a
 // cell that begins with one of `=+-@` as a formula, also after a tab or a
-// carriage return. Such a cell gets an apostrophe in front.
+// carriage return. Such a cell gets a leading apostrophe.
 std::string Cell(std::string_view raw) {
   std::string text = Printable(raw);
   if (raw.find_first_of("=+-@\t\r") == 0) text.insert(0, 1, '\'');

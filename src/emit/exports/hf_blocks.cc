@@ -129,8 +129,8 @@ class Block {
         case Role::kRouter:  // in other layers, which have experts
           break;
         default:
-          // Other modules are allowed only if they hold experts, or only
-          // scalars, which are the parameters of activation functions.
+          // Another module is allowed only if it holds experts, or if all its
+          // tensors are scalars, as the parameters of activation functions are.
           if (HoldsExperts(child.name)) break;
           for (const auto& [leaf, tensor] : child.module->tensors) {
             if (!tensor.AllScalars()) return false;

@@ -10,10 +10,10 @@
 // Outside of the blocks of hf_blocks.h, outputs are gathered and inputs split:
 // `colwise_gather_output`, `rowwise_split_input`. From version 5.16 on,
 // transformers merges the plan into the model's own plan, so a module without a
-// style here would keep its style there. For these versions every module gets a
-// style; for earlier ones, replicated modules get none. Only the axis of tensor
-// parallelism counts. A module whose sharding no style expresses is replicated,
-// with a finding.
+// style here would keep the style of the model's own plan. For these versions
+// replicated modules get a style too; for earlier versions they get none. Only
+// the axis of tensor parallelism counts. A module whose sharding no style
+// expresses is replicated, with a finding.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -41,9 +41,9 @@ enum class Vocabulary : uint8_t {
   kMerged,   // from 5.16 on, where the plan is added to the model's own
 };
 
-// The reason why a module that contains other modules gets no style. Example:
-// the experts of MuseSpark normalise their results. With a style, each device
-// would normalise only its part of the sum.
+// The reason, in a finding, why a module that contains other modules is
+// replicated. Example: the experts of MuseSpark normalise their results. With a
+// style, each device would normalise only its part of the sum.
 constexpr std::string_view kModulesInside =
     "it has modules inside, whose code a style does not cover";
 // The name, inside the module of all experts, of the module whose experts

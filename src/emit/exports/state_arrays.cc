@@ -1,5 +1,5 @@
-// Finds the parameter of each array of a train state. An optimizer's state
-// holds trees of the parameters' structure, so an array belongs to the
+// Finds the parameter of each array of a train state. An optimizer's state has
+// trees with the same structure as the parameters, so an array belongs to the
 // parameter whose name occurs last in its path, as in the Python package
 // (python/shardc/arrays.py):
 //
@@ -156,9 +156,9 @@ class State {
     return out;
   }
 
-  // Returns the parameter whose name has these parts. If no name has them,
-  // `params` is removed from the front of the parts, or else added there.
-  // Returns null if there is no such parameter either.
+  // Returns the parameter whose name has these parts. If there is none, the
+  // parts are tried without a leading `params`, and then with an additional
+  // one. Returns null if no parameter is found.
   const ReadParam* Known(const Parts& parts) const {
     const auto find = [&](const Parts& wanted) -> const ReadParam* {
       const auto found = names_.find(wanted);

@@ -1,7 +1,7 @@
-// Draws arrays as SVG. Drawings are in px at their own size; a figure scrolls
-// if its drawing is wider than the page. A tile shows the devices that hold it,
-// and replicas are drawn as sheets behind it. The labels at the edges of the
-// drawing are the coordinates of the axes that shard the dimension.
+// Draws arrays as SVG. A drawing has a fixed size in px, and is scrolled if it
+// is wider than the page. A tile shows the devices that hold it, and replicas
+// are drawn as sheets behind it. The labels at the edges of the drawing are the
+// coordinates of the axes that shard the dimension.
 //
 //   A tile is at least 46 x 30 px and wide enough for its label. Tiles are 3 px
 //   apart, 6 px if each has two copies, 8 px if it has more.

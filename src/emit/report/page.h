@@ -86,7 +86,7 @@ class Page {
 };
 
 std::string ModesText(const std::vector<Mode>& modes);
-// Returns the ranks of a report, or its mode if it is not of single ranks.
+// Returns the ranks that a report is for, or its mode if it names no ranks.
 std::string NameOf(const cost::Report& report);
 // Returns a key that is equal for specs with the same figure.
 std::string FigureKey(const picture::FoldedPlan& plan,

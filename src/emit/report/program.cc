@@ -1,7 +1,7 @@
 // Writes the section on the compiled program of the step: its findings, a row
 // for each collective and tensor, the difference to the plan's step program,
 // and the arguments that are sharded in another way. The script sorts and
-// filters the rows; without it the row with the most bytes comes first:
+// filters the rows; without the script the row with the most bytes comes first:
 //
 //   model.py:22 layer  all_gather  fsdp  forward  up f32[32,64]  4  32 KiB
 #include <algorithm>

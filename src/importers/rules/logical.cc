@@ -1,7 +1,7 @@
 // Applies logical axis rules to the logical names of the parameters
-// (`--names`), and makes exact rules (exact.h) for them. Example:
+// (`--names`), and makes exact rules (exact.h) for them:
 //
-//  mlp: tp over {"up": ["embed", "mlp"]}  ->  ^up$: [null, tp]
+//   mlp: tp over {"up": ["embed", "mlp"]}  ->  ^up$: [null, tp]
 #include "importers/rules/logical.h"
 
 #include <algorithm>

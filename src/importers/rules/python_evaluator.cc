@@ -1,6 +1,7 @@
 // Evaluates Python expressions without a Python interpreter. Names are looked
 // up in the function, its class and the module, and loops run over known
-// values. Every other value is unknown, and its reason is kept for the finding:
+// values. A value that cannot be found in this way is unknown, and the reason
+// is kept for the finding:
 //
 //   def rules(self, full=True):
 //     return A if full else B     ->  A's value; with --set full=false, B's
