@@ -172,8 +172,9 @@ std::optional<verify::StageSettings> StagesOf(const search::Pipeline& one,
 }
 
 // Returns the number of micro-batches for the proof of a pipeline. As many
-// micro-batches as ranks fill a pipeline, so a larger number is reduced to the
-// number nearest to the ranks that the schedule accepts.
+// micro-batches as ranks fill a pipeline. A larger number is therefore reduced
+// to the accepted number that is nearest to the number of ranks; the schedule
+// decides which numbers are accepted.
 int64_t MicrobatchesOf(const search::Pipeline& one) {
   const int64_t given = one.settings.microbatches;
   if (given <= one.Ranks()) return given;

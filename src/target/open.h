@@ -70,10 +70,11 @@ std::optional<Manifest> OpenManifest(const std::string& path,
                                      ManifestCache* cache = nullptr);
 // Reads rules from files, packs and `auto`; earlier ones take precedence. Plans
 // name a rules file by its path relative to `project_dir` or, if that is empty,
-// to the folder of the first file. Rules files and the files that they extend
-// must be inside `boundary`. `manifest` may be null; `auto` is then an error,
-// and a pack that is named without /flax or /hf is the flax one. `texts`, if
-// not null, replaces the contents of files. Returns nullopt after a finding.
+// to the folder of the first file that is not a pack. Rules files and the files
+// that they extend must be inside `boundary`. `manifest` may be null; `auto` is
+// then an error, and a pack that is named without /flax or /hf is the flax one.
+// `texts`, if not null, replaces the contents of files. Returns nullopt after a
+// finding.
 std::optional<RuleSet> OpenRules(
     const std::vector<std::string>& files, const std::string& project_dir,
     const Manifest* manifest, const std::string& model_type, Findings& findings,
