@@ -75,7 +75,7 @@ struct Command {
 // Returns all commands in the order of `shardc --help`.
 std::span<const Command* const> Commands();
 
-// Returns all options of a command: its own, then those that every command has,
+// Returns all options of a command: its own, then the options of every command,
 // --help last.
 Options WithCommon(Options own, const Command& command, Common& common);
 

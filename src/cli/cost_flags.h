@@ -29,7 +29,7 @@ struct CostFlags {
   bool overlap_tensor = false;
 };
 
-// Returns the options that fill CostFlags, those of its inputs last.
+// Returns the options that fill CostFlags. The options of its inputs come last.
 Options OptionsOfCost(CostFlags& flags);
 // Returns the settings that the options give. Batch, cache length, memory and
 // the mode's operation are the target's if their options are not given. Returns

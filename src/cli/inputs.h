@@ -63,7 +63,7 @@ std::optional<OpenedResolver> LoadResolver(const InputFlags& flags,
                                            Findings& findings);
 
 // Calls OpenTarget with the options. Errors in options are reported together
-// with those in files.
+// with the errors in files.
 std::optional<Opened> LoadTarget(const InputFlags& flags, const Target& target,
                                  const Common& common, Findings& findings);
 

@@ -67,7 +67,7 @@ std::set<std::string> OtherFiles(const lsp::CheckedProject& project) {
 }
 
 // Returns the parameters whose rule may have been left out because of errors in
-// its file: those that no rule or only a catch-all matches.
+// its file. These are the parameters that no rule or only a catch-all matches.
 std::set<std::string_view> UndecidedOf(const Compiled& compiled) {
   std::vector<bool> catch_all;
   for (const Rule& rule : compiled.rules.rules) {
@@ -83,8 +83,8 @@ std::set<std::string_view> UndecidedOf(const Compiled& compiled) {
 }
 
 // Removes findings that may exist only because a rule or definition with errors
-// was left out: those with the codes below, which most often report that
-// something is unused, and those about parameters that the rule may match.
+// was left out: findings with the codes below, and findings about parameters
+// that the rule may match.
 void DropUncertain(CheckedTarget& target) {
   if (target.compiled == nullptr) return;
   const Code* const codes[] = {

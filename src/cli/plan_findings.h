@@ -1,6 +1,6 @@
 // The findings of compiling a plan. A plan with errors is not written. The
-// option --keep-going overrides the errors of PlanFindings(), but not those of
-// StageFindings().
+// option --keep-going overrides the errors of PlanFindings(), but not the
+// errors of StageFindings().
 #ifndef SHARDC_CLI_PLAN_FINDINGS_H_
 #define SHARDC_CLI_PLAN_FINDINGS_H_
 

@@ -41,8 +41,8 @@ int PutProofs(const RuleSet& rules, bool json, const std::string& output,
   Prover prover(*matcher);
   RuleProofs proofs;
   proofs.of_rules = prover.ProveRules();
-  // Proofs of pairs of rules have a limit of work, because their number is
-  // quadratic; few of them are related.
+  // The work of proving pairs of rules is limited, because the number of pairs
+  // is quadratic. Few pairs are related.
   Prover of_pairs(*matcher, {.work = 50'000'000});
   proofs.related = ProvePairs(of_pairs);
   const auto write = [&](Sink& out) {

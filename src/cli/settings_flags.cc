@@ -173,8 +173,8 @@ void AddLatentSizes(const ModelConfig& model, verify::Request& request) {
   request.remarks.push_back(text + ", from the model's " + keys);
 }
 
-// Sets the rotation of keys. Adds remarks on the model's settings that are
-// used, and on those that have no effect.
+// Sets the rotation of keys. Adds remarks on the settings of the model that are
+// used, and on the settings that have no effect.
 void AddRemarks(const ModelConfig& model, const SettingsRecord& own,
                 verify::Request& request) {
   bool scale = false, cap = false, dropout = false;

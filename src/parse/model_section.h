@@ -45,7 +45,7 @@ struct SectionStack {
   std::optional<SectionOps> begin, layer, end;
 };
 
-// A `model:` section as written, or merged with those that it extends.
+// A `model:` section as written, or merged with the sections that it extends.
 struct ModelSection {
   std::string extends;  // empty: none
   Place extends_place;

@@ -17,7 +17,7 @@ namespace shardc::SHARDC_V1 {
 // Returns the spec of a list of logical axes in a mode. `axes` has the form of
 // a rule's `spec:`, such as `[BATCH, [FSDP, SP], _]`, or is the name of a
 // bundle such as `ColumnWise`. Axis rules, registered names and bundles are
-// those of `rules`. The spec is not checked against a shape. Errors: invalid
+// taken from `rules`. The spec is not checked against a shape. Errors: invalid
 // syntax, or an unknown name.
 std::optional<Spec> Resolve(const std::string& axes, Mode mode,
                             const Mesh& mesh, const Rules& rules,

@@ -1,5 +1,5 @@
 // Writes shardings in XLA's text format. The device numbers of the tiles come
-// from the grid of devices, whose dimensions are the mesh's axes: those of size
+// from the grid of devices, whose dimensions are the mesh's axes. Axes of size
 // 1 are dropped, and the others are transposed into the order in which the
 // tensor's dimensions use them. Unused axes come last, as one dimension of
 // replicas. Dimensions that are adjacent both in the grid and in the tiles are
@@ -11,7 +11,7 @@
 //
 // An axis that runs over several slices (groups of devices with a fast network)
 // is two dimensions of the grid, because all devices of one slice are numbered
-// before those of the next:
+// before the devices of the next slice:
 //
 //   dp:2, tp:4, two slices along tp and [null, "tp"]: the grid is [2,2,2],
 //   slice, dp and the two devices along tp  ->

@@ -38,7 +38,7 @@ constexpr std::string_view kMeshOfOneSlice =
 )";
 
 // Python code that arranges the devices of several slices in the mesh. All
-// devices of a slice are numbered before those of the next slice, and the
+// devices of a slice are numbered before the devices of the next slice, and the
 // slices are the outer part of each axis.
 constexpr std::string_view kMeshOfSlices =
     R"(    slices, rank = tuple(DCN.values()), len(AXES)

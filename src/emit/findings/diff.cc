@@ -27,10 +27,10 @@ std::vector<std::string_view> Lines(std::string_view text) {
   return out;
 }
 
-// If one of the two texts has more lines to compare, all its lines are shown as
-// replaced. Table has, for each pair of positions, the length of the longest
-// common subsequence of the lines after them, so the time is quadratic in the
-// number of lines.
+// If one of the two texts has more lines to compare, all compared lines are
+// shown as removed or added. A Table has, for each pair of positions, the
+// length of the longest common subsequence of the lines after them, so the time
+// is quadratic in the number of lines.
 constexpr size_t kMostLines = 4000;
 
 using LineSpan = std::span<const std::string_view>;

@@ -1,6 +1,6 @@
-// Prints a difference as text. Changed entries are marked with `~`, entries
-// that only the second plan has with `+`, and those that only the first has
-// with `-`:
+// Prints a difference as text. A changed entry is marked with `~`, an entry
+// that only the second plan has with `+`, and an entry that only the first plan
+// has with `-`:
 //
 //   ~ layers.*.mlp.up_proj.weight [14336, 4096] BF16, 32 of them
 //       spec   ["tp", "fsdp"] -> ["tp", null], in decode

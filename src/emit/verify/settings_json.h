@@ -7,8 +7,9 @@
 
 namespace shardc {
 
-// Writes the members of an object: every setting under its key in a settings
-// file, or (if `all` is false) those that the operation takes.
+// Writes the members of an object. With `all`, these are all settings, each
+// under its key in a settings file. Without `all`, they are only the settings
+// that the operation takes.
 void WriteSettingsMembers(JsonWriter& json, const verify::Case& test, bool all);
 
 }  // namespace shardc

@@ -45,7 +45,7 @@ bool KeepsItsArgument(std::string_view function);
 // Returns the result of a call of PartitionManager.resolve(axes, mode,
 // dynamic_axes, shape), PartitionAxis.resolve_spec or DynamicShardingAxes with
 // these arguments. If `axes` is absent, or is a list without `mode`, the axes
-// and the mode are those of `dynamic_axes`.
+// and the mode of `dynamic_axes` are used.
 PyValue ResolvedOf(const PyValue& given, const PyNode& node);
 
 }  // namespace shardc::imports
