@@ -88,9 +88,9 @@ class PythonFiles {
   std::optional<Repository> repository_;
 };
 
-// Returns the line that calls the function which holds the flaw's line, because
-// that function is often a helper around `with_sharding_constraint`. Returns
-// nullopt unless both lines are in the same file.
+// Returns the line that calls the function that contains the flaw's line,
+// because that function is often a helper around `with_sharding_constraint`.
+// Returns nullopt unless both lines are in the same file.
 std::optional<hlo::SourceLine> CallerOf(const audit::Flaw& flaw,
                                         const hlo::Frames& frames) {
   const auto stack = frames.StackOf(flaw.metadata);

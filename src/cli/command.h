@@ -1,5 +1,4 @@
-// Room: cli. main, one file per command, exit codes. The only room that uses
-// CLI11, in parser.cc.
+// Room: cli. main, one file per command, exit codes. Only parser.cc uses CLI11.
 // Includes: source, model, devices, parse, families, stored, hlo,
 // importers/rules, match, match/proof, resolve, legalize, schedule, step, plan,
 // plan/difference, lint/analysis, lint/rules, lint, checkpoint, target,

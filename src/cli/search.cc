@@ -36,8 +36,8 @@ void Prove(const SearchInputs& inputs, SearchReport& report) {
   if (const auto* const pipeline = search::FasterPipeline(found)) {
     report.of_pipeline = ProofOf(*pipeline, inputs);
   }
-  // Pipelines of the front are not proved here: only the fastest pipeline is
-  // proved, above.
+  // Pipelines of the Pareto front are not proved here. Only the fastest
+  // pipeline is proved, above.
   int64_t left = inputs.prove - 1;
   for (const search::Sharding& one : found.front) {
     if (left == 0) break;

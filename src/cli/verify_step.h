@@ -1,5 +1,5 @@
-// Functions that the commands which lower a complete step of a model share:
-// `verify step`, `explain --step` and the check of a committed step.
+// Functions for the commands that lower a complete step of a model: `verify
+// step`, `explain --step` and the check of a committed step.
 #ifndef SHARDC_CLI_VERIFY_STEP_H_
 #define SHARDC_CLI_VERIFY_STEP_H_
 

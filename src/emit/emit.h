@@ -1,5 +1,5 @@
-// Room: emit. Writes plans, findings, costs and verdicts as bytes. The rooms
-// inside it have the writers.
+// Room: emit. Writes plans, findings, costs and verdicts as bytes. The
+// subfolders have the writers.
 // Includes: source, plan.
 #ifndef SHARDC_EMIT_EMIT_H_
 #define SHARDC_EMIT_EMIT_H_

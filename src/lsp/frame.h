@@ -47,7 +47,7 @@ class FrameReader {
   std::optional<size_t> body_;  // the length in the current header
 };
 
-// Returns the message with a header in front.
+// Returns the message with its header before it.
 std::string Framed(std::string_view body);
 
 }  // namespace shardc::lsp

@@ -1,5 +1,5 @@
-// Room: shardc. The public library; only its headers are installed. Its sources
-// may include every room but cli; its headers include only each other.
+// Room: shardc. The public library; only its headers are installed. They
+// include no other headers of src.
 // Includes: source, model, parse, importers, resolve, plan, lint, target,
 // exec/operations, verify/cases, verify, emit, emit/findings, emit/verify.
 //

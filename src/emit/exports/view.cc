@@ -17,8 +17,8 @@
 namespace shardc::exports {
 namespace {
 
-// Reports the parameters for which `wrong` holds in one finding. Returns true
-// if there are none.
+// Adds one finding about all parameters for which `wrong` returns true. Returns
+// true if there is no such parameter.
 template <class Wrong>
 bool None(const ReadPlan& plan, const Wrong& wrong, const std::string& message,
           const std::string& help, Findings& findings) {
