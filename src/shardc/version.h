@@ -1,5 +1,5 @@
-// Room: shardc. The public library; only its headers are installed. They
-// include no other headers of src.
+// Room: shardc. The public library. Its headers are installed, except inside.h.
+// The installed headers include no headers of the folders below.
 // Includes: source, model, parse, importers, resolve, plan, lint, target,
 // exec/operations, verify/cases, verify, emit, emit/findings, emit/verify.
 //
