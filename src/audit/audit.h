@@ -43,7 +43,7 @@ struct Traffic {
   hlo::SourceLine line;       // by hlo::UserLine; may be unknown
   std::string scope;  // named scopes around it: "layer/attn"; may be empty
   Size times = 0;     // how often the operand is sent
-  // Runs of the collective. Counted at its first operand, 0 at the others.
+  // At the first operand, the runs of the collective; 0 at the other operands.
   Size calls = 0;
   Size sent = 0;                  // bytes that the busiest device sends
   std::optional<double> seconds;  // nullopt without a profile or named axes

@@ -39,8 +39,8 @@ struct Drifts {
 // Compares each argument with the parameter that has the longest name in which
 // the argument's path ends; `/` and `.` count as equal in names. The
 // optimizer's states end in the paths of their parameters, so they are compared
-// as well. Arguments whose global shape differs from the parameter's, and those
-// whose sharding is not in the text, are not compared. If no spec expresses the
+// as well. An argument is not compared if its global shape differs from the
+// parameter's, or if its sharding is not in the text. If no spec expresses the
 // sharding, the ranks are compared in place of the shapes. Axes of size 1 make
 // no difference.
 Drifts DriftsOf(const hlo::Program& program, const Mesh& mesh,

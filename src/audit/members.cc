@@ -1,7 +1,7 @@
 // Names groups of devices by mesh axes. On a mesh dp:2,tp:2 the groups
 // {0,2},{1,3} differ along dp: device 0 has the coordinates (0,0) and device 2
 // has (1,0). A set of axes names the groups if each group has one member for
-// each coordinate along these axes, and its members share their coordinates
+// each coordinate along these axes, and its members have the same coordinates
 // along all other axes. The order of groups and of members does not matter.
 #include "audit/members.h"
 

@@ -14,9 +14,9 @@
 namespace shardc {
 
 // The distinct parts into which a spec divides a tensor, and the devices that
-// hold them. The digits of a part's number are the coordinates of the device on
-// the spec's axes. The first axis of the first dimension is the most
-// significant digit.
+// hold them. A part's number has a digit for each axis of the spec: the
+// coordinate, on this axis, of the devices that hold the part. The first axis
+// of the first dimension is the most significant digit.
 class Partition {
  public:
   // Returns nullopt if the spec is illegal for the shape: an axis that occurs

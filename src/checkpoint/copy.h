@@ -43,10 +43,10 @@ struct CopyOptions {
 // was planned.
 void AddChanged(const std::string& path, Findings& findings);
 
-// Writes the pieces whose checksum is not known, to all targets that have a
-// file, and sets their checksums. Returns false after a finding: unreadable
-// (also for a source that has become shorter or changed meanwhile), write, or
-// an error in a chunk of a stored tree.
+// Writes the pieces without a known checksum to the outputs that have a file,
+// and sets the checksums of these pieces. Returns false after a finding:
+// unreadable (also for a source that has become shorter or changed meanwhile),
+// write, or an error in a chunk of a stored tree.
 bool CopyPieces(const Transfer& transfer, const std::vector<CopyTarget>& files,
                 Checksums& checksums, const CopyOptions& options,
                 Findings& findings);

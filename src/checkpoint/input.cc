@@ -4,8 +4,8 @@
 //   orbax, `w` of 4 chunks in d/4f1a  ->  tensor `w`, the files manifest.ocdbt
 //   and d/4f1a, and a digest of the chunks' offsets
 //
-// By the digest and the files' sizes and times, a later run that continues an
-// interrupted one recognises the tree.
+// A run that continues an interrupted one recognises the tree by the digest and
+// by the files' sizes and times.
 #include "checkpoint/input.h"
 
 #include <sys/stat.h>

@@ -17,7 +17,8 @@ namespace shardc {
 struct InputOptions {
   std::function<bool(const std::string&)> select;  // null: all
   // The format of the tree to be written; nullopt if safetensors files are
-  // written. They cannot store some data types that trees have, such as int4.
+  // written. Safetensors files cannot store some data types that trees have,
+  // such as int4.
   std::optional<stored::WriteForm> form;
   // Whether values that are not arrays are left out if the output cannot store
   // them; otherwise they are an error. If set, numbers are always left out, and

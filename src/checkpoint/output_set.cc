@@ -2,8 +2,8 @@
 // when the complete set is written. Before the first rename over an earlier
 // set, the earlier index is replaced by an index that marks an unfinished run
 // (kResumeIndex); the new index is written last. A directory with any other
-// index therefore always holds one complete set. Without an earlier set the
-// journal marks the unfinished run: it exists until the index is written.
+// index therefore holds one complete set. Without an earlier set the journal
+// marks the unfinished run: it exists until the index is written.
 //
 //   .device-00000.safetensors.part  ->  device-00000.safetensors
 #include "checkpoint/output_set.h"

@@ -33,8 +33,8 @@ constexpr size_t kSpareDescriptors = 64;
 constexpr size_t kMostAtOnce = 4096;
 constexpr int64_t kMostProcesses = 1'000'000;
 
-// Raises the limit on open files to its maximum, and returns the number of
-// outputs that may be open at the same time.
+// Raises the soft limit on open files to the hard limit, and returns the number
+// of outputs that may be open at the same time.
 size_t OutputsAtOnce(size_t inputs) {
   struct rlimit limit = {};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 64;

@@ -49,7 +49,8 @@ bool RefuseInputs(const Transfer& transfer, Findings& findings);
 // have already been replaced). If there were no earlier outputs, the new files
 // are removed, unless only the index could not be written: then the journal
 // stays and marks the set as unfinished. One finding has the reason: usage,
-// write, unreadable, missing (finalize).
+// write, unreadable, missing (finalize), or an error in a chunk of a stored
+// tree.
 bool RunTransfer(const Transfer& transfer, const WriteIndex& write_index,
                  const RunOptions& options, RunReport* report,
                  Findings& findings);

@@ -44,7 +44,7 @@ struct IndexedPiece {
   std::string key;     // name of the tensor in the file
   Box box;
   std::optional<uint32_t> checksum;
-  // The devices that read the piece; empty if they are those of the file.
+  // The devices that read the piece. Empty: the devices of the file read it.
   std::vector<int64_t> devices;
 };
 
@@ -69,7 +69,7 @@ void WriteShardsIndex(const ShardsIndex& index, Sink& out);
 
 // Parses an index. Returns nullopt after a finding: schema, number, dtype,
 // overflow, path (a file outside the directory), reference (a parameter that is
-// not listed), missing (the index of an unfinished run), or those of
+// not listed), missing (the index of an unfinished run), or a finding of
 // ParsePlanMesh.
 std::optional<ShardsIndex> ParseShardsIndex(const JsonDocument& document,
                                             Findings& findings);

@@ -92,9 +92,9 @@ struct Transfer {
   std::shared_ptr<const stored::Tree> tree;  // null: tensors have `sources`
   std::vector<TransferTensor> tensors;
   std::vector<OutputFile> outputs;
-  // The prefixes, before a number, of the names of files in a set like this
-  // transfer's. Other files with such names could be mistaken for parts of the
-  // set.
+  // The names of files in a set like this transfer's begin with one of these
+  // prefixes, and a number follows. Other files with such names could be
+  // mistaken for parts of the set.
   std::vector<std::string> series;
   // The index that marks the set as complete. It is written last. Before the
   // first earlier output is replaced, an index that marks an unfinished run

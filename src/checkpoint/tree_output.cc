@@ -100,8 +100,8 @@ class TransferSource : public stored::BoxSource {
 };
 
 // Returns the size of the written chunks along a dimension of `size` elements:
-// the size of the source's chunks if it is below the part's and divides it, or
-// if there is a single part; otherwise the part's size.
+// the size of the source's chunks if it is below the part's size and, unless
+// there is a single part, divides it; otherwise the part's size.
 int64_t CommonSize(int64_t part, int64_t source, int64_t size) {
   const bool divides = part == size || part % source == 0;
   return source < part && divides ? source : part;

@@ -2,7 +2,7 @@
 // properties on which its time depends, in one record. To add a collective, add
 // an enumerator, a record in collective.cc, and an entry in each executor
 // (exec/machine/collectives.cc, and collectives_ranks.cc for MPI). The formulas
-// are those of collective.h.
+// are in collective.h.
 #ifndef SHARDC_COMM_COLLECTIVE_DEF_H_
 #define SHARDC_COMM_COLLECTIVE_DEF_H_
 

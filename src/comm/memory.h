@@ -41,11 +41,11 @@ std::optional<int64_t> CacheBytes(const CacheSizes& sizes);
 std::optional<int64_t> CacheBytesPerDevice(const CacheSizes& sizes,
                                            const CacheParts& parts);
 
-// Returns the caches of a model: one for its layers with full attention, if it
-// has such layers, and one for its layers with a window, which keep no more
-// tokens than the window. For int8 a cache of float32 scales is added for each
-// of them, with one scale for each token and head. Returns nullopt if the
-// configuration lacks a size, or for a model with an encoder.
+// Returns the caches of a model: one for its layers with full attention, and
+// one for its layers with a window, which keep no more tokens than the window.
+// A model may have only one of the two. For int8 a cache of float32 scales is
+// added for each of them, with one scale for each token and head. Returns
+// nullopt if the configuration lacks a size, or for a model with an encoder.
 std::optional<std::vector<CacheSizes>> CachesOf(const ModelConfig& model,
                                                 int64_t batch, int64_t length,
                                                 Dtype dtype);

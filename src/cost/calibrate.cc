@@ -159,9 +159,9 @@ std::vector<Figure> ProductFigures(const DeviceProfile& base,
   return out;
 }
 
-// Returns the efficiencies of attention kernels to fit: those of kernels whose
-// fraction of the time differs by more than the factor kOtherPart between the
-// steps that run them.
+// Returns the efficiencies of attention kernels to fit: one for each kernel
+// whose fraction of the time differs by more than the factor kOtherPart between
+// the steps that run the kernel.
 std::vector<Figure> AttentionFigures(const Fitting& fitting,
                                      std::span<const MeasuredStep> steps) {
   std::vector<Figure> out;

@@ -195,7 +195,7 @@ class StepCollectives {
 
   // Adds the collectives that reduce a hidden state which is partial over
   // `axes`: an all-reduce over the axes that do not shard the hidden state, a
-  // reduce-scatter over those that do, and a gather before the next use.
+  // reduce-scatter over the axes that do, and a gather before the next use.
   void Reduce(std::string_view part, bool backward, const AxisGroup& axes,
               int64_t layers) {
     Reduce(part, backward, axes, layers, Rows());
@@ -221,7 +221,7 @@ class StepCollectives {
   }
 
   // Adds the collectives of the attention block or the MLP. The projections
-  // `first` read the block's input; `last` computes its output. `again` is
+  // `first` read the block's input; `last` computes its output. `again` states
   // whether the backward pass recomputes the block.
   void Block(std::string_view part, const std::vector<Role>& first, Role last,
              bool again) {

@@ -9,8 +9,7 @@
 //   a layer's forward pass takes 20.96 ms and its all-gather 1.08 ms, which
 //   slows the pass down by 15 % of that: max(20.96 + 0.15 * 1.08, 1.08) ms
 //
-// The collectives are those of Communication, as in all other figures of
-// `cost`.
+// The collectives come from Communication, as for all other figures of `cost`.
 #include "cost/expected.h"
 
 #include <algorithm>

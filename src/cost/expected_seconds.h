@@ -19,9 +19,9 @@ std::optional<double> ExpectedSecondsOf(const CostInputs& work,
                                         const Memory& memory,
                                         const Communication& communication);
 
-// The expected seconds of a step: `tasks` of its micro-batches, and `after` the
-// last micro-batch, for the reduction of gradients over replicas and the
-// optimizer's update.
+// The expected seconds of a step. `tasks` are the seconds of all micro-batches.
+// `after` are the seconds of what follows: the reduction of gradients over
+// replicas and the optimizer's update.
 struct StepSeconds {
   double tasks = 0, after = 0;
 };

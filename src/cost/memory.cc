@@ -1,7 +1,7 @@
 // Computes the bytes that devices hold. Parameters, gradients and optimizer
 // states take the same bytes on every device, except for tensors placed at one
-// coordinate. If sizes do not divide, cache, activations and logits are those
-// of the fullest device.
+// coordinate. If a size does not divide, the bytes of cache, activations and
+// logits are computed for the fullest device.
 //
 //   7.5e9 parameters, 64 replicas, adamw, bfloat16: 15 + 15 + 90 = 120 GB; with
 //   the states divided over the replicas (ZeRO 1) 31.4, gradients too (ZeRO 2)

@@ -83,7 +83,7 @@ std::optional<PipelineCost> PipelineCostOf(const StagedModel& model,
                                            const PlannedStages& stages,
                                            bool exposed, Findings& findings);
 
-// The same with the loss of the target's rules (WithLossOf).
+// Does the same with the loss of the target's rules (WithLossOf).
 inline std::optional<PipelineCost> PipelineCostOf(
     const Compiled& compiled, const CostInputs& work, const Settings& settings,
     const PlannedStages& stages, bool exposed, Findings& findings) {

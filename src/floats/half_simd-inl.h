@@ -36,7 +36,7 @@ HWY_INLINE VF LoadBFloat16(const uint16_t* p) {
 }
 
 // SHARDC_FLOAT16_INSTRUCTIONS is 1 if the target has instructions that convert
-// float16. Their rounding and their NaNs are those of half.h.
+// float16. They round as half.h does, and give the same NaNs.
 #undef SHARDC_FLOAT16_INSTRUCTIONS
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
 #define SHARDC_FLOAT16_INSTRUCTIONS 1

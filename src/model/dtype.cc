@@ -150,7 +150,8 @@ std::optional<Dtype> ParseDtype(std::string_view text) {
   for (const auto& [name, dtype] : kAliases) {
     if (text == name) return dtype;
   }
-  // Array-protocol codes. Safetensors has no big-endian types.
+  // Codes of numpy's array protocol, such as `<f4`. The big-endian `>f4` is not
+  // accepted, because safetensors has no big-endian types.
   if (!text.empty() && (text[0] == '<' || text[0] == '|' || text[0] == '=')) {
     text.remove_prefix(1);
   }

@@ -32,7 +32,7 @@ struct MeshAxis {
 // The accelerator that a mesh file describes.
 struct Device {
   std::string profile;  // name of a profile, or empty
-  // The file's value, or else the profile's.
+  // The memory that the file states, or else the profile's memory.
   std::optional<int64_t> memory_bytes;
   bool operator==(const Device&) const = default;
 };

@@ -40,7 +40,8 @@ struct DescribedRole {
   // An RE2 pattern for names, in which `$i` stands for the number of the layer
   // and `$e` for the number of the expert.
   DescribedText pattern = {};
-  // As stored. With `$e` the experts' dimension comes first.
+  // The dimensions in the order in which they are stored. With `$e`, the
+  // experts' dimension comes first.
   std::vector<DescribedDim> dims = {};
   std::string tied = {};    // the role used instead if this one is absent
   bool shared = false;      // layers without it use the first layer's

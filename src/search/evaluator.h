@@ -79,12 +79,12 @@ class Evaluator {
   // none.
   double SecondsOf(Prepared& on, size_t setting, const cost::Memory& memory,
                    int worker);
-  // Returns communication that every setting with the reference stage `zero`
-  // (SettingsGrid::ReferenceOf) has at least on this mesh. It is 97 % of the
-  // communication of activations and parameters in the reference setting, which
-  // has the stage `zero`, the policy that keeps the most values and the fewest
-  // micro-batches. Returns no communication if larger messages may have a lower
-  // rate.
+  // Returns a lower bound of the communication, on this mesh, of every setting
+  // with the reference stage `zero` (SettingsGrid::ReferenceOf). It is 97 % of
+  // the communication of activations and parameters in the reference setting,
+  // which has the stage `zero`, the policy that keeps the most values and the
+  // fewest micro-batches. Returns no communication if larger messages may have
+  // a lower rate.
   cost::Communication LeastMovesOf(Prepared& on, size_t zero, int worker);
   // Returns the seconds of a step whose only communication is `moves`.
   double SecondsWith(const Prepared& on, size_t setting,

@@ -69,8 +69,8 @@ struct Pipelines {
 // fastest time. Stops at the deadline, or after a fixed number of pipelines.
 // For comparison, a fixed number of pipelines with other numbers of ranks and
 // other rematerialisation policies are evaluated too, if their bounds are close
-// to the fastest time. The layers are divided by the sizes of the weights;
-// those of the fastest pipeline are divided by the times of its stages if that
+// to the fastest time. The layers are divided by the sizes of the weights. The
+// layers of the fastest pipeline are divided by the times of its stages if that
 // is faster.
 Pipelines FindPipelines(const Request& request, const SettingsGrid& grid,
                         RuleOptions& options, const Deadline& deadline);

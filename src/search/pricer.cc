@@ -13,9 +13,9 @@
 //   fsdp=64, dots kept, 2 micro-batches fit, 1 does not
 //     ->  no setting with this policy takes less than 1.69 s; with 2 it is 1.70
 //
-// More micro-batches need less memory, so the bound of memory is that of the
-// most micro-batches. A single micro-batch has gradients of another size, so
-// the memory with the fewest is computed too.
+// More micro-batches need less memory, so the bound of memory is computed with
+// the most micro-batches. A single micro-batch has gradients of another size,
+// so the memory with the fewest micro-batches is computed too.
 #include "search/pricer.h"
 
 #include <algorithm>

@@ -46,7 +46,7 @@ struct Request {
   int64_t devices = 1;
   // The settings must have a profile, a batch and a length. `remat`,
   // `microbatches` and `zero` are searched unless a flag has fixed them. If
-  // they are searched, their values here are those that `fit` would use.
+  // they are searched, their values here are the values that `fit` would use.
   cost::Settings settings;
   bool remat_fixed = false, microbatches_fixed = false, zero_fixed = false;
 

@@ -84,8 +84,8 @@ struct Found {
   std::vector<std::string> unfinished;
   Pipelines pipelines;       // none of which can be the winner
   std::vector<Known> known;  // about the choices of the search
-  // If nothing fits: the sharding that needs the least memory, and why the
-  // first mesh is illegal.
+  // If nothing fits: the sharding that needs the least memory, and the reasons
+  // why the first illegal mesh is refused.
   std::optional<Sharding> least;
   std::vector<std::string> reasons;
 };

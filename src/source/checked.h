@@ -38,7 +38,7 @@ inline std::optional<int64_t> CheckedProduct(std::span<const int64_t> factors) {
   return zero ? 0 : out;
 }
 
-// Returns a / b rounded up, for a >= 0 and b > 0 whose sum fits.
+// Returns a / b rounded up, for a >= 0 and b > 0 whose sum does not overflow.
 constexpr int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 }  // namespace shardc

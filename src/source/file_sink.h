@@ -37,9 +37,9 @@ class FileSink final : public Sink {
   void Amend(int64_t offset, std::string_view bytes);
 
   // Writes the remaining bytes and gives the file its name. Returns false after
-  // a finding: `write` for the first error, or `usage`, without replacing the
-  // file, if `findings` records that the file was read in this run. A reader of
-  // standard output that closes early (`| head`) is no error.
+  // a finding: `write` for the first error, or `usage` if `findings` records
+  // that the file was read in this run; the file is then not replaced. A reader
+  // of standard output that closes early (`| head`) is no error.
   bool Commit(Findings& findings);
 
  private:

@@ -23,8 +23,8 @@ struct Label {
 struct Finding {
   const Code* code = nullptr;  // an entry of a code table
   Level level = Level::kError;
-  // No final period, code in backticks. Not escaped: the code that prints a
-  // message escapes control characters.
+  // A message has no final period, and quotes code in backticks. The code that
+  // prints the message escapes control characters.
   std::string message;
   Place place;
   std::string help;  // what to do; may be empty

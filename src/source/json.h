@@ -164,8 +164,8 @@ class JsonDocument {
   friend class JsonReader;
   struct Node {
     uint32_t offset;  // offset of the value's first byte
-    // Of a container: the index after its last descendant. Of an escaped
-    // string: its offset in `strings_`.
+    // For a container, the index after its last descendant. For an escaped
+    // string, its offset in `strings_`.
     uint32_t next;
     uint32_t length;  // bytes of a string, or number of children
     JsonKind kind;

@@ -61,7 +61,8 @@ class JsonWriter {
   void EndArray() { End(); }
 
   void Key(std::string_view key);
-  // Writes a key. `plain`: it needs no escapes (source/plain_text.h).
+  // Writes a key. `plain` is whether the key needs no escapes
+  // (source/plain_text.h).
   void Key(std::string_view key, bool plain);
 
   void Null();

@@ -26,8 +26,8 @@ struct Seat {
   int64_t count = 0;  // 0: the texts are not an index below a count
 };
 
-// Returns the place of this process among those that the launcher started;
-// nullopt if one of the launcher's variables is not set.
+// Returns the place of this process among the processes that the launcher
+// started; nullopt if one of the launcher's variables is not set.
 std::optional<Seat> SeatBy(const Launcher& launcher, const Variable& variable);
 
 }  // namespace shardc

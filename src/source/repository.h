@@ -20,9 +20,9 @@ class Repository {
   std::string PathOf(const std::string& path) const;
 
   // Finds the file of the repository that `path`, a path of another machine,
-  // means: the file whose path in the repository is the longest end of `path`,
-  // of at least two components. Returns the file's path relative to the working
-  // directory, or nullopt if there is no such file.
+  // means: the file whose path in the repository is the longest suffix of
+  // `path`, of at least two components. Returns the file's path relative to the
+  // working directory, or nullopt if there is no such file.
   std::optional<std::string> FileLike(const std::string& path) const;
 
  private:

@@ -15,8 +15,8 @@ namespace shardc {
 
 inline constexpr size_t kCrc32cBytes = 4;
 
-// Returns the checksum of a text with the checksum `before`, followed by
-// `bytes`. `before` is 0 for an empty text.
+// Returns the checksum of a text that ends in `bytes`. `before` is the checksum
+// of the part before `bytes`; it is 0 if there is no such part.
 uint32_t Crc32c(std::string_view bytes, uint32_t before = 0);
 
 // Returns the checksum of two texts in sequence. `second_size` is the number of
@@ -24,8 +24,8 @@ uint32_t Crc32c(std::string_view bytes, uint32_t before = 0);
 uint32_t CombineCrc32c(uint32_t first, uint32_t second, uint64_t second_size);
 
 // ChecksumText returns for example "crc32c:0123abcd". ParseChecksum returns the
-// checksum that such a text states. Its digits may be in either case. Returns
-// nullopt for any other text.
+// checksum that such a text states. The digits may be in upper or lower case.
+// Returns nullopt for any other text.
 std::string ChecksumText(uint32_t crc);
 std::optional<uint32_t> ParseChecksum(std::string_view text);
 

@@ -193,8 +193,8 @@ class DcpOpener {
     return !findings_.HasErrors();
   }
 
-  // Checks that every file that has pieces of tensors exists and is as long as
-  // these need.
+  // Checks that every file with pieces of tensors exists and is long enough for
+  // these pieces.
   bool CheckFiles(const DcpMetadata& metadata) {
     std::vector<int64_t> needed(metadata.files.size(), -1);
     for (const DcpTensor& tensor : metadata.tensors) {

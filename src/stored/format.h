@@ -14,9 +14,9 @@ namespace shardc::stored {
 
 struct Format {
   std::string_view name;  // "PyTorch DCP", for messages
-  // Returns whether the folder has this format, by the names in it and below it
-  // and the first bytes of some files. An incomplete or damaged folder may be
-  // recognised as well.
+  // Returns whether the folder has this format. It is recognised by the names
+  // of files and subfolders, and by the first bytes of some files. An
+  // incomplete or damaged folder may be recognised as well.
   bool (*detect)(const Folder& folder);
   // Opens a folder that `detect` recognised. Returns nullopt after a finding.
   std::optional<Tree> (*open)(const Folder& folder, Findings& findings);

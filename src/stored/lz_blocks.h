@@ -1,6 +1,6 @@
-// Decodes the three LZ77 formats that blosc chunks contain. Each stores runs of
-// literal bytes and matches, which repeat `length` bytes from `distance` bytes
-// before the end of the output. None of the formats has a checksum.
+// Decodes the three LZ77 formats that blosc chunks contain. Each stores literal
+// bytes and matches. A match repeats `length` bytes, which begin `distance`
+// bytes before the end of the output. None of the formats has a checksum.
 #ifndef SHARDC_STORED_LZ_BLOCKS_H_
 #define SHARDC_STORED_LZ_BLOCKS_H_
 

@@ -110,7 +110,7 @@ class PickleParser {
     uint32_t id = 0;
     return Add(node, &id) && Push(id);
   }
-  // Pushes a value that has one node for all its uses, because it is frequent.
+  // Pushes a frequent value, which has one node for all its uses.
   bool PushShared(Node node, uint32_t* shared) {
     if (*shared == kNoNode && !Add(node, shared)) return false;
     return Push(*shared);

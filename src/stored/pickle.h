@@ -1,4 +1,4 @@
-// Reads Python pickles as data. Builds a table of values, and never runs code.
+// Reads Python pickles as data: builds a table of values and runs no code.
 //
 // Python's own reader calls any function that a pickle names. This one supports
 // the operations that build numbers, texts, lists, tuples, dictionaries and
@@ -42,10 +42,10 @@ struct PickleGlobal {
 
 class Pickle;
 
-// A reference to a value of a pickle. It is valid as long as the Pickle. A
-// function that reads another type than the value has returns nullopt, null, 0,
-// or a value of type kAbsent. Values are shared and may contain themselves, so
-// no function visits nested values.
+// A reference to a value of a pickle. It is valid as long as the Pickle. If the
+// value does not have the type that a function reads, the function returns
+// nullopt, null, 0, or a value of type kAbsent. Values are shared and may
+// contain themselves, so no function visits nested values.
 class PickleValue {
  public:
   enum class Type : uint8_t {

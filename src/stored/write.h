@@ -45,7 +45,8 @@ struct ArrayToWrite {
 };
 
 // The source of the arrays' elements. Several threads call Read at once, for
-// disjoint boxes: those of this process that no earlier run has written.
+// disjoint boxes. Boxes that another process or an earlier run writes are not
+// read.
 class BoxSource {
  public:
   virtual ~BoxSource() = default;
@@ -108,8 +109,8 @@ std::string_view UnfinishedEnding(WriteForm form);
 // checkpoint's name is then not used. Findings: duplicate-key (two paths have
 // one name in the format, or a path leads through an array or a leaf), name (a
 // key that the format cannot store), overflow, dtype (the format has no such
-// type), write, missing (finalize: a process has not ended), and those of the
-// source.
+// type), write, missing (finalize: a process has not ended), and the findings
+// of the source.
 //
 // WriteOrbax writes zarr arrays in an OCDBT database, as orbax does by default.
 bool WriteOrbax(std::span<const ArrayToWrite> arrays,

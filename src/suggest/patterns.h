@@ -24,8 +24,9 @@ struct PatternOf {
 struct Patterns {
   std::vector<std::vector<PatternOf>> rule_groups;  // as given
   bool proven = false;
-  // If not proven: a name that several patterns, none, or only another rule's
-  // pattern match, or the reason why the patterns cannot be tested.
+  // If `proven` is false: a name that no pattern, several patterns or only a
+  // pattern of another rule matches; or the reason why the patterns cannot be
+  // tested.
   std::string unproven;
 };
 

@@ -29,8 +29,8 @@ struct YamlContext {
 class Fields {
  public:
   // Reads the members of a mapping. Returns nullopt after a finding (schema) if
-  // the node is no mapping. Reports unknown keys and the first key that is no
-  // text. Leaves all of these out.
+  // the node is no mapping. Leaves out unknown keys and keys that are no text.
+  // Reports each unknown key, and the first key that is no text.
   static std::optional<Fields> Read(const YamlContext& context,
                                     const YamlNode& node,
                                     const KeyTable& table);
