@@ -297,9 +297,9 @@ class Auditor {
     return BusiestSent(found.kind, elements.value(), width, n);
   }
 
-  // Returns the metadata that describe a collective. If its own metadata name
-  // no source line, returns those of the fusion, call or asynchronous start
-  // that runs its computation.
+  // Returns the metadata that describe a collective. If the collective's own
+  // metadata name no source line, returns the metadata of the fusion, call or
+  // asynchronous start that runs the collective's computation.
   std::string_view DescribedBy(const Found& found) const {
     const std::string_view own = MetadataOf(graph_.At(found.node));
     const Call* call = graph_.CallOf(found.block);

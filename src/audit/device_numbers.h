@@ -20,10 +20,10 @@ class DeviceNumbers {
       : graph_(graph), tracer_(tracer), mesh_(mesh) {}
 
   // Returns the mesh axes along which the position of a `dynamic-slice`
-  // differs, in the mesh's order; each device takes its shard over these axes.
-  // If the position cannot be evaluated, returns the one subset of `among`
-  // whose sizes multiply to the number of slices. Returns nullopt if the axes
-  // have another number of parts than there are slices, or if no subset or
+  // differs, in the mesh's order. Each device takes its shard over these axes.
+  // If the position cannot be evaluated, returns the subset of `among` whose
+  // sizes have the number of slices as their product. Returns nullopt if the
+  // axes have another number of parts than there are slices, or if no subset or
   // several subsets fit.
   std::optional<AxisGroup> SliceAxes(Node slice, const AxisGroup& among);
 

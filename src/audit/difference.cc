@@ -1,5 +1,5 @@
-// Compares the collectives of a compiled program with those of a plan's step
-// program. Both sides are reduced to counts of collectives by size:
+// Compares the collectives of a compiled program with the collectives of a
+// plan's step program. Both sides are reduced to counts of collectives by size:
 //
 //   plan     all_gather fsdp  8 KiB: linear up x4, linear down x4
 //   program  all_gather fsdp  8 KiB: up x4 (one in a loop over 4 layers),

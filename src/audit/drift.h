@@ -1,4 +1,4 @@
-// Compares the shardings of a program's arguments with those of a plan.
+// Compares the shardings of a program's arguments with the shardings of a plan.
 #ifndef SHARDC_AUDIT_DRIFT_H_
 #define SHARDC_AUDIT_DRIFT_H_
 

@@ -38,11 +38,11 @@ class Entry {
   Moved Of(Node parameter) const;
   // Returns the parameter that has this local shape in a computation that runs
   // `runs` times. A computation that runs once for each entry of a parameter's
-  // first dimension (stacked layers) sees the parameter without that dimension;
-  // a computation outside of loops may do so too. Returns an empty name if
-  // several parameters have the shape or its transpose, and nullopt if none
-  // has. If `sliced`, a first dimension of size 1 may be the layer dimension of
-  // one layer's slice.
+  // first dimension (stacked layers) sees the parameter without that dimension.
+  // A computation outside of loops may also see it without that dimension.
+  // Returns an empty name if several parameters have the shape or its
+  // transpose, and nullopt if none has. If `sliced`, a first dimension of size
+  // 1 may be the layer dimension of one layer's slice.
   std::optional<std::string> OfShape(const hlo::Array& array, int64_t runs,
                                      bool sliced = true) const;
   // Returns the parameter whose gradient has this shape before a reduction over

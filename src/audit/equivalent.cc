@@ -369,7 +369,7 @@ class Rewriter {
     });
   }
 
-  // Returns the axes of both groups, in the mesh's order.
+  // Returns the axes that are in `a` or in `b`, in the mesh's order.
   AxisGroup Together(const AxisGroup& a, const AxisGroup& b) const {
     AxisGroup out;
     for (const MeshAxis& axis : report_.mesh->axes) {

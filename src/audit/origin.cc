@@ -12,7 +12,7 @@ namespace shardc::audit {
 namespace {
 
 // Parts of an operation's path that JAX adds itself, in addition to `jit(...)`
-// and `pmap(...)`. All other names are scopes.
+// and `pmap(...)`. Other names count as scopes.
 constexpr std::string_view kOwn[] = {"while",
                                      "body",
                                      "cond",

@@ -1,6 +1,6 @@
 // Finds which axes shard a program. The texts of CPU and GPU programs have the
-// shardings of the entry's parameters; those of TPU programs do not. For TPU
-// programs two facts are used instead:
+// shardings of the entry's parameters. The texts of TPU programs do not. For
+// TPU programs two facts are used instead:
 //
 //   loss = f32[] all-reduce(%sum), groups over dp and fsdp, forward pass; or
 //   an all-reduce of a gradient

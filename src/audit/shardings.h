@@ -1,5 +1,5 @@
-// Finds the mesh axes that shard a program's arguments, and those that shard
-// its batch.
+// Finds the mesh axes that shard a program's arguments, and the mesh axes that
+// shard its batch.
 #ifndef SHARDC_AUDIT_SHARDINGS_H_
 #define SHARDC_AUDIT_SHARDINGS_H_
 

@@ -1,6 +1,6 @@
-// Copies a box of an array from the chunks that it overlaps. A chunk stays in
-// memory until all of its elements have been copied or too much memory is in
-// use, because boxes of another grid use a chunk several times:
+// Copies a box of an array from the chunks that it overlaps. Boxes of another
+// grid need a chunk several times. A chunk therefore stays in memory until all
+// its elements have been copied or too much memory is in use:
 //
 //   chunks [4, 8] and [4, 8] of w [8, 8], copied as boxes [8, 4]: the first box
 //   copies half of each chunk, and the second box the rest

@@ -1,8 +1,8 @@
 // Divides a tensor into blocks. A dimension that no box splits is merged into
-// the one before it, so most tensors have one or two dimensions. The last
+// the dimension before it, so most tensors have one or two dimensions. The last
 // dimension counts bytes or, if the tensor is cast, elements. A block is a
-// range of one dimension: the outermost dimension of which a single index is
-// within the limit:
+// range of indices along one dimension. This is the outermost dimension for
+// which the data of a single index is within the limit:
 //
 //   [4, 6, 2] of BF16, split along its second dimension: 4 rows of 24 bytes
 //   blocks of at most 48 bytes: rows 0 and 1, rows 2 and 3
@@ -92,8 +92,8 @@ Grid::Steps Grid::Walk(int64_t max_bytes) const {
   Steps walk;
   int64_t inner = 1;
   walk.dim = sizes_.size() - 1;
-  // Blocks are ranges of the outermost dimension of which a single index is at
-  // most `most` units.
+  // Blocks are ranges along the outermost dimension for which a single index
+  // has at most `most` units.
   while (walk.dim > 0 && sizes_[walk.dim] <= most / inner) {
     inner *= std::max<int64_t>(sizes_[walk.dim], 1);
     --walk.dim;

@@ -2,9 +2,10 @@
 // is cast), with as few dimensions as its pieces allow. The tensor is copied in
 // blocks of limited size.
 //
-// A dimension that no piece splits is merged into the one before it, so most
-// tensors have one or two dimensions. A block has one index of each leading
-// dimension, a range of the next dimension, and all of the following ones.
+// A dimension that no piece splits is merged into the dimension before it, so
+// most tensors have one or two dimensions. A block has one index along each
+// leading dimension, a range of indices along the next dimension, and all
+// indices along the dimensions after it.
 #ifndef SHARDC_CHECKPOINT_GRID_H_
 #define SHARDC_CHECKPOINT_GRID_H_
 

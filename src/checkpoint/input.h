@@ -21,8 +21,9 @@ struct InputOptions {
   // such as int4.
   std::optional<stored::WriteForm> form;
   // Whether values that are not arrays are left out if the output cannot store
-  // them; otherwise they are an error. If set, numbers are always left out, and
-  // strings are if the input or the output is safetensors files.
+  // them; otherwise they are an error. If set, numbers are left out in every
+  // case, and strings are left out if the input or the output is safetensors
+  // files.
   bool arrays_only = false;
   // Chunks that need more memory than this are refused; nullopt means no limit.
   std::optional<int64_t> memory_bytes;
@@ -30,19 +31,19 @@ struct InputOptions {
 
 // Opens a tree and finds every chunk of the selected arrays, so that a missing
 // chunk is reported before anything is written. The tensors are the selected
-// arrays, in the order of the tree. The leaves are those that the output format
-// can store; none are returned if safetensors files are written, whose metadata
-// records them. Returns nullopt after findings: dtype (the array's type is
-// unknown, or safetensors has no such dtype), inexpressible (a codec, or a leaf
-// that the format cannot store), name, limit, usage (nothing selected), a file
-// that is missing or too short, and all findings of OpenTree.
+// arrays, in the order of the tree. Stored::leaves has the leaves that the
+// output format can store. None are returned if safetensors files are written,
+// whose metadata records the leaves. Returns nullopt after findings: dtype (the
+// array's type is unknown, or safetensors has no such dtype), inexpressible (a
+// codec, or a leaf that the format cannot store), name, limit, usage (nothing
+// selected), a file that is missing or too short, and all findings of OpenTree.
 std::optional<Stored> ReadStoredTree(const std::string& path,
                                      const InputOptions& options,
                                      Findings& findings);
 
 // Opens a stored tree (orbax, zarr, PyTorch DCP) or, with ReadStored,
-// safetensors files. If a tree is to be written from safetensors files, its
-// leaves are those that the tree record in their metadata lists
+// safetensors files. If a tree is written from safetensors files, its leaves
+// come from the record of the tree in the metadata of these files
 // (tree_record.h).
 std::optional<Stored> ReadFullInput(const std::string& path,
                                     const InputOptions& options,

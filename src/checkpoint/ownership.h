@@ -21,8 +21,8 @@ struct ProcessShare {
 };
 
 // Returns for each output whether the process `share` owns it. A process owns
-// consecutive outputs, or none. The bytes are divided as evenly as the sizes of
-// the outputs allow. Every output has exactly one owner.
+// consecutive outputs, or none. The processes own about the same number of
+// bytes if the outputs are small. Every output has exactly one owner.
 std::vector<bool> OwnOutputs(std::span<const int64_t> bytes,
                              const ProcessShare& share);
 

@@ -43,8 +43,8 @@ class PartsInWork {
 // Writes parts. Several threads may write at the same time.
 class PieceWriter {
  public:
-  // Pieces with a known checksum are not written, and neither are pieces of
-  // outputs without a file. The checksums of written pieces are set.
+  // A piece is not written if its checksum is known or if its output has no
+  // file. The checksums of written pieces are set.
   PieceWriter(const Transfer& transfer, const std::vector<CopyTarget>& files,
               Checksums& checksums, const CopyOptions& options);
 
@@ -52,9 +52,10 @@ class PieceWriter {
   bool Any(size_t tensor) const { return !by_tensor_[tensor].empty(); }
   // Starts a tensor. Parts without elements are complete at once.
   PartsInWork Begin(size_t tensor);
-  // Writes a run of a part, which is `at` bytes from the part's start, to all
-  // outputs that contain the part. Each byte of a part must be written exactly
-  // once. Returns false after a finding (write).
+  // Writes a run of a part, which is `at` bytes from the part's start, to the
+  // outputs that need the part. A run of zeros is not written to a new file,
+  // which reads as zeros. Each byte of a part must be passed exactly once.
+  // Returns false after a finding (write).
   bool Write(PartsInWork& parts, size_t part, int64_t at, const char* bytes,
              size_t count, Findings& findings);
 

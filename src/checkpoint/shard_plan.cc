@@ -327,8 +327,7 @@ class Planner {
   const ReadPlan& plan_;
   const ShardOptions& options_;
   Findings& findings_;
-  // The metadata of each file, without the record of the tree, which the index
-  // has.
+  // The metadata of each file. The record of the tree is only in the index.
   const Metadata file_metadata_;
   Mode mode_;
   ShardJob job_;

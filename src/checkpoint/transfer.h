@@ -107,7 +107,7 @@ struct Transfer {
 };
 
 // The checksum of each piece, by output and piece. It is set when the piece is
-// written.
+// written, or when the piece of an earlier run is kept.
 using Checksums = std::vector<std::vector<std::optional<uint32_t>>>;
 
 // Returns the bytes of a part in the output's dtype.

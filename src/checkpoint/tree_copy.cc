@@ -6,9 +6,9 @@
 //   w [8, 4] in chunks of [4, 2], to 2 parts of columns: tile 0 is rows 0 to 3,
 //   2 chunks; for each part rows 0 to 3 are gathered and written as a run
 //
-// A worker reserves the memory for a tile before it decodes the chunks, and
-// waits while other workers use too much of it, so that large chunks are
-// decoded one at a time.
+// Before a worker decodes the chunks of a tile, it reserves the memory for the
+// tile, and waits while other workers use too much memory. Large chunks are
+// therefore decoded one at a time.
 #include "checkpoint/tree_copy.h"
 
 #include <sys/stat.h>

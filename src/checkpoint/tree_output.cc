@@ -1,7 +1,8 @@
 // Writes a transfer as a tree. The writers of the room `stored` read boxes in
-// the grid of chunks that they write. The grid is chosen such that boxes that
-// need the same source chunk are read one after the other: its chunks are the
-// parts of the plan, divided along the source's chunks where those are smaller.
+// the grid of chunks that they write. The chunks of the grid are the parts of
+// the plan, divided along the source's chunks where the source's chunks are
+// smaller. Boxes that need the same source chunk are then read one after
+// another.
 //
 //   w [8192, 4096] from chunks [1024, 4096] to parts [8192, 1024]:
 //   written in chunks [1024, 1024], of which 4 come from one source chunk

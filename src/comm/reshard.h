@@ -14,8 +14,8 @@
 
 namespace shardc {
 
-// Returns `axes` without those that shard nothing: axes of size 1, and axes
-// that the mesh lacks.
+// Returns `axes` without axes that shard nothing: axes of size 1, and axes that
+// the mesh lacks.
 AxisGroup DropTrivial(const Mesh& mesh, const AxisGroup& axes);
 // Returns whether `whole` begins with the axes of `prefix`; axes that shard
 // nothing (DropTrivial) are ignored in both. Each block over `whole` is then

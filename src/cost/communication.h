@@ -82,8 +82,8 @@ AttentionBytes BytesOfAttention(const exec::Operation& operation,
                                 const exec::AttentionSpecs& specs,
                                 const AttentionSizes& sizes,
                                 const exec::OperationSettings& settings);
-// Returns the settings' operation, or else the one that the mode uses by
-// default.
+// Returns the operation of the settings. Without one, returns the operation
+// that the mode uses by default.
 const exec::Operation* UsualOperation(const CostInputs& work,
                                       const Settings& settings);
 

@@ -97,8 +97,8 @@ bool Exposure::OverLength(const Transfer& one) const {
 }
 
 // Returns whether the backward pass repeats a layer's collectives. If nothing
-// of a layer is kept, software other than XLA repeats all of its collectives,
-// including those that no gradient needs.
+// of a layer is kept, software other than XLA repeats all collectives of the
+// layer, also collectives that no gradient needs.
 bool Exposure::RepeatsCollectives() const {
   return settings_.remat.keep == step::Keep::kNothing &&
          stack_.kernel != Kernel::kAny;

@@ -24,8 +24,8 @@ namespace shardc::cost {
 namespace {
 
 constexpr size_t kMostReasons = 2;
-// Limits of ChangeThatFits: the number of meshes that are tried, which are
-// those of least memory, and the largest number of micro-batches.
+// Limits of ChangeThatFits: the number of meshes that are tried, and the
+// largest number of micro-batches.
 constexpr size_t kMostChanged = 32;
 constexpr int64_t kMostMicrobatches = 64;
 
@@ -151,8 +151,8 @@ void Split(int64_t devices, const std::vector<std::string>& axes, Mesh& mesh,
   }
 }
 
-// Returns a key that sorts meshes that fit first, then those that may fit, then
-// the other legal ones, then illegal ones.
+// Returns a key by which meshes that fit come first, then meshes that may fit,
+// then the other legal meshes, then illegal meshes.
 int FitOrder(const FitMesh& one) {
   if (one.Fits()) return 0;
   if (one.MayFit()) return 1;

@@ -148,15 +148,16 @@ std::optional<std::vector<Mesh>> MeshesOf(int64_t devices,
 // time of published runs has a median error of about 4 %.
 inline constexpr int64_t kTiePerHundred = 5;
 
-// Sorts the meshes and sets their ranks. Meshes that fit come first, then those
-// that may fit, then the other legal ones, then illegal ones. Each of these
-// groups is sorted by time, then by bytes sent, then by memory, where an
-// unknown figure counts as 0. In the first two groups, meshes whose times tie
-// with the fastest one are sorted by memory, then by the number of axes in use,
-// then by time. The next fastest mesh and those that tie with it follow in the
-// same way.
+// Sorts the meshes and sets their ranks. Meshes that fit come first, then
+// meshes that may fit, then the other legal meshes, then illegal meshes. Each
+// of these groups is sorted by time, then by bytes sent, then by memory, where
+// an unknown figure counts as 0. In the first two groups, the meshes that tie
+// with the fastest mesh are sorted by memory, then by the number of axes in
+// use, then by time. The fastest of the remaining meshes and the meshes that
+// tie with it follow, sorted in the same way, and so on.
 void SortByCost(std::vector<FitMesh>& meshes);
-// Returns the legal mesh that needs the least memory; null if no mesh is legal.
+// Returns the legal mesh on which a device holds the fewest known bytes; null
+// if no mesh is legal.
 const FitMesh* NearestToFit(const std::vector<FitMesh>& meshes);
 
 // A change of the settings, written as flags, and a mesh that fits with this
@@ -168,9 +169,10 @@ struct FitChange {
 // For meshes of which none fits: finds the smallest change of the settings with
 // which one of them fits, and returns the change with the best mesh. The
 // changes are tried in this order: keep nothing for the backward pass, more
-// micro-batches (up to 64), both. Only the 32 meshes of least memory are tried.
-// Returns nullopt if no change suffices, if the mode is not train, or without a
-// batch or a length. Changes the evaluator's settings.
+// micro-batches (up to 64), both. Only the 32 legal meshes on which a device
+// holds the fewest known bytes are tried. Returns nullopt if no change
+// suffices, if the mode is not train, or without a batch or a length. Changes
+// the evaluator's settings.
 std::optional<FitChange> ChangeThatFits(const std::vector<FitMesh>& meshes,
                                         const Settings& settings, Mode mode,
                                         MeshEvaluator& evaluator,

@@ -2,8 +2,8 @@
 // differ only in numbers and that have the same type and sharding are one
 // class. Whether a weight is stored as [out, in] or [in, out] follows from the
 // last part of its name (`weight` or `kernel`), unless the sizes contradict it:
-// the input of a q, k or v projection has the hidden size, and so has the
-// output of an output projection.
+// the input of a q, k or v projection has the hidden size, and the output of an
+// output projection has it too.
 //
 //   layers.0.q_proj.weight, layers.1.q_proj.weight, both [4096, 4096]
 //     -> one class of 2, out 0, in 1
@@ -31,8 +31,8 @@ bool Has(const AxisGroup& axes, const std::string& axis) {
   return std::find(axes.begin(), axes.end(), axis) != axes.end();
 }
 
-// Finds the input and output dimensions of a projection. Swaps them if only the
-// wrong one of them has the hidden size.
+// Finds the input and output dimensions of a projection. Swaps the two if the
+// hidden size is the size of the wrong one only.
 void Orient(ParamClass& param, std::optional<int64_t> hidden) {
   const ParameterRole& role = param.role;
   const bool other = role.leaf == Leaf::kBias || role.leaf == Leaf::kScale ||

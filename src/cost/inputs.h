@@ -61,8 +61,8 @@ struct ParamClass {
   Stream stream = Stream::kModel;
 
   bool IsWeight() const { return out_dim >= 0; }
-  // Returns whether the step multiplies its tokens, or those of its encoder,
-  // with this weight.
+  // Returns whether the step multiplies its tokens, or the tokens of its
+  // encoder, with this weight.
   bool IsApplied() const { return IsWeight() && stream != Stream::kNone; }
   // Returns the number of matrices in all tensors of this class; 0 if they are
   // not weights. A tensor holds one matrix for each index of its leading
@@ -122,11 +122,11 @@ struct StackSlice {
 // tensor.
 using StackSlices = std::vector<std::optional<StackSlice>>;
 
-// Makes the inputs of a compiled target, with the specs of the mode, or those
-// of the layouts' first mode if this mode was not planned. If `compiled` has
-// only representatives, `representatives` has the number of parameters that
-// each of them stands for. If a tensor has a slice, only the slice is counted,
-// with the layers as its first dimension.
+// Makes the inputs of a compiled target, with the specs of the mode. If the
+// mode was not planned, the specs of the layouts' first mode are used. If
+// `compiled` has only representatives, `representatives` has the number of
+// parameters that each representative stands for. If a tensor has a slice, only
+// the slice is counted, with the layers as its first dimension.
 CostInputs MakeCostInputs(const Compiled& compiled,
                           std::optional<ModelConfig> model, Mode mode,
                           const Representatives* representatives = nullptr,

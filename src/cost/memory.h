@@ -55,8 +55,8 @@ struct TakenBytes {
 enum class Fit : uint8_t { kFits, kMayFit, kExceeds };
 
 struct Memory {
-  // The bytes of the device that holds the most and of the one that holds the
-  // least. In training, the bytes are those at the peak of the step.
+  // The bytes of the device that holds the most bytes, and of the device that
+  // holds the fewest. In training, these are the bytes at the peak of the step.
   Held most, least;
   // Set in training if the activations and the sizes of all parameters and
   // gathered weights are known.

@@ -47,9 +47,9 @@ struct Peak {
 // all weights of one layer, and of the largest parameter outside of layers.
 struct GatheredWeights {
   int64_t layer = 0, largest = 0;
-  // The bytes of a copy, in the dtype of the activations, of those trained
-  // parameters on a device that have a wider dtype. Software that casts all of
-  // them at once holds this copy.
+  // The bytes on a device of a copy of the trained parameters, in the dtype of
+  // the activations, without the parameters whose dtype is not wider. Software
+  // that casts all parameters at once holds this copy.
   int64_t casts = 0;
 };
 

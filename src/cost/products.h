@@ -22,8 +22,9 @@ struct Product {
   double Flops() const { return 2 * rows * in * out * layers; }
 };
 
-// Returns the products with the weights of all layers and with the head. If the
-// head shares the embedding table, the table counts as the head's weight.
+// Returns the products with the weights of all layers, with the convolutions of
+// an encoder of sound, and with the head. If the head shares the embedding
+// table, the table counts as the head's weight.
 std::vector<Product> ProductsOf(const CostInputs& work, const Tokens& tokens);
 
 // Returns the number of parts into which a step divides the query heads. Axes

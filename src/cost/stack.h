@@ -40,7 +40,8 @@ struct StackMemory {
   bool frees_gathered = false;
   // Whether all parameters are cast to the dtype of the activations at once.
   bool casts_all = false;
-  // Reserved bytes as a multiple of allocated ones.
+  // The bytes that the allocator reserves, as a multiple of the bytes that are
+  // allocated.
   double allocator = 1.03, most_allocator = 1.10;
   // Whether the context and the communicators of a GPU take memory too.
   bool context = true;

@@ -39,8 +39,9 @@ CostInputs StageInputs(const StagedModel& model, const CostInputs& all,
 CostInputs StagedPlanInputs(const PlanView& plan,
                             std::optional<ModelConfig> model);
 
-// Returns a number for each unit. Units with equal parameters have the same
-// number, counted from 0.
+// Returns a number for each unit, counted from 0. Layers whose parameters have
+// the same layouts have the same number. The first and the last unit have
+// numbers of their own.
 std::vector<size_t> KindsOfUnits(const Plan& plan, const StageUnits& units);
 
 }  // namespace shardc::cost

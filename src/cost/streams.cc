@@ -51,8 +51,8 @@ Stream EncoderStream(const ParamClass& param, char separator) {
 
 // Sets Stream::kNone for the parameters of towers for images and sound, because
 // a step of a language model does not run them. A model that is only a tower
-// runs the tower, and so does a model that compares texts with images
-// (`text_model`).
+// runs the tower. A model that compares texts with images (`text_model`) runs
+// it too.
 void LeaveOutTowers(CostInputs& work, char separator) {
   std::vector<ParamClass*> towers;
   bool language = false;

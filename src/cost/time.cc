@@ -1,8 +1,8 @@
 // Computes the seconds of collectives, and the time of a step. In a switched
-// network, of the bytes that a group gathers, those from the same host come
-// over the device's own links, the others over the links of the host. Both
-// happen at the same time, so the slower one counts. Groups that span the same
-// hosts share the bandwidth of these hosts.
+// network, bytes from the same host come over the device's own links, and bytes
+// from other hosts over the links of the host. Both transfers run at the same
+// time, so the slower transfer counts. Groups that span the same hosts share
+// the bandwidth of these hosts.
 //
 //   64 devices in 8 hosts, S bytes gathered: S 7/8 / 450e9 s inside, S 7/8 /
 //   400e9 s between hosts
@@ -35,8 +35,8 @@ constexpr double kMicro = 1e-6;
 // step over NVLink, of a step over the network.
 constexpr double kStart = 6.6 * kMicro, kNear = 0.6 * kMicro,
                  kFar = 2.7 * kMicro;
-// Latencies of a hop over ICI, and of a step between slices. The latter is an
-// estimate from round trips in data centres.
+// Latencies of a hop over ICI, and of a step between slices. The latency
+// between slices is estimated from round trips in data centres.
 constexpr double kHop = 1 * kMicro, kSliceStep = 10 * kMicro;
 
 // Returns whether the ring along a side of a torus is closed. In two dimensions

@@ -65,11 +65,11 @@ struct Time {
 };
 
 // Returns the floating-point operations of a device in a step; a multiply-add
-// counts as 2. Returns nullopt without a batch or a length.
+// counts as 2. Returns nullopt if TokensOf does.
 std::optional<double> FlopsOf(const CostInputs& work, const Settings& settings,
                               const Memory& memory);
 // Returns the time of a step, and sets `seconds` of each transfer. Returns
-// nullopt without a profile, a batch or a length.
+// nullopt without a profile, or if FlopsOf does.
 std::optional<Time> TimeOf(const CostInputs& work, const Settings& settings,
                            const Memory& memory, Communication& communication);
 

@@ -1,5 +1,5 @@
 // Converts many floats of one type to another. Each is rounded once, to nearest
-// with ties to even. The bits equal those of half.h.
+// with ties to even. The functions of half.h give the same bits.
 #ifndef SHARDC_FLOATS_CONVERT_H_
 #define SHARDC_FLOATS_CONVERT_H_
 

@@ -35,8 +35,8 @@ HWY_INLINE VF LoadBFloat16(const uint16_t* p) {
   return hn::BitCast(DF(), hn::ShiftLeft<16>(LoadHalves(p)));
 }
 
-// SHARDC_FLOAT16_INSTRUCTIONS is 1 if the target has instructions that convert
-// float16. They round as half.h does, and give the same NaNs.
+// SHARDC_FLOAT16_INSTRUCTIONS is 1 for x86 targets that have instructions to
+// convert float16. They round as half.h does, and give the same NaNs.
 #undef SHARDC_FLOAT16_INSTRUCTIONS
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
 #define SHARDC_FLOAT16_INSTRUCTIONS 1

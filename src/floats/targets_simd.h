@@ -16,8 +16,8 @@ namespace shardc {
 // Returns the targets that this processor can run. As in Highway, each target
 // is a bit, and the lowest bit is the best target.
 int64_t DetectedTargets();
-// Allows only these targets from now on, for tests; 0 allows all detected ones
-// again.
+// Allows only these targets from now on, for tests. 0 allows all detected
+// targets again.
 void UseTargets(int64_t targets);
 
 // Returns whether the processor is an x86 with SSE 4.2, which has an

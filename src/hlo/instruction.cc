@@ -45,7 +45,8 @@ size_t EndOfString(std::string_view text, size_t at) {
   return text.size();
 }
 
-// Returns the position after the bracket that matches the one at `at`, or npos.
+// Returns the position after the bracket that matches the bracket at `at`; npos
+// if there is none.
 size_t EndOfBrackets(std::string_view text, size_t at) {
   size_t depth = 0;
   for (size_t i = at; i < text.size(); ++i) {

@@ -87,8 +87,9 @@ struct AxisRules {
   }
   // Returns the effective value: the given one, else the default. A parallelism
   // axis defaults to the mesh axis of the same meaning, such as `dp`; batch
-  // defaults to [fsdp, dp]; and a derived rule defaults to the value of
-  // DerivedFrom, as head takes tensor_parallel. Any other rule is null.
+  // defaults to the axes of fully_sharded_data_parallel and data_parallel, such
+  // as [fsdp, dp]; and a derived rule defaults to the value of DerivedFrom, as
+  // head takes tensor_parallel. Any other rule is null.
   AxisValue Value(AxisRule rule) const;
   bool operator==(const AxisRules&) const = default;
 };

@@ -54,8 +54,8 @@ class TextStore {
   size_t left_ = 0;
 };
 
-// Names are views into the text of `source`, or into `texts` for names that the
-// source does not contain literally (escaped or joined ones).
+// Names are views into the text of `source`. Names that the source does not
+// contain literally, such as names with escapes, are views into `texts`.
 struct Manifest {
   std::vector<Tensor> tensors;    // names are distinct
   std::vector<TensorType> types;  // distinct

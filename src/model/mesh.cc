@@ -1,6 +1,6 @@
 // Sizes of mesh axes and groups of axes. An axis that the mesh lacks has size
-// 1, so a group's number of parts is the product of the sizes of those axes
-// that the mesh has:
+// 1, so a group's number of parts is the product of the sizes of the axes that
+// the mesh has:
 //
 //   dp=2 fsdp=8 tp=4: Parts([fsdp, sp]) = 8 * 1
 #include "model/mesh.h"

@@ -54,8 +54,8 @@ struct StageDeclaration {
   Place axis_place, virtual_place, assign_place, tied_place, schedule_place;
 };
 
-// Sets the keys that `nearer` lacks to those of `farther`; `layers` and
-// `stacked` only if `nearer` has neither. A file is nearer than the files that
+// Copies each key that `nearer` lacks from `farther`. `layers` and `stacked`
+// are copied only if `nearer` has neither. A file is nearer than the files that
 // it extends.
 void CompleteStages(StageDeclaration& nearer, const StageDeclaration& farther);
 

@@ -1,7 +1,7 @@
 // One step of a model as ops over named dimensions: the forward pass, and after
 // Differentiate and AppendOptimizer the backward pass and the optimizer's
-// update. A graph knows no mesh and no sizes, so that one graph serves real
-// sizes and reduced ones.
+// update. A graph has no mesh and no sizes, so that the same graph is used with
+// real sizes and with reduced sizes.
 #ifndef SHARDC_MODEL_STEP_GRAPH_H_
 #define SHARDC_MODEL_STEP_GRAPH_H_
 
@@ -113,8 +113,8 @@ enum class OpKind : uint8_t {
   kGroupSum,
 
   // (scores [b, t, e]) -> 1 for each of the `experts` that is in one of the
-  // `chosen` best `groups`, else 0. By `score`, the score of a group is its
-  // largest score or the sum of its two largest ones.
+  // `chosen` best `groups`, else 0. `score` selects the score of a group: its
+  // largest score, or the sum of its two largest scores.
   kTopGroups,
   // (scores [b, t, e]) -> 1 along `experts` for the `chosen` ones with the
   // highest scores, else 0.

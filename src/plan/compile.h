@@ -73,8 +73,8 @@ std::unique_ptr<Compiled> Compile(Mesh mesh, RuleSet rules, Manifest manifest,
 
 // Compiles an already compiled target for another mesh, without matching its
 // names again. `rules` may differ from the earlier rules only in axis rules.
-// The result and the findings are the same as those of Compile. Neither
-// function divides the model into stages (divide.h).
+// Compile would give the same result and the same findings. Neither function
+// divides the model into stages (divide.h).
 std::unique_ptr<const Compiled> CompileOn(const Compiled& earlier, Mesh mesh,
                                           RuleSet rules, Findings& findings);
 

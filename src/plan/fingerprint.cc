@@ -1,7 +1,7 @@
 // Writes the meaning of a plan as canonical JSON (RFC 8785) and computes its
 // SHA-256; also sums up a plan. RFC 8785 sorts members by UTF-16 code units,
 // and uses the shortest escapes of strings and ECMAScript's text of doubles.
-// The canonical style of the JSON writer does the latter two, and this file
+// The canonical style of the JSON writer handles strings and doubles. This file
 // sorts the members:
 //
 //   {"dtype": "BF16", "modes": {..}, "placement": {..}, "shape": [8],
@@ -194,8 +194,8 @@ std::optional<int64_t> FullestDevice(const Plan& plan,
 }  // namespace
 
 // Names are sorted by bytes if each character takes at most two bytes of UTF-8,
-// because the order of bytes is then that of UTF-16 code units. The two orders
-// can differ only if a name has a character outside of the basic plane.
+// because this gives the same order as sorting by UTF-16 code units. The two
+// orders can differ only if a name has a character outside of the basic plane.
 std::vector<uint32_t> CanonicalOrder(Texts names) {
   const bool plain =
       std::all_of(names.begin(), names.end(), [](std::string_view name) {

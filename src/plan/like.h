@@ -26,8 +26,8 @@ struct SpecOrigin {
   bool operator<(const SpecOrigin& o) const { return rule < o.rule; }
 };
 
-// Returns the rule's spec for a mode: the one under `modes` or, without one,
-// `spec`.
+// Returns the rule's spec for a mode: the mode's entry under `modes` or, if
+// there is none, `spec`.
 const SpecSource& SourceOf(const Rule& rule, Mode mode);
 // Returns whether no rule applies to a tensor of this type because it has no
 // dimensions or, with Compat::kFjformer, because it has only one element.

@@ -1,11 +1,12 @@
 // Finds the rule that is nearest to a name. Names and patterns are split at
 // their separators and compared part by part from the end, because the last
 // parts name the parameter. Exactly one part must differ. At least two must be
-// equal, or fewer if the part that differs is a typing error. The remaining
-// parts of the longer one do not count, and the name may have one additional
-// part at its end. Rules that match no parameter come first; then rules with a
-// typing error, those with fewer edits before others; then the rules with the
-// most equal parts. Of the rules
+// equal, or fewer if the part that differs is a typing error. If the name or
+// the pattern has more parts than the other, the first parts of the longer one
+// are not compared. The name may also have one additional part at its end.
+// Rules that match no parameter are preferred. Then rules with a typing error
+// are preferred, the fewest edits first, and then the rules with the most equal
+// parts. Of the rules
 //
 //   [0] mlp/up/kernel   [1] moe/(up|down)/kernel   [2] moe/up/bias
 //

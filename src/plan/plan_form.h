@@ -8,9 +8,10 @@
 namespace shardc {
 
 // Returns whether the plan has the form that schemas/plan.schema.json
-// describes: all required members, no unknown ones, and each of its type. If
-// not, adds one finding: unknown-key at an unknown member, or schema at a value
-// of another form or at an object that lacks a member.
+// describes: it has all required members, it has no unknown member, and each
+// member has its type. If not, adds one finding: unknown-key at an unknown
+// member, or schema at a value of another form or at an object that lacks a
+// member.
 bool HasPlanForm(const JsonValue& root, Findings& findings);
 
 }  // namespace shardc

@@ -1,7 +1,8 @@
 // Divides a model into stages. A division by weights counts the elements of the
 // matrices by which a token is multiplied. An embedding does not count, because
-// it is only looked up, and only those experts count that a token uses. With
-// units of 0 (embedding), 32 x 1 and 2.4 (head) elements and four stages:
+// it is only looked up. Of the experts, only the experts that a token uses
+// count. With units of 0 (embedding), 32 x 1 and 2.4 (head) elements and four
+// stages:
 //
 //   0 + 8 | 9 | 9 | 6 + 2.4   the longest stage takes 9
 #include "plan/planned_stages.h"

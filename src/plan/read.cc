@@ -1,5 +1,5 @@
-// Reads only those members of a plan that other commands need: the fingerprint,
-// the mesh, the modes and the stages, and of each parameter the shape, dtype,
+// Reads only the members of a plan that other commands need: the fingerprint,
+// the mesh, the modes and the stages, and for each parameter the shape, dtype,
 // specs, placement and stages. Shard shapes and bytes follow from these, so the
 // numbers in the file are not used. A parameter has its common spec in all
 // modes that it does not list:

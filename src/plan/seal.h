@@ -22,11 +22,11 @@ struct PlanClasses {
 };
 
 // Returns whether a plan is unedited: it has the form of a plan
-// (plan/plan_form.h), its fingerprint is that of its content, and its shard
-// shapes, bytes and totals follow from its shapes, specs and mesh. `plan` was
-// read from `root`, with one parameter per class. If the plan was edited, adds
-// one finding: one of HasPlanForm, or schema at the first member whose value
-// differs from the expected one.
+// (plan/plan_form.h), its fingerprint is the fingerprint of its content, and
+// its shard shapes, bytes and totals follow from its shapes, specs and mesh.
+// `plan` was read from `root`, with one parameter per class. If the plan was
+// edited, adds one finding: a finding of HasPlanForm, or schema at the first
+// member whose value is not the expected value.
 bool IsUnedited(const JsonValue& root, const ReadPlan& plan,
                 const PlanClasses& classes, Findings& findings);
 

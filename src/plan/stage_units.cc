@@ -227,8 +227,8 @@ class UnitReader {
   }
 
   // Returns the number of dimensions that count layers. With several stages on
-  // a rank, three dimensions may do so: [virtual stages, ranks, layers of a
-  // stage].
+  // a rank, three dimensions may count layers: [virtual stages, ranks, layers
+  // of a stage].
   int DimsOfLayers(const Shape& shape, int dim) const {
     const int64_t ranks = request_.table.ranks();
     const int64_t stages = request_.table.stages / ranks;

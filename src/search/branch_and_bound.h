@@ -27,7 +27,7 @@ struct Searched {
   int64_t left = 0;
 };
 
-// Computes the bound of each candidate, and then the points of those candidates
+// Computes the bound of each candidate, and then the points of the candidates
 // that may be on the front or tie with the fastest point. The result is the
 // same for any number of threads, unless the deadline passes.
 Searched BranchAndBound(const Request& request, const Pricer& pricer,

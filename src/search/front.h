@@ -37,9 +37,9 @@ std::vector<Point> FrontOf(std::vector<Point> points);
 // Returns the indices of the points of a front that are printed: of the points
 // whose bytes are in the same twelfth of the capacity, the fastest one.
 std::vector<size_t> Thinned(const std::vector<Point>& front, int64_t capacity);
-// Returns the index of the knee: of the printed points, the one after which the
-// next point costs the most time for each byte saved. Returns the front's size
-// if there is none.
+// Returns the index of the knee. This is the printed point after which the next
+// printed point costs the most time for each byte that it saves. Returns the
+// front's size if there is no knee.
 size_t KneeOf(const std::vector<Point>& front,
               const std::vector<size_t>& thinned);
 
@@ -56,11 +56,11 @@ inline std::string KindOf(const Candidate& candidate, int zero) {
 std::string GroupOf(const Candidate& candidate, int zero);
 
 // Returns the winner. It is the fastest point, or a point that ties with the
-// fastest and is not slower than `most_seconds`. Of these, points that a
-// measured run supports are preferred, then those with the fewest axes, then
-// those without a divided sequence, then those with the lowest ZeRO stage. Of
-// equally preferred points, the one with the least memory wins among those that
-// tie with the fastest of them. `points` must not be empty.
+// fastest and is not slower than `most_seconds`. Of these points, points that a
+// measured run supports are preferred, then points with the fewest axes, then
+// points without a divided sequence, then points with the lowest ZeRO stage. Of
+// the equally preferred points that tie with the fastest of them, the point
+// with the least memory wins. `points` must not be empty.
 Point WinnerOf(const std::vector<Point>& points,
                const std::vector<Candidate>& candidates,
                const SettingsGrid& grid, double most_seconds);

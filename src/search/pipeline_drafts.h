@@ -37,13 +37,14 @@ struct ScheduleBound {
   int64_t copies = 1;  // of the parameters, over all ranks
 };
 
-// Returns the schedules that are searched, those of published runs first.
+// Returns the schedules that are searched. The schedules of published runs come
+// first.
 std::span<const ScheduleBound> ScheduleBounds();
 
 struct PipelineDraft {
   double bound = 0;  // the seconds that a step takes at least
   // Like `bound`, but with the bubble that results if every chunk takes as long
-  // as the one with the most layers.
+  // as the chunk with the most layers.
   double expected = 0;
   uint32_t option = 0;    // of RuleOptions
   uint32_t mesh = 0;      // of PipelineDrafts

@@ -1,5 +1,5 @@
-// Adds pipelines to the front, the ties and the alternatives of a search, which
-// were computed without them.
+// Adds pipelines to the Pareto front, the ties and the alternatives of a
+// search. These were computed without pipelines.
 #ifndef SHARDC_SEARCH_PLACED_PIPELINES_H_
 #define SHARDC_SEARCH_PLACED_PIPELINES_H_
 
@@ -14,10 +14,11 @@ namespace shardc::search {
 inline constexpr std::string_view kUncalibratedPipeline =
     "no time of a pipeline is calibrated";
 
-// Adds `found.pipelines` to the result of a search that has a winner: to the
-// front the pipelines that no sharding beats, to the ties the pipelines that
-// tie with the fastest sharding, and to the alternatives the fastest pipeline
-// of each number of ranks.
+// Adds pipelines of `found.pipelines` to the result of a search that has a
+// winner. The Pareto front gets the pipelines within kFrontWindow that no
+// sharding and no other pipeline beats. The ties get the fastest pipeline of
+// each kind that ties with the fastest sharding. The alternatives get the
+// fastest pipeline of each number of ranks.
 void PlacePipelines(Found& found);
 
 // Returns the pipeline that would win if its time were calibrated, because it

@@ -79,8 +79,8 @@ class Pricer {
   const SettingsGrid& grid() const { return grid_; }
 
   Bound BoundOf(const Candidate& candidate, int worker) const;
-  // Returns the points of a legal candidate, which have only settings that fit,
-  // in the order of the grid, without those that the filter excludes. `index`
+  // Returns the points of a legal candidate, in the order of the grid. Settings
+  // that do not fit and points that the filter excludes are left out. `index`
   // becomes Point::candidate. `least_seconds` is a lower bound of the time of
   // all points.
   std::vector<Point> PointsOf(const Candidate& candidate, uint32_t index,

@@ -50,8 +50,9 @@ struct Request {
   cost::Settings settings;
   bool remat_fixed = false, microbatches_fixed = false, zero_fixed = false;
 
-  // The rules to begin with: the given ones, or else the pack whose rules match
-  // the names of the parameters. If empty, only suggested rules are searched.
+  // The rules to begin with: the rules that the user gives, or else the pack
+  // whose rules match the names of the parameters. If empty, only suggested
+  // rules are searched.
   std::vector<std::string> rules;
   bool keep_rules = false;   // search no others, and change nothing in them
   std::optional<Mesh> mesh;  // search no other

@@ -1,5 +1,5 @@
-// The rules that a search tries: the given ones or the model's pack, the rules
-// that are suggested for a mesh, and changes of both.
+// The rules that a search tries: the user's rules or the model's pack, the
+// rules that are suggested for a mesh, and changes of these rules.
 #ifndef SHARDC_SEARCH_RULE_OPTIONS_H_
 #define SHARDC_SEARCH_RULE_OPTIONS_H_
 
@@ -36,9 +36,9 @@ class RuleOptions {
  public:
   RuleOptions(const Request& request, const SettingsGrid& grid);
 
-  // Returns the rules from which the search starts: the given ones, the
-  // suggested ones, both, or none if only the given ones may be used and are
-  // invalid.
+  // Returns the rules from which the search starts: the given rules, the
+  // suggested rules, or both. Returns none if only the given rules may be used
+  // and they are invalid.
   const std::vector<Base>& bases() const { return bases_; }
   // Returns the axes of the meshes of a base, the outermost first.
   const std::vector<std::string>& axes(Base base) const;

@@ -1,5 +1,6 @@
-// Enumerates the candidates, computes their bounds, evaluates those that the
-// bounds do not exclude, and describes the winner, the front and the ties:
+// Enumerates the candidates, computes their bounds, evaluates the candidates
+// that the bounds do not exclude, and describes the winner, the Pareto front
+// and the ties:
 //
 //   Llama 3 8B on 64 H100s  ->  fsdp:64, 1 micro-batch, dots kept: 1.7 s
 //

@@ -71,8 +71,9 @@ struct Found {
   bool may_fit = false;               // the winner's verdict is Fit::kMayFit
   std::optional<Sharding> fastest;    // if it is not the winner
   std::optional<Sharding> runner_up;  // the fastest on another mesh
-  // The Pareto front of time and memory, the fastest first. It has pipelines
-  // that no other sharding beats, and shardings that only a pipeline beats.
+  // The Pareto front of time and memory, the fastest first. Pipelines are on it
+  // if no other sharding beats them. A sharding that only a pipeline beats is
+  // on it too.
   std::vector<Sharding> front;
   std::vector<size_t> shown;  // indices of the printed ones
   size_t knee = 0;            // index of the front; its size: none

@@ -1,11 +1,11 @@
 // Computes the digests that Python's hashlib has on every platform, except for
 // the SHAKE functions. MD5, SHA-1 and SHA-2 are computed by OpenSSL's functions
-// for each algorithm, which OpenSSL marks as deprecated. Its newer functions
-// find an algorithm by name. They would link all algorithms of OpenSSL into the
-// program, and the tables of these would be two thirds of the data that the
-// loader relocates at each start. SHA-3 and BLAKE2, for which OpenSSL has no
-// separate functions, are in sha3.cc and blake2.cc. Example: `abc` by sha256 ->
-// ba7816bf8f01cfea...
+// for each algorithm, which OpenSSL marks as deprecated. The newer functions of
+// OpenSSL find an algorithm by name. They would link all algorithms of OpenSSL
+// into the program. The tables of all algorithms would be two thirds of the
+// data that the loader relocates at each start. SHA-3 and BLAKE2, for which
+// OpenSSL has no separate functions, are in sha3.cc and blake2.cc. Example:
+// `abc` by sha256 -> ba7816bf8f01cfea...
 #define OPENSSL_SUPPRESS_DEPRECATED
 
 #include "source/digest.h"

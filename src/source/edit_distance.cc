@@ -1,6 +1,6 @@
-// Computes the edit distance of two words. The table of distances between all
-// prefixes of both is filled row by row. For swaps of neighbouring letters the
-// last two rows are kept.
+// Computes the edit distance of two words. The table has the distance between
+// each prefix of one word and each prefix of the other, and is filled row by
+// row. For swaps of neighbouring letters the last two rows are kept.
 //
 //   atn -> attn: 1     kernle -> kernel: 1     mlp -> moe: 2
 #include "source/edit_distance.h"

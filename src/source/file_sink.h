@@ -84,8 +84,9 @@ bool WriteAt(int fd, std::string_view bytes, int64_t offset);
 // Adds the finding `write` for an errno value.
 void AddWriteError(const std::string& path, int error, Findings& findings);
 
-// Syncs a directory, or the one that a path is in. Errors are ignored: some
-// file systems cannot sync a directory.
+// SyncDirectory syncs a directory, and SyncDirectoryOf the directory that has
+// the file at `path`. Errors are ignored, because some file systems cannot sync
+// a directory.
 void SyncDirectory(const std::string& directory);
 void SyncDirectoryOf(const std::string& path);
 

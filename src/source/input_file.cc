@@ -1,7 +1,8 @@
-// Opens a file without blocking and checks the type of the open descriptor
-// instead of the path: a FIFO does not hang, and the checked file is the one
-// that is read. Reads use offsets, so that threads can share a file, and
-// continue after short reads. A path that is refused has a message such as
+// Opens a file without blocking, so that a FIFO does not hang. The type of the
+// open descriptor is checked, not the type of the path, so the checked file is
+// also the file that is read. Reads use offsets, so that several threads can
+// read one file. A read that returns too few bytes is continued. A path that is
+// refused has a message such as
 //
 //   `.` is a directory, not a regular file
 #include "source/input_file.h"

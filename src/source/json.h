@@ -19,9 +19,9 @@
 
 namespace shardc {
 
-// Numbers are kInteger if they fit int64_t, kUnsigned if they are larger and
-// fit uint64_t, and kReal otherwise: with a fraction or an exponent, "-0", and
-// integers that fit neither type.
+// An integer is kInteger if it fits int64_t, and kUnsigned if it is larger and
+// fits uint64_t. All other numbers are kReal: numbers with a fraction or an
+// exponent, "-0", and integers that fit neither type.
 enum class JsonKind : uint8_t {
   kNull,
   kBool,

@@ -10,11 +10,11 @@ namespace shardc {
 // allocations. Has no effect with allocators other than glibc's.
 void KeepFreedMemory();
 
-// Returns the pages of freed blocks, which the allocator keeps after
-// KeepFreedMemory, to the system. Call it before work that needs most of the
-// memory in blocks of other sizes than those that were freed. Pages that are
-// used again are cleared first, which takes about 0.2 s per GiB. Has no effect
-// with allocators other than glibc's.
+// Returns to the system the pages of freed blocks, which the allocator keeps
+// after KeepFreedMemory. Call it before work that needs most of the memory in
+// blocks of other sizes than the freed blocks. The system clears a page before
+// it is used again, which takes about 0.2 s per GiB. Has no effect with
+// allocators other than glibc's.
 void ReturnFreedMemory();
 
 }  // namespace shardc

@@ -142,8 +142,9 @@ class Sorter {
     }
   }
 
-  // Among texts with equal heads, those that end within these eight bytes
-  // differ only in trailing zero bytes; they sort before the longer ones.
+  // Texts with equal heads that end within these eight bytes differ only in
+  // trailing zero bytes. They sort before the texts with equal heads that are
+  // longer.
   void SplitEqualKeys(const Run& run, std::span<Key> alike, size_t at) {
     const size_t depth = run.depth + kStep;
     const auto size_of = [&](const Key& key) {

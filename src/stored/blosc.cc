@@ -1,6 +1,6 @@
 // Decodes blosc chunks. A chunk is a header of 16 bytes, the offset of each
 // block, and the blocks. If the header has the flag kStored, the decoded bytes
-// follow it instead. A header is for example:
+// follow the header directly. A header is for example:
 //
 //   02 01 21 04 | 00001000 00000400 xxxxxxxx   version 2; shuffled, lz4;
 //     elements of 4 bytes; 1 MiB in blocks of 256 KiB; bytes of the chunk
@@ -32,8 +32,9 @@ namespace {
 constexpr size_t kHeaderBytes = 16;
 constexpr size_t kVersion = 2;
 // A block is one stream if the header has the flag kOneStream, if the block is
-// smaller than the others, if an element has more bytes than kMaxStreams, or if
-// each of the streams would have fewer bytes than kMinStreamBytes.
+// shorter than the header's block size, if an element has more bytes than
+// kMaxStreams, or if each of the streams would have fewer bytes than
+// kMinStreamBytes.
 constexpr size_t kMaxStreams = 16;
 constexpr size_t kMinStreamBytes = 128;
 // The bits of the header's flags.

@@ -1,11 +1,11 @@
 // Computes CRC-32C. On targets with carry-less products of vectors, long texts
-// are first folded (checksum_simd.h). The rest uses the processor's CRC
-// instruction, or a table of bytes if it has none. The instruction accepts
-// eight bytes per cycle but has a latency of three cycles, so three runs of
-// bytes are computed in parallel. If a run with CRC a is followed by a run of n
-// bytes with CRC b, the CRC of both is a x^(8n) + b, modulo the polynomial.
-// Because the length of runs is fixed, the multiplication is four table
-// look-ups.
+// are first folded (checksum_simd.h). The remaining bytes are processed by the
+// CRC instruction, or by table look-ups if the processor has no such
+// instruction. The instruction accepts eight bytes per cycle but has a latency
+// of three cycles, so three runs of bytes are computed in parallel. If a run
+// with CRC a is followed by a run of n bytes with CRC b, the CRC of both is a
+// x^(8n) + b, modulo the polynomial. Because the length of runs is fixed, the
+// multiplication is four table look-ups.
 //
 //   runs a b c of 4096 bytes: crc(abc) = (crc(a) x^32768 + crc(b)) x^32768
 //                                        + crc(c)

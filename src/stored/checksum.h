@@ -1,7 +1,7 @@
 // CRC-32C (Castagnoli), the checksum of the pieces in `shards.json`. It is fast
-// enough to be computed for every byte that is copied. The checksum of two
-// texts in sequence can be computed from the checksums of both and the length
-// of the second.
+// enough to be computed for every byte that is copied. The checksum of a text
+// that is joined from two parts can be computed from both parts' checksums and
+// the length of the second part.
 #ifndef SHARDC_STORED_CHECKSUM_H_
 #define SHARDC_STORED_CHECKSUM_H_
 
@@ -19,8 +19,8 @@ inline constexpr size_t kCrc32cBytes = 4;
 // of the part before `bytes`; it is 0 if there is no such part.
 uint32_t Crc32c(std::string_view bytes, uint32_t before = 0);
 
-// Returns the checksum of two texts in sequence. `second_size` is the number of
-// bytes of the second text.
+// Returns the checksum of a text that is joined from two parts. `second_size`
+// is the number of bytes of the second part.
 uint32_t CombineCrc32c(uint32_t first, uint32_t second, uint64_t second_size);
 
 // ChecksumText returns for example "crc32c:0123abcd". ParseChecksum returns the

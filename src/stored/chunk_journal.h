@@ -52,8 +52,8 @@ class ChunkJournal {
   // another JournalKey::chunks; JournalKey::state is not compared.
   static std::optional<ChunkJournal> Read(const std::string& path,
                                           const JournalKey& key);
-  // Returns whether a running process has locked the journal, and its
-  // JournalKey::chunks differs from the one in `key`.
+  // Returns whether a running process has locked the journal and its
+  // JournalKey::chunks differs from `key.chunks`.
   static bool IsOfAnotherRun(const std::string& path, const JournalKey& key);
 
   ChunkJournal(ChunkJournal&& other) noexcept;

@@ -26,11 +26,11 @@ namespace shardc::stored {
 namespace {
 
 constexpr size_t kBuffer = size_t{1} << 17;
-// Returns the limit on the results of all codecs but the one that is decoded
-// last. The result of the last one has `size` bytes. The limit is above `size`,
-// because incompressible data grows when it is compressed: DEFLATE adds 5 bytes
-// for each block of 16 KiB or more, Zstandard 3 for each block of 128 KiB,
-// blosc some tens for each of its blocks.
+// Several codecs are decoded one after another. Returns the limit on each
+// result except the final result, which has `size` bytes. The limit is above
+// `size`, because incompressible data grows when it is compressed: DEFLATE adds
+// 5 bytes for each block of 16 KiB or more, Zstandard 3 for each block of 128
+// KiB, blosc some tens for each of its blocks.
 int64_t LimitBefore(int64_t size) {
   return (Size(size) + size / 256 + (1 << 16)).value();
 }

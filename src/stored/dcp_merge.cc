@@ -1,6 +1,6 @@
 // Merges the metadata of several ranks. A rank that saves without collectives
 // lists only the pieces and values that it has saved. A sharded tensor is in
-// several lists, and so is a piece that several ranks hold:
+// several lists. A piece that several ranks hold is in several lists too:
 //
 //   rank 0   `w` [4, 2], pieces at [0, 0] and [2, 0]
 //   rank 1   `w` [4, 2], piece at [2, 0], and a value `step`

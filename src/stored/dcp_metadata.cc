@@ -1,7 +1,7 @@
-// Reads `.metadata`, which is a pickle of one record. Its first dictionary
-// lists the tensors with the boxes that ranks saved. The second maps a tensor's
-// name and a box's offset to the bytes of the box. The third has the path of
-// each name:
+// Reads `.metadata`, which is a pickle of one record. The first dictionary of
+// the record lists the tensors with the boxes that ranks saved. The second
+// dictionary maps a tensor's name and a box's offset to the file and the byte
+// range of the box. The third dictionary has the path of each name:
 //
 //   Metadata
 //     state_dict_metadata: {'w': TensorStorageMetadata

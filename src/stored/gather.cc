@@ -1,7 +1,7 @@
 // Copies a box from one array to another as a list of contiguous runs. A run
-// covers the last dimension of the box, and each dimension before it for which
-// the box spans all later dimensions of both arrays. The other dimensions are
-// loop counters with one stride per array.
+// covers the last dimension of the box, and each earlier dimension whose later
+// dimensions the box spans in both arrays. The other dimensions are loop
+// counters with one stride per array.
 //
 //   [1:3, 2:6] of 4 x 8 to an array of its own:
 //   runs of 4 units, 10 -> 0 and 18 -> 4

@@ -113,7 +113,8 @@ bool AppendLz4(std::string_view bytes, size_t size, std::string& out) {
 // Decodes blosclz. An instruction N below 32 is followed by N + 1 literals. Any
 // other instruction is a match. Its three upper bits are the length minus 2,
 // where 7 means that more bytes of the length follow, and its five lower bits
-// are the upper bits of the distance minus 1.
+// are the upper bits of the distance minus 1. If all bits of the distance are
+// set, two bytes with a larger distance follow.
 bool AppendBloscLz(std::string_view bytes, size_t size, std::string& out) {
   constexpr size_t kNearDistance = 8191;  // larger distances: 2 more bytes
   Input in(bytes);

@@ -1,5 +1,6 @@
-// Reads OCDBT, tensorstore's key-value database in a few files: a manifest
-// refers to a B-tree, whose leaves have small values and refer to large ones.
+// Reads OCDBT, tensorstore's key-value database in a few files. A manifest
+// refers to a B-tree. The leaves of the B-tree hold small values and refer to
+// large values.
 #ifndef SHARDC_STORED_OCDBT_H_
 #define SHARDC_STORED_OCDBT_H_
 

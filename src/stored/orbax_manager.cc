@@ -158,8 +158,8 @@ std::optional<Tree> OpenStep(const Folder& folder, Findings& findings) {
 using Steps = std::vector<std::pair<int64_t, std::string>>;
 
 // Returns the folders that are named as complete steps are, in ascending order
-// of the steps. Folders with a prefix count only if all folders have this same
-// prefix.
+// of the steps. Folders with a prefix count only if all folders of steps have
+// the same prefix.
 Steps StepsIn(const Folder& folder) {
   std::map<std::string, Steps> by_prefix;
   for (const std::string& name : folder.names) {

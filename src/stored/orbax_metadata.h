@@ -34,9 +34,9 @@ struct OrbaxMetadata {
 // Each of the following functions returns nullopt after a finding.
 std::optional<OrbaxMetadata> ReadOrbaxMetadata(const std::string& path,
                                                Findings& findings);
-// Returns the shardings by the arrays' names in the storage. Arrays with
-// another sharding than a NamedSharding, for example those on a single device,
-// have no entry.
+// Returns the shardings by the arrays' names in the storage. An array has no
+// entry if its sharding is not a NamedSharding, for example if it is on a
+// single device.
 std::optional<std::map<std::string, Sharding>> ReadOrbaxShardings(
     const std::string& path, Findings& findings);
 // Returns the implementations of random keys that a file of `array_metadatas`

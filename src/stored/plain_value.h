@@ -9,9 +9,9 @@
 
 namespace shardc::stored {
 
-// Returns the opaque leaf as a string, a number or an empty node, if its pickle
-// is exactly one of these. Returns nullopt for any other leaf, and if the
-// archive cannot be read.
+// If the pickle of the opaque leaf is only a string, a number or an empty
+// container, returns the leaf as such. Returns nullopt for any other leaf, and
+// if the archive cannot be read.
 std::optional<Leaf> PlainValueOf(const Leaf& leaf);
 
 }  // namespace shardc::stored

@@ -3,9 +3,9 @@
 // Includes: source, model, floats.
 //
 // OpenTree recognises a folder's format by its contents (table.h) and returns
-// the arrays that the folder holds; ReadBox reads a part of one of them.
-// Opening a tree reads metadata, and small chunks that OCDBT nodes hold.
-// ReadBox reads all other chunks.
+// the arrays that the folder holds. ReadBox reads a part of an array. Opening a
+// tree reads metadata, and small chunks that OCDBT nodes hold. ReadBox reads
+// all other chunks.
 #ifndef SHARDC_STORED_TREE_H_
 #define SHARDC_STORED_TREE_H_
 
@@ -47,11 +47,11 @@ struct Array {
   // The bytes of one element, in the storage and in the result of ReadBox. For
   // a packed type (int4), a format may use a byte for each element.
   int64_t element_bytes = 0;
-  // The array is divided into boxes, its chunks, each of which is read in one
-  // piece. If `pieces` is empty, the chunks are a regular grid: all have the
-  // shape `chunk`, whose sizes are at least 1, and the last ones are padded
-  // beyond the array's end. If `pieces` is not empty, it has the chunks, which
-  // are disjoint and together the full array.
+  // The array is divided into boxes, its chunks. Each chunk is read at once. If
+  // `pieces` is empty, the chunks are a regular grid. They have the shape
+  // `chunk`, whose sizes are at least 1, and the last chunks are padded beyond
+  // the array's end. If `pieces` is not empty, it has the chunks, which are
+  // disjoint and together are the full array.
   Shape chunk;
   std::vector<Box> pieces;
   std::optional<Sharding> sharding;
@@ -76,8 +76,9 @@ struct ChunkPlace {
   std::string file;  // path; empty: absent, or in a node of OCDBT
   int64_t offset = 0;
   int64_t bytes = 0;
-  // Whether the bytes are the chunk's elements in row-major order, including
-  // padding, neither compressed nor encoded.
+  // Whether the bytes are the chunk's elements in row-major order, with
+  // padding, without compression or another encoding. False for a chunk in a
+  // node of OCDBT.
   bool raw = false;
 };
 

@@ -45,8 +45,8 @@ struct ArrayToWrite {
 };
 
 // The source of the arrays' elements. Several threads call Read at once, for
-// disjoint boxes. Boxes that another process or an earlier run writes are not
-// read.
+// disjoint boxes. Boxes that another process writes, or that an earlier run has
+// written, are not read.
 class BoxSource {
  public:
   virtual ~BoxSource() = default;
@@ -75,9 +75,10 @@ struct WriteOptions {
   int threads = 1;
   bool compress = true;  // whether WriteOrbax compresses chunks by zstd
   // The index of this process, and the number of processes. If there are
-  // several, each writes a share of the chunks. After all of them have ended,
-  // one call with `finalize` completes the checkpoint. That call may leave
-  // `processes` at 1, and then finds the number itself.
+  // several processes, each writes a part of the chunks. After all processes
+  // have ended, one call with `finalize` completes the checkpoint. The call
+  // with `finalize` may leave `processes` at 1, and then finds the number of
+  // processes itself.
   int64_t process = 0;
   int64_t processes = 1;
   bool finalize = false;

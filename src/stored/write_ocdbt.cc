@@ -1,7 +1,7 @@
 // Writes an OCDBT database. Values of more than 1,024 bytes are written to the
-// file immediately. Other values are held in the leaves of the B-tree, which
-// follow in the same file. Leaves have consecutive keys, and nodes above them
-// have the first key of each child:
+// file immediately. Smaller values are in the leaves of the B-tree. The nodes
+// of the B-tree follow in the same file. A leaf has consecutive keys, and an
+// inner node has the first key of each child:
 //
 //   d/values   value of `w/0.0`, value of `w/0.1`, ..., leaf, leaf, root
 //   manifest   root: level 1, offset and length in d/values

@@ -20,8 +20,9 @@ namespace shardc::stored {
 class OcdbtWriter {
  public:
   // `folder` must outlive the writer. `files` are the names of the data files
-  // in it. `first` is the first of these files, to which nodes are appended. A
-  // node has about `node_bytes` at most, unless a single entry is larger.
+  // in the folder. `first` is the open file `files[0]`, to which nodes are
+  // appended. A node has at most about `node_bytes`, unless a single entry is
+  // larger.
   OcdbtWriter(const NewFolder& folder, std::vector<std::string> files,
               NewFile first, size_t node_bytes = size_t{1} << 24)
       : folder_(folder),

@@ -333,7 +333,7 @@ class ZarrParser {
     return !separator || ReadSeparator(*separator);
   }
 
-  // Reads the codecs of the array (`outermost`), or those of inner chunks.
+  // Reads the codecs of the array (`outermost`) or the codecs of inner chunks.
   // Returns false after a finding.
   bool ReadCodecs(const JsonValue& codecs, bool outermost) {
     if (!codecs.IsArray()) return Malformed(codecs, "is not a list"), false;

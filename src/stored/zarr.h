@@ -31,8 +31,8 @@ struct ZarrArray {
   std::optional<Dtype> dtype;
   int64_t element_bytes = 0;
   std::string fill;  // one element; empty if shardc cannot encode the value
-  // The key of a value is `prefix` and the indices, joined by `separator`. It
-  // is "0" if there are neither.
+  // The key of a value is `prefix` and the indices, joined by `separator`.
+  // Without prefix and indices the key is "0".
   std::string prefix;
   char separator = '.';
   // The reason why the chunks cannot be read, to follow the array's name: "is

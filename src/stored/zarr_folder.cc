@@ -41,8 +41,8 @@ std::optional<Tree> OpenDatabase(const Folder& folder, Findings& findings) {
   return OpenAll(folder, "OCDBT", std::move(store), findings);
 }
 
-// Returns whether a folder below this one has zarr metadata, among the first
-// kNamesTried names and kDepthTried levels of folders.
+// Returns whether a folder below this one has zarr metadata. Searches at most
+// kNamesTried names, and does not search deeply nested folders.
 bool HoldsZarr(const Folder& folder, int depth, size_t& tried) {
   for (const std::string& name : folder.names) {
     if (++tried > kNamesTried) return false;

@@ -1,7 +1,7 @@
 // Finds the meshes of a number of devices that suit a model. Meshes on which
-// the model fits come first, sorted by time. Among those within 1 % of the
-// fastest, meshes with fewer axes come first, and then meshes with fewer bytes.
-// Meshes on which the model does not fit come last, sorted by bytes.
+// the model fits come first, sorted by time. The meshes within 1 % of the
+// fastest mesh are sorted by their number of axes, and then by bytes. Meshes on
+// which the model does not fit come last, sorted by bytes.
 #ifndef SHARDC_SUGGEST_MESH_H_
 #define SHARDC_SUGGEST_MESH_H_
 

@@ -28,7 +28,7 @@ class NameIndex {
   std::string Suffix(uint32_t k, size_t parts) const;
 
   // Returns whether a group in another rule group has a name that ends with
-  // this text. Names equal to that of group `k` do not count.
+  // this text. Names that equal the name of group `k` do not count.
   bool OthersEndWith(std::string_view text, uint32_t k) const;
 
   // Return groups that have the name of group `k`, but may differ from it in

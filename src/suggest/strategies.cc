@@ -33,8 +33,8 @@ struct Block {
   TensorParallelStrategy strategy = TensorParallelStrategy::kInner;
 };
 
-// Returns the key of a block. Feed-forward blocks of two widths below one path
-// (a shared expert and the routed ones) are two blocks.
+// Returns the key of a block. If feed-forward weights below one path have two
+// widths (a shared expert and routed experts), they are two blocks.
 std::string BlockKey(const InferredDims& inferred) {
   const std::string& path = inferred.by_name.block_path;
   if (!IsMlp(inferred.role)) return path;

@@ -1,8 +1,8 @@
 // Chooses the spec of a weight. The dimension for tensor parallelism depends on
 // role and strategy. Then every assignment of the data axes (fsdp, sp, and ep
 // if it shards no experts) to dimensions is tried. The legal spec with the most
-// parts wins, and among equals the one whose data axes are nearest to the
-// width:
+// parts wins. Of specs with equally many parts, the spec whose data axes are
+// nearest to the width wins:
 //
 //   q [4096, 4096], tp 8, 32 heads           ->  [HEAD, [FSDP, SP]]
 //   q [4544, 4544], tp 8, 71 heads, slices   ->  [null, [FSDP, SP, TP]]
@@ -342,7 +342,7 @@ void SpecChooser::SetReason(const InferredDims& inferred,
 }
 
 // Returns whether linting compares this projection with another projection of
-// its module. It does so only if the roles of both are sure.
+// its module. Linting compares them only if the roles of both are sure.
 bool SpecChooser::HasSibling(const InferredDims& inferred) const {
   const auto read_by_lint = [](const ParameterRole& role) {
     return role.confidence == Confidence::kSure && IsWeight(role);

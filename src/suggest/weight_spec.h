@@ -33,8 +33,9 @@ class SpecChooser {
   SpecChooser(const Tree& tree, const ModelDims& dims, const MeshAxes& mesh,
               const Preferences& preferences);
 
-  // Returns the spec with the most parts for a group, and the reason if it is
-  // not the first choice for its role. `strategy` is used only for projections
+  // Returns the spec for a group, and the reason if it is not the first choice
+  // for its role. Norms and most small groups are replicated; other groups get
+  // the legal spec with the most parts. `strategy` is used only for projections
   // of attention and of feed-forward blocks.
   Choice Choose(size_t k, TensorParallelStrategy strategy) const;
 

@@ -2,10 +2,11 @@
 // includes yaml-cpp.
 // Includes: source.
 //
-// Stricter than YAML libraries: one document; no tags (typed readers refuse
-// those that YamlNode::tag stores), merge keys, duplicate keys, unterminated
-// quotes or implicit list entries; a limited number of aliased nodes and no
-// alias inside its own node; UTF-8 only. Scalars stay text, which the typed
+// The parser is stricter than YAML libraries. A file has one document, in
+// UTF-8. Tags, merge keys, duplicate keys, unterminated quotes and implicit
+// list entries are refused. (Some tags are stored in YamlNode::tag, and the
+// typed readers refuse them.) The number of aliased nodes is limited, and an
+// alias inside its own node is refused. Scalars stay text, which the typed
 // readers of yaml/read.h interpret.
 #ifndef SHARDC_YAML_YAML_H_
 #define SHARDC_YAML_YAML_H_

@@ -25,7 +25,8 @@ bool Divides(const Mesh& mesh, const Shape& shape, const Spec& spec) {
   return spec.size() <= shape.size();
 }
 
-// Returns the axes of both specs, each once, without those of size 1.
+// Returns the axes that are in at least one of the specs, each once, without
+// axes of size 1.
 AxisGroup AxesOf(const Mesh& mesh, const Spec& before, const Spec& after) {
   AxisGroup out;
   for (const Spec* spec : {&before, &after}) {

@@ -3,13 +3,13 @@
 // --locked` and the page of `report` print.
 // Includes: source, model, comm, plan.
 //
-// The JSON of both plans decides what differs: `fields` has the differences,
-// including those in members that no other part of the program reads, but not
-// differences that follow from others. If both files are valid plans, the lists
-// from `added` to `attention` describe the same differences in detail: bytes
-// per device before and after, and the collective that moves a parameter.
-// Parameters whose names differ only in numbers and that differ in the same way
-// are one group.
+// The JSON of both plans decides what differs. `fields` has the differences,
+// also in members that no other part of the program reads. It does not have
+// differences that follow from other differences. If both files are valid
+// plans, the lists from `added` to `attention` describe the same differences in
+// detail: bytes per device before and after, and the collective that moves a
+// parameter. Parameters whose names differ only in numbers and that differ in
+// the same way are one group.
 #ifndef SHARDC_PLAN_DIFFERENCE_PLAN_DIFFERENCE_H_
 #define SHARDC_PLAN_DIFFERENCE_PLAN_DIFFERENCE_H_
 
