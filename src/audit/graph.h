@@ -47,7 +47,6 @@ class Graph {
   const hlo::Computation& BlockAt(Block block) const {
     return program_->computations[block];
   }
-  // Returns the computation that holds an instruction.
   Block BlockOf(Node node) const;
   // Returns the operands of an instruction. An operand that the text does not
   // define is kNoNode. Constants and parameters have no operands.

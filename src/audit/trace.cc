@@ -49,7 +49,7 @@ std::optional<int64_t> IndexOf(const hlo::Instruction& element) {
 
 // Returns whether an instruction is a gather. The tuple of a `-start` begins
 // with the gather's operands, but a path that arrives here comes from the
-// `-done`, so it counts results only.
+// `-done`, whose tuple has only the results.
 bool IsGather(std::string_view opcode) {
   return opcode == "all-gather" || opcode == "all-gather-start";
 }

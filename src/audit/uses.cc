@@ -66,7 +66,7 @@ std::span<const Uses::User> Uses::UsersOf(Node node) {
         if (operands[i] == kNoNode) continue;
         // `first` is the next free index here. After the loop it is the end of
         // each instruction's users, which is the start of the next
-        // instruction's.
+        // instruction's users.
         users.all[users.first[operands[i] - begin + 1]++] = {user, i};
       }
     }

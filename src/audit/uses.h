@@ -78,7 +78,6 @@ class Uses {
     std::vector<User> all;
   };
   std::span<const User> UsersOf(Node node);
-  // Returns the parameter with this number of a computation.
   std::optional<Node> Parameter(Block block, size_t number) const;
 
   const Graph& graph_;

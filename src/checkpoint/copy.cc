@@ -41,7 +41,6 @@ constexpr int64_t kBuffers = 3;  // per worker: source, gathered, cast
 // Rows of at least this many bytes may be read by one system call each.
 constexpr int64_t kLongRun = int64_t{16} << 10;
 
-// A tensor that is being copied.
 struct TensorCopy {
   size_t tensor = 0;
   Grid grid;

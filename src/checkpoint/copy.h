@@ -24,7 +24,7 @@ inline constexpr int64_t kTreeBytes = int64_t{256} << 20;
 
 struct CopyOptions {
   int threads = 1;
-  // The bytes of memory for all buffers together, if the source is no stored
+  // The bytes of memory for all buffers together, if the source is not a stored
   // tree. Each thread uses 1.5 MiB at least and 12 MiB at most.
   int64_t memory_bytes = int64_t{96} << 20;
   // The bytes of memory for all buffers when a stored tree is copied. A single

@@ -1,8 +1,8 @@
 // Divides the outputs among processes. The bytes of all outputs, one output
 // after another, are divided into one equal section for each process. An output
 // belongs to the process whose section contains the output's midpoint. Every
-// process computes the same assignment without communication. Its own index
-// comes from a flag or from the launcher's environment variables.
+// process computes the same assignment without communication. The index of a
+// process comes from a flag or from the launcher's environment variables.
 //
 //   4, 4 and 8 bytes over 2 processes: midpoints at 2.5, 7.5 and 14.5 of 19
 //     ->  0, 0, 1

@@ -92,7 +92,6 @@ class Reserved {
   int64_t bytes_ = 0;
 };
 
-// An array that is being copied.
 struct ArrayCopy {
   size_t tensor = 0;
   size_t array = 0;

@@ -3,8 +3,8 @@
 // A step's time falls as an efficiency grows, so the sum of squares is assumed
 // to have a single minimum along each figure.
 //
-//   a short step of 8 devices, a step of 32,768 tokens  ->  the efficiency of
-//   matrix products from the first, that of attention from the second
+//   a short step of 8 devices, a step of 32,768 tokens  ->  the first gives the
+//   efficiency of matrix products, the second the efficiency of attention
 #include "cost/calibrate.h"
 
 #include <algorithm>

@@ -63,7 +63,7 @@ struct AttentionSizes {
 };
 // Returns the sizes in one micro-batch; nullopt if the model's heads or head
 // dimension are unknown. The settings must have a batch; a length that they
-// lack counts 1.
+// lack counts as 1.
 std::optional<AttentionSizes> AttentionSizesOf(const CostInputs& work,
                                                const Settings& settings);
 // Returns the specs of the operation's operands, taken from `work`. For some

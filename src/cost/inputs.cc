@@ -31,8 +31,8 @@ bool Has(const AxisGroup& axes, const std::string& axis) {
   return std::find(axes.begin(), axes.end(), axis) != axes.end();
 }
 
-// Finds the input and output dimensions of a projection. Swaps the two if the
-// hidden size is the size of the wrong one only.
+// Finds the input and output dimensions of a projection. Swaps the two if only
+// the dimension on the wrong side has the hidden size.
 void Orient(ParamClass& param, std::optional<int64_t> hidden) {
   const ParameterRole& role = param.role;
   const bool other = role.leaf == Leaf::kBias || role.leaf == Leaf::kScale ||

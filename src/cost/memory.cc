@@ -41,12 +41,11 @@ Dtype GatheredDtype(const CostInputs& work, const Settings& settings,
   return work.mode == Mode::kTrain && narrower ? settings.activations : stored;
 }
 
-// Returns the bytes of gathered weights: the sum over all classes of weights of
-// their bytes in one of the layers that have the class, and the largest
-// embedding, head or other parameter that is no matrix, without norms and
-// biases. Parameters that are not gathered count nothing. A gathered weight is
-// still sharded over the axes that are not gathered before use. Returns nullopt
-// if bytes do not fit in 64 bits.
+// Returns the bytes of gathered weights: of the weights of one layer, and of
+// the largest other parameter except norms and biases. A class of weights
+// counts the bytes that it has in one of its layers. Parameters that are not
+// gathered are left out. A gathered weight is still sharded over the axes that
+// are not gathered before use. Returns nullopt if bytes do not fit in 64 bits.
 std::optional<GatheredWeights> GatheredBytes(const CostInputs& work,
                                              const Settings& settings) {
   Bytes layers = 0, largest = 0;

@@ -20,7 +20,6 @@ inline constexpr std::string_view kMomentNames[] = {
     "the loss", "the backward pass of a layer"};
 inline constexpr std::string_view kMomentKeys[] = {"loss", "backward"};
 
-// Bytes on a device.
 struct Peak {
   Moment moment = Moment::kLoss;
   // The activations that are kept from the forward pass for the backward pass:

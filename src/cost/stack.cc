@@ -1,6 +1,7 @@
 // The table of software stacks. The figures of time are fitted to 364 published
-// runs of dense models on GPUs and TPUs. If the user names no stack, it is xla
-// for devices in a torus, and else guessed from the parameters' names:
+// runs of dense models on GPUs and TPUs. If the user names no stack, the stack
+// is xla for devices in a torus, and else it is guessed from the parameters'
+// names:
 //
 //   model/layers/0/mlp/kernel  ->  xla;  model.layers.0.mlp.weight -> compiled
 //

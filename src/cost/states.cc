@@ -6,8 +6,9 @@
 //
 //   [4096, 11008] split [8, 1] under adafactor: 512 rows and 11008 columns
 //
-// Sources: Rajbhandari et al., ZeRO (arXiv 1910.02054), whose K is 12 here:
-// float32 master, momentum and variance; optax's adamw, lion and adafactor.
+// Sources: Rajbhandari et al., ZeRO (arXiv 1910.02054), whose K (bytes of
+// states per parameter) is 12 here: float32 master, momentum and variance;
+// optax's adamw, lion and adafactor.
 #include "cost/states.h"
 
 #include <algorithm>

@@ -21,7 +21,7 @@ namespace {
 
 using Numbers = std::vector<int64_t>;
 
-// Reads a text from the front. Each method returns whether the text had the
+// Reads a text from start to end. Each method returns whether the text had the
 // expected form.
 class GroupsReader {
  public:

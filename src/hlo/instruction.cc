@@ -74,7 +74,7 @@ void SkipBlanks(std::string_view& text) {
   text.remove_prefix(count);
 }
 
-// Removes blanks and comments such as `/*index=5*/` from the front.
+// Removes blanks and comments such as `/*index=5*/` from the start of the text.
 void SkipComments(std::string_view& text) {
   SkipBlanks(text);
   while (text.starts_with("/*")) {

@@ -20,7 +20,6 @@ enum class LossKind : uint8_t {
 // The names of all kinds except kStack, in the order of the enumeration.
 inline constexpr std::string_view kLossNames[] = {"eager", "compiled", "fused"};
 
-// Returns the kind with this name; nullopt if there is none.
 inline std::optional<LossKind> LossNamed(std::string_view name) {
   for (size_t i = 0; i < std::size(kLossNames); ++i) {
     if (kLossNames[i] == name) return static_cast<LossKind>(i + 1);

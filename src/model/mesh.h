@@ -44,7 +44,8 @@ struct Mesh {
   // device numbers.
   int64_t processes = 1;
   int64_t slices = 1;
-  // Slices along each axis, product = slices; empty for one slice.
+  // The number of slices along each axis, with `slices` as their product; empty
+  // for one slice.
   std::vector<int64_t> dcn;
   std::optional<Device> device;
 

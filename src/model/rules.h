@@ -163,7 +163,7 @@ struct RuleSet {
   std::vector<Bundle> bundles;              // from files, distinct names
   Policy policy;
   WeightDecayExclusions weight_decay_exclude;
-  // `model:` of the nearest file that has one; null if none has.
+  // The `model:` section of the nearest file that has one; null if none has.
   std::shared_ptr<const ModelDescription> model;
   // All files read, nearest first; for ignore comments and the plan's `source`.
   std::vector<SourceRef> sources;

@@ -13,7 +13,7 @@ namespace shardc {
 // all ranks stays as it is. Returns false if this is not possible: the
 // parameter is on several ranks but not on all, it is on one rank and is placed
 // along another axis, or its layers are not divided evenly over the ranks in
-// their order. The parameter is then on all devices.
+// their order. After false the parameter is on all devices.
 bool TakeStagesAway(const PlanStages& stages, ReadParam& param);
 
 }  // namespace shardc

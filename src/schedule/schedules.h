@@ -26,7 +26,6 @@ struct Schedule {
 
 // Returns all schedules, in the order of the documentation.
 std::span<const Schedule> Schedules();
-// Returns the schedule with this name, or null.
 const Schedule* FindSchedule(std::string_view name);
 
 // Returns why a schedule does not accept sizes, such as "zbv places exactly 2

@@ -30,12 +30,12 @@ namespace shardc::search {
 struct Prepared {
   std::unique_ptr<const Compiled> compiled;
   cost::CostInputs work;
-  // Communication by formulas. The key has the ZeRO stage, whether the output
-  // of attention is rematerialised (nothing else of the policy matters), and
-  // the number of micro-batches.
+  // The communication that formulas give. The key is the ZeRO stage, whether
+  // the output of attention is rematerialised (nothing else of the policy
+  // matters), and the number of micro-batches.
   std::map<std::tuple<int, bool, int64_t>, cost::Communication> formulas = {};
-  // The communication by formulas without the attention operation, by the same
-  // key.
+  // The communication that formulas give without the attention operation, by
+  // the same key.
   std::map<std::tuple<int, bool, int64_t>, cost::Communication> staged = {};
 };
 

@@ -1,6 +1,7 @@
-// The times of published runs are predicted with a median error of 4 %, and the
-// ratio of the times of two shardings with the same axes in use and the same
-// ZeRO stage with 1 %. Smaller differences are therefore ties:
+// The cost model predicts the times of published runs with a median error of 4
+// %. It predicts the ratio of the times of two shardings with a median error of
+// 1 % if both use the same axes and ZeRO stage. Smaller differences are
+// therefore ties:
 //
 //   fsdp=64: 1.703 s, dp=2 fsdp=32: 1.702 s  ->  a tie; fsdp=64 has fewer axes
 #include "search/front.h"

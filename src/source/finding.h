@@ -61,8 +61,8 @@ class Findings {
 
   void NoteRead(const FileId& file) { read_.insert(file); }
   bool WasRead(const FileId& file) const { return read_.contains(file); }
-  // Copies the list of files read from `other`, for callers that pass on its
-  // findings one by one.
+  // Copies from `other` the list of the files that were read, for callers that
+  // pass on the findings of `other` one by one.
   void NoteReadsOf(const Findings& other) {
     read_.insert(other.read_.begin(), other.read_.end());
   }

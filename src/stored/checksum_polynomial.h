@@ -9,7 +9,6 @@ namespace shardc {
 
 inline constexpr uint32_t kCrc32cPolynomial = 0x82F63B78u;  // bits reversed
 
-// Returns the product of two polynomials modulo the polynomial of CRC-32C.
 constexpr uint32_t CrcMultiply(uint32_t a, uint32_t b) {
   uint32_t product = 0;
   for (uint32_t bit = uint32_t{1} << 31; bit != 0; bit >>= 1) {

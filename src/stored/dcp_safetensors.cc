@@ -8,7 +8,7 @@
 // Together these are a tensor `w` of shape [4, 3]. No file states the full
 // shape; it is the end of the last piece along each dimension. shardc refuses
 // two kinds of broken saves. The writer of torch 2.15 puts values that are not
-// tensors before the header, so that the file is no safetensors file. Without
+// tensors before the header, so the file is not a safetensors file. Without
 // `save_distributed` all ranks write the same file, so that only the pieces of
 // one rank remain. shardc also refuses a set in which names or an index show
 // that files are missing. If only files of the first rank are present, a note

@@ -25,8 +25,8 @@ struct Format {
 // Returns the first format that recognises the folder, or nullptr.
 const Format* FormatOf(const Folder& folder);
 
-// Returns whether orbax or shardc gives such a name to the folder of a
-// checkpoint until its save has finished.
+// Returns whether the name marks a folder as an unfinished checkpoint of orbax
+// or shardc.
 bool IsUnfinishedName(std::string_view name);
 
 // Opens a folder of this format, as OpenTree does. A folder with an unfinished

@@ -18,8 +18,8 @@
 namespace shardc::stored {
 namespace {
 
-// Reads a block from its front. After a read beyond the end, `failed()` is true
-// and all further reads return zeros.
+// Reads a block from start to end. After a read beyond the end, `failed()` is
+// true and all further reads return zeros.
 class Input {
  public:
   explicit Input(std::string_view bytes) : left_(bytes) {}

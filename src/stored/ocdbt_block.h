@@ -19,7 +19,7 @@ namespace shardc::stored {
 // most 100 MB.
 inline constexpr int64_t kBlockLimitBytes = int64_t{128} << 20;
 
-// Reads a block's body from its front. After a read beyond the end, or a
+// Reads a block's body from start to end. After a read beyond the end, or a
 // malformed number, all further reads return zeros and Failed() is true.
 class BlockCursor {
  public:

@@ -57,7 +57,6 @@ struct Root {
   uint64_t keys = 0;
 };
 
-// The content of a manifest's body.
 struct ManifestBody {
   bool numbered = false;
   std::optional<Root> root;  // nullopt: an empty database

@@ -166,8 +166,8 @@ class PickleParser {
   }
 
   bool PushContainer(Type type) {
-    // In real files three of twenty values are containers, which each take as
-    // much memory as two other values, so max_values / 4 is enough.
+    // Containers have a lower limit, because they take more memory than other
+    // values. In real files three of twenty values are containers.
     if (out_.lists_.size() >= options_.max_values / 4) {
       return Refuse("the pickle holds too many lists and dictionaries");
     }

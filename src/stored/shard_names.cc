@@ -1,8 +1,8 @@
 // Checks the names of the files that DCP's safetensors writer makes. The model
-// has COUNT files. For each of these files of which a rank holds a part, the
-// rank writes a file `shard-RANK-model-NUMBER-of-COUNT.safetensors`. Ranks
-// count from 1. A rank may hold no part of some file, but at least one rank
-// holds a part of each file. Only the last ranks may have nothing to save.
+// has COUNT files. A rank that holds a part of file NUMBER writes it to
+// `shard-RANK-model-NUMBER-of-COUNT.safetensors`. Ranks count from 1. At least
+// one rank holds a part of each file. Only the last ranks may have nothing to
+// save.
 //
 //   shard-00001-model-00001-of-00001, shard-00003-model-00001-of-00001
 //     ->  the file of rank 2 is missing

@@ -1,5 +1,5 @@
-// Opens zarr arrays without metadata that describes them as a tree, in an OCDBT
-// database or in nested folders. The arrays are named by their keys.
+// Opens zarr arrays in an OCDBT database or in nested folders, if no file
+// describes the tree that they form. The arrays are named by their keys.
 //
 //   w/.zarray, blocks/0/k/zarr.json  ->  `blocks/0/k`, `w`
 #include <filesystem>
@@ -27,7 +27,7 @@ std::optional<Tree> OpenAll(const Folder& folder, std::string_view form,
   tree.path = folder.path;
   tree.form = form;
   // In zarr a chunk without a value in the store has the fill value. Here
-  // nothing shows whether such a chunk was lost, so it is an error.
+  // nothing shows whether such a chunk was lost, so its absence is an error.
   ZarrTree zarr(folder.path, std::move(store), AbsentChunks::kLost);
   if (!zarr.AddAll(tree, findings)) return std::nullopt;
   return tree;

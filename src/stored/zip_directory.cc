@@ -82,7 +82,6 @@ class ZipReader {
     return false;
   }
 
-  // Reads a part of the archive.
   bool Part(int64_t at, int64_t count, std::string* out) {
     if (at < 0 || at > bytes_ || count > bytes_ - at) {
       return Refuse("its directory points outside it");

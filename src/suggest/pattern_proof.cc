@@ -1,7 +1,7 @@
 // Checks that every name is matched by exactly one pattern. Then the order of
 // rules does not matter, and no rule is dead or shadowed. A pattern must become
 // narrower if it matches a name of another rule. If no pattern matches a name,
-// its pattern is replaced as well:
+// the pattern of the name's group is replaced as well:
 //
 //   `norm\.weight$` matches layers.0.q_norm.weight, of another rule
 //       ->  the groups of `norm\.weight$`

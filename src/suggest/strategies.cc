@@ -21,9 +21,9 @@
 namespace shardc::suggest {
 namespace {
 
-// The bytes that another strategy must save to be worth its traffic: for slices
-// kWorthSlices thousandths of a device's fully sharded bytes, for others about
-// a twentieth of the block's bytes.
+// The bytes that another strategy must save to be worth its traffic: for
+// slices, kWorthSlices thousandths of a device's fully sharded bytes; for other
+// strategies, about a twentieth of the block's bytes.
 constexpr double kWorthSlices = 30;
 constexpr double kWorthOther = 1.05;
 

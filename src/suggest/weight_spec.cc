@@ -24,10 +24,11 @@ namespace {
 constexpr int64_t kSmallElements = 65536;
 constexpr int64_t kSmallFraction = 50;
 // Groups with fewer thousandths of the model's bytes stay replicated.
-// kSmallShare applies to groups that their role does not shard, whose bytes
-// count once for each device of a replica, and to projections to a latent or of
-// a state space. kTableShare applies to an embedding or an output head whose
-// vocabulary tp does not divide, and to groups of unknown role.
+// kSmallShare applies to projections to a latent, to projections of a state
+// space, and to groups whose role does not require sharding; the bytes of these
+// groups are multiplied by the number of devices of a replica. kTableShare
+// applies to an embedding or an output head whose vocabulary tp does not
+// divide, and to groups of unknown role.
 constexpr double kSmallShare = 5;
 constexpr double kTableShare = 10;
 // If tp cannot shard the KV heads, keys and values are replicated over tp if
