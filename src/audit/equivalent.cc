@@ -389,7 +389,7 @@ class Rewriter {
 
   // Returns the axes over which all consumers slice the value; nullopt if a
   // consumer uses more than a slice, if two consumers slice over different
-  // axes, or if the consumers are not known.
+  // axes, if the consumers are not known, or if the chain to one is too long.
   std::optional<AxisGroup> OnlySliced(const std::vector<Point>& copies,
                                       const AxisGroup& axes, int depth) {
     const auto all = ConsumersOf({nullptr, {}, {}, false, 0, copies});

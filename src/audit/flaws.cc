@@ -204,8 +204,8 @@ class Search {
   }
 
   // Returns the narrower floating-point type that the operand was cast from;
-  // nullopt if it was not cast, or if an instruction after the cast computes a
-  // new value.
+  // nullopt if it was not cast, or if a gather or a computation follows the
+  // cast.
   std::optional<std::string> NarrowerBefore(const Traffic& one, int64_t bits) {
     const auto operand = graph_.Operand(one.node, AsIndex(one.operand));
     if (!operand) return std::nullopt;

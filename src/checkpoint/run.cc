@@ -110,8 +110,8 @@ class Runner {
     return transfer_.PathOf(JournalName(transfer_.tag, index, count));
   }
 
-  // Returns the number of processes: the given one, or the number in the names
-  // of the journals.
+  // Returns the given number of processes if it is above 1, else the number in
+  // a journal's name, else 1.
   int64_t Processes() const {
     if (options_.share.count > 1) return options_.share.count;
     std::error_code error;
@@ -342,8 +342,8 @@ class Runner {
     return false;
   }
 
-  // Checks that all pieces of an output are recorded, its size and its header
-  // and, with `verify`, every byte.
+  // Checks that all pieces of an output are recorded, and that the file has the
+  // output's size and header. With `verify`, checks every byte.
   bool CheckWritten(size_t output) {
     const OutputFile& file = transfer_.outputs[output];
     const std::string path = transfer_.PathOf(file.name);

@@ -108,8 +108,8 @@ class StepTime {
     double tensor = 0, ring = 0, experts = 0;
     double Sum() const { return tensor + ring + experts; }
   };
-  // A ring's transfers are hidden while attention computes with the blocks that
-  // have already arrived.
+  // A ring's transfers are hidden, at a small cost, while attention computes
+  // with the blocks that have already arrived.
   static Exposed ExposedOf(const PassMoves& moves, double attention,
                            const Rates& rates) {
     return {rates.exposed * moves.tensor,

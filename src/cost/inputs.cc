@@ -52,7 +52,8 @@ void Orient(ParamClass& param, std::optional<int64_t> hidden) {
   param.out_dim = OutDim(role, rank);
   param.in_dim = InDim(role, rank);
   if (param.out_dim < 0) {
-    // Fused experts without a last name part are stored as [in, out].
+    // If the name does not show the orientation, as for fused experts, the
+    // weight is stored as [in, out].
     param.out_dim = rank - 1;
     param.in_dim = rank - 2;
   }
@@ -106,8 +107,8 @@ void Take(const StackSlice& slice, ParamClass& param) {
   param.spec.insert(param.spec.begin(), std::move(axes));
 }
 
-// Moves the dimension of scanned layers to the front, where the cost model
-// expects dimensions that count matrices, such as experts.
+// Moves the dimension of scanned layers, where it is known, to the front, where
+// the cost model expects dimensions that count matrices, such as experts.
 void MoveStacksFirst(CostInputs& work, char separator) {
   std::vector<StackCandidate> candidates;
   bool stacked = false;

@@ -121,8 +121,8 @@ class Pipeline {
                        settings_, units_, begin, end);
   }
 
-  // Returns whether every rank that has the last stage also has the first one,
-  // and so the embedding whose weights the head shares.
+  // Returns whether every rank that has the last of several stages also has the
+  // first one, and so the embedding whose weights the head shares.
   bool SharesEnds() const {
     const schedule::Table& table = planned_.table;
     if (table.stages == 1) return false;

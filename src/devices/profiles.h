@@ -46,9 +46,10 @@ struct Efficiency {
   double memory_ops = 0.7;   // of memory_rate: norms, activations, rotations
   double near = 0.8;         // of the links within a host or a torus
   double far = 0.85;         // of the network between hosts or slices
-  // Seconds that each collective takes besides the transfer of its bytes.
+  // Seconds that each collective takes in addition to the transfer of its
+  // bytes.
   double latency_s = 15e-6;
-  // The share of the step's time that each doubling of the number of hosts
+  // The fraction of the step's time that each doubling of the number of hosts
   // adds.
   double scale = 0.007;
   // Measured rates of collectives within a host or a torus, in the order of

@@ -39,8 +39,8 @@ std::string_view DtypeName(Dtype dtype);  // "BF16", "F8_E4M3"
 // rounded-up mean of a block for ggml's block types.
 int DtypeBits(Dtype dtype);
 // Parses the spellings of safetensors ("BF16") and numpy ("bfloat16", "<f4",
-// "float32"), and aliases such as "half"; nullopt for others, as for big-endian
-// types.
+// "float32"), and aliases such as "half"; nullopt for others, such as
+// big-endian types.
 std::optional<Dtype> ParseDtype(std::string_view text);
 std::span<const Dtype> AllDtypes();
 

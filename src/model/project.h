@@ -112,10 +112,10 @@ struct ModelConfig {
   std::optional<double> soft_cap;           // soft cap of attention logits
   std::optional<double> attention_dropout;  // absent if 0
   bool attention_sinks = false;  // one learned logit per head in the softmax
-  // The groups of a state-space mixer's B and C.
+  // The number of groups of a state-space mixer's B and C.
   std::optional<int64_t> state_groups;
-  // Multi-head latent attention: the width of the latent vector, the rotated
-  // part of a key, and the width of a head's value.
+  // Multi-head latent attention: the widths of the latent vector, of the
+  // rotated part of a key, and of a head's value.
   std::optional<int64_t> latent_rank, latent_rope_dim, latent_value_dim;
   std::optional<RopeConfig> rope;
   // Quantisation group size along the input dimension, if any.

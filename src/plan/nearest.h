@@ -42,9 +42,9 @@ class NearestRules {
   // Exactly one of the compared parts differs. At least two are equal, or fewer
   // if the part that differs is a typing error. Any two numbers count as equal,
   // but are not counted as equal parts. The order of preference is: dead rules;
-  // typing errors with few edits; many equal parts, then many at the end; few
-  // edits; rules that are not in `taken`; earlier rules. A catch-all is never
-  // returned.
+  // rules with a typing error, the fewest edits first; the most equal parts;
+  // the most equal parts at the end; the fewest edits; rules that are not in
+  // `taken`; earlier rules. A catch-all is never returned.
   std::optional<NearRule> Of(std::string_view name, Among among = Among::kAll,
                              const std::set<int32_t>& taken = {}) const;
 

@@ -21,11 +21,11 @@ struct ScheduleRequest {
   bool declared = false;
 };
 
-// Makes the table, or reads it from a file. A schedule by name has one rank if
-// no number is given, and two micro-batches for each rank, or the nearest
-// number that the schedule accepts, if their number is not given. Returns
-// nullopt after a finding: usage, unknown-name, limit, schedule-refuses, or one
-// of reading a file.
+// Makes the table, or reads it from a file. If the request gives no number of
+// ranks, a schedule by name has one rank. If it gives no number of
+// micro-batches, the schedule has two for each rank, or the nearest number that
+// it accepts. Returns nullopt after a finding: usage, unknown-name, limit,
+// schedule-refuses, or one of reading a file.
 std::optional<schedule::Table> MakeScheduleTable(const ScheduleRequest& request,
                                                  Findings& findings);
 

@@ -44,7 +44,7 @@ class ChunkRow {
     Put(weights_.front());
     weights_.pop_front();
   }
-  // Does the same for the tasks of one chunk.
+  // Does the same as W() for the I tasks of one chunk.
   void W(size_t chunk) {
     const auto found = std::find_if(
         weights_.begin(), weights_.end(),

@@ -147,11 +147,12 @@ double Evaluator::SecondsOf(Prepared& on, size_t setting,
   return SecondsWith(on, setting, memory, MovesOf(on, setting, worker));
 }
 
-// Gradients and updates are not included, because the ZeRO stage and the number
-// of micro-batches decide how they are reduced. Activations have the same bytes
-// for any number of micro-batches, and a policy that keeps fewer values repeats
-// collectives. A setting can still send a few bytes less than the reference, if
-// a value is kept in another sharding; therefore 3 % are subtracted.
+// The lower bound leaves out gradients and updates, because the ZeRO stage and
+// the number of micro-batches decide how they are reduced. Activations have the
+// same bytes for any number of micro-batches, and a policy that keeps fewer
+// values repeats collectives. A setting can still send a few bytes less than
+// the reference, if a value is kept in another sharding; therefore 3 % are
+// subtracted.
 cost::Communication Evaluator::LeastMovesOf(Prepared& on, size_t zero,
                                             int worker) {
   if (!RatesAscend()) return {};

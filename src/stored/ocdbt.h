@@ -22,10 +22,10 @@ inline constexpr std::string_view kOcdbtManifest = "manifest.ocdbt";
 class OcdbtStore : public Store {
  public:
   // Reads the manifests and all B-tree nodes of the databases below `root`, one
-  // in each of `folders` ("" is the root itself). Values stay in their files;
-  // Open only checks that the files are long enough. Returns null after a
-  // finding: header, offsets, limit, path, missing, unreadable, duplicate-key
-  // (two databases have different values for a key).
+  // in each of `folders` ("" is the root itself). Values outside of nodes stay
+  // in their files; Open only checks that the files are long enough. Returns
+  // null after a finding: header, offsets, limit, path, missing, unreadable,
+  // duplicate-key (two databases have different values for a key).
   static std::shared_ptr<const OcdbtStore> Open(
       const std::string& root, const std::vector<std::string>& folders,
       Findings& findings);

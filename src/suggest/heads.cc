@@ -158,8 +158,9 @@ class HeadInference {
     return out;
   }
 
-  // Returns the size of a head, by a norm over one head's columns or by a
-  // vector with a number for each head; 0 if the block has neither.
+  // Returns the size of a head, by a norm over one head's columns, or by a
+  // vector or position table with a number for each head; 0 if the block has
+  // none of these.
   int64_t HeadSizeOfVectors(const AttentionBlock& block, int64_t query,
                             int64_t key) {
     for (const size_t k : block.vectors) {

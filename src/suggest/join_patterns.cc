@@ -21,7 +21,7 @@
 namespace shardc::suggest {
 namespace {
 
-// The limit on endings among which pairs are searched.
+// If a rule group has more endings than this, no pairs are joined.
 constexpr size_t kMostJoinedPatterns = 512;
 constexpr std::string_view kNorm = "norm";
 

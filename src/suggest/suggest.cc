@@ -29,8 +29,8 @@ constexpr double kPoorRatio = 1.5;
 // kPoorRatio.
 constexpr int64_t kLittle = int64_t{16} << 20;
 
-// Trees with more parameter groups get no patterns. They have so many groups
-// because their names have no layer numbers by which to group the tensors.
+// Trees with more parameter groups get no patterns. A tree has so many groups
+// if its names have no layer numbers by which to group the tensors.
 constexpr size_t kMostGroups = 4096;
 
 int64_t BytesPerDevice(const Tree& tree, const Choices& choices) {
