@@ -101,7 +101,7 @@ class Search {
   }
 
   // Returns the element of the collective's result that belongs to the operand;
-  // nullopt if the result is no tuple.
+  // nullopt if the collective has a single operand.
   std::optional<int64_t> ElementOf(const Traffic& one) const {
     const bool several = graph_.Operands(one.node).size() > 1;
     return several ? std::optional<int64_t>(one.operand) : std::nullopt;

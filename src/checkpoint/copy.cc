@@ -208,7 +208,9 @@ class Copier {
     return true;
   }
 
-  // Collects the region's bytes in row-major order, in the source's dtype.
+  // Sets `*out` to the region's bytes in row-major order, in the source's
+  // dtype. They are gathered in `scratch` unless they are one run of a load.
+  // Returns false after a finding.
   bool Assemble(const TensorCopy& work, const Region& region,
                 const std::vector<SourceRead>& loads, Scratch& scratch,
                 const char** out, Findings& findings) const {

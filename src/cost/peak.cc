@@ -93,9 +93,9 @@ class Parts {
     return Real(activations_.logits.value_or(0)) * ChunkShare();
   }
 
-  // Returns the bytes of the hidden state's gradient. If the vocabulary is
-  // sharded, the gradient is partial and is not sharded over the axes of the
-  // hidden state.
+  // Returns the bytes of the hidden state's gradient at the loss if the
+  // vocabulary is sharded, else 0. The gradient is then partial, and is not
+  // sharded over the axes of the hidden state.
   double HiddenGradient() const {
     if (!activations_.logits_sharded) return 0;
     for (const LayerTensor& tensor : activations_.tensors) {

@@ -26,7 +26,7 @@ namespace {
 constexpr int64_t kUsualLength = 4096;
 
 // Returns the bytes of an element of a parameter as it is stored, at least 1; 0
-// if its dtype is unknown.
+// if it has no tensor or its dtype is unknown.
 int64_t StoredBytes(const Manifest& manifest, const step::Parameter& of) {
   if (of.manifest_rows.empty() || of.manifest_rows.front() < 0) return 0;
   const Tensor& tensor = manifest.tensors[AsIndex(of.manifest_rows.front())];

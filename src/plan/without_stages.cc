@@ -14,7 +14,7 @@ namespace shardc {
 namespace {
 
 // Returns whether the layers are divided evenly over the ranks in ascending
-// order, as a spec would shard them.
+// order, as a spec would shard them. Three dimensions of layers always are.
 bool IsEven(const PlanStages& stages, const ParamStages& param) {
   if (param.dims > 1) return true;
   if (std::ssize(param.of) != stages.ranks) return false;

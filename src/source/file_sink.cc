@@ -47,8 +47,8 @@ std::string DirectoryOf(const std::string& path) {
 // Returns the path under which the system shows an open file without a name.
 std::string NameOf(int fd) { return "/proc/self/fd/" + std::to_string(fd); }
 
-// Resolves symbolic links, so that the link itself is kept. Returns an empty
-// path with errno set on failure.
+// Resolves symbolic links, so that a write replaces the file and not the link.
+// Returns an empty path with errno set on failure.
 std::string LinkTarget(const std::string& path) {
   char* resolved = ::realpath(path.c_str(), nullptr);
   if (resolved == nullptr) return {};

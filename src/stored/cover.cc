@@ -25,7 +25,7 @@
 namespace shardc::stored {
 namespace {
 
-// The limit on corners that are in memory at once, of 16 bytes each.
+// The limit on corners that are in memory at once. A corner takes 16 bytes.
 constexpr size_t kMaxCorners = size_t{1} << 26;
 
 std::string BoxText(const Box& box) {

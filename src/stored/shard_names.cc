@@ -28,7 +28,8 @@ constexpr std::string_view kShard = "shard-";
 constexpr size_t kMostDigits = 9;
 constexpr int64_t kMostShown = 8;
 
-// Returns the number in the digits; nullopt for any other text.
+// Returns the number in the digits; nullopt for any other text, and for too
+// many digits.
 std::optional<int64_t> Number(std::string_view digits) {
   int64_t out = 0;
   const char* end = digits.data() + digits.size();

@@ -30,8 +30,8 @@ constexpr int64_t kChunkLimitBytes = int64_t{1} << 30;
 constexpr size_t kBatchLimit = 1024;
 
 // Checks the paths of arrays and leaves: their names are valid, no two paths
-// are equal if their keys are joined by dots or by slashes, and no path is
-// inside another one.
+// give the same text if their keys are joined by dots or by slashes, and no
+// path is inside another one.
 class PathCheck {
  public:
   PathCheck(const WriteOptions& options, Findings& findings)

@@ -33,7 +33,8 @@ void SetUnsharded(InferredDims& inferred, int dim) {
 // Returns a parameter with a dimension for heads as a matrix: a projection of
 // [width, heads, columns], a projection with the width in the middle, or an
 // attention output of [heads, columns, width]. Leading dimensions may count
-// joined projections.
+// joined projections. A parameter of another shape gets the role of a
+// convolution.
 Matrix HeadsMatrix(const Shape& shape, std::vector<int> sides,
                    InferredDims& inferred) {
   const auto size = [&](int dim) { return shape[AsIndex(dim)]; };

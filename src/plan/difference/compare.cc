@@ -37,7 +37,8 @@ std::vector<int64_t> CountsOf(const PlanTable& table) {
 }
 
 // Returns, for each rank of a plan with stages, the bytes of all parameters on
-// the rank's fullest device. All are nullopt if a size is unknown.
+// the rank's fullest device. All are nullopt if a size is unknown; one is
+// nullopt if its sum overflows.
 std::vector<std::optional<int64_t>> HeldByRank(const PlanTable& table,
                                                Mode mode) {
   const ReadPlan& plan = table.classes.plan;

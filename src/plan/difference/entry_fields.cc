@@ -146,9 +146,10 @@ class EntryComparison {
     }
   }
 
-  // Returns the pattern of the rule, or the index as text if the plan has no
-  // such rule. Indices of rules are not compared, because a rule that is
-  // inserted above changes the indices of all rules below.
+  // Returns the pattern of the rule, the index as text if the plan has no such
+  // rule, or "absent" if the entry has no rule. Indices of rules are not
+  // compared, because a rule that is inserted above changes the indices of all
+  // rules below.
   static std::string PatternOf(const JsonMembers& members,
                                const RulePatterns& rules) {
     const auto index = MemberAt(members, "rule");

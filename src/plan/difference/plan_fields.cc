@@ -218,8 +218,9 @@ class AttentionComparison {
     out.after = *change.spec_after;
   }
 
-  // Adds one field for all tensors whose specs differ in the same dimensions in
-  // the same way. For example, a change of the batch axes affects every tensor.
+  // Adds one field for all tensors whose specs differ in the same way, in the
+  // same modes and dimensions. For example, a change of the batch axes affects
+  // every tensor.
   void AddFields() {
     std::map<std::pair<std::string, std::string>, std::vector<std::string>>
         tensors_of;
