@@ -37,10 +37,11 @@ class Tracer {
   Value ResultOf(Value value);
 
   // Returns the value one step before `value` on the path that SourceOf
-  // follows; nullopt at the origin.
+  // follows; nullopt at the origin, and if the limit on steps is reached.
   std::optional<Value> Back(const Value& value);
 
-  // Returns whether a loop's body returns this element of its state unchanged.
+  // Returns whether a loop's body returns this element of its state unchanged;
+  // false if loops are nested too deeply.
   bool LeavesUnchanged(Block body, const std::vector<int64_t>& path);
 
   // Returns the value of an integer constant; nullopt for other values.

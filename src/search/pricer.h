@@ -104,7 +104,9 @@ class Pricer {
   // Candidates whose rules result in the same shardings share an entry.
   Entry& EntryOf(const Candidate& candidate) const;
   // Returns the indices of the ZeRO stages, policies and numbers of
-  // micro-batches that the filter selects and the candidate can have.
+  // micro-batches that the filter selects and the candidate can have. Leaves
+  // out numbers of micro-batches that no measured run supports, unless the
+  // request allows them.
   Axes AxesOf(const Entry& entry, const Filter& filter) const;
   const Room& RoomAt(Entry& entry, size_t setting) const;
   double LeastAt(Entry& entry, size_t setting, int worker) const;

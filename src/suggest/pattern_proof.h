@@ -10,7 +10,8 @@
 namespace shardc::suggest {
 
 // Returns the groups of the patterns that match a name of another group than
-// their own, and the groups with a name that no pattern matches. Sets
+// their own, and the groups with a name that no pattern matches. Of each group,
+// only the first name that is not matched as it should be is considered. Sets
 // `patterns.unproven` to a name that is not matched exactly once, by a pattern
 // of its own group, if there is one. If the patterns cannot be compiled, sets
 // it to this reason and returns {0}.
