@@ -74,7 +74,7 @@ class OutputSet {
     bool created = false;   // renamed in this run to a name that was free
   };
   bool Refuse(const std::string& path, Findings& findings) const;
-  // Replaces the index by kResumeIndex.
+  // Replaces the index, if the set has one, by kResumeIndex.
   bool RetireIndex(Findings& findings);
   // Returns whether publishing replaces files that readers may take for a set.
   bool ReplacesFiles() const;

@@ -1,7 +1,8 @@
 // A journal of the chunks that one process has written to an incomplete
 // checkpoint. It is a hidden file in the checkpoint's folder, with one line for
 // each chunk. A later run with the same process number and the same key keeps
-// the chunks up to the first one whose bytes do not have the recorded checksum.
+// the chunks before the first chunk whose bytes do not have the recorded
+// checksum.
 #ifndef SHARDC_STORED_CHUNK_JOURNAL_H_
 #define SHARDC_STORED_CHUNK_JOURNAL_H_
 

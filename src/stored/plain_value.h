@@ -10,8 +10,8 @@
 namespace shardc::stored {
 
 // If the pickle of the opaque leaf is only a string, a number or an empty
-// container, returns the leaf as such. Returns nullopt for any other leaf, and
-// if the archive cannot be read.
+// container, returns a leaf with this value. Returns nullopt for any other
+// leaf, and if the archive cannot be read.
 std::optional<Leaf> PlainValueOf(const Leaf& leaf);
 
 }  // namespace shardc::stored

@@ -1,5 +1,5 @@
 // Checks the names of the files that DCP's safetensors writer makes. The model
-// has COUNT files. A rank that holds a part of file NUMBER writes it to
+// has COUNT files. A rank that holds a part of file NUMBER writes this part to
 // `shard-RANK-model-NUMBER-of-COUNT.safetensors`. Ranks count from 1. At least
 // one rank holds a part of each file. Only the last ranks may have nothing to
 // save.

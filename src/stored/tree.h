@@ -47,11 +47,11 @@ struct Array {
   // The bytes of one element, in the storage and in the result of ReadBox. For
   // a packed type (int4), a format may use a byte for each element.
   int64_t element_bytes = 0;
-  // The array is divided into boxes, its chunks. Each chunk is read at once. If
-  // `pieces` is empty, the chunks are a regular grid. They have the shape
-  // `chunk`, whose sizes are at least 1, and the last chunks are padded beyond
-  // the array's end. If `pieces` is not empty, it has the chunks, which are
-  // disjoint and together are the full array.
+  // The array is divided into boxes, its chunks. If `pieces` is empty, the
+  // chunks are a regular grid. They have the shape `chunk`, whose sizes are at
+  // least 1, and the last chunks are padded beyond the array's end. If `pieces`
+  // is not empty, it has the chunks, which are disjoint and together are the
+  // full array.
   Shape chunk;
   std::vector<Box> pieces;
   std::optional<Sharding> sharding;
