@@ -31,10 +31,10 @@ class Entry {
 
   // Returns the kind and the name of an entry parameter. The name is the
   // parameter's path inside its argument (`layers/gate` for
-  // `p['layers']['gate']`), or the argument's name. An argument without a path
-  // is an input, as are arguments whose name or dtype is a batch's:
-  // `batch['image']`, tokens. Others are parameters. An instruction that is no
-  // parameter of the entry gives an activation without a name.
+  // `p['layers']['gate']`), or the argument's name. An argument is an input if
+  // it has no path, or if its name or dtype suggests a batch: `batch['image']`,
+  // tokens. Other arguments are parameters. An instruction that is no parameter
+  // of the entry gives an activation without a name.
   Moved Of(Node parameter) const;
   // Returns the parameter that has this local shape in a computation that runs
   // `runs` times. A computation that runs once for each entry of a parameter's

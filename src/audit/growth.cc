@@ -1,5 +1,5 @@
-// Compares an audit with an earlier one. Bytes are compared by kind of
-// collective and devices, and the tensor that grew most is named:
+// Compares an audit with an earlier one. Bytes are compared for each kind of
+// collective over each group of axes, and the tensor that grew most is named:
 //
 //   before   all_gather over fsdp   gate 32 KiB
 //   after    all_gather over fsdp   gate 32 KiB, activation 48 KiB

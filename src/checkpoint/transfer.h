@@ -97,8 +97,8 @@ struct Transfer {
   // mistaken for parts of the set.
   std::vector<std::string> series;
   // The index that marks the set as complete. It is written last. Before the
-  // first earlier output is replaced, an index that marks an unfinished run
-  // takes its place (kResumeIndex). Empty if there is no index.
+  // first earlier output is replaced, an earlier index is replaced by an index
+  // that marks an unfinished run (kResumeIndex). Empty if there is no index.
   std::string index_name;
 
   std::string PathOf(const std::string& name) const {

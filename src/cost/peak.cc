@@ -18,8 +18,8 @@ namespace {
 
 constexpr double kEagerLoss = 4, kCompiledLoss = 1.5, kLossSpread = 0.5;
 // The factors of a layer's bytes in the lower and in the upper estimate. The
-// lower is below 1 because the backward pass of a layer does not hold all of
-// these tensors at the same time.
+// lower factor is below 1, because the backward pass of a layer does not hold
+// all tensors of the layer at the same time.
 constexpr double kLeastLayer = 0.7, kMostLayer = 1.1;
 
 int64_t RoundedBytes(double bytes) {

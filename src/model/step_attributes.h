@@ -99,7 +99,7 @@ enum class GroupScore : uint8_t { kMax, kTop2 };
 struct TopGroupsAttributes {
   LabelId experts = kNoLabel;
   LabelId groups = kNoLabel, chosen = kNoLabel;  // sizes: all, chosen
-  // A group's score: its largest, or the sum of its two largest.
+  // Selects a group's score: its largest score, or the sum of its two largest.
   GroupScore score = GroupScore::kMax;
 };
 

@@ -1,7 +1,7 @@
 // Finds a number between two literal texts by taking the longest run of digits,
 // which gives the same result as RE2. RE2 would try fewer digits only if the
 // text after them did not match. That text does not begin with a digit, so it
-// cannot match inside the run either:
+// cannot match inside the run:
 //
 //   `experts\.(\d+)\.` in `layers.3.experts.12.w1`  ->  `12`
 #include "plan/digits_between.h"

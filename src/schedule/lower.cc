@@ -12,9 +12,9 @@
 namespace shardc::schedule {
 namespace {
 
-// A message, and the other rank: the receiver of a message that SentBy returns,
-// and the sender of one that ReadBy returns. SentBy returns nullopt if the task
-// sends nothing to another rank.
+// A message and the other rank. SentBy returns the message that a task sends,
+// with the receiver; nullopt if the task sends nothing to another rank. ReadBy
+// returns a message with its sender.
 struct Sent {
   Message message;
   int32_t to = 0;

@@ -17,8 +17,8 @@ struct Schedule {
   int32_t virtual_stages = 1;  // the default, on each rank
   bool fixed_virtual = true;   // whether no other number is accepted
   Placement placement = Placement::kLoop;
-  // Returns why the schedule does not accept the sizes, or an empty text if it
-  // does. The number of virtual stages is checked by Refusal(). Null if all
+  // Returns why the schedule does not accept the sizes; empty if it accepts
+  // them. The number of virtual stages is checked by Refusal(). Null if all
   // other sizes are accepted.
   std::string (*refuses)(std::string_view name, const Extent&) = nullptr;
   void (*fill)(const Extent&, int32_t rank, std::vector<Cell>& row) = nullptr;

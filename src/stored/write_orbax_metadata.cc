@@ -21,8 +21,8 @@
 namespace shardc::stored {
 namespace {
 
-// Returns the path about as Python prints a tuple of strings. orbax uses it
-// only as a label.
+// Returns the path in nearly the form in which Python prints a tuple of
+// strings. orbax uses this text only as a label.
 std::string TupleText(const std::vector<std::string>& path) {
   std::string out = "(";
   for (size_t i = 0; i < path.size(); ++i) {

@@ -48,8 +48,8 @@ struct InferredDims {
   // axis has to divide: of heads, of KV heads or, in a fused gate-up
   // projection, of the columns of one half.
   std::vector<int64_t> units;
-  // The index of the group that has the weight of a bias, scale or other
-  // vector; -1: none.
+  // For a bias, a scale or another vector, the index of the group of its
+  // weight; -1: none.
   int weight = -1;
   // Whether the inner dimension is the output, so that a bias has it as well.
   bool column = false;

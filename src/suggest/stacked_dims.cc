@@ -4,9 +4,9 @@
 //
 //   decoder/layers/wi_0 [4096, 32, 14336]  ->  32 instances of [4096, 14336]
 //
-// A leading dimension counts experts if the name contains `experts`, or if two
-// groups of one stack have three dimensions and the same leading size, which in
-// scanned layers is no larger than the other two.
+// A leading dimension counts experts if the name contains `experts`. It also
+// counts experts if two groups of one stack have three dimensions and the same
+// leading size, unless their names or sizes show another use.
 #include "suggest/stacked_dims.h"
 
 #include <algorithm>
