@@ -281,7 +281,6 @@ class Copier {
   int64_t most_bytes_ = kMaxBlock;
 };
 
-// Opens the sources. Returns false after a finding.
 bool OpenSources(const Transfer& transfer, std::vector<InputFile>& inputs,
                  Findings& findings) {
   for (const SourceFile& source : transfer.sources) {

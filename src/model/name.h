@@ -23,7 +23,6 @@ std::vector<std::string_view> SplitName(std::string_view name, char separator);
 // Replaces parts that are numbers by `*`: `model/layers/0/mlp` ->
 // `model/layers/*/mlp`.
 std::string NameTemplate(std::string_view name, char separator);
-// Appends the template of a name (NameTemplate) to `out`.
 void AppendTemplate(std::string_view name, char separator, std::string& out);
 
 }  // namespace shardc

@@ -123,7 +123,6 @@ struct OperationsFile {
   SettingsRecord defaults;
   std::vector<std::pair<std::string, SettingsRecord>> operations;
 
-  // Returns the operation's record, or null if the file has none.
   const SettingsRecord* Find(std::string_view operation) const;
 };
 

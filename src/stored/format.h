@@ -35,7 +35,6 @@ bool IsUnfinishedName(std::string_view name);
 std::optional<Tree> OpenAs(const Format& format, const Folder& folder,
                            Findings& findings);
 
-// Returns whether a name in the folder has this ending.
 bool HasEnding(const Folder& folder, std::string_view ending);
 
 // Returns all formats, in the order in which they are tried.

@@ -34,7 +34,6 @@ class Fields {
   static std::optional<Fields> Read(const YamlContext& context,
                                     const YamlNode& node,
                                     const KeyTable& table);
-  // Returns the value of a key; null if the key is absent.
   const YamlNode* Find(std::string_view key) const;
   // Returns the value of a key. If the key is absent, returns null after a
   // finding (schema), or without one if a misspelling of the key has been
