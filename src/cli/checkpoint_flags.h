@@ -50,11 +50,10 @@ std::optional<CheckpointSettings> ReadCheckpointFlags(
 bool RefuseItsOwn(const std::string& source, const CheckpointFlags& flags,
                   Findings& findings);
 
-// With --dry-run, prints the bytes that the transfer would read and write.
-// Otherwise runs the transfer. Before it, the source pieces are compared with
-// their checksums, unless --no-verify or --finalize is given. After an
-// interrupt, the command prints where the complete pieces are and ends by the
-// signal.
+// With --dry-run, only prints the bytes that the transfer would read and write.
+// Otherwise compares the source pieces with their checksums, unless --no-verify
+// or --finalize is given, and runs the transfer. After an interrupt of the
+// transfer, prints where the complete pieces are and ends by the signal.
 int RunCheckpoint(const Stored& stored, const Transfer& transfer,
                   const WriteIndex& index, const CheckpointFlags& flags,
                   CheckpointSettings settings, const Common& common,

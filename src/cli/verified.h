@@ -19,9 +19,9 @@ struct Verified {
   bool failed = false;  // of a case or a step
 };
 
-// Reads a file of results. Returns nullopt after a finding: the file or its
-// JSON cannot be read, or the finding is `schema`, also if the results are of
-// another mesh or of a self-test.
+// Reads a file of results. Returns nullopt after a finding if the file or its
+// JSON cannot be read, if it does not have the schema or its mesh is not valid,
+// or if the results are of another mesh than `mesh` or of a self-test.
 std::optional<Verified> ReadVerified(const std::string& path, const Mesh& mesh,
                                      Findings& findings);
 

@@ -157,8 +157,8 @@ SourceRef Only(const Source& source, const Span& part) {
   return MakeSource(source.name(), std::move(text));
 }
 
-// Returns whether an error is at an alias (`*name`). Its node may be in another
-// part of the file.
+// Returns whether an error is at an alias (`*name`). The error may be in the
+// node that the alias refers to, which may be in another part of the file.
 bool IsAtAlias(const Finding& error) {
   return error.place.HasPosition() &&
          error.place.source->text().substr(error.place.begin).starts_with('*');

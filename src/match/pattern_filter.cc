@@ -50,7 +50,8 @@ std::shared_ptr<const RE2> WithShare(const std::shared_ptr<const RE2>& pattern,
 }  // namespace
 
 struct PatternFilter::State {
-  // Numbers of texts; a name must contain at least one of these texts.
+  // Indices into the texts. A pattern can match a name only if the name
+  // contains at least one of these texts.
   using AnyOf = std::vector<uint32_t>;
 
   void AddTexts(std::span<const std::shared_ptr<const RE2>> patterns);

@@ -43,8 +43,9 @@ class MeshDigits {
 
   // Returns the offset that a coordinate of an axis adds to a device's number.
   int64_t Offset(size_t axis, int64_t coordinate) const;
-  // Returns the devices that differ from `first` only along `free` axes. `free`
-  // has an entry for each axis of the mesh.
+  // Returns `first` and the devices that differ from it only along `free` axes.
+  // `free` has an entry for each axis of the mesh. The coordinates of `first`
+  // along free axes must be 0.
   DeviceSet Along(const std::vector<bool>& free, int64_t first) const;
 
  private:

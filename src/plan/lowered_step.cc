@@ -1,8 +1,8 @@
 // Builds the program of a step. The forward graph comes from the rules' model
 // description. Training adds the backward ops, the rematerialised ops and the
 // optimizer's ops. Then each parameter of the graph gets its spec from the
-// plan: `q: [n h, d]` of layer 3 gets the spec that the plan has for its name
-// in that mode.
+// plan: the parameter `q: [n h, d]` of layer 3 gets the spec that the plan has
+// for this tensor in the step's mode.
 #include "plan/lowered_step.h"
 
 #include <algorithm>

@@ -198,8 +198,8 @@ void AppendFitted(const Rule& rule, const Matched& matched, char separator,
       out.push_back(std::move(fitted));
       return;
     }
-    // A pattern with `^` may have to match at the start of a name, so no path
-    // can precede it.
+    // A pattern with `^` gets no copy: it may have to match at the start of a
+    // name, and then no path can precede it.
     if (rule.match.find('^') != std::string::npos) continue;
     fitted.match = PathPattern(scanned.path, separator, rule.separator) +
                    "(?:" + rule.match + ")";

@@ -16,8 +16,8 @@ namespace shardc::verify {
 struct Sharpness {
   int64_t cases = 0;    // that passed and were offered wrong outputs
   int64_t offered = 0;  // wrong outputs, over all of these cases
-  // The names of cases with a wrong output that passed, and of cases that fail
-  // with the correct output.
+  // `case: output` of each wrong output that passed, and `case: reason` of each
+  // case that fails with the correct output.
   std::vector<std::string> taken, unsound;
 
   bool Holds() const { return offered > 0 && taken.empty() && unsound.empty(); }

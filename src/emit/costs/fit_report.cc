@@ -23,7 +23,8 @@ int64_t AxisSizeOf(const cost::AxisSize& one) {
   return one.fit.mesh.SizeOf(one.axis);
 }
 
-// Returns the axes of a mesh that are longer than 1: `fsdp=8 tp=8`.
+// Returns the axes of a mesh that are longer than 1, such as `fsdp=8 tp=8`, or
+// `one device` if none is.
 std::string AxesText(const Mesh& mesh) {
   std::string out;
   for (const MeshAxis& axis : mesh.axes) {

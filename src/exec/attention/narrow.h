@@ -38,7 +38,8 @@ Buffer LargestOfRows(const Buffer& x,
 // and `key_largest` [B, S, K] are the largest numbers of unsharded rows.
 Buffer IntegerScores(const LocalSlice& slice, const Buffer& query_largest,
                      const Buffer& key_largest, int bits);
-// Returns the products in F32: scale * sum * query step * key step.
+// Returns the logits in F32: scale * sum * query step * key step. The step of a
+// row follows from its largest number and `bits`.
 Buffer ScaledScores(const LocalSlice& slice, const Buffer& sums,
                     const Buffer& query_largest, const Buffer& key_largest,
                     int bits);

@@ -276,8 +276,10 @@ OperationOutcome RunUlysses(Machine& machine, const AttentionProblem& problem,
   return outcome;
 }
 
-// Adds the bytes of the two all_to_alls, (n-1)/n of query, key, value and
-// output, and of the ring, with the sizes after the first all_to_all.
+// Adds the bytes of the all_to_alls over n devices, which send (n-1)/n of
+// query, key, value and output; key and value count as often as their heads are
+// repeated. Then adds the bytes of the gathered inputs, and of the ring, whose
+// sizes are those after the first all_to_all.
 void UlyssesBytes(Traffic& traffic) {
   TensorSharding &query = traffic.query, &key = traffic.key,
                  &value = traffic.value;

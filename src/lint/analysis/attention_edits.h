@@ -51,7 +51,8 @@ std::vector<ModeSplit> SplitsOf(const Facts& facts, std::string_view tensor,
 // several modes and the split has all of them.
 std::string ModesText(const Facts& facts, const ModeSplit& split);
 
-// Reports one finding for each distinct edit that has this reason, at its line.
+// Reports one finding for each distinct edit that has this reason, at the line
+// that causes it, or at the mesh if axis rules that no file states cause it.
 // `observe` returns the message from its subject, such as "attention's `key`
 // and `value`", and the edit. The modes are appended to the message. An illegal
 // spec has the code's level; a corrected one is a warning.

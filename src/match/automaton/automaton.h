@@ -28,8 +28,8 @@ class Automaton {
 
   // Returns the number in `sets` of the set of patterns that match `name`,
   // whose text must stay valid until the next call. Returns nullopt if RE2 has
-  // to match the name: the name is not UTF-8, the name is not ASCII and a
-  // pattern has `\B`, or a limit was reached.
+  // to match the name: the bytes that decide the result are not UTF-8, or they
+  // are not ASCII and a pattern has `\B`, or a limit was reached.
   std::optional<uint32_t> Find(std::string_view name);
 
   size_t states() const { return table_.size(); }  // in memory now

@@ -255,7 +255,8 @@ class Builder {
     test.layout = kind.layout;
     test.dtype = kind.dtype;
     test.kv_dtype = request_.kv_dtype;
-    // Only caches and pages are quantised; keys of a case without them are not.
+    // Of the cases here, only those of pages of keys and values can have int8
+    // keys; caches are quantised in traces.
     if (test.kv_dtype == Dtype::kI8 && !HasInt8Pages(test)) {
       test.kv_dtype.reset();
     }

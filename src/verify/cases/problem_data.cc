@@ -1,6 +1,6 @@
-// Each number of query, key and value is random and depends on the seed and the
-// element's index. The gain depends on batch row and head. Means also change
-// with the position, so an element from a wrong place differs in more than
+// Each number of a query, key or value is random and depends on the seed and
+// the element's index. Its gain depends on batch row and head, and its mean
+// also on the position, so an element from a wrong place differs in more than
 // noise.
 //
 //   ragged lengths of 4 rows up to 16  ->  16, 1 and two between

@@ -7,11 +7,11 @@
 
 namespace shardc::verify {
 
-// Returns the inputs of a case, computed from its seed. Mean and norm differ
-// between heads, batch rows and positions, so that elements in a wrong place
-// cause an error above the rounding of bfloat16. Numbers are rounded to the
-// case's dtype, keys and values to the cache's, so that the reference reads the
-// rounded ones too.
+// Returns the inputs of a case, computed from its seed. Heads and batch rows
+// differ in mean and norm, and positions in mean, so that elements in a wrong
+// place cause an error above the rounding of bfloat16. Numbers are rounded to
+// the case's dtype, keys and values to the cache's, so that the reference reads
+// the rounded ones too.
 exec::AttentionProblem MakeProblem(const Case& test, int threads = 1);
 
 }  // namespace shardc::verify

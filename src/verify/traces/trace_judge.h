@@ -59,8 +59,8 @@ class TraceJudge {
     // checked.
     dense::Array lacking;
   };
-  // Shares the outputs of each rank's rows with all ranks, and a reason if a
-  // row has no reference.
+  // Shares `reference` and `alone` of each rank's rows with all ranks, and a
+  // reason if a row has no reference. `lacking` is not shared.
   void ShareRows(std::vector<Outputs>& out,
                  std::vector<std::string>& refused) const;
   bool IsOwn(int64_t row) const;
