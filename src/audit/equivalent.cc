@@ -63,8 +63,8 @@ struct Partial {
   // Whether another all_reduce, over other axes, sums the slices.
   bool sums_slice = false;
   uint8_t rewrites = 0;
-  // The instructions that hold this value. There are several if more than one
-  // fusion computes the same sum.
+  // The instructions that hold this value. There are several if equal
+  // consumers compute it, such as two fusions with the same sum.
   std::vector<Point> copies;
 };
 

@@ -40,8 +40,9 @@ class Tracer {
   // follows; nullopt at the origin, and if the limit on steps is reached.
   std::optional<Value> Back(const Value& value);
 
-  // Returns whether a loop's body returns this element of its state unchanged;
-  // false if loops are nested too deeply.
+  // Returns whether the origin (SourceOf) of this element of a loop body's
+  // result is the same element of its state; false if the limits of a trace are
+  // reached.
   bool LeavesUnchanged(Block body, const std::vector<int64_t>& path);
 
   // Returns the value of an integer constant; nullopt for other values.

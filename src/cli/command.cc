@@ -1,4 +1,5 @@
-// Adds the options that every command has to the options of its own.
+// Completes a command's own options with the common ones, of which only a
+// command with several formats gets `--format`.
 #include <utility>
 
 #include "cli/command.h"

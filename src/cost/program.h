@@ -24,10 +24,11 @@ namespace shardc::cost {
 // program; an empty text if it can.
 std::string AgainstProgram(const CostInputs& work, const Settings& settings);
 
-// Groups the collectives by part, phase, kind and axes. The bytes are the bytes
-// that the busiest device sends. They come from a formula, and tests compare
-// them with the bytes that the executor counts. `times` has, for each
-// instruction, the number of instructions that it represents
+// Groups the collectives by part, kind, axes and whether they are in the
+// forward pass; those of the optimizer are grouped with the backward pass. The
+// bytes are the bytes that the busiest device sends. They come from a formula,
+// and tests compare them with the bytes that the executor counts. `times` has,
+// for each instruction, the number of instructions that it represents
 // (step/layer_fold.h). If `times` is empty, each instruction represents itself.
 Communication CommunicationOf(const step::Graph& graph,
                               const step::Program& program,

@@ -55,9 +55,10 @@ std::optional<std::vector<int64_t>> HostShape(std::span<const int64_t> global,
                                               int64_t local_devices,
                                               int64_t processes);
 
-// A node is the set of processes that hold one copy of the model: mp_nodes =
-// max(1, tp * sp / local devices) processes form a node, and there are dp_nodes
-// = processes / mp_nodes nodes. All divisions round down.
+// Processes form nodes, ideally one node for each copy of the model. A node has
+// mp_nodes = max(1, tp * sp / local devices) processes, and there are dp_nodes
+// = processes / mp_nodes nodes. Divisions round down, so a node may hold
+// several copies, or only a part of one.
 struct NodeRanks {
   int64_t mp_nodes = 1;
   int64_t dp_nodes = 1;

@@ -1,7 +1,8 @@
 // Reads one rules file section by section. The names of the files that it
-// extends are recorded. Of other files, only the `model:` section that its own
-// section extends is read (ModelBase). Each rule gets the separator of the
-// file, which is inferred from the patterns if the file does not state it:
+// extends are recorded. Other files are not read, except for the `model:`
+// section that the `model:` section of this file extends (ModelBase). Each rule
+// gets the separator of the file, which is inferred from the patterns if the
+// file does not state it:
 //
 //   {rules: [{match: 'attn\.wq', spec: [tp]}]}
 //     ->  one rule [tp] for names with `.` between their parts

@@ -21,8 +21,8 @@ inline constexpr std::string_view kOutsideHelp =
     "project's folder; if you trust the project, pass `--allow-outside`";
 
 // Returns the source of a built-in pack, or null. `name` is as written:
-// `builtin:llama`, `builtin:llama/hf`, or `auto`. Supplied by a caller that
-// knows the naming of the manifest.
+// `builtin:llama`, `builtin:llama/hf`, or `auto`. If it does not state a naming
+// (flax or hf), the function chooses one, usually by the manifest's names.
 using PackLookup = std::function<SourceRef(std::string_view name)>;
 
 // Reads each file and then the files that it extends, depth first; a file that

@@ -17,7 +17,7 @@ namespace shardc::picture {
 
 // How the cells of one host's devices are arranged in a panel.
 enum class HostForm : uint8_t {
-  kNone,   // no rectangle, or the hosts are unknown
+  kNone,   // neither form, unknown hosts, or too many cells
   kRows,   // `host_cells` full rows, one after the other
   kInRow,  // `host_cells` neighbours in a row
 };

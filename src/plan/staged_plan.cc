@@ -225,7 +225,8 @@ class PlanStager {
   }
 
   // Finds the layers of stacks that one stage has alone, because the plan does
-  // not state them: they are the layers of that stage which no other stack has.
+  // not state them. They are the layers of that stage that no stack with known
+  // layers has.
   void PlaceStacks() {
     auto& stacks = out_.stages.units.stacks;
     const std::vector<LayerStackRange> found = stacks;

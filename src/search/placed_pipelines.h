@@ -15,10 +15,10 @@ inline constexpr std::string_view kUncalibratedPipeline =
     "no time of a pipeline is calibrated";
 
 // Adds pipelines of `found.pipelines` to the result of a search that has a
-// winner. The Pareto front gets the pipelines within kFrontWindow that no
-// sharding and no other pipeline beats. The ties get the fastest pipeline of
-// each kind that ties with the fastest sharding. The alternatives get the
-// fastest pipeline of each number of ranks.
+// winner. The Pareto front of time and memory gets the pipelines that no
+// sharding and no other pipeline beats and whose time is within kFrontWindow.
+// The ties get, of each kind, the fastest pipeline that ties with the fastest
+// sharding. The alternatives get the fastest pipeline of each number of ranks.
 void PlacePipelines(Found& found);
 
 // Returns the pipeline that would win if its time were calibrated, because it

@@ -49,7 +49,8 @@ class RuleOptions {
   std::optional<uint32_t> For(Base base, const Mesh& mesh,
                               const RuleChanges& changes);
 
-  // Returns the option's file. Suggested rules get the comments for this mesh.
+  // Returns the option's file. One option may serve several meshes, and the
+  // YAML comments of suggested rules describe one mesh: here `mesh`.
   RulesFile FileFor(uint32_t index, const Mesh& mesh) const;
 
   const RuleOption& operator[](uint32_t index) const {

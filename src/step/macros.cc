@@ -165,9 +165,9 @@ ValueId Best(GraphWriter& write, ValueId choice, LabelId experts,
   return chosen;
 }
 
-// Returns the weight of the `chosen` expert: a softmax over the experts whose
-// logits are within the jitter of the greatest, without the experts in
-// `beyond`.
+// Returns the weight of the `chosen` expert: a softmax over the experts that
+// are not in `beyond` and whose logits are below the greatest by at most 2 *
+// jitter times the larger of both magnitudes.
 ValueId WeightAmongNear(GraphWriter& write, ValueId logits, ValueId greatest,
                         ValueId chosen, ValueId beyond, LabelId experts,
                         double jitter) {

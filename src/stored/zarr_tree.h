@@ -32,8 +32,8 @@ class ZarrTree {
   // Sets `*found` to whether an array is returned.
   std::optional<Array> Add(const std::string& name, bool* found,
                            Findings& findings);
-  // Adds all arrays of the store, named by their keys. Returns false after a
-  // finding.
+  // Adds all arrays of the store. They are named by their keys; an array at the
+  // store's root is named `.`. Returns false after a finding.
   bool AddAll(Tree& tree, Findings& findings);
   std::shared_ptr<const ChunkReader> Reader() const;
 

@@ -22,7 +22,8 @@ namespace {
 // The usable fraction of the memory; the rest is for tensors that are not
 // counted.
 constexpr double kUsable = 0.9;
-// Times that differ by less than this fraction count as equal.
+// Times that exceed the least time by at most this fraction count as equal to
+// it.
 constexpr double kTie = 0.01;
 // The bytes per second that one device sends to other hosts, at 400e9 bits per
 // second.

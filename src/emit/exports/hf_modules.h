@@ -65,9 +65,9 @@ std::string_view ParentOf(std::string_view name);
 // Returns the role of a module by its name; kOther if the role is not certain.
 Role RoleOfModule(const std::string& name);
 
-// Returns whether the module holds experts in tensors of its own: `mlp.experts`
-// with `gate_up_proj` and `down_proj`, which have a leading dimension of
-// experts.
+// Returns whether a module that has tensors of its own is named `experts`. It
+// then holds stacked experts: `mlp.experts` with `gate_up_proj` and
+// `down_proj`, which have a leading dimension of experts.
 bool HoldsExperts(std::string_view name);
 
 // Returns whether the module contains other modules.

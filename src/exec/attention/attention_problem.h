@@ -54,7 +54,7 @@ struct AttentionProblem {
   std::optional<Buffer> blocks;
 
   // The inputs of the operations whose names begin with multi_latent_. If
-  // present, only the shapes of `key` and `value` are used.
+  // present, only the shapes and dtypes of `key` and `value` are used.
   std::optional<LatentInputs> latent;
 
   AttentionOptions options;

@@ -54,7 +54,8 @@ void Gather(const std::vector<PyStatement>& body, PyStatement& to) {
   }
 }
 
-// Marks a statement as unknown, because its body may run any number of times.
+// Marks a statement as unknown, because it is not known which statements of its
+// body run, or how often.
 void Unknown(PyStatement& made) {
   made.act = PyAct::kUnknown;
   Gather(made.body, made);

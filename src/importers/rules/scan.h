@@ -30,8 +30,9 @@ class Scan {
   // Moves past the next occurrence of `word`; returns false if there is none.
   bool Find(std::string_view word);
   std::optional<int64_t> Number();
-  // Takes a string in `'` or `"`, and returns it with the escapes `\22` and
-  // `\"` replaced. Returns nullopt if there is no string or if it never ends.
+  // Takes a string in `'` or `"`, and returns it with escapes replaced: `\22`
+  // (two hexadecimal digits) by the byte, and `\` before any other character by
+  // that character. Returns nullopt if there is no string or if it never ends.
   std::optional<std::string> Quoted();
   // Takes a word of the characters [A-Za-z0-9_.-]; returns an empty text if
   // there is none.

@@ -1,7 +1,7 @@
 // Computes facts once for all lints. Parameters that have the same layout and
-// rule and whose names differ only in numbers are one group. For each
-// parameter, all rules that match it are visited, to record which one is the
-// first match:
+// rule and whose names differ only in parts that are numbers are one group. For
+// each parameter, all rules that match it are visited, to record which one is
+// the first match:
 //
 //   layers.0.up and layers.1.up  ->  layers.*.up, 2 parameters
 //   rules [0] `up`, [1] `layers`  ->  [1] found 2, won 0, lost 2 to [0]

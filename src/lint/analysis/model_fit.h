@@ -12,7 +12,8 @@ namespace shardc {
 class Facts;
 struct ParameterGroup;
 
-// A size in the configuration that contradicts the shapes of parameters.
+// A size in the configuration that contradicts the shapes of parameters, or a
+// number or size of heads that the configuration lacks.
 struct Misfit {
   // Whether the size belongs to attention heads. Lints that count heads then
   // do not run.

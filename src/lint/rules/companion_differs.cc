@@ -1,5 +1,6 @@
 // Compares the spec of a bias with the output dimension of its weight, and the
-// spec of a scale or zero point with every dimension of its weight.
+// spec of a scale or zero point that has as many dimensions as its weight with
+// every dimension of it.
 //
 //   kernel [in, out] over [tp, fsdp], bias [out] over [tp]  ->  tp, not fsdp
 #include "comm/reshard.h"

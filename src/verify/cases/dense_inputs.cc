@@ -1,6 +1,6 @@
-// Copies a case's inputs for the dense reference, which shares no code with the
-// operations. Only inputs that a program receives in fewer bits are rounded
-// first, by dense's own rounding:
+// Converts a case's inputs for the dense reference, which shares no code with
+// the operations. Latents are expanded or absorbed. Query, key, value and
+// latents are rounded as the operation rounds them, by dense's own rounding:
 //
 //   runtime_dtype BF16, int8 pages  ->  keys cast to BF16, stored as int8
 #include "verify/cases/dense_inputs.h"

@@ -22,8 +22,9 @@ namespace {
 // each token, and for a rolling cache.
 constexpr int64_t kChunk = 256, kRollingChunk = 8;
 
-// Makes the traces of all cases, either at the sizes that the user gave or at
-// reduced ones.
+// Makes the cases that have a trace, for each operation with a cache,
+// generation mode and dtype of the request, either at the sizes that the user
+// gave or at reduced ones.
 class Adder {
  public:
   Adder(const Request& request, const Resolver& resolver, const Mesh& mesh,
