@@ -18,6 +18,7 @@
 #include "cost/chosen_inputs.h"
 #include "cost/streams.h"
 #include "model/name.h"
+#include "plan/mode_layout.h"
 #include "plan/placement.h"
 #include "resolve/attention.h"
 #include "roles/layer_stacks.h"
@@ -149,13 +150,6 @@ void OrientAll(CostInputs& work, char separator) {
   if (!hidden || *hidden % work.Parts(work.hidden) != 0) work.hidden.clear();
 }
 
-size_t ModeAt(const Plan& plan, const ParamLayout& layout, Mode mode) {
-  for (size_t i = 0; i < layout.modes.size() && i < plan.modes.size(); ++i) {
-    if (layout.modes[i].mode == mode) return i;
-  }
-  return 0;
-}
-
 // Returns the spec without axes that the mesh lacks or that have size 1, and
 // without repetitions of an axis in later dimensions.
 Spec Sound(const Mesh& mesh, Spec spec) {
@@ -225,7 +219,7 @@ std::vector<ParamClass> ClassesOf(const Plan& plan, char separator, Mode mode,
     ParamClass& one = folder.At(key, fresh);
     if (fresh) {
       Finish(one, std::move(name), plan.types[layout.type],
-             layout.modes[ModeAt(plan, layout, mode)].spec, separator);
+             LayoutIn(layout, mode).spec, separator);
       if (slice != nullptr) Take(*slice, one);
       if (param.IsPlaced() && layout.rule >= 0) {
         one.placed_along = PlacementAxis(plan, layout);

@@ -123,10 +123,10 @@ struct StackSlice {
 using StackSlices = std::vector<std::optional<StackSlice>>;
 
 // Makes the inputs of a compiled target, with the specs of the mode. If the
-// mode was not planned, the specs of the layouts' first mode are used. If
-// `compiled` has only representatives, `representatives` has the number of
-// parameters that each representative stands for. If a tensor has a slice, only
-// the slice is counted, with the layers as its first dimension.
+// mode was not planned, the specs of train are used. If `compiled` has only
+// representatives, `representatives` has the number of parameters that each
+// representative stands for. If a tensor has a slice, only the slice is
+// counted, with the layers as its first dimension.
 CostInputs MakeCostInputs(const Compiled& compiled,
                           std::optional<ModelConfig> model, Mode mode,
                           const Representatives* representatives = nullptr,

@@ -97,7 +97,7 @@ void DivideByStages(const StageDeclaration& declared, const ModelConfig* config,
     if (compiled.mesh.Find(axis)) hidden.push_back(axis);
   }
   AddSets(*compiled.stages, plan);
-  plan.summary.bytes_by_rank = ParameterBytesByRank(plan, 0);
+  plan.summary.bytes_by_rank = ParameterBytesByRank(plan, Mode::kTrain);
   plan.summary.bytes_per_device = MostOf(plan.summary.bytes_by_rank);
 }
 

@@ -13,6 +13,7 @@
 #include <tuple>
 #include <utility>
 
+#include "plan/mode_layout.h"
 #include "plan/placement.h"
 #include "resolve/attention.h"
 #include "roles/classify.h"
@@ -374,7 +375,7 @@ std::optional<PlannedStages> DivideIntoStages(const Compiled& compiled,
 }
 
 std::vector<std::optional<int64_t>> ParameterBytesByRank(const Plan& plan,
-                                                         size_t mode) {
+                                                         Mode mode) {
   // Parameters are counted by layout, set of stages and coordinate, because few
   // combinations of these occur.
   std::map<std::tuple<uint32_t, uint32_t, std::optional<int64_t>>, int64_t>
@@ -388,8 +389,8 @@ std::vector<std::optional<int64_t>> ParameterBytesByRank(const Plan& plan,
     const auto& [layout_index, set, coordinate] = group;
     const ParamLayout& layout = plan.layouts[layout_index];
     const bool placed = coordinate && layout.rule >= 0;
-    bytes.Add(plan.stage_sets[set], layout.modes[mode].bytes_per_device, count,
-              placed ? &PlacementAxis(plan, layout) : nullptr,
+    bytes.Add(plan.stage_sets[set], LayoutIn(layout, mode).bytes_per_device,
+              count, placed ? &PlacementAxis(plan, layout) : nullptr,
               coordinate.value_or(0));
   }
   return bytes.Fullest();

@@ -58,11 +58,11 @@ std::optional<PlannedStages> DivideIntoStages(const Compiled& compiled,
                                               Findings& findings);
 
 // Returns, for each rank, the bytes of parameters on its fullest device in a
-// mode. All are nullopt if the bytes of some parameter are unknown; one is
-// nullopt if its sum overflows. The plan must have stages. A parameter that two
-// stages of a rank share counts once.
+// mode, or in train if the mode was not requested. All are nullopt if the bytes
+// of some parameter are unknown; one is nullopt if its sum overflows. The plan
+// must have stages. A parameter that two stages of a rank share counts once.
 std::vector<std::optional<int64_t>> ParameterBytesByRank(const Plan& plan,
-                                                         size_t mode);
+                                                         Mode mode);
 
 }  // namespace shardc
 

@@ -1,7 +1,6 @@
 #include "plan/step_specs.h"
 
-#include <algorithm>
-
+#include "plan/mode_layout.h"
 #include "source/index.h"
 
 namespace shardc {
@@ -36,11 +35,8 @@ std::vector<Spec> StepSpecs(const Plan& plan, const step::Graph& graph,
     const size_t row =
         representatives.empty() ? tensor : representatives[tensor];
     const ParamLayout& layout = plan.layouts[plan.params[row].layout];
-    const auto found =
-        std::find_if(layout.modes.begin(), layout.modes.end(),
-                     [&](const ModeLayout& one) { return one.mode == mode; });
     if (layout.modes.empty()) continue;
-    spec = (found == layout.modes.end() ? layout.modes.front() : *found).spec;
+    spec = LayoutIn(layout, mode).spec;
     if (parameter.stack_dim >= 0) RemoveStack(plan.mesh, parameter, spec, why);
     if (parameter.manifest_rows.size() == 1) continue;
     const std::string axis = layout.rule < 0

@@ -123,6 +123,22 @@ class Sizes(Folder):
                          {"profile": "h100-sxm", "memory": 85520809984})
         self.assertEqual(self.over("--memory", "100GiB", mesh="mesh.yaml"), [])
 
+    def test_memory_is_that_of_the_mode_without_train(self):
+        """A rule that replicates in decode counts without train too."""
+        self.write("m.json", json.dumps(
+            {"w": {"shape": [1024, 1024], "dtype": "BF16"}}))
+        self.write("r.yaml", "rules:\n  - {match: w, spec: [TP, null], "
+                   "modes: {decode: [null, null]}}\n")
+        for modes in ("train,decode", "decode"):
+            found = self.over("--memory", "1MiB", "--modes", modes,
+                              mesh="tp:4")
+            self.assertEqual(
+                [message for _, message, _ in found],
+                ["a device needs 2 MiB in decode and has 1 MiB: 2 MiB of "
+                 "parameters"], modes)
+        self.assertEqual(self.over("--memory", "1MiB", "--modes", "train",
+                                   mesh="tp:4"), [])
+
     def test_unknown_profiles_are_refused(self):
         self.write("mesh.yaml", "axes: {tp: 1}\ndevice: h100-80g\n")
         self.assertEqual(

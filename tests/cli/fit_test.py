@@ -235,6 +235,28 @@ class Fit(DescribedCase):
         self.assertEqual(len(value["meshes"]), 4)
         self.assertEqual(list(value["meshes"][0]["axes"]), ["sp", "tp"])
 
+    def test_serving_has_the_costs_of_the_command_cost(self):
+        """A rule may have another spec in decode, which counts."""
+        with tempfile.TemporaryDirectory() as folder:
+            rules = os.path.join(folder, "rules.yaml")
+            with open(rules, "w", encoding="utf-8") as file:
+                file.write("version: 1\nextends: [builtin:llama]\nrules:\n"
+                           "  - {match: '(gate|up)_proj', spec: [TP, FSDP], "
+                           "modes: {decode: [TP, null]}}\n")
+            own = [rules if one == "auto" else one for one in LLAMA]
+            serve = ["--mode", "decode", "--batch", "32", "--kv-len", "8192"]
+            value = self.fit(*own, *serve, "--devices", "8", "--axes",
+                             "fsdp,tp")
+            self.assertEqual(len(value["meshes"]), 4)
+            for one in value["meshes"]:
+                cost = json.loads(self.check(run(
+                    "cost", *own, *serve, "--mesh", self.mesh(one), "--format",
+                    "json"), 0).out)
+                self.assertEqual(cost["memory"]["total"],
+                                 one["bytes_per_device"], one["axes"])
+                self.assertEqual(cost["communication_bytes"]["total"],
+                                 one["communication"])
+
     def test_too_many(self):
         wrong = self.check(run("fit", *LLAMA, "--devices", "720720", "--axes",
                                "dp,fsdp,ep,sp,tp"), 2)

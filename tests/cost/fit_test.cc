@@ -215,5 +215,34 @@ TEST_CASE("a change of the settings is the smallest, on the cheapest mesh") {
   CHECK(found.size() > 3);
 }
 
+TEST_CASE("decoding has its own specs if train was not requested") {
+  const verify::Family& family = verify::kFamilies[0];
+  const verify::Model model = verify::ModelOf(family);
+  Findings findings;
+  auto rules = OpenRules({family.pack}, "", &model.manifest, "", findings);
+  REQUIRE(rules.has_value());
+  for (Rule& rule : rules->rules) rule.modes[Mode::kDecode] = SpecList{};
+  FitInputs inputs;
+  inputs.rules = std::move(*rules);
+  inputs.manifest = model.manifest;
+  inputs.model = model.config;
+  inputs.mode = Mode::kDecode;
+  inputs.settings.batch = inputs.settings.kv_length = 64;
+  const std::vector<std::string> axes = {"fsdp", "tp"};
+  const Mesh mesh = MeshesOf(4, axes, 100)->front();
+  std::vector<std::optional<int64_t>> bytes;
+  for (const auto& modes : {std::vector<Mode>{Mode::kDecode},
+                            std::vector<Mode>{Mode::kTrain, Mode::kDecode}}) {
+    inputs.options.modes = modes;
+    const auto evaluator = MeshEvaluator::Make(inputs, axes, findings);
+    REQUIRE(evaluator != nullptr);
+    const FitMesh fit = evaluator->On(mesh, findings).value();
+    REQUIRE(fit.legal);
+    bytes.push_back(fit.memory.most.Of(Component::kParameters));
+  }
+  CHECK(bytes[0].has_value());
+  CHECK(bytes[0] == bytes[1]);
+}
+
 }  // namespace
 }  // namespace shardc::cost

@@ -96,7 +96,8 @@ std::vector<int64_t> Layers(const PlannedStages& stages) {
 
 std::vector<int64_t> Bytes(const Planned& planned) {
   std::vector<int64_t> out;
-  for (const auto& bytes : ParameterBytesByRank(planned.compiled->plan, 0)) {
+  for (const auto& bytes :
+       ParameterBytesByRank(planned.compiled->plan, Mode::kTrain)) {
     out.push_back(bytes.value_or(-1));
   }
   return out;

@@ -10,6 +10,7 @@
 
 #include "comm/memory.h"
 #include "lint/analysis/cache.h"
+#include "plan/mode_layout.h"
 #include "plan/planned_stages.h"
 #include "source/checked.h"
 #include "source/size.h"
@@ -18,12 +19,11 @@
 namespace shardc {
 namespace {
 
-int64_t ParameterBytes(const Facts& facts, size_t mode) {
+int64_t ParameterBytes(const Facts& facts, Mode mode) {
   HeldBytes held;
   for (const PlannedParam& param : facts.plan().params) {
     const ParamLayout& layout = facts.plan().layouts[param.layout];
-    if (mode >= layout.modes.size()) continue;
-    const int64_t bytes = layout.modes[mode].bytes_per_device.value_or(0);
+    const int64_t bytes = LayoutIn(layout, mode).bytes_per_device.value_or(0);
     const auto coordinate = facts.plan().CoordinateOf(param);
     if (!coordinate || layout.rule < 0) {
       held.Add(bytes);
@@ -45,12 +45,12 @@ int64_t LayersOfRank(const PlannedStages& stages, int32_t rank) {
   return out;
 }
 
-// Sets `use` to the parameters of the fullest rank of the pipeline and the part
-// of the cache for its layers.
+// Sets `use` to the parameters that the fullest rank of the pipeline holds in
+// its mode, and the part of the cache for its layers.
 void TakeFullestRank(const Facts& facts, const PlannedStages& stages,
-                     size_t mode, MemoryUse& use) {
+                     MemoryUse& use) {
   const int64_t whole = use.cache;
-  const auto bytes = ParameterBytesByRank(facts.plan(), mode);
+  const auto bytes = ParameterBytesByRank(facts.plan(), use.mode);
   int64_t most = -1;
   for (size_t r = 0; r < bytes.size(); ++r) {
     const auto rank = static_cast<int32_t>(r);
@@ -82,16 +82,15 @@ std::string MemoryUse::ToString() const {
 
 std::optional<MemoryUse> MostMemory(const Facts& facts) {
   std::optional<MemoryUse> most;
-  const auto& modes = facts.plan().modes;
-  for (size_t i = 0; i < modes.size(); ++i) {
+  for (const Mode mode : facts.plan().modes) {
     MemoryUse use;
-    use.mode = modes[i];
-    use.parameters = ParameterBytes(facts, i);
-    if (modes[i] != Mode::kTrain) {
-      use.cache = CacheBytesPerDevice(facts, modes[i]).value_or(0);
+    use.mode = mode;
+    use.parameters = ParameterBytes(facts, mode);
+    if (mode != Mode::kTrain) {
+      use.cache = CacheBytesPerDevice(facts, mode).value_or(0);
     }
     if (const PlannedStages* stages = facts.compiled().stages.get()) {
-      TakeFullestRank(facts, *stages, i, use);
+      TakeFullestRank(facts, *stages, use);
     }
     if (CheckedAdd(use.parameters, use.cache) &&
         (!most || use.Total() > most->Total())) {

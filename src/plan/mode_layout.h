@@ -1,0 +1,22 @@
+// Finds a parameter's layout in a mode.
+#ifndef SHARDC_PLAN_MODE_LAYOUT_H_
+#define SHARDC_PLAN_MODE_LAYOUT_H_
+
+#include "model/axis_rules.h"
+#include "plan/plan.h"
+
+namespace shardc {
+
+// Returns the layout in a mode, or that of train if the mode was not requested.
+// Use it in place of the mode's index in Plan::modes: a layout has train first
+// even if train was not requested.
+inline const ModeLayout& LayoutIn(const ParamLayout& layout, Mode mode) {
+  for (const ModeLayout& one : layout.modes) {
+    if (one.mode == mode) return one;
+  }
+  return layout.modes.front();
+}
+
+}  // namespace shardc
+
+#endif  // SHARDC_PLAN_MODE_LAYOUT_H_
