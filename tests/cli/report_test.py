@@ -153,6 +153,39 @@ class Report(ReportCase):
         bare = Page(self.report(*LLAMA[:7], *LLAMA[7:9])).texts["assumptions"]
         self.assertIn("batch–", bare)
 
+    def test_another_rule_and_another_stage_are_changes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            def path(name, text):
+                full = os.path.join(folder, name)
+                with open(full, "w", encoding="utf-8") as file:
+                    file.write(text)
+                return full
+
+            names = [f"layers.{i % 3}.{chr(97 + i // 26)}{chr(97 + i % 26)}"
+                     for i in range(45)]
+            tree = path("m.json", json.dumps(
+                {name: {"shape": [8, 8], "dtype": "BF16"} for name in names}))
+
+            def rules(name, matches, stages):
+                return ["--no-project", "--mesh", "pp:2,fsdp:2", "--manifest",
+                        tree, "--rules", path(name, json.dumps({
+                            "version": 1, "separator": ".",
+                            "stages": {"axis": "pp", "assign": stages},
+                            "rules": [{"match": one, "spec": ["fsdp"]}
+                                      for one in matches]}))]
+
+            base = os.path.join(folder, "base.plan.json")
+            self.check(run("plan", *rules("before.yaml", [".*"], [2, 1]), "-q",
+                           "-o", base), 0)
+            text = Page(self.report(
+                *rules("after.yaml", [rf"\.{one[-2:]}$" for one in names],
+                       [1, 2]), "--base", base)).texts["changes"]
+        self.assertIn("45 under another rule, 1 layer in another stage.", text)
+        self.assertIn("layer 1stage 0 on rank 0stage 1 on rank 1", text)
+        self.assertIn(r"layers.0.aa.*\.aa$", text)
+        self.assertEqual(text.count("~ under another rule"), 39)
+        self.assertIn("and 6 more: shardc diff has them all", text)
+
     def test_another_mesh_shows_what_it_changes(self):
         with tempfile.TemporaryDirectory() as folder:
             base = os.path.join(folder, "base.plan.json")

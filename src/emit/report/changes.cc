@@ -87,6 +87,37 @@ void WriteTyped(Page& page, const TypeChange& change) {
   html.Raw("<td></td><td></td></tr>\n");
 }
 
+void WriteRule(Page& page, const RuleChange& change) {
+  Html& html = page.html;
+  const auto rule = [&](const std::string& pattern) {
+    if (pattern.empty()) {
+      html.Raw("<td class=q>no rule");
+    } else {
+      html.Raw("<td><code>").Name(pattern).Raw("</code>");
+    }
+    html.Raw("</td>");
+  };
+  Sign(html, "~", "under another rule");
+  Named(html, change);
+  html.Raw("</th>");
+  rule(change.before);
+  rule(change.after);
+  html.Raw("<td></td><td></td></tr>\n");
+}
+
+void WriteLayers(Page& page, const LayerMove& move) {
+  Html& html = page.html;
+  const auto stage = [&](int32_t number, const std::vector<int32_t>& ranks) {
+    html.Raw("<td>stage ").Number(number).Raw(" on ");
+    html.Text(RanksText(ranks)).Raw("</td>");
+  };
+  Sign(html, "~", "in another stage");
+  html.Text(LayersText(move.layers)).Raw("</th>");
+  stage(move.stage_before, move.ranks_before);
+  stage(move.stage_after, move.ranks_after);
+  html.Raw("<td></td><td></td></tr>\n");
+}
+
 std::string DimName(size_t rank, size_t dim) {
   constexpr std::string_view kNames[] = {"batch", "length", "heads", "width"};
   if (rank == 4 || dim < 1)
@@ -167,7 +198,13 @@ void WriteTotals(Page& page) {
   html.Count(Count(diff.reshaped)).Raw(" of another type, ");
   html.Count(Count(diff.added)).Raw(" added, ").Count(Count(diff.removed));
   html.Raw(" removed, ").Count(Count(diff.rules));
-  html.Raw(" under another rule. A device’s parameters:");
+  html.Raw(" under another rule");
+  int64_t layers = 0;
+  for (const LayerMove& move : diff.layers) layers += move.layers.count();
+  if (layers > 0) {
+    html.Raw(", " + Counted(layers, "layer") + " in another stage");
+  }
+  html.Raw(". A device’s parameters:");
   for (const HeldChange& held : diff.held) {
     if (!held.before || !held.after) continue;
     const int64_t was = *held.before, now = *held.after;
@@ -279,8 +316,10 @@ void WriteChanges(Page& page) {
       write(entry);
     }
   };
+  each(diff.layers, [&](const LayerMove& one) { WriteLayers(page, one); });
   each(diff.specs, [&](const SpecChange& one) { WriteSpecChange(page, one); });
   each(diff.reshaped, [&](const TypeChange& one) { WriteTyped(page, one); });
+  each(diff.rules, [&](const RuleChange& one) { WriteRule(page, one); });
   each(diff.added,
        [&](const NamedGroup& one) { WritePlain(page, "+", "added", one); });
   each(diff.removed,
