@@ -75,7 +75,12 @@ std::vector<std::string> RulesToBegin(const Target& target,
   const auto pack = PickPack(manifest, model_type);
   std::vector<std::string> out;
   for (const std::string& one : target.rules) {
-    if (one != "auto") {
+    if (one == "-") {
+      findings.Add(code::kUsage, FlagPlace("--rules", one),
+                   "`search` reads its rules several times, and standard input "
+                   "can be read only once",
+                   "write the rules to a file");
+    } else if (one != "auto") {
       out.push_back(one);
     } else if (pack) {
       out.push_back(*pack);

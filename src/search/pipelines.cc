@@ -32,12 +32,12 @@ constexpr int64_t kMostRanks = 8, kMostPolicies = 24;
 class Finder {
  public:
   Finder(const Request& request, const SettingsGrid& grid, RuleOptions& options,
-         const Deadline& deadline)
+         Base base, const Deadline& deadline)
       : request_(request),
         grid_(grid),
         options_(options),
         deadline_(deadline),
-        base_(options.bases().front()) {}
+        base_(base) {}
 
   Pipelines Find() {
     out_.why_not = WhyNot();
@@ -263,7 +263,13 @@ StageDeclaration DeclarationOf(const Pipeline& one) {
 
 Pipelines FindPipelines(const Request& request, const SettingsGrid& grid,
                         RuleOptions& options, const Deadline& deadline) {
-  return Finder(request, grid, options, deadline).Find();
+  if (options.bases().empty()) {
+    Pipelines none;
+    none.why_not = "the rules cannot be read";
+    return none;
+  }
+  const Base base = options.bases().front();
+  return Finder(request, grid, options, base, deadline).Find();
 }
 
 }  // namespace shardc::search

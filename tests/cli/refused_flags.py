@@ -194,6 +194,13 @@ FLAGS = [
          "SHD001 1:65 a step has one attention operation, and `--operation` "
          "names 2"),
     ], INPUTS),
+    Reader("flags",
+           "search --mesh tp:2 --rules - --manifest m.json --batch 8 --seq 16 "
+           "--profile h100-sxm --keep rules", [
+        ("",
+         "SHD001 1:1 `search` reads its rules several times, and standard "
+         "input can be read only once"),
+    ], INPUTS),
     Reader("flags", "suggest --devices 1048577 --manifest m.json", [
         ("",
          "SHD001 1:8 the number of devices or sequences is too large"),

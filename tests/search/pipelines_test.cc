@@ -71,6 +71,15 @@ TEST_CASE("pipelines that no run supports are not evaluated") {
   CHECK_FALSE(Find(*request).why_not.empty());
 }
 
+TEST_CASE("rules to keep that cannot be read have no pipelines") {
+  auto request = Small();
+  request->keep_rules = true;
+  request->read = [](const RulesFile&) { return std::nullopt; };
+  const Pipelines found = Find(*request);
+  CHECK(found.why_not == "the rules cannot be read");
+  CHECK_FALSE(found.fastest.has_value());
+}
+
 TEST_CASE("experts are divided over the devices of a rank") {
   const auto request = RequestFor({.layers = 8, .experts = 4}, 16, "h100-sxm",
                                   64, 2048, int64_t{40} << 30);
