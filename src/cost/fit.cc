@@ -10,6 +10,8 @@
 
 #include <algorithm>
 #include <climits>
+#include <cstdint>
+#include <limits>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -18,16 +20,11 @@
 #include "source/index.h"
 #include "source/thread_pool.h"
 #include "source/wording.h"
-#include "step/remat.h"
 
 namespace shardc::cost {
 namespace {
 
 constexpr size_t kMostReasons = 2;
-// Limits of ChangeThatFits: the number of meshes that are tried, and the
-// largest number of micro-batches.
-constexpr size_t kMostChanged = 32;
-constexpr int64_t kMostMicrobatches = 64;
 
 class Reasons {
  public:
@@ -159,9 +156,14 @@ int FitOrder(const FitMesh& one) {
   return one.legal ? 2 : 3;
 }
 
+// Returns a key that sorts meshes by time, those of unknown time last.
+double TimeOrder(const FitMesh& one) {
+  return one.Seconds().value_or(std::numeric_limits<double>::infinity());
+}
+
 std::tuple<int, double, int64_t, int64_t> CostOrder(const FitMesh& one) {
-  return {FitOrder(one), one.Seconds().value_or(0),
-          one.communication.value_or(0), one.memory.most.total.value_or(0)};
+  return {FitOrder(one), TimeOrder(one), one.communication.value_or(INT64_MAX),
+          one.MemoryOrder()};
 }
 
 // Returns a key that sorts meshes whose times tie: by memory, then by the
@@ -170,36 +172,7 @@ std::tuple<int64_t, int64_t, double> TieOrder(const FitMesh& one) {
   const auto used =
       std::count_if(one.mesh.axes.begin(), one.mesh.axes.end(),
                     [](const MeshAxis& axis) { return axis.size > 1; });
-  return {one.memory.most.total.value_or(0), used, one.Seconds().value_or(0)};
-}
-
-struct ChangedSettings {
-  std::vector<std::string> flags;
-  Settings settings;
-};
-
-// Returns changes of the settings that need less memory, the smallest change
-// first.
-std::vector<ChangedSettings> Changes(const Settings& settings) {
-  std::vector<ChangedSettings> out;
-  const auto add_parts = [&](const ChangedSettings& from) {
-    for (int64_t parts = 2; parts <= kMostMicrobatches; parts *= 2) {
-      if (parts <= from.settings.microbatches) continue;
-      out.push_back(from);
-      out.back().flags.push_back("--microbatches " + std::to_string(parts));
-      out.back().settings.microbatches = parts;
-    }
-  };
-  ChangedSettings less{{"--remat nothing_saveable"}, settings};
-  std::string why;
-  if (auto nothing = step::ParseRemat("nothing_saveable", why)) {
-    less.settings.remat = std::move(*nothing);
-  }
-  const bool keeps = less.settings.remat.text != settings.remat.text;
-  if (keeps) out.push_back(less);
-  add_parts({{}, settings});
-  if (keeps) add_parts(less);
-  return out;
+  return {one.MemoryOrder(), used, TimeOrder(one)};
 }
 
 }  // namespace
@@ -438,14 +411,18 @@ void SortByCost(std::vector<FitMesh>& meshes) {
   const auto ranked = [](const FitMesh& one) {
     return (one.Fits() || one.MayFit()) && one.Seconds().has_value();
   };
-  const auto last = std::find_if_not(meshes.begin(), meshes.end(), ranked);
-  for (auto first = meshes.begin(); first != last;) {
+  // In each group the meshes of unknown time are last, so meshes that may fit
+  // can follow a mesh without a rank.
+  for (auto first = std::find_if(meshes.begin(), meshes.end(), ranked);
+       first != meshes.end();
+       first = std::find_if(first, meshes.end(), ranked)) {
     const double most =
         *first->Seconds() * (1 + static_cast<double>(kTiePerHundred) / 100);
     const int order = FitOrder(*first);
-    const auto next = std::find_if(first, last, [&](const FitMesh& one) {
-      return *one.Seconds() >= most || FitOrder(one) != order;
-    });
+    const auto next =
+        std::find_if(first, meshes.end(), [&](const FitMesh& one) {
+          return TimeOrder(one) >= most || FitOrder(one) != order;
+        });
     std::stable_sort(first, next, [](const FitMesh& a, const FitMesh& b) {
       return TieOrder(a) < TieOrder(b);
     });
@@ -458,43 +435,11 @@ const FitMesh* NearestToFit(const std::vector<FitMesh>& meshes) {
   const FitMesh* out = nullptr;
   for (const FitMesh& one : meshes) {
     if (!one.legal) continue;
-    if (out == nullptr || one.memory.most.total < out->memory.most.total) {
+    if (out == nullptr || one.MemoryOrder() < out->MemoryOrder()) {
       out = &one;
     }
   }
   return out;
-}
-
-std::optional<FitChange> ChangeThatFits(const std::vector<FitMesh>& meshes,
-                                        const Settings& settings, Mode mode,
-                                        MeshEvaluator& evaluator,
-                                        Findings& findings) {
-  if (mode != Mode::kTrain || !settings.batch || !settings.length) {
-    return std::nullopt;
-  }
-  std::vector<const FitMesh*> legal;
-  for (const FitMesh& one : meshes) {
-    if (one.legal) legal.push_back(&one);
-  }
-  std::stable_sort(legal.begin(), legal.end(),
-                   [](const FitMesh* a, const FitMesh* b) {
-                     return a->memory.most.total < b->memory.most.total;
-                   });
-  if (legal.size() > kMostChanged) legal.resize(kMostChanged);
-  for (ChangedSettings& changed : Changes(settings)) {
-    evaluator.Use(changed.settings);
-    std::vector<FitMesh> fitting;
-    for (const FitMesh* one : legal) {
-      auto fit = evaluator.On(one->mesh, findings);
-      if (fit && fit->legal && fit->memory.Fits().value_or(false)) {
-        fitting.push_back(std::move(*fit));
-      }
-    }
-    if (fitting.empty()) continue;
-    SortByCost(fitting);
-    return FitChange{std::move(changed.flags), std::move(fitting.front())};
-  }
-  return std::nullopt;
 }
 
 }  // namespace shardc::cost

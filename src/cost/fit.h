@@ -62,6 +62,9 @@ struct FitMesh {
   // profile, a batch or a length.
   std::optional<double> Seconds() const;
 
+  // Returns the bytes of the fullest device by which meshes are sorted; a mesh
+  // of unknown memory is last.
+  int64_t MemoryOrder() const { return memory.most.total.value_or(INT64_MAX); }
   bool Fits() const { return legal && memory.Fits().value_or(true); }
   // Returns whether the lower estimate of the step's memory fits but the upper
   // one does not.
@@ -151,13 +154,14 @@ inline constexpr int64_t kTiePerHundred = 5;
 // Sorts the meshes and sets their ranks. Meshes that fit come first, then
 // meshes that may fit, then the other legal meshes, then illegal meshes. Each
 // of these groups is sorted by time, then by bytes sent, then by memory, where
-// an unknown figure counts as 0. In the first two groups, the meshes that tie
-// with the fastest mesh are sorted by memory, then by the number of axes in
-// use, then by time. The fastest of the remaining meshes and the meshes that
-// tie with it follow, sorted in the same way, and so on.
+// a mesh with an unknown figure follows those that have it. In the first two
+// groups, the meshes that tie with the fastest mesh are sorted by memory, then
+// by the number of axes in use, then by time. The fastest of the remaining
+// meshes and the meshes that tie with it follow, sorted in the same way, and so
+// on.
 void SortByCost(std::vector<FitMesh>& meshes);
-// Returns the legal mesh on which a device holds the fewest known bytes; null
-// if no mesh is legal.
+// Returns the legal mesh on which a device holds the fewest known bytes, or if
+// the bytes of none are known the first legal mesh; null if no mesh is legal.
 const FitMesh* NearestToFit(const std::vector<FitMesh>& meshes);
 
 // A change of the settings, written as flags, and a mesh that fits with this

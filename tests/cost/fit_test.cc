@@ -73,6 +73,43 @@ TEST_CASE("the better mesh stands first") {
   CHECK(NearestToFit(none) == nullptr);
 }
 
+// Returns a mesh whose memory fits, may fit, or exceeds the capacity.
+FitMesh Expected(int64_t taken, int64_t most, double seconds) {
+  FitMesh out = Candidate(true, taken, 1, seconds);
+  out.memory.taken.emplace();
+  out.memory.taken->least = out.memory.taken->expected = taken;
+  out.memory.taken->most = most;
+  return out;
+}
+
+TEST_CASE("a mesh of unknown time follows those whose time is known") {
+  std::vector<FitMesh> meshes = {Expected(90, 200, 3), Expected(60, 60, 0),
+                                 Expected(50, 50, 1), Expected(40, 40, 2),
+                                 Expected(80, 200, 0)};
+  SortByCost(meshes);
+  std::vector<int64_t> bytes, ranks;
+  for (const FitMesh& one : meshes) {
+    bytes.push_back(*one.memory.most.total);
+    ranks.push_back(one.rank.value_or(0));
+  }
+  CHECK(bytes == std::vector<int64_t>{50, 40, 60, 90, 80});
+  CHECK(ranks == std::vector<int64_t>{1, 2, 0, 4, 0});
+}
+
+TEST_CASE("a mesh of unknown memory is not the nearest to fit") {
+  std::vector<FitMesh> meshes = {Candidate(true, 0, 1, 0),
+                                 Candidate(true, 150, 1, 0),
+                                 Candidate(true, 120, 1, 0)};
+  meshes[0].memory.most.total.reset();
+  CHECK(NearestToFit(meshes)->memory.most.total == 120);
+  // Bytes that are not known do not come before known ones either.
+  for (FitMesh& one : meshes) one.memory.capacity.reset();
+  SortByCost(meshes);
+  CHECK(!meshes.back().memory.most.total.has_value());
+  meshes = {meshes.back()};
+  CHECK(NearestToFit(meshes) == &meshes.front());
+}
+
 TEST_CASE("meshes whose times differ by less than 5 % are a tie") {
   const auto sized = [](int64_t bytes, double seconds, int axes) {
     FitMesh out = Candidate(true, bytes, 1, seconds);

@@ -1,0 +1,83 @@
+// Finds the smallest change of the settings with which a mesh fits.
+//
+//   everything kept for the backward pass, 1 micro-batch: no mesh fits
+//   --remat nothing_saveable: none fits
+//   --microbatches 2: dp=8 fits
+#include <algorithm>
+#include <utility>
+
+#include "cost/fit.h"
+#include "step/remat.h"
+
+namespace shardc::cost {
+namespace {
+
+// The number of meshes that are tried, which are the meshes of least memory,
+// and the largest number of micro-batches.
+constexpr size_t kMostChanged = 32;
+constexpr int64_t kMostMicrobatches = 64;
+
+struct ChangedSettings {
+  std::vector<std::string> flags;
+  Settings settings;
+};
+
+// Returns changes of the settings that need less memory, the smallest change
+// first.
+std::vector<ChangedSettings> Changes(const Settings& settings) {
+  std::vector<ChangedSettings> out;
+  const auto add_parts = [&](const ChangedSettings& from) {
+    for (int64_t parts = 2; parts <= kMostMicrobatches; parts *= 2) {
+      if (parts <= from.settings.microbatches) continue;
+      out.push_back(from);
+      out.back().flags.push_back("--microbatches " + std::to_string(parts));
+      out.back().settings.microbatches = parts;
+    }
+  };
+  ChangedSettings less{{"--remat nothing_saveable"}, settings};
+  std::string why;
+  if (auto nothing = step::ParseRemat("nothing_saveable", why)) {
+    less.settings.remat = std::move(*nothing);
+  }
+  const bool keeps = less.settings.remat.text != settings.remat.text;
+  if (keeps) out.push_back(less);
+  add_parts({{}, settings});
+  if (keeps) add_parts(less);
+  return out;
+}
+
+}  // namespace
+
+std::optional<FitChange> ChangeThatFits(const std::vector<FitMesh>& meshes,
+                                        const Settings& settings, Mode mode,
+                                        MeshEvaluator& evaluator,
+                                        Findings& findings) {
+  if (mode != Mode::kTrain || !settings.batch || !settings.length) {
+    return std::nullopt;
+  }
+  std::vector<const FitMesh*> legal;
+  for (const FitMesh& one : meshes) {
+    if (one.legal) legal.push_back(&one);
+  }
+  std::stable_sort(legal.begin(), legal.end(),
+                   [](const FitMesh* a, const FitMesh* b) {
+                     return a->MemoryOrder() < b->MemoryOrder();
+                   });
+  if (legal.size() > kMostChanged) legal.resize(kMostChanged);
+  for (ChangedSettings& changed : Changes(settings)) {
+    evaluator.Use(changed.settings);
+    std::vector<FitMesh> fitting;
+    for (const FitMesh* one : legal) {
+      auto fit = evaluator.On(one->mesh, findings);
+      if (fit && fit->legal && fit->memory.Fits().value_or(false)) {
+        fitting.push_back(std::move(*fit));
+      }
+    }
+    if (fitting.empty()) continue;
+    SortByCost(fitting);
+    return FitChange{std::move(changed.flags), std::move(fitting.front())};
+  }
+  return std::nullopt;
+}
+
+}  // namespace shardc::cost
