@@ -67,9 +67,12 @@ class Runner {
  private:
   using Key = std::tuple<int32_t, int32_t, bool>;
 
-  Channel& ChannelOf(int32_t from, int32_t to, bool forward) {
-    return channels_[Key{from, to,
-                         scope_ == ChannelScope::kPairAndKind && forward}];
+  // Returns the channel of a send or a receive of the rank.
+  Channel& ChannelOf(int32_t rank, const Operation& operation) {
+    const bool sends = operation.kind == OperationKind::kSend;
+    return channels_[Key{
+        sends ? rank : operation.peer, sends ? operation.peer : rank,
+        scope_ == ChannelScope::kPairAndKind && operation.message.forward}];
   }
 
   // Posts batches of a rank until one of them is not complete at once.
@@ -93,10 +96,8 @@ class Runner {
 
   void Post(int32_t rank, const Operation& operation) {
     if (operation.kind == OperationKind::kTask) return;
+    Channel& channel = ChannelOf(rank, operation);
     const bool sends = operation.kind == OperationKind::kSend;
-    Channel& channel =
-        ChannelOf(sends ? rank : operation.peer, sends ? operation.peer : rank,
-                  operation.message.forward);
     (sends ? channel.sends : channel.receives)
         .push_back({operation.message, rank, false});
     Match(channel);
@@ -138,12 +139,27 @@ class Runner {
     }
   }
 
+  // Returns whether a posted send or receive of the rank is not complete.
+  bool IsOpen(int32_t rank, const Operation& operation) {
+    if (operation.kind == OperationKind::kTask) return false;
+    const Channel& channel = ChannelOf(rank, operation);
+    const auto& posted = operation.kind == OperationKind::kSend
+                             ? channel.sends
+                             : channel.receives;
+    return std::any_of(posted.begin(), posted.end(), [&](const Posted& one) {
+      return !one.complete && one.message == operation.message;
+    });
+  }
+
+  // Reports the first operation that is not complete of the batch that the rank
+  // posted last.
   void AddBlocked(int32_t rank) {
     const auto r = static_cast<size_t>(rank);
-    // The rank is blocked in the batch of the operation that it posted last.
-    size_t at = next_[r];
-    while (at > 0 && programs_[r][at - 1].kind == OperationKind::kTask) --at;
-    const Operation& operation = programs_[r][at - 1];
+    const auto& program = programs_[r];
+    size_t at = next_[r] - 1;
+    while (at > 0 && program[at].batched) --at;
+    while (at + 1 < next_[r] && !IsOpen(rank, program[at])) ++at;
+    const Operation& operation = program[at];
     out_.rank = rank;
     out_.text =
         "rank " + std::to_string(rank) + " waits for ever to " +

@@ -174,6 +174,24 @@ TEST_CASE("1f1b with blocking sends one by one waits for ever") {
         "stage 0 to rank 1");
 }
 
+TEST_CASE("a rank that waits in a batch is reported with what it waits for") {
+  const Message activation = {true, 0, 0}, gradient = {false, 1, 0};
+  // Rank 0 receives the gradient, and no rank receives its activation.
+  const Programs programs = {
+      {{.kind = OperationKind::kSend, .message = activation, .peer = 1},
+       {.kind = OperationKind::kReceive,
+        .message = gradient,
+        .peer = 1,
+        .batched = true}},
+      {{.kind = OperationKind::kSend, .message = gradient, .peer = 0}}};
+  const ChannelRun run = RunChannels(programs, 0, ChannelScope::kPair);
+  CHECK_FALSE(run.passes);
+  CHECK(run.rank == 0);
+  CHECK(run.text ==
+        "rank 0 waits for ever to send the activation of micro-batch 0 from "
+        "stage 0 to rank 1");
+}
+
 TEST_CASE("zbv over one channel for both kinds delivers the wrong message") {
   const Table table = MakeTable(*FindSchedule("zbv"), {2, 2, 4});
   const Programs programs = Lower(table, Receives::kAtUse);
