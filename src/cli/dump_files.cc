@@ -10,9 +10,15 @@
 namespace shardc::cli {
 
 bool MakeFolder(const std::string& path, Findings& findings) {
-  if (mkdir(path.c_str(), 0777) == 0 || errno == EEXIST) return true;
+  if (mkdir(path.c_str(), 0777) == 0) return true;
+  int error = errno;
+  if (error == EEXIST) {
+    struct stat there = {};
+    if (stat(path.c_str(), &there) == 0 && S_ISDIR(there.st_mode)) return true;
+    error = ENOTDIR;
+  }
   findings.Add(code::kWrite, {},
-               "`" + path + "` cannot be made: " + std::strerror(errno));
+               "`" + path + "` cannot be made: " + std::strerror(error));
   return false;
 }
 

@@ -338,6 +338,23 @@ class Verify(Case):
             end = max(t["data_offsets"][1] for t in header.values())
             self.assertEqual(8 + size + end, len(data))
 
+    def test_a_dump_into_a_file_runs_nothing(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "case")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write("x")
+            result = self.verify("--operation", "flash_attn2", "--mode",
+                                 "prefill", "--dump", path, rc=2)
+            self.assertIn(f"`{path}` cannot be made: Not a directory",
+                          result.err)
+            self.assertEqual(result.err.count("SHD060"), 1)
+            self.assertEqual(result.out, "")
+            # A link to a folder is a folder.
+            os.symlink(folder, path + ".link")
+            self.verify("--operation", "flash_attn2", "--mode", "prefill",
+                        "--dump", path + ".link")
+            self.assertIn("case-0000.json", os.listdir(folder))
+
     def test_self_test_reports_its_score(self):
         result = self.check(run("verify", "--self-test", "--format", "json"),
                             0).json()
