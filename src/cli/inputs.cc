@@ -303,6 +303,7 @@ std::optional<OpenedResolver> LoadResolver(const InputFlags& flags,
   auto opened = OpenResolver(*target, devices, findings, nullptr,
                              RulesBoundary(*target, flags.asked));
   if (opened && opened->has_mesh && processes) {
+    // No resolved spec depends on the processes, so the number is only checked.
     Mesh mesh = opened->resolver.mesh();
     if (!SetProcesses(mesh, *processes, findings)) return std::nullopt;
   }
