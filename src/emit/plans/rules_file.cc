@@ -1,13 +1,14 @@
 // Writes several rules files as one JSON file with the same meaning: every axis
 // rule with its value, so that nothing depends on defaults, and specs in their
 // shortest form. Imported and suggested rules are written as JSON or YAML, and
-// meshes as YAML. In YAML a name is quoted if YAML would not read it as a
-// string:
+// meshes as YAML. In YAML a name is quoted if YAML 1.1 or 1.2 would not read it
+// as a string:
 //
-//   {batch: [fsdp], head: "true"}  ->  batch: fsdp, head: "true"
+//   {batch: [fsdp], head: "on"}  ->  batch: fsdp, head: "on"
 #include "emit/plans/rules_file.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -107,8 +108,12 @@ void WriteAxes(JsonWriter& json, const Value& value_of) {
   json.EndObject();
 }
 
-// Returns whether YAML 1.2 reads the text as a string without quotes. Also
-// returns false for a text that begins with a digit or that has other
+// The words, in lower case, that YAML 1.1 or 1.2 reads as null or a boolean.
+constexpr std::string_view kYamlWords[] = {"null", "true", "false", "y",  "n",
+                                           "yes",  "no",   "on",    "off"};
+
+// Returns whether YAML 1.1 and 1.2 read the text as a string without quotes.
+// Also returns false for a text that begins with a digit or that has other
 // characters than letters, digits and underscores.
 bool IsPlainYaml(std::string_view text) {
   const auto fine = [](char c) {
@@ -123,7 +128,8 @@ bool IsPlainYaml(std::string_view text) {
   for (char& c : lower) {
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
   }
-  return !digit && lower != "null" && lower != "true" && lower != "false";
+  return !digit && std::find(std::begin(kYamlWords), std::end(kYamlWords),
+                             lower) == std::end(kYamlWords);
 }
 
 std::string YamlName(const std::string& text) {

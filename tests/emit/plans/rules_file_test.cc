@@ -136,5 +136,25 @@ TEST_CASE("axis rules as a file of their own") {
   }
 }
 
+TEST_CASE("names that YAML 1.1 reads as booleans are quoted") {
+  const auto mesh_of = [](const std::string& name) {
+    Mesh mesh;
+    mesh.axes = {{name, 2, AxisType::kAuto}};
+    mesh.devices = 2;
+    return MeshFileYaml(mesh);
+  };
+  for (const char* const name : {"y", "n", "yes", "no", "on", "off", "Y", "NO",
+                                 "On", "true", "False", "null"}) {
+    CAPTURE(name);
+    CHECK(mesh_of(name) ==
+          "axes: {\"" + std::string(name) + "\": 2}\ndevices: 2\n");
+  }
+  for (const char* const name : {"x", "yy", "yes_", "only", "tp"}) {
+    CAPTURE(name);
+    CHECK(mesh_of(name) ==
+          "axes: {" + std::string(name) + ": 2}\ndevices: 2\n");
+  }
+}
+
 }  // namespace
 }  // namespace shardc
