@@ -178,10 +178,11 @@ class ProgramReader {
   bool inside_ = false, marked_ = false, has_entry_ = false;
 };
 
-// Returns the first line of the text, which has the module's settings unless
-// the text begins with an empty line.
+// Returns the first line of the text that is not blank, which has the module's
+// settings.
 std::string_view HeadOf(const Source& source) {
-  const std::string_view text = source.text();
+  std::string_view text = source.text();
+  text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
   return text.substr(0, text.find('\n'));
 }
 

@@ -41,6 +41,12 @@ class Audit(AuditCase):
                     self.assertIsNone(second["axes"])
                     self.assertEqual(first["shape"], second["shape"])
 
+    def test_empty_lines_before_the_module_change_nothing(self):
+        program = text("layers_bf16")
+        for one in (program, "\n" + program):
+            out = self.audit("-", stdin=one)
+            self.assertEqual(out["findings"], [])
+
     def test_bytes_do_not_depend_on_the_stage_that_is_read(self):
         def bytes_by_kind(name):
             out = {}

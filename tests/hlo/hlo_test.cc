@@ -156,6 +156,21 @@ TEST_CASE("a module's computations and frames are read") {
   CHECK(stack[2].line == 9);
 }
 
+TEST_CASE("the settings of a module are read after empty lines") {
+  const std::string text =
+      "HloModule m, is_scheduled=true, entry_computation_layout="
+      "{(f32[2]{0:T(128)})->f32[2]{0:T(128)}}\n\n"
+      "ENTRY %main (p: f32[2]) -> f32[2] {\n"
+      "  ROOT %p = f32[2]{0} parameter(0)\n}\n";
+  for (const char* const before : {"", "\n", " \t\r\n\r\n"}) {
+    Findings findings;
+    const auto program = Read(before + text, findings);
+    REQUIRE(program);
+    CHECK(program->IsScheduled());
+    CHECK(program->HasTiles());
+  }
+}
+
 TEST_CASE("a program's instructions are those that a line is split into") {
   const std::string lines[] = {
       "  %x = f32[2]{0} parameter(0)",
