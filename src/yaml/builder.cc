@@ -315,14 +315,15 @@ void YamlBuilder::CheckKey(Frame& frame, const YamlNode& key) {
     return;
   }
   const auto [first, is_new] = frame.keys.emplace(key.text, key.begin);
-  if (is_new) return;
+  // The tree stays valid, so reading goes on after the limit of errors, but
+  // without more findings.
+  if (is_new || findings_.Full()) return;
   Finding& finding =
       findings_.Add(code::kDuplicateKey, {source_, key.begin, key.end},
                     "key " + ShortQuote(key.text) + " is given twice",
                     "remove one of the two");
   finding.labels.push_back(
       {{source_, first->second, first->second + 1}, "first given here"});
-  if (findings_.Full()) throw Stop();
 }
 
 void YamlBuilder::PlaceScalar(YamlNode& node, const std::string& value) {

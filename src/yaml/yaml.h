@@ -63,9 +63,9 @@ class YamlDocument {
 
   // Parses a file. Findings: encoding, empty, limit, yaml-syntax, yaml-depth,
   // yaml-alias, yaml-tag, merge-key, multi-document, duplicate-key. Returns
-  // nullopt after any of them except duplicate-key (if there are fewer errors
-  // than Findings::kErrorLimit): a tree with a duplicate key is returned, so
-  // that the other errors of the file are found too.
+  // nullopt after any of them except duplicate-key: a tree with a duplicate key
+  // is returned, so that the other errors of the file are found too. Duplicate
+  // keys are not reported after Findings::kErrorLimit errors.
   static std::optional<YamlDocument> Parse(SourceRef source,
                                            Findings& findings);
 

@@ -50,6 +50,16 @@ void Places(const YamlDocument& document, const YamlNode& node,
   }
 }
 
+TEST_CASE("keys that are given more than fifty times have fifty findings") {
+  std::string text;
+  for (int i = 0; i < 70; ++i) text += "a: " + std::to_string(i) + "\n";
+  Findings findings;
+  const auto document = Parse(text, findings);
+  REQUIRE(document.has_value());
+  CHECK(document->root().members.size() == 70);
+  CHECK(findings.errors() == Findings::kErrorLimit);
+}
+
 TEST_CASE("a surrogate pair in double quotes is one character") {
   const auto shown = [](std::string text) {
     Findings findings;
