@@ -89,16 +89,27 @@ class SketchParser {
     return atom;
   }
 
-  // Skips braces with digits and commas, such as `{2,3}`. Returns false for
-  // other braces, which are literal.
+  // Skips `{2}`, `{2,}` or `{2,3}`. Returns false for other braces, which are
+  // literal, as in RE2.
   bool Repetition() {
     const size_t close = text_.find('}', at_);
-    if (close == std::string_view::npos || close == at_ + 1) return false;
-    for (size_t i = at_ + 1; i < close; ++i) {
-      if (text_[i] != ',' && (text_[i] < '0' || text_[i] > '9')) return false;
+    if (close == std::string_view::npos) return false;
+    const std::string_view inside = text_.substr(at_ + 1, close - at_ - 1);
+    const size_t comma = inside.find(',');
+    if (!IsCount(inside.substr(0, comma))) return false;
+    if (comma != std::string_view::npos && comma + 1 < inside.size() &&
+        !IsCount(inside.substr(comma + 1))) {
+      return false;
     }
     at_ = close + 1;
     return true;
+  }
+
+  // Returns whether RE2 reads the text as a number of repetitions: digits,
+  // without a leading zero.
+  static bool IsCount(std::string_view text) {
+    if (text.empty() || (text.size() > 1 && text[0] == '0')) return false;
+    return text.find_first_not_of("0123456789") == std::string_view::npos;
   }
 
   Texts Atom() {
