@@ -15,7 +15,8 @@ void EinsumVjp(Backward& backward, const Op& op, ValueId g) {
   const ValueId a = op.in[0], b = op.in[1];
   if (a == b) {
     if (!backward.Needs(a)) return;
-    const ValueId half = write.Einsum(g, b, backward.LabelsOf(a));
+    const ValueId half =
+        write.Einsum(g, backward.Forward(a), backward.LabelsOf(a));
     return backward.Give(a, write.Scaled(half, {2, {}}));
   }
   if (backward.Needs(a)) {
