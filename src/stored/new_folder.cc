@@ -199,7 +199,15 @@ std::optional<NewFile> NewFile::Continue(std::string path, int64_t bytes,
   auto out = Open(std::move(path), O_APPEND, findings);
   if (!out) return std::nullopt;
   out->size_ = bytes;
-  if (::ftruncate(out->fd_, bytes) == 0) return out;
+  struct stat there = {};
+  const bool known = ::fstat(out->fd_, &there) == 0;
+  if (known && there.st_size < bytes) {
+    findings.Add(code::kWrite, {MakeSource(out->path_, {})},
+                 "`" + out->path_ + "` has lost bytes that were written to it",
+                 "run the command again");
+    return std::nullopt;
+  }
+  if (known && ::ftruncate(out->fd_, bytes) == 0) return out;
   Refuse(out->path_, findings);
   return std::nullopt;
 }

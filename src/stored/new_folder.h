@@ -68,9 +68,9 @@ class NewFolder {
 // A file in a NewFolder, which is written from start to end.
 class NewFile {
  public:
-  // Create fails if the file exists. Continue opens a file of at least `bytes`
-  // bytes and keeps only the first `bytes`, or creates the file if there is
-  // none. Both return nullopt after the finding `write`.
+  // Create fails if the file exists. Continue keeps only the first `bytes` of a
+  // file, and fails if the file is shorter. It creates the file if there is
+  // none and `bytes` is 0. Both return nullopt after the finding `write`.
   static std::optional<NewFile> Create(std::string path, Findings& findings);
   static std::optional<NewFile> Continue(std::string path, int64_t bytes,
                                          Findings& findings);
