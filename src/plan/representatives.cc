@@ -111,7 +111,9 @@ class Grouping {
     }
   }
 
-  // Counts the placed parameters of each group by index.
+  // Counts the placed parameters of each group by index. A parameter without a
+  // legal index is skipped. It was reported if the mesh has the axis; otherwise
+  // it is not placed.
   void TakePlaces(Representatives& out) const {
     out.placed.resize(out.manifest.tensors.size());
     const auto& rules = c_.rules.rules;
@@ -132,10 +134,13 @@ class Grouping {
       }
       if (by.rule == kNoRule || !rules[AsIndex(by.rule)].placement) continue;
       const auto at = AsIndex(by.rule);
+      const int64_t count = placements.Count(at);
+      const int64_t index =
+          placements.Index(rules[at], at, c_.manifest, by.tensor);
+      if (index < 0 || index >= count) continue;
       Representatives::Placed& placed = out.placed[out.of[i]];
-      placed.count = placements.Count(at);
-      ++placed.parameters[placements.Index(rules[at], at, c_.manifest,
-                                           by.tensor)];
+      placed.count = count;
+      ++placed.parameters[index];
     }
     for (size_t i = 0; i < rules.size(); ++i) {
       auto& placement = out.rules.rules[i].placement;
