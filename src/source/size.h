@@ -43,7 +43,7 @@ class Size {
   }
   // `b` must be above 0.
   friend constexpr Size operator/(Size a, Size b) {
-    return a.Fits() ? a.value_ / b.value_ : kTooLarge;
+    return a.Fits() && b.Fits() ? a.value_ / b.value_ : kTooLarge;
   }
   constexpr Size& operator*=(Size other) { return *this = *this * other; }
   constexpr Size& operator+=(Size other) { return *this = *this + other; }

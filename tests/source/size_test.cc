@@ -15,6 +15,7 @@ TEST_CASE("a size that does not fit stays too large") {
   CHECK_FALSE((product * 0).Fits());
   CHECK_FALSE((product + 1).Fits());
   CHECK_FALSE((product / 2).Fits());
+  CHECK_FALSE((Size(7) / product).Fits());
   CHECK_FALSE((Size(INT64_MAX - 1) + 1).Fits());
   CHECK((Size(INT64_MAX - 2) + 1).Fits());
   CHECK((Size(6) * 0).value() == 0);
