@@ -289,11 +289,11 @@ MUTATIONS = [
      "json.Key(\"params\")", "json.Key(\"parameters\")"),
 
     # Summaries, plans and tables.
-    ("check-summary-swapped", "check.cc",
+    ("check-summary-swapped", "check_summary.cc",
      "Counted(counts[1], \"warning\")", "Counted(counts[2], \"warning\")"),
-    ("check-ignored-is-known", "check.cc",
+    ("check-ignored-is-known", "check_summary.cc",
      "CountText(ignored) + \" ignored", "CountText(known) + \" ignored"),
-    ("check-statistics-params", "check.cc",
+    ("check-statistics-params", "check_summary.cc",
      "finding.params.size());\n  }", "1);\n  }"),
     ("targets-two-shown", "formats.cc", "kShown = 3", "kShown = 2"),
     ("summary-four-largest", "plan_summary.cc",

@@ -1,0 +1,28 @@
+// The totals of a check.
+#ifndef SHARDC_CLI_CHECK_SUMMARY_H_
+#define SHARDC_CLI_CHECK_SUMMARY_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cli/check_targets.h"
+#include "source/finding.h"
+#include "source/sink.h"
+
+namespace shardc::cli {
+
+// Writes the number of findings and of affected parameters of each code.
+void WriteStatistics(std::span<const Finding> findings, bool as_json,
+                     Sink& out);
+
+// Returns the number of findings of each level, and the skipped lints. `known`
+// is the number of findings that the baseline left out.
+std::string SummaryText(const Findings& findings,
+                        const std::vector<CheckedTarget>& targets,
+                        int64_t known, bool hides_notes);
+
+}  // namespace shardc::cli
+
+#endif  // SHARDC_CLI_CHECK_SUMMARY_H_
