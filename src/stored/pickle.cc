@@ -18,9 +18,8 @@
 
 #include <bit>
 
-#include "source/little_endian.h"
-#include "source/utf8.h"
 #include "source/wording.h"
+#include "stored/pickle_bytes.h"
 #include "stored/pickle_operations.h"
 
 namespace shardc::stored {
@@ -38,23 +37,16 @@ class PickleParser {
  public:
   PickleParser(std::string_view bytes, const Pickle::Options& options,
                std::string* why)
-      : bytes_(bytes), options_(options), why_(why) {
+      : in_(bytes, why), options_(options) {
     out_.bytes_ = bytes;
     out_.globals_ = options.globals;
   }
 
   std::optional<Pickle> Run() {
-    if (bytes_.size() < 2 || Byte(0) != kProto || Byte(1) < 2 || Byte(1) > 5) {
-      Refuse("the file does not begin as a pickle of protocol 2 to 5");
-      return std::nullopt;
-    }
-    at_ = 2;
+    if (!in_.Begin()) return std::nullopt;
     while (!stopped_) {
-      op_at_ = at_;
-      const bool good = at_ < bytes_.size()
-                            ? Step(Byte(at_++))
-                            : Refuse("the pickle ends without a STOP");
-      if (!good) return std::nullopt;
+      uint8_t op = 0;
+      if (!in_.Operation(&op) || !Step(op)) return std::nullopt;
     }
     return std::move(out_);
   }
@@ -62,32 +54,9 @@ class PickleParser {
  private:
   using Node = Pickle::Node;
 
-  bool Refuse(const std::string& what) {
-    *why_ = what + " (at byte " + std::to_string(op_at_) + ")";
-    return false;
-  }
-  bool Truncated() { return Refuse("the pickle ends inside an operation"); }
+  bool Refuse(const std::string& what) { return in_.Refuse(what); }
   bool Underflow() {
     return Refuse("an operation of the pickle needs a value that it lacks");
-  }
-
-  uint8_t Byte(size_t at) const { return static_cast<uint8_t>(bytes_[at]); }
-  // Reads an unsigned integer of `count` bytes, low byte first.
-  bool Unsigned(size_t count, uint64_t* out) {
-    if (bytes_.size() - at_ < count) return Truncated();
-    *out = LittleEndian(bytes_.substr(at_, count));
-    at_ += count;
-    return true;
-  }
-  // Reads a signed integer (two's complement) of at most 8 bytes.
-  bool Signed(size_t count, int64_t* out) {
-    uint64_t value = 0;
-    if (!Unsigned(count, &value)) return false;
-    if (count > 0 && count < 8 && (value >> (8 * count - 1) & 1) != 0) {
-      value |= UINT64_MAX - ((uint64_t{1} << (8 * count)) - 1);
-    }
-    *out = std::bit_cast<int64_t>(value);
-    return true;
   }
 
   bool Push(uint32_t id) {
@@ -137,15 +106,10 @@ class PickleParser {
   }
 
   bool PushText(size_t length_bytes) {
-    uint64_t length = 0;
-    if (!Unsigned(length_bytes, &length)) return false;
-    if (length > bytes_.size() - at_ || length >= kNoNode) return Truncated();
-    if (!IsUtf8(bytes_.substr(at_, length))) {
-      return Refuse("a text of the pickle is not UTF-8");
-    }
-    const Node node{Type::kText, static_cast<uint32_t>(length), at_};
-    at_ += length;
-    return PushNew(node);
+    size_t begin = 0;
+    uint32_t length = 0;
+    return in_.Text(length_bytes, &begin, &length) &&
+           PushNew({Type::kText, length, begin});
   }
 
   // Makes a tuple of the values from `begin` to the top.
@@ -216,12 +180,7 @@ class PickleParser {
   }
   bool GlobalByLines() {
     std::string_view lines[2];  // module and name
-    for (std::string_view& line : lines) {
-      const size_t end = bytes_.find('\n', at_);
-      if (end == std::string_view::npos) return Truncated();
-      line = bytes_.substr(at_, end - at_);
-      at_ = end + 1;
-    }
+    if (!in_.Line(&lines[0]) || !in_.Line(&lines[1])) return false;
     return PushGlobal(lines[0], lines[1]);
   }
   bool GlobalByStack() {
@@ -323,7 +282,7 @@ class PickleParser {
   }
   bool Get(size_t bytes) {
     uint64_t number = 0;
-    if (!Unsigned(bytes, &number)) return false;
+    if (!in_.Unsigned(bytes, &number)) return false;
     if (number >= memo_.size() || memo_[number] == kNoNode) {
       return Refuse("the pickle refers to value " + std::to_string(number) +
                     " of its memo, which was never set");
@@ -332,7 +291,7 @@ class PickleParser {
   }
   bool PutNumbered(size_t bytes) {
     uint64_t number = 0;
-    return Unsigned(bytes, &number) && Put(number);
+    return in_.Unsigned(bytes, &number) && Put(number);
   }
   bool Stop() {
     if (!marks_.empty() || stack_.size() != 1) {
@@ -340,9 +299,9 @@ class PickleParser {
                     " values and " + std::to_string(marks_.size()) +
                     " open marks, and should leave one value");
     }
-    if (at_ != bytes_.size()) {
+    if (in_.left() > 0) {
       return Refuse("the pickle is followed by " +
-                    CountText(static_cast<int64_t>(bytes_.size() - at_)) +
+                    CountText(static_cast<int64_t>(in_.left())) +
                     " other bytes");
     }
     out_.root_ = stack_.back();
@@ -353,26 +312,21 @@ class PickleParser {
   bool Long() {
     uint64_t count = 0;
     int64_t value = 0;
-    if (!Unsigned(1, &count)) return false;
+    if (!in_.Unsigned(1, &count)) return false;
     if (count > 8) return Refuse("a number of the pickle exceeds 64 bits");
-    return Signed(count, &value) && PushInt(value);
+    return in_.Signed(count, &value) && PushInt(value);
   }
   bool Float() {
     uint64_t bits = 0;
-    if (!Unsigned(8, &bits)) return false;
+    if (!in_.Unsigned(8, &bits)) return false;
     return PushNew({Type::kFloat, 0, __builtin_bswap64(bits)});
   }
   bool Integer(size_t bytes, bool is_signed) {
     int64_t value = 0;
     uint64_t raw = 0;
-    return is_signed
-               ? Signed(bytes, &value) && PushInt(value)
-               : Unsigned(bytes, &raw) && PushInt(static_cast<int64_t>(raw));
-  }
-  bool Frame() {
-    uint64_t length = 0;
-    return Unsigned(8, &length) &&
-           (length <= bytes_.size() - at_ || Truncated());
+    return is_signed ? in_.Signed(bytes, &value) && PushInt(value)
+                     : in_.Unsigned(bytes, &raw) &&
+                           PushInt(static_cast<int64_t>(raw));
   }
   bool Persistent() {
     uint32_t id = 0;
@@ -396,7 +350,7 @@ class PickleParser {
   bool Step(uint8_t op) {
     switch (op) {
       case kFrame:
-        return Frame();
+        return in_.Frame();
       case kMark:
         return Mark();
       case kStop:
@@ -472,12 +426,9 @@ class PickleParser {
     }
   }
 
-  std::string_view bytes_;
+  PickleBytes in_;
   const Pickle::Options& options_;
-  std::string* why_;
   Pickle out_;
-  size_t at_ = 0;
-  size_t op_at_ = 0;  // start of the current operation
   bool stopped_ = false;
   uint32_t discarded_ = 0;
   std::vector<uint32_t> stack_;

@@ -58,7 +58,7 @@ ROWS = [
     ('stored/pickle.cc',
      'if (!marks_.empty() || stack_.size() != 1) {',
      '!marks_.empty() || stack_.size() != 1', '!marks_.empty() && stack_.size() != 1', ''),
-    ('stored/pickle.cc',
+    ('stored/pickle_bytes.cc',
      'if (bytes_.size() < 2 || Byte(0) != kProto || Byte(1) < 2 || Byte(1) > 5) {',
      '0', '1', ''),
     ('stored/shard_names.cc',
