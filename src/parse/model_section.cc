@@ -11,7 +11,9 @@
 #include <utility>
 
 #include "parse/keys.h"
+#include "parse/model_expression.h"
 #include "parse/model_loss.h"
+#include "parse/model_roles.h"
 #include "parse/model_text.h"
 #include "source/wording.h"
 #include "yaml/read.h"
@@ -93,25 +95,11 @@ class SectionReader {
     return false;
   }
 
-  // Reads the text of an expression, which may be a number or a truth value.
-  void Expression(const YamlNode& node, std::string_view what,
-                  DescribedText& out) {
-    if (!node.IsScalar() || node.text.empty()) {
-      context_.Add(
-          code::kSchema, node,
-          std::string(what) + " is " + Describe(node) + ", not an expression",
-          "write a key of the config.json or a formula of them");
-      return;
-    }
-    if (RefuseTag(context_, node)) return;
-    out = {node.text, PlaceOf(node)};
-  }
-
   void Setting(std::string key, const YamlNode& node) {
     SectionEntry<DescribedText> entry{std::move(key), {}, PlaceOf(node)};
     if (!node.IsNull()) {
       DescribedText text;
-      Expression(node, "`" + entry.name + "`", text);
+      ReadExpression(context_, node, "`" + entry.name + "`", text);
       if (text.text.empty()) return;
       entry.value = std::move(text);
     }
@@ -157,10 +145,10 @@ class SectionReader {
                  SectionStack& to) {
     to.place = PlaceOf(node);
     if (const YamlNode* at = Member(fields, node, "repeat", alone)) {
-      Expression(*at, "`repeat`", to.repeat.emplace());
+      ReadExpression(context_, *at, "`repeat`", to.repeat.emplace());
     }
     if (const YamlNode* at = Member(fields, node, "params", alone)) {
-      ReadRoles(*at, to.roles);
+      if (IsMap(*at, "params")) to.roles = ReadModelRoles(context_, *at);
     }
     to.begin = ReadOps(fields, "begin");
     to.layer = ReadOps(fields, "layer");
@@ -236,8 +224,8 @@ class SectionReader {
       }
       SectionEntry<DescribedText> entry{*name, {}, PlaceOf(member.key)};
       if (!member.value.IsNull()) {
-        Expression(member.value, "the size of `" + *name + "`",
-                   entry.value.emplace());
+        ReadExpression(context_, member.value, "the size of `" + *name + "`",
+                       entry.value.emplace());
       }
       out_->dims.push_back(std::move(entry));
     }
@@ -256,155 +244,6 @@ class SectionReader {
       }
       out_->axes.push_back(std::move(entry));
     }
-  }
-
-  void ReadRoles(const YamlNode& node, SectionEntries<SectionRole>& out) {
-    if (!IsMap(node, "params")) return;
-    for (const YamlMember& member : node.members) {
-      if (context_.findings.Full()) return;
-      auto name =
-          ReadKey(context_, member.key, code::kSchema, "the name of a role");
-      if (!name) continue;
-      const bool optional = name->ends_with('?');
-      if (optional) name->pop_back();
-      SectionEntry<SectionRole> entry{*name, {}, PlaceOf(member.key)};
-      if (!member.value.IsNull()) {
-        DescribedRole role;
-        role.name = std::move(*name);
-        role.optional = optional;
-        role.place = entry.place;
-        entry.value = ReadRole(member.value, std::move(role));
-        if (!entry.value) continue;
-      }
-      out.push_back(std::move(entry));
-    }
-  }
-
-  // Reads [pattern, [dims], {options}].
-  std::optional<SectionRole> ReadRole(const YamlNode& node,
-                                      DescribedRole role) {
-    const auto& items = node.items;
-    if (!node.IsSequence() || items.size() < 2 || items.size() > 3) {
-      context_.Add(code::kSchema, node,
-                   "the role `" + role.name +
-                       "` is not a pattern with a list of dimensions",
-                   R"(write `['q_proj\.weight$', [n h, d]]`)");
-      return std::nullopt;
-    }
-    auto pattern = ReadText(context_, items[0], "a role's pattern", true);
-    if (!pattern) return std::nullopt;
-    role.pattern = {std::move(*pattern), PlaceOf(items[0])};
-    auto dims = ReadDimList(items[1], role.name);
-    if (!dims) return std::nullopt;
-    role.dims = std::move(*dims);
-    SectionRole out{std::move(role), {}};
-    if (items.size() == 3 && !ReadOptions(items[2], out)) return std::nullopt;
-    return out;
-  }
-
-  std::optional<std::vector<DescribedDim>> ReadDimList(
-      const YamlNode& node, const std::string& role) {
-    if (!node.IsSequence()) {
-      context_.Add(
-          code::kSchema, node,
-          "the role `" + role + "` is not a pattern with a list of dimensions",
-          R"(write `['q_proj\.weight$', [n h, d]]`)");
-      return std::nullopt;
-    }
-    std::vector<DescribedDim> out;
-    for (const YamlNode& item : node.items) {
-      auto dim = item.IsScalar() ? ParseDescribedDim(item.text) : std::nullopt;
-      if (!dim) {
-        context_.Add(code::kSchema, item,
-                     Describe(item) + " is not a dimension",
-                     "write `d`, `n h` or `(c+r)`");
-        return std::nullopt;
-      }
-      dim->place = PlaceOf(item);
-      out.push_back(std::move(*dim));
-    }
-    return out;
-  }
-
-  bool ReadOptions(const YamlNode& node, SectionRole& out) {
-    const auto fields = Fields::Read(context_, node, keys::kModelOptions);
-    if (!fields) return false;
-    DescribedRole& role = out.role;
-    if (const YamlNode* when = fields->Find("when")) {
-      Expression(*when, "`when`", role.when);
-    }
-    if (const YamlNode* shared = fields->Find("shared")) {
-      role.shared = ReadBool(context_, *shared, "`shared`").value_or(false);
-    }
-    if (const YamlNode* tied = fields->Find("tied")) {
-      auto name = ReadText(context_, *tied, "`tied`", true);
-      if (!name) return false;
-      role.tied = std::move(*name);
-    }
-    for (const std::string_view key : {"bias", "optional_bias"}) {
-      const YamlNode* const bias = fields->Find(key);
-      if (bias != nullptr && !ReadBias(*bias, key != "bias", out)) return false;
-    }
-    return true;
-  }
-
-  // Reads the option `bias` of a role. For a role `q` with the pattern
-  // `q\.weight$`, it adds the role `q.bias` with the pattern `q\.bias$` and the
-  // same condition.
-  bool ReadBias(const YamlNode& node, bool optional, SectionRole& out) {
-    const DescribedRole& of = out.role;
-    if (out.bias) {
-      context_.Add(code::kSchema, node,
-                   "`" + of.name + "` has both `bias` and `optional_bias`",
-                   "remove one of them");
-      return false;
-    }
-    auto pattern = BiasPattern(of.pattern.text);
-    if (!pattern) {
-      context_.Add(code::kSchema, node,
-                   "the pattern of `" + of.name +
-                       "` does not end in a word and `$`, from which the name"
-                       " of its bias would follow",
-                   "write a role of its own, `" + of.name +
-                       ".bias: [pattern, [dimensions]]`");
-      return false;
-    }
-    auto dims = ReadDimList(node, of.name + ".bias");
-    if (!dims) return false;
-    DescribedRole bias;
-    bias.name = of.name + ".bias";
-    bias.optional = optional;
-    bias.pattern = {std::move(*pattern), of.pattern.place};
-    bias.dims = std::move(*dims);
-    bias.when = of.when;
-    bias.place = of.place;
-    out.bias = std::move(bias);
-    return true;
-  }
-
-  // Replaces the word before the final `$`, such as `weight`, or a group such
-  // as `(kernel|scale)`, by `bias`. Returns nullopt if there is neither, or if
-  // `_` precedes it.
-  static std::optional<std::string> BiasPattern(std::string_view pattern) {
-    if (!pattern.ends_with('$')) return std::nullopt;
-    pattern.remove_suffix(1);
-    const auto is_letter = [](char c) { return c >= 'a' && c <= 'z'; };
-    size_t begin = pattern.size();
-    if (pattern.ends_with(')')) {
-      begin = pattern.rfind('(');
-      if (begin == pattern.npos) return std::nullopt;
-      const std::string_view group =
-          pattern.substr(begin + 1, pattern.size() - begin - 2);
-      if (!std::all_of(group.begin(), group.end(),
-                       [&](char c) { return is_letter(c) || c == '|'; })) {
-        return std::nullopt;
-      }
-    } else {
-      while (begin > 0 && is_letter(pattern[begin - 1])) --begin;
-    }
-    const bool inside = begin > 0 && pattern[begin - 1] == '_';
-    if (begin == pattern.size() || inside) return std::nullopt;
-    return std::string(pattern.substr(0, begin)) + "bias$";
   }
 
   void ReadSkip(const YamlNode& node) {
