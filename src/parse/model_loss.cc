@@ -17,16 +17,19 @@ ModelLoss ReadModelLoss(const YamlContext& context, const YamlNode& node) {
   const auto members = Fields::Read(context, node, keys::kModelLoss);
   if (!members) return out;
   if (const YamlNode* at = members->Find("kind")) {
-    if (at->IsScalar() && LossNamed(at->text)) {
+    if (at->IsNull() || (at->IsScalar() && LossNamed(at->text))) {
       out.kind = at;
     } else {
       context.Add(code::kUnknownName, *at,
-                  "the loss's kind is none of `eager`, `compiled` and `fused`",
+                  "`kind` of `loss` is " + Describe(*at) +
+                      ", not `eager`, `compiled` or `fused`",
                   "write how the loss is computed from the logits");
     }
   }
   if (const YamlNode* at = members->Find("chunk")) {
-    if (ReadInteger(context, *at, "`chunk`", {1, kMostChunk})) out.chunk = at;
+    if (at->IsNull() || ReadInteger(context, *at, "`chunk`", {1, kMostChunk})) {
+      out.chunk = at;
+    }
   }
   return out;
 }

@@ -11,7 +11,8 @@
 
 namespace shardc {
 
-// The nodes of the values; null if a value is absent or wrong.
+// The nodes of the values; null if a value is absent or wrong. A node may be
+// the YAML value null, which removes an inherited value.
 struct ModelLoss {
   const YamlNode* kind = nullptr;
   const YamlNode* chunk = nullptr;  // tokens of a device

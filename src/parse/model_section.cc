@@ -122,7 +122,8 @@ class SectionReader {
 
   void ReadLoss(const Fields& fields) {
     const YamlNode* const node = fields.Find("loss");
-    if (node == nullptr || node->IsNull()) return;
+    if (node == nullptr) return;
+    if (node->IsNull()) return Setting("loss", *node);
     const ModelLoss loss = ReadModelLoss(context_, *node);
     if (loss.kind != nullptr) Setting("loss.kind", *loss.kind);
     if (loss.chunk != nullptr) Setting("loss.chunk", *loss.chunk);
@@ -131,14 +132,14 @@ class SectionReader {
   void ReadFused(const Fields& fields) {
     const YamlNode* const node = fields.Find("fused");
     if (node == nullptr) return;
-    if (node->IsScalar() &&
-        (node->text == kFusedByPart || node->text == kFusedInOne)) {
-      return Setting("fused", *node);
-    }
-    context_.Add(code::kUnknownName, *node,
-                 "`fused` is none of `by_part` and `contiguous`",
-                 "write how weights that hold several parts, such as query, "
-                 "key and value, are sharded");
+    const bool known = node->IsScalar() && (node->text == kFusedByPart ||
+                                            node->text == kFusedInOne);
+    if (known || node->IsNull()) return Setting("fused", *node);
+    context_.Add(
+        code::kUnknownName, *node,
+        "`fused` is " + Describe(*node) + ", not `by_part` or `contiguous`",
+        "write how weights that hold several parts, such as query, "
+        "key and value, are sharded");
   }
 
   void ReadStack(const Fields& fields, const YamlNode& node, bool alone,

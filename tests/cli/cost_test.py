@@ -183,8 +183,12 @@ class Cost(DescribedCase):
             # A flag wins.
             self.assertEqual(with_loss("{kind: fused}", "--loss", "eager"),
                              with_loss("null", "--loss", "eager"))
-            for loss, words in (("{kind: some}", "the loss's kind is none of "
-                                 "`eager`, `compiled` and `fused`"),
+            # Null is a value that is not given.
+            for loss in ("{kind: null}", "{chunk: null}", "{}"):
+                self.assertEqual(with_loss(loss), none)
+            for loss, words in (("{kind: some}", "`kind` of `loss` is the "
+                                 "string `some`, not `eager`, `compiled` or "
+                                 "`fused`"),
                                 ("{chunk: 0}", "`chunk`"),
                                 ("{kinds: fused}", "kinds")):
                 with open(path, "w", encoding="utf-8") as file:

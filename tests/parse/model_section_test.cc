@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "parse/model_text.h"
@@ -144,10 +145,18 @@ TEST_CASE("errors of a model's section are reported at their place") {
         "`window` is a list, not an expression @ [1]");
   CHECK(Refused(kHead + kSmall + "  router: {colour: red}\n")
             .starts_with("unknown key `colour`"));
-  for (const std::string fused : {"halves", "[by_part]", "true", "null"}) {
-    CHECK(Refused(kHead + kSmall + "  fused: " + fused + "\n") ==
-          "`fused` is none of `by_part` and `contiguous` @ " + fused);
+  const std::pair<std::string, std::string> fused[] = {
+      {"halves", "the string `halves`"},
+      {"[by_part]", "a list"},
+      {"true", "the boolean `true`"}};
+  for (const auto& [text, described] : fused) {
+    CHECK(Refused(kHead + kSmall + "  fused: " + text + "\n") ==
+          "`fused` is " + described + ", not `by_part` or `contiguous` @ " +
+              text);
   }
+  CHECK(Refused(kHead + kSmall + "  loss: {kind: some}\n") ==
+        "`kind` of `loss` is the string `some`, not `eager`, `compiled` or "
+        "`fused` @ some");
 }
 
 // Reads the section `own`, which extends `base`, and merges both.
@@ -158,6 +167,8 @@ std::shared_ptr<const ModelDescription> Derived(const std::string& own,
                  kHead + "  dims: {d: hidden_size, f: 4 * d}\n  repeat: 2\n"
                          "  axes: {d: EMBED, f: MLP_INTERMEDIATE}\n"
                          "  rope: {base: 10, pairs: halves}\n  window: 8\n"
+                         "  loss: {kind: compiled, chunk: 512}\n"
+                         "  fused: by_part\n"
                          "  params:\n"
                          "    q: ['q\\.weight$', [f, d], {bias: [f]}]\n"
                          "    k?: ['k\\.weight$', [f, d]]\n"
@@ -226,21 +237,43 @@ TEST_CASE("a section that extends another changes the entries it writes") {
   CHECK(model->roles[4].place.source->name() == "base.yaml");
 }
 
-TEST_CASE("whether fused weights are sharded by part is inherited") {
-  for (const std::string own :
-       {"", "  fused: by_part\n", "  fused: contiguous\n"}) {
+TEST_CASE("settings are inherited, and null removes them") {
+  struct Case {
+    const char* own;
+    const char* name;
+    const char* text;  // null: not set
+  };
+  const Case cases[] = {{"", "fused", "by_part"},
+                        {"  fused: by_part\n", "fused", "by_part"},
+                        {"  fused: contiguous\n", "fused", "contiguous"},
+                        {"  fused: null\n", "fused", nullptr},
+                        {"  fused:\n", "fused", nullptr},
+                        {"  window: null\n", "window", nullptr},
+                        {"  rope: null\n", "rope.pairs", nullptr},
+                        {"  rope: {base: null}\n", "rope.base", nullptr},
+                        {"  rope: {base: null}\n", "rope.pairs", "halves"},
+                        {"", "loss.kind", "compiled"},
+                        {"  loss: {kind: fused}\n", "loss.kind", "fused"},
+                        {"  loss: {kind: fused}\n", "loss.chunk", "512"},
+                        {"  loss: null\n", "loss.kind", nullptr},
+                        {"  loss: null\n", "loss.chunk", nullptr},
+                        {"  loss: {kind: null}\n", "loss.kind", nullptr},
+                        {"  loss: {kind: null}\n", "loss.chunk", "512"},
+                        {"  loss: {chunk: null}\n", "loss.chunk", nullptr}};
+  for (const Case& one : cases) {
+    CAPTURE(one.own);
+    CAPTURE(one.name);
     Findings findings;
-    const auto derived = Derived(own, findings);
-    REQUIRE(derived != nullptr);
-    CHECK(derived->IsFusedByPart() == (own == "  fused: by_part\n"));
+    const auto model = Derived(one.own, findings);
+    REQUIRE(model != nullptr);
+    const DescribedText* const found = model->Setting(one.name);
+    CHECK((found == nullptr ? "" : found->text) ==
+          (one.text == nullptr ? "" : one.text));
+    CHECK((found == nullptr) == (one.text == nullptr));
   }
-}
-
-TEST_CASE("an inherited group of settings is removed by null") {
   Findings findings;
-  const auto model = Derived("  rope: null\n", findings);
-  REQUIRE(model != nullptr);
-  CHECK(model->Setting("rope.pairs") == nullptr);
+  CHECK(Derived("", findings)->IsFusedByPart());
+  CHECK_FALSE(Derived("  fused: null\n", findings)->IsFusedByPart());
 }
 
 // Returns the first finding of a section that extends the base of Derived.
