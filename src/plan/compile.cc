@@ -14,6 +14,8 @@
 #include <array>
 #include <limits>
 #include <map>
+#include <set>
+#include <string>
 #include <tuple>
 #include <unordered_map>
 
@@ -42,6 +44,23 @@ std::vector<Mode> ComputedModes(const std::vector<Mode>& asked) {
   }
   return modes;
 }
+
+// Appends findings that were not appended before. Modes of a rule may share a
+// spec, and rules a bundle, whose findings are then equal.
+class UniqueFindings {
+ public:
+  void Append(const Findings& own, Findings& to) {
+    for (const Finding& finding : own.all()) {
+      const Place& at = finding.place;
+      if (seen_.emplace(at.source.get(), at.begin, finding.message).second) {
+        to.Add(finding);
+      }
+    }
+  }
+
+ private:
+  std::set<std::tuple<const Source*, size_t, std::string>> seen_;
+};
 
 class Compiler {
  public:
@@ -127,10 +146,8 @@ void Compiler::ResolveRules() {
   const auto& rules = c_.rules.rules;
   resolved_.resize(rules.size());
   has_like_.resize(rules.size());
+  UniqueFindings reported;
   for (size_t i = 0; i < rules.size(); ++i) {
-    // If consecutive modes share a spec, the findings of the spec are reported
-    // once.
-    const SpecSource* reported = nullptr;
     for (Mode mode : kAllModes) {
       const SpecSource& source = SourceOf(rules[i], mode);
       if (std::holds_alternative<SpecLike>(source)) {
@@ -141,10 +158,9 @@ void Compiler::ResolveRules() {
       auto resolved = c_.resolver->Resolve(source, mode, own);
       if (resolved) {
         resolved_[i].emplace(mode, std::move(*resolved));
-      } else if (reported != &source) {
-        findings_.Append(std::move(own));
+      } else {
+        reported.Append(own, findings_);
       }
-      reported = &source;
     }
   }
   for (size_t i = 0; i < rules.size(); ++i) {

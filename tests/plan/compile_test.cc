@@ -215,6 +215,39 @@ TEST_CASE("input that cannot be compiled is a finding") {
   }
 }
 
+TEST_CASE("an unknown name is reported once for all modes that share it") {
+  struct Case {
+    std::string rules;
+    std::string names;  // in the order of the findings
+  };
+  const std::vector<Case> cases = {
+      {"rules: [{match: w, spec: [aa]}]", "aa "},
+      // Insert follows decode, and shares the spec of train.
+      {"rules: [{match: w, spec: [aa], modes: {decode: [fsdp]}}]", "aa "},
+      {"rules: [{match: w, spec: [aa], modes: {decode: [bb]}}]", "aa bb "},
+      {"rules: [{match: w, spec: [aa], modes: {prefill: [bb], insert: [cc]}}]",
+       "aa bb cc "},
+      {"rules: [{match: w, spec: [aa, bb], modes: {decode: [fsdp]}},"
+       " {match: v, spec: [aa]}]",
+       "aa bb aa "},
+      // The name is written once, in the bundle.
+      {"bundles: {B: [aa]}\nrules: [{match: w, spec: B}, {match: v, spec: B}]",
+       "aa "},
+  };
+  for (const Case& c : cases) {
+    CAPTURE(c.rules);
+    Findings findings;
+    CHECK(Run({"fsdp:4,tp:4", c.rules,
+               R"({"w": {"shape": [8], "dtype": "F32"}})"},
+              findings) == nullptr);
+    std::string names;
+    for (const Finding& finding : findings.all()) {
+      names += finding.message.substr(1, 2) + " ";
+    }
+    CHECK(names == c.names);
+  }
+}
+
 TEST_CASE("unmatched and illegal parameters are part of the plan") {
   const auto compiled = Good(
       {"fsdp:4,tp:4", "rules: [{match: w, spec: [fsdp, tp]}]",
