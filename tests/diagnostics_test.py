@@ -24,8 +24,6 @@ UNREACHED = {
         "a proof: imported patterns choose the rules that the source chooses",
     "the written plan differs from what the project compiles to":
         "a proof: the files that `init` writes give the plan that it writes",
-    "is not won by the rule that is meant for it":
-        "a proof: each parameter gets the rule that `suggest` wrote for it",
     "the stages of a pipeline are run by one process":
         "only a build with MPI has several processes",
     "the loss is no mean over tokens":

@@ -23,6 +23,7 @@
 #include "parse/rules.h"
 #include "source/wording.h"
 #include "suggest/mesh.h"
+#include "suggest/pattern_proof.h"
 
 namespace shardc::cli {
 namespace {
@@ -67,14 +68,11 @@ void Prove(SuggestedRules& out, const Mesh& mesh, const Manifest& manifest,
   if (out.compiled == nullptr) return;
   const auto& first = out.compiled->matches.first;
   for (size_t i = 0; i < first.size(); ++i) {
-    if (first[i] == out.suggestion.rule_of[i] &&
-        out.compiled->matches.Of(i).size() == 1) {
-      continue;
-    }
+    const size_t matches = out.compiled->matches.Of(i).size();
+    if (first[i] == out.suggestion.rule_of[i] && matches == 1) continue;
     Findings wrong;
     wrong.Add(code::kInexpressible, {source},
-              ShortQuote(manifest.tensors[i].name) +
-                  " is not won by the rule that is meant for it");
+              suggest::MatchFault(manifest.tensors[i].name, matches));
     out.left.push_back(wrong.all().front());
     break;
   }

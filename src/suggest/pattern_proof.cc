@@ -13,6 +13,7 @@
 
 #include "match/match.h"
 #include "match/state_names.h"
+#include "source/wording.h"
 
 namespace shardc::suggest {
 namespace {
@@ -49,6 +50,15 @@ AllMatches MatchAll(const Tree& tree, Patterns& made) {
 
 }  // namespace
 
+std::string MatchFault(std::string_view name, size_t matches) {
+  const std::string by =
+      matches == 0   ? "no pattern"
+      : matches == 1 ? "a pattern of another rule only"
+                     : CountText(static_cast<int64_t>(matches)) + " patterns";
+  return ShortQuote(name) + " is matched by " + by +
+         "; it must be matched by one, of its own rule";
+}
+
 std::set<uint32_t> Disprove(const Tree& tree, Patterns& patterns) {
   const AllMatches all = MatchAll(tree, patterns);
   if (!all.matches) {
@@ -60,12 +70,15 @@ std::set<uint32_t> Disprove(const Tree& tree, Patterns& patterns) {
     for (const uint32_t member : tree.Members(tree.groups[k])) {
       const auto found = all.matches->Of(member);
       if (found.size() == 1 && Has(all.patterns[found[0]]->groups, k)) continue;
-      patterns.unproven = std::string(all.names[member]);
+      patterns.unproven = MatchFault(all.names[member], found.size());
+      bool others = false;
       for (const uint32_t index : found) {
         const auto& groups = all.patterns[index]->groups;
-        if (!Has(groups, k)) wrong.insert(groups.begin(), groups.end());
+        if (Has(groups, k)) continue;
+        wrong.insert(groups.begin(), groups.end());
+        others = others || !groups.empty();
       }
-      if (found.empty()) wrong.insert(k);
+      if (!others) wrong.insert(k);
       break;
     }
   }

@@ -25,8 +25,8 @@ struct Patterns {
   std::vector<std::vector<PatternOf>> rule_groups;  // as given
   bool proven = false;
   // If `proven` is false: a name that no pattern, several patterns or only a
-  // pattern of another rule matches; or the reason why the patterns cannot be
-  // tested.
+  // pattern of another rule matches, with this reason; or the reason why the
+  // patterns cannot be tested.
   std::string unproven;
 };
 

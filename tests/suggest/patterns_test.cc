@@ -1,4 +1,5 @@
 #include "suggest/patterns.h"
+#include "suggest/pattern_proof.h"
 #include "suggest/pattern_text.h"
 
 #include <doctest/doctest.h>
@@ -88,6 +89,50 @@ TEST_CASE("a name that is the end of another is matched from a boundary") {
   CHECK(patterns.proven);
   CHECK(TextsOf(patterns) ==
         std::vector<std::string>{R"(^w\.kernel$)", R"(a\.w\.kernel$)"});
+}
+
+TEST_CASE("patterns are disproved by a name, with the reason") {
+  const Manifest manifest =
+      ManifestOf({{"a.w.kernel", {8, 4}}, {"b.kernel", {8, 6}}});
+  const Tree tree = ParameterGroupsOf(manifest);
+  struct Case {
+    const char* title;
+    std::vector<std::vector<PatternOf>> rule_groups;
+    std::set<uint32_t> wrong;
+    const char* unproven;
+  };
+  const std::string rest = "; it must be matched by one, of its own rule";
+  const PatternOf b = {R"(b\.kernel$)", {1}};
+  const Case cases[] = {
+      {"each name by one", {{{R"(w\.kernel$)", {0}}}, {b}}, {}, nullptr},
+      {"two of one rule",
+       {{{R"(w\.kernel$)", {0}}, {R"(a\.w\.kernel$)", {0}}}, {b}},
+       {0},
+       "`a.w.kernel` is matched by 2 patterns"},
+      {"two of one rule, one of them without a group",
+       {{{R"(w\.kernel$)", {0}}, {R"(a\.w\.kernel$)", {}}}, {b}},
+       {0},
+       "`a.w.kernel` is matched by 2 patterns"},
+      {"another rule's too",
+       {{{R"(w\.kernel$)", {0}}}, {{"kernel$", {1}}}},
+       {1},
+       "`a.w.kernel` is matched by 2 patterns"},
+      {"another rule's only",
+       {{{R"(c\.kernel$)", {0}}}, {{"kernel$", {1}}}},
+       {1},
+       "`a.w.kernel` is matched by a pattern of another rule only"},
+      {"none",
+       {{{R"(c\.kernel$)", {0}}}, {b}},
+       {0},
+       "`a.w.kernel` is matched by no pattern"}};
+  for (const Case& one : cases) {
+    CAPTURE(one.title);
+    Patterns patterns;
+    patterns.rule_groups = one.rule_groups;
+    CHECK(Disprove(tree, patterns) == one.wrong);
+    CHECK(patterns.unproven ==
+          (one.unproven == nullptr ? "" : one.unproven + rest));
+  }
 }
 
 TEST_CASE("every random tree is proven, whatever its groups") {
