@@ -10,11 +10,15 @@
 #include "suggest/matrices.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
+#include <set>
+#include <span>
 #include <string_view>
 
 #include "roles/quantisation.h"
 #include "roles/words.h"
+#include "source/checked.h"
 #include "source/index.h"
 
 namespace shardc::suggest {
@@ -162,24 +166,92 @@ void Orient(const Tree& tree, const ModelConfig* model, const ModelDims& dims,
   }
 }
 
-// Returns how many weights a stored number holds: `usual`, half of it or twice
-// of it, whichever makes a side equal to the width of the stack; `usual` if
-// none does.
-int64_t WeightsPerNumber(const Matrices& matrices, const ParameterGroup& group,
-                         int64_t side, int64_t usual) {
-  const auto& widths = matrices.widths.by_stack();
-  const auto at = widths.find(group.stack());
-  for (const int64_t factor : {usual, usual / 2, usual * 2}) {
-    if (at != widths.end() && factor > 0 && side * factor == at->second) {
-      return factor;
+// A side of a packed weight along which each stored number holds several
+// weights.
+struct PackedSide {
+  size_t group = 0;
+  size_t side = 0;
+};
+
+// Decides how many bits the weights have that are packed in the numbers of a
+// stack. The sizes of a stack recur: the inputs of a matrix are the outputs of
+// another one, or the width. So the bits are right with which the most packed
+// sides get a size that occurs in the stack:
+//
+//   up [16, 256], down [64, 64], both packed along the inputs in 32 bits
+//     4 bits: inputs 128 and 512, of which none is an output, 256 or 64
+//     8 bits: inputs 64 and 256, which both are
+class PackedBits {
+ public:
+  PackedBits(const Tree& tree, const Matrices& matrices,
+             std::span<const PackedSide> packed)
+      : tree_(tree), matrices_(matrices) {
+    for (const auto& [stack, width] : matrices.widths.by_stack()) {
+      sizes_[stack].insert(width);
+    }
+    std::map<size_t, size_t> side_of;  // by group
+    for (const PackedSide& one : packed) side_of[one.group] = one.side;
+    for (size_t k = 0; k < tree.groups.size(); ++k) {
+      const Matrix& matrix = matrices.groups[k];
+      const auto at = side_of.find(k);
+      if (!matrix.valid() || (at == side_of.end() && !matrix.sides_known)) {
+        continue;
+      }
+      for (size_t side = 0; side < 2; ++side) {
+        if (at != side_of.end() && at->second == side) continue;
+        sizes_[tree.groups[k].stack()].insert(matrix.sides[side]);
+      }
+    }
+    for (const PackedSide& one : packed) {
+      auto& votes = votes_[StackOf(one)];
+      for (size_t i = 0; i < kBits.size(); ++i) {
+        votes[i] += Recurs(one, kBits[i]) ? 1 : 0;
+      }
     }
   }
-  return std::max<int64_t>(1, usual);
-}
 
-// Replaces the stored sides of packed weights by the sides of the weights, if
-// the scales determine them.
-void UnpackSides(const Tree& tree, const ModelDims& dims, Matrices& out) {
+  // Returns how many weights a number holds along a side.
+  int64_t WeightsPerNumber(const PackedSide& of) const {
+    const auto& votes = votes_.at(StackOf(of));
+    const auto most = std::max_element(votes.begin(), votes.end());
+    const int64_t usual = kBits[AsIndex(most - votes.begin())];
+    if (Recurs(of, usual)) return Held(of, usual);
+    // A stack may have weights of different bits.
+    for (const int64_t bits : kBits) {
+      if (Recurs(of, bits)) return Held(of, bits);
+    }
+    return std::max<int64_t>(1, Held(of, usual));
+  }
+
+ private:
+  static constexpr std::array<int64_t, 3> kBits = {4, 8, 2};  // usual first
+
+  std::string_view StackOf(const PackedSide& of) const {
+    return tree_.groups[of.group].stack();
+  }
+  int64_t Held(const PackedSide& of, int64_t bits) const {
+    return DtypeBits(*tree_.groups[of.group].dtype) / bits;
+  }
+  // Returns whether the side gets a size that occurs in its stack.
+  bool Recurs(const PackedSide& of, int64_t bits) const {
+    const auto sizes = sizes_.find(StackOf(of));
+    const auto unpacked =
+        CheckedMul(matrices_.groups[of.group].sides[of.side], Held(of, bits));
+    return Held(of, bits) > 0 && sizes != sizes_.end() && unpacked &&
+           sizes->second.contains(*unpacked);
+  }
+
+  const Tree& tree_;
+  const Matrices& matrices_;
+  std::map<std::string_view, std::set<int64_t>> sizes_;  // by stack
+  // By stack: the number of packed sides that recur with each of kBits.
+  std::map<std::string_view, std::array<int, 3>> votes_;
+};
+
+// Returns the sides that are packed, if the scales determine them. Replaces
+// stored sides by those of the weights where the scales have their sizes.
+std::vector<PackedSide> FindPacked(const Tree& tree, const ModelDims& dims,
+                                   Matrices& out) {
   std::map<std::string_view, const Shape*> scales;  // by module
   for (size_t k = 0; k < tree.groups.size(); ++k) {
     const ParameterRole& role = dims.groups[k].by_name;
@@ -187,26 +259,43 @@ void UnpackSides(const Tree& tree, const ModelDims& dims, Matrices& out) {
       scales.try_emplace(role.module_path, &tree.groups[k].shape);
     }
   }
+  std::vector<PackedSide> packed;
   for (size_t k = 0; k < tree.groups.size(); ++k) {
-    const ParameterGroup& group = tree.groups[k];
     const ParameterRole& role = dims.groups[k].by_name;
     Matrix& matrix = out.groups[k];
-    if (!MayPack(group) || role.packed_blocks || !matrix.valid()) continue;
+    if (!MayPack(tree.groups[k]) || role.packed_blocks || !matrix.valid()) {
+      continue;
+    }
     const auto at = scales.find(role.module_path);
     matrix.sides_known = false;
     if (at == scales.end() || dims.groups[k].role == Role::kScale) continue;
     Shape& sides = matrix.sides;
     const Shape& scale = *at->second;
-    const int64_t usual = DtypeBits(*group.dtype) / 4;  // weights of 4 bits
     if (scale[1] != sides[1] && scale[1] % sides[1] == 0) {
       sides[1] = scale[1];
+      matrix.sides_known = true;
     } else if (scale[0] == sides[0]) {
-      sides[1] *= WeightsPerNumber(out, group, sides[1], usual);
+      packed.push_back({k, 1});
     } else if (scale[1] == sides[1]) {
-      sides[0] *= WeightsPerNumber(out, group, sides[0], usual);
-    } else {
-      continue;
+      packed.push_back({k, 0});
     }
+  }
+  return packed;
+}
+
+// Replaces the stored sides of packed weights by the sides of the weights, if
+// the scales determine them.
+void UnpackSides(const Tree& tree, const ModelDims& dims, Matrices& out) {
+  const std::vector<PackedSide> packed = FindPacked(tree, dims, out);
+  const PackedBits bits(tree, out, packed);
+  std::vector<int64_t> held;
+  for (const PackedSide& one : packed) {
+    held.push_back(bits.WeightsPerNumber(one));
+  }
+  for (size_t i = 0; i < packed.size(); ++i) {
+    Matrix& matrix = out.groups[packed[i].group];
+    int64_t& side = matrix.sides[packed[i].side];
+    side = CheckedMul(side, held[i]).value_or(INT64_MAX);
     matrix.sides_known = true;
   }
 }
