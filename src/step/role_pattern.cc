@@ -5,6 +5,8 @@
 #include "step/role_pattern.h"
 
 #include <charconv>
+#include <cstdint>
+#include <system_error>
 
 namespace shardc::step {
 
@@ -48,10 +50,10 @@ int32_t NumberIn(const Matcher& matcher, size_t pattern, std::string_view name,
   const auto text =
       matcher.Rewrite(pattern, name, separator, group == 1 ? "\\1" : "\\2");
   int32_t value = -1;
-  if (text) {
-    std::from_chars(text->data(), text->data() + text->size(), value);
-  }
-  return value;
+  if (!text) return value;
+  const auto read =
+      std::from_chars(text->data(), text->data() + text->size(), value);
+  return read.ec == std::errc::result_out_of_range ? INT32_MAX : value;
 }
 
 }  // namespace shardc::step

@@ -28,7 +28,7 @@ RolePattern MakePattern(const std::string& text);
 std::string ScannedPattern(const std::string& pattern, char separator);
 
 // Returns the number that a group of the pattern matches in a name; -1 for
-// group 0, or if the number is too large.
+// group 0. A number that does not fit in 32 bits counts as INT32_MAX.
 int32_t NumberIn(const Matcher& matcher, size_t pattern, std::string_view name,
                  char separator, int group);
 

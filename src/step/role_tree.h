@@ -19,6 +19,8 @@
 
 namespace shardc::step {
 
+// The limit on the number of experts of a layer. A model with an expert of a
+// larger number would take memory for all experts before it.
 inline constexpr int64_t kMostExperts = 100000;
 
 inline Shape WithoutDim(Shape shape, int dim) {
@@ -93,15 +95,11 @@ struct RoleTree {
   }
 
   // Adds a tensor to the rows of its role in a layer: at the index of its
-  // expert, or at the end if it has none. Leaves out experts from kMostExperts
-  // on.
+  // expert, which must be below kMostExperts, or at the end if it has none.
   void AddRow(size_t tensor, int64_t layer) {
     const TensorRole& at = roles.tensors[tensor];
     auto& rows = roles.rows[AsIndex(at.role * roles.layers + layer)];
-    const size_t place =
-        at.expert < 0 ? rows.size()
-                      : AsIndex(std::min<int64_t>(at.expert, kMostExperts));
-    if (at.expert >= kMostExperts) return;
+    const size_t place = at.expert < 0 ? rows.size() : AsIndex(at.expert);
     if (rows.size() <= place) rows.resize(place + 1, -1);
     rows[place] = static_cast<int64_t>(tensor);
   }

@@ -18,6 +18,7 @@
 #include "match/match.h"
 #include "source/checked.h"
 #include "source/index.h"
+#include "source/wording.h"
 #include "step/role_checks.h"
 #include "step/role_pattern.h"
 #include "step/role_tree.h"
@@ -41,6 +42,7 @@ class Assigner {
   std::optional<Roles> Run() {
     if (!Match() || !MatchScanned(tree_, findings_) || !CountLayers())
       return std::nullopt;
+    LimitExperts();
     Gather();
     GatherScanned(tree_);
     if (!formulas_.has_config()) InferSizes();
@@ -154,14 +156,30 @@ class Assigner {
         if (at.layer >= layers) {
           at.role =
               stack == 0 && at.layer < layers + extra ? kSkipped : kNoRole;
+        } else {
+          at.layer += static_cast<int32_t>(out_.BeginOf(stack));
         }
-        at.layer += static_cast<int32_t>(out_.BeginOf(stack));
       }
       if (at.role != kNoRole) continue;
       tree_.ProblemOf(RoleFault::kNone, static_cast<int64_t>(i), kNoRole,
                       "has no role in the model's section");
     }
     return true;
+  }
+
+  // Takes the role from the tensors of experts beyond the limit, and reports
+  // each of them.
+  void LimitExperts() {
+    for (size_t i = 0; i < out_.tensors.size(); ++i) {
+      TensorRole& at = out_.tensors[i];
+      if (at.role < 0 || at.expert < kMostExperts) continue;
+      at.role = kNoRole;
+      at.stack_dim = -1;
+      tree_.ProblemOf(RoleFault::kNone, static_cast<int64_t>(i), kNoRole,
+                      "has an expert numbered above " +
+                          CountText(kMostExperts - 1) +
+                          ", the largest number that is supported");
+    }
   }
 
   void Gather() {

@@ -137,6 +137,54 @@ TEST_CASE("so has every parameter of trees made of configurations") {
   MESSAGE(trees, " trees, ", seen, " parameters; not described: ", undescribed);
 }
 
+TEST_CASE("numbers of layers and experts beyond the limits are reported") {
+  Findings findings;
+  const std::string path = ConfigPath("mixtral-8x7b");
+  const auto config = ReadModelConfig(path, findings);
+  const auto manifest = families::BuildTree(path, "hf-files", findings);
+  REQUIRE(config);
+  REQUIRE(manifest);
+  const auto description = DescriptionFor(*manifest, config->model_type);
+  REQUIRE(description != nullptr);
+  const std::string expert = "has an expert numbered above 99,999",
+                    layer = "has no role in the model's section",
+                    missing = "layer 0 has not every expert's";
+  struct Case {
+    const char* from;
+    const char* to;
+    std::string problem;
+  };
+  const Case cases[] = {
+      {".layers.0.block_sparse_moe.experts.7.",
+       ".layers.0.block_sparse_moe.experts.100000.", expert},
+      {".layers.0.block_sparse_moe.experts.7.",
+       ".layers.0.block_sparse_moe.experts.99999999999.", expert},
+      {".layers.0.block_sparse_moe.experts.7.",
+       ".layers.0.block_sparse_moe.experts.99999.", missing},
+      {".layers.0.self_attn.", ".layers.99999999999.self_attn.", layer}};
+  for (const Case& one : cases) {
+    CAPTURE(one.to);
+    ManifestBuilder builder;
+    for (const Tensor& tensor : manifest->tensors) {
+      std::string name(tensor.name);
+      const size_t at = name.find(one.from);
+      if (at != name.npos) {
+        name.replace(at, std::string_view(one.from).size(), one.to);
+      }
+      builder.Add(name, manifest->TypeOf(tensor));
+    }
+    builder.manifest().separator = manifest->separator;
+    const Manifest changed = builder.Take();
+    size_t seen = 0;
+    const std::string problems =
+        Problems(*description, &*config, changed, seen);
+    CAPTURE(problems);
+    CHECK(problems.find(one.problem) != problems.npos);
+    const bool incomplete = problems.find(missing) != problems.npos;
+    CHECK(incomplete == (one.problem != layer));
+  }
+}
+
 TEST_CASE("without a configuration sizes come from the tree") {
   Findings findings;
   const auto manifest = OpenManifest(
