@@ -153,7 +153,6 @@ bool AddRanks(const ReportCommand& command, const Target& target, Gathered& to,
   if (!settings->batch || !settings->length) return true;
   auto cost = StagedCostOf(*to.planned, *settings, findings);
   if (!cost) return false;
-  to.page.ranks = TableOfRanks(*cost);
   to.page.costs = cost::ReportsOfMemory(*cost, to.planned->mesh());
   to.page.pipeline = std::move(*cost);
   return true;

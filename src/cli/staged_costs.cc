@@ -6,17 +6,13 @@
 //     ->  a bar for each rank, with the memory that `cost --plan` prints
 #include "cli/staged_costs.h"
 
-#include <algorithm>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "cli/output.h"
 #include "cli/pictured.h"
 #include "cost/stage_inputs.h"
-#include "emit/costs/figures.h"
 #include "plan/staged_plan.h"
-#include "source/wording.h"
 
 namespace shardc::cli {
 namespace {
@@ -59,30 +55,6 @@ MemoryBars BarsOfRanks(const cost::PipelineCost& cost, int64_t devices) {
       bar.parts.push_back(bytes.value_or(0));
     }
     out.bars.push_back(std::move(bar));
-  }
-  return out;
-}
-
-report::Table TableOfRanks(const cost::PipelineCost& cost) {
-  report::Table out;
-  out.title = "Memory of each rank in training";
-  out.about = "Of a device of the rank, with " +
-              Counted(cost.table.microbatches, "micro-batch", "micro-batches") +
-              " under the schedule " + cost.table.name;
-  if (cost.timed) out.about += "; the step takes " + SecondsText(cost.Step());
-  out.heads = {"Rank", "Tensors", "Expected", "At most", "Sent"};
-  out.numbers = {false, true, true, true, true};
-  const auto text = [](const std::optional<int64_t>& bytes) {
-    return bytes ? BytesText(*bytes) : std::string("-");
-  };
-  for (size_t r = 0; r < cost.ranks.size(); ++r) {
-    const cost::RankCost& rank = cost.ranks[r];
-    const auto& taken = rank.taken;
-    out.rows.push_back(
-        {std::to_string(r), text(rank.held.total),
-         text(taken ? std::optional(taken->expected) : std::nullopt),
-         text(taken ? std::optional(taken->most) : std::nullopt),
-         BytesText(rank.sent_forward + rank.sent_back)});
   }
   return out;
 }

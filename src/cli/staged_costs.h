@@ -8,7 +8,6 @@
 #include "cost/pipeline.h"
 #include "cost/settings.h"
 #include "emit/pictures/bars_text.h"
-#include "emit/report/report.h"
 #include "source/finding.h"
 
 namespace shardc::cli {
@@ -22,10 +21,6 @@ std::optional<cost::PipelineCost> StagedCostOf(const Planned& planned,
                                                Findings& findings);
 
 MemoryBars BarsOfRanks(const cost::PipelineCost& cost, int64_t devices);
-
-// Returns a table with a line for each rank: its memory and the bytes that it
-// sends.
-report::Table TableOfRanks(const cost::PipelineCost& cost);
 
 }  // namespace shardc::cli
 

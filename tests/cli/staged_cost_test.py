@@ -244,7 +244,15 @@ rules:
         for of in (plan, inputs):
             done = run("report", *of, *SIZES)
             self.assertEqual(done.rc, 0, done)
-            self.assertIn("<h3>Memory of each rank in training</h3>", done.out)
+            texts = Page(done.out).texts
+            self.assertNotIn("GiB", texts["pipeline"])
+            for rank in range(4):
+                self.assertIn(f"rank {rank}", texts["memory"])
+        # Without the sizes of a step, only the bytes of parameters are known.
+        pages = [run("report", *of).out for of in (plan, inputs)]
+        for texts in (Page(page).texts for page in pages):
+            self.assertIn("GiB", texts["pipeline"])
+            self.assertNotIn("rank 0", texts["memory"])
 
     def test_a_page_has_the_costs_of_each_rank(self):
         inputs = self.inputs("llama/hf", "pp:4,tp:2", "{axis: pp}",
@@ -259,7 +267,8 @@ rules:
                           texts["communication"])
             for part in ("parameters", "optimizer", "total"):
                 self.assertIn(gibibytes(rank[part]), texts["memory"])
-            self.assertIn(gibibytes(rank["peak"]["expected"]), texts["memory"])
+            for size in ("expected", "most"):
+                self.assertIn(gibibytes(rank["peak"][size]), texts["memory"])
         for ranks in ("rank 0", "ranks 1, 2", "rank 3", "ppermute"):
             self.assertIn(ranks, texts["communication"])
         self.assertIn(f"{cost['time']['step']:.2f} s", texts["time"])

@@ -137,6 +137,9 @@ void WriteTable(Page& page, const std::set<size_t>& there) {
   if (page.in.pipeline) {
     row("expected of a device",
         [](const cost::Memory& of) { return of.Expected(); });
+    row("at most of a device", [](const cost::Memory& of) {
+      return of.taken ? std::optional(of.taken->most) : std::nullopt;
+    });
   } else {
     row("the emptiest device",
         [](const cost::Memory& of) { return of.least.total; });

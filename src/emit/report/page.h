@@ -113,7 +113,6 @@ void WriteTime(Page& page);
 void WriteCommunication(Page& page);
 void WriteProgram(Page& page);
 void WriteAssumptions(Page& page);
-void WriteTable(Page& page, const Table& table);
 void WriteTables(Page& page);
 
 // WriteFinding() writes one finding, and WriteProgramVerdict() the statement on

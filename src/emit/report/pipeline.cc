@@ -1,6 +1,7 @@
-// Writes the section on a pipeline: the layers of each stage and the bytes of
-// its rank, and the tasks of the schedule over time, all drawn with the same
-// length:
+// Writes the section on a pipeline: the layers of each stage, and the tasks of
+// the schedule over time, all drawn with the same length. The section on memory
+// has the bytes of each rank; only if the sizes of a step are unknown, those of
+// the parameters are here:
 //
 //   stage 1 on rank 1: layers 8-15    3.25 GiB on a device of rank 1
 #include <string>
@@ -28,17 +29,21 @@ void WriteStages(Page& page, const PlanStages& stages) {
   Html& html = page.html;
   const HeldBytes held = page.plan().Held(page.First());
   const auto along = held.placed().find(stages.axis);
+  const bool bytes = !page.in.pipeline;
   html.Raw(
       "<div class=s tabindex=0 role=group aria-label=Stages><table "
       "class=narrow><thead><tr><th scope=col>Stage</th><th scope=col>Ranks</th>"
-      "<th scope=col>Has</th><th scope=col class=r>Parameters on a device of "
-      "the rank</th></tr></thead><tbody>\n");
+      "<th scope=col>Has</th>");
+  html.Raw(bytes ? "<th scope=col class=r>Parameters on a device of the "
+                   "rank</th></tr></thead><tbody>\n"
+                 : "</tr></thead><tbody>\n");
   for (size_t s = 0; s < stages.of.size(); ++s) {
     const PlanStage& stage = stages.of[s];
     html.Raw("<tr><th scope=row>").Number(static_cast<int64_t>(s));
     html.Raw("</th><td>").Text(RanksText(stage.ranks));
-    html.Raw("</td><td>").Text(PartsText(stage)).Raw("</td><td class=r>");
-    if (along != held.placed().end() && !stage.ranks.empty()) {
+    html.Raw("</td><td>").Text(PartsText(stage));
+    html.Raw(bytes ? "</td><td class=r>" : "");
+    if (bytes && along != held.placed().end() && !stage.ranks.empty()) {
       const auto at = along->second.find(stage.ranks.front());
       if (at != along->second.end()) html.Bytes(at->second);
     }
@@ -59,12 +64,12 @@ void WritePipeline(Page& page) {
   page.Axis(stages->axis);
   html.Raw(" by the schedule ").Name(stages->schedule).Raw(", with ");
   html.Text(Counted(stages->microbatches, "micro-batch", "micro-batches"));
-  html.Raw(page.in.ranks
-               ? ".</p>\n"
+  html.Raw(page.in.pipeline
+               ? "; the sections on memory, time and communication have the "
+                 "figures of each rank.</p>\n"
                : ". <code>shardc cost</code> has the memory and the time of "
                  "each rank.</p>\n");
   if (stages->of.size() <= page.limits.rows) WriteStages(page, *stages);
-  if (page.in.ranks) WriteTable(page, *page.in.ranks);
   const auto& schedule = page.in.schedule;
   if (schedule && DrawnTasks(*schedule) <= page.limits.rows * kTasksOfRow) {
     html.Raw("<h3>The schedule, with tasks of one length</h3>");

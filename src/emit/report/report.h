@@ -71,7 +71,6 @@ struct Input {
   std::vector<cost::Report> costs;
   std::optional<cost::PipelineCost> pipeline;  // of a plan with stages
   std::optional<ScheduleReport> schedule;      // of a plan with stages
-  std::optional<Table> ranks;                  // memory by rank, if known
   picture::Coverage coverage;
   std::vector<Cache> caches;
   std::optional<Base> base;

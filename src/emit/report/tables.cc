@@ -171,6 +171,39 @@ void WriteSteps(Page& page, const cost::Report& report) {
   }
 }
 
+void WriteTable(Page& page, const Table& table) {
+  Html& html = page.html;
+  html.Raw("<h3>").Text(table.title).Raw("</h3>\n<p class=q>");
+  html.Message(table.about)
+      .Raw(
+          "</p>\n<div class=s tabindex=0 role=group "
+          "aria-label=\"");
+  html.Text(table.title).Raw("\"><table><thead><tr>");
+  const auto right = [&](size_t column) {
+    return column < table.numbers.size() && table.numbers[column];
+  };
+  for (size_t i = 0; i < table.heads.size(); ++i) {
+    html.Raw(right(i) ? "<th scope=col class=r>" : "<th scope=col>");
+    html.Text(table.heads[i]).Raw("</th>");
+  }
+  html.Raw("</tr></thead><tbody>\n");
+  const size_t shown = std::min(table.rows.size(), page.limits.rows);
+  for (size_t r = 0; r < shown; ++r) {
+    html.Raw("<tr>");
+    for (size_t i = 0; i < table.rows[r].size(); ++i) {
+      html.Raw(right(i) ? "<td class=r>" : "<td>").Name(table.rows[r][i]);
+      html.Raw("</td>");
+    }
+    html.Raw("</tr>\n");
+  }
+  html.Raw("</tbody></table></div>\n");
+  if (shown == table.rows.size()) return;
+  html.Raw("<p class=q>and ");
+  html.Raw(
+      Counted(static_cast<int64_t>(table.rows.size() - shown), "more row") +
+      ".</p>\n");
+}
+
 }  // namespace
 
 void WriteRules(Page& page) {
@@ -261,39 +294,6 @@ void WriteCommunication(Page& page) {
     html.Raw("</details>\n");
   }
   page.End();
-}
-
-void WriteTable(Page& page, const Table& table) {
-  Html& html = page.html;
-  html.Raw("<h3>").Text(table.title).Raw("</h3>\n<p class=q>");
-  html.Message(table.about)
-      .Raw(
-          "</p>\n<div class=s tabindex=0 role=group "
-          "aria-label=\"");
-  html.Text(table.title).Raw("\"><table><thead><tr>");
-  const auto right = [&](size_t column) {
-    return column < table.numbers.size() && table.numbers[column];
-  };
-  for (size_t i = 0; i < table.heads.size(); ++i) {
-    html.Raw(right(i) ? "<th scope=col class=r>" : "<th scope=col>");
-    html.Text(table.heads[i]).Raw("</th>");
-  }
-  html.Raw("</tr></thead><tbody>\n");
-  const size_t shown = std::min(table.rows.size(), page.limits.rows);
-  for (size_t r = 0; r < shown; ++r) {
-    html.Raw("<tr>");
-    for (size_t i = 0; i < table.rows[r].size(); ++i) {
-      html.Raw(right(i) ? "<td class=r>" : "<td>").Name(table.rows[r][i]);
-      html.Raw("</td>");
-    }
-    html.Raw("</tr>\n");
-  }
-  html.Raw("</tbody></table></div>\n");
-  if (shown == table.rows.size()) return;
-  html.Raw("<p class=q>and ");
-  html.Raw(
-      Counted(static_cast<int64_t>(table.rows.size() - shown), "more row") +
-      ".</p>\n");
 }
 
 void WriteTables(Page& page) {
