@@ -64,6 +64,21 @@ class Selection(Folder):
         self.assertNotIn("skipped", result.err)
         self.assertIn("SHD408", result.out)
 
+    def test_a_pattern_of_three_rules_is_reported_at_each_later_one(self):
+        self.write("r.yaml", "version: 1\nrules:\n" + "".join(
+            f"  - {{match: 'wide/kernel', spec: {spec}}}\n"
+            for spec in ("ColumnWise", "RowWise", "Replicated")) +
+            "  - {match: '.*', spec: Replicated}\n")
+        found = [one for one in self.lint("--format", "json").json()
+                 if one["code"] == "SHD108"]
+        self.assertEqual([one["line"] for one in found], [4, 5])
+        for one in found:
+            self.assertEqual(
+                one["message"], "pattern `wide/kernel` is that of an earlier "
+                "rule with another spec: this rule is never used")
+            self.assertEqual(one["help"], "keep the rule with the correct "
+                             "spec, and remove the other")
+
     def test_statistics(self):
         result = self.lint("--statistics")
         self.assertIn("SHD107 duplicate-rule: 1 finding\n", result.out)

@@ -17,9 +17,11 @@ void CheckConflictingRules(const Facts& facts, FindingSink& sink) {
     finding.message =
         "pattern " +
         Quoted(facts.rules()[static_cast<size_t>(repeat.later)].match) +
-        " is written twice, with different specs: the second is never used";
-    finding.labels.push_back({facts.RulePlace(repeat.first), "first here"});
-    finding.help = "keep the correct one";
+        " is that of an earlier rule with another spec: this rule is never "
+        "used";
+    finding.labels.push_back(
+        {facts.RulePlace(repeat.first), "the earlier rule"});
+    finding.help = "keep the rule with the correct spec, and remove the other";
     sink.push_back(std::move(finding));
   }
 }

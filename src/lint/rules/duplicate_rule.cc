@@ -17,9 +17,11 @@ void CheckDuplicateRule(const Facts& facts, FindingSink& sink) {
     finding.message =
         "pattern " +
         Quoted(facts.rules()[static_cast<size_t>(repeat.later)].match) +
-        " is written twice, with the same spec";
-    finding.labels.push_back({facts.RulePlace(repeat.first), "first here"});
-    finding.help = "remove the second one";
+        " is that of an earlier rule with the same spec: this rule is never "
+        "used";
+    finding.labels.push_back(
+        {facts.RulePlace(repeat.first), "the earlier rule"});
+    finding.help = "remove this rule";
     sink.push_back(std::move(finding));
   }
 }

@@ -70,6 +70,37 @@ void CheckRows(const std::vector<Row>& rows) {
   }
 }
 
+TEST_CASE("conflicting-rules, duplicate-rule: every later rule is reported") {
+  const Param q = {"layers.0.q.kernel", "[64, 64]"};
+  const std::string conflict =
+      "pattern `q.kernel` is that of an earlier rule with another spec: this "
+      "rule is never used";
+  const std::string duplicate =
+      "pattern `q.kernel` is that of an earlier rule with the same spec: this "
+      "rule is never used";
+  const Rule column = {"q.kernel", "ColumnWise"}, row = {"q.kernel", "RowWise"},
+             whole = {"q.kernel", "Replicated"};
+  CheckRows({
+      {"conflicting-rules", "fsdp:2,tp:2", {column, row}, {q}, conflict},
+      {"conflicting-rules",
+       "fsdp:2,tp:2",
+       {column, row, whole},
+       {q},
+       conflict + "\n" + conflict},
+      {"conflicting-rules",
+       "fsdp:2,tp:2",
+       {column, row, column},
+       {q},
+       conflict},
+      {"duplicate-rule", "fsdp:2,tp:2", {column, row, column}, {q}, duplicate},
+      {"duplicate-rule",
+       "fsdp:2,tp:2",
+       {column, column, column},
+       {q},
+       duplicate + "\n" + duplicate},
+  });
+}
+
 const Param kLatent = {"layers.0.self_attn.kv_a_proj_with_mqa.weight",
                        "[576, 7168]"};
 const Param kLatentKernel = {"layers.0.self_attn.kv_a_proj_with_mqa.kernel",
