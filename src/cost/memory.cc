@@ -180,12 +180,22 @@ int64_t ContextBytes(const CostInputs& work, const Stack& stack) {
   return kContext + kAxis * used;
 }
 
-std::optional<Fit> Memory::Verdict() const {
+bool Memory::Complete() const {
+  return std::all_of(most.by.begin(), most.by.end(),
+                     [](const Bytes& one) { return one.has_value(); });
+}
+
+std::optional<Fit> Memory::VerdictOfKnown() const {
   if (!capacity || !most.total) return std::nullopt;
-  if (taken && taken->most > *capacity) {
-    return taken->least > *capacity ? Fit::kExceeds : Fit::kMayFit;
-  }
-  return *most.total <= *capacity ? Fit::kFits : Fit::kExceeds;
+  const int64_t lower = taken ? taken->least : *most.total;
+  const int64_t upper = taken ? taken->most : *most.total;
+  if (lower > *capacity) return Fit::kExceeds;
+  return upper <= *capacity ? Fit::kFits : Fit::kMayFit;
+}
+
+std::optional<Fit> Memory::Verdict() const {
+  const auto known = VerdictOfKnown();
+  return Complete() || known != Fit::kFits ? known : std::nullopt;
 }
 
 std::optional<bool> Memory::Fits() const {

@@ -72,11 +72,16 @@ struct Memory {
   std::optional<int64_t> Expected() const {
     return taken ? std::optional(taken->expected) : most.total;
   }
+  // Returns whether all components of `most` are known.
+  bool Complete() const;
   // Returns whether the memory suffices. If `taken` is set, a step fits if the
   // upper estimate is within the capacity, and may fit if only the lower
-  // estimate is. Otherwise the sum of the known components is compared with the
-  // capacity. Returns nullopt if the capacity is unknown or the sum overflows.
+  // estimate is. Otherwise the sum of the components is compared with the
+  // capacity. Returns nullopt if the capacity is unknown or the sum overflows,
+  // and if the known components fit but another one is unknown.
   std::optional<Fit> Verdict() const;
+  // The same as if the unknown components took no memory.
+  std::optional<Fit> VerdictOfKnown() const;
   std::optional<bool> Fits() const;
 };
 

@@ -111,7 +111,7 @@ cost::Memory Evaluator::MemoryOf(const Prepared& on, size_t setting) const {
 Room Evaluator::RoomOf(const cost::Memory& memory) {
   // Bytes that do not fit in 64 bits exceed the memory of every device.
   return {memory.Expected().value_or(INT64_MAX),
-          memory.taken ? memory.Verdict().value_or(cost::Fit::kExceeds)
+          memory.taken ? memory.VerdictOfKnown().value_or(cost::Fit::kExceeds)
                        : cost::Fit::kExceeds};
 }
 

@@ -432,6 +432,22 @@ class Cost(DescribedCase):
         self.assertTrue(value["memory"]["fits"])
         self.assertEqual(value["memory"]["capacity"], 85520809984)
 
+    def test_memory_with_an_unknown_part_fits_only_if_it_is_known_to(self):
+        decode = ["--mode", "decode", "--batch", "64"]
+        for arguments, fits, rc in (
+                ([*decode, "--memory", "80GiB"], None, 0),
+                ([*decode, "--memory", "1MiB"], False, 1),
+                ([*decode, "--memory", "80GiB", "--kv-len", "8192"], True, 0),
+                (["--memory", "80GiB"], None, 0)):
+            with self.subTest(arguments=arguments):
+                memory = self.cost(*arguments, rc=rc)["memory"]
+                self.assertEqual(memory["fits"], fits)
+                text = run("cost", *LLAMA, "--mesh", "fsdp:8,tp:4", *arguments)
+                self.check(text, rc)
+                self.assertEqual("left for what is not known" in text.out,
+                                 fits is None)
+                self.assertEqual("% free" in text.out, fits is True)
+
     def test_what_is_not_given_is_reported(self):
         value = self.cost()
         self.assertIsNone(value["memory"]["activations"])

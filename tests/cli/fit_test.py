@@ -105,6 +105,17 @@ class Fit(DescribedCase):
             self.assertTrue(one["reason"])
             self.assertIsNone(one["bytes_per_device"])
 
+    def test_meshes_of_which_a_part_is_not_known_have_no_verdict(self):
+        given = (*LLAMA, "--mode", "decode", "--devices", "4", "--batch", "64",
+                 "--profile", "h100-sxm")
+        legal = [one for one in self.fit(*given)["meshes"] if one["legal"]]
+        self.assertEqual({one["fits"] for one in legal}, {None})
+        text = self.check(run("fit", *given), 0).out
+        self.assertIn(" by what is known of their memory, ", text)
+        self.assertNotIn("% free", text)
+        known = self.fit(*given, "--kv-len", "4096")["meshes"]
+        self.assertEqual({one["fits"] for one in known if one["legal"]}, {True})
+
     def test_sizes_have_reasons(self):
         sizes = {(one["axis"], one["size"]): one
                  for one in self.fit(*LLAMA, *TRAIN)["sizes"]}

@@ -341,6 +341,13 @@ class Search(DescribedCase):
                              found["fastest"]["expected_s"])
         self.assertTrue(any(one["unmeasured"] for one in every["front"]))
 
+    def test_a_model_without_known_logits_fits_by_the_other_parts(self):
+        found = self.search(*config("vit-base-patch16-224"), "--batch", "64",
+                            "--seq", "197", "--devices", "4", *H100, "--prove",
+                            "0")
+        self.assertIsNotNone(found["winner"])
+        self.assertIsNone(found["winner"]["fits"])
+
     def test_nothing_that_fits_is_a_finding(self):
         text = self.check(run("search", *config("llama-3-8b"), *STEP, *H100,
                               "--devices", "2", "--memory", "10GiB"), 1).out

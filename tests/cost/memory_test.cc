@@ -205,5 +205,50 @@ TEST_CASE("what is not known is listed") {
   CHECK(!memory.Fits());
 }
 
+TEST_CASE("memory with an unknown component fits only if it is known to") {
+  Memory memory;
+  memory.most.by.fill(10);
+  memory.most.total = 70;
+  struct Case {
+    bool complete;
+    std::optional<int64_t> capacity;
+    std::optional<Fit> verdict;
+  };
+  for (const Case& one :
+       {Case{true, 70, Fit::kFits}, Case{true, 69, Fit::kExceeds},
+        Case{false, 60, std::nullopt}, Case{false, 59, Fit::kExceeds},
+        Case{true, std::nullopt, std::nullopt}}) {
+    Memory of = memory;
+    if (!one.complete) {
+      of.most.by[static_cast<size_t>(Component::kCache)].reset();
+      of.most.total = 60;
+    }
+    of.capacity = one.capacity;
+    CAPTURE(one.complete);
+    CAPTURE(one.capacity.value_or(-1));
+    CHECK(of.Complete() == one.complete);
+    CHECK(of.Verdict() == one.verdict);
+  }
+}
+
+TEST_CASE("a step with an unknown component fits only if it is known to") {
+  Memory memory;
+  memory.most.by.fill(10);
+  memory.most.by[static_cast<size_t>(Component::kLogits)].reset();
+  memory.most.total = 60;
+  memory.taken.emplace();
+  memory.taken->least = 50;
+  memory.taken->expected = 60;
+  memory.taken->most = 80;
+  memory.capacity = 80;
+  CHECK(memory.Verdict() == std::nullopt);
+  CHECK(memory.VerdictOfKnown() == Fit::kFits);
+  memory.capacity = 79;
+  CHECK(memory.Verdict() == Fit::kMayFit);
+  CHECK(memory.Fits() == false);
+  memory.capacity = 49;
+  CHECK(memory.Verdict() == Fit::kExceeds);
+}
+
 }  // namespace
 }  // namespace shardc::cost

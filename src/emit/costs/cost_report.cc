@@ -40,7 +40,7 @@ std::string CapacityText(const cost::Memory& memory) {
   if (needs > has) {
     return "of " + BytesText(has) + ", exceeded by " + BytesText(needs - has);
   }
-  return "of " + BytesText(has) + ", " + ShareText(has - needs, has) + " free";
+  return "of " + BytesText(has) + ", " + FreeShareText(memory);
 }
 
 // Returns the peak memory of a step, including the memory that the software

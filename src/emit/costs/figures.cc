@@ -48,4 +48,9 @@ std::string ChangeText(double ratio) {
   return text.data();
 }
 
+std::string FreeShareText(const cost::Memory& memory) {
+  return ShareText(*memory.capacity - *memory.Expected(), *memory.capacity) +
+         (memory.Complete() ? " free" : " left for what is not known");
+}
+
 }  // namespace shardc

@@ -1,10 +1,12 @@
-// Formats the numbers of a cost report for people.
+// Formats the figures of a cost report for people.
 #ifndef SHARDC_EMIT_COSTS_FIGURES_H_
 #define SHARDC_EMIT_COSTS_FIGURES_H_
 
 #include <cstdint>
 #include <optional>
 #include <string>
+
+#include "cost/memory.h"
 
 namespace shardc {
 
@@ -14,6 +16,10 @@ std::string SecondsText(double seconds);  // "1.03 s", "470 ms", "11.7 us"
 std::string ShareText(int64_t part, int64_t whole);  // "88.5 %"
 std::string PercentText(double part);                // "88.5 %" for 0.885
 std::string ChangeText(double ratio);                // "+12.5 %" for 1.125
+// "88.5 % free", or "88.5 % left for what is not known" if a component is
+// unknown. The capacity and the expected bytes must be known, and the capacity
+// must be the larger.
+std::string FreeShareText(const cost::Memory& memory);
 
 }  // namespace shardc
 

@@ -58,7 +58,7 @@ std::string FreeText(const FitMesh& one) {
   }
   const int64_t left = *memory.capacity - *memory.Expected();
   return left < 0 ? "exceeds memory by " + BytesText(-left)
-                  : ShareText(left, *memory.capacity) + " free";
+                  : FreeShareText(memory);
 }
 
 // Returns the schedule of a pipeline: "1f1b, 8 micro-batches, bubble 15.8 %".
@@ -146,16 +146,25 @@ std::string SizesText(const cost::FitReport& report) {
   return table.Text();
 }
 
+// Returns whether a mesh counts as fitting although a part of its memory is
+// unknown.
+bool FitsWithoutUnknown(const FitMesh& one) {
+  return one.legal && one.memory.capacity && !one.memory.Fits();
+}
+
 std::string VerdictText(const cost::FitReport& report, int64_t fitting,
                         int64_t legal) {
   const auto all = static_cast<int64_t>(report.meshes.size());
+  const bool unknown = std::any_of(report.meshes.begin(), report.meshes.end(),
+                                   FitsWithoutUnknown);
   const auto uncertain = static_cast<int64_t>(
       std::count_if(report.meshes.begin(), report.meshes.end(),
                     [](const FitMesh& one) { return one.MayFit(); }));
-  std::string out = Counted(fitting, "mesh fits", "meshes fit") + " of " +
-                    CountText(all) + ", " +
-                    (uncertain > 0 ? CountText(uncertain) + " may fit, " : "") +
-                    CountText(legal) + " legal\n";
+  std::string out =
+      Counted(fitting, "mesh fits", "meshes fit") + " of " + CountText(all) +
+      (unknown ? " by what is known of their memory" : "") + ", " +
+      (uncertain > 0 ? CountText(uncertain) + " may fit, " : "") +
+      CountText(legal) + " legal\n";
   if (fitting > 0) return out;
   const FitMesh* nearest = cost::NearestToFit(report.meshes);
   if (nearest != nullptr) {

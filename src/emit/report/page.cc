@@ -67,6 +67,12 @@ void WriteMemoryVerdict(Page& page) {
     return;
   }
   const auto verdict = fullest->memory.Verdict();
+  if (!verdict) {
+    html.Raw("<dd class=big>–</dd><dd>").Bytes(needs).Raw(" of ").Bytes(*has);
+    html.Raw(" per device, in ").Text(PlaceOf(*fullest));
+    html.Raw(", without what is not known</dd></div>");
+    return;
+  }
   const bool fits = verdict == cost::Fit::kFits;
   html.Raw(fits ? "<dd class=\"big ok\">✓ Fits</dd><dd>"
            : verdict == cost::Fit::kMayFit

@@ -49,6 +49,7 @@ Sharding Numbered(int64_t number, double seconds, int64_t bytes) {
   taken.expected = bytes;
   taken.most = bytes * 2;
   out.report.memory.taken = taken;
+  out.report.memory.most.by.fill(0);
   out.report.memory.most.total = bytes;
   out.report.memory.capacity = int64_t{16} << 30;
   return out;
