@@ -114,16 +114,6 @@ class StepCollectives {
     out_.transfers.push_back(std::move(one));
   }
 
-  // Returns how many tensors of this class are on the device that holds the
-  // most of them.
-  static int64_t CountOn(const ParamClass& param) {
-    int64_t most = 0;
-    for (const auto& [coordinate, count] : param.placed) {
-      most = std::max(most, count);
-    }
-    return param.placed.empty() ? param.count : most;
-  }
-
   void Parameter(const ParamClass& param) {
     if (!param.type.shape || !param.type.dtype) {
       if (out_.unknown.empty()) {
@@ -135,10 +125,10 @@ class StepCollectives {
         CheckedProduct(ShardShape(work_.mesh, *param.type.shape, param.spec));
     if (!elements) return;
     AxisGroup gathered;
-    for (const AxisGroup& axes : param.spec) {
-      gathered = Both(gathered, work_.Gathered(axes));
+    for (int dim = 0; dim < std::ssize(param.spec); ++dim) {
+      gathered = Both(gathered, work_.GatheredAt(param, dim));
     }
-    const int64_t count = CountOn(param);
+    const int64_t count = param.CountOnDevice();
     const int width = std::max(DtypeBits(*param.type.dtype) / 8, 1);
     const AxisGroup replicas = train_ ? Replicas(param) : AxisGroup{};
     if (train_ && settings_.zero == 3) gathered = Both(gathered, replicas);
@@ -262,6 +252,20 @@ class StepCollectives {
           false);
   }
 
+  // Returns the axes over which the experts of a weight are divided. An axis
+  // that is not the experts' does not count: the weight is gathered over it.
+  AxisGroup Owners(const ParamClass& param) const {
+    AxisGroup out;
+    const int rank = static_cast<int>(param.type.shape->size());
+    for (int d = 0; d < rank; ++d) {
+      if (!param.MayCountExperts(d)) continue;
+      out = Both(out, DropTrivial(work_.mesh, param.AxesAt(d)));
+    }
+    if (work_.expert_axes) out = Common(out, *work_.expert_axes);
+    if (!param.placed_along.empty()) out.push_back(param.placed_along);
+    return out;
+  }
+
   // Adds the collectives of experts. If an axis of the experts also shards
   // tokens, the tokens are sent to their experts and back. Otherwise all
   // devices of the axis have the same tokens, and the experts' outputs are
@@ -273,12 +277,7 @@ class StepCollectives {
         continue;
       }
       const int64_t layers = work_.LayersOf(param);
-      AxisGroup owners;
-      const int rank = static_cast<int>(param.type.shape->size());
-      for (int d = 0; d + 2 < rank; ++d) {
-        owners = Both(owners, DropTrivial(work_.mesh, param.AxesAt(d)));
-      }
-      if (!param.placed_along.empty()) owners.push_back(param.placed_along);
+      const AxisGroup owners = Owners(param);
       const AxisGroup exchanged = Common(owners, work_.TokenAxes());
       AxisGroup added = work_.Kept(param.AxesAt(param.in_dim));
       for (const std::string& axis : owners) {

@@ -38,8 +38,8 @@ Exposure::Exposure(const CostInputs& work, const Settings& settings,
       network_(NetworkOf(*settings.profile, work.mesh)) {
   for (const ParamClass& param : work.params) {
     AxisGroup axes;
-    for (const AxisGroup& dim : param.spec) {
-      for (const std::string& axis : work.Gathered(dim)) {
+    for (int dim = 0; dim < std::ssize(param.spec); ++dim) {
+      for (const std::string& axis : work.GatheredAt(param, dim)) {
         axes.push_back(axis);
       }
     }

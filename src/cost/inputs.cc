@@ -255,6 +255,14 @@ int64_t ParamClass::Matrices() const {
 }
 
 int64_t ParamClass::SizeAt(int dim) const {
+int64_t ParamClass::CountOnDevice() const {
+  int64_t most = 0;
+  for (const auto& [coordinate, tensors] : placed) {
+    most = std::max(most, tensors);
+  }
+  return placed.empty() ? count : most;
+}
+
   return (*type.shape)[AsIndex(dim)];
 }
 
@@ -263,6 +271,10 @@ const AxisGroup& ParamClass::AxesAt(int dim) const {
 }
 
 AxisGroup CostInputs::TokenAxes() const {
+bool ParamClass::MayCountExperts(int dim) const {
+  return role.expert && dim + (IsWeight() ? 2 : 1) < std::ssize(spec);
+}
+
   AxisGroup out = DropTrivial(mesh, Batch());
   for (const std::string& axis : DropTrivial(mesh, Length())) {
     out.push_back(axis);
@@ -287,6 +299,27 @@ AxisGroup CostInputs::Gathered(const AxisGroup& axes) const {
 }
 
 int64_t CostInputs::Experts() const {
+AxisGroup CostInputs::KeptAt(const ParamClass& param, int dim) const {
+  const AxisGroup axes = DropTrivial(mesh, param.AxesAt(dim));
+  if (!param.MayCountExperts(dim)) return Kept(axes);
+  const auto end = expert_axes
+                       ? std::find_if_not(axes.begin(), axes.end(),
+                                          [&](const std::string& axis) {
+                                            return Has(*expert_axes, axis);
+                                          })
+                       : axes.end();
+  AxisGroup out(axes.begin(), end);
+  for (const std::string& axis : Kept({end, axes.end()})) out.push_back(axis);
+  return out;
+}
+
+AxisGroup CostInputs::GatheredAt(const ParamClass& param, int dim) const {
+  const AxisGroup kept = KeptAt(param, dim);
+  AxisGroup out = DropTrivial(mesh, param.AxesAt(dim));
+  std::erase_if(out, [&](const std::string& axis) { return Has(kept, axis); });
+  return out;
+}
+
   for (const ParamClass& param : params) {
     if (!param.IsWeight() || !param.role.expert) continue;
     const size_t rank = param.type.shape->size();
@@ -345,6 +378,7 @@ CostInputs MakeCostInputs(const Compiled& compiled,
   out.hidden_known = true;
   OrientAll(out, separator);
   return out;
+  out.expert_axes = compiled.resolver->axes().Value(AxisRule::kExpert).axes;
 }
 
 CostInputs ChosenInputs(const Plan& plan, char separator,

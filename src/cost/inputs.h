@@ -68,8 +68,14 @@ struct ParamClass {
   // not weights. A tensor holds one matrix for each index of its leading
   // dimensions.
   int64_t Matrices() const;
+  // Returns the number of tensors of this class on the device that holds the
+  // most of them: all, unless they are placed.
+  int64_t CountOnDevice() const;
   int64_t SizeAt(int dim) const;
   const AxisGroup& AxesAt(int dim) const;
+  // Returns whether a dimension of an expert's parameter may count the experts:
+  // it is not one of a matrix, or of a vector such as a bias.
+  bool MayCountExperts(int dim) const;
 };
 
 struct CostInputs {
@@ -83,6 +89,9 @@ struct CostInputs {
   // the axes are unknown because there are no rules.
   AxisGroup hidden;
   bool hidden_known = false;
+  // The axes of the experts (axis rule `expert`); nullopt if there are no
+  // rules.
+  std::optional<AxisGroup> expert_axes;
   std::vector<std::string> notes;
 
   const AxisGroup& Batch() const { return query[0]; }
@@ -94,6 +103,12 @@ struct CostInputs {
   // gathered over all other axes.
   AxisGroup Kept(const AxisGroup& axes) const;
   AxisGroup Gathered(const AxisGroup& axes) const;  // all but Kept(axes)
+  // The same for a dimension of a parameter. Experts are not gathered, because
+  // the tokens are sent to them: the dimension that counts them stays sharded
+  // over the first of its axes that are the experts' axes, even if these shard
+  // tokens too. Without rules, all its axes are taken for the experts'.
+  AxisGroup KeptAt(const ParamClass& param, int dim) const;
+  AxisGroup GatheredAt(const ParamClass& param, int dim) const;
   int64_t Parts(const AxisGroup& axes) const {
     return mesh.Parts(axes).value_or(1);
   }

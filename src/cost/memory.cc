@@ -43,19 +43,20 @@ Dtype GatheredDtype(const CostInputs& work, const Settings& settings,
 
 // Returns the bytes of gathered weights: of the weights of one layer, and of
 // the largest other parameter except norms and biases. A class of weights
-// counts the bytes that it has in one of its layers. Parameters that are not
-// gathered are left out. A gathered weight is still sharded over the axes that
-// are not gathered before use. Returns nullopt if bytes do not fit in 64 bits.
+// counts the bytes that a device has of it in one of its layers. Parameters
+// that are not gathered are left out. A gathered weight is still sharded over
+// the axes that are not gathered before use. Returns nullopt if bytes do not
+// fit in 64 bits.
 std::optional<GatheredWeights> GatheredBytes(const CostInputs& work,
                                              const Settings& settings) {
   Bytes layers = 0, largest = 0;
   for (const ParamClass& param : work.params) {
     if (!param.type.shape || !param.type.dtype) continue;
-    Spec kept = param.spec;
+    Spec kept;
     bool gathers = false;
-    for (AxisGroup& axes : kept) {
-      gathers = gathers || !work.Gathered(axes).empty();
-      axes = work.Kept(axes);
+    for (int dim = 0; dim < std::ssize(param.spec); ++dim) {
+      gathers = gathers || !work.GatheredAt(param, dim).empty();
+      kept.push_back(work.KeptAt(param, dim));
     }
     if (!gathers) continue;
     const Shape shard = ShardShape(work.mesh, *param.type.shape, kept);
@@ -73,7 +74,7 @@ std::optional<GatheredWeights> GatheredBytes(const CostInputs& work,
       continue;
     }
     const int64_t each = std::max<int64_t>(work.LayersOf(param), 1);
-    const Bytes all = CheckedMul(*whole, param.count);
+    const Bytes all = CheckedMul(*whole, param.CountOnDevice());
     layers = all && layers ? CheckedAdd(*layers, *all / each) : std::nullopt;
     if (!layers) return std::nullopt;
   }

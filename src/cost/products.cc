@@ -25,7 +25,7 @@ void UseExperts(const CostInputs& work, const ParamClass& param,
   AxisGroup owners;
   const int rank = static_cast<int>(param.type.shape->size());
   for (int d = 0; d + 2 < rank; ++d) {
-    for (const std::string& axis : work.Kept(param.AxesAt(d))) {
+    for (const std::string& axis : work.KeptAt(param, d)) {
       owners.push_back(axis);
     }
   }

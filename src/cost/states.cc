@@ -99,8 +99,10 @@ bool SumsArePartial(const Settings& settings) {
 MaybeBytes SumElements(const CostInputs& work, const ParamClass& param,
                        const Settings& settings, int64_t elements) {
   if (!SumsArePartial(settings)) return elements;
-  Spec kept = param.spec;
-  for (AxisGroup& axes : kept) axes = work.Kept(axes);
+  Spec kept;
+  for (int dim = 0; dim < std::ssize(param.spec); ++dim) {
+    kept.push_back(work.KeptAt(param, dim));
+  }
   return CheckedProduct(ShardShape(work.mesh, *param.type.shape, kept));
 }
 

@@ -403,6 +403,42 @@ class Agreement(Case):
                          (SECTIONS_HEAD + "".join(lines)).split("\n"))
 
     def test_cost_and_verify_step_send_and_hold_the_same(self):
+    def test_formulas_gather_no_experts(self):
+        """Experts in one tensor, whose axis shards the batch too."""
+        path = os.path.join(self.folder.name, "experts.json")
+        model = ["--model", os.path.join(TESTDATA, "configs",
+                                         "mixtral-8x7b.config.json")]
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(self.check(run(
+                "manifest", "--no-project", *model, "--naming", "hf",
+                "--format", "json"), 0).out)
+        with open(os.path.join(ROOT, "rules", "mixtral.hf.yaml"),
+                  encoding="utf-8") as file:
+            section = file.read().replace(
+                "rules:\n", "axes: {batch: [fsdp, dp, ep]}\nrules:\n", 1)
+        bare = re.sub(r"(?ms)^model:\n.*?(?=^\S|\Z)", "", section)
+        costs = []
+        for text in (section, bare):
+            rules = os.path.join(self.folder.name, "rules.yaml")
+            with open(rules, "w", encoding="utf-8") as file:
+                file.write(text)
+            costs.append(self.cost([
+                "--no-project", *model, "--manifest", path, "--rules", rules,
+                "--mesh", "fsdp:2,ep:4", "--mode", "prefill", "--batch", "64",
+                "--seq", "2048"]))
+        program, formulas = costs
+        self.assertEqual(program["communication_from"], "program")
+        self.assertEqual(formulas["communication_from"], "formulas")
+        self.assertEqual(self.sent_by(formulas), self.sent_by(program))
+        self.assertEqual(formulas["memory"], program["memory"])
+
+    def sent_by(self, cost):
+        out = collections.Counter()
+        for one in cost["communication"]:
+            out[one["collective"], tuple(one["axes"])] += one[
+                "bytes_per_device"]
+        return out
+
         for case in asked(5):
             step = [*self.step_of(case), "--mesh", case[2]]
             with self.subTest(case=case):

@@ -153,8 +153,15 @@ class Search(DescribedCase):
         self.assertEqual(found["known"][-1]["choice"], "experts")
         one = found["pipeline"]
         mesh = ",".join(f"{name}:{size}" for name, size in one["mesh"].items())
+        rules, _, change = one["rules"].partition(", ")
+        self.assertIn(change, ("", "batch over the experts' axis"))
+        with open(self.path("own.yaml"), "w", encoding="utf-8") as file:
+            file.write("version: 1\n")
+            if change:
+                file.write("axes: {batch: [fsdp, dp, ep]}\n")
         cost = self.cost(*config("mixtral-8x7b"), *STEP, *H100, "--rules",
-                         one["rules"], "--mesh", mesh, *self.settings(one),
+                         self.path("own.yaml"), "--rules", rules, "--mesh",
+                         mesh, *self.settings(one),
                          "--stages", one["axis"], "--schedule",
                          one["schedule"], "--virtual", one["virtual"],
                          "--assign", ",".join(map(str, one["layers"])))

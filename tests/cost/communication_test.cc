@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <string_view>
 
 #include "cost/memory.h"
 #include "cost/models.h"
@@ -178,6 +179,61 @@ TEST_CASE("tokens go to their experts and back") {
         2LL * 14680064 / 64 * 63);
   CHECK(SentBy(said, "experts", Collective::kAllToAll, true) ==
         2LL * 14680064 / 64 * 63);
+}
+
+TEST_CASE(
+    "experts are not gathered over their axis, also if it shards tokens") {
+  struct Case {
+    const char* title;
+    AxisGroup experts;  // the axis rule
+    AxisGroup axes;     // of the dimension that counts the experts
+    AxisGroup gathered, exchanged;
+  };
+  const Case cases[] = {
+      {"the experts' axis", {"ep"}, {"ep"}, {}, {"ep"}},
+      {"another axis inside it", {"ep"}, {"ep", "fsdp"}, {"fsdp"}, {"ep"}},
+      {"another axis around it",
+       {"ep"},
+       {"fsdp", "ep"},
+       {"fsdp", "ep"},
+       {"ep"}},
+      {"both are the experts'",
+       {"fsdp", "ep"},
+       {"fsdp", "ep"},
+       {},
+       {"fsdp", "ep"}},
+      {"another axis only", {"ep"}, {"fsdp"}, {"fsdp"}, {}}};
+  for (const Case& one : cases) {
+    CAPTURE(one.title);
+    CostInputs work =
+        TrainingOn(MeshOf({{"fsdp", 2}, {"ep", 4}}), {"fsdp", "ep"});
+    work.expert_axes = one.experts;
+    work.params = {ClassOf("layers.*.mlp.experts.down_proj.kernel", {8, 64, 32},
+                           Dtype::kBF16, {one.axes, {}, {}})};
+    ModelConfig model;
+    model.hidden = 32;
+    model.experts_per_token = 2;
+    work.model = model;
+    Settings settings;
+    settings.batch = 8;
+    settings.length = 16;
+    const Communication said = CommunicationOf(work, settings);
+    const auto over = [&](std::string_view part, Collective kind) {
+      for (const Transfer& sent : said.transfers) {
+        if (sent.part == part && sent.kind == kind) return sent.axes;
+      }
+      return AxisGroup();
+    };
+    CHECK(over("parameters", Collective::kAllGather) == one.gathered);
+    CHECK(over("gradients", Collective::kReduceScatter) == one.gathered);
+    CHECK(over("experts", Collective::kAllToAll) == one.exchanged);
+    work.mode = Mode::kPrefill;
+    const auto held = MemoryOf(work, settings).most.Of(Component::kGathered);
+    // Eight matrices of 64 x 32 in bfloat16, on a device without the axes over
+    // which they are gathered.
+    const int64_t kept = work.Parts(one.axes) / work.Parts(one.gathered);
+    CHECK(held == (one.gathered.empty() ? 0 : 8 * 64 * 32 * 2 / kept));
+  }
 }
 
 // If the experts' axis does not shard tokens, outputs are summed over it.
