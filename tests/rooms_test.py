@@ -89,7 +89,7 @@ MAY_INCLUDE = {
     "verify/step": {"source", "model", "comm", "schedule", "step", "plan",
         "dense", "exec/machine", "exec/step", "exec/operations", "verify/cases",
         "verify/judge", "verify/faults"},
-    "cost": {"source", "devices", "model", "resolve", "roles", "comm",
+    "cost": {"source", "devices", "model", "resolve", "legalize", "roles", "comm",
         "schedule", "step", "plan", "exec/machine", "exec/attention",
         "exec/operations", "exec/step"},
     "suggest": {"source", "model", "match", "roles", "plan"},

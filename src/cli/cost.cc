@@ -74,10 +74,14 @@ std::optional<cost::CostInputs> CompileWork(const CostCommand& command,
   const Compiled* const compiled = inputs.target.compiled.get();
   if (compiled == nullptr) return std::nullopt;
   Findings wrong = PlanFindings(*compiled);
+  std::optional<cost::CostInputs> work;
+  if (!wrong.HasErrors()) {
+    work = cost::MakeCostInputs(*compiled, inputs.target.model, mode);
+    wrong.Append(HeadFindings(*compiled, *work));
+  }
   found = wrong.HasErrors();
   findings.Append(std::move(wrong));
-  if (found) return std::nullopt;
-  return cost::MakeCostInputs(*compiled, inputs.target.model, mode);
+  return found ? std::nullopt : work;
 }
 
 int ListProfiles(const CostCommand& command, const Common& common,
@@ -260,7 +264,10 @@ that of the schedule.
 
 `--format json` is shardc.cost/v1, and shardc.pipeline/v1 with `--stages`.
 
-Exits with 1 if a device's memory is known and a step may take more.)",
+Exits with 1 if a device's memory is known and a step may take more, and if a
+spec is illegal, also one of attention whose axes do not divide the heads of
+`--model`. Without a part of the memory, whether a step fits is not known unless
+the other parts exceed the memory.)",
     .example =
         "shardc cost --mesh fsdp:8,tp:8 --rules auto "
         "--manifest model.safetensors.index.json --model config.json "

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "cost/legality.h"
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
 #include "lint/once.h"
@@ -114,6 +115,26 @@ Findings PlanFindings(const Compiled& compiled) {
     if (finding.level == Level::kError) findings.Add(std::move(finding));
   }
   return findings;
+}
+
+Findings HeadFindings(const Compiled& compiled, const cost::CostInputs& work) {
+  Findings out;
+  for (const cost::UnevenHeads& one : cost::UnevenHeadsOf(work)) {
+    const auto rule = one.kv ? AxisRule::kKvHead : AxisRule::kHead;
+    Place place = compiled.rules.axes_places[static_cast<size_t>(rule)];
+    if (place.source == nullptr) place = {work.model->source};
+    const std::string heads =
+        one.kv ? Counted(one.heads, "KV head") : Counted(one.heads, "head");
+    Finding& finding = out.Add(
+        one.kv ? kKvHeadsIndivisible.code : kHeadsIndivisible.code, place,
+        GroupText(one.axes) + " of " + CountText(one.parts) +
+            " does not divide the " + heads + " that attention shards over it",
+        "give `" + std::string(AxisRuleName(rule)) +
+            "` an axis whose size divides the heads, or [] for none; "
+            "`--illegal drop` leaves these heads unsharded");
+    finding.level = Level::kError;
+  }
+  return out;
 }
 
 Findings StageFindings(const Compiled& compiled) {

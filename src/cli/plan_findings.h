@@ -4,6 +4,7 @@
 #ifndef SHARDC_CLI_PLAN_FINDINGS_H_
 #define SHARDC_CLI_PLAN_FINDINGS_H_
 
+#include "cost/inputs.h"
 #include "plan/compile.h"
 #include "source/finding.h"
 
@@ -12,6 +13,10 @@ namespace shardc::cli {
 // Returns the errors about parameters that no rule matches (if that is an error
 // by policy) and about illegal specs.
 Findings PlanFindings(const Compiled& compiled);
+
+// Returns the errors about heads that the axes of attention do not divide.
+// There are none if the policy for illegal specs drops these axes.
+Findings HeadFindings(const Compiled& compiled, const cost::CostInputs& work);
 
 // Returns the findings that state why the declared stages are refused.
 Findings StageFindings(const Compiled& compiled);

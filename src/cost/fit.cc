@@ -1,134 +1,22 @@
-// Evaluates the meshes on which a model may run, for `shardc fit`. A mesh is
-// legal if every spec of its plan is legal, if it splits no head and no block
-// of quantised weights, and if its axes divide the batch's rows and tokens.
-//
-//   8 KV heads over tp 16: illegal, because 16 does not divide 8
-//
-// 64 devices have 28 meshes of three axes and 84 of four. All of them are
-// compiled, because there are so few.
+// Evaluates the meshes on which a model may run, for `shardc fit`. 64 devices
+// have 28 meshes of three axes and 84 of four. All of them are compiled,
+// because there are so few.
 #include "cost/fit.h"
 
 #include <algorithm>
 #include <climits>
 #include <cstdint>
 #include <limits>
-#include <set>
 #include <tuple>
 #include <utility>
 
+#include "cost/legality.h"
 #include "plan/pack_axes.h"
 #include "source/index.h"
 #include "source/thread_pool.h"
-#include "source/wording.h"
 
 namespace shardc::cost {
 namespace {
-
-constexpr size_t kMostReasons = 2;
-
-class Reasons {
- public:
-  void Add(std::string text) {
-    if (seen_.insert(text).second) texts_.push_back(std::move(text));
-  }
-  // Adds a reason if `parts` does not divide `size`. `what` is the name of the
-  // counted things, for example "KV heads".
-  void Divides(int64_t size, int64_t parts, const std::string& what) {
-    if (parts > 1 && size % parts != 0) {
-      Add(CountText(size) + " " + what + " are not divisible by " +
-          CountText(parts));
-    }
-  }
-  std::vector<std::string> Take() {
-    if (texts_.size() > kMostReasons) {
-      const size_t more = texts_.size() - kMostReasons;
-      texts_.resize(kMostReasons);
-      texts_.push_back("and " +
-                       Counted(static_cast<int64_t>(more), "more", "more"));
-    }
-    return std::move(texts_);
-  }
-
- private:
-  std::set<std::string> seen_;
-  std::vector<std::string> texts_;
-};
-
-std::string EditText(const std::string& name, const Edit& edit) {
-  switch (edit.reason) {
-    case Reason::kIndivisible:
-      return Printable(name) + ": " + CountText(edit.size) +
-             " is not divisible " +
-             (edit.parts > 0 && edit.size % edit.parts == 0
-                  ? "between blocks of the dtype "
-                  : "") +
-             "by " + GroupText(edit.from) + " of " + CountText(edit.parts);
-    case Reason::kMissingAxis:
-      return Printable(name) + ": the mesh has no axis `" + edit.axis + "`";
-    case Reason::kRepeatedAxis:
-      return Printable(name) + ": axis `" + edit.axis + "` is used twice";
-    default:
-      return Printable(name) + ": " + std::string(ReasonName(edit.reason));
-  }
-}
-
-void AddSpecs(const Compiled& compiled, const CostInputs& work, Mode mode,
-              Reasons& out) {
-  const Plan& plan = compiled.plan;
-  std::set<uint32_t> seen;
-  for (size_t i = 0; i < plan.params.size(); ++i) {
-    const uint32_t layout = plan.params[i].layout;
-    if (!seen.insert(layout).second) continue;
-    for (const ModeLayout& one : plan.layouts[layout].modes) {
-      if (one.mode != mode) continue;
-      for (const Edit& edit : one.problems) {
-        out.Add(EditText(std::string(plan.names[i]), edit));
-      }
-    }
-  }
-  // Quantised numbers have a common scale per block, so a dimension that stays
-  // sharded while it is used must not split a block.
-  const int64_t block = work.model ? work.model->quant_group.value_or(0) : 0;
-  for (const ParamClass& param : work.params) {
-    if (block == 0 || !param.IsWeight()) continue;
-    const int64_t parts = work.Parts(param.AxesAt(param.in_dim));
-    const int64_t size = param.SizeAt(param.in_dim);
-    if (parts > 1 && size % parts == 0 && size % block == 0 &&
-        size / parts % block != 0) {
-      out.Add(Printable(param.name) + ": a part of " + CountText(size / parts) +
-              " splits blocks of " + CountText(block));
-    }
-  }
-}
-
-void AddHeads(const CostInputs& work, Reasons& out) {
-  const auto& model = work.model;
-  if (!model) return;
-  if (model->heads) {
-    out.Divides(*model->heads, work.Parts(work.query[2]), "heads");
-  }
-  // Latent attention has no KV heads.
-  if (model->kv_heads && !model->latent_rank) {
-    out.Divides(*model->kv_heads, work.Parts(work.key[2]), "KV heads");
-  }
-}
-
-void AddTokens(const CostInputs& work, const Settings& settings, Reasons& out) {
-  if (settings.batch) {
-    out.Divides(*settings.batch, work.Parts(work.Batch()), "rows");
-    const int64_t rows = *settings.batch / work.Parts(work.Batch());
-    if (*settings.batch % work.Parts(work.Batch()) == 0) {
-      out.Divides(rows, settings.microbatches, "rows of a device");
-    }
-  }
-  if (settings.length && !IsGeneration(work.mode)) {
-    out.Divides(*settings.length, work.Parts(work.Length()), "tokens");
-  }
-  if (settings.kv_length && work.mode != Mode::kTrain) {
-    out.Divides(*settings.kv_length, work.Parts(work.key[1]),
-                "tokens of the cache");
-  }
-}
 
 void Split(int64_t devices, const std::vector<std::string>& axes, Mesh& mesh,
            std::vector<Mesh>& out, size_t most) {
@@ -181,16 +69,6 @@ std::optional<double> FitMesh::Seconds() const {
   if (stages) return stages->seconds;
   if (expected) return expected->seconds;
   return time ? std::optional(time->Most()) : std::nullopt;
-}
-
-std::vector<std::string> ReasonsAgainst(const Compiled& compiled,
-                                        const CostInputs& work,
-                                        const Settings& settings) {
-  Reasons reasons;
-  AddHeads(work, reasons);
-  AddTokens(work, settings, reasons);
-  AddSpecs(compiled, work, work.mode, reasons);
-  return reasons.Take();
 }
 
 FitMesh FitOf(const Compiled& compiled, const CostInputs& work,

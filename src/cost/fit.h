@@ -71,11 +71,6 @@ struct FitMesh {
   bool MayFit() const { return legal && memory.Verdict() == Fit::kMayFit; }
 };
 
-// Returns why a mesh is illegal for a target; empty if it is legal.
-std::vector<std::string> ReasonsAgainst(const Compiled& compiled,
-                                        const CostInputs& work,
-                                        const Settings& settings);
-
 // Evaluates a target that is compiled for one mesh. `traffic` must be made for
 // the same target. If `compiled` has only representatives of the parameters,
 // `representatives` must be given.

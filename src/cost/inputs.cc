@@ -16,6 +16,7 @@
 
 #include "comm/reshard.h"
 #include "cost/chosen_inputs.h"
+#include "cost/legality.h"
 #include "cost/streams.h"
 #include "model/name.h"
 #include "plan/mode_layout.h"
@@ -254,7 +255,6 @@ int64_t ParamClass::Matrices() const {
   return out;
 }
 
-int64_t ParamClass::SizeAt(int dim) const {
 int64_t ParamClass::CountOnDevice() const {
   int64_t most = 0;
   for (const auto& [coordinate, tensors] : placed) {
@@ -263,6 +263,7 @@ int64_t ParamClass::CountOnDevice() const {
   return placed.empty() ? count : most;
 }
 
+int64_t ParamClass::SizeAt(int dim) const {
   return (*type.shape)[AsIndex(dim)];
 }
 
@@ -270,11 +271,11 @@ const AxisGroup& ParamClass::AxesAt(int dim) const {
   return spec[AsIndex(dim)];
 }
 
-AxisGroup CostInputs::TokenAxes() const {
 bool ParamClass::MayCountExperts(int dim) const {
   return role.expert && dim + (IsWeight() ? 2 : 1) < std::ssize(spec);
 }
 
+AxisGroup CostInputs::TokenAxes() const {
   AxisGroup out = DropTrivial(mesh, Batch());
   for (const std::string& axis : DropTrivial(mesh, Length())) {
     out.push_back(axis);
@@ -298,7 +299,6 @@ AxisGroup CostInputs::Gathered(const AxisGroup& axes) const {
   return out;
 }
 
-int64_t CostInputs::Experts() const {
 AxisGroup CostInputs::KeptAt(const ParamClass& param, int dim) const {
   const AxisGroup axes = DropTrivial(mesh, param.AxesAt(dim));
   if (!param.MayCountExperts(dim)) return Kept(axes);
@@ -320,6 +320,7 @@ AxisGroup CostInputs::GatheredAt(const ParamClass& param, int dim) const {
   return out;
 }
 
+int64_t CostInputs::Experts() const {
   for (const ParamClass& param : params) {
     if (!param.IsWeight() || !param.role.expert) continue;
     const size_t rank = param.type.shape->size();
@@ -374,11 +375,12 @@ CostInputs MakeCostInputs(const Compiled& compiled,
        AttentionSpecs(*compiled.resolver, mode, {})) {
     TakeSpec(out, tensor.name, tensor.resolved.spec);
   }
+  DropUnevenHeads(compiled, out);
   out.hidden = compiled.resolver->axes().Value(AxisRule::kHiddenState).axes;
   out.hidden_known = true;
+  out.expert_axes = compiled.resolver->axes().Value(AxisRule::kExpert).axes;
   OrientAll(out, separator);
   return out;
-  out.expert_axes = compiled.resolver->axes().Value(AxisRule::kExpert).axes;
 }
 
 CostInputs ChosenInputs(const Plan& plan, char separator,

@@ -1,8 +1,8 @@
 // Room: cost. Computes the bytes that devices hold and send under a plan, and
 // the time of a step. The formulas of collectives, of shards and of caches are
 // in comm; this room decides which of them a step of a model needs.
-// Includes: source, model, devices, resolve, roles, comm, schedule, step, plan,
-// exec/machine, exec/attention, exec/operations, exec/step.
+// Includes: source, model, devices, resolve, legalize, roles, comm, schedule,
+// step, plan, exec/machine, exec/attention, exec/operations, exec/step.
 //
 // This file holds the input of the cost model: a plan's parameters by class,
 // and how tokens are sharded over the mesh.
@@ -138,7 +138,9 @@ struct StackSlice {
 using StackSlices = std::vector<std::optional<StackSlice>>;
 
 // Makes the inputs of a compiled target, with the specs of the mode. If the
-// mode was not planned, the specs of train are used. If `compiled` has only
+// mode was not planned, the specs of train are used. The specs of attention
+// lack axes that do not divide the model's heads, unless the policy for illegal
+// specs is `error` (legality.h). If `compiled` has only
 // representatives, `representatives` has the number of parameters that each
 // representative stands for. If a tensor has a slice, only the slice is
 // counted, with the layers as its first dimension.

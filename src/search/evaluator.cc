@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "comm/memory.h"
-#include "cost/fit.h"
+#include "cost/legality.h"
 #include "cost/states.h"
 #include "source/checked.h"
 

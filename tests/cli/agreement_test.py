@@ -290,7 +290,8 @@ class Agreement(Case):
                 (one,) = json.loads(got.out)["steps"]
                 if not one["flops"]:
                     continue
-                cost = self.cost(*step, "--kv-len", "32")
+                # The step leaves out axes that do not divide the heads.
+                cost = self.cost(*step, "--kv-len", "32", "--illegal", "drop")
                 ratio = cost["time"]["flops"] / one["flops"]["products"]
                 lines.append(f"{model} {mode} {ratio:.4f}\n")
                 within = 0.005 if mode == "train" else 0.0005
@@ -402,7 +403,6 @@ class Agreement(Case):
         self.assertEqual(listed.split("\n"),
                          (SECTIONS_HEAD + "".join(lines)).split("\n"))
 
-    def test_cost_and_verify_step_send_and_hold_the_same(self):
     def test_formulas_gather_no_experts(self):
         """Experts in one tensor, whose axis shards the batch too."""
         path = os.path.join(self.folder.name, "experts.json")
@@ -439,6 +439,7 @@ class Agreement(Case):
                 "bytes_per_device"]
         return out
 
+    def test_cost_and_verify_step_send_and_hold_the_same(self):
         for case in asked(5):
             step = [*self.step_of(case), "--mesh", case[2]]
             with self.subTest(case=case):

@@ -105,6 +105,53 @@ class Fit(DescribedCase):
             self.assertTrue(one["reason"])
             self.assertIsNone(one["bytes_per_device"])
 
+    def test_cost_judges_heads_as_fit_does(self):
+        # 71 heads and one KV head.
+        with tempfile.TemporaryDirectory() as folder:
+            tree = os.path.join(folder, "tree.json")
+            model = ["--model", os.path.join(TESTDATA, "configs",
+                                             "falcon-7b.config.json")]
+            with open(tree, "w", encoding="utf-8") as file:
+                file.write(self.check(run(
+                    "manifest", "--no-project", *model, "--naming", "hf",
+                    "--format", "json"), 0).out)
+            given = ["--no-project", *model, "--manifest", tree, "--rules",
+                     "auto", "--batch", "4", "--seq", "512"]
+            own = os.path.join(folder, "own.yaml")
+            with open(own, "w", encoding="utf-8") as file:
+                file.write("version: 1\naxes: {head: [], kv_head: []}\n")
+            plain = [*given[:-5], own, "--rules", *given[-5:]]
+            self.assertEqual(plain.count("--rules"), 2)
+            for inputs, legal in ((given, False),
+                                  ([*given, "--illegal", "drop"], True),
+                                  ([*given, "--illegal", "shrink"], True),
+                                  (plain, True)):
+                with self.subTest(inputs=inputs):
+                    (tp,) = [one for one in self.fit(
+                        *inputs, "--devices", "2")["meshes"]
+                        if one["axes"]["tp"] == 2]
+                    self.assertEqual(tp["legal"], legal)
+                    cost = run("cost", *inputs, "--mesh", "tp:2", "--format",
+                               "json")
+                    self.check(cost, 0 if legal else 1)
+                    if legal:
+                        self.assertEqual(cost.json()["memory"]["total"],
+                                         tp["bytes_per_device"])
+                        self.assertEqual(
+                            cost.json()["communication_bytes"]["total"],
+                            tp["communication"])
+                        continue
+                    self.assertEqual(tp["reason"], "71 heads are not divisible "
+                                     "by 2; 1 KV heads are not divisible by 2")
+                    found = {one["name"]: one for one in json.loads(cost.err)}
+                    for name, heads in (("heads-indivisible", "71 heads"),
+                                        ("kv-heads-indivisible", "1 KV head")):
+                        self.assertEqual(
+                            found[name]["message"], '"tp" of 2 does not divide '
+                            f"the {heads} that attention shards over it")
+                        self.assertEqual(found[name]["level"], "error")
+                        self.assertIn("`--illegal drop`", found[name]["help"])
+
     def test_meshes_of_which_a_part_is_not_known_have_no_verdict(self):
         given = (*LLAMA, "--mode", "decode", "--devices", "4", "--batch", "64",
                  "--profile", "h100-sxm")

@@ -1,0 +1,178 @@
+// Judges whether the plan of a mesh is legal for a model. It is if every spec
+// is legal, if it splits no head and no block of quantised weights, and if its
+// axes divide the batch's rows and tokens:
+//
+//   8 KV heads over tp 16: illegal, because 16 does not divide 8
+//
+// Specs of attention are judged as those of parameters: what is an error under
+// the policy `illegal: error` is dropped or shrunk under the others.
+#include "cost/legality.h"
+
+#include <array>
+#include <cstddef>
+#include <set>
+#include <utility>
+
+#include "legalize/legalize.h"
+#include "plan/like.h"
+#include "source/wording.h"
+
+namespace shardc::cost {
+namespace {
+
+constexpr size_t kMostReasons = 2;
+
+class Reasons {
+ public:
+  void Add(std::string text) {
+    if (seen_.insert(text).second) texts_.push_back(std::move(text));
+  }
+  // Adds a reason if `parts` does not divide `size`. `what` is the name of the
+  // counted things, for example "KV heads".
+  void Divides(int64_t size, int64_t parts, const std::string& what) {
+    if (parts > 1 && size % parts != 0) {
+      Add(CountText(size) + " " + what + " are not divisible by " +
+          CountText(parts));
+    }
+  }
+  std::vector<std::string> Take() {
+    if (texts_.size() > kMostReasons) {
+      const size_t more = texts_.size() - kMostReasons;
+      texts_.resize(kMostReasons);
+      texts_.push_back("and " +
+                       Counted(static_cast<int64_t>(more), "more", "more"));
+    }
+    return std::move(texts_);
+  }
+
+ private:
+  std::set<std::string> seen_;
+  std::vector<std::string> texts_;
+};
+
+std::string EditText(const std::string& name, const Edit& edit) {
+  switch (edit.reason) {
+    case Reason::kIndivisible:
+      return Printable(name) + ": " + CountText(edit.size) +
+             " is not divisible " +
+             (edit.parts > 0 && edit.size % edit.parts == 0
+                  ? "between blocks of the dtype "
+                  : "") +
+             "by " + GroupText(edit.from) + " of " + CountText(edit.parts);
+    case Reason::kMissingAxis:
+      return Printable(name) + ": the mesh has no axis `" + edit.axis + "`";
+    case Reason::kRepeatedAxis:
+      return Printable(name) + ": axis `" + edit.axis + "` is used twice";
+    default:
+      return Printable(name) + ": " + std::string(ReasonName(edit.reason));
+  }
+}
+
+void AddSpecs(const Compiled& compiled, const CostInputs& work, Mode mode,
+              Reasons& out) {
+  const Plan& plan = compiled.plan;
+  std::set<uint32_t> seen;
+  for (size_t i = 0; i < plan.params.size(); ++i) {
+    const uint32_t layout = plan.params[i].layout;
+    if (!seen.insert(layout).second) continue;
+    for (const ModeLayout& one : plan.layouts[layout].modes) {
+      if (one.mode != mode) continue;
+      for (const Edit& edit : one.problems) {
+        out.Add(EditText(std::string(plan.names[i]), edit));
+      }
+    }
+  }
+  // Quantised numbers have a common scale per block, so a dimension that stays
+  // sharded while it is used must not split a block.
+  const int64_t block = work.model ? work.model->quant_group.value_or(0) : 0;
+  for (const ParamClass& param : work.params) {
+    if (block == 0 || !param.IsWeight()) continue;
+    const int64_t parts = work.Parts(param.AxesAt(param.in_dim));
+    const int64_t size = param.SizeAt(param.in_dim);
+    if (parts > 1 && size % parts == 0 && size % block == 0 &&
+        size / parts % block != 0) {
+      out.Add(Printable(param.name) + ": a part of " + CountText(size / parts) +
+              " splits blocks of " + CountText(block));
+    }
+  }
+}
+
+void AddHeads(const CostInputs& work, Reasons& out) {
+  for (const UnevenHeads& one : UnevenHeadsOf(work)) {
+    out.Divides(one.heads, one.parts, one.kv ? "KV heads" : "heads");
+  }
+}
+
+void AddTokens(const CostInputs& work, const Settings& settings, Reasons& out) {
+  if (settings.batch) {
+    out.Divides(*settings.batch, work.Parts(work.Batch()), "rows");
+    const int64_t rows = *settings.batch / work.Parts(work.Batch());
+    if (*settings.batch % work.Parts(work.Batch()) == 0) {
+      out.Divides(rows, settings.microbatches, "rows of a device");
+    }
+  }
+  if (settings.length && !IsGeneration(work.mode)) {
+    out.Divides(*settings.length, work.Parts(work.Length()), "tokens");
+  }
+  if (settings.kv_length && work.mode != Mode::kTrain) {
+    out.Divides(*settings.kv_length, work.Parts(work.key[1]),
+                "tokens of the cache");
+  }
+}
+
+// Makes the specs of a tensor of attention legal for its number of heads. The
+// other sizes of the tensor are not judged.
+void DropUneven(const Mesh& mesh, const LegalizeOptions& options, int64_t heads,
+                Spec& spec) {
+  Shape shape;
+  for (const AxisGroup& axes : spec)
+    shape.push_back(mesh.Parts(axes).value_or(1));
+  shape[2] = heads;
+  Legal legal = Legalize(spec, shape, mesh, options);
+  if (!legal.problems.empty()) return;
+  spec = std::move(legal.spec);
+  spec.resize(shape.size());
+}
+
+}  // namespace
+
+std::vector<UnevenHeads> UnevenHeadsOf(const CostInputs& work) {
+  std::vector<UnevenHeads> out;
+  if (!work.model) return out;
+  const ModelConfig& model = *work.model;
+  const auto add = [&](bool kv, const std::optional<int64_t>& heads,
+                       const AxisGroup& axes) {
+    const int64_t parts = work.Parts(axes);
+    if (heads && *heads % parts != 0) out.push_back({kv, *heads, axes, parts});
+  };
+  add(false, model.heads, work.query[2]);
+  // Latent attention has no KV heads.
+  if (!model.latent_rank) add(true, model.kv_heads, work.key[2]);
+  return out;
+}
+
+void DropUnevenHeads(const Compiled& compiled, CostInputs& work) {
+  LegalizeOptions options;
+  options.illegal = compiled.IllegalFor(kNoRule);
+  options.compat = compiled.CompatMode();
+  if (options.illegal == IllegalPolicy::kError) return;
+  for (const UnevenHeads& one : UnevenHeadsOf(work)) {
+    const auto tensors = one.kv ? std::array{&work.key, &work.value}
+                                : std::array{&work.query, &work.output};
+    for (Spec* spec : tensors) {
+      DropUneven(work.mesh, options, one.heads, *spec);
+    }
+  }
+}
+
+std::vector<std::string> ReasonsAgainst(const Compiled& compiled,
+                                        const CostInputs& work,
+                                        const Settings& settings) {
+  Reasons reasons;
+  AddHeads(work, reasons);
+  AddTokens(work, settings, reasons);
+  AddSpecs(compiled, work, work.mode, reasons);
+  return reasons.Take();
+}
+
+}  // namespace shardc::cost

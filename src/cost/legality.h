@@ -1,0 +1,38 @@
+// Judges whether a plan is legal for a model, its batch and its lengths.
+#ifndef SHARDC_COST_LEGALITY_H_
+#define SHARDC_COST_LEGALITY_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cost/inputs.h"
+#include "cost/settings.h"
+#include "plan/compile.h"
+
+namespace shardc::cost {
+
+// A number of heads that the axes of attention do not divide.
+struct UnevenHeads {
+  bool kv = false;  // of the keys and values
+  int64_t heads = 0;
+  AxisGroup axes;
+  int64_t parts = 1;  // the product of the axes
+};
+
+// Returns the uneven heads of the query and of the key. Without a model, or if
+// it does not define heads, there are none.
+std::vector<UnevenHeads> UnevenHeadsOf(const CostInputs& work);
+
+// Drops or shrinks the axes of uneven heads in the specs of attention, by the
+// policy for illegal specs. Under the policy `error` nothing changes.
+void DropUnevenHeads(const Compiled& compiled, CostInputs& work);
+
+// Returns why a mesh is illegal for a target; empty if it is legal.
+std::vector<std::string> ReasonsAgainst(const Compiled& compiled,
+                                        const CostInputs& work,
+                                        const Settings& settings);
+
+}  // namespace shardc::cost
+
+#endif  // SHARDC_COST_LEGALITY_H_
