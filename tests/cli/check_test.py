@@ -5,7 +5,7 @@ import os
 import unittest
 
 from check_case import RULES, Folder
-from driver import Case, ROOT, run
+from driver import Case, ROOT, TESTDATA, run
 
 
 class Selection(Folder):
@@ -78,6 +78,31 @@ class Selection(Folder):
                 "rule with another spec: this rule is never used")
             self.assertEqual(one["help"], "keep the rule with the correct "
                              "spec, and remove the other")
+
+    def test_an_unknown_name_is_reported_once_for_all_modes(self):
+        self.write("r.yaml", "version: 1\nrules:\n  - {match: 'wide/kernel', "
+                   "spec: [nowhere], modes: {decode: [fsdp]}}\n"
+                   "  - {match: '.*', spec: Replicated}\n")
+        result = self.check(self.lint("--format", "json"), 2)
+        self.assertEqual([one["code"] for one in result.json()], ["SHD028"])
+
+    def test_experts_beyond_the_limit_are_reported(self):
+        model = os.path.join(TESTDATA, "configs", "mixtral-8x7b.config.json")
+        tree = self.check(self.shardc(
+            "manifest", "--no-project", "--model", model, "--naming",
+            "hf-files", "--format", "json"), 0).out
+        for number in ("100000", "99999999999"):
+            self.write("m.json", tree.replace(
+                ".layers.0.block_sparse_moe.experts.7.",
+                f".layers.0.block_sparse_moe.experts.{number}."))
+            found = self.shardc(
+                "check", "--no-project", "--rules", "auto", "--mesh", "fsdp:2",
+                "--manifest", "m.json", "--model", model, "--format", "json")
+            messages = [one["message"] for one in found.json()
+                        if one["code"] == "SHD233"]
+            self.assertEqual(len(messages), 1, found)
+            self.assertIn("have an expert numbered above 99,999, the largest "
+                          "number that is supported", messages[0])
 
     def test_statistics(self):
         result = self.lint("--statistics")
