@@ -21,6 +21,7 @@
 #include "comm/memory.h"
 #include "comm/reshard.h"
 #include "cost/activations.h"
+#include "cost/memory.h"
 #include "cost/states.h"
 #include "source/checked.h"
 #include "source/wording.h"
@@ -136,10 +137,12 @@ class StepCollectives {
     const int64_t own = settings_.zero == 3 && train_
                             ? ShareOf(*elements, work_.Parts(replicas))
                             : *elements;
-    Add("parameters", false, Collective::kAllGather, gathered, own, width,
+    const Dtype used = GatheredDtype(work_, settings_, *param.type.dtype);
+    const int used_width = std::max(DtypeBits(used) / 8, 1);
+    Add("parameters", false, Collective::kAllGather, gathered, own, used_width,
         Times(count, repeats_));
     if (!train_ || !IsTrained(param)) return;
-    Add("parameters", true, Collective::kAllGather, gathered, own, width,
+    Add("parameters", true, Collective::kAllGather, gathered, own, used_width,
         Times(count, repeats_));
     const Dtype dtype = settings_.gradients.value_or(*param.type.dtype);
     const int64_t gradient = std::max(DtypeBits(dtype) / 8, 1);

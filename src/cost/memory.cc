@@ -33,14 +33,6 @@ void Hold(const ParamClass& param, Bytes each, HeldBytes& held) {
   }
 }
 
-// Returns the dtype in which weights are gathered: the stored dtype or, in
-// training, the dtype of the activations if that is narrower.
-Dtype GatheredDtype(const CostInputs& work, const Settings& settings,
-                    Dtype stored) {
-  const bool narrower = DtypeBits(settings.activations) < DtypeBits(stored);
-  return work.mode == Mode::kTrain && narrower ? settings.activations : stored;
-}
-
 // Returns the bytes of gathered weights: of the weights of one layer, and of
 // the largest other parameter except norms and biases. A class of weights
 // counts the bytes that a device has of it in one of its layers. Parameters
@@ -147,6 +139,12 @@ bool HoldAll(const CostInputs& work, const Settings& settings,
 }
 
 }  // namespace
+
+Dtype GatheredDtype(const CostInputs& work, const Settings& settings,
+                    Dtype stored) {
+  const bool narrower = DtypeBits(settings.activations) < DtypeBits(stored);
+  return work.mode == Mode::kTrain && narrower ? settings.activations : stored;
+}
 
 TakenBytes TakenOf(const CostInputs& work, const Settings& settings,
                    int64_t states, const Peak& peak) {

@@ -30,6 +30,11 @@ inline constexpr std::array<std::string_view, kComponentCount> kComponentNames =
     {"parameters",  "gradients", "optimizer", "kv_cache",
      "activations", "logits",    "gathered"};
 
+// Returns the dtype in which weights are gathered: the stored dtype or, in
+// training, the dtype of the activations if that is narrower.
+Dtype GatheredDtype(const CostInputs& work, const Settings& settings,
+                    Dtype stored);
+
 // The bytes of each component. A component that is nullopt is unknown;
 // Memory::unknown has the reason.
 struct Held {

@@ -58,6 +58,46 @@ TEST_CASE("gathered memory is that of the largest group") {
   CHECK(gathered() == 0);
 }
 
+TEST_CASE("weights are gathered in the narrower dtype that trains") {
+  CostInputs work = TrainingOn(MeshOf({{"fsdp", 4}}), {"fsdp"});
+  struct Row {
+    Mode mode;
+    Dtype stored, activations;
+    int64_t bytes;  // of a gathered element
+  };
+  const Row rows[] = {
+      {Mode::kTrain, Dtype::kF32, Dtype::kBF16, 2},
+      {Mode::kTrain, Dtype::kF32, Dtype::kF32, 4},
+      {Mode::kTrain, Dtype::kBF16, Dtype::kBF16, 2},
+      {Mode::kTrain, Dtype::kBF16, Dtype::kF32, 2},
+      {Mode::kPrefill, Dtype::kF32, Dtype::kBF16, 4},
+      {Mode::kDecode, Dtype::kF32, Dtype::kBF16, 4},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.mode);
+    CAPTURE(row.stored);
+    CAPTURE(row.activations);
+    work.mode = row.mode;
+    work.params = {ClassOf("layers.*.mlp.up_proj.weight", {64, 16}, row.stored,
+                           {{}, {"fsdp"}}, 2)};
+    Settings settings;
+    settings.activations = row.activations;
+    const bool trains = row.mode == Mode::kTrain;
+    const Communication sent = CommunicationOf(work, settings);
+    // Each of two layers: a quarter of 64 x 16 elements to three devices.
+    const int64_t gathered = 2 * 64 * 16 / 4 * 3 * row.bytes;
+    CHECK(SentBy(sent, "parameters", Collective::kAllGather, false) ==
+          gathered);
+    CHECK(SentBy(sent, "parameters", Collective::kAllGather, true) ==
+          (trains ? gathered : 0));
+    // Gradients keep the stored dtype.
+    CHECK(SentBy(sent, "gradients", Collective::kReduceScatter, true) ==
+          (trains ? 2 * 64 * 16 / 4 * 3 * DtypeBits(row.stored) / 8 : 0));
+    CHECK(MemoryOf(work, settings).most.Of(Component::kGathered) ==
+          64 * 16 * row.bytes);
+  }
+}
+
 // Returns a layer with one projection to 64 features of 16, followed by its
 // activation function.
 CostInputs OneLayer(int64_t layers) {
