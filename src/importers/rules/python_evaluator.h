@@ -87,6 +87,8 @@ class PyEvaluator {
   void Forget(const std::vector<PyStatement>& body, PyScope& scope,
               const PyValue& unknown);
   PyValue Undecided(const PyNode& at, const PyValue& condition) const;
+  // Returns an unknown value for a `value` whose truth is not known.
+  PyValue UnknownTruth(const PyNode& at, const PyValue& value) const;
   std::string TextOf(const PyNode& node) const;
   void Grow(const PyStatement& one, PyScope& scope, const PyClass* owner);
   void Put(const PyStatement& one, PyScope& scope, const PyClass* owner);

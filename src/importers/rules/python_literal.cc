@@ -1,14 +1,29 @@
 // Compares values by their content, not by their places in the text. As in
-// Python, an empty text or sequence is false:
+// Python, zero and an empty text, sequence, dict or partition spec are false:
 //
 //   Same(("a", 1), ["a", 1])  ->  true     TruthOf(())  ->  false
 #include "importers/rules/python_literal.h"
 
+#include <cctype>
 #include <iterator>
 #include <map>
 #include <utility>
 
 namespace shardc::imports {
+namespace {
+
+// Returns whether a number, as it is written, is zero: `0`, `0.0e1`, `0x_0`.
+bool IsZero(std::string_view number) {
+  const bool prefixed = number.size() > 1 && number[0] == '0' &&
+                        std::isalpha(static_cast<unsigned char>(number[1])) &&
+                        number[1] != 'e' && number[1] != 'E' &&
+                        number[1] != 'j' && number[1] != 'J';
+  if (prefixed) return number.find_first_not_of("0_", 2) == number.npos;
+  const std::string_view digits = number.substr(0, number.find_first_of("eE"));
+  return digits.find_first_of("123456789") == digits.npos;
+}
+
+}  // namespace
 
 PyValue Simple(PyIs is, const PyNode& node, std::string text) {
   PyValue value;
@@ -77,9 +92,13 @@ std::optional<bool> TruthOf(const PyValue& value) {
       return value.truth;
     case PyIs::kNone:
       return false;
+    case PyIs::kNumber:
+      return !IsZero(value.text);
     case PyIs::kText:
       return !value.text.empty();
     case PyIs::kSequence:
+    case PyIs::kDict:
+    case PyIs::kSpec:
       return !value.items.empty();
     default:
       return std::nullopt;

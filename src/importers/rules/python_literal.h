@@ -25,7 +25,8 @@ PyValue FromFlag(const std::string& text, const PyNode& node);
 // Returns the integer written as `12` or `1_000`; nullopt for other values.
 std::optional<int64_t> WholeNumber(const PyValue& value);
 bool Same(const PyValue& a, const PyValue& b);
-// Returns whether a condition holds; nullopt if that is unknown.
+// Returns whether Python takes the value for true; nullopt if that is unknown,
+// as of a name that is defined elsewhere or an object of a class.
 std::optional<bool> TruthOf(const PyValue& value);
 
 // The first function returns the bytes of a value without its lists, which

@@ -172,6 +172,11 @@ PyValue PyEvaluator::Sum(const PyNode& node, PyScope& scope,
   return Unknown(node, "the value of `" + TextOf(node) + "`");
 }
 
+PyValue PyEvaluator::UnknownTruth(const PyNode& at,
+                                  const PyValue& value) const {
+  return value.is == PyIs::kUnknown ? value : Undecided(at, value);
+}
+
 PyValue PyEvaluator::Logic(const PyNode& node, PyScope& scope,
                            const PyClass* owner) {
   if (node.kind == PyKind::kChoice) {
@@ -183,11 +188,11 @@ PyValue PyEvaluator::Logic(const PyNode& node, PyScope& scope,
   PyValue left = Value(node.items[0], scope, owner);
   const auto first = TruthOf(left);
   if (node.kind == PyKind::kNot) {
-    if (!first) return Unknown(node, left.why, left.flag);
+    if (!first) return UnknownTruth(node.items[0], left);
     return Truth(node, !*first);
   }
   if (node.kind == PyKind::kAnd || node.kind == PyKind::kOr) {
-    if (!first) return left;
+    if (!first) return UnknownTruth(node.items[0], left);
     const bool decided = *first == (node.kind == PyKind::kOr);
     return decided ? left : Value(node.items[1], scope, owner);
   }

@@ -7,7 +7,6 @@
 #include <algorithm>
 
 namespace shardc::imports {
-namespace {}  // namespace
 
 int HexDigit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
