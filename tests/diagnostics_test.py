@@ -20,8 +20,6 @@ ROOT = os.environ.get(
 # program alone; what only more memory or time than a test has would show; and
 # what an earlier check refuses, where the later one guards against its absence.
 UNREACHED = {
-    "gets another spec from the written patterns than from the source system":
-        "a proof: imported patterns choose the rules that the source chooses",
     "the written plan differs from what the project compiles to":
         "a proof: the files that `init` writes give the plan that it writes",
     "the stages of a pipeline are run by one process":

@@ -106,11 +106,10 @@ bool CanBeUsed(const Imported& imported, Findings& findings) {
          !findings.HasErrors();
 }
 
-// If the imported system can choose the rule of a name itself, checks that the
-// written patterns choose the same rule for every name of the manifest. Prints
-// how many names have a rule. Returns false after a finding.
-bool Prove(const Imported& imported, const Manifest& manifest,
-           const Common& common, Findings& findings) {
+// Prints how many names of the manifest have a rule. Returns false after a
+// finding.
+bool PrintMatched(const Imported& imported, const Manifest& manifest,
+                  const Common& common, Findings& findings) {
   std::vector<Pattern> patterns;
   const char separator =
       imported.separator != 0 ? imported.separator : manifest.separator;
@@ -125,21 +124,11 @@ bool Prove(const Imported& imported, const Manifest& manifest,
   const Matches matches = matcher->Match(names, manifest.separator);
   int64_t matched = 0;
   for (size_t i = 0; i < names.size(); ++i) {
-    const int32_t ours = matches.first[i];
-    matched += ours >= 0 ? 1 : 0;
-    if (!imported.winner || imported.winner(names[i]) == ours) continue;
-    findings.Add(code::kInexpressible, {manifest.source},
-                 ShortQuote(names[i]) +
-                     " gets another spec from the written patterns than from "
-                     "the source system");
-    return false;
+    matched += matches.first[i] >= 0 ? 1 : 0;
   }
-  PrintMessage(
-      common,
-      CountText(matched) + " of " +
-          Counted(static_cast<int64_t>(names.size()), "name") + " have a rule" +
-          (imported.winner ? ", each the same as in the source system" : "") +
-          "\n");
+  PrintMessage(common, CountText(matched) + " of " +
+                           Counted(static_cast<int64_t>(names.size()), "name") +
+                           " have a rule\n");
   return true;
 }
 
@@ -216,7 +205,7 @@ int RunImport(const ImportFlags& flags, const Common& common,
   const auto imported =
       ReadImport(flags, manifest ? &*manifest : nullptr, findings);
   if (!imported) return kFailed;
-  if (manifest && !Prove(*imported, *manifest, common, findings)) {
+  if (manifest && !PrintMatched(*imported, *manifest, common, findings)) {
     return kFailed;
   }
   if (!WriteMesh(*imported, flags.mesh_output, findings)) return kFailed;

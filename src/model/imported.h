@@ -3,10 +3,8 @@
 #ifndef SHARDC_MODEL_IMPORTED_H_
 #define SHARDC_MODEL_IMPORTED_H_
 
-#include <functional>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "model/axis_rules.h"
@@ -31,10 +29,6 @@ struct Imported {
   std::vector<ImportedRule> rules;
   char separator = 0;  // of the patterns; 0: unknown
   Policy policy;
-  // For systems that do not match names by patterns: returns the index of the
-  // rule that the imported system chooses for a name, or -1. No importer sets
-  // it.
-  std::function<int32_t(std::string_view name)> winner;
 };
 
 }  // namespace shardc
