@@ -70,7 +70,9 @@ void NearestOf(Dtype dtype, std::span<float> x) {
 float ToInt8(std::span<const float> x, std::span<int8_t> integers) {
   double largest = 0;
   for (float value : x) {
-    largest = std::max(largest, std::fabs(double{value}));
+    const double magnitude = std::fabs(double{value});
+    if (std::isnan(magnitude) || magnitude > largest) largest = magnitude;
+    if (std::isnan(largest)) break;
   }
   std::fill(integers.begin(), integers.end(), int8_t{0});
   if (largest == 0 || !std::isfinite(largest)) {

@@ -55,6 +55,21 @@ TEST_CASE("int8 rows by hand, and as the program stores them") {
   CHECK(ToInt8(x, q) == 0);
   CHECK(q == std::vector<int8_t>(5, 0));
   CHECK(FromInt8(0, 0) == 0);
+  for (const float odd : {NAN, INFINITY, -INFINITY}) {
+    for (size_t at = 0; at < x.size(); ++at) {
+      CAPTURE(odd);
+      CAPTURE(at);
+      x = {1, -2, 3, 2, -1};
+      x[at] = odd;
+      const float scale = ToInt8(x, q);
+      CHECK(std::isnan(scale) == std::isnan(odd));
+      CHECK_FALSE(std::isfinite(scale));
+      CHECK(q == std::vector<int8_t>(5, 0));
+      std::vector<int8_t> stored(5, 1);
+      exec::QuantizeInt8(x, stored);
+      CHECK(stored == q);
+    }
+  }
   const exec::Random random(9);
   for (uint64_t row = 0; row < 2000; ++row) {
     for (size_t i = 0; i < x.size(); ++i) {
