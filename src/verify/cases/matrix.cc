@@ -311,6 +311,7 @@ std::optional<Matrix> BuildReducedMatrix(const Request& request,
   if (request.full) return BuildMatrix(request, resolver, mesh);
   const int64_t least = std::max(kMostAttentionDevices, processes);
   for (const Mesh& fewer : ReducedMeshes(mesh, least)) {
+    if (fewer.devices < processes) continue;
     const MeshSplits splits = SplitsOf(request, resolver, mesh, fewer);
     if (!ReducedSizes(request.sizes, splits.given, splits.used)) continue;
     const auto its = Resolver::Make(rules, fewer, findings);
