@@ -77,6 +77,12 @@ TEST_CASE("plan: stages of parameters and layers of stacks are read") {
   bytes.Add(params[2].stages, 40, 1);
   CHECK(bytes.Fullest() ==
         std::vector<std::optional<int64_t>>{100 + 24, 24 + 100 + 16});
+  // A product that overflows is unknown, on the ranks that hold it alone.
+  BytesByRank large(stages);
+  large.Add(params[0].stages, INT64_MAX / 2, 3);
+  CHECK(large.Fullest() == std::vector<std::optional<int64_t>>{0, {}});
+  large.Add(params[1].stages, 8, 1);
+  CHECK(large.Fullest() == std::vector<std::optional<int64_t>>{8, {}});
   bytes.Add(params[0].stages, std::nullopt, 1);
   CHECK_FALSE(MostOf(bytes.Fullest()));
 }
