@@ -33,6 +33,8 @@ class NameReader {
       if (key == "axes") ReadAxes(member.value);
       if (key == "register") ReadRegister(member.value);
       if (key == "bundles") ReadBundles(member.value);
+      if (key == "stages") ReadStages(member.value);
+      if (key == "model") ReadModel(member.value);
       if (key != "rules") continue;
       for (const YamlNode& rule : member.value.items) ReadRule(rule);
     }
@@ -52,6 +54,14 @@ class NameReader {
       if (const YamlNode* mesh = Member(target.value, "mesh")) ReadMesh(*mesh);
       if (const YamlNode* settings = Member(target.value, "settings")) {
         ReadSettings(*settings);
+      }
+      if (const YamlNode* stages = Member(target.value, "stages")) {
+        ReadStages(*stages);
+      }
+      if (const YamlNode* audit = Member(target.value, "audit")) {
+        if (const YamlNode* budget = Member(*audit, "budget")) {
+          ReadBudget(*budget);
+        }
       }
     }
     return Take();
@@ -77,9 +87,14 @@ class NameReader {
     return std::move(out_);
   }
 
-  void Add(NameKind kind, const YamlNode& node, bool definition = false) {
+  struct Written {
+    size_t begin, end;  // without quotes
+    bool as_text;       // whether the range holds the scalar's text
+  };
+  // Returns the range of a scalar; nullopt of other nodes and of empty ones.
+  std::optional<Written> RangeOf(const YamlNode& node) const {
     if (!node.IsScalar() || node.text.empty() || node.end > text_.size()) {
-      return;
+      return std::nullopt;
     }
     size_t begin = node.begin;
     size_t end = node.end;
@@ -88,14 +103,34 @@ class NameReader {
       ++begin;
       --end;
     }
+    return Written{begin, end, text_.substr(begin, end - begin) == node.text};
+  }
+
+  void Add(NameKind kind, const YamlNode& node, bool definition = false) {
+    const auto range = RangeOf(node);
     // A name that is written with escapes ("\x74p") is skipped: its range in
     // the text does not contain the name, so it could not be replaced.
-    const bool written = text_.substr(begin, end - begin) == node.text;
-    if (!written && kind != NameKind::kPattern) return;
+    if (!range || (!range->as_text && kind != NameKind::kPattern)) return;
     const bool token =
         kind == NameKind::kLogicalAxis || kind == NameKind::kRegistered;
-    out_.push_back({kind, token ? CanonicalToken(node.text) : node.text, begin,
-                    end, definition});
+    out_.push_back({kind, token ? CanonicalToken(node.text) : node.text,
+                    range->begin, range->end, definition});
+  }
+
+  // Adds the mesh axes of a group that is written as `dp+fsdp`.
+  void AddGroup(const YamlNode& node) {
+    const auto range = RangeOf(node);
+    if (!range || !range->as_text) return;
+    size_t begin = 0;
+    while (begin <= node.text.size()) {
+      const size_t end = std::min(node.text.find('+', begin), node.text.size());
+      if (end > begin) {
+        out_.push_back({NameKind::kMeshAxis,
+                        node.text.substr(begin, end - begin),
+                        range->begin + begin, range->begin + end, false});
+      }
+      begin = end + 1;
+    }
   }
 
   void AddRegistered(const YamlNode& node) {
@@ -201,12 +236,33 @@ class NameReader {
     }
   }
 
-  // Reads settings of attention operations, in which `sequence_axis` may be at
-  // any depth.
+  void ReadStages(const YamlNode& node) {
+    if (const YamlNode* axis = Member(node, "axis")) {
+      Add(NameKind::kMeshAxis, *axis);
+    }
+  }
+
+  // Reads the logical axes of the dimensions of a model.
+  void ReadModel(const YamlNode& node) {
+    const YamlNode* axes = Member(node, "axes");
+    if (axes == nullptr) return;
+    for (const YamlMember& dim : axes->members) ReadSpec(dim.value);
+  }
+
+  // Reads limits, which are numbers or maps by groups of axes.
+  void ReadBudget(const YamlNode& node) {
+    for (const YamlMember& kind : node.members) {
+      for (const YamlMember& group : kind.value.members) AddGroup(group.key);
+    }
+  }
+
+  // Reads settings of attention operations, in which `sequence_axis` and
+  // `ring_axes` may be at any depth.
   void ReadSettings(const YamlNode& node) {
     for (const YamlMember& member : node.members) {
-      if (member.key.text == "sequence_axis") {
-        Add(NameKind::kMeshAxis, member.value);
+      const string_view key = member.key.text;
+      if (key == "sequence_axis" || key == "ring_axes") {
+        ReadAxisNames(member.value);
       } else {
         ReadSettings(member.value);
       }
