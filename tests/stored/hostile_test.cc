@@ -106,6 +106,31 @@ TEST_CASE("hostile: an empty database has no arrays") {
   CHECK(empty.Try() == "0 arrays");
 }
 
+TEST_CASE("hostile: the manifest of the highest number is read") {
+  Database good(
+      LeafBody({{"x/.zarray", Zarray("[2]", "[2]")}, {"x/0", Floats(2)}}), 2);
+  const std::string filled = good.manifest;
+  const std::string empty =
+      Block(kManifestMagic, ManifestBody({"", UINT64_MAX, UINT64_MAX}, 0));
+  // The first manifest has no versions and states that numbered ones follow.
+  good.manifest =
+      Block(kManifestMagic, std::string(16, 'u') + Varint(1) + Varint(1024) +
+                                Varint(100'000'000) + Fixed(4, 1) + Varint(0));
+  CHECK(good.Try() == "0 arrays");
+  Put(good.folder / "manifest.0000000000000009", empty);
+  CHECK(good.Try() == "0 arrays");
+  Put(good.folder / "manifest.000000000000000a", filled);
+  CHECK(good.Try() == "1 arrays");
+  // Names of another length, or with other characters, are not of manifests.
+  Put(good.folder / "manifest.000000000000000g", empty);
+  Put(good.folder / "manifest.00000000000000100", empty);
+  Put(good.folder / "manifest.f", empty);
+  Put(good.folder / "manifesta0000000000000010", empty);
+  CHECK(good.Try() == "1 arrays");
+  Put(good.folder / "manifest.0000000000000010", empty);
+  CHECK(good.Try() == "0 arrays");
+}
+
 TEST_CASE("hostile: envelopes") {
   const std::string leaf = LeafBody({{"x/0", "v"}});
   {

@@ -84,6 +84,38 @@ TEST_CASE("bytes are compared with the operation's own formula") {
 
 // The output already has the query's sharding and is resharded to its own
 // specs.
+// Changes one element on the last device, whose replicas keep theirs.
+exec::OperationOutcome ChangedOnLast(exec::Machine& machine,
+                                     const exec::AttentionProblem& problem,
+                                     const exec::AttentionSpecs& specs,
+                                     const exec::OperationSettings& settings) {
+  exec::OperationOutcome out =
+      exec::kFlashAttention.run(machine, problem, specs, settings);
+  out.output.local.back().real.back() += 1;
+  return out;
+}
+constexpr Operation kChangedOnLast = {.name = "changed",
+                                      .summary = "flash_attn2, then changed",
+                                      .supports = kAnything,
+                                      .bytes = exec::kFlashAttention.bytes,
+                                      .run = ChangedOnLast};
+
+TEST_CASE("the axis over which replicas differ is named") {
+  for (const auto& [mesh, axis] :
+       {std::pair{MeshOf({{"dp", 2}, {"sp", 2}, {"tp", 2}}), "tp"},
+        std::pair{MeshOf({{"tp", 2}, {"dp", 2}, {"sp", 2}}), "tp"},
+        std::pair{MeshOf({{"dp", 2}, {"ep", 3}, {"sp", 2}}), "ep"}}) {
+    CAPTURE(axis);
+    Case test = CaseOf(kChangedOnLast);
+    test.mesh = mesh;
+    const CaseResult result = RunCase(test);
+    CHECK(result.status == Status::kFail);
+    CHECK(result.failed == Check::kReplicas);
+    CHECK(result.reason.starts_with("output: "));
+    CHECK(result.axis == axis);
+  }
+}
+
 TEST_CASE("resharding an output to its own specs is counted") {
   Assignment axes;
   axes.batch = {"dp"};
