@@ -1,5 +1,7 @@
-// Products of bfloat16 matrices with sums in float32, by the tiles of AMX, for
-// prefill attention.
+// Products of bfloat16 matrices with sums in float32, for prefill attention.
+// The matrices are packed in the tiles of AMX. Without AMX, vectors multiply
+// the same tiles: a row of a right tile is a vector of pairs of numbers, and a
+// pair of a left row is copied to all of another vector.
 //
 //   left tile   16 rows of 32 numbers: [row][k]
 //   right tile  32 rows of 16 numbers, pairs of rows interleaved:
@@ -13,18 +15,20 @@
 // a subnormal number counts as 0. An element's sum depends on its row and its
 // column alone.
 //
-// All functions need HasBf16Tiles() of floats/bf16_tiles.h.
+// All functions need HasBf16Products(kVectors) of floats/bf16_products.h.
 #ifndef SHARDC_EXEC_KERNELS_BF16_TILES_H_
 #define SHARDC_EXEC_KERNELS_BF16_TILES_H_
 
 #include <cstdint>
+
+#include "floats/bf16_products.h"
 
 namespace shardc::exec {
 
 inline constexpr int64_t kTileRows = 16;
 inline constexpr int64_t kTileDepth = 32;
 inline constexpr int64_t kTileElements = kTileRows * kTileDepth;
-// MultiplyTiles computes 2 x 2 tiles at a time.
+// Products are computed for 2 x 2 tiles at a time.
 inline constexpr int64_t kBlockRows = 2 * kTileRows;
 inline constexpr int64_t kBlockColumns = 32;
 
@@ -56,22 +60,26 @@ struct TileBlock {
   const uint16_t* right = nullptr;
   int64_t right_tile = 0;  // elements between the two tiles of a step
   int64_t steps = 0;
-  bool adds = false;  // add to `sums`; else overwrite it
+  int64_t rows = kBlockRows;  // the sums of other rows are not needed
+  bool adds = false;          // add to `sums`; else overwrite it
   float* sums = nullptr;
   int64_t sums_row = 0;  // elements between rows
 };
 
-// The tile registers of this thread, which MultiplyTiles needs: they are
-// configured for the lifetime of an object.
-class TileRegisters {
+// Multiplies blocks by tiles (kTiles) or by vectors (kVectors). For tiles, the
+// tile registers of this thread are configured for the lifetime of an object.
+class BlockProducts {
  public:
-  TileRegisters();
-  ~TileRegisters();
-  TileRegisters(const TileRegisters&) = delete;
-  TileRegisters& operator=(const TileRegisters&) = delete;
-};
+  explicit BlockProducts(Bf16Products products);
+  ~BlockProducts();
+  BlockProducts(const BlockProducts&) = delete;
+  BlockProducts& operator=(const BlockProducts&) = delete;
 
-void MultiplyTiles(const TileBlock& block);
+  void Multiply(const TileBlock& block) const;
+
+ private:
+  bool by_tiles_;
+};
 
 // One row of scores of a block of keys, and its online softmax.
 struct Bf16Weights {

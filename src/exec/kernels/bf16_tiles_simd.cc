@@ -1,10 +1,7 @@
-// Implements bf16_tiles.h with the intrinsics of x86-64, because Highway has no
-// AMX. The functions are compiled for processors with AMX. On other processors,
-// and in builds for other architectures, nothing calls them
-// (floats/bf16_tiles.h).
-//
-// VDPBF16PS of AVX512_BF16 is not used instead of tiles: on an Intel Xeon its
-// products took 1.5 times as long as those in float32.
+// Implements the packing and the weights of bf16_tiles.h with the intrinsics of
+// x86-64. The functions are compiled for processors with AVX512_BF16. On other
+// processors, and in builds for other architectures, nothing calls them
+// (floats/bf16_products.h).
 //
 // tests/exec/kernels/attention_kernels_test.cc compares the results with loops.
 #include "exec/kernels/bf16_tiles.h"
@@ -25,14 +22,10 @@ HWY_DIAGNOSTICS(pop)
 #include <cstring>
 #include <limits>
 
-HWY_PUSH_ATTRIBUTES(
-    "avx2,fma,avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,amx-tile,amx-bf16")
+HWY_PUSH_ATTRIBUTES("avx2,fma,avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")
 
 namespace shardc::exec {
 namespace {
-
-// GCC's intrinsics of AMX do not declare that they read and write memory.
-inline void MemoryBarrier() { asm volatile("" ::: "memory"); }
 
 inline __mmask32 FirstHalves(int64_t count) {
   if (count >= 32) return ~__mmask32{0};
@@ -80,23 +73,6 @@ inline void Transpose(__m512i* r) {
     r[i + 12] = _mm512_shuffle_i32x4(b, d, 0xdd);
   }
 }
-
-// Configures all eight tiles, each with 16 rows of 64 bytes.
-void ConfigureTiles() {
-  struct alignas(64) {
-    uint8_t palette = 1;
-    uint8_t start_row = 0;
-    uint8_t reserved[14] = {};
-    uint16_t bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-    uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
-  } config;
-  MemoryBarrier();
-  _tile_loadconfig(&config);
-}
-
-// GCC compiles destructors without the target attributes above, so
-// ~TileRegisters calls this function.
-void ReleaseTiles() { _tile_release(); }
 
 // Returns e^x for x <= 0, with a relative error below 1e-6, as 2^n * 2^r with
 // |r| <= 1/2. n is taken from the low bits of a sum with 1.5 * 2^23; 2^r is a
@@ -187,46 +163,6 @@ void PackPairs(const Bf16Rows& from, int64_t steps, uint16_t* to) {
   }
 }
 
-TileRegisters::TileRegisters() { ConfigureTiles(); }
-TileRegisters::~TileRegisters() { ReleaseTiles(); }
-
-// Tiles 0 to 3 are the sums, 4 and 5 left operands, 6 and 7 right operands.
-void MultiplyTiles(const TileBlock& in) {
-  const int64_t bytes = in.sums_row * 4;
-  float* const below = in.sums + kTileRows * in.sums_row;
-  MemoryBarrier();
-  if (in.adds) {
-    _tile_loadd(0, in.sums, bytes);
-    _tile_loadd(1, in.sums + 16, bytes);
-    _tile_loadd(2, below, bytes);
-    _tile_loadd(3, below + 16, bytes);
-  } else {
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
-  }
-  const uint16_t* left = in.left;
-  const uint16_t* right = in.right;
-  for (int64_t step = 0; step < in.steps; ++step) {
-    _tile_loadd(4, left, in.left_row * 2);
-    _tile_loadd(6, right, 64);
-    _tile_dpbf16ps(0, 4, 6);
-    _tile_loadd(7, right + in.right_tile, 64);
-    _tile_dpbf16ps(1, 4, 7);
-    _tile_loadd(5, left + in.left_tile, in.left_row * 2);
-    _tile_dpbf16ps(2, 5, 6);
-    _tile_dpbf16ps(3, 5, 7);
-    left += in.left_step;
-    right += kTileElements;
-  }
-  _tile_stored(0, in.sums, bytes);
-  _tile_stored(1, in.sums + 16, bytes);
-  _tile_stored(2, below, bytes);
-  _tile_stored(3, below + 16, bytes);
-  MemoryBarrier();
-}
-
 float RoundWeights(const Bf16Weights& row) {
   const int64_t first = row.lo / 32 * 32;
   const int64_t last = (row.hi + 31) / 32 * 32;
@@ -288,9 +224,6 @@ namespace shardc::exec {
 void PackLeft(const Bf16Rows&, uint16_t*) { std::abort(); }
 void PackColumns(const Bf16Rows&, uint16_t*) { std::abort(); }
 void PackPairs(const Bf16Rows&, int64_t, uint16_t*) { std::abort(); }
-TileRegisters::TileRegisters() { std::abort(); }
-TileRegisters::~TileRegisters() { std::abort(); }
-void MultiplyTiles(const TileBlock&) { std::abort(); }
 float RoundWeights(const Bf16Weights&) { std::abort(); }
 void ScaleFloats(float, int64_t, float*) { std::abort(); }
 

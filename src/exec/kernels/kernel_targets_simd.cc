@@ -1,11 +1,12 @@
 // Selects the instruction sets that the kernels may use. A set must be compiled
 // in, and this processor must have it: a processor without AVX-512 gets AVX2
-// and below. AMX is used together with the best of these sets.
+// and below. Products of bfloat16 numbers are used together with the best of
+// these sets.
 
 #include <hwy/highway.h>
 
 #include "exec/kernels/kernels.h"
-#include "floats/bf16_tiles.h"
+#include "floats/bf16_products.h"
 #include "floats/targets_simd.h"
 
 namespace shardc::exec {
@@ -15,13 +16,24 @@ namespace {
 // Returns the compiled targets that this processor has.
 int64_t Usable() { return DetectedTargets() & HWY_TARGETS; }
 
-constexpr std::string_view kAmx = "AMX";
+// The names that stand for the best set together with products of bfloat16
+// numbers, best first.
+struct NamedProducts {
+  std::string_view name;
+  Bf16Products products;
+};
+constexpr NamedProducts kNamedProducts[] = {
+    {"AMX", Bf16Products::kTiles},
+    {"VDPBF16PS", Bf16Products::kVectors},
+};
 
 }  // namespace
 
 std::vector<std::string> KernelTargets() {
   std::vector<std::string> names;
-  if (HasBf16Tiles()) names.emplace_back(kAmx);
+  for (const auto& [name, products] : kNamedProducts) {
+    if (HasBf16Products(products)) names.emplace_back(name);
+  }
   for (int64_t rest = Usable(); rest != 0; rest &= rest - 1) {
     names.emplace_back(hwy::TargetName(rest & -rest));
   }
@@ -29,15 +41,24 @@ std::vector<std::string> KernelTargets() {
 }
 
 bool UseKernelTarget(std::string_view name) {
-  const bool best = name.empty() || (name == kAmx && HasBf16Tiles());
-  int64_t chosen = 0;
-  for (int64_t rest = Usable(); rest != 0; rest &= rest - 1) {
-    if (name == hwy::TargetName(rest & -rest)) chosen = rest & -rest;
+  if (name.empty()) {
+    UseTargets(0);
+    UseFastestBf16Products();
+    return true;
   }
-  if (chosen == 0 && !best) return false;
-  UseTargets(chosen);
-  AllowBf16Tiles(best);
-  return true;
+  for (const auto& [known, products] : kNamedProducts) {
+    if (name != known || !HasBf16Products(products)) continue;
+    UseTargets(0);
+    UseBf16Products(products);
+    return true;
+  }
+  for (int64_t rest = Usable(); rest != 0; rest &= rest - 1) {
+    if (name != hwy::TargetName(rest & -rest)) continue;
+    UseTargets(rest & -rest);
+    UseBf16Products(Bf16Products::kNone);
+    return true;
+  }
+  return false;
 }
 
 }  // namespace shardc::exec

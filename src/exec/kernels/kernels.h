@@ -86,9 +86,10 @@ void ClearState(const AttentionSlice& slice, const AttentionState& state);
 
 // Adds the keys of a slice to the state, block by block. This is the fastest
 // way for many query rows. If query, key and value are BF16 and the processor
-// has AMX, the products are computed in bfloat16. The weights are then rounded
-// to bfloat16 before they multiply the values, so an output's error is up to
-// 2^-8 max |v| (prefill_bf16_simd.cc). All other products are float32.
+// has AMX, or is one of AMD's with AVX512_BF16, the products are computed in
+// bfloat16. The weights are then rounded to bfloat16 before they multiply the
+// values, so an output's error is up to 2^-8 max |v| (prefill_bf16_simd.cc).
+// All other products are float32.
 void PrefillAttention(const AttentionSlice& slice, const AttentionState& state,
                       Scratch& scratch);
 
@@ -144,8 +145,9 @@ void Rotate(std::span<float> row, std::span<const float> cos,
             std::span<const float> sin, bool interleaved);
 
 // Returns the compiled instruction sets that this processor has, best first, by
-// names such as "AVX3". "AMX" stands for the best set together with AMX; the
-// sets after it are used without AMX.
+// names such as "AVX3". "AMX" and "VDPBF16PS" stand for the best set together
+// with these products of bfloat16 numbers; the sets after them compute all
+// products in float32.
 std::vector<std::string> KernelTargets();
 // Makes the kernels use the named instruction set; "" selects the best one
 // again. Returns false if there is no such set. Tests and measurements call it

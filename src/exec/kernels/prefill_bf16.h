@@ -1,4 +1,4 @@
-// Prefill attention of bfloat16 inputs with bfloat16 products, by AMX.
+// Prefill attention of bfloat16 inputs with bfloat16 products.
 #ifndef SHARDC_EXEC_KERNELS_PREFILL_BF16_H_
 #define SHARDC_EXEC_KERNELS_PREFILL_BF16_H_
 
@@ -8,8 +8,8 @@
 
 namespace shardc::exec {
 
-// Returns whether query, key and value are bfloat16, and AMX may be
-// used.
+// Returns whether query, key and value are bfloat16, and the processor
+// multiplies bfloat16 numbers faster than float32 (UsedBf16Products).
 bool MultipliesBf16(const AttentionSlice& slice);
 
 // Computes what PrefillAttention does, for slices for which MultipliesBf16 is

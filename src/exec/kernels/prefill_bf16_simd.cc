@@ -29,7 +29,7 @@
 #include <limits>
 
 #include "exec/kernels/bf16_tiles.h"
-#include "floats/bf16_tiles.h"
+#include "floats/bf16_products.h"
 
 namespace shardc::exec {
 namespace {
@@ -70,6 +70,7 @@ class Prefill {
           Scratch& scratch)
       : in_(in),
         state_(state),
+        products_(UsedBf16Products()),
         depth_(RoundUp(in.head_dim, kTileDepth) / kTileDepth),
         out_dim_(RoundUp(in.value_dim, kBlockColumns)),
         tile_count_(in.heads *
@@ -227,15 +228,16 @@ class Prefill {
   // left.
   bool ScoreKeys(TileKeys& tile) const {
     if (tile.scored == tile.c1) return false;
-    MultiplyTiles({.left = query_ + tile.tile * QueryElements(),
-                   .left_row = kTileDepth,
-                   .left_tile = kTileElements,
-                   .left_step = 2 * kTileElements,
-                   .right = key_ + tile.scored * depth_ * kTileDepth,
-                   .right_tile = depth_ * kTileElements,
-                   .steps = depth_,
-                   .sums = tile.scores + tile.scored,
-                   .sums_row = kScoreStride});
+    products_.Multiply({.left = query_ + tile.tile * QueryElements(),
+                        .left_row = kTileDepth,
+                        .left_tile = kTileElements,
+                        .left_step = 2 * kTileElements,
+                        .right = key_ + tile.scored * depth_ * kTileDepth,
+                        .right_tile = depth_ * kTileElements,
+                        .steps = depth_,
+                        .rows = tiles_[tile.tile].rows,
+                        .sums = tile.scores + tile.scored,
+                        .sums_row = kScoreStride});
     tile.scored += kBlockColumns;
     return true;
   }
@@ -258,17 +260,18 @@ class Prefill {
     while (ScoreKeys(next)) {
     }
     for (int64_t d = 0; d < out_dim_; d += kBlockColumns) {
-      MultiplyTiles({.left = weights_ + c0,
-                     .left_row = kWeightStride,
-                     .left_tile = kTileRows * kWeightStride,
-                     .left_step = kTileDepth,
-                     .right = value_ + (d / 16 * kKeySteps + c0 / kTileDepth) *
-                                           kTileElements,
-                     .right_tile = kKeySteps * kTileElements,
-                     .steps = (c1 - c0) / kTileDepth,
-                     .adds = true,
-                     .sums = out + d,
-                     .sums_row = out_dim_});
+      products_.Multiply(
+          {.left = weights_ + c0,
+           .left_row = kWeightStride,
+           .left_tile = kTileRows * kWeightStride,
+           .left_step = kTileDepth,
+           .right =
+               value_ + (d / 16 * kKeySteps + c0 / kTileDepth) * kTileElements,
+           .right_tile = kKeySteps * kTileElements,
+           .steps = (c1 - c0) / kTileDepth,
+           .adds = true,
+           .sums = out + d,
+           .sums_row = out_dim_});
     }
   }
 
@@ -301,7 +304,7 @@ class Prefill {
 
   const AttentionSlice& in_;
   const AttentionState& state_;
-  TileRegisters registers_;
+  BlockProducts products_;
   int64_t depth_;    // tiles that D needs
   int64_t out_dim_;  // Dv, to a multiple of 32
   int64_t tile_count_;
@@ -318,7 +321,7 @@ class Prefill {
 
 bool MultipliesBf16(const AttentionSlice& slice) {
   return slice.query_dtype == Dtype::kBF16 && slice.kv_dtype == Dtype::kBF16 &&
-         UsesBf16Tiles();
+         UsedBf16Products() != Bf16Products::kNone;
 }
 
 void PrefillBf16(const AttentionSlice& slice, const AttentionState& state,

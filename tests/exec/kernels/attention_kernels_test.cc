@@ -101,7 +101,8 @@ constexpr double kTolerance = 4e-6;
 
 // Returns whether the kernel rounds weights to bfloat16 (prefill_bf16_simd.cc).
 bool RoundsWeights(const std::string& target, Dtype dtype, Kernel kernel) {
-  return target == "AMX" && dtype == Dtype::kBF16 && kernel == PrefillAttention;
+  return (target == "AMX" || target == "VDPBF16PS") && dtype == Dtype::kBF16 &&
+         kernel == PrefillAttention;
 }
 
 void CheckWithin(const KernelCase& c, const std::string& target, Kernel kernel,
@@ -391,32 +392,45 @@ KernelCase MakeRandomCase(std::mt19937& random) {
   return c;
 }
 
-TEST_CASE("AMX agrees with the loops for random shapes") {
+constexpr const char* kBf16Targets[] = {"AMX", "VDPBF16PS"};
+
+TEST_CASE("products of bfloat16 agree with the loops for random shapes") {
   const EachTarget targets;
-  if (!UseKernelTarget("AMX")) {
-    MESSAGE("skipped: this processor has no AMX");
-    return;
-  }
-  std::mt19937 random(31);
-  for (int i = 0; i < 60; ++i) {
-    const KernelCase c = MakeRandomCase(random);
-    CAPTURE(c.slice.query_rows);
-    CAPTURE(c.slice.key_rows);
-    CAPTURE(c.slice.head_dim);
-    CheckWithin(c, "AMX", PrefillAttention, LoopAttention(c.slice));
+  for (const std::string target : kBf16Targets) {
+    CAPTURE(target);
+    if (!UseKernelTarget(target)) {
+      MESSAGE("skipped: this processor has no ", target);
+      continue;
+    }
+    std::mt19937 random(31);
+    for (int i = 0; i < 60; ++i) {
+      const KernelCase c = MakeRandomCase(random);
+      CAPTURE(c.slice.query_rows);
+      CAPTURE(c.slice.key_rows);
+      CAPTURE(c.slice.head_dim);
+      CheckWithin(c, target, PrefillAttention, LoopAttention(c.slice));
+    }
   }
 }
 
-TEST_CASE("only bfloat16 inputs use AMX") {
+TEST_CASE("only bfloat16 inputs use products of bfloat16") {
   const EachTarget targets;
-  if (targets.names()[0] != "AMX") return;
+  const auto vectors = std::find_if(
+      targets.names().begin(), targets.names().end(),
+      [](const std::string& name) {
+        return std::ranges::find(kBf16Targets, name) == std::end(kBf16Targets);
+      });
+  REQUIRE(vectors != targets.names().end());
   for (const Dtype dtype : kDtypes) {
     const KernelCase c = MakeCase({1, 20, 300, 64, 64}, dtype, 37);
-    REQUIRE(UseKernelTarget("AMX"));
-    const Result tiles = RunKernel(c.slice, PrefillAttention);
-    REQUIRE(UseKernelTarget(targets.names()[1]));
-    const Result vectors = RunKernel(c.slice, PrefillAttention);
-    CHECK(SameBits(tiles.out, vectors.out) == (dtype != Dtype::kBF16));
+    REQUIRE(UseKernelTarget(*vectors));
+    const Result expected = RunKernel(c.slice, PrefillAttention);
+    for (const char* const target : kBf16Targets) {
+      CAPTURE(target);
+      if (!UseKernelTarget(target)) continue;
+      const Result r = RunKernel(c.slice, PrefillAttention);
+      CHECK(SameBits(r.out, expected.out) == (dtype != Dtype::kBF16));
+    }
   }
 }
 

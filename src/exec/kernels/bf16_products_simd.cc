@@ -1,0 +1,195 @@
+// Implements BlockProducts of bf16_tiles.h with the intrinsics of x86-64,
+// because Highway has no AMX.
+//
+// VDPBF16PS multiplies two vectors of 16 pairs. AMD's Zen 4 starts one with 512
+// bits in each cycle, as it does for a fused multiply-add of float32, so the
+// products take half the time. On an Intel Xeon they take 1.5 times the time of
+// float32, so that only AMX is used there.
+//
+// tests/exec/kernels/attention_kernels_test.cc compares the results with loops.
+#include "exec/kernels/bf16_tiles.h"
+
+#if defined(__x86_64__)
+
+#include <hwy/base.h>
+
+// GCC 12 warns of uninitialised variables in its own intrinsics of AVX-512.
+HWY_DIAGNOSTICS(push)
+#if HWY_COMPILER_GCC && !HWY_COMPILER_CLANG
+HWY_DIAGNOSTICS_OFF(disable : 4701, ignored "-Wuninitialized")
+HWY_DIAGNOSTICS_OFF(disable : 4703, ignored "-Wmaybe-uninitialized")
+#endif
+#include <immintrin.h>
+HWY_DIAGNOSTICS(pop)
+
+#include <cstring>
+
+HWY_PUSH_ATTRIBUTES("avx512f,amx-tile,amx-bf16")
+
+namespace shardc::exec {
+namespace {
+
+// GCC's intrinsics of AMX do not declare that they read and write memory.
+inline void MemoryBarrier() { asm volatile("" ::: "memory"); }
+
+// Configures all eight tiles, each with 16 rows of 64 bytes.
+void ConfigureTiles() {
+  struct alignas(64) {
+    uint8_t palette = 1;
+    uint8_t start_row = 0;
+    uint8_t reserved[14] = {};
+    uint16_t bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+    uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+  } config;
+  MemoryBarrier();
+  _tile_loadconfig(&config);
+}
+
+void ReleaseTiles() { _tile_release(); }
+
+// Tiles 0 to 3 are the sums, 4 and 5 left operands, 6 and 7 right operands.
+void MultiplyByTiles(const TileBlock& in) {
+  const int64_t bytes = in.sums_row * 4;
+  float* const below = in.sums + kTileRows * in.sums_row;
+  MemoryBarrier();
+  if (in.adds) {
+    _tile_loadd(0, in.sums, bytes);
+    _tile_loadd(1, in.sums + 16, bytes);
+    _tile_loadd(2, below, bytes);
+    _tile_loadd(3, below + 16, bytes);
+  } else {
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+  }
+  const uint16_t* left = in.left;
+  const uint16_t* right = in.right;
+  for (int64_t step = 0; step < in.steps; ++step) {
+    _tile_loadd(4, left, in.left_row * 2);
+    _tile_loadd(6, right, 64);
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_loadd(7, right + in.right_tile, 64);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_loadd(5, left + in.left_tile, in.left_row * 2);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+    left += in.left_step;
+    right += kTileElements;
+  }
+  _tile_stored(0, in.sums, bytes);
+  _tile_stored(1, in.sums + 16, bytes);
+  _tile_stored(2, below, bytes);
+  _tile_stored(3, below + 16, bytes);
+  MemoryBarrier();
+}
+
+}  // namespace
+}  // namespace shardc::exec
+
+HWY_POP_ATTRIBUTES
+HWY_PUSH_ATTRIBUTES("avx512f,avx512bf16")
+
+namespace shardc::exec {
+namespace {
+
+// 8 x 2 vectors of sums leave enough registers for the operands, and are more
+// products than one product takes cycles.
+constexpr int64_t kVectorRows = 8;
+
+// Returns a vector of 16 pairs of numbers.
+inline __m512bh LoadPairs(const uint16_t* from) {
+  __m512bh pairs;
+  std::memcpy(&pairs, from, sizeof(pairs));
+  return pairs;
+}
+
+// Returns a vector of 16 times the pair at `from`.
+inline __m512bh RepeatPair(const uint16_t* from) {
+  int32_t pair;
+  std::memcpy(&pair, from, sizeof(pair));
+  const __m512i all = _mm512_set1_epi32(pair);
+  __m512bh pairs;
+  std::memcpy(&pairs, &all, sizeof(pairs));
+  return pairs;
+}
+
+// Computes kVectorRows rows of a block. The rows are those of `left`, in one of
+// the block's left tiles, and of `sums`.
+void MultiplyRows(const TileBlock& in, const uint16_t* left, float* sums) {
+  __m512 sum[kVectorRows][2];
+#pragma GCC unroll 8
+  for (int64_t r = 0; r < kVectorRows; ++r) {
+    sum[r][0] = sum[r][1] = _mm512_setzero_ps();
+  }
+  const uint16_t* right = in.right;
+  for (int64_t step = 0; step < in.steps; ++step) {
+#pragma GCC unroll 4
+    for (int64_t k = 0; k < kTileDepth; k += 2) {
+      const __m512bh first = LoadPairs(right + k * kTileRows);
+      const __m512bh second = LoadPairs(right + in.right_tile + k * kTileRows);
+#pragma GCC unroll 8
+      for (int64_t r = 0; r < kVectorRows; ++r) {
+        const __m512bh pair = RepeatPair(left + r * in.left_row + k);
+        sum[r][0] = _mm512_dpbf16_ps(sum[r][0], pair, first);
+        sum[r][1] = _mm512_dpbf16_ps(sum[r][1], pair, second);
+      }
+    }
+    left += in.left_step;
+    right += kTileElements;
+  }
+#pragma GCC unroll 8
+  for (int64_t r = 0; r < kVectorRows; ++r, sums += in.sums_row) {
+    if (in.adds) {
+      sum[r][0] = _mm512_add_ps(_mm512_loadu_ps(sums), sum[r][0]);
+      sum[r][1] = _mm512_add_ps(_mm512_loadu_ps(sums + 16), sum[r][1]);
+    }
+    _mm512_storeu_ps(sums, sum[r][0]);
+    _mm512_storeu_ps(sums + 16, sum[r][1]);
+  }
+}
+
+void MultiplyByVectors(const TileBlock& in) {
+  for (int64_t r = 0; r < in.rows; r += kVectorRows) {
+    MultiplyRows(
+        in,
+        in.left + r / kTileRows * in.left_tile + r % kTileRows * in.left_row,
+        in.sums + r * in.sums_row);
+  }
+}
+
+}  // namespace
+}  // namespace shardc::exec
+
+HWY_POP_ATTRIBUTES
+
+namespace shardc::exec {
+
+BlockProducts::BlockProducts(Bf16Products products)
+    : by_tiles_(products == Bf16Products::kTiles) {
+  if (by_tiles_) ConfigureTiles();
+}
+
+BlockProducts::~BlockProducts() {
+  if (by_tiles_) ReleaseTiles();
+}
+
+void BlockProducts::Multiply(const TileBlock& block) const {
+  by_tiles_ ? MultiplyByTiles(block) : MultiplyByVectors(block);
+}
+
+}  // namespace shardc::exec
+
+#else
+
+#include <cstdlib>
+
+namespace shardc::exec {
+
+BlockProducts::BlockProducts(Bf16Products) : by_tiles_(false) { std::abort(); }
+BlockProducts::~BlockProducts() { std::abort(); }
+void BlockProducts::Multiply(const TileBlock&) const { std::abort(); }
+
+}  // namespace shardc::exec
+
+#endif  // defined(__x86_64__)
