@@ -11,12 +11,21 @@ void Sink::Flush() {
   Drain(held);
 }
 
+// Passes on whole buffers only, so that the writes to a file end where its
+// pages end: the page in which a write ends is looked up again by the next
+// write.
 void Sink::Overflow(std::string_view bytes) {
+  const auto size = static_cast<size_t>(end_ - begin_);
+  const auto take = [&](size_t count) {
+    const std::string_view taken = bytes.substr(0, count);
+    bytes.remove_prefix(count);
+    return taken;
+  };
+  const std::string_view first = take(static_cast<size_t>(end_ - next_));
+  std::memcpy(next_, first.data(), first.size());
+  next_ = end_;
   Flush();
-  if (bytes.size() >= static_cast<size_t>(end_ - begin_)) {
-    Drain(bytes);
-    return;
-  }
+  if (bytes.size() >= size) Drain(take(bytes.size() / size * size));
   std::memcpy(next_, bytes.data(), bytes.size());
   next_ += bytes.size();
 }

@@ -21,7 +21,7 @@ class Pieces final : public Sink {
   std::array<char, 8> buffer_;
 };
 
-TEST_CASE("sink: pieces are gathered, long ones pass, in order") {
+TEST_CASE("sink: whole buffers are passed on, those of a long piece together") {
   Pieces sink;
   sink.Append("abc");
   sink.Put('d');
@@ -32,10 +32,12 @@ TEST_CASE("sink: pieces are gathered, long ones pass, in order") {
   sink.Put('i');
   sink.Append("0123456789");
   sink.Fill(9, '-');
+  sink.Append("ABCDEFGHIJKLMNOPQRSTUVWXYZ");
   sink.Flush();
   sink.Flush();
-  CHECK(sink.pieces == std::vector<std::string>{"abcdefgh", "i", "0123456789",
-                                                "--------", "-"});
+  CHECK(sink.pieces == std::vector<std::string>{"abcdefgh", "i0123456",
+                                                "789-----", "----ABCD",
+                                                "EFGHIJKLMNOPQRST", "UVWXYZ"});
 }
 
 TEST_CASE("sink: any mixture of pieces gives the same bytes") {
