@@ -103,10 +103,11 @@ struct CostInputs {
   // gathered over all other axes.
   AxisGroup Kept(const AxisGroup& axes) const;
   AxisGroup Gathered(const AxisGroup& axes) const;  // all but Kept(axes)
-  // The same for a dimension of a parameter. Experts are not gathered, because
-  // the tokens are sent to them: the dimension that counts them stays sharded
-  // over the first of its axes that are the experts' axes, even if these shard
-  // tokens too. Without rules, all its axes are taken for the experts'.
+  // Return Kept() and Gathered() of the axes of a parameter's dimension.
+  // Experts are not gathered, because the tokens are sent to them: a dimension
+  // that counts experts stays sharded over the experts' axes with which its
+  // axes begin, even if these axes shard tokens too. Without rules, all axes of
+  // such a dimension are taken for experts' axes.
   AxisGroup KeptAt(const ParamClass& param, int dim) const;
   AxisGroup GatheredAt(const ParamClass& param, int dim) const;
   int64_t Parts(const AxisGroup& axes) const {

@@ -4,8 +4,9 @@
 //
 //   8 KV heads over tp 16: illegal, because 16 does not divide 8
 //
-// Specs of attention are judged as those of parameters: what is an error under
-// the policy `illegal: error` is dropped or shrunk under the others.
+// Specs of attention are judged as specs of parameters are: axes that are an
+// error under the policy `illegal: error` are left out under `drop` and
+// `shrink`.
 #include "cost/legality.h"
 
 #include <array>

@@ -85,7 +85,7 @@ struct Memory {
   // capacity. Returns nullopt if the capacity is unknown or the sum overflows,
   // and if the known components fit but another one is unknown.
   std::optional<Fit> Verdict() const;
-  // The same as if the unknown components took no memory.
+  // Returns the verdict as if the unknown components took no memory.
   std::optional<Fit> VerdictOfKnown() const;
   std::optional<bool> Fits() const;
 };
