@@ -62,21 +62,48 @@ bool IsBeaten(const std::vector<Point>& front, double seconds, int64_t bytes) {
 
 struct Pricer::Entry {
   Evaluator* evaluator = nullptr;
-  std::mutex mutex;
-  std::optional<Prepared> on;  // nullopt: the rules do not compile
+  Mesh mesh;                   // of the first candidate with these shardings
+  bool compiles = true;        // whether the rules compile for the mesh
+  std::mutex mutex;            // of what follows
+  std::optional<Prepared> on;  // nullopt: released, or the rules do not compile
   // For each reference stage: the communication that all its settings have.
   std::vector<std::optional<cost::Communication>> moves;
   // By setting. Each value is computed when it is first needed.
   std::vector<std::optional<Room>> rooms;
   std::vector<std::optional<double>> least, seconds;
+
+  // Prepares the mesh, and makes room for the results of `settings` settings
+  // and `stages` reference stages.
+  void Prepare(std::optional<Prepared> prepared, size_t settings,
+               size_t stages) {
+    on = std::move(prepared);
+    compiles = on.has_value();
+    if (!compiles) return;
+    moves.resize(stages);
+    rooms.resize(settings);
+    least.resize(settings);
+    seconds.resize(settings);
+  }
+
+  // Frees the prepared mesh, most of the entry's memory. With `all`, frees the
+  // results of settings too.
+  void Release(bool all) {
+    on.reset();
+    if (!all) return;
+    moves = {};
+    rooms = {};
+    least = {};
+    seconds = {};
+  }
 };
 
 Pricer::Pricer(const Request& request, const SettingsGrid& grid,
-               const RuleOptions& options, bool may)
+               const RuleOptions& options, bool may, size_t most_held)
     : request_(request),
       grid_(grid),
       options_(options),
       may_(may),
+      most_held_(most_held),
       ascends_(RatesAscend(request.settings)) {}
 Pricer::~Pricer() = default;
 
@@ -105,7 +132,9 @@ Pricer::Entry& Pricer::EntryOf(const Candidate& candidate) const {
   }
   auto fresh = std::make_unique<Entry>();
   fresh->evaluator = options_[candidate.option].evaluator.get();
-  fresh->on = fresh->evaluator->On(candidate.mesh);
+  fresh->mesh = candidate.mesh;
+  fresh->Prepare(fresh->evaluator->On(candidate.mesh), grid_.size(),
+                 grid_.zeros().size());
   std::optional<std::string> signature;
   if (fresh->on) {
     signature = cost::SignatureOf(*fresh->on->compiled, fresh->on->work);
@@ -118,15 +147,35 @@ Pricer::Entry& Pricer::EntryOf(const Candidate& candidate) const {
     if (same != nullptr) return *(of_candidate = same);
     same = fresh.get();
   }
-  if (fresh->on) {
-    fresh->moves.resize(grid_.zeros().size());
-    fresh->rooms.resize(grid_.size());
-    fresh->least.resize(grid_.size());
-    fresh->seconds.resize(grid_.size());
-  }
   of_candidate = fresh.get();
+  if (fresh->on) HoldLocked(*fresh);
   entries_.push_back(std::move(fresh));
   return *of_candidate;
+}
+
+// An entry that another thread uses at the moment is not released, but moved to
+// the end of the queue. The loop ends before it comes to `entry`.
+void Pricer::HoldLocked(Entry& entry) const {
+  held_.push_back(&entry);
+  for (size_t tries = held_.size(); held_.size() > most_held_ && tries > 1;
+       --tries) {
+    Entry* const first = held_.front();
+    held_.pop_front();
+    const std::unique_lock lock(first->mutex, std::try_to_lock);
+    if (lock) {
+      first->Release(false);
+    } else {
+      held_.push_back(first);
+    }
+  }
+}
+
+void Pricer::Restore(Entry& entry) const {
+  if (entry.on || !entry.compiles) return;
+  entry.Prepare(entry.evaluator->On(entry.mesh), grid_.size(),
+                grid_.zeros().size());
+  const std::lock_guard lock(mutex_);
+  HoldLocked(entry);
 }
 
 const Room& Pricer::RoomAt(Entry& entry, size_t setting) const {
@@ -187,6 +236,7 @@ Bound Pricer::BoundOf(const Candidate& candidate, int worker) const {
   Bound out;
   Entry& entry = EntryOf(candidate);
   const std::lock_guard lock(entry.mutex);
+  Restore(entry);
   if (!entry.on) {
     out.reasons = {"the rules do not compile for it"};
     return out;
@@ -196,7 +246,10 @@ Bound Pricer::BoundOf(const Candidate& candidate, int worker) const {
   if (out.reasons.empty() && axes.micros.empty()) {
     out.reasons = {"no number of micro-batches divides the rows of a device"};
   }
-  if (!out.reasons.empty()) return out;
+  if (!out.reasons.empty()) {
+    entry.Release(true);
+    return out;
+  }
   out.bytes = INT64_MAX;
   out.seconds = std::numeric_limits<double>::infinity();
   out.fits = false;
@@ -236,6 +289,7 @@ std::vector<Point> Pricer::PointsOf(const Candidate& candidate, uint32_t index,
   std::vector<Point> out;
   Entry& entry = EntryOf(candidate);
   const std::lock_guard lock(entry.mutex);
+  Restore(entry);
   if (!entry.on) return out;
   const Axes axes = AxesOf(entry, filter);
   Incumbents own;
@@ -274,6 +328,7 @@ std::optional<Point> Pricer::BestOf(const Candidate& candidate, uint32_t index,
   std::optional<Point> out;
   Entry& entry = EntryOf(candidate);
   const std::lock_guard lock(entry.mutex);
+  Restore(entry);
   if (!entry.on) return out;
   const Axes axes = AxesOf(entry, filter);
   std::vector<std::pair<double, size_t>> order;

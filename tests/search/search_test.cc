@@ -168,6 +168,35 @@ TEST_CASE("a setting takes the same time whichever was priced before") {
   }
 }
 
+TEST_CASE("meshes that are prepared again have the same bounds and points") {
+  for (const uint64_t seed : {2, 7, 11}) {
+    CAPTURE(seed);
+    Draws draws(seed);
+    const auto request = DrawRequest(draws);
+    const SettingsGrid grid(*request);
+    RuleOptions options(*request, grid);
+    const auto candidates = AllCandidates(*request, options);
+    const Pricer held(*request, grid, options, false);
+    const Pricer released(*request, grid, options, false, 1);
+    for (const Candidate& one : candidates) {
+      const Bound before = held.BoundOf(one, 0),
+                  after = released.BoundOf(one, 0);
+      CHECK(before.reasons == after.reasons);
+      CHECK(before.seconds == after.seconds);
+      CHECK(before.bytes == after.bytes);
+    }
+    for (uint32_t i = 0; i < candidates.size(); i += 3) {
+      if (!held.BoundOf(candidates[i], 0).Usable()) continue;
+      const auto before = held.PointsOf(candidates[i], i, 0, {}, 0);
+      const auto after = released.PointsOf(candidates[i], i, 0, {}, 0);
+      REQUIRE(before.size() == after.size());
+      for (size_t k = 0; k < before.size(); ++k) {
+        CHECK(Text(before[k]) == Text(after[k]));
+      }
+    }
+  }
+}
+
 TEST_CASE("shardings with the same signature have the same figures") {
   int64_t same = 0;
   for (const uint64_t seed : {0, 1, 2, 4, 6, 9, 12, 14, 20, 21}) {
