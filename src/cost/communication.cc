@@ -139,11 +139,14 @@ class StepCollectives {
                             : *elements;
     const Dtype used = GatheredDtype(work_, settings_, *param.type.dtype);
     const int used_width = std::max(DtypeBits(used) / 8, 1);
+    const bool once = settings_.gathers_once;
     Add("parameters", false, Collective::kAllGather, gathered, own, used_width,
-        Times(count, repeats_));
+        once ? count : Times(count, repeats_));
     if (!train_ || !IsTrained(param)) return;
-    Add("parameters", true, Collective::kAllGather, gathered, own, used_width,
-        Times(count, repeats_));
+    if (!once) {
+      Add("parameters", true, Collective::kAllGather, gathered, own, used_width,
+          Times(count, repeats_));
+    }
     const Dtype dtype = settings_.gradients.value_or(*param.type.dtype);
     const int64_t gradient = std::max(DtypeBits(dtype) / 8, 1);
     const auto reductions = [&](bool sharded) {

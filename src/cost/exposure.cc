@@ -84,7 +84,8 @@ double Exposure::GroupLatency(const Rates& rates) const {
 }
 
 bool Exposure::OfWeights(const Transfer& one) const {
-  return (one.part == "parameters" || one.part == "gradients") &&
+  return !settings_.gathers_once &&
+         (one.part == "parameters" || one.part == "gradients") &&
          gathered_.contains(DropTrivial(work_.mesh, one.axes));
 }
 

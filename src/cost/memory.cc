@@ -33,6 +33,34 @@ void Hold(const ParamClass& param, Bytes each, HeldBytes& held) {
   }
 }
 
+// Returns the bytes of the weights that a device gathers once a step, complete
+// but for the axes that are not gathered before use. With ZeRO 3, weights that
+// replicas hold are gathered too. Returns nullopt if bytes do not fit in 64
+// bits.
+std::optional<GatheredWeights> GatheredOnce(const CostInputs& work,
+                                            const Settings& settings) {
+  HeldBytes out;
+  for (const ParamClass& param : work.params) {
+    if (!param.type.shape || !param.type.dtype) continue;
+    Spec kept;
+    bool gathers = settings.zero == 3 && ReplicaParts(work, param) > 1;
+    for (int dim = 0; dim < std::ssize(param.spec); ++dim) {
+      gathers = gathers || !work.GatheredAt(param, dim).empty();
+      kept.push_back(work.KeptAt(param, dim));
+    }
+    if (!gathers) continue;
+    const auto elements =
+        CheckedProduct(ShardShape(work.mesh, *param.type.shape, kept));
+    const Dtype dtype = GatheredDtype(work, settings, *param.type.dtype);
+    const Bytes whole = elements ? BytesOf(*elements, dtype) : Bytes();
+    if (!whole) return std::nullopt;
+    Hold(param, whole, out);
+  }
+  const Bytes held = out.Fullest();
+  if (!held) return std::nullopt;
+  return GatheredWeights{.held = *held};
+}
+
 // Returns the bytes of gathered weights: of the weights of one layer, and of
 // the largest other parameter except norms and biases. A class of weights
 // counts the bytes that a device has of it in one of its layers. Parameters
@@ -41,6 +69,7 @@ void Hold(const ParamClass& param, Bytes each, HeldBytes& held) {
 // fit in 64 bits.
 std::optional<GatheredWeights> GatheredBytes(const CostInputs& work,
                                              const Settings& settings) {
+  if (settings.gathers_once) return GatheredOnce(work, settings);
   Bytes layers = 0, largest = 0;
   for (const ParamClass& param : work.params) {
     if (!param.type.shape || !param.type.dtype) continue;
@@ -70,7 +99,7 @@ std::optional<GatheredWeights> GatheredBytes(const CostInputs& work,
     layers = all && layers ? CheckedAdd(*layers, *all / each) : std::nullopt;
     if (!layers) return std::nullopt;
   }
-  return GatheredWeights{*layers, *largest, 0};
+  return GatheredWeights{.layer = *layers, .largest = *largest};
 }
 
 // Returns the bytes of a copy, in the dtype of the activations, of all trained
@@ -227,7 +256,9 @@ Memory MemoryOf(const CostInputs& work, const Settings& settings) {
   auto gathered = GatheredBytes(work, settings);
   Bytes activations, logits, weights;
   std::optional<Peak> peak;
-  if (gathered) weights = std::max(gathered->layer, gathered->largest);
+  if (gathered) {
+    weights = std::max({gathered->layer, gathered->largest, gathered->held});
+  }
   if (out.activations) {
     activations = out.activations->Total();
     logits = out.activations->logits;
@@ -240,7 +271,7 @@ Memory MemoryOf(const CostInputs& work, const Settings& settings) {
       peak = PeakOf(work, settings, *out.activations, *gathered);
       activations = (Size(peak->kept) + peak->working).value();
       if (logits) logits = peak->logits;
-      weights = peak->gathered;
+      weights = (Size(peak->gathered) + gathered->held).Checked();
     }
   } else {
     out.unknown.push_back(std::move(why));

@@ -23,7 +23,9 @@ enum class Component : uint8_t {
   kCache,
   kActivations,
   kLogits,
-  kGathered,  // gathered weights of the layer that is computed
+  // Gathered weights: of the layer that is computed, or of all layers if they
+  // are gathered once a step.
+  kGathered,
 };
 inline constexpr size_t kComponentCount = 7;
 inline constexpr std::array<std::string_view, kComponentCount> kComponentNames =

@@ -42,10 +42,14 @@ struct Peak {
   }
 };
 
-// The bytes of weights that are gathered over the axes that shard tokens: of
-// all weights of one layer, and of the largest parameter outside of layers.
+// The bytes of weights that are gathered over the axes that shard tokens.
 struct GatheredWeights {
+  // Those of all weights of one layer, and of the largest parameter outside of
+  // layers. 0 if the weights are gathered once a step.
   int64_t layer = 0, largest = 0;
+  // Those of all weights that are gathered once a step
+  // (Settings::gathers_once) and held until its end; else 0.
+  int64_t held = 0;
   // The bytes on a device of a copy of the trained parameters, in the dtype of
   // the activations, without the parameters whose dtype is not wider. Software
   // that casts all parameters at once holds this copy.
@@ -55,7 +59,7 @@ struct GatheredWeights {
 // Returns the number of copies of the logits that the loss is expected to hold.
 double LossCopies(const Settings& settings, const StackMemory& stack);
 
-// Returns the peak while one micro-batch runs.
+// Returns the peak while one micro-batch runs, without GatheredWeights::held.
 Peak PeakOf(const CostInputs& work, const Settings& settings,
             const Activations& activations, const GatheredWeights& gathered);
 

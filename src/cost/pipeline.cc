@@ -41,18 +41,12 @@ class Pipeline {
         exposed_(exposed),
         findings_(findings) {
     settings_.microbatches = planned.table.microbatches;
-    // Pipelines of PyTorch (torch/distributed/pipelining/stage.py,
-    // backward_maybe_with_nosync) and of Megatron-LM add the gradients of a
-    // stage's micro-batches and reduce the sum after the last one, under ZeRO
-    // stage 2 too.
-    if (settings_.zero == 2 &&
-        settings_.reduction == step::Reduction::kSharded) {
-      settings_.reduction = step::Reduction::kOnce;
-      reduces_once_ = true;
-    }
     if (settings_.profile == nullptr && work.mesh.device) {
       settings_.profile = FindDeviceProfile(work.mesh.device->profile);
     }
+    const step::Reduction given = settings_.reduction;
+    settings_ = StageSettings(work, settings_, planned.table.ranks());
+    reduces_once_ = settings_.zero == 2 && settings_.reduction != given;
   }
 
   std::optional<PipelineCost> Run() {
@@ -139,6 +133,7 @@ class Pipeline {
     last.parameters = memory.most.Of(Component::kParameters);
     last.gradients = memory.most.Of(Component::kGradients);
     last.optimizer = memory.most.Of(Component::kOptimizer);
+    if (memory.weights) last.gathered = memory.weights->held;
   }
 
   // Returns the units (the layers and both ends of the model) with their costs.
@@ -151,11 +146,12 @@ class Pipeline {
       const auto [at, fresh] = known.try_emplace(kinds[AsIndex(u)]);
       if (fresh) {
         const StageCost cost = CostOf(u, u + 1);
-        at->second = {cost.times.forward + cost.times.input + cost.times.weight,
-                      (Size(cost.parameters.value_or(0)) +
-                       cost.gradients.value_or(0) + cost.optimizer.value_or(0))
-                          .value(),
-                      cost.peak.kept};
+        at->second = {
+            cost.times.forward + cost.times.input + cost.times.weight,
+            (Size(cost.parameters.value_or(0)) + cost.gradients.value_or(0) +
+             cost.optimizer.value_or(0) + cost.gathered)
+                .value(),
+            cost.peak.kept};
       }
       out.push_back(at->second);
     }
@@ -277,6 +273,13 @@ class Pipeline {
       out.emplace_back(
           "gradients are reduced after the last micro-batch, so that ZeRO "
           "stage 2 does not shard them until then");
+    }
+    if (std::any_of(
+            out_.stages.begin(), out_.stages.end(),
+            [](const StageCost& stage) { return stage.gathered > 0; })) {
+      out.emplace_back(
+          "weights are gathered once a step and held until its end, and "
+          "gradients are reduced after the last micro-batch");
     }
     const Stack& stack = StackOf(work_, settings_);
     out.push_back("memory as the software " + std::string(stack.name) +

@@ -1,8 +1,9 @@
-// Adds up the bytes of a rank. It holds the states of all its stages, the most
-// activations that it keeps at any point of its row of the schedule, and two
-// messages if it sends any. It runs one stage at a time. Of the bytes that
-// stages need only while they run a micro-batch, only the largest count. The
-// memory is computed from the peak as for a step without stages (TakenOf):
+// Adds up the bytes of a rank. It holds the states of all its stages and the
+// weights that they gather once a step, the most activations that it keeps at
+// any point of its row of the schedule, and two messages if it sends any. It
+// runs one stage at a time. Of the bytes that stages need only while they run a
+// micro-batch, only the largest count. The memory is computed from the peak as
+// for a step without stages (TakenOf):
 //
 //   stages 0 and 3: the backward pass of a layer takes 2 GiB in both, the loss
 //   of stage 3 takes 3 GiB  ->  3 GiB besides states and kept activations
@@ -37,7 +38,7 @@ class Ranks {
 
   RankCost CostOf(int32_t r) const {
     RankCost out;
-    Size parameters = 0, gradients = 0, optimizer = 0;
+    Size parameters = 0, gradients = 0, optimizer = 0, gathered = 0;
     bool known = true;
     for (int32_t s = 0; s < table_.stages; ++s) {
       if (!table_.Holds(r, s)) continue;
@@ -47,6 +48,7 @@ class Ranks {
       parameters += stage.parameters.value_or(0);
       gradients += stage.gradients.value_or(0);
       optimizer += stage.optimizer.value_or(0);
+      gathered += stage.gathered;
       out.after += stage.after;
     }
     CountSends(r, out);
@@ -62,8 +64,8 @@ class Ranks {
     set(Component::kCache, 0);
     set(Component::kActivations, Size(peak.kept) + peak.working);
     set(Component::kLogits, peak.logits);
-    set(Component::kGathered, peak.gathered);
-    const Size states = parameters + gradients + optimizer;
+    set(Component::kGathered, gathered + peak.gathered);
+    const Size states = parameters + gradients + optimizer + gathered;
     if (known) {
       out.held.total = (states + peak.kept + peak.Besides()).Checked();
     }

@@ -53,6 +53,10 @@ struct Settings {
   std::optional<int64_t> batch, length, kv_length;
   int64_t microbatches = 1;
   step::Reduction reduction = step::Reduction::kSharded;
+  // Whether weights that are sharded over axes of tokens are gathered once a
+  // step and held until its end. Otherwise each micro-batch gathers them layer
+  // by layer. StageSettings sets it for pipelines.
+  bool gathers_once = false;
   Dtype activations = Dtype::kBF16;
   Dtype cache = Dtype::kBF16;
   Dtype logits = Dtype::kF32;

@@ -26,6 +26,16 @@
 // each. Its 137 published runs used the largest micro-batch that fits; with
 // four copies of the logits and 1.7 times the kept tensors they would not have
 // fitted.
+//
+// Pipelines gather the weights of a stage once a step: torchtitan sets
+// `reshard_after_forward` to false if the model has stages, and Llama 3's
+// weights are not resharded after the forward pass (arXiv 2407.21783, section
+// 3.3.2). PyTorch's stages keep them in the backward pass as well, and reduce
+// the sum of the gradients after the last micro-batch
+// (torch/distributed/pipelining/stage.py, backward_maybe_with_nosync). Megatron
+// gathers weights after the optimizer's update and reduces gradients with the
+// last micro-batch. MaxText gathers weights in each iteration of a pipeline
+// (`pipeline_fsdp_ag_once: False` by default).
 #include "cost/stack.h"
 
 #include <algorithm>
@@ -60,6 +70,7 @@ constexpr auto kStacks = std::to_array<Stack>({
      .hidden_cost = 0.2,
      .exposed = 0.4,
      .exposed_overlapped = 0.4,
+     .gathers_stages_once = false,
      .memory = {.kept = 2,
                 .keeps_unread = false,
                 .layer = 0.3,

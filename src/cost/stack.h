@@ -62,6 +62,9 @@ struct Stack {
   bool splits_norms = true;  // whether norms are sharded over tensor axes
   // Whether data-parallel gradients are reduced during the backward pass.
   bool hides_gradients = true;
+  // Whether the ranks of a pipeline gather the weights of their stages once a
+  // step and hold them, and not for each micro-batch.
+  bool gathers_stages_once = true;
   // Whether a group over several hosts uses only one network port of each host.
   bool one_port = false;
   StackMemory memory = {};

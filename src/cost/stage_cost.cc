@@ -85,7 +85,19 @@ Activations ActivationsOfUnits(Activations all, bool has_layers,
 
 std::optional<int64_t> StageCost::States() const {
   if (!parameters || !gradients || !optimizer) return std::nullopt;
-  return (Size(*parameters) + *gradients + *optimizer).Checked();
+  return (Size(*parameters) + *gradients + *optimizer + gathered).Checked();
+}
+
+Settings StageSettings(const CostInputs& work, Settings settings,
+                       int64_t ranks) {
+  settings.gathers_once =
+      ranks > 1 && StackOf(work, settings).gathers_stages_once;
+  // Sources are in stack.cc.
+  const bool once = settings.gathers_once || settings.zero == 2;
+  if (once && settings.reduction == step::Reduction::kSharded) {
+    settings.reduction = step::Reduction::kOnce;
+  }
+  return settings;
 }
 
 StageCost StageCostOf(const CostInputs& work, const Settings& settings,
@@ -104,6 +116,7 @@ StageCost StageCostOf(const CostInputs& work, const Settings& settings,
                       ActivationsOfUnits(*memory.activations, has_layers,
                                          end == units.count()),
                       *memory.weights);
+    out.gathered = memory.weights->held;
   } else {
     out.peak.gathered = memory.most.Of(Component::kGathered).value_or(0);
     out.peak.most = out.peak.gathered;

@@ -20,20 +20,30 @@ namespace shardc::cost {
 struct StageCost {
   int64_t begin = 0, end = 0;  // units
   std::optional<int64_t> parameters, gradients, optimizer;
+  int64_t gathered = 0;  // weights that are gathered once and held for the step
   Peak peak;  // of a device of this stage that runs a single micro-batch
   Communication communication;  // of all micro-batches, without messages
   schedule::StageTimes times;   // seconds, or floating-point operations
   double after = 0;             // seconds after the tasks: gradients, update
   bool timed = false;           // `times` are seconds
 
-  // Returns the bytes of parameters, gradients and optimizer states; nullopt if
-  // one of them is unknown.
+  // Returns the bytes that a device holds throughout a step: parameters,
+  // gradients, optimizer states, and weights that are gathered once. Returns
+  // nullopt if one of them is unknown.
   std::optional<int64_t> States() const;
   // Returns which layers the stage has, in a model of `layers` layers.
   LayerRange LayersOf(int64_t layers) const {
     return LayersIn(begin, end, layers);
   }
 };
+
+// Returns the settings with which the stages of a pipeline of this many ranks
+// are costed. Weights are gathered once a step (Settings::gathers_once) if the
+// software does so and there are several ranks, and gradients are then reduced
+// once, after the last micro-batch, unless each micro-batch must reduce its
+// own. Under ZeRO stage 2 they are reduced once in any pipeline.
+Settings StageSettings(const CostInputs& work, Settings settings,
+                       int64_t ranks);
 
 // Computes the cost of the stage with the units from `begin` to before `end`.
 // `work` are the inputs of this stage (StageInputs).

@@ -181,13 +181,18 @@ double Evaluator::SecondsWith(const Prepared& on, size_t setting,
 }
 
 std::optional<cost::StepSeconds> Evaluator::StagedSeconds(
-    Prepared& on, size_t setting, const cost::Memory& memory) const {
-  const cost::Settings& settings = grid_[setting];
+    Prepared& on, const cost::Settings& settings, const cost::Memory& memory,
+    const std::vector<cost::Transfer>& attention) {
   const auto [at, fresh] = on.staged.try_emplace(FormulaKey(settings));
   if (fresh) {
     at->second = cost::CommunicationWithoutAttention(on.work, settings);
   }
-  return cost::ExpectedStepSecondsOf(on.work, settings, memory, at->second);
+  if (attention.empty()) {
+    return cost::ExpectedStepSecondsOf(on.work, settings, memory, at->second);
+  }
+  cost::Communication all = at->second;
+  all.transfers.insert(all.transfers.end(), attention.begin(), attention.end());
+  return cost::ExpectedStepSecondsOf(on.work, settings, memory, all);
 }
 
 cost::Report Evaluator::ReportOf(const Prepared& on, size_t setting,

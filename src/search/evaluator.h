@@ -91,11 +91,13 @@ class Evaluator {
                      const cost::Memory& memory,
                      const cost::Communication& moves) const;
   // Returns the seconds of the tasks of all micro-batches, and of the gradients
-  // and the update after them; nullopt if the cost model gives none. The
-  // communication is computed by formulas, as for a stage of a pipeline, but
-  // without the attention operation.
-  std::optional<cost::StepSeconds> StagedSeconds(
-      Prepared& on, size_t setting, const cost::Memory& memory) const;
+  // and the update after them, with the settings of a pipeline's stages
+  // (cost::StageSettings); nullopt if the cost model gives none. The
+  // communication is computed by formulas, as for a stage. Of what the
+  // attention operation sends, it has only `attention`.
+  static std::optional<cost::StepSeconds> StagedSeconds(
+      Prepared& on, const cost::Settings& settings, const cost::Memory& memory,
+      const std::vector<cost::Transfer>& attention);
   // Returns the complete report, as `cost` makes it.
   cost::Report ReportOf(const Prepared& on, size_t setting, int worker);
 

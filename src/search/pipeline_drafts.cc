@@ -6,15 +6,21 @@
 //     ->  a quarter of the model's tasks times 1 + 3 / (2 * 8), and a quarter
 //         of the gradients and the update after them
 //
+// If there are few micro-batches, the tasks of one of them take longer: each
+// waits for the task of the stage before.
+//
 // Pipelines whose states and activations exceed a device even then are left
 // out.
 #include "search/pipeline_drafts.h"
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <tuple>
 #include <utility>
 
 #include "cost/stack.h"
+#include "cost/stage_cost.h"
 #include "schedule/schedules.h"
 #include "search/candidates.h"
 
@@ -30,6 +36,8 @@ constexpr double kLeastForward = 0.2;
 // zb-h1 fills the bubble of 1f1b twice with gradients of weights, which are at
 // most a third of a stage's tasks. At least a third of the bubble remains.
 constexpr double kFilled = 1.0 / 3;
+// What remains of a micro-batch's tasks without the gradients of weights.
+constexpr double kWithoutWeights = 2.0 / 3;
 
 int64_t AllOthers(int64_t ranks) { return ranks - 1; }
 int64_t OneForEachRank(int64_t ranks, int64_t /*chunks*/, int64_t micro) {
@@ -56,7 +64,8 @@ constexpr std::array kBounds = {
     ScheduleBound{.name = "zb-h1",
                   .bubble = kFilled,
                   .waits_for = AllOthers,
-                  .kept = OneForEachRank},
+                  .kept = OneForEachRank,
+                  .chain = kWithoutWeights},
     ScheduleBound{.name = "interleaved-zb",
                   .least_chunks = 2,
                   .most_chunks = kMostChunks,
@@ -65,13 +74,15 @@ constexpr std::array kBounds = {
                   .kept =
                       [](int64_t ranks, int64_t chunks, int64_t micro) {
                         return std::min(micro * chunks, chunks * ranks);
-                      }},
+                      },
+                  .chain = kWithoutWeights},
     ScheduleBound{
         .name = "zb-h2",
         .bubble = kLeastForward,
         .waits_for = AllOthers,
         .kept = [](int64_t ranks, int64_t,
-                   int64_t micro) { return std::min(micro, 2 * ranks - 1); }},
+                   int64_t micro) { return std::min(micro, 2 * ranks - 1); },
+        .chain = kWithoutWeights},
     ScheduleBound{
         .name = "zbv",
         .least_chunks = 2,
@@ -79,20 +90,23 @@ constexpr std::array kBounds = {
         .bubble = kLeastForward,
         .waits_for = AllOthers,
         .kept = [](int64_t ranks, int64_t,
-                   int64_t micro) { return 2 * std::min(micro, ranks); }},
+                   int64_t micro) { return 2 * std::min(micro, ranks); },
+        .chain = kWithoutWeights},
     ScheduleBound{
         .name = "dualpipe",
         .bubble = kLeastForward,
         .waits_for = HalfOfOthers,
         .kept = [](int64_t ranks, int64_t, int64_t) { return ranks + 1; },
-        .copies = 2},
+        .copies = 2,
+        .chain = kWithoutWeights},
     ScheduleBound{
         .name = "dualpipev",
         .least_chunks = 2,
         .most_chunks = 2,
         .bubble = kLeastForward,
         .waits_for = AllOthers,
-        .kept = [](int64_t ranks, int64_t, int64_t) { return 2 * ranks + 1; }},
+        .kept = [](int64_t ranks, int64_t, int64_t) { return 2 * ranks + 1; },
+        .chain = kWithoutWeights},
 };
 
 class Drafter {
@@ -113,6 +127,7 @@ class Drafter {
          ++ranks) {
       if (request_.devices % ranks == 0) DraftRanks(ranks);
     }
+    if (gathers_once_) DropEquals();
     std::stable_sort(out_.all.begin(), out_.all.end(),
                      [](const PipelineDraft& a, const PipelineDraft& b) {
                        return a.expected < b.expected;
@@ -121,6 +136,31 @@ class Drafter {
   }
 
  private:
+  // Keeps one of the pipelines that take nearly equal times (DraftPipelines).
+  void DropEquals() {
+    using Key = std::tuple<uint32_t, int64_t, int64_t, int64_t, int64_t,
+                           int64_t, uint32_t, int32_t, size_t, int64_t>;
+    std::map<Key, size_t> known;
+    std::vector<PipelineDraft> kept;
+    for (const PipelineDraft& one : out_.all) {
+      const AxisSizes& sizes = out_.meshes[one.mesh].sizes;
+      const auto [at, fresh] = known.try_emplace(
+          {one.option, out_.RanksOf(one), sizes.data * sizes.sharded,
+           sizes.experts, sizes.sequence, sizes.tensor, one.schedule,
+           one.chunks, grid_.RematOf(one.setting),
+           grid_[one.setting].microbatches},
+          kept.size());
+      if (fresh) {
+        kept.push_back(one);
+      } else if (PipelineDraft& other = kept[at->second];
+                 std::pair(one.bytes, one.expected) <
+                 std::pair(other.bytes, other.expected)) {
+        other = one;
+      }
+    }
+    out_.all = std::move(kept);
+  }
+
   void DraftRanks(int64_t ranks) {
     Request own = request_;
     own.devices = request_.devices / ranks;
@@ -132,9 +172,6 @@ class Drafter {
             MakeCandidate(request_, options_, base_, mesh, changes);
         if (!candidate || !candidate->unmeasured.empty()) break;
         const AxisSizes& sizes = candidate->sizes;
-        // A divided sequence shards the weights too, so they are gathered for
-        // each micro-batch. No published run of a pipeline does this.
-        if (sizes.sequence > 1) break;
         if (over_experts && (sizes.experts == 1 || request_.keep_rules)) break;
         if (deadline_.IsOver()) {
           out_.finished = false;
@@ -160,42 +197,97 @@ class Drafter {
       // In a pipeline, ZeRO stage 2 holds the same bytes as stage 1.
       if (zero == 2 && !request_.zero_fixed) continue;
       if (!evaluator.DividesAt(*on, setting)) continue;
-      DraftSchedules(evaluator, *on, candidate.option, setting, ranks);
+      DraftSchedules(*on, candidate, setting, ranks);
     }
   }
 
-  void DraftSchedules(const Evaluator& evaluator, Prepared& on, uint32_t option,
-                      size_t setting, int64_t ranks) {
-    const cost::Memory memory = evaluator.MemoryOf(on, setting);
+  // Returns what the attention operation sends over the axes that divide the
+  // sequence, in a step of the complete model. The devices of a batch axis send
+  // equal bytes, so these are computed on a mesh without such axes, once for
+  // all meshes with equal other axes and equally many rows on a device.
+  const std::vector<cost::Transfer>& AttentionOf(const Prepared& on,
+                                                 const Candidate& candidate,
+                                                 cost::Settings settings) {
+    cost::CostInputs work = on.work;
+    const int64_t parts = work.Parts(work.Batch());
+    for (MeshAxis& axis : work.mesh.axes) {
+      const AxisGroup& batch = work.Batch();
+      if (std::find(batch.begin(), batch.end(), axis.name) == batch.end()) {
+        continue;
+      }
+      work.mesh.devices /= axis.size;
+      axis.size = 1;
+    }
+    settings.batch = settings.batch.value_or(1) / parts;
+    const auto [at, fresh] = attention_.try_emplace(
+        {candidate.option, MeshText(WithoutTrivial(work.mesh)),
+         *settings.batch / settings.microbatches, settings.microbatches});
+    if (!fresh) return at->second;
+    const AxisGroup length = work.Length();
+    for (cost::Transfer& one :
+         cost::CommunicationOf(work, settings).transfers) {
+      const bool divides = std::any_of(
+          one.axes.begin(), one.axes.end(), [&](const std::string& axis) {
+            return std::find(length.begin(), length.end(), axis) !=
+                   length.end();
+          });
+      if (one.part == "attention" && divides) at->second.push_back(one);
+    }
+    return at->second;
+  }
+
+  void DraftSchedules(Prepared& on, const Candidate& candidate, size_t setting,
+                      int64_t ranks) {
+    const cost::Settings settings =
+        cost::StageSettings(on.work, grid_[setting], ranks);
+    const cost::Memory memory = cost::MemoryOf(on.work, settings);
     if (!memory.capacity || !memory.activations || !memory.weights) return;
-    const int64_t micro = grid_[setting].microbatches;
-    std::optional<cost::StepSeconds> seconds;  // of all schedules
+    const int64_t micro = settings.microbatches;
+    gathers_once_ = settings.gathers_once;
+    // Those of all schedules: without what the attention operation sends, so
+    // that they are a lower bound, and with it.
+    std::optional<cost::StepSeconds> least, seconds;
     for (size_t i = 0; i < kBounds.size(); ++i) {
       const ScheduleBound& bound = kBounds[i];
       if (!bound.measured && !request_.unmeasured) continue;
       for (const int32_t chunks : kChunks) {
         if (ranks * chunks > layers_) break;
         if (chunks < bound.least_chunks || chunks > bound.most_chunks ||
-            !Accepts(bound, ranks, chunks, micro) ||
-            !MayFit(bound, on.work, grid_[setting], memory, ranks, chunks)) {
+            !Accepts(bound, ranks, chunks, micro)) {
           continue;
         }
-        if (!seconds) seconds = evaluator.StagedSeconds(on, setting, memory);
+        const double bytes =
+            BytesOf(bound, on.work, settings, memory, ranks, chunks);
+        if (bytes > cost::Real(*memory.capacity)) continue;
+        if (!seconds) {
+          least = Evaluator::StagedSeconds(on, settings, memory, {});
+          seconds = candidate.sizes.sequence == 1
+                        ? least
+                        : Evaluator::StagedSeconds(
+                              on, settings, memory,
+                              AttentionOf(on, candidate, settings));
+        }
         if (!seconds) return;
-        const double bubble = bound.bubble *
-                              cost::Real(bound.waits_for(ranks)) /
-                              cost::Real(chunks * micro);
+        // The longest chunk has this many layers. Numbers of chunks with
+        // equally long ones have equal bubbles, so the fewest chunks come
+        // first.
         const int64_t stages = ranks * chunks;
-        const double longest = cost::Real((layers_ + stages - 1) / stages) *
-                               cost::Real(stages) / cost::Real(layers_);
-        const auto step = [&](double idle) {
-          return (seconds->tasks * (1 + idle) + seconds->after) /
-                 cost::Real(ranks);
+        const int64_t longest = (layers_ + stages - 1) / stages;
+        const double waits = bound.bubble * cost::Real(bound.waits_for(ranks)) /
+                             cost::Real(micro);
+        const double bubble = waits / cost::Real(chunks);
+        const double uneven =
+            waits * cost::Real(longest * ranks) / cost::Real(layers_);
+        const auto step = [&](const cost::StepSeconds& of, double idle) {
+          return std::max(of.tasks * (1 + idle) / cost::Real(ranks),
+                          of.tasks * bound.chain / cost::Real(micro)) +
+                 of.after / cost::Real(ranks);
         };
         out_.all.push_back(
-            {.bound = step(bubble),
-             .expected = step(bubble * longest),
-             .option = option,
+            {.bound = step(*least, bubble),
+             .expected = step(*seconds, uneven),
+             .bytes = bytes,
+             .option = candidate.option,
              .mesh = static_cast<uint32_t>(out_.meshes.size() - 1),
              .schedule = static_cast<uint32_t>(i),
              .chunks = chunks,
@@ -212,14 +304,18 @@ class Drafter {
                                      static_cast<int32_t>(micro)});
   }
 
-  // Returns whether two ranks are expected to fit, each with an equal part of
-  // the states: a rank that keeps as many activations as the schedule's fullest
-  // rank and runs the backward pass of a layer, and the last rank, with the
-  // activations of one micro-batch and that pass or the logits.
-  bool MayFit(const ScheduleBound& bound, const cost::CostInputs& work,
-              const cost::Settings& settings, const cost::Memory& memory,
-              int64_t ranks, int64_t chunks) const {
-    double bytes = 0;
+  // Returns the bytes that the fuller of two ranks is expected to take, each
+  // with an equal part of the states and of the weights that are gathered once:
+  // a rank that keeps as many activations as the schedule's fullest rank and
+  // runs the backward pass of a layer, and the last rank, with the activations
+  // of one micro-batch and that pass or the logits.
+  static double BytesOf(const ScheduleBound& bound,
+                        const cost::CostInputs& work,
+                        const cost::Settings& settings,
+                        const cost::Memory& memory, int64_t ranks,
+                        int64_t chunks) {
+    double bytes = cost::Real(bound.copies) * cost::Real(memory.weights->held) /
+                   cost::Real(ranks);
     for (const cost::Component one :
          {cost::Component::kParameters, cost::Component::kGradients,
           cost::Component::kOptimizer}) {
@@ -236,8 +332,7 @@ class Drafter {
     bytes += std::max(held + layer,
                       chunk + std::max(layer, cost::Real(peak.logits)));
     return bytes * stack.memory.allocator +
-               cost::Real(cost::ContextBytes(work, stack)) <=
-           cost::Real(*memory.capacity);
+           cost::Real(cost::ContextBytes(work, stack));
   }
 
   const Request& request_;
@@ -247,6 +342,11 @@ class Drafter {
   const std::string& axis_;
   const Deadline& deadline_;
   const int64_t layers_;
+  bool gathers_once_ = false;  // Settings::gathers_once of all drafts
+  // By rules, mesh without the batch's axes, rows, and micro-batches.
+  std::map<std::tuple<uint32_t, std::string, int64_t, int64_t>,
+           std::vector<cost::Transfer>>
+      attention_;
   PipelineDrafts out_;
 };
 

@@ -35,6 +35,9 @@ struct ScheduleBound {
   // same time.
   int64_t (*kept)(int64_t ranks, int64_t chunks, int64_t micro) = nullptr;
   int64_t copies = 1;  // of the parameters, over all ranks
+  // The fraction of a micro-batch's tasks of which each needs the result of the
+  // one before: all, or all but the gradients of weights.
+  double chain = 1;
 };
 
 // Returns the schedules that are searched. The schedules of published runs come
@@ -43,9 +46,11 @@ std::span<const ScheduleBound> ScheduleBounds();
 
 struct PipelineDraft {
   double bound = 0;  // the seconds that a step takes at least
-  // Like `bound`, but with the bubble that results if every chunk takes as long
-  // as the chunk with the most layers.
+  // Like `bound`, but with what attention sends if the sequence is divided, and
+  // with the bubble that results if every chunk takes as long as the chunk with
+  // the most layers.
   double expected = 0;
+  double bytes = 0;       // that the fullest rank is expected to take at least
   uint32_t option = 0;    // of RuleOptions
   uint32_t mesh = 0;      // of PipelineDrafts
   uint32_t schedule = 0;  // of ScheduleBounds
@@ -68,7 +73,10 @@ struct PipelineDrafts {
 };
 
 // Drafts the pipelines of a base that may fit, for every number of ranks above
-// one that divides the devices and is at most the number of layers. `axis` is
+// one that divides the devices and is at most the number of layers. If weights
+// are gathered once a step, pipelines that differ only in how the data is
+// divided between replicas and fully sharded data, and in the ZeRO stage, take
+// nearly equal times; of these only the one with the fewest bytes. `axis` is
 // the name of the axis of stages. The request's model must be given. Schedules
 // that no published run has are drafted only if Request::unmeasured is set.
 PipelineDrafts DraftPipelines(const Request& request, const SettingsGrid& grid,

@@ -23,9 +23,9 @@ namespace {
 
 constexpr int64_t kMostParameters = 5000;
 // The largest numbers of pipelines that are evaluated in one pass: over the
-// schedules of published runs, over one other schedule, over other numbers of
-// ranks, and over other pairs of a number of ranks and a rematerialisation
-// policy.
+// schedules of published runs (one pass without and one with a divided
+// sequence), over one other schedule, over other numbers of ranks, and over
+// other pairs of a number of ranks and a rematerialisation policy.
 constexpr int64_t kMostMeasured = 48, kMostUnmeasured = 24;
 constexpr int64_t kMostRanks = 8, kMostPolicies = 24;
 
@@ -51,9 +51,11 @@ class Finder {
     out_.finished = drafted.finished;
     out_.bounded = static_cast<int64_t>(drafted.all.size());
     const std::span<const ScheduleBound> schedules = ScheduleBounds();
-    EvaluateSome(kMostMeasured, [&](const PipelineDraft& one) {
-      return schedules[one.schedule].measured;
-    });
+    for (const bool divided : {false, true}) {
+      EvaluateSome(kMostMeasured, [&](const PipelineDraft& one) {
+        return schedules[one.schedule].measured && Divides(one) == divided;
+      });
+    }
     for (uint32_t i = 0; request_.unmeasured && i < schedules.size(); ++i) {
       if (schedules[i].measured) continue;
       // First evaluate the fastest pipeline so far, but with this schedule.
@@ -66,10 +68,10 @@ class Finder {
       EvaluateSome(kMostUnmeasured,
                    [&](const PipelineDraft& one) { return one.schedule == i; });
     }
-    EvaluateOthers(kMostRanks, ranks_seen_, [&](const PipelineDraft& one) {
+    EvaluateOthers(kMostRanks, [&](const PipelineDraft& one) {
       return drafts_->RanksOf(one);
     });
-    EvaluateOthers(kMostPolicies, policies_seen_,
+    EvaluateOthers(kMostPolicies,
                    [&](const PipelineDraft& one) { return PolicyOf(one); });
     if (fastest_ != nullptr) Take(Evaluate(*fastest_, true));
     auto& fitting = out_.fitting;
@@ -94,19 +96,26 @@ class Finder {
     }
   }
 
-  // Evaluates the first `most` pipelines whose bounds are close to the fastest
-  // time and whose key is not in `seen`. Adds their keys to `seen`.
-  template <typename Key, typename KeyOf>
-  void EvaluateOthers(int64_t most, std::set<Key>& seen, const KeyOf& key) {
+  // Evaluates, of the pipelines whose bounds are close to the fastest time, the
+  // first one of each key, unless it has been evaluated: at most `most`.
+  template <typename KeyOf>
+  void EvaluateOthers(int64_t most, const KeyOf& key) {
     most += out_.evaluated;
+    std::set<decltype(key(drafts_->all.front()))> seen;
     for (const PipelineDraft& one : drafts_->all) {
       const bool close =
           out_.fastest && one.bound < out_.fastest->seconds * kFrontWindow;
       if (!close || seen.contains(key(one))) continue;
-      if (IsEnough(most)) break;
       seen.insert(key(one));
+      if (evaluated_.contains(&one)) continue;
+      if (IsEnough(most)) break;
       EvaluateOne(one);
     }
+  }
+
+  // Returns whether the devices of a rank divide the sequence.
+  bool Divides(const PipelineDraft& one) const {
+    return drafts_->meshes[one.mesh].sizes.sequence > 1;
   }
 
   // A number of ranks, and the index of a rematerialisation policy.
@@ -116,8 +125,7 @@ class Finder {
   }
 
   void EvaluateOne(const PipelineDraft& one) {
-    ranks_seen_.insert(drafts_->RanksOf(one));
-    policies_seen_.insert(PolicyOf(one));
+    evaluated_.insert(&one);
     if (Take(Evaluate(one, false))) fastest_ = &one;
   }
 
@@ -206,6 +214,7 @@ class Finder {
     out.seconds = cost->Step();
     out.bubble = cost->timeline.StepBubble();
     out.after = cost->after;
+    out.gathers_once = cost->settings.gathers_once;
     return out;
   }
 
@@ -232,8 +241,7 @@ class Finder {
   std::string axis_;
   const PipelineDrafts* drafts_ = nullptr;
   const PipelineDraft* fastest_ = nullptr;
-  std::set<int64_t> ranks_seen_;
-  std::set<RanksPolicy> policies_seen_;
+  std::set<const PipelineDraft*> evaluated_;
   // By PipelineDraft::mesh, which belongs to one option.
   std::map<uint32_t, std::unique_ptr<const Compiled>> compiled_;
   Pipelines out_;

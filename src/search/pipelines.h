@@ -37,7 +37,8 @@ struct Pipeline {
   double seconds = 0;  // of a step
   double bubble = 0;   // the fraction of the step
   double after = 0;    // seconds after the tasks: gradients and the update
-  int64_t bytes = 0;   // of tensors on the fullest rank
+  bool gathers_once = false;  // cost::Settings::gathers_once of its stages
+  int64_t bytes = 0;          // of tensors on the fullest rank
   // The bytes that a step is expected to take on the device of the fullest
   // rank, and the bytes that it may take at most.
   int64_t taken = 0, most_taken = 0;
@@ -62,14 +63,15 @@ struct Pipelines {
   bool finished = true;   // false: the deadline passed before
 };
 
-// Evaluates pipelines in the order of PipelineDraft::expected: all meshes
-// without a divided sequence on each rank, the schedules 1f1b and interleaved
-// (with Request::unmeasured all schedules), and ZeRO stages 0, 1 and 3 unless a
-// flag has fixed the stage. Skips a pipeline whose bound is not below the
-// fastest time. Stops at the deadline, or after a fixed number of pipelines.
-// For comparison, a fixed number of pipelines with other numbers of ranks and
-// other rematerialisation policies are evaluated too, if their bounds are close
-// to the fastest time. The layers are divided by the sizes of the weights. The
+// Evaluates pipelines in the order of PipelineDraft::expected: all meshes that
+// a published run supports on each rank, first those without and then those
+// with a divided sequence, the schedules 1f1b and interleaved (with
+// Request::unmeasured all schedules), and ZeRO stages 0, 1 and 3 unless a flag
+// has fixed the stage. Skips a pipeline whose bound is not below the fastest
+// time. Stops at the deadline, or after a fixed number of pipelines. For
+// comparison, a fixed number of pipelines with other numbers of ranks and other
+// rematerialisation policies are evaluated too, if their bounds are close to
+// the fastest time. The layers are divided by the sizes of the weights. The
 // layers of the fastest pipeline are divided by the times of its stages if that
 // is faster.
 Pipelines FindPipelines(const Request& request, const SettingsGrid& grid,

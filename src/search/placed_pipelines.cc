@@ -51,8 +51,8 @@ std::string UnmeasuredText(const Pipeline& one) {
   if (!IsMeasuredSchedule(one.schedule)) {
     out += ", and no measured run has the schedule";
   }
-  if (one.sizes.sharded > 1 || one.settings.zero > 2) {
-    out += ", and no measured run gathers the weights of a stage";
+  if (!one.gathers_once && (one.sizes.sharded > 1 || one.settings.zero > 2)) {
+    out += ", and no measured run gathers weights for each micro-batch";
   }
   if (one.sizes.experts > 1) {
     out += ", and no time of experts is calibrated";

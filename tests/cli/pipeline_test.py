@@ -101,6 +101,29 @@ class Pipeline(DescribedCase):
                                            delta=share * value["time"]["step"])
                     self.assertAlmostEqual(value["time"]["step_bubble"], 0)
 
+    def test_a_rank_holds_the_gathered_weights_of_all_its_stages(self):
+        more = ["--microbatches", "8", "--schedule", "interleaved",
+                "--virtual", "2", "--assign", "even"]
+        whole = self.pipeline(*more, mesh="pp:2,tp:2")
+        shards = self.pipeline(*more, mesh="pp:2,fsdp:2,tp:2")
+        for rank, other in zip(shards["ranks"], whole["ranks"]):
+            # The weights of norms are not sharded.
+            self.assertAlmostEqual(rank["gathered"], other["parameters"],
+                                   delta=1 << 20)
+            self.assertEqual(rank["gradients"], other["gradients"])
+            self.assertLess(rank["parameters"], 0.51 * other["parameters"])
+            self.assertEqual(
+                rank["total"], sum(rank[key] for key in (
+                    "parameters", "gradients", "optimizer", "activations",
+                    "logits", "gathered")))
+        self.assertTrue(any("gathered once a step" in one
+                            for one in shards["assumptions"]))
+        self.assertFalse(any("gathered once a step" in one
+                             for one in whole["assumptions"]))
+        xla = self.pipeline(*more, "--stack", "xla", mesh="pp:2,fsdp:2,tp:2")
+        self.assertLess(xla["ranks"][0]["gathered"],
+                        0.2 * shards["ranks"][0]["gathered"])
+
     def test_activations_are_those_in_flight(self):
         one = self.pipeline("--assign", "even", "--microbatches", "8")
         kept = one["stages"][1]["kept"]

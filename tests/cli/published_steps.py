@@ -22,6 +22,13 @@ efficiency:
   matmul: {bf16: 0.52, fp8: 0.49}
   attention: {flash_attn1: 0.1318, flash_attn2: 0.2197, cudnn: 0.498}
 """
+# The weights of ranks of a pipeline under ZeRO stages 1 and 2, which shard no
+# parameters: those that divide a sequence hold the same weights.
+HELD = """version: 1
+extends: [builtin:llama/hf]
+axes: {sequence_parallel: null, sequence: sp, query_sequence: sp, key_sequence: sp}
+rules: []
+"""
 POLICIES = {
     "none": "everything_saveable", "full": "nothing_saveable",
     "minimal": "dots_with_no_batch_dims_saveable",
@@ -49,10 +56,37 @@ def on_device(row):
     return row, ""
 
 
+def holds_weights(row):
+    """Whether the ranks of a pipeline that divide a sequence hold the same
+    weights."""
+    return (int(row.get("pp") or 1) > 1 and row["cp"] != "1"
+            and row["zero"] in ("1", "2"))
+
+
+# The sources whose recipes sum and reduce gradients in bfloat16:
+# `grad_sync_dtype=bf16` in NeMo-Framework-Launcher, examples/training at edc9045;
+# `--grad-reduce-in-bf16` in Megatron-LM, examples/llama at 157006d;
+# `grad_reduce_in_fp32 = False` in Megatron-Bridge,
+# scripts/performance/configs/llama at 0013c9a.
+BF16_GRADIENTS = ("performance_summary.md", "Megatron-LM examples/llama",
+                  "Megatron-Bridge")
+
+
+def gradient_dtype(row, zero):
+    """The dtype of the sums of gradients; None for that of the parameters."""
+    if any(one in row["source"] for one in BF16_GRADIENTS):
+        return None
+    sums = row["sw"] == "compiled" or (row["sw"] == "fused" and zero > 0)
+    return "float32" if sums else None
+
+
 class Steps:
-    """Writes models and profiles to a folder."""
+    """Writes rules, models and profiles to a folder."""
 
     def __init__(self, folder):
+        self.held = os.path.join(folder, "held.yaml")
+        with open(self.held, "w", encoding="utf-8") as file:
+            file.write(HELD)
         self.profile = os.path.join(folder, "h100-500w.yaml")
         with open(self.profile, "w", encoding="utf-8") as file:
             file.write(H100_500W)
@@ -62,8 +96,9 @@ class Steps:
 
     def model(self, row):
         """The options that name the model and its rules."""
-        return ["--no-project", "--rules", "builtin:llama/hf", "--illegal",
-                "drop", *self.models.arguments(row)]
+        rules = self.held if holds_weights(row) else "builtin:llama/hf"
+        return ["--no-project", "--rules", rules, "--illegal", "drop",
+                *self.models.arguments(row)]
 
     def arguments(self, row):
         """The options that name the mesh and the settings of a row."""
@@ -92,8 +127,9 @@ class Steps:
             out.append("--overlap-tp")
         if row["prec"] == "fp8":
             out += ["--matmul-dtype", "float8_e4m3fn"]
-        if row["sw"] == "compiled" or (row["sw"] == "fused" and zero > 0):
-            out += ["--grad-dtype", "float32"]
+        gradients = gradient_dtype(row, zero)
+        if gradients:
+            out += ["--grad-dtype", gradients]
         if cp > 1:
             out += ["--operation", "ring"]
         elif row["attn"] == "flash2" and row["sw"] == "eager":

@@ -5,9 +5,11 @@
 #include <cmath>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "cost/memory.h"
 #include "cost/models.h"
+#include "cost/stack.h"
 
 namespace shardc::cost {
 namespace {
@@ -81,6 +83,94 @@ TEST_CASE("the parts of a task add up to all of its operations") {
   settings.microbatches = 4;
   const StageCost more = CostOfUnits(0, 34, settings);
   CHECK(std::abs(more.times.forward / cost.times.forward - 0.5) < 1e-9);
+}
+
+// Returns the bytes that a device sends in a step to gather weights, or to
+// reduce-scatter their gradients, in one pass.
+int64_t SentOf(const StageCost& cost, std::string_view part, bool backward) {
+  int64_t out = 0;
+  for (const Transfer& one : cost.communication.transfers) {
+    if (one.part == part && one.backward == backward &&
+        one.kind != Collective::kAllReduce) {
+      out += one.sent;
+    }
+  }
+  return out;
+}
+
+Settings Micro(int64_t microbatches, int zero = 0) {
+  Settings out;
+  out.microbatches = microbatches;
+  out.zero = zero;
+  return out;
+}
+
+Settings Staged(Settings settings, int64_t ranks = 4) {
+  static const CostInputs kWork = BundledWork(
+      "llama-3-8b.hf.manifest.json", "llama-3-8b", "fsdp:8", Mode::kTrain);
+  return StageSettings(kWork, settings, ranks);
+}
+
+TEST_CASE("the weights of a stage are gathered and reduced once a step") {
+  const StageCost each = CostOfUnits(0, 17, Micro(4));
+  const StageCost once = CostOfUnits(0, 17, Staged(Micro(4)));
+  CHECK(SentOf(each, "parameters", false) ==
+        4 * SentOf(once, "parameters", false));
+  CHECK(SentOf(each, "parameters", true) > 0);
+  CHECK(SentOf(once, "parameters", true) == 0);
+  CHECK(SentOf(each, "gradients", true) == 4 * SentOf(once, "gradients", true));
+  const StageCost more = CostOfUnits(0, 17, Staged(Micro(8)));
+  CHECK(more.communication.Sent(false) == once.communication.Sent(false));
+  CHECK(more.communication.Sent(true) == once.communication.Sent(true));
+}
+
+TEST_CASE("the weights that a stage gathers once are held in addition") {
+  const StageCost each = CostOfUnits(0, 34, Micro(4));
+  const StageCost once = CostOfUnits(0, 34, Staged(Micro(4)));
+  CHECK(each.gathered == 0);
+  CHECK(each.peak.gathered > 0);
+  CHECK(once.peak.gathered == 0);
+  CHECK(once.parameters == each.parameters);
+  CHECK(once.optimizer == each.optimizer);
+  // On fsdp:8 all weights but those of norms are sharded.
+  const int64_t norms = (2 * 32 + 1) * 4096 * 2;
+  CHECK(once.gathered == 8 * (*each.parameters - norms));
+  CHECK(*once.gradients == once.gathered + norms);
+  CHECK(*once.States() ==
+        *once.parameters + *once.gradients + *once.optimizer + once.gathered);
+}
+
+TEST_CASE("ZeRO stage 3 gathers what replicas hold once") {
+  static const CostInputs kWork = BundledWork(
+      "llama-3-8b.hf.manifest.json", "llama-3-8b", "dp:8", Mode::kTrain);
+  StageUnits units{};
+  units.layers = kLayers;
+  const auto cost = [&](int zero) {
+    Settings settings = Micro(4, zero);
+    settings.batch = 64;
+    settings.length = 1024;
+    return StageCostOf(kWork, StageSettings(kWork, settings, 4), units, 0, 34);
+  };
+  const StageCost whole = cost(0), third = cost(3);
+  CHECK(whole.gathered == 0);
+  CHECK(third.gathered == whole.parameters);
+  CHECK(third.gradients == whole.gradients);
+  CHECK(*third.parameters * 8 == *whole.parameters);
+}
+
+TEST_CASE("weights are gathered for each micro-batch where software does so") {
+  CHECK(Staged(Micro(4)).gathers_once);
+  CHECK(Staged(Micro(4)).reduction == step::Reduction::kOnce);
+  CHECK_FALSE(Staged(Micro(4), 1).gathers_once);
+  CHECK(Staged(Micro(4), 1).reduction == step::Reduction::kSharded);
+  CHECK(Staged(Micro(4, 2), 1).reduction == step::Reduction::kOnce);
+  Settings settings = Micro(4);
+  settings.reduction = step::Reduction::kEach;
+  CHECK(Staged(settings).reduction == step::Reduction::kEach);
+  settings = Micro(4);
+  settings.stack = FindStack("xla");
+  CHECK_FALSE(Staged(settings).gathers_once);
+  CHECK(Staged(settings).reduction == step::Reduction::kSharded);
 }
 
 TEST_CASE("states are unknown if one of them is") {

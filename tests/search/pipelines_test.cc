@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include "cost/stack.h"
 #include "devices/profiles.h"
 #include "search/pipeline_drafts.h"
 #include "search/requests.h"
@@ -95,26 +96,81 @@ TEST_CASE("experts are divided over the devices of a rank") {
   CHECK(Find(*request).fastest.has_value());
 }
 
+// What the drafts of a request with several micro-batches have: their ZeRO
+// stages, and whether a rank has fully sharded data.
+struct Drafted {
+  std::set<int> zeros;
+  bool shards = false;
+};
+
+Drafted DraftedFor(const Request& request) {
+  const SettingsGrid grid(request);
+  RuleOptions options(request, grid);
+  const PipelineDrafts drafts =
+      DraftPipelines(request, grid, options, options.bases().front(), "pp",
+                     Deadline(std::nullopt));
+  Drafted out;
+  for (const PipelineDraft& one : drafts.all) {
+    CHECK(one.bound <= one.expected);
+    if (grid[one.setting].microbatches == 1) continue;
+    out.zeros.insert(grid[one.setting].zero);
+    out.shards = out.shards || drafts.meshes[one.mesh].sizes.sharded > 1;
+  }
+  CHECK(std::is_sorted(drafts.all.begin(), drafts.all.end(),
+                       [](const PipelineDraft& a, const PipelineDraft& b) {
+                         return a.expected < b.expected;
+                       }));
+  return out;
+}
+
 TEST_CASE("fully sharded data and ZeRO stage 3 are drafted on each rank") {
   auto request = Small();
   request->settings.memory = int64_t{5} << 30;
+  request->settings.stack = cost::FindStack("xla");
+  const Drafted drafted = DraftedFor(*request);
+  CHECK(drafted.shards);
+  CHECK(drafted.zeros == std::set<int>{0, 1, 3});
+}
+
+// A rank that gathers its weights once a step holds their shards as well, and
+// it does not shard the sum of the gradients of several micro-batches. So
+// replicas with ZeRO stage 1 need the least memory.
+TEST_CASE(
+    "of pipelines with equal times the one of the fewest bytes is drafted") {
+  auto request = Small();
+  const Drafted drafted = DraftedFor(*request);
+  CHECK_FALSE(drafted.shards);
+  CHECK(drafted.zeros == std::set<int>{0, 1});
+}
+
+TEST_CASE("a long sequence is divided over the devices of a rank") {
+  auto request =
+      RequestFor({.layers = 8}, 16, "h100-sxm", 16, 32768, int64_t{60} << 30);
   const SettingsGrid grid(*request);
   RuleOptions options(*request, grid);
   const PipelineDrafts drafts =
       DraftPipelines(*request, grid, options, options.bases().front(), "pp",
                      Deadline(std::nullopt));
-  std::set<int> zeros;
-  bool shards = false;
-  for (const PipelineDraft& one : drafts.all) {
-    zeros.insert(grid[one.setting].zero);
-    shards = shards || drafts.meshes[one.mesh].sizes.sharded > 1;
+  const auto divides = [](const PipelineDrafts::StagedMesh& one) {
+    return one.sizes.sequence > 1;
+  };
+  CHECK(std::any_of(drafts.meshes.begin(), drafts.meshes.end(), divides));
+  const Pipelines found = Find(*request);
+  int64_t divided = 0;
+  for (const Pipeline& one : found.fitting) {
+    CAPTURE(MeshText(one.mesh));
+    CAPTURE(one.settings.microbatches);
+    CHECK(one.bound <= one.seconds);
+    CHECK(one.gathers_once);
+    if (one.sizes.sequence > 1) ++divided;
   }
-  CHECK(shards);
-  CHECK(zeros == std::set<int>{0, 1, 3});
-  CHECK(std::is_sorted(drafts.all.begin(), drafts.all.end(),
-                       [](const PipelineDraft& a, const PipelineDraft& b) {
-                         return a.expected < b.expected;
-                       }));
+  CHECK(divided > 0);
+  // No published run divides a shorter sequence.
+  request =
+      RequestFor({.layers = 8}, 16, "h100-sxm", 16, 4096, int64_t{60} << 30);
+  for (const Pipeline& one : Find(*request).fitting) {
+    CHECK(one.sizes.sequence == 1);
+  }
 }
 
 TEST_CASE("no pipeline is faster than its bound, or fits without its ranks") {
