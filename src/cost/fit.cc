@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <tuple>
@@ -44,9 +45,12 @@ int FitOrder(const FitMesh& one) {
   return one.legal ? 2 : 3;
 }
 
-// Returns a key that sorts meshes by time, those of unknown time last.
+// Returns a key that sorts meshes by time, those last whose time is unknown or
+// too long for a number.
 double TimeOrder(const FitMesh& one) {
-  return one.Seconds().value_or(std::numeric_limits<double>::infinity());
+  const double seconds = one.Seconds().value_or(NAN);
+  return std::isfinite(seconds) ? seconds
+                                : std::numeric_limits<double>::infinity();
 }
 
 std::tuple<int, double, int64_t, int64_t> CostOrder(const FitMesh& one) {
@@ -298,7 +302,7 @@ void SortByCost(std::vector<FitMesh>& meshes) {
         *first->Seconds() * (1 + static_cast<double>(kTiePerHundred) / 100);
     const int order = FitOrder(*first);
     const auto next =
-        std::find_if(first, meshes.end(), [&](const FitMesh& one) {
+        std::find_if(first + 1, meshes.end(), [&](const FitMesh& one) {
           return TimeOrder(one) >= most || FitOrder(one) != order;
         });
     std::stable_sort(first, next, [](const FitMesh& a, const FitMesh& b) {

@@ -96,6 +96,21 @@ TEST_CASE("a mesh of unknown time follows those whose time is known") {
   CHECK(ranks == std::vector<int64_t>{1, 2, 0, 4, 0});
 }
 
+TEST_CASE("meshes with no time, or one that is not finite, are sorted") {
+  for (const double odd : {double{INFINITY}, double{NAN}, 1e308}) {
+    CAPTURE(odd);
+    std::vector<FitMesh> meshes = {Expected(90, 90, odd), Expected(60, 60, odd),
+                                   Expected(50, 50, 1)};
+    for (FitMesh* one : {&meshes[0], &meshes[1]}) {
+      one->time.emplace();
+      one->time->communication = odd;
+    }
+    SortByCost(meshes);
+    CHECK(*meshes.front().memory.most.total == 50);
+    CHECK(meshes.front().rank == 1);
+  }
+}
+
 TEST_CASE("a mesh of unknown memory is not the nearest to fit") {
   std::vector<FitMesh> meshes = {Candidate(true, 0, 1, 0),
                                  Candidate(true, 150, 1, 0),
