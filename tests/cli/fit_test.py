@@ -47,6 +47,23 @@ class Fit(DescribedCase):
                              one["communication"])
             self.assertEqual(said["time"]["expected_s"], one["seconds"])
 
+    def test_times_that_no_number_can_hold(self):
+        with tempfile.TemporaryDirectory() as folder:
+            rules, manifest = (os.path.join(folder, name)
+                               for name in ("rules.yaml", "manifest.json"))
+            with open(rules, "w", encoding="utf-8") as file:
+                file.write("version: 1\n"
+                           "rules: [{match: w, spec: [FSDP, null]}]\n")
+            with open(manifest, "w", encoding="utf-8") as file:
+                json.dump({"schema": "shardc.manifest/v1", "params": {
+                    "layers.0.w": {"shape": [2 ** 31, 2 ** 29],
+                                   "dtype": "F32"}}}, file)
+            value = self.fit("--no-project", "--rules", rules, "--manifest",
+                             manifest, "--devices", "8", "--batch", "8",
+                             "--seq", "16", "--axes", "fsdp,tp", "--profile",
+                             "h100-sxm", rc=1)
+            self.assertEqual(len(value["meshes"]), 4)
+
     def test_the_experts_are_those_of_the_model(self):
         with tempfile.TemporaryDirectory() as folder:
             with open(os.path.join(TESTDATA, "configs",
