@@ -94,11 +94,11 @@ exec::OperationOutcome ChangedOnLast(exec::Machine& machine,
   out.output.local.back().real.back() += 1;
   return out;
 }
-constexpr Operation kChangedOnLast = {.name = "changed",
-                                      .summary = "flash_attn2, then changed",
-                                      .supports = kAnything,
-                                      .bytes = exec::kFlashAttention.bytes,
-                                      .run = ChangedOnLast};
+const Operation kChangedOnLast = {.name = "changed",
+                                  .summary = "flash_attn2, then changed",
+                                  .supports = kAnything,
+                                  .bytes = exec::kFlashAttention.bytes,
+                                  .run = ChangedOnLast};
 
 TEST_CASE("the axis over which replicas differ is named") {
   for (const auto& [mesh, axis] :
