@@ -277,9 +277,12 @@ class Pipeline {
     if (std::any_of(
             out_.stages.begin(), out_.stages.end(),
             [](const StageCost& stage) { return stage.gathered > 0; })) {
-      out.emplace_back(
-          "weights are gathered once a step and held until its end, and "
-          "gradients are reduced after the last micro-batch");
+      const bool once = settings_.reduction == step::Reduction::kOnce;
+      out.push_back(
+          std::string("weights are gathered once a step and held until its "
+                      "end") +
+          (once ? ", and gradients are reduced after the last micro-batch"
+                : ""));
     }
     const Stack& stack = StackOf(work_, settings_);
     out.push_back("memory as the software " + std::string(stack.name) +
