@@ -51,13 +51,6 @@ std::string Result(const TableCase& given) {
   if (!imported) return out;
   if (imported->mesh) out += MeshFileYaml(*imported->mesh);
   out += ImportedFileYaml(*imported);
-  // States which rule the other system chooses for each name.
-  for (const std::string_view name :
-       {"h.0.up.weight", "a/b/up.w", "x/up.w/y", "embed.weight"}) {
-    if (!imported->winner) break;
-    out += "# " + std::string(name) + ": rule " +
-           std::to_string(imported->winner(name)) + "\n";
-  }
   return out;
 }
 

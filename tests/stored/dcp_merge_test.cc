@@ -45,7 +45,7 @@ std::string Text(const DcpMetadata& of) {
   for (const DcpTensor& tensor : of.tensors) {
     out += tensor.name + ":";
     for (const DcpPiece& piece : tensor.pieces) {
-      out += " " + std::to_string(piece.box.start[0]);
+      out += " " + std::to_string(piece.box.offset[0]);
       add_place(piece);
     }
     out += "\n";

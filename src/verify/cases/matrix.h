@@ -100,8 +100,9 @@ Matrix BuildMatrix(const Request& request, const Resolver& resolver,
 // Builds the matrix on the first of ReducedMeshes for which ReducedSizes finds
 // sizes: every dimension is then divided by the same axes as at the given
 // sizes. ReducedMeshes gets `processes`, or 8 if that is more, as the number of
-// devices. Meshes with fewer devices than `processes` are not used. If no smaller mesh has such sizes, or if the request is full, the
-// given mesh is used. Returns nullopt after a finding.
+// devices. Meshes with fewer devices than `processes` are not used. If no
+// smaller mesh has such sizes, or if the request is full, the given mesh is
+// used. Returns nullopt after a finding.
 std::optional<Matrix> BuildReducedMatrix(const Request& request,
                                          const RuleSet& rules,
                                          const Resolver& resolver,
