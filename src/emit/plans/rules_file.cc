@@ -108,11 +108,13 @@ void WriteAxes(JsonWriter& json, const Value& value_of) {
   json.EndObject();
 }
 
-// The words, in lower case, that YAML 1.1 or 1.2 reads as null or a boolean.
-constexpr std::string_view kYamlWords[] = {"null", "true", "false", "y",  "n",
-                                           "yes",  "no",   "on",    "off"};
+// The words, in lower case, that readers of YAML 1.1 or 1.2 take for null or a
+// boolean. YAML 1.1 has `y` and `n` too, but readers such as PyYAML do not, and
+// meshes have axes of these names.
+constexpr std::string_view kYamlWords[] = {"null", "true", "false", "yes",
+                                           "no",   "on",   "off"};
 
-// Returns whether YAML 1.1 and 1.2 read the text as a string without quotes.
+// Returns whether readers of YAML take the text for a string without quotes.
 // Also returns false for a text that begins with a digit or that has other
 // characters than letters, digits and underscores.
 bool IsPlainYaml(std::string_view text) {

@@ -143,13 +143,13 @@ TEST_CASE("names that YAML 1.1 reads as booleans are quoted") {
     mesh.devices = 2;
     return MeshFileYaml(mesh);
   };
-  for (const char* const name : {"y", "n", "yes", "no", "on", "off", "Y", "NO",
-                                 "On", "true", "False", "null"}) {
+  for (const char* const name :
+       {"yes", "no", "on", "off", "NO", "On", "true", "False", "null"}) {
     CAPTURE(name);
     CHECK(mesh_of(name) ==
           "axes: {\"" + std::string(name) + "\": 2}\ndevices: 2\n");
   }
-  for (const char* const name : {"x", "yy", "yes_", "only", "tp"}) {
+  for (const char* const name : {"x", "y", "N", "yes_", "only", "tp"}) {
     CAPTURE(name);
     CHECK(mesh_of(name) ==
           "axes: {" + std::string(name) + ": 2}\ndevices: 2\n");
