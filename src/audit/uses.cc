@@ -18,8 +18,9 @@ namespace shardc::audit {
 namespace {
 
 constexpr int kDeepestUse = 64;
-// Instructions whose result is their operand in another shape, order, dtype or
-// memory, gathered, or as an element of a tuple.
+// Instructions that pass their operand on: in another shape, order, dtype or
+// memory, gathered, packed into a tuple or taken out of one, or to an
+// asynchronous operation.
 constexpr std::string_view kMoves[] = {
     "bitcast", "copy",        "copy-start",        "copy-done",
     "reshape", "transpose",   "opt-barrier",       "optimization-barrier",

@@ -316,8 +316,9 @@ class TreeInput {
   std::unordered_map<std::string, uint32_t> files_;
 };
 
-// If a tree is to be written, adds the selected leaves of the tree that the
-// metadata of the safetensors files records. With `arrays_only`, leaves out
+// If the output is a tree (`options.form`), takes each tensor's place in it,
+// and the leaves that are no tensors, from the record in the metadata of the
+// safetensors files. Keeps only selected leaves and, with `arrays_only`, no
 // strings.
 std::optional<Stored> InItsTree(std::optional<Stored> stored,
                                 const InputOptions& options,

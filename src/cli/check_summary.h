@@ -13,7 +13,8 @@
 
 namespace shardc::cli {
 
-// Writes the number of findings and of affected parameters of each code.
+// Writes, for each code, the number of findings and of the parameters that they
+// name; a parameter that two findings name counts twice.
 void WriteStatistics(std::span<const Finding> findings, bool as_json,
                      Sink& out);
 

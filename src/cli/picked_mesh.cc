@@ -1,7 +1,7 @@
-// Chooses a mesh. Each candidate mesh gets the rules that are suggested for it,
+// Chooses a mesh. A candidate mesh gets the rules that are suggested for it,
 // and is evaluated as `fit` and `cost` evaluate a mesh. The best candidates are
-// printed, the chosen one with a star. If none fits, a finding estimates the
-// number of devices that would be enough:
+// printed, the chosen one with a star. If some are legal and none fits, a
+// finding estimates the number of devices that would be enough:
 //
 //   * fsdp:64                   18.1 GiB per device, 1.34 s a step
 //     dp:2,fsdp:32              19.9 GiB per device, 1.34 s a step

@@ -17,7 +17,8 @@
 namespace shardc {
 
 int64_t ChunkElements(int64_t elements, int64_t n, int64_t j) {
-  // Computes floor(jE/n) without the product jE, which could overflow.
+  // Computes floor((j+1)E/n) - floor(jE/n) without the product jE, which could
+  // overflow.
   const int64_t each = elements / n, rest = elements % n;
   return each + (j + 1) * rest / n - j * rest / n;
 }

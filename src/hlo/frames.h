@@ -20,7 +20,9 @@ class Frames {
  public:
   // Starts the table with this heading; returns false if no table has it.
   bool Begin(std::string_view heading);
-  // Adds a line of the current table. A line that has another form is ignored.
+  // Adds a line of the current table, such as `2 "model.py"`. Ignores a line
+  // that does not begin with the table's next number. A name that is missing is
+  // empty, and a number 0.
   void Add(std::string_view line);
   void End() { table_ = Table::kNone; }
   bool reading() const { return table_ != Table::kNone; }

@@ -100,11 +100,13 @@ constexpr std::array<Key, 1> kSinks = {"gpt_oss"};
 constexpr double kLeastScale = 1e-6;
 constexpr double kMostScale = 1e6;
 
-// Families whose config class ties the embeddings by default. Falcon's does
-// too, but its published checkpoints hold both tensors.
-constexpr std::array<Key, 9> kTiedByDefault = {
-    "gpt2",  "gemma", "gemma2", "gemma3", "gemma3_text",
-    "bloom", "opt",   "t5",     "whisper"};
+// Families with a head whose config class in transformers ties it to the
+// embeddings by default. Falcon's does too, but its published checkpoints hold
+// both tensors.
+constexpr std::array<Key, 17> kTiedByDefault = {
+    "gpt2",        "gemma",   "gemma2",  "gemma3",  "gemma3_text", "bloom",
+    "opt",         "t5",      "whisper", "cohere",  "cohere2",     "ernie4_5",
+    "gpt_bigcode", "gpt_neo", "mpt",     "smollm3", "starcoder2"};
 // Families whose feed-forward width is four times the hidden one unless
 // the config has another.
 constexpr std::array<Key, 8> kFourfold = {

@@ -40,7 +40,8 @@ bool IsNumber(std::string_view part) {
 }
 
 // Compares a pattern with a name from the end, without the last `skip` parts of
-// the name. Returns nullopt if more than one part differs.
+// the name. Returns nullopt if more than one part differs, or if a number in
+// the pattern meets a part that is none.
 std::optional<Fit> FitAt(const PatternText& text,
                          std::span<const std::string_view> name, size_t skip) {
   const std::vector<std::string>& pattern = text.parts;

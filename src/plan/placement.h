@@ -52,8 +52,8 @@ class Placements {
   int64_t Count(size_t at) const { return counts_[at]; }
 
  private:
-  // An `index` pattern. Patterns of the usual form have a faster search,
-  // `digits`.
+  // The pattern of a rule's `place.index`. If it is digits between two literal
+  // texts, such as `experts\.(\d+)\.`, `digits` finds them without RE2.
   struct IndexPattern {
     Regex regex;
     std::optional<DigitsBetween> digits;

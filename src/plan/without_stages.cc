@@ -14,7 +14,9 @@ namespace shardc {
 namespace {
 
 // Returns whether the layers are divided evenly over the ranks in ascending
-// order, as a spec would shard them. Three dimensions of layers always are.
+// order, as a spec would shard them. Layers that are counted by three
+// dimensions, [virtual stages, ranks, layers of a stage], always are: the
+// second dimension counts the ranks.
 bool IsEven(const PlanStages& stages, const ParamStages& param) {
   if (param.dims > 1) return true;
   if (std::ssize(param.of) != stages.ranks) return false;

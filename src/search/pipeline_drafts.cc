@@ -33,8 +33,9 @@ constexpr int32_t kMostChunks = 10;
 // backward task takes at most 3.5 times as long as the forward task: at most
 // 2.5 times for its gradients, and once for rematerialisation.
 constexpr double kLeastForward = 0.2;
-// zb-h1 fills the bubble of 1f1b twice with gradients of weights, which are at
-// most a third of a stage's tasks. At least a third of the bubble remains.
+// With tasks F (forward), B (gradients of inputs) and W (gradients of weights),
+// the bubble is (ranks - 1)(F + B + W) in 1f1b and (ranks - 1)(F + B - W) in
+// zb-h1. W is at most a third of F + B + W, so at least a third remains.
 constexpr double kFilled = 1.0 / 3;
 // What remains of a micro-batch's tasks without the gradients of weights.
 constexpr double kWithoutWeights = 2.0 / 3;

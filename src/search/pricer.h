@@ -30,7 +30,8 @@ struct Point {
   int64_t bytes = 0;  // expected device memory of a step
 };
 
-// Lower bounds of time and bytes over all settings of a candidate.
+// Lower bounds of a candidate: of the time over its settings that fit, and of
+// the bytes over all its settings.
 struct Bound {
   std::vector<std::string> reasons;  // why it is illegal; empty: it is legal
   double seconds = 0;

@@ -102,8 +102,8 @@ std::optional<std::string> WhyOutside(const TorchTensor& tensor) {
          " ends outside its storage of " + Counted(stored, "element");
 }
 
-// The storage of a tensor: its key, its element type (null for bytes) and its
-// number of elements.
+// The storage of a tensor: its key, its element type (null for an
+// UntypedStorage) and its number of elements, or of bytes if it is untyped.
 struct Storage {
   std::string key;
   const TorchDtype* dtype = nullptr;

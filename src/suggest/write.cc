@@ -95,7 +95,8 @@ std::string ListText(const std::vector<int64_t>& numbers) {
   return out;
 }
 
-// Returns the sentence of the file's comment about a layer stack.
+// Returns what the comment at the head of the suggested rules file has about a
+// layer stack.
 std::string StackEvidence(const LayerStack& stack) {
   switch (stack.confidence) {
     case StackConfidence::kSure:

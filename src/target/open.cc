@@ -1,8 +1,9 @@
-// Reads the inputs of a target. Packs are embedded in the library.
-// `builtin:llama` uses the naming (flax or hf) of the manifest's names, and
-// `auto` the pack that fits them. A plan must not depend on the working
-// directory, so the path of a rules file is stored relative to the project or,
-// without one, to the folder of the first rules file.
+// Reads the inputs of a target. A pack is a rules file that is embedded in the
+// library. `builtin:llama` is read in the naming (flax or hf) that the
+// manifest's names have, and `auto` selects the pack that fits them. A plan
+// must not depend on the working directory, so the path of a rules file is
+// stored relative to the project or, without one, to the folder of the first
+// rules file.
 //
 // Example: rules `auto` with a manifest of `model.layers.0.self_attn...` and
 // `gate_proj` become builtin:llama/hf.

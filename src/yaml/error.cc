@@ -74,9 +74,9 @@ struct Report {
                  std::move(message), std::string(help));
   }
 
-  // Reports a tab or a blank such as a no-break space in the indentation, which
-  // YAML does not accept there. Returns false if there is none between the last
-  // complete token and the position where the parser stopped.
+  // Reports a tab or a blank such as a no-break space at the head of a line,
+  // where YAML usually does not accept it. Returns false if there is none in
+  // the lines from the last complete token to where the parser stopped.
   bool BadIndentation() const {
     const std::string_view text = source->text();
     size_t line = LineBegin(text, std::min(failure.offset, text.size()));

@@ -68,8 +68,8 @@ std::string StagesText(const cost::FitStages& stages) {
          ", bubble " + PercentText(stages.bubble);
 }
 
-// Returns the schedule of the mesh's pipeline stages and the axes of its batch.
-// Either part is left out if the mesh has none.
+// Returns the schedule of the mesh's pipeline stages, if it has any, and the
+// axes of its batch, if they differ from those of the rules (FitMesh::batch).
 std::string NotesText(const FitMesh& one) {
   std::string out = one.stages ? StagesText(*one.stages) : "";
   if (one.batch.empty()) return out;

@@ -174,8 +174,8 @@ class Stager {
     out = Canonical(Scatter(mesh_, global, use), problem_.layout);
   }
 
-  // Explains an error of the query's length, if the operation requires the same
-  // axes for the query's and the key's length.
+  // Explains an error of the query's length. Called only for operations that
+  // require the same axes for the query's and the key's length.
   void ExplainLength(const Shape& shape, LayoutError& why) const {
     const size_t length = problem_.layout == Layout::kBhtd ? 2 : 1;
     if (problem_.layout == Layout::kThd || why.tensor != "query" ||

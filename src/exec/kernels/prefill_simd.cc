@@ -151,7 +151,8 @@ void WeighTile(const AttentionSlice& in, const AttentionState& state,
   }
 }
 
-// Adds the packed block of keys to the rows of tiles [from, to).
+// Adds the attention to the packed block, which has `count` keys and values
+// from key `first` on, to the sums of the rows of tiles [from, to).
 void AttendBlock(const AttentionSlice& in, const AttentionState& state,
                  int64_t first, int64_t count, int64_t from, int64_t to,
                  PackedCall& work) {

@@ -31,9 +31,9 @@ struct PyTokenAt {
   size_t begin = 0;
   size_t end = 0;
   std::string text;
-  // The parts of an f-string whose value is known: texts and the contents of
-  // braces in turn; the first and the last part are texts. Empty for other
-  // tokens.
+  // The parts of an f-string: texts, with their escapes replaced, and the
+  // contents of braces in turn; the first and the last part are texts. Empty
+  // for other tokens, and if an escape cannot be replaced (`\N{...}`).
   std::vector<std::string> parts;
 };
 

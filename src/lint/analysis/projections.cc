@@ -9,8 +9,9 @@
 //   q_proj/kernel [4096, 4096]: [tp, null]  ->  heads unsharded, and the
 //       result is partial over tp: differs
 //
-// The dimension of heads is found by its size. Dimensions that count scanned
-// layers are skipped:
+// The dimension of heads is found by its size, and in a square matrix by the
+// orientation that its role has. Dimensions that count scanned layers are
+// skipped:
 //
 //   [32, 4096, 32, 128] in a stack of 32 layers -> [4096, 32, 128] -> heads 1
 //

@@ -34,7 +34,8 @@ using step::AxisId;
 using step::Instruction;
 using step::LabelId;
 
-// A weight and the activation that is gathered for it.
+// The weights of one role in all layers, and the activation that is gathered or
+// exchanged over `axis` for them.
 struct WeightConflict {
   AxisId axis = 0;
   std::string role, op, activation, held;

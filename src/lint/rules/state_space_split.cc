@@ -61,7 +61,8 @@ std::map<std::string, Mixer> MixersOf(const Facts& facts) {
 }
 
 // Returns the columns of B and C together, which are 2 * groups * state;
-// nullopt if a Mamba-2 mixer cannot have this width.
+// nullopt if a size of the mixer is unknown, or if a Mamba-2 mixer cannot have
+// this width.
 std::optional<int64_t> GroupColumns(const Mixer& mixer, std::string_view part,
                                     int64_t width) {
   const int64_t rest = part == "in_proj" ? width - 2 * mixer.inner - mixer.heads

@@ -55,7 +55,9 @@ struct Splits {
   std::vector<std::pair<int64_t, int64_t>> words = {};
 };
 
-// Returns the smallest (H, K) that has the predicates of the real pair.
+// Returns the smallest numbers of query heads H and key heads K for which the
+// predicates at the head of this file have the same values as for the real
+// numbers.
 std::pair<int64_t, int64_t> ReducedHeads(int64_t heads, int64_t key_heads,
                                          const Splits& splits);
 

@@ -1,6 +1,6 @@
-// Faults of the key-value cache and of rotation: the wrong rank owns a slot,
-// the wrong row is written, the number or the positions of a row's tokens are
-// wrong, or a token is rotated by a wrong angle.
+// Faults of the key-value cache and of rotation: a wrong rank, slot or row is
+// written, the number or the positions of a row's tokens are wrong, or a token
+// is rotated by a wrong angle or in wrong pairs.
 //
 // Example: with owner-off-by-one rank r writes the slots that rank r + 1 owns,
 // so every token is written once, but by the neighbour of its owner.

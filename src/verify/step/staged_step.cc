@@ -4,10 +4,10 @@
 //
 //   0F0 -> message of stage 0 -> 1F0 -> message of stage 1 -> 2F0 -> ... 3F0
 //
-// The instructions of a backward task on which a message to the stage before
-// depends are the half for inputs, I; the others are the half for weights, W.
-// The first stage sends no gradient; there the instructions on which the ops
-// before the layers depend are I.
+// A backward task has two halves. The half for inputs, I, has the recomputed
+// instructions and those on which a message to the previous stage depends. The
+// half for weights, W, has the others. The first stage sends no gradient back;
+// its I has the instructions on which the ops before the layers depend.
 #include "verify/step/staged_step.h"
 
 #include <algorithm>

@@ -75,8 +75,8 @@ class PagedTraceRun {
     pages.rows = trace_.requests;
     pages.page_size = trace_.page_size;
     pages.pages_per_row = trace_.pages_per_request;
-    // Each shard has four pages for each of its requests, but at least 16.
-    // These are so few that some requests cannot grow.
+    // Each shard has four pages for each of its requests, but at least 16. With
+    // three or more requests on a shard, some cannot grow.
     const int64_t rows = trace_.requests / pages.shards;
     pages.pages = pages.shards * std::max<int64_t>(16, 4 * rows);
     const exec::PageSeam& seam = machine_.Seam<exec::PageSeam>();
