@@ -33,6 +33,30 @@ void Hold(const ParamClass& param, Bytes each, HeldBytes& held) {
   }
 }
 
+// The bytes of a parameter while it is used, complete but for the axes that are
+// not gathered before; nullopt if they do not fit in 64 bits. `gathers` is
+// whether any axis is gathered.
+struct UsedWeight {
+  Bytes bytes;
+  bool gathers = false;
+};
+UsedWeight UsedBytes(const CostInputs& work, const Settings& settings,
+                     const ParamClass& param) {
+  UsedWeight out;
+  Spec kept;
+  for (int dim = 0; dim < std::ssize(param.spec); ++dim) {
+    out.gathers = out.gathers || !work.GatheredAt(param, dim).empty();
+    kept.push_back(work.KeptAt(param, dim));
+  }
+  const auto elements =
+      CheckedProduct(ShardShape(work.mesh, *param.type.shape, kept));
+  if (elements) {
+    out.bytes =
+        BytesOf(*elements, GatheredDtype(work, settings, *param.type.dtype));
+  }
+  return out;
+}
+
 // Returns the bytes of the weights that a device gathers once a step, complete
 // but for the axes that are not gathered before use. With ZeRO 3, weights that
 // replicas hold are gathered too. Returns nullopt if bytes do not fit in 64
@@ -42,19 +66,11 @@ std::optional<GatheredWeights> GatheredOnce(const CostInputs& work,
   HeldBytes out;
   for (const ParamClass& param : work.params) {
     if (!param.type.shape || !param.type.dtype) continue;
-    Spec kept;
-    bool gathers = settings.zero == 3 && ReplicaParts(work, param) > 1;
-    for (int dim = 0; dim < std::ssize(param.spec); ++dim) {
-      gathers = gathers || !work.GatheredAt(param, dim).empty();
-      kept.push_back(work.KeptAt(param, dim));
-    }
-    if (!gathers) continue;
-    const auto elements =
-        CheckedProduct(ShardShape(work.mesh, *param.type.shape, kept));
-    const Dtype dtype = GatheredDtype(work, settings, *param.type.dtype);
-    const Bytes whole = elements ? BytesOf(*elements, dtype) : Bytes();
-    if (!whole) return std::nullopt;
-    Hold(param, whole, out);
+    const UsedWeight used = UsedBytes(work, settings, param);
+    const bool replicas = settings.zero == 3 && ReplicaParts(work, param) > 1;
+    if (!used.gathers && !replicas) continue;
+    if (!used.bytes) return std::nullopt;
+    Hold(param, used.bytes, out);
   }
   const Bytes held = out.Fullest();
   if (!held) return std::nullopt;
@@ -73,17 +89,9 @@ std::optional<GatheredWeights> GatheredBytes(const CostInputs& work,
   Bytes layers = 0, largest = 0;
   for (const ParamClass& param : work.params) {
     if (!param.type.shape || !param.type.dtype) continue;
-    Spec kept;
-    bool gathers = false;
-    for (int dim = 0; dim < std::ssize(param.spec); ++dim) {
-      gathers = gathers || !work.GatheredAt(param, dim).empty();
-      kept.push_back(work.KeptAt(param, dim));
-    }
-    if (!gathers) continue;
-    const Shape shard = ShardShape(work.mesh, *param.type.shape, kept);
-    const auto elements = CheckedProduct(shard);
-    const Dtype dtype = GatheredDtype(work, settings, *param.type.dtype);
-    Bytes whole = elements ? BytesOf(*elements, dtype) : Bytes();
+    const UsedWeight used = UsedBytes(work, settings, param);
+    if (!used.gathers) continue;
+    const Bytes whole = used.bytes;
     if (!whole) return std::nullopt;
     const bool one = param.role.module_role == Role::kEmbedding ||
                      param.role.module_role == Role::kHead || !param.IsWeight();
