@@ -8,19 +8,10 @@
 
 #if defined(__x86_64__)
 
-#include <hwy/base.h>
-
-// GCC 12 warns of uninitialised variables in its own intrinsics of AVX-512.
-HWY_DIAGNOSTICS(push)
-#if HWY_COMPILER_GCC && !HWY_COMPILER_CLANG
-HWY_DIAGNOSTICS_OFF(disable : 4701, ignored "-Wuninitialized")
-HWY_DIAGNOSTICS_OFF(disable : 4703, ignored "-Wmaybe-uninitialized")
-#endif
-#include <immintrin.h>
-HWY_DIAGNOSTICS(pop)
-
 #include <cstring>
 #include <limits>
+
+#include "exec/kernels/intrinsics_simd-inl.h"
 
 HWY_PUSH_ATTRIBUTES("avx2,fma,avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")
 

@@ -1,0 +1,16 @@
+// The intrinsics of x86-64, without the warnings of GCC 12, which warns of
+// uninitialised variables in its own intrinsics of AVX-512.
+#ifndef SHARDC_EXEC_KERNELS_INTRINSICS_SIMD_INL_H_
+#define SHARDC_EXEC_KERNELS_INTRINSICS_SIMD_INL_H_
+
+#include <hwy/base.h>
+
+HWY_DIAGNOSTICS(push)
+#if HWY_COMPILER_GCC && !HWY_COMPILER_CLANG
+HWY_DIAGNOSTICS_OFF(disable : 4701, ignored "-Wuninitialized")
+HWY_DIAGNOSTICS_OFF(disable : 4703, ignored "-Wmaybe-uninitialized")
+#endif
+#include <immintrin.h>  // IWYU pragma: export
+HWY_DIAGNOSTICS(pop)
+
+#endif  // SHARDC_EXEC_KERNELS_INTRINSICS_SIMD_INL_H_
