@@ -47,12 +47,12 @@ struct GatheredWeights {
   // Those of all weights of one layer, and of the largest parameter outside of
   // layers. 0 if the weights are gathered once a step.
   int64_t layer = 0, largest = 0;
-  // Those of all weights that are gathered once a step
+  // The bytes of all weights, if they are gathered once a step
   // (Settings::gathers_once) and held until its end; else 0.
   int64_t held = 0;
-  // The bytes on a device of a copy of the trained parameters, in the dtype of
-  // the activations, without the parameters whose dtype is not wider. Software
-  // that casts all parameters at once holds this copy.
+  // Software that casts all parameters at once holds a copy of them in the
+  // dtype of the activations: its bytes on a device. Parameters that are not
+  // trained, or whose dtype is not wider, are not copied.
   int64_t casts = 0;
 };
 

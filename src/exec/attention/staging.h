@@ -134,8 +134,8 @@ struct Slices {
 void MakeSlices(const Machine& machine, const Staged& staged, GroupMap map,
                 Slices& out);
 
-// Applies the function `cut` of the machine's SliceSeam, as MakeSlices does, to
-// slices that other code has built.
+// Applies the function `cut` of the machine's SliceSeam to slices. MakeSlices
+// does so itself; callers do so for slices that they make without it.
 void See(const Machine& machine, const Staged& staged, Slices& slices);
 
 // Adds the sinks to the rows of a device, then divides the outputs by the sums

@@ -5,8 +5,8 @@
 // In step t = 0 .. n-1 rank r has block j = (r - t) mod n. A block that
 // causality hides is skipped; any other block is added to the softmax state.
 // Before the next step key, value and segment ids are sent to rank r + 1. With
-// n - 1 shifts a rank sends (n-1)(b_k + b_v + b_ids). (Some implementations
-// shift n times; the last shift is unused.)
+// n - 1 such steps a rank sends (n-1)(b_k + b_v + b_ids). Some implementations
+// send n times and never use what the last step sends.
 //
 // Order. Contiguous: under a causal mask rank 0 is idle while rank n-1 has n
 // blocks. Zig-zag: the sequence is divided into 2n chunks and rank r holds

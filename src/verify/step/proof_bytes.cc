@@ -41,8 +41,9 @@ int64_t ProofBytes(const StepCase& test) {
       add(test.alone->axes, slot, 1, width);
     }
   }
-  // The values of the reference. For inputs, and for all values if they are
-  // recorded, there is another copy in double and one in the devices' dtype.
+  // The dense reference keeps each value in double, 8 bytes an element. An
+  // input takes another copy in double and one in the devices' dtype, and so
+  // does every value if values are recorded.
   for (const step::Op& op : graph.ops) {
     const bool input = op.kind == step::OpKind::kInput;
     const bool twice = input || test.compared != nullptr;

@@ -50,9 +50,9 @@ struct StagedTraffic {
 };
 
 // Returns every slot of the program, as the first rank that computed it has it.
-// Returns nullopt after problems, such as: a task reads a value that its rank
-// does not hold, or runs twice, a rank waits for ever, or ranks compute
-// different copies of a value.
+// Returns nullopt after problems: for example, a task reads a value that its
+// rank does not hold; a task runs twice; a rank waits for ever; two ranks
+// compute different values for one slot.
 std::optional<exec::StepRun> RunStaged(const StagedRunRequest& request,
                                        const exec::SimMesh& mesh,
                                        const exec::Seams& seams,
