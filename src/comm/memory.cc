@@ -94,16 +94,16 @@ Shape ShardShape(const Mesh& mesh, Shape shape, const Spec& spec) {
   return shape;
 }
 
-void HeldBytes::AddTo(int64_t& sum, int64_t bytes) {
-  const auto next = CheckedAdd(sum, bytes);
+void HeldBytes::AddTo(int64_t& sum, std::optional<int64_t> bytes) {
+  const auto next = bytes ? CheckedAdd(sum, *bytes) : std::nullopt;
   fits_ = fits_ && next.has_value();
   sum = next.value_or(INT64_MAX);
 }
 
-void HeldBytes::Add(int64_t bytes) { AddTo(everywhere_, bytes); }
+void HeldBytes::Add(std::optional<int64_t> bytes) { AddTo(everywhere_, bytes); }
 
 void HeldBytes::AddAt(const std::string& axis, int64_t coordinate,
-                      int64_t bytes) {
+                      std::optional<int64_t> bytes) {
   AddTo(placed_[axis][coordinate], bytes);
 }
 

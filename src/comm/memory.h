@@ -60,25 +60,27 @@ Shape ShardShape(const Mesh& mesh, Shape shape, const Spec& spec);
 
 // Sums the bytes that devices hold. Replicated and sharded tensors have the
 // same size on every device; a placed tensor is on the devices at one
-// coordinate of an axis.
+// coordinate of an axis. Bytes that are nullopt make all sums nullopt.
 class HeldBytes {
  public:
-  void Add(int64_t bytes);
-  void AddAt(const std::string& axis, int64_t coordinate, int64_t bytes);
+  void Add(std::optional<int64_t> bytes);
+  void AddAt(const std::string& axis, int64_t coordinate,
+             std::optional<int64_t> bytes);
 
   // Placed bytes by axis and coordinate, at most INT64_MAX each.
   using ByCoordinate = std::map<int64_t, int64_t>;
   const std::map<std::string, ByCoordinate>& placed() const { return placed_; }
-  // Returns the bytes of the fullest device; nullopt on overflow. Axes are
-  // independent, so some device is at the fullest coordinate of each.
+  // Returns the bytes of the fullest device; nullopt if bytes are unknown or
+  // their sum overflows. Axes are independent, so some device is at the fullest
+  // coordinate of each.
   std::optional<int64_t> Fullest() const;
-  // Returns the bytes of the emptiest device of the mesh; nullopt on overflow.
+  // Returns the bytes of the emptiest device of the mesh, or nullopt as above.
   // Coordinates without placed tensors count as 0 bytes.
   std::optional<int64_t> Emptiest(const Mesh& mesh) const;
 
  private:
-  // Adds up to INT64_MAX and sets fits_ to false on overflow.
-  void AddTo(int64_t& sum, int64_t bytes);
+  // Sets the sum to INT64_MAX and fits_ to false on overflow or for nullopt.
+  void AddTo(int64_t& sum, std::optional<int64_t> bytes);
 
   int64_t everywhere_ = 0;
   std::map<std::string, ByCoordinate> placed_;

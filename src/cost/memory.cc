@@ -24,12 +24,12 @@ using Bytes = std::optional<int64_t>;
 
 void Hold(const ParamClass& param, Bytes each, HeldBytes& held) {
   if (param.placed.empty()) {
-    held.Add(CheckedMul(each.value_or(0), param.count).value_or(INT64_MAX));
+    held.Add(each ? CheckedMul(*each, param.count) : std::nullopt);
     return;
   }
   for (const auto& [coordinate, count] : param.placed) {
     held.AddAt(param.placed_along, coordinate,
-               CheckedMul(each.value_or(0), count).value_or(INT64_MAX));
+               each ? CheckedMul(*each, count) : std::nullopt);
   }
 }
 

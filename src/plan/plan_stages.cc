@@ -89,14 +89,10 @@ void BytesByRank::Add(const ParamStages& param, std::optional<int64_t> bytes,
     const Size held = Size(*bytes / whole) *
                       LayersOnRank(*stages_, param, rank) * Size(count);
     HeldBytes& to = held_[AsIndex(rank)];
-    if (!held.Checked()) {
-      // Makes the sum overflow too, so that it is unknown.
-      to.Add(INT64_MAX);
-      to.Add(INT64_MAX);
-    } else if (axis != nullptr) {
-      to.AddAt(*axis, coordinate, held.value());
+    if (axis != nullptr) {
+      to.AddAt(*axis, coordinate, held.Checked());
     } else {
-      to.Add(held.value());
+      to.Add(held.Checked());
     }
   }
 }

@@ -112,6 +112,22 @@ TEST_CASE("bytes that overflow 64 bits are reported as unknown") {
   CHECK(both.Emptiest(two) == std::nullopt);
 }
 
+TEST_CASE("sums that include unknown bytes are unknown") {
+  Mesh two;
+  two.axes = {{"ep", 2}};
+  two.devices = 2;
+  HeldBytes whole;
+  whole.Add(std::nullopt);
+  whole.Add(1);
+  CHECK(whole.Fullest() == std::nullopt);
+  CHECK(whole.Emptiest(two) == std::nullopt);
+  HeldBytes placed;
+  placed.AddAt("ep", 0, 1);
+  placed.AddAt("ep", 1, std::nullopt);
+  CHECK(placed.Fullest() == std::nullopt);
+  CHECK(placed.Emptiest(two) == std::nullopt);
+}
+
 TEST_CASE("the caches of a device are the sum of each one's share") {
   // The members are layers, batch, length, KV heads, head_dim, bytes of an
   // element, tensors.
