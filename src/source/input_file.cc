@@ -5,6 +5,9 @@
 // refused has a message such as
 //
 //   `.` is a directory, not a regular file
+//
+// For a path that does not exist, the help has the most similar name in its
+// folder, or states that there is no folder.
 #include "source/input_file.h"
 
 #include <errno.h>
@@ -14,8 +17,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <string_view>
+#include <system_error>
 #include <utility>
 
+#include "source/directory.h"
 #include "source/file.h"
 #include "source/wording.h"
 
@@ -30,10 +36,36 @@ std::string KindOf(mode_t mode) {
   return "not a regular file";
 }
 
+// Returns the help for a path that names no file. A folder with more than
+// kMostNames names is not searched, because each name is compared.
+std::string HelpForMissing(const std::string& path) {
+  constexpr size_t kMostNames = 10000;
+  const size_t slash = path.rfind('/');
+  const std::string name = path.substr(slash + 1);
+  std::string folder;
+  if (slash != std::string::npos) {
+    folder = path.substr(0, std::max<size_t>(slash, 1));
+  }
+  std::error_code error;
+  const auto names = NamesIn(folder.empty() ? "." : folder, error);
+  if (!names) {
+    const bool missing = error == std::errc::no_such_file_or_directory;
+    return missing ? "there is no folder " + Quote(folder) : "";
+  }
+  if (names->size() > kMostNames) return "";
+  const std::string compressed = name + ".gz";
+  const auto nearest =
+      std::binary_search(names->begin(), names->end(), compressed)
+          ? compressed
+          : Nearest(name, *names);
+  return nearest ? "did you mean " + Quote(PathIn(folder, *nearest)) + "?" : "";
+}
+
 void AddOpenFinding(const std::string& path, int error, Findings& findings) {
   const Place place{MakeSource(path, {})};
   if (error == ENOENT || error == ENOTDIR) {
-    findings.Add(code::kMissing, place, "there is no file " + Quote(path));
+    findings.Add(code::kMissing, place, "there is no file " + Quote(path),
+                 HelpForMissing(path));
   } else if (error == ENXIO) {
     findings.Add(code::kNotRegular, place,
                  Quote(path) + " is not a regular file");

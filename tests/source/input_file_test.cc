@@ -46,5 +46,27 @@ TEST_CASE("what is no regular file is refused") {
   CHECK(refused("/dev/zero") == "not-regular");
 }
 
+TEST_CASE("the help for a missing file has a name that it could be") {
+  const TemporaryFolder folder;
+  folder.Write("llama.json.gz", "");
+  folder.Write("rules.yaml", "");
+  const auto help = [](const std::string& path) {
+    Findings findings;
+    CHECK_FALSE(InputFile::Open(path, findings));
+    REQUIRE(findings.errors() == 1);
+    return findings.all()[0].help;
+  };
+  CHECK(help(folder / "llama.json") ==
+        "did you mean `" + (folder / "llama.json.gz") + "`?");
+  CHECK(help(folder / "rulse.yaml") ==
+        "did you mean `" + (folder / "rules.yaml") + "`?");
+  CHECK(help(folder / "mesh.yaml") == "");
+  CHECK(help(folder / "none/m.json") ==
+        "there is no folder `" + (folder / "none") + "`");
+  // The parent of the path is a file.
+  CHECK(help(folder / "rules.yaml/m.json") == "");
+  CHECK(help("no-such-file") == "");
+}
+
 }  // namespace
 }  // namespace shardc
