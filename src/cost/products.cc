@@ -30,9 +30,9 @@ void UseExperts(const CostInputs& work, const ParamClass& param,
     }
   }
   if (!param.placed_along.empty()) owners.push_back(param.placed_along);
-  product.matrices = std::max(1.0, Real(Times(param.count, param.Matrices())) /
-                                       std::max(product.layers, 1.0) /
-                                       Real(work.Parts(owners)));
+  product.matrices =
+      std::max(1.0, Real(param.Matrices()) / std::max(product.layers, 1.0) /
+                        Real(work.Parts(owners)));
   const AxisGroup split = work.TokenAxes();
   std::erase_if(owners, [&](const std::string& axis) {
     return std::find(split.begin(), split.end(), axis) != split.end();

@@ -8,6 +8,7 @@
 #include "cost/fit.h"
 #include "cost/memory.h"
 #include "cost/models.h"
+#include "cost/products.h"
 #include "cost/time.h"
 #include "verify/step/random_models.h"
 
@@ -350,6 +351,42 @@ TEST_CASE("an all-reduce passes twice, and sends by the ring's factor") {
   CHECK(seconds(Collective::kAllReduce, 6e9) == doctest::Approx(6));
   CHECK(seconds(Collective::kAllToAll, 3e9) == doctest::Approx(3));
   CHECK(seconds(Collective::kPpermute, 1e9) == doctest::Approx(1));
+}
+
+TEST_CASE("a product of experts reads each expert of its layer once") {
+  CostInputs work = TrainingOn(MeshOf({{"dp", 2}, {"ep", 4}}), {"dp"});
+  ModelConfig model;
+  model.hidden = 32;
+  model.experts = 8;
+  model.experts_per_token = 2;
+  work.model = model;
+  Settings settings;
+  settings.batch = 4;
+  settings.length = 16;
+  const auto product = [&](const ParamClass& down) {
+    work.params = {down};
+    return ProductsOf(work, *TokensOf(work, settings)).at(0);
+  };
+  // Three layers of eight experts, over four devices: in one tensor for each
+  // layer, in one for all layers, and in one for each expert.
+  ParamClass placed = ClassOf("layers.*.mlp.experts.*.down_proj.kernel",
+                              {64, 32}, Dtype::kBF16, {}, 24);
+  placed.placed_along = "ep";
+  placed.placed = {{0, 6}, {1, 6}, {2, 6}, {3, 6}};
+  const ParamClass classes[] = {
+      ClassOf("layers.*.mlp.experts.down_proj.kernel", {8, 64, 32},
+              Dtype::kBF16, {{"ep"}}, 3),
+      ClassOf("layers.mlp.experts.down_proj.kernel", {3, 8, 64, 32},
+              Dtype::kBF16, {{}, {"ep"}}),
+      placed};
+  for (const ParamClass& down : classes) {
+    CAPTURE(down.name);
+    const Product one = product(down);
+    CHECK(one.layers == 3);
+    CHECK(one.matrices == 2);
+    // A device has 32 tokens, and its experts a quarter of twice as many.
+    CHECK(one.rows == 16);
+  }
 }
 
 TEST_CASE("windowed layers attend to their window only") {
