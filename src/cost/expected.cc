@@ -348,7 +348,7 @@ class StepTime {
       const double parts =
           settings_.zero > 0 ? Real(ReplicaParts(work_, param)) : 1;
       const bool wide = DtypeBits(*param.type.dtype) >= 32;
-      out += Real(param.count) *
+      out += Real(param.CountOnDevice()) *
              (2 * Real(states.optimizer.value_or(0)) +
               Real(elements.value_or(0)) / parts * (wide ? 18 : 10));
     }

@@ -134,6 +134,31 @@ TEST_CASE("parts add up, between the bounds, for every stack and policy") {
   }
 }
 
+// A device updates its own experts, whether they are a part of a tensor or
+// tensors that are placed on it.
+TEST_CASE("the optimizer updates the experts of a device") {
+  CostInputs work = TrainingOn(MeshOf({{"dp", 2}, {"ep", 4}}), {"dp"});
+  ModelConfig model;
+  model.hidden = 32;
+  model.experts = 8;
+  work.model = model;
+  const DeviceProfile profile = SlowH100();
+  const auto optimizer = [&](const ParamClass& down) {
+    work.params = {down};
+    return PartOf(TimeOn(work, Training(profile, 16, "everything_saveable")),
+                  "optimizer");
+  };
+  ParamClass placed = ClassOf("layers.*.mlp.experts.*.down_proj.kernel",
+                              {64, 32}, Dtype::kBF16, {}, 24);
+  placed.placed_along = "ep";
+  placed.placed = {{0, 6}, {1, 6}, {2, 6}, {3, 6}};
+  const double sharded =
+      optimizer(ClassOf("layers.*.mlp.experts.down_proj.kernel", {8, 64, 32},
+                        Dtype::kBF16, {{"ep"}}, 3));
+  CHECK(sharded > 0);
+  CHECK(optimizer(placed) == doctest::Approx(sharded));
+}
+
 TEST_CASE("serving has no expected time") {
   const CostInputs work = BundledWork("llama-3-8b.hf.manifest.json",
                                       "llama-3-8b", "fsdp:8", Mode::kDecode);
