@@ -59,6 +59,7 @@ class Pipeline {
     FindBoundary();
     const StageBounds bounds = Choose();
     Fill(bounds, out_);
+    AddCommunicationOfOne();
     Suggest(bounds);
     AddAssumptions();
     return std::move(out_);
@@ -220,6 +221,27 @@ class Pipeline {
         RankCostsOf(out.table, out.stages, out.boundary, work_, settings_);
     for (const RankCost& rank : out.ranks) {
       out.after = std::max(out.after, rank.after);
+    }
+  }
+
+  // Returns whether ranks share the micro-batches of a stage, as in dualpipe.
+  bool SharesMicrobatches() const {
+    return std::any_of(
+        out_.ranks.begin(), out_.ranks.end(), [&](const RankCost& rank) {
+          return std::any_of(
+              rank.microbatches.begin(), rank.microbatches.end(),
+              [&](int64_t own) { return own != settings_.microbatches; });
+        });
+  }
+
+  void AddCommunicationOfOne() {
+    if (!SharesMicrobatches()) return;
+    Settings one = settings_;
+    one.batch = *settings_.batch / settings_.microbatches;
+    one.microbatches = 1;
+    for (StageCost& stage : out_.stages) {
+      stage.of_one = CommunicationOf(
+          StageInputs(model_, work_, planned_, stage.begin, stage.end), one);
     }
   }
 

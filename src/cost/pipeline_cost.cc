@@ -50,6 +50,30 @@ bool SendEqual(const Report& a, const Report& b) {
       });
 }
 
+// Returns what a stage sends in one kind of collective if it runs only `part`
+// of its `all` micro-batches, from what it sends in all of them and in a step
+// of one (`of_one`). Weights that are gathered once a step, and gradients that
+// are reduced once, count once in each.
+Transfer TransferOfPart(Transfer sent, const Communication& of_one,
+                        int64_t part, int64_t all) {
+  if (part == all || all < 2 || sent.count == 0) return sent;
+  const auto one = std::find_if(
+      of_one.transfers.begin(), of_one.transfers.end(),
+      [&](const Transfer& other) {
+        return other.part == sent.part && other.backward == sent.backward &&
+               other.kind == sent.kind && other.axes == sent.axes;
+      });
+  if (one == of_one.transfers.end()) return sent;
+  const auto of_part = [&](int64_t whole, int64_t single) {
+    return (Size((whole - single) / (all - 1)) * (part - 1) + single).value();
+  };
+  const int64_t count = of_part(sent.count, one->count);
+  sent.seconds *= Real(count) / Real(sent.count);
+  sent.sent = of_part(sent.sent, one->sent);
+  sent.count = count;
+  return sent;
+}
+
 // Returns one report for each set of ranks whose reports are equal. `fill` adds
 // the costs of a rank to a report, and `equal` compares these costs.
 std::vector<Report> ReportsOf(
@@ -136,9 +160,12 @@ Communication CommunicationOf(const PipelineCost& cost, const RankCost& rank) {
   Communication out;
   std::map<std::tuple<std::string_view, bool, Collective, AxisGroup>, size_t>
       known;
-  for (const int32_t stage : rank.stages) {
-    const Communication& own = cost.stages[AsIndex(stage)].communication;
-    for (const Transfer& one : own.transfers) {
+  for (size_t i = 0; i < rank.stages.size(); ++i) {
+    const StageCost& stage = cost.stages[AsIndex(rank.stages[i])];
+    const Communication& own = stage.communication;
+    for (const Transfer& all : own.transfers) {
+      const Transfer one = TransferOfPart(
+          all, stage.of_one, rank.microbatches[i], cost.table.microbatches);
       const auto [at, fresh] = known.try_emplace(
           {one.part, one.backward, one.kind, one.axes}, out.transfers.size());
       if (fresh) {

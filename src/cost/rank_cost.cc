@@ -44,6 +44,7 @@ class Ranks {
       if (!table_.Holds(r, s)) continue;
       const StageCost& stage = stages_[AsIndex(s)];
       out.stages.push_back(s);
+      out.microbatches.push_back(MicrobatchesOf(r, s));
       known = known && stage.States();
       parameters += stage.parameters.value_or(0);
       gradients += stage.gradients.value_or(0);
@@ -92,6 +93,12 @@ class Ranks {
     out.kept = (Size(kept_[AsIndex(r)]) + buffers).value();
     out.least_kept = (Size(least_kept_[AsIndex(r)]) + buffers).value();
     return out;
+  }
+
+  int64_t MicrobatchesOf(int32_t r, int32_t stage) const {
+    const auto first =
+        table_.owners.begin() + static_cast<ptrdiff_t>(table_.At(stage, 0));
+    return std::count(first, first + table_.microbatches, r);
   }
 
   void CountSends(int32_t r, RankCost& rank) const {

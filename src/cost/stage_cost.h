@@ -23,9 +23,12 @@ struct StageCost {
   int64_t gathered = 0;  // weights that are gathered once and held for the step
   Peak peak;  // of a device of this stage that runs a single micro-batch
   Communication communication;  // of all micro-batches, without messages
-  schedule::StageTimes times;   // seconds, or floating-point operations
-  double after = 0;             // seconds after the tasks: gradients, update
-  bool timed = false;           // `times` are seconds
+  // Of a step of one micro-batch, without messages. Only if ranks share the
+  // micro-batches of the stage.
+  Communication of_one;
+  schedule::StageTimes times;  // seconds, or floating-point operations
+  double after = 0;            // seconds after the tasks: gradients, update
+  bool timed = false;          // `times` are seconds
 
   // Returns the bytes that a device holds throughout a step: parameters,
   // gradients, optimizer states, and weights that are gathered once. Returns

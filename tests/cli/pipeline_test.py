@@ -124,6 +124,20 @@ class Pipeline(DescribedCase):
         self.assertLess(xla["ranks"][0]["gathered"],
                         0.2 * shards["ranks"][0]["gathered"])
 
+    def test_ranks_of_dualpipe_share_the_micro_batches_of_a_stage(self):
+        def sent(schedule, mesh):
+            value = self.pipeline("--assign", "even", "--microbatches", "8",
+                                  "--schedule", schedule, mesh=mesh)
+            return sum(rank["communication"] - rank["sent_forward"] -
+                       rank["sent_back"] for rank in value["ranks"])
+
+        # Both ranks of a stage run half of its micro-batches, and both gather
+        # its weights and reduce its gradients.
+        for mesh, times in (("pp:4,tp:2", 1), ("pp:4,fsdp:2", 2)):
+            self.assertGreater(sent("1f1b", mesh), 0)
+            self.assertEqual(sent("dualpipe", mesh),
+                             times * sent("1f1b", mesh), mesh)
+
     def test_activations_are_those_in_flight(self):
         one = self.pipeline("--assign", "even", "--microbatches", "8")
         kept = one["stages"][1]["kept"]
