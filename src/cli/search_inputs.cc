@@ -316,6 +316,12 @@ std::unique_ptr<SearchInputs> ReadSearchInputs(const SearchFlags& flags,
   };
   out->target = target.name;
   out->model_path = target.model;
+  out->manifest_path = target.manifest;
+  out->naming = flags.naming;
+  out->header_only = flags.cost.inputs.header_only;
+  out->profile = flags.cost.profile.empty()
+                     ? std::string(request.settings.profile->name)
+                     : flags.cost.profile;
   Assume(flags, *out);
   return out;
 }

@@ -28,7 +28,11 @@ Options OptionsOfSearch(SearchFlags& flags);
 
 struct SearchInputs {
   std::string target;
-  std::string model_path;  // may be empty
+  std::string model_path;     // may be empty
+  std::string manifest_path;  // empty: the parameters are built
+  std::string naming;         // of parameters that are built
+  bool header_only = false;   // `--header-only`
+  std::string profile;        // the name or the file
   search::Request request;
   std::vector<std::string> assumed;  // flags with values that were not given
   int64_t prove = 1;                 // number of shardings to prove

@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -127,14 +128,63 @@ std::string PipelineTarget(const SearchInputs& inputs) {
   return (inputs.target.empty() ? "searched" : inputs.target) + "-pipeline";
 }
 
-// Returns the flags of `cost` for the settings that are in no file of the
-// written project.
-std::string SettingsAsFlags(const cost::Settings& settings) {
-  return " --batch " + std::to_string(*settings.batch) + " --seq " +
-         std::to_string(*settings.length) + " --microbatches " +
-         std::to_string(settings.microbatches) + " --zero " +
-         std::to_string(settings.zero) + " --remat '" + settings.remat.text +
-         "' --profile " + std::string(settings.profile->name);
+bool IsSet(const Policy& policy) {
+  return policy.unmatched || policy.illegal || policy.min_size || policy.compat;
+}
+
+void TakePolicy(const Policy& from, Policy& to) {
+  if (from.unmatched) to.unmatched = from.unmatched;
+  if (from.illegal) to.illegal = from.illegal;
+  if (from.min_size) to.min_size = from.min_size;
+  if (from.compat) to.compat = from.compat;
+}
+
+std::string PolicyAsFlags(const Policy& policy) {
+  std::string out;
+  const auto add = [&](std::string_view flag, std::string_view value) {
+    out += " " + std::string(flag) + " " + std::string(value);
+  };
+  if (policy.unmatched) {
+    add("--unmatched", UnmatchedPolicyName(*policy.unmatched));
+  }
+  if (policy.illegal) add("--illegal", IllegalPolicyName(*policy.illegal));
+  if (policy.min_size) add("--min-size", std::to_string(*policy.min_size));
+  if (policy.compat) add("--compat", CompatName(*policy.compat));
+  return out;
+}
+
+// Returns the flags of `cost` for the found settings, and for the given ones
+// that differ from the defaults. A written project has the memory.
+std::string SettingsAsFlags(const cost::Settings& settings,
+                            const SearchInputs& inputs, bool written) {
+  const cost::Settings& given = inputs.request.settings;
+  std::string out = " --batch " + std::to_string(*settings.batch) + " --seq " +
+                    std::to_string(*settings.length) + " --microbatches " +
+                    std::to_string(settings.microbatches) + " --zero " +
+                    std::to_string(settings.zero) + " --remat '" +
+                    settings.remat.text + "' --profile " +
+                    Printable(inputs.profile);
+  if (given.optimizer != cost::Optimizer::kAdamW) {
+    const auto optimizer = static_cast<size_t>(given.optimizer);
+    out += " --optimizer " + std::string(cost::kOptimizerNames[optimizer]);
+  }
+  for (const std::string& flag : cost::FlagsOfChanges(given, true)) {
+    out += " " + flag;
+  }
+  if (given.memory && !written) {
+    out += " --memory " + std::to_string(*given.memory);
+  }
+  return out + PolicyAsFlags(inputs.request.options.policy);
+}
+
+// Returns whether `cost` reads the same parameters from the command's inputs:
+// from the manifest, or built with the naming of a pack.
+bool CanNameTree(const SearchInputs& inputs) {
+  if (!inputs.manifest_path.empty() || inputs.naming == "hf") return true;
+  const auto& rules = inputs.request.rules;
+  return std::any_of(rules.begin(), rules.end(), [&](const std::string& one) {
+    return one.starts_with("builtin:") && one.ends_with("/" + inputs.naming);
+  });
 }
 
 std::string InputsFlags(const Mesh& mesh, const search::RulesFile& file,
@@ -143,6 +193,10 @@ std::string InputsFlags(const Mesh& mesh, const search::RulesFile& file,
   for (const std::string& rules : file.extends) {
     out += " --rules " + Printable(rules);
   }
+  if (!inputs.manifest_path.empty()) {
+    out += " --manifest " + Printable(inputs.manifest_path);
+  }
+  if (inputs.header_only) out += " --header-only";
   if (!inputs.model_path.empty()) {
     out += " --model " + Printable(inputs.model_path);
   }
@@ -282,13 +336,15 @@ bool WriteSearched(const search::Sharding& one,
                    Findings& findings) {
   const std::string name = inputs.target.empty() ? "searched" : inputs.target;
   std::vector<NewFile> files;
-  // Adds a mesh file and, if the search changed the rules (`own`), a rules
-  // file. Returns the value of `rules:` for the project.
+  const Policy& policy = inputs.request.options.policy;
+  // Adds a mesh file and, if the search changed the rules (`own`) or a flag has
+  // a policy, a rules file. Returns the value of `rules:` for the project.
   const auto add = [&](const std::string& prefix, const Mesh& mesh,
                        search::RulesFile rules, bool own) {
     files.push_back({prefix + "mesh.yaml", MeshFileYaml(mesh)});
     rules.extends = FromFolder(rules.extends, folder);
-    if (!own) return RulesText(rules.extends);
+    if (!own && !IsSet(policy)) return RulesText(rules.extends);
+    TakePolicy(policy, rules.own.policy);
     files.push_back({prefix + "rules.yaml", SearchedRulesYaml(rules)});
     return prefix + "rules.yaml";
   };
@@ -346,12 +402,12 @@ std::string CostCommandOf(const search::Sharding& one, bool has_pipeline,
       out += " --target " +
              Printable(inputs.target.empty() ? "searched" : inputs.target);
     }
-  } else if (!IsGivenAsIs(one)) {
+  } else if (!IsGivenAsIs(one) || !CanNameTree(inputs)) {
     return "";
   } else {
     out += InputsFlags(one.mesh, one.file, inputs);
   }
-  return out + SettingsAsFlags(one.report.settings);
+  return out + SettingsAsFlags(one.report.settings, inputs, !folder.empty());
 }
 
 std::string CostCommandOf(const search::Pipeline& one,
@@ -362,14 +418,14 @@ std::string CostCommandOf(const search::Pipeline& one,
     out += " --project " +
            Printable((fs::path(folder) / "shardc.yaml").generic_string()) +
            " --target " + Printable(PipelineTarget(inputs));
-  } else if (one.base != search::Base::kGiven) {
+  } else if (one.base != search::Base::kGiven || !CanNameTree(inputs)) {
     return "";
   } else {
     out += InputsFlags(one.mesh, one.file, inputs) + " --stages " + one.axis +
            " --schedule " + one.schedule + " --virtual " +
            std::to_string(one.virtual_stages) + " --assign " + LayersText(one);
   }
-  return out + SettingsAsFlags(one.settings);
+  return out + SettingsAsFlags(one.settings, inputs, !folder.empty());
 }
 
 }  // namespace shardc::cli

@@ -28,7 +28,9 @@ bool WriteSearched(const search::Sharding& one,
                    Findings& findings);
 
 // Return the `cost` command that prints the figures of the winner or of a
-// pipeline; empty if the search changed the rules and they are not written.
+// pipeline; empty if no file that the command can name has the rules or the
+// parameters: the search changed the rules, or built the parameters with a
+// naming that the rules do not state.
 // `has_pipeline` states whether the written project has a second target, the
 // pipeline.
 std::string CostCommandOf(const search::Sharding& one, bool has_pipeline,

@@ -1,10 +1,16 @@
 // Takes the loss from the rules. `model: {loss: {kind: fused, chunk: 4096}}` in
 // a rules file means the same as the flags `--loss` and `--loss-chunk`. A flag
 // that changes a default takes precedence.
+//
+// Writes settings as flags:
+//
+//   gradients F32, the stack megatron
+//     ->  "--grad-dtype F32", "--stack megatron"
 #include "cost/settings.h"
 
 #include <charconv>
 
+#include "cost/stack.h"
 #include "model/model_description.h"
 
 namespace shardc::cost {
@@ -23,6 +29,55 @@ Settings WithLossOf(const RuleSet& rules, Settings settings) {
     if (tokens > 0) settings.loss_chunk = tokens;
   }
   return settings;
+}
+
+std::vector<std::string> FlagsOfChanges(const Settings& settings, bool train) {
+  std::vector<std::string> out;
+  const auto add = [&](std::string_view flag, std::string_view value) {
+    out.push_back(std::string(flag) + " " + std::string(value));
+  };
+  const Settings usual;
+  const auto& first = settings.first_moment;
+  const auto& second = settings.second_moment;
+  if (train) {
+    if (settings.reduction != usual.reduction) {
+      const bool once = settings.reduction == step::Reduction::kOnce;
+      add("--reduce", once ? "once" : "each");
+    }
+    if (settings.master_given) {
+      add("--master-dtype",
+          settings.master ? DtypeName(*settings.master) : "none");
+    }
+    if (first && second) {
+      add("--moments-dtype", std::string(DtypeName(*first)) + "," +
+                                 std::string(DtypeName(*second)));
+    }
+    if (settings.gradients) {
+      add("--grad-dtype", DtypeName(*settings.gradients));
+    }
+  } else if (settings.cache != usual.cache) {
+    add("--kv-dtype", DtypeName(settings.cache));
+  }
+  if (settings.activations != usual.activations) {
+    add("--dtype", DtypeName(settings.activations));
+  }
+  if (settings.logits != usual.logits) {
+    add("--logits-dtype", DtypeName(settings.logits));
+  }
+  if (settings.operation != nullptr) {
+    add("--operation", settings.operation->name);
+  }
+  if (!train) return out;
+  if (settings.products) add("--matmul-dtype", DtypeName(*settings.products));
+  if (settings.stack != nullptr) add("--stack", settings.stack->name);
+  if (settings.loss != LossKind::kStack) {
+    add("--loss", kLossNames[static_cast<size_t>(settings.loss) - 1]);
+  }
+  if (settings.loss_chunk) {
+    add("--loss-chunk", std::to_string(*settings.loss_chunk));
+  }
+  if (settings.overlap_tensor) out.emplace_back("--overlap-tp");
+  return out;
 }
 
 }  // namespace shardc::cost

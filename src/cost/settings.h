@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "devices/profiles.h"
 #include "exec/operations/operation.h"
@@ -84,6 +85,11 @@ struct Settings {
 // Returns the settings with the kind and the chunk of the loss in the rules'
 // `model:` section. Settings that already have either of them keep it.
 Settings WithLossOf(const RuleSet& rules, Settings settings);
+
+// Returns the flags of `cost` that give the settings which differ from their
+// defaults, such as "--grad-dtype F32": of dtypes, of the reduction of
+// gradients, of attention, the software and the loss.
+std::vector<std::string> FlagsOfChanges(const Settings& settings, bool train);
 
 }  // namespace shardc::cost
 

@@ -8,11 +8,13 @@ SHARDC_SEARCH_EVERY=1 compares all configurations of testdata/configs with `fit`
 import glob
 import json
 import os
+import re
+import shlex
 import tempfile
 import unittest
 
 from described import DescribedCase
-from driver import TESTDATA, run
+from driver import MODELS, TESTDATA, run
 
 CONFIGS = os.path.join(TESTDATA, "configs")
 STEP = ["--batch", "64", "--seq", "2048"]
@@ -70,6 +72,59 @@ class Search(DescribedCase):
                                      one["expected_s"])
                     self.assertEqual(cost["memory"]["peak"]["expected"],
                                      one["bytes_per_device"])
+
+    def test_the_printed_command_prints_the_same_figures(self):
+        profile = self.path("own.yaml")
+        with open(profile, "w", encoding="utf-8") as file:
+            file.write("schema: shardc.profile/v1\nbase: h100-sxm\n"
+                       "name: slower\nlinks: {near: {bandwidth: 200e9}}\n")
+        flax = os.path.join(MODELS, "llama-3.2-1b.flax.manifest.json.gz")
+        for flags in ([*LLAMA, *H100, "--optimizer", "muon", "--grad-dtype",
+                       "float32", "--moments-dtype", "bfloat16,float32",
+                       "--stack", "megatron", "--loss", "fused", "--memory",
+                       "60GiB", "--master-dtype", "none"],
+                      [*LLAMA, *H100, "--reduce", "each", "--loss-chunk",
+                       "512", "--operation", "flash_attn2", "--matmul-dtype",
+                       "float8_e4m3fn", "--overlap-tp"],
+                      [*LLAMA, "--profile", profile],
+                      [*LLAMA, *H100, "--manifest", flax],
+                      ["--no-project", *H100, "--manifest", flax],
+                      [*config("qwen2-0.5b"), *H100, "--mesh", "fsdp:2,tp:4",
+                       "--keep", "mesh", "--illegal", "shrink"]):
+            for output in ([], ["-o", self.path(f"out-{len(flags)}")]):
+                with self.subTest(flags=flags, output=output):
+                    flags = [*flags, *STEP, "--devices", "8", "--prove", "0"]
+                    found = self.search(*flags)["winner"]
+                    text = run("search", *flags, *output).out
+                    command = re.search("^the same figures: shardc (.*)$",
+                                        text, re.M)
+                    if not output and command is None:
+                        self.assertIn("are in no file", text)
+                        continue
+                    cost = self.cost(*shlex.split(command[1])[1:])
+                    self.assertEqual(cost["time"]["expected_s"],
+                                     found["expected_s"])
+                    self.assertEqual(cost["memory"]["peak"]["expected"],
+                                     found["bytes_per_device"])
+
+    def test_a_written_project_has_the_policy_of_the_flags(self):
+        with open(LLAMA[-1], encoding="utf-8") as file:
+            value = json.load(file)
+        value["vocab_size"] = 128255
+        model = self.path("odd.json")
+        with open(model, "w", encoding="utf-8") as file:
+            json.dump(value, file)
+        rules = self.path("own.yaml")
+        with open(rules, "w", encoding="utf-8") as file:
+            file.write("version: 1\nextends: [builtin:llama/hf]\n"
+                       "rules: [{match: embed_tokens, spec: [tp, null]}]\n")
+        folder = self.path("policy")
+        self.check(run("search", "--no-project", "--model", model, *STEP,
+                       *H100, "--mesh", "fsdp:2,tp:4", "--rules", rules,
+                       "--keep", "mesh,rules", "--illegal", "shrink",
+                       "--prove", "0", "-o", folder), 0)
+        project = os.path.join(folder, "shardc.yaml")
+        self.check(run("check", "--allow-outside", "--project", project), 0)
 
     def test_a_written_winner_has_the_same_figures(self):
         # A model with a pack, and one whose heads tp 4 does not divide.

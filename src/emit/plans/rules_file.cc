@@ -210,6 +210,21 @@ std::optional<char> OneSeparator(const RuleSet& rules) {
   return std::nullopt;
 }
 
+std::string PolicyYaml(const Policy& policy) {
+  std::string out;
+  const auto add = [&](std::string_view key, std::string_view value) {
+    out += (out.empty() ? "" : ", ") + std::string(key) + ": " +
+           std::string(value);
+  };
+  if (policy.unmatched) {
+    add("unmatched", UnmatchedPolicyName(*policy.unmatched));
+  }
+  if (policy.illegal) add("illegal", IllegalPolicyName(*policy.illegal));
+  if (policy.min_size) add("min_size", std::to_string(*policy.min_size));
+  if (policy.compat) add("compat", CompatName(*policy.compat));
+  return out.empty() ? "" : "policy: {" + out + "}\n";
+}
+
 }  // namespace
 
 bool HasMixedSeparators(const RuleSet& rules) {
@@ -284,11 +299,7 @@ std::string ImportedFileYaml(const Imported& imported) {
     }
     out += "    modes: {" + modes + "}\n";
   }
-  if (imported.policy.unmatched) {
-    out += "policy: {unmatched: " +
-           std::string(UnmatchedPolicyName(*imported.policy.unmatched)) + "}\n";
-  }
-  return out;
+  return out + PolicyYaml(imported.policy);
 }
 
 void WriteImportedFileJson(const Imported& imported, Sink& out) {
