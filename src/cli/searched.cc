@@ -43,7 +43,8 @@ namespace fs = std::filesystem;
 // same mistakes as larger meshes, in a fraction of the time.
 constexpr int64_t kMostMicrobatches = 64, kMostProofDevices = 16;
 
-bool IsGivenAsIs(const search::Sharding& one) {
+template <typename Found>  // a sharding or a pipeline
+bool IsGivenAsIs(const Found& one) {
   return one.base == search::Base::kGiven &&
          one.changes == search::RuleChanges{};
 }
@@ -349,10 +350,10 @@ bool WriteSearched(const search::Sharding& one,
     return prefix + "rules.yaml";
   };
   const std::string rules = add("", one.mesh, one.file, !IsGivenAsIs(one));
-  const std::string staged =
-      pipeline == nullptr ? ""
-                          : add("pipeline-", pipeline->mesh, pipeline->file,
-                                pipeline->base != search::Base::kGiven);
+  const std::string staged = pipeline == nullptr
+                                 ? ""
+                                 : add("pipeline-", pipeline->mesh,
+                                       pipeline->file, !IsGivenAsIs(*pipeline));
   ModelFiles model = {name + ".manifest.json", ""};
   files.push_back({model.manifest, TextOf([&](Sink& sink) {
                      WriteManifestJson(inputs.request.manifest, sink);
@@ -418,7 +419,7 @@ std::string CostCommandOf(const search::Pipeline& one,
     out += " --project " +
            Printable((fs::path(folder) / "shardc.yaml").generic_string()) +
            " --target " + Printable(PipelineTarget(inputs));
-  } else if (one.base != search::Base::kGiven || !CanNameTree(inputs)) {
+  } else if (!IsGivenAsIs(one) || !CanNameTree(inputs)) {
     return "";
   } else {
     out += InputsFlags(one.mesh, one.file, inputs) + " --stages " + one.axis +

@@ -191,6 +191,7 @@ class Finder {
     out.virtual_stages = draft.chunks;
     out.settings = grid_[draft.setting];
     out.base = option.base;
+    out.changes = option.changes;
     out.rules = option.name;
     out.file = option.file;
     Findings unreported;

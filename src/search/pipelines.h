@@ -31,6 +31,7 @@ struct Pipeline {
   std::vector<int64_t> layers;  // of each stage
   cost::Settings settings;
   Base base = Base::kGiven;
+  RuleChanges changes;
   std::string rules;
   RulesFile file;
   double bound = 0;    // the seconds that a step takes at least

@@ -201,6 +201,20 @@ class Search(DescribedCase):
         self.assertIn("<h2>Pipelines</h2>", page)
         self.assertIn("a pipeline of the front, not calibrated", page)
 
+    def test_a_pipeline_with_changed_rules_is_written_with_them(self):
+        step = [*config("mixtral-8x7b"), "--batch", "256", "--seq", "4096",
+                *H100, "--devices", "64", "--prove", "0"]
+        found = self.search(*step)["pipeline"]
+        self.assertTrue(found["would_win"])
+        self.assertIn("batch over the experts' axis", found["rules"])
+        # Without a folder no file has the rules.
+        self.assertNotIn("the pipeline's figures", run("search", *step).out)
+        text = run("search", *step, "-o", self.path("out")).out
+        command = re.search("^the pipeline's figures: shardc (.*)$", text,
+                            re.M)[1]
+        cost = self.cost(*shlex.split(command)[1:])
+        self.assertEqual(cost["time"]["step"], found["expected_s"])
+
     def test_models_with_experts_have_pipelines(self):
         found = self.search(*config("mixtral-8x7b"), *STEP, *H100, "--devices",
                             "16", "--prove", "0")
