@@ -268,6 +268,13 @@ class Fit(DescribedCase):
         # Written out they change nothing.
         flags = " ".join(value["assumed"]).split()
         self.assertEqual(self.fit(*LLAMA, *flags, "--devices", "16"), value)
+        more = ["--grad-dtype", "float32", "--moments-dtype", "bfloat16",
+                "--stack", "megatron", "--loss", "fused", "--overlap-tp"]
+        value = self.fit(*LLAMA, *TRAIN, *more, "--devices", "16",
+                         "--profile", "h100-sxm")
+        self.assertIn("--stack megatron", value["assumed"])
+        flags = " ".join(value["assumed"]).split()
+        self.assertEqual(self.fit(*LLAMA, *flags, "--devices", "16"), value)
         text = self.check(run("fit", *LLAMA, *TRAIN, "--devices", "16"), 0).out
         self.assertIn("\nassumed: --batch 64 --seq 4096 --remat ", text)
 

@@ -7,6 +7,7 @@
 
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "emit/costs/columns.h"
@@ -111,6 +112,9 @@ std::vector<std::string> FlagsOf(const cost::FitReport& report) {
     out.push_back("--optimizer " +
                   std::string(cost::kOptimizerNames[optimizer]));
     add("--zero", settings.zero);
+  }
+  for (std::string& flag : cost::FlagsOfChanges(settings, train)) {
+    out.push_back(std::move(flag));
   }
   if (settings.profile != nullptr) {
     out.push_back("--profile " + std::string(settings.profile->name));
