@@ -90,11 +90,10 @@ std::string WinnerText(const SearchReport& report) {
   if (!report.proof.text.empty()) table.Row({"proof", report.proof.text});
   table.Row({"time", PartsText(time)});
   if (found.fastest) {
-    table.Row({"fastest",
-               ShardingText(*found.fastest) + ": " +
-                   ChangeText(found.fastest->Seconds() / time.seconds) +
-                   ", a tie with the winner, which has fewer axes or needs "
-                   "less memory"});
+    table.Row(
+        {"fastest", ShardingText(*found.fastest) + ": " +
+                        ChangeText(found.fastest->Seconds() / time.seconds) +
+                        ", " + SearchTieText(winner, *found.fastest)});
   }
   if (found.runner_up) {
     table.Row({"runner-up",
@@ -328,6 +327,19 @@ std::string SearchAccuracyText(const cost::ExpectedTime& time) {
   return time.calibrated
              ? "calibrated on published runs: 90 of 100 are within 12 %"
              : "not calibrated: no published run has this device or experts";
+}
+
+std::string SearchTieText(const Sharding& winner, const Sharding& fastest) {
+  const std::string tie = "a tie with the winner, which ";
+  if (winner.mesh.axes.size() < fastest.mesh.axes.size() ||
+      winner.Bytes() < fastest.Bytes()) {
+    return tie + "has fewer axes or needs less memory";
+  }
+  if (winner.unmeasured.empty() && !fastest.unmeasured.empty()) {
+    return tie + "measured runs support";
+  }
+  const bool lower = winner.report.settings.zero < fastest.report.settings.zero;
+  return tie + (lower ? "has the lower ZeRO stage" : "divides no sequence");
 }
 
 std::vector<std::string> NotSearched() { return {std::string(kNotSearched)}; }

@@ -44,6 +44,11 @@ std::string SearchMeshText(const search::Sharding& one);
 // Returns how accurate the expected time is, and from which measurements that
 // is known.
 std::string SearchAccuracyText(const cost::ExpectedTime& time);
+// Returns why the winner wins against a faster sharding with which it ties, by
+// the order of search::WinnerOf: "a tie with the winner, which has fewer axes
+// or needs less memory".
+std::string SearchTieText(const search::Sharding& winner,
+                          const search::Sharding& fastest);
 // Returns the kinds of shardings that the search does not evaluate.
 std::vector<std::string> NotSearched();
 

@@ -209,9 +209,8 @@ class SearchPage {
       Sentence("Fastest",
                SearchMeshText(found_.fastest->mesh) + ", " +
                    SearchSettingsText(found_.fastest->report.settings) + ": " +
-                   ChangeText(found_.fastest->Seconds() / time.seconds) +
-                   ", a tie with the winner, which has fewer axes or needs "
-                   "less memory");
+                   ChangeText(found_.fastest->Seconds() / time.seconds) + ", " +
+                   SearchTieText(winner, *found_.fastest));
     }
     End();
   }

@@ -179,5 +179,19 @@ TEST_CASE("what is written of a search") {
   });
 }
 
+TEST_CASE("why the winner wins against a faster sharding") {
+  const std::string tie = "a tie with the winner, which ";
+  const auto text = [&](int64_t number, double gib, const char* unmeasured) {
+    // The winner has the number 5: two axes and the ZeRO stage 1.
+    Sharding fastest = Numbered(number, 0.375, Gib(gib));
+    fastest.unmeasured = unmeasured;
+    return SearchTieText(Numbered(5, 0.4375, Gib(3)), fastest);
+  };
+  CHECK(text(6, 4, "") == tie + "has fewer axes or needs less memory");
+  CHECK(text(6, 2, "") == tie + "has the lower ZeRO stage");
+  CHECK(text(6, 2, "no run") == tie + "measured runs support");
+  CHECK(text(4, 2, "") == tie + "divides no sequence");
+}
+
 }  // namespace
 }  // namespace shardc
