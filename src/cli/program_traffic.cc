@@ -19,6 +19,13 @@ cost::Report CostOf(const Compiled* compiled,
   }
   cost::Report out = cost::ReportOf(work, settings, std::move(program));
   out.communication.why_not = why;
+  const bool unknown_loss = compiled == nullptr && work.mode == Mode::kTrain &&
+                            settings.loss == LossKind::kStack;
+  if (unknown_loss) {
+    out.assumptions.emplace_back(
+        "a plan file does not contain the loss of the rules: assumed to be "
+        "that of the software");
+  }
   return out;
 }
 

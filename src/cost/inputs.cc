@@ -194,6 +194,24 @@ char SeparatorOf(const ReadPlan& plan) {
   return '.';
 }
 
+// Adds a note if experts are sharded over axes of tokens. Without rules it is
+// not known whether their weights are gathered over such axes, or tokens sent.
+void NoteExpertAxes(CostInputs& work) {
+  const AxisGroup tokens = work.TokenAxes();
+  for (const ParamClass& param : work.params) {
+    for (int dim = 0; dim < std::ssize(param.spec); ++dim) {
+      if (!param.MayCountExperts(dim)) continue;
+      for (const std::string& axis : param.AxesAt(dim)) {
+        if (!Has(tokens, axis)) continue;
+        work.notes.emplace_back(
+            "a plan file does not contain the axes of the experts: assumed to "
+            "be all axes over which experts are sharded");
+        return;
+      }
+    }
+  }
+}
+
 std::string Key(const TensorType& type, const Spec& spec) {
   std::string out = "\n";
   if (type.shape) out += ShapeText(*type.shape);
@@ -416,7 +434,9 @@ CostInputs MakeCostInputs(const PlanView& plan,
   for (const PlanView::Attention& one : plan.attention) {
     if (one.mode == mode) TakeSpec(out, one.tensor, one.spec);
   }
+  DropUnevenHeadsOfFile(out);
   OrientAll(out, separator);
+  NoteExpertAxes(out);
   return out;
 }
 

@@ -135,6 +135,15 @@ void DropUneven(const Mesh& mesh, const LegalizeOptions& options, int64_t heads,
   spec.resize(shape.size());
 }
 
+void DropUneven(const UnevenHeads& one, const LegalizeOptions& options,
+                CostInputs& work) {
+  const auto tensors = one.kv ? std::array{&work.key, &work.value}
+                              : std::array{&work.query, &work.output};
+  for (Spec* spec : tensors) {
+    DropUneven(work.mesh, options, one.heads, *spec);
+  }
+}
+
 }  // namespace
 
 std::vector<UnevenHeads> UnevenHeadsOf(const CostInputs& work) {
@@ -158,11 +167,18 @@ void DropUnevenHeads(const Compiled& compiled, CostInputs& work) {
   options.compat = compiled.CompatMode();
   if (options.illegal == IllegalPolicy::kError) return;
   for (const UnevenHeads& one : UnevenHeadsOf(work)) {
-    const auto tensors = one.kv ? std::array{&work.key, &work.value}
-                                : std::array{&work.query, &work.output};
-    for (Spec* spec : tensors) {
-      DropUneven(work.mesh, options, one.heads, *spec);
-    }
+    DropUneven(one, options, work);
+  }
+}
+
+void DropUnevenHeadsOfFile(CostInputs& work) {
+  for (const UnevenHeads& one : UnevenHeadsOf(work)) {
+    DropUneven(one, {.illegal = IllegalPolicy::kDrop}, work);
+    work.notes.push_back(
+        GroupText(one.axes) + " of " + CountText(one.parts) +
+        " does not divide the " +
+        (one.kv ? Counted(one.heads, "KV head") : Counted(one.heads, "head")) +
+        ": attention is assumed not to be sharded over it");
   }
 }
 

@@ -27,6 +27,9 @@ std::vector<UnevenHeads> UnevenHeadsOf(const CostInputs& work);
 // Drops or shrinks the axes of uneven heads in the specs of attention, by the
 // policy for illegal specs. Under the policy `error` nothing changes.
 void DropUnevenHeads(const Compiled& compiled, CostInputs& work);
+// Does the same for a plan that was read from a file, which does not contain
+// the policy: drops the axes, and adds a note for each kind of heads.
+void DropUnevenHeadsOfFile(CostInputs& work);
 
 // Returns why a mesh is illegal for a target; empty if it is legal.
 std::vector<std::string> ReasonsAgainst(const Compiled& compiled,

@@ -315,6 +315,7 @@ class Pipeline {
           "the plan file does not contain the sharding of the hidden state: "
           "assumed to be that of the query's heads");
     }
+    out.insert(out.end(), work_.notes.begin(), work_.notes.end());
     const auto at = work_.mesh.Find(planned_.axis);
     if (at && std::any_of(work_.mesh.axes.begin(),
                           work_.mesh.axes.begin() + static_cast<ptrdiff_t>(*at),

@@ -12,7 +12,7 @@ import os
 import re
 import unittest
 
-from agreeing import CASES, CostCase, inputs
+from agreeing import CASES, CostCase, inputs, tree
 from driver import run
 
 # Flags that once changed the formulas of `cost`, by case: model, naming, mesh,
@@ -51,6 +51,50 @@ def asked(every):
 
 
 class Agreement(CostCase):
+
+    def test_a_plan_file_states_what_it_lacks(self):
+        path = os.path.join(self.folder.name, "plan.json")
+        rules = os.path.join(self.folder.name, "rules.yaml")
+
+        def costs(model, mesh, text, *flags, naming="hf"):
+            with open(rules, "w", encoding="utf-8") as file:
+                file.write(text)
+            target = [*tree(model, naming), "--mesh", mesh, "--rules", rules]
+            self.assertEqual(run("plan", *target, "-o", path).rc, 0)
+            plan = ["--plan", path, *target[2:5]]
+            return [self.cost(of, list(flags)) for of in (target, plan)]
+
+        # Axes that do not divide the heads are left out of the cache.
+        inputs, plan = costs(
+            "qwen2-0.5b", "fsdp:2,tp:4", "version: 1\nextends: builtin:llama/hf"
+            "\npolicy: {illegal: drop}\n", "--mode", "decode", "--batch", "8",
+            "--kv-len", "1024")
+        self.assertEqual(plan["memory"]["kv_cache"],
+                         inputs["memory"]["kv_cache"])
+        self.assertIn("\"tp\" of 4 does not divide the 2 KV heads: attention "
+                      "is assumed not to be sharded over it",
+                      plan["assumptions"])
+        # The loss of the rules is no part of a plan.
+        step = ["--batch", "16", "--seq", "1024"]
+        inputs, plan = costs(
+            "llama-3.2-1b", "fsdp:4", "version: 1\nextends: builtin:llama/hf\n"
+            "model: {extends: builtin:llama, loss: {kind: fused}}\n", *step)
+        self.assertEqual(inputs["memory"]["logits"], 0)
+        self.assertGreater(plan["memory"]["logits"], 0)
+        note = ("a plan file does not contain the loss of the rules: assumed "
+                "to be that of the software")
+        self.assertIn(note, plan["assumptions"])
+        self.assertNotIn(note, inputs["assumptions"])
+        given = self.cost(["--plan", path, *step, "--loss", "fused"])
+        self.assertNotIn(note, given["assumptions"])
+        # Nor are the axes of the experts, which matter if they shard tokens.
+        for batch, noted in (("[fsdp]", False), ("[fsdp, ep]", True)):
+            _, plan = costs(
+                "mixtral-8x7b", "fsdp:2,ep:2", "version: 1\n"
+                f"extends: builtin:mixtral/flax\naxes: {{batch: {batch}}}\n",
+                *step, naming="flax")
+            self.assertIs(any("axes of the experts" in one
+                              for one in plan["assumptions"]), noted)
 
     def by_collective(self, rows):
         out = {}
