@@ -33,6 +33,19 @@ constexpr size_t kShownMeshes = 5;
 // kShownMeshes are evaluated if there are so many.
 constexpr size_t kMostPlanned = 2'000'000;
 constexpr std::string_view kRemat = "nothing_saveable";
+constexpr std::string_view kProfile = "h100-sxm", kMemory = "80GiB";
+
+// Returns the memory of a device: that of `--memory`, of a requested
+// accelerator, or the default. Returns nullopt after a finding.
+std::optional<int64_t> MemoryOf(const MeshFlags& flags, Findings& findings) {
+  const DeviceProfile* const profile = FindDeviceProfile(flags.profile);
+  if (flags.memory.empty() && profile != nullptr) {
+    return profile->DeviceMemory();
+  }
+  return ParseBytes("--memory",
+                    flags.memory.empty() ? std::string(kMemory) : flags.memory,
+                    findings);
+}
 
 std::optional<suggest::MeshRequest> ReadRequest(const MeshFlags& flags,
                                                 const std::string& devices,
@@ -40,7 +53,7 @@ std::optional<suggest::MeshRequest> ReadRequest(const MeshFlags& flags,
   suggest::MeshRequest out;
   const auto count =
       ParseInteger("--devices", devices.empty() ? "8" : devices, 1, findings);
-  const auto memory = ParseBytes("--memory", flags.memory, findings);
+  const auto memory = MemoryOf(flags, findings);
   const auto sequence = ParseInteger("--seq", flags.sequence, 1, findings);
   const auto per_host = ParseInteger("--per-host", flags.per_host, 1, findings);
   if (!flags.batch.empty()) {
@@ -200,8 +213,10 @@ Options MeshChoice(MeshFlags& flags) {
       {{.name = "--memory",
         .to = &flags.memory,
         .value = "SIZE",
-        .help = "memory of a device, such as 80GiB; chooses the fastest mesh "
-                "of --devices that holds the model in training"},
+        .help =
+            "memory of a device, such as 80GiB (default: that of --profile, "
+            "else 80GiB); chooses the fastest mesh of --devices that holds "
+            "the model in training"},
        {.name = "--batch",
         .to = &flags.batch,
         .value = "N",
@@ -236,7 +251,8 @@ std::optional<PickedMesh> PickMesh(const MeshFlags& flags,
                                    const suggest::Preferences& preferences,
                                    const Common& common, Findings& findings) {
   auto request = ReadRequest(flags, devices, findings);
-  const DeviceProfile* const profile = FindDeviceProfile(flags.profile);
+  const DeviceProfile* const profile = FindDeviceProfile(
+      flags.profile.empty() ? kProfile : std::string_view(flags.profile));
   if (profile == nullptr) {
     findings.Add(code::kUsage, FlagPlace("--profile", flags.profile),
                  ShortQuote(flags.profile) + " is no profile",

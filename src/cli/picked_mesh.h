@@ -15,8 +15,7 @@
 namespace shardc::cli {
 
 struct MeshFlags {
-  std::string memory = "80GiB", batch, sequence = "8192", per_host = "8";
-  std::string profile = "h100-sxm";
+  std::string memory, batch, sequence = "8192", per_host = "8", profile;
 };
 Options MeshChoice(MeshFlags& flags);
 

@@ -275,6 +275,15 @@ class Suggest(Case):
         self.assertEqual(done.out, "")
         self.assertIn("such devices would", done.err)
 
+        # Without --memory a device has the memory of the accelerator.
+        for profile, size in ((["--profile", "tpu-v5e"], "16 GiB"),
+                              ([], "80 GiB")):
+            done = self.check(run(
+                "suggest", "--no-project", "--devices", 16, *profile,
+                "--batch", 16, "--seq", 4096, "--model",
+                os.path.join(CONFIGS, "llama-3-8b.config.json")), 0)
+            self.assertIn(f"of 16 devices of {size}; assumed", done.err)
+
     def test_same_bytes_each_time(self):
         _, path = next(models())
         once, again = [run("suggest", "--mesh", "tp:8", "--no-project",
