@@ -281,6 +281,7 @@ std::unique_ptr<SearchInputs> ReadSearchInputs(const SearchFlags& flags,
                  "there are no rules to keep", "write `--rules FILE`");
     return nullptr;
   }
+  request.settings = *settings;
   if (!request.rules.empty()) {
     // The rules are read with the complete target, as other commands read them,
     // so that all errors of rules are reported.
@@ -293,12 +294,13 @@ std::unique_ptr<SearchInputs> ReadSearchInputs(const SearchFlags& flags,
     if (!opened) return nullptr;
     request.options = opened->options;
     if (opened->rules.model != nullptr) request.description = request.rules;
+    request.settings =
+        cost::WithLossOf(opened->rules, std::move(request.settings));
   }
   request.options.modes = {Mode::kTrain};
   request.options.threads = 1;
   request.manifest = std::move(*manifest);
   request.devices = *devices;
-  request.settings = *settings;
   request.remat_fixed = !flags.cost.remat.empty();
   request.microbatches_fixed = !flags.cost.microbatches.empty();
   request.zero_fixed = !flags.cost.zero.empty();

@@ -177,7 +177,11 @@ std::optional<Drawn> DrawMemory(const Subject& of, Findings& findings) {
     const auto settings =
         CostSettings(of.command.flags, of.target, mode, findings);
     if (!settings) return std::nullopt;
-    reports.push_back(cost::ReportOf(of.planned.WorkIn(mode), *settings));
+    const Compiled* const compiled = of.planned.compiled.get();
+    reports.push_back(cost::ReportOf(
+        of.planned.WorkIn(mode),
+        compiled == nullptr ? *settings
+                            : cost::WithLossOf(compiled->rules, *settings)));
   }
   Drawn out;
   for (const cost::Report& report : reports) {

@@ -96,6 +96,26 @@ class Agreement(CostCase):
             self.assertIs(any("axes of the experts" in one
                               for one in plan["assumptions"]), noted)
 
+    def test_the_loss_of_the_rules_counts_in_all_commands(self):
+        rules = os.path.join(self.folder.name, "fused.yaml")
+        with open(rules, "w", encoding="utf-8") as file:
+            file.write("version: 1\nextends: builtin:llama/hf\n"
+                       "model: {extends: builtin:llama, loss: {kind: fused}}\n")
+        step = [*tree("llama-3.2-1b", "hf"), "--rules", rules, "--mesh",
+                "fsdp:4", "--batch", "16", "--seq", "1024"]
+        memory = self.cost(step)["memory"]
+        self.assertEqual(memory["logits"], 0)
+        total = re.search("^  total +([0-9.]+ [A-Za-z]+)",
+                          run("cost", *step).out, re.M)[1]
+        shown = run("show", "memory", "--mode", "train", *step).out
+        self.assertIn(f"  {total}\n", shown)
+        found = run("search", *step, "--profile", "h100-sxm", "--keep",
+                    "mesh,rules", "--remat", "everything_saveable", "--zero",
+                    "0", "--microbatches", "1", "--prove", "0", "--format",
+                    "json").json()
+        self.assertEqual(found["winner"]["bytes_per_device"],
+                         memory["peak"]["expected"])
+
     def by_collective(self, rows):
         out = {}
         for one in rows:
