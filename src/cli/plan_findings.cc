@@ -125,14 +125,19 @@ Findings HeadFindings(const Compiled& compiled, const cost::CostInputs& work) {
     if (place.source == nullptr) place = {work.model->source};
     const std::string heads =
         one.kv ? Counted(one.heads, "KV head") : Counted(one.heads, "head");
-    Finding& finding = out.Add(
-        one.kv ? kKvHeadsIndivisible.code : kHeadsIndivisible.code, place,
-        GroupText(one.axes) + " of " + CountText(one.parts) +
-            " does not divide the " + heads + " that attention shards over it",
-        "give `" + std::string(AxisRuleName(rule)) +
-            "` an axis whose size divides the heads, or [] for none; "
-            "`--illegal drop` leaves these heads unsharded");
+    // The level is set before the finding is added, so that it counts as an
+    // error: as a lint, uneven KV heads are a warning.
+    Finding finding;
+    finding.code = one.kv ? &kKvHeadsIndivisible.code : &kHeadsIndivisible.code;
     finding.level = Level::kError;
+    finding.place = place;
+    finding.message = GroupText(one.axes) + " of " + CountText(one.parts) +
+                      " does not divide the " + heads +
+                      " that attention shards over it";
+    finding.help = "give `" + std::string(AxisRuleName(rule)) +
+                   "` an axis whose size divides the heads, or [] for none; "
+                   "`--illegal drop` leaves these heads unsharded";
+    out.Add(std::move(finding));
   }
   return out;
 }

@@ -170,6 +170,19 @@ class Fit(DescribedCase):
                         self.assertEqual(found[name]["level"], "error")
                         self.assertIn("`--illegal drop`", found[name]["help"])
 
+    def test_uneven_kv_heads_alone_are_refused_too(self):
+        # 32 heads and eight KV heads.
+        (tp,) = [one for one in self.fit(*LLAMA, *TRAIN, "--devices",
+                                         "16")["meshes"]
+                 if one["axes"]["tp"] == 16]
+        self.assertEqual(tp["reason"], "8 KV heads are not divisible by 16")
+        cost = run("cost", *LLAMA, *TRAIN, "--mesh", "tp:16")
+        self.check(cost, 1)
+        self.assertEqual(cost.out, "")
+        self.assertIn("SHD404", cost.err)
+        self.check(run("cost", *LLAMA, *TRAIN, "--mesh", "tp:16", "--illegal",
+                       "drop"), 0)
+
     def test_meshes_of_which_a_part_is_not_known_have_no_verdict(self):
         given = (*LLAMA, "--mode", "decode", "--devices", "4", "--batch", "64",
                  "--profile", "h100-sxm")
