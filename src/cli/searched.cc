@@ -92,9 +92,19 @@ struct ModelFiles {
   std::string manifest, config;  // names in the folder; no config: empty
 };
 
+// Returns the memory of a device if it is not that of the profile: the given
+// memory, or that of the mesh's device, which no written mesh has.
+std::optional<int64_t> OwnMemory(const SearchInputs& inputs) {
+  const cost::Settings& given = inputs.request.settings;
+  if (given.memory) return given.memory;
+  const std::optional<int64_t> of_mesh = inputs.request.device.memory_bytes;
+  return of_mesh == given.profile->DeviceMemory() ? std::nullopt : of_mesh;
+}
+
 std::string TargetText(const std::string& name, const std::string& mesh,
                        const std::string& rules, const ModelFiles& model,
-                       const cost::Settings& settings) {
+                       const cost::Settings& settings,
+                       const SearchInputs& inputs) {
   std::string out = "  " + JsonString(name) + ":\n    mesh: " + mesh +
                     "\n    rules: [" + rules +
                     "]\n    manifest: " + JsonString(model.manifest) + "\n";
@@ -103,8 +113,8 @@ std::string TargetText(const std::string& name, const std::string& mesh,
   }
   out += "    modes: [train]\n    batch: " +
          std::to_string(settings.batch.value_or(1)) + "\n";
-  if (settings.memory) {
-    out += "    memory: " + std::to_string(*settings.memory) + "\n";
+  if (const auto memory = OwnMemory(inputs)) {
+    out += "    memory: " + std::to_string(*memory) + "\n";
   }
   return out;
 }
@@ -172,9 +182,8 @@ std::string SettingsAsFlags(const cost::Settings& settings,
   for (const std::string& flag : cost::FlagsOfChanges(given, true)) {
     out += " " + flag;
   }
-  if (given.memory && !written) {
-    out += " --memory " + std::to_string(*given.memory);
-  }
+  const auto memory = OwnMemory(inputs);
+  if (memory && !written) out += " --memory " + std::to_string(*memory);
   return out + PolicyAsFlags(inputs.request.options.policy);
 }
 
@@ -368,13 +377,13 @@ bool WriteSearched(const search::Sharding& one,
   std::string project =
       "# Found by `shardc search`: " + SearchSettingsText(settings) +
       ".\nversion: 1\ntargets:\n" +
-      TargetText(name, "mesh.yaml", rules, model, settings);
+      TargetText(name, "mesh.yaml", rules, model, settings, inputs);
   if (pipeline != nullptr) {
     project +=
         "  # The fastest pipeline: " + SearchSettingsText(pipeline->settings) +
         ".\n" +
         TargetText(PipelineTarget(inputs), "pipeline-mesh.yaml", staged, model,
-                   pipeline->settings) +
+                   pipeline->settings, inputs) +
         StagesText(*pipeline);
   }
   // Written last, so that a project exists only with all its files.

@@ -126,6 +126,20 @@ class Search(DescribedCase):
         project = os.path.join(folder, "shardc.yaml")
         self.check(run("check", "--allow-outside", "--project", project), 0)
 
+    def test_the_memory_of_the_mesh_is_written(self):
+        mesh = self.path("mesh.yaml")
+        with open(mesh, "w", encoding="utf-8") as file:
+            file.write("axes: {fsdp: 8}\ndevice: {memory: 20GiB}\n")
+        folder = self.path("sharded")
+        step = [*LLAMA, *STEP, *H100, "--mesh", mesh, "--keep", "mesh",
+                "--prove", "0"]
+        self.check(run("search", *step, "-o", folder), 0)
+        with open(os.path.join(folder, "shardc.yaml"),
+                  encoding="utf-8") as file:
+            self.assertIn(f"    memory: {20 << 30}\n", file.read())
+        text = run("search", *step).out
+        self.assertIn(f" --memory {20 << 30}\n", text)
+
     def test_a_written_winner_has_the_same_figures(self):
         # A model with a pack, and one whose heads tp 4 does not divide.
         for name, mesh in (("llama-3.2-1b", "fsdp:4,tp:4"),
