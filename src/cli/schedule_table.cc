@@ -50,8 +50,10 @@ std::optional<schedule::Table> ScheduleTable(const ScheduleChoice& choice,
         std::pair{"--microbatches", choice.microbatches}}) {
     if (size || !known) continue;
     findings.Add(code::kUsage, {}, "`" + std::string(flag) + "` is missing",
-                 "write `shardc schedule " + choice.name +
-                     " --ranks 4 --microbatches 8`");
+                 choice.flag == "NAME"
+                     ? "write `shardc schedule " + choice.name +
+                           " --ranks 4 --microbatches 8`"
+                     : "add `" + std::string(flag) + " 8`");
     return std::nullopt;
   }
   ScheduleRequest request{choice.name,

@@ -337,7 +337,8 @@ class Exports(Case):
                  "`--assign` has 33 layers in 4 stages, and the plan has 32"),
                 ("vllm-pipeline", ["--schedule", "zbv"], 2,
                  "`--schedule` does not apply to the format `vllm-pipeline`"),
-                ("torch-pipeline", [], 2, "`--microbatches` is missing")):
+                ("torch-pipeline", [], 2, "`--microbatches` is missing"),
+                ("torch-pipeline", [], 2, "help: add `--microbatches 8`")):
             with self.subTest(form, arguments=arguments):
                 done = self.export(form, *arguments, rc=rc)
                 self.assertEqual(done.out, "")
