@@ -251,6 +251,27 @@ bytes per device 4 KiB -> 2 KiB, -2 KiB (-50.0 %), in every mode
                       "through a checkpoint", text)
         self.assertNotIn("moves ", text)
 
+    def test_slices_along_another_axis_move_parameters(self):
+        manifest = self.path("m.json", json.dumps(
+            {"schema": "shardc.manifest/v1", "params": {
+                "w": {"shape": [8], "dtype": "F32"}}}))
+        rules = [self.rules("r.yaml", [("w$", ["tp"])])]
+        sliced = self.path("mesh.yaml", "axes: {fsdp: 2, tp: 2}\n"
+                           "slices: 2\ndcn: {tp: 2}\n")
+        old, _ = self.plan("a.json", rules, "fsdp:2,tp:2", manifest)
+        new, _ = self.plan("b.json", rules, sliced, manifest)
+        # Devices 1 and 2 exchange their coordinates (0, 1) and (1, 0).
+        self.assertIn('    spec   ["tp"], unchanged, in every mode\n'
+                      "    moves  ppermute over `tp`, 16 B sent per device\n",
+                      self.diff(old, new).out)
+        first = self.path("first.yaml", "axes: {fsdp: 2, tp: 2}\n"
+                          "slices: 2\ndcn: {fsdp: 2}\n")
+        new, _ = self.plan("c.json", rules, first, manifest)
+        self.assertNotIn("moves ", self.diff(old, new).out)
+        new, _ = self.plan("d.json", [self.rules("s.yaml", [("w$", [])])],
+                           first, manifest)
+        self.assertIn("all_gather over `tp`", self.diff(old, new).out)
+
     def attention_lines(self, old, new):
         """What the JSON has of attention specs, as text."""
         data = self.diff(old, new, "--format", "json").json()

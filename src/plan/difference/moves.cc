@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "comm/memory.h"
+#include "model/mesh_layout.h"
 #include "source/checked.h"
 
 namespace shardc {
@@ -58,7 +59,11 @@ std::optional<int64_t> BytesHeld(const Mesh& mesh, const TensorType& type,
 }
 
 MoveCosts::MoveCosts(const Mesh& before, const Mesh& after)
-    : before_(before), after_(after), same_mesh_(SameAxes(before, after)) {
+    : before_(before),
+      after_(after),
+      // Slices along another axis number the devices differently.
+      same_mesh_(SameAxes(before, after) &&
+                 DeviceOrder(before) == DeviceOrder(after)) {
   if (!same_mesh_) joint_ = JointMesh::Of(before, after);
 }
 
