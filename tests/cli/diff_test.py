@@ -272,6 +272,23 @@ bytes per device 4 KiB -> 2 KiB, -2 KiB (-50.0 %), in every mode
                            first, manifest)
         self.assertIn("all_gather over `tp`", self.diff(old, new).out)
 
+    def test_parameters_of_other_types_before_are_apart(self):
+        def manifest(name, first):
+            return self.path(name, json.dumps(
+                {"schema": "shardc.manifest/v1", "params": {
+                    f"layers.{i}.w": {"shape": [64, 32], "dtype":
+                                      "BF16" if i else first}
+                    for i in range(3)}}))
+
+        old, _ = self.plan("a.json", [self.rules("a.yaml", [
+            ("w$", ["tp", None])])], "tp:2", manifest("m.json", "F32"))
+        new, _ = self.plan("b.json", [self.rules("b.yaml", [
+            ("w$", [None, "tp"])])], "tp:2", manifest("n.json", "BF16"))
+        data = self.diff(old, new, "--format", "json").json()["params"]
+        self.assertEqual(
+            [(len(one["names"]), one["held_before"], one["group_held_before"])
+             for one in data], [(1, 4096, 4096), (2, 2048, 4096)])
+
     def attention_lines(self, old, new):
         """What the JSON has of attention specs, as text."""
         data = self.diff(old, new, "--format", "json").json()

@@ -24,10 +24,13 @@ Spec Padded(Spec spec, const TensorType& type) {
   return spec;
 }
 
-std::string KeyOf(const SpecChange& change) {
+// Returns the key of a change of a parameter whose type was `before`. The bytes
+// held before depend on that type, and a placed parameter has no move.
+std::string KeyOf(const SpecChange& change, const TensorType& before) {
   std::string out = SpecText(change.before) + SpecText(change.after);
   for (const Mode mode : change.modes) out += ModeName(mode);
-  out += TypeKey(change.type);
+  out += TypeKey(before) + ">" + TypeKey(change.type);
+  if (change.placed_before || change.placed_after) out += "placed";
   // Of the placement, only the axis is part of the key, because the parameters
   // of a group have different coordinates.
   if (change.placed_before != change.placed_after) {
@@ -104,14 +107,18 @@ void ClassComparison::Compare(size_t before, size_t after, ClassChange& out) {
   for (const Mode mode : after_.classes.plan.modes) {
     AddSpecs(was, now, mode, mode, out);
   }
-  for (ClassChange::Specs& specs : out.specs) specs.key = KeyOf(specs.change);
+  for (ClassChange::Specs& specs : out.specs) {
+    specs.key = KeyOf(specs.change, was.type);
+  }
 }
 
 void ClassComparison::CompareModes(size_t param, Mode before, Mode after,
                                    ClassChange& out) {
   const ReadParam& of = ParamOf(after_, param);
   AddSpecs(of, of, before, after, out);
-  for (ClassChange::Specs& specs : out.specs) specs.key = KeyOf(specs.change);
+  for (ClassChange::Specs& specs : out.specs) {
+    specs.key = KeyOf(specs.change, of.type);
+  }
 }
 
 void MarkDetailed(bool same_axes, ClassChange& change) {
