@@ -201,6 +201,39 @@ class Report(ReportCase):
         self.assertIn("226 parameters keep their specs, but their shards "
                       "change", text)
 
+    def test_placed_parameters_count_on_the_devices_that_hold_them(self):
+        place = ", place: {axis: ep, index: 'experts\\.(\\d+)', count: 8}"
+        with tempfile.TemporaryDirectory() as folder:
+            def plan(name, spec, more=place):
+                rules = os.path.join(folder, name + ".yaml")
+                with open(rules, "w", encoding="utf-8") as file:
+                    file.write("version: 1\nseparator: '.'\nrules:\n"
+                               f"  - {{match: 'up$', spec: {spec}{more}}}\n")
+                out = os.path.join(folder, name + ".json")
+                self.check(run("plan", "--no-project", "-q", "--mesh",
+                               "ep:4,tp:2", "--rules", rules, "--manifest",
+                               manifest, "-o", out), 0)
+                return out
+
+            manifest = os.path.join(folder, "m.json")
+            with open(manifest, "w", encoding="utf-8") as file:
+                json.dump({"schema": "shardc.manifest/v1", "params": {
+                    f"experts.{i}.up": {"shape": [64, 32], "dtype": "F32"}
+                    for i in range(8)}}, file)
+            base = plan("base", "[tp, null]")
+            # A device holds two of the eight, of 4 KiB before.
+            for now, texts in (
+                    (plan("wide", "[null, null]"),
+                     ["+8\u00a0KiB", "4\u00a0KiB \u2192 8\u00a0KiB"]),
+                    (plan("everywhere", "[tp, null]", ""),
+                     ["+24\u00a0KiB", "4\u00a0KiB \u2192 4\u00a0KiB",
+                      "placed along ep -> on all devices"])):
+                text = Page(self.report("--plan", now, "--base", base)
+                            ).texts["changes"]
+                for one in texts:
+                    self.assertIn(one, text)
+                self.assertEqual(text.count(texts[0]), 2)
+
     def test_one_thing_is_singular(self):
         text = Page(self.report(
             "--no-project", "--mesh", "fsdp:1", *LLAMA[5:])).texts

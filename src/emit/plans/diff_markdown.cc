@@ -83,11 +83,13 @@ class DiffMarkdown {
 
   void AddRows() {
     for (const SpecChange& one : diff_.specs) {
+      // A placed parameter has no move.
+      const std::string placed = PlacementChangeText(one);
       Row(one.shown, one.names.size(),
           CodeCell(SpecText(one.before)) + " " + DiffBytesText(one.held_before),
           CodeCell(SpecText(one.after)) + " " + DiffBytesText(one.held_after) +
               " in " + DiffModesText(one.modes),
-          DiffMoveText(one));
+          placed.empty() ? DiffMoveText(one) : "placed " + placed);
     }
     for (const TypeChange& one : diff_.reshaped) {
       Row(one.shown, one.names.size(), CodeCell(DiffTypeText(one.before)),

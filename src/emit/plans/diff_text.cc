@@ -18,12 +18,6 @@
 namespace shardc {
 namespace {
 
-std::string PlacementText(const std::optional<ReadPlacement>& placement) {
-  return placement ? "at " + placement->axis + " " +
-                         std::to_string(placement->coordinate)
-                   : "on all devices";
-}
-
 void Head(std::string_view mark, const NamedGroup& group, Sink& out) {
   const auto count = static_cast<int64_t>(group.names.size());
   out.Append(std::string(mark) + " " + Printable(group.shown) + " " +
@@ -55,13 +49,10 @@ void WriteSpecs(const SpecChange& change, Sink& out) {
        Arrow(SpecText(change.before), SpecText(change.after)) + ", in " +
            DiffModesText(change.modes),
        out);
-  if (change.placed_before != change.placed_after) {
-    Line("placed",
-         PlacementText(change.placed_before) + " -> " +
-             PlacementText(change.placed_after),
-         out);
-  }
-  if (change.held_before != change.held_after) {
+  const std::string placed = PlacementChangeText(change);
+  if (!placed.empty()) Line("placed", placed, out);
+  if (change.held_before != change.held_after ||
+      change.group_before != change.group_after) {
     Line("holds", HeldText(change), out);
   }
   const std::string move = DiffMoveText(change);

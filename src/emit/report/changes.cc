@@ -12,7 +12,6 @@
 
 #include "comm/collective.h"
 #include "emit/report/page.h"
-#include "source/checked.h"
 #include "source/wording.h"
 
 namespace shardc::report {
@@ -46,13 +45,16 @@ void WriteSpecChange(Page& page, const SpecChange& change) {
   page.SpecOf(change.after);
   html.Raw("</td><td class=r>");
   if (change.held_before && change.held_after) {
-    const int64_t one = *change.held_after - *change.held_before;
-    const auto all = CheckedMul(one, static_cast<int64_t>(change.names.size()));
-    if (one == 0) {
-      html.Raw("±0");
-    } else if (all) {
-      html.Raw(one > 0 ? "<b class=e>+" : "<b class=ok>−");
-      html.Bytes(one > 0 ? *all : -*all).Raw("</b>");
+    // A device holds only some of the parameters that are placed, so its bytes
+    // are not those of one parameter times the number of parameters.
+    if (change.group_before && change.group_after) {
+      const int64_t all = *change.group_after - *change.group_before;
+      if (all == 0) {
+        html.Raw("±0");
+      } else {
+        html.Raw(all > 0 ? "<b class=e>+" : "<b class=ok>−");
+        html.Bytes(all > 0 ? all : -all).Raw("</b>");
+      }
     }
     html.Raw("<br><span class=q>").Bytes(*change.held_before).Raw(" → ");
     html.Bytes(*change.held_after).Raw("</span>");
@@ -62,6 +64,8 @@ void WriteSpecChange(Page& page, const SpecChange& change) {
     html.Text(CollectiveName(change.move->kind)).Raw(" ");
     page.Axes(change.move->axes);
   }
+  const std::string placed = PlacementChangeText(change);
+  if (!placed.empty()) html.Raw("placed ").Text(placed);
   html.Raw("</td></tr>\n");
 }
 

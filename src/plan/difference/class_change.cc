@@ -48,6 +48,23 @@ std::string TypeKey(const TensorType& type) {
          (type.dtype ? std::string(DtypeName(*type.dtype)) : "?");
 }
 
+std::string PlacementChangeText(const SpecChange& change) {
+  const auto& before = change.placed_before;
+  const auto& after = change.placed_after;
+  if (before == after) return "";
+  const bool several = change.names.size() > 1;
+  if (several && before && after && before->axis == after->axis) {
+    return "at other coordinates of " + after->axis;
+  }
+  const auto text = [&](const std::optional<ReadPlacement>& placement) {
+    if (!placement) return std::string("on all devices");
+    if (several) return "along " + placement->axis;
+    return "at " + placement->axis + " " +
+           std::to_string(placement->coordinate);
+  };
+  return text(before) + " -> " + text(after);
+}
+
 ClassComparison::ClassComparison(const PlanTable& before,
                                  const PlanTable& after)
     : before_(before), after_(after), costs_(mesh_before(), mesh_after()) {}

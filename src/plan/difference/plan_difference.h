@@ -78,6 +78,11 @@ struct SpecChange : NamedGroup {
   std::optional<int64_t> sent_bytes_per_device;
 };
 
+// Returns for example "on all devices -> at ep 0"; empty if the placement does
+// not differ. The parameters of a group are at different coordinates, so for
+// several parameters only the axis is given: "on all devices -> along ep".
+std::string PlacementChangeText(const SpecChange& change);
+
 struct TypeChange : NamedGroup {  // `type` and `held` of the second plan
   TensorType before;
   std::optional<int64_t> held_before;
