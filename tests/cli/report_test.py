@@ -234,6 +234,26 @@ class Report(ReportCase):
                     self.assertIn(one, text)
                 self.assertEqual(text.count(texts[0]), 2)
 
+    def test_a_change_of_the_query_length_names_that_dimension(self):
+        with tempfile.TemporaryDirectory() as folder:
+            def plan(name, axes):
+                rules = os.path.join(folder, name + ".yaml")
+                with open(rules, "w", encoding="utf-8") as file:
+                    file.write("version: 1\nextends: [builtin:llama]\n"
+                               f"axes: {{query_sequence: {axes}}}\n")
+                out = os.path.join(folder, name + ".json")
+                self.check(run("plan", "--no-project", "-q", "--mesh",
+                               "fsdp:2,sp:2", "--rules", rules, "--manifest",
+                               LLAMA[LLAMA.index("--manifest") + 1],
+                               "-o", out), 0)
+                return out
+
+            text = Page(self.report("--plan", plan("now", "sp"), "--base",
+                                    plan("base", "[]"))).texts["changes"]
+        # Dimension 1 of query and output, and dimension 2 of bias and mask.
+        self.assertIn("attention: length of query, bias, mask, output", text)
+        self.assertNotIn("heads of", text)
+
     def test_one_thing_is_singular(self):
         text = Page(self.report(
             "--no-project", "--mesh", "fsdp:1", *LLAMA[5:])).texts

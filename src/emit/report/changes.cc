@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -122,10 +123,17 @@ void WriteLayers(Page& page, const LayerMove& move) {
   html.Raw("<td></td><td></td></tr>\n");
 }
 
-std::string DimName(size_t rank, size_t dim) {
+// Bias and mask are [batch, heads, query length, KV length], and other tensors
+// of rank 4 are [batch, length, heads, head dimension].
+std::string DimName(std::string_view tensor, size_t rank, size_t dim) {
   constexpr std::string_view kNames[] = {"batch", "length", "heads", "width"};
-  if (rank == 4 || dim < 1)
-    return std::string(kNames[std::min<size_t>(dim, 3)]);
+  constexpr std::string_view kScores[] = {"batch", "heads", "length",
+                                          "KV length"};
+  const bool scores = tensor == "bias" || tensor == "mask";
+  if (rank == 4 || dim < 1) {
+    const size_t at = std::min<size_t>(dim, 3);
+    return std::string(scores ? kScores[at] : kNames[at]);
+  }
   return "dimension " + std::to_string(dim);
 }
 
@@ -146,7 +154,7 @@ std::vector<DimChange> DimChanges(const PlanDifference& diff) {
     after.resize(rank);
     for (size_t i = 0; i < rank; ++i) {
       if (before[i] == after[i]) continue;
-      const std::string name = DimName(rank, i);
+      const std::string name = DimName(change.tensor, rank, i);
       const auto same =
           std::find_if(out.begin(), out.end(), [&](const DimChange& one) {
             return one.modes == change.modes && one.name == name &&
