@@ -201,6 +201,30 @@ class Report(ReportCase):
         self.assertIn("226 parameters keep their specs, but their shards "
                       "change", text)
 
+    def test_a_parameter_with_two_changes_is_counted_once(self):
+        with tempfile.TemporaryDirectory() as folder:
+            def path(name, text=""):
+                out = os.path.join(folder, name)
+                if text:
+                    with open(out, "w", encoding="utf-8") as file:
+                        file.write(text)
+                return out
+
+            rules = path("r.yaml", "version: 1\nrules:\n  - {match: w, spec: "
+                         "[tp, null], modes: {decode: [dp, null]}}\n")
+            manifest = path("m.json", json.dumps({
+                "schema": "shardc.manifest/v1", "params": {
+                    f"w{i}": {"shape": [8, 8], "dtype": "F32"}
+                    for i in range(3)}}))
+            for name, mesh in (("a.json", "dp:2,tp:4"),
+                               ("b.json", "dp:4,tp:2")):
+                self.check(run("plan", "--no-project", "-q", "--mesh", mesh,
+                               "--rules", rules, "--manifest", manifest, "-o",
+                               path(name)), 0)
+            text = Page(self.report("--plan", path("b.json"), "--base",
+                                    path("a.json"))).texts["changes"]
+        self.assertIn("3 parameters keep their specs, but their shards", text)
+
     def test_placed_parameters_count_on_the_devices_that_hold_them(self):
         place = ", place: {axis: ep, index: 'experts\\.(\\d+)', count: 8}"
         with tempfile.TemporaryDirectory() as folder:

@@ -6,6 +6,7 @@
 //   ~ model.layers.*.o_proj.weight ×32  [fsdp, tp] → [null, tp]  +224 MiB
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -247,6 +248,22 @@ void WriteAxisRow(Page& page, std::string_view axis, const Mesh& before,
                       : "</td><td>↓ fewer parts</td></tr>");
 }
 
+// Returns the number of parameters that keep their specs in all modes while
+// their shards change. A parameter may be in several groups of changes, because
+// its specs differ by mode.
+int64_t KeptSpecs(const PlanDifference& diff) {
+  std::set<std::string_view> kept;
+  for (const SpecChange& one : diff.specs) {
+    if (one.before == one.after)
+      kept.insert(one.names.begin(), one.names.end());
+  }
+  for (const SpecChange& one : diff.specs) {
+    if (one.before == one.after) continue;
+    for (const std::string& name : one.names) kept.erase(name);
+  }
+  return static_cast<int64_t>(kept.size());
+}
+
 // Writes the effects of another mesh: the axes, the devices, and the number of
 // parameters that keep their spec but have other shards.
 void WriteMeshChange(Page& page) {
@@ -270,7 +287,7 @@ void WriteMeshChange(Page& page) {
   html.Raw("<tr><th scope=row>devices</th><td class=r>").Count(before.devices);
   html.Raw("</td><td class=r>").Count(after.devices);
   html.Raw("</td><td></td></tr></tbody></table></div>\n");
-  const int64_t kept = ShardChanges(diff);
+  const int64_t kept = KeptSpecs(diff);
   if (kept > 0) {
     html.Raw("<p>" + Counted(kept, "parameter") +
              (kept == 1 ? " keeps its spec, but its shards"
