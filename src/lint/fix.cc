@@ -346,7 +346,8 @@ class RulesEditor {
     } else if (number == kCatchAllNotLast.code.number) {
       fix.edits = MoveToEnd(*rule);
     } else if (number == kUnanchoredPattern.code.number) {
-      fix.edits = Anchor(facts_.rules()[*rule]);
+      const Rule& one = facts_.rules()[*rule];
+      fix.edits = Insertions(one, WithEnd(one.match));
     } else if (number == kUnescapedDot.code.number) {
       const Rule& one = facts_.rules()[*rule];
       fix.edits = Insertions(one, EscapeDots(one.match).value_or(one.match));
@@ -409,13 +410,6 @@ class RulesEditor {
     }
     return {{block->begin, block->end, ""},
             {target->end, target->end, std::move(moved)}};
-  }
-
-  static std::vector<TextEdit> Anchor(const Rule& rule) {
-    // In `a|b$` the `$` would apply to the last alternative only.
-    const bool bare = rule.match.find('|') != std::string::npos;
-    return Insertions(rule,
-                      bare ? "(?:" + rule.match + ")$" : rule.match + "$");
   }
 
   const Facts& facts_;

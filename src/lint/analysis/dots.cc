@@ -47,4 +47,9 @@ std::optional<std::string> EscapeDots(std::string_view pattern) {
   return out;
 }
 
+std::string WithEnd(const std::string& pattern) {
+  const bool alternatives = pattern.find('|') != std::string::npos;
+  return alternatives ? "(?:" + pattern + ")$" : pattern + "$";
+}
+
 }  // namespace shardc

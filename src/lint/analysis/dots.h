@@ -1,4 +1,5 @@
-// Finds unescaped dots in a pattern that are meant as separators.
+// Corrects patterns: escapes dots that are meant as separators, and ends a
+// pattern with `$`.
 #ifndef SHARDC_LINT_ANALYSIS_DOTS_H_
 #define SHARDC_LINT_ANALYSIS_DOTS_H_
 
@@ -11,6 +12,10 @@ namespace shardc {
 // Escapes the dots that separate parts of a path: `mlp.up.weight` becomes
 // `mlp\.up\.weight`. Returns nullopt if the pattern has no such dot.
 std::optional<std::string> EscapeDots(std::string_view pattern);
+
+// Ends a pattern with `$`. Alternatives become a group: in `a|b$` the `$` would
+// end the last alternative only, so `a|b` becomes `(?:a|b)$`.
+std::string WithEnd(const std::string& pattern);
 
 }  // namespace shardc
 

@@ -1,6 +1,7 @@
 #include <string>
 #include <vector>
 
+#include "lint/analysis/dots.h"
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
 #include "lint/rules/lint.h"
@@ -26,9 +27,11 @@ bool EndsInsideWord(const std::string& name, size_t end) {
 void CheckUnanchoredPattern(const Facts& facts, FindingSink& sink) {
   for (size_t r = 0; r < facts.rule_facts().size(); ++r) {
     const RuleFacts& rule = facts.rule_facts()[r];
-    if (rule.sketch.end_anchor || rule.sketch.catch_all || rule.builtin) {
-      continue;
-    }
+    const std::string& pattern = facts.rules()[r].match;
+    // A `$` at the end of `a|b$` ends only the last alternative.
+    const bool ended =
+        rule.sketch.end_anchor && pattern.find('|') == std::string::npos;
+    if (ended || rule.sketch.catch_all || rule.builtin) continue;
     bool whole = false;
     std::vector<std::string> texts;
     LintFinding finding = FindingAt(kUnanchoredPattern.code,
@@ -49,10 +52,9 @@ void CheckUnanchoredPattern(const Facts& facts, FindingSink& sink) {
       }
     }
     if (!whole || texts.empty()) continue;
-    finding.message = "pattern " + Quoted(facts.rules()[r].match) +
-                      " also matches " + ListText(texts) +
-                      ", where the match ends inside a word";
-    finding.help = "end it with `$`: " + Quoted(facts.rules()[r].match + "$");
+    finding.message = "pattern " + Quoted(pattern) + " also matches " +
+                      ListText(texts) + ", where the match ends inside a word";
+    finding.help = "end it with `$`: " + Quoted(WithEnd(pattern));
     sink.push_back(std::move(finding));
   }
 }
@@ -63,9 +65,10 @@ constinit const Lint kUnanchoredPattern{
     .code = {110, "unanchored-pattern", Level::kWarning,
              "a pattern without `$` also matches longer names"},
     .what =
-        "Finds patterns without a `$` that match some names up to the end "
-        "of a word and others up to the middle of one, such as `kernel`, which "
-        "also matches `kernel_scale`.",
+        "Finds patterns without a `$`, or with one that ends only some of "
+        "their alternatives, that match some names up to the end of a word and "
+        "others up to the middle of one, such as `kernel`, which also matches "
+        "`kernel_scale`.",
     .why =
         "The longer name is another tensor of another shape, and gets a spec "
         "that was not written for it.",

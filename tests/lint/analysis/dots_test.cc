@@ -28,5 +28,11 @@ TEST_CASE("dots of paths are escaped, others are not") {
   }
 }
 
+TEST_CASE("a pattern is ended with $, alternatives as a group") {
+  CHECK(WithEnd("kernel") == "kernel$");
+  CHECK(WithEnd("q/kernel|k/kernel") == "(?:q/kernel|k/kernel)$");
+  CHECK(WithEnd("q/kernel|k/kernel$") == "(?:q/kernel|k/kernel$)$");
+}
+
 }  // namespace
 }  // namespace shardc
