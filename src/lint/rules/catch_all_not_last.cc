@@ -54,7 +54,8 @@ constinit const Lint kCatchAllNotLast{
     .why = "The first match wins, and a catch-all matches everything.",
     .instead =
         "Move it to the end. `--fix` moves it if no spec changes, "
-        "`--unsafe-fixes` in any case.",
+        "`--unsafe-fixes` otherwise. Neither moves a rule in flow style, or a "
+        "catch-all above another one in its file.",
     .bad = {.mesh = "fsdp:2,tp:4",
             .rules = R"(version: 1
 rules:

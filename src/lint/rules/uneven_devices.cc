@@ -52,8 +52,8 @@ constinit const Lint kUnevenDevices{
              "placed parameters are distributed unevenly"},
     .needs = kNeedsShapes,
     .what =
-        "Finds axes along which `place` gives one coordinate at least a "
-        "twentieth more bytes than another.",
+        "Finds axes along which `place` gives one coordinate fewer bytes than "
+        "another, by more than a twentieth of the other's.",
     .why =
         "The device with the most bytes determines the memory and the time of "
         "a step.",
