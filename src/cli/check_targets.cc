@@ -87,7 +87,7 @@ CheckedTarget CheckOne(const Target& target, const CheckOptions& options,
       LoadAndCompile(options.inputs, target, common, out.errors, &config);
   if (compiled == nullptr) return out;
   FindingSink extra;
-  if (options.locked) {
+  if (options.locked && selection.Selects(kPlanOutOfDate.code)) {
     extra = Locked(target, *compiled, config, out.errors);
   }
   const Mesh& mesh = compiled->plan.mesh;

@@ -50,6 +50,18 @@ targets:
         self.assertEqual([f["level"] for f in found], ["note"])
         self.assertIn("in another spelling", found[0]["message"])
 
+    def test_a_committed_plan_that_is_not_selected(self):
+        self.check(self.shardc("plan", "--write-locked"), 0)
+        self.write("r.yaml",
+                   self.read("r.yaml").replace("ColumnWise", "RowWise"))
+        for flags, rc in ((("--ignore", "SHD195"), 0),
+                          (("--select", "SHD105"), 0),
+                          (("--select", "SHD1"), 1),
+                          (("--select", "plan-out-of-date"), 1)):
+            done = self.check(self.shardc("check", "--locked", *flags,
+                                          "--format", "json"), rc)
+            self.assertEqual("SHD195" in done.out, rc == 1, flags)
+
     def committed(self):
         return json.loads(self.read("one.plan.json"))
 
