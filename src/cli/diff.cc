@@ -1,8 +1,11 @@
 // `shardc diff`: prints what changed between two plans, between a plan and what
 // the inputs compile to now, between two modes of one plan, between two step
 // programs, or between the sharding of a checkpoint and a plan.
+#include <algorithm>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "cli/commands.h"
 #include "cli/inputs.h"
@@ -46,6 +49,19 @@ std::optional<PlanDifference> Between(const DiffFlags& flags,
   const auto table =
       ReadTable(flags.before, EditedPlanOf(flags.allow_edited), findings);
   if (!table) return std::nullopt;
+  const std::vector<Mode>& planned = table->classes.plan.modes;
+  for (const Mode mode : *modes) {
+    // Each parameter has a spec for train, also if the plan has other modes.
+    if (mode == Mode::kTrain ||
+        std::find(planned.begin(), planned.end(), mode) != planned.end()) {
+      continue;
+    }
+    findings.Add(code::kUsage, {},
+                 "the plan `" + flags.before + "` has no mode `" +
+                     std::string(ModeName(mode)) + "`",
+                 "write it with `shardc plan --modes`, or compare other modes");
+    return std::nullopt;
+  }
   return CompareModes(*table, modes->front(), modes->back());
 }
 

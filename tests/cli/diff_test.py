@@ -428,10 +428,15 @@ bytes per device 4 KiB -> 2 KiB, -2 KiB (-50.0 %), in every mode
 
     def test_mistakes(self):
         plan, data = self.plan("a.json", ["builtin:llama"])
+        train = self.path("train.json")
+        self.check(run("plan", "--no-project", "-q", "--mesh", "fsdp:2",
+                       "--rules", "builtin:llama", "--manifest", LLAMA,
+                       "--modes", "train", "-o", train), 0)
         for arguments, said in (
                 (["--between", "train", plan], "two modes"),
                 (["--between", "train,decode", plan, plan], "two modes"),
                 (["--between", "train,serve", plan], "serve"),
+                (["--between", "train,decode", train], "no mode `decode`"),
                 ([plan, self.path("none.json")], "none.json"),
                 ([plan, LLAMA], "not a plan"),
                 ([plan, "--no-project"], "--mesh")):
