@@ -219,6 +219,24 @@ rules:
         self.assertIn("moves  all_gather over `fsdp`", back)
         self.diff("--between", "train,train", plan, rc=0)
 
+    def test_a_mode_of_one_plan_is_not_compared(self):
+        rules = self.path("r.yaml", "version: 1\nrules:\n  - match: w$\n"
+                          "    spec: [tp]\n    modes: {decode: []}\n")
+        manifest = self.path("m.json", json.dumps(
+            {"schema": "shardc.manifest/v1", "params": {
+                "w": {"shape": [8], "dtype": "F32"}}}))
+        for modes in ("train", "train,decode"):
+            self.check(run("plan", "--no-project", "-q", "--mesh", "tp:2",
+                           "--rules", rules, "--manifest", manifest,
+                           "--modes", modes, "-o", self.path(modes)), 0)
+        one, two = self.path("train"), self.path("train,decode")
+        words = ['["train"]', '["train", "decode"]']
+        for old, new in ((one, two), (two, one)):
+            self.assertEqual(self.diff(old, new).out, (
+                f"~ the modes were {words[0]} and are {words[1]}\n"
+                "1 other field\n"))
+            words.reverse()
+
     def test_a_mesh_alone_moves_parameters(self):
         manifest = self.path("m.json", json.dumps(
             {"schema": "shardc.manifest/v1", "params": {

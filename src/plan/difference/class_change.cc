@@ -8,6 +8,7 @@
 //   devices need a block that only other devices hold
 #include "plan/difference/class_change.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "source/index.h"
@@ -46,6 +47,15 @@ std::string KeyOf(const SpecChange& change, const TensorType& before) {
 std::string TypeKey(const TensorType& type) {
   return (type.shape ? ShapeText(*type.shape) : "?") + " " +
          (type.dtype ? std::string(DtypeName(*type.dtype)) : "?");
+}
+
+std::vector<Mode> ModesOfBoth(const PlanTable& before, const PlanTable& after) {
+  const std::vector<Mode>& was = before.classes.plan.modes;
+  std::vector<Mode> out = after.classes.plan.modes;
+  std::erase_if(out, [&](Mode mode) {
+    return std::find(was.begin(), was.end(), mode) == was.end();
+  });
+  return out;
 }
 
 std::string PlacementChangeText(const SpecChange& change) {
@@ -121,7 +131,7 @@ void ClassComparison::Compare(size_t before, size_t after, ClassChange& out) {
   const std::string_view a = PatternOf(before_, before);
   const std::string_view b = PatternOf(after_, after);
   if (a != b) out.rule = std::string(a) + "\n" + std::string(b);
-  for (const Mode mode : after_.classes.plan.modes) {
+  for (const Mode mode : ModesOfBoth(before_, after_)) {
     AddSpecs(was, now, mode, mode, out);
   }
   for (ClassChange::Specs& specs : out.specs) {

@@ -63,6 +63,11 @@ class ClassComparison {
   MoveCosts costs_;
 };
 
+// Returns the modes that both plans have, in the order of the second plan. A
+// mode that only one plan has is a change of its list of modes, and not of each
+// parameter.
+std::vector<Mode> ModesOfBoth(const PlanTable& before, const PlanTable& after);
+
 // Sets `detailed` of the fields whose differences are described by `type`,
 // `rule` or `specs` as well.
 void MarkDetailed(bool same_axes, ClassChange& change);

@@ -7,8 +7,11 @@
 //
 // If both files are valid plans, the bytes that devices hold before and after,
 // and the collectives that move parameters, are computed for the same pairs.
+#include <algorithm>
+#include <iterator>
 #include <memory>
 #include <set>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -115,6 +118,26 @@ bool SameNames(const JsonValue& a, const JsonValue& b) {
   return true;
 }
 
+std::set<std::string> ModesOf(const PlanJson& plan) {
+  std::set<std::string> out;
+  const auto modes = MemberAt(plan.members, "modes");
+  if (!modes || !modes->IsArray()) return out;
+  for (const JsonValue mode : modes->items()) {
+    if (mode.IsString()) out.emplace(mode.string());
+  }
+  return out;
+}
+
+// Returns the modes that only one of the plans has.
+std::vector<std::string> ModesOfOne(const PlanJson& before,
+                                    const PlanJson& after) {
+  const std::set<std::string> a = ModesOf(before), b = ModesOf(after);
+  std::vector<std::string> out;
+  std::set_symmetric_difference(a.begin(), a.end(), b.begin(), b.end(),
+                                std::back_inserter(out));
+  return out;
+}
+
 // Compares the entries of two plans' `params`.
 class ParamsComparison {
  public:
@@ -124,6 +147,7 @@ class ParamsComparison {
                    const std::vector<LayerMove>& layers)
       : rules_before_(before.Patterns()),
         rules_after_(after.Patterns()),
+        modes_of_one_(ModesOfOne(before, after)),
         classes_(classes),
         layers_(layers),
         same_axes_(classes == nullptr ||
@@ -186,6 +210,7 @@ class ParamsComparison {
       }
       for (EntryChange& one :
            CompareEntries(before.value, after, rules_before_, rules_after_)) {
+        if (IsOfOneMode(one.field)) continue;
         std::string key = one.subject + "\n" + one.verdict;
         change.fields.push_back({std::move(one), false, std::move(key)});
       }
@@ -196,6 +221,16 @@ class ParamsComparison {
     }
     gatherer_.Add(change, before.name(), {before.key.place(), entry},
                   number_before, number_after);
+  }
+
+  // Returns whether a field such as "modes.decode.spec" is of a mode that only
+  // one of the plans has. The change of the list of modes is reported instead.
+  bool IsOfOneMode(std::string_view field) const {
+    constexpr std::string_view kModes = "modes.";
+    if (!field.starts_with(kModes)) return false;
+    field.remove_prefix(kModes.size());
+    return std::find(modes_of_one_.begin(), modes_of_one_.end(),
+                     field.substr(0, field.find('.'))) != modes_of_one_.end();
   }
 
   // Marks changes of stages as detailed if the list of moved layers, or the
@@ -212,6 +247,7 @@ class ParamsComparison {
   }
 
   RulePatterns rules_before_, rules_after_;
+  std::vector<std::string> modes_of_one_;
   ClassComparison* classes_;
   const std::vector<LayerMove>& layers_;
   bool same_axes_;
@@ -258,7 +294,7 @@ std::optional<PlanDifference> Compare(const SourceRef& before,
   std::optional<ClassComparison> classes;
   if (table_before != nullptr && table_after != nullptr) {
     FillTotals(*table_before, *table_after, out);
-    for (const Mode mode : table_after->classes.plan.modes) {
+    for (const Mode mode : ModesOfBoth(*table_before, *table_after)) {
       AddHeld(mode, HeldInAll(*table_before, mode),
               HeldInAll(*table_after, mode), out);
     }
