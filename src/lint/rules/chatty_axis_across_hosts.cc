@@ -27,9 +27,11 @@ void CheckChattyAxisAcrossHosts(const Facts& facts, FindingSink& sink) {
     if (axis.size <= 1 || facts.TensorAxes({axis.name}).empty()) continue;
     // An axis that is larger than a host crosses hosts in any order of axes.
     if (axis.size > per_host || SpanOf(mesh, i) <= per_host) continue;
+    // Another lint reports an axis that spans slices.
+    if (SlicesAlong(mesh, i) > 1) continue;
     std::string inner;
     for (size_t j = i + 1; j < mesh.axes.size(); ++j) {
-      if (mesh.axes[j].size <= 1 ||
+      if (mesh.axes[j].size / SlicesAlong(mesh, j) <= 1 ||
           !facts.TensorAxes({mesh.axes[j].name}).empty()) {
         continue;
       }
