@@ -10,6 +10,18 @@ extern const Lint kTensorAxisOverSlices;
 
 namespace {
 
+// Returns the first axis that is not tensor parallel and whose size all slices
+// divide; empty if there is none.
+std::string OtherAxis(const Facts& facts) {
+  const Mesh& mesh = facts.mesh();
+  for (const MeshAxis& axis : mesh.axes) {
+    if (axis.size % mesh.slices == 0 && facts.TensorAxes({axis.name}).empty()) {
+      return axis.name;
+    }
+  }
+  return {};
+}
+
 void CheckTensorAxisOverSlices(const Facts& facts, FindingSink& sink) {
   const Mesh& mesh = facts.mesh();
   for (size_t i = 0; i < mesh.dcn.size() && i < mesh.axes.size(); ++i) {
@@ -22,8 +34,12 @@ void CheckTensorAxisOverSlices(const Facts& facts, FindingSink& sink) {
                       " spans " + std::to_string(mesh.dcn[i]) +
                       " slices: every layer waits for the network between"
                       " them";
-    finding.help = "let a data parallel axis span the slices: `dcn: {dp: " +
-                   std::to_string(mesh.slices) + "}`";
+    finding.help = "let a data parallel axis span the slices";
+    const std::string axis = OtherAxis(facts);
+    if (!axis.empty()) {
+      finding.help +=
+          ": `dcn: {" + axis + ": " + std::to_string(mesh.slices) + "}`";
+    }
     sink.push_back(std::move(finding));
   }
 }
