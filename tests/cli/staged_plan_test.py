@@ -347,6 +347,27 @@ targets:
         done = run("plan", "--diff", *flags)
         self.assertIn("5 layers in another stage", done.out)
 
+    def test_differences_count_what_a_rank_holds(self):
+        tree = {"embed": [8, 8], "head": [8, 8],
+                **{f"layers.{i}.up": [64, 8] for i in range(4)}}
+        plans = [self.plan(mesh, "{axis: pp, assign: %s}" % assign, tree, name,
+                           up)[0]
+                 for mesh, assign, name, up in (
+                     ("pp:2,tp:2", "[3, 1]", "a.json", "[tp, null]"),
+                     ("pp:2,tp:2", "[3, 1]", "b.json", "[]"),
+                     ("pp:4,tp:1", "[1, 1, 1, 1]", "c.json", "[tp, null]"))]
+        # Three layers of 1 KiB each on a device of rank 0.
+        text = run("diff", plans[0], plans[1]).out
+        self.assertIn("holds  1 KiB -> 2 KiB per device of each, "
+                      "3 KiB -> 6 KiB of all\n", text)
+        self.assertIn("moves  all_gather over `tp`, 1 KiB sent per device, "
+                      "of each\n", text)
+        # No collective of all devices moves a parameter of some ranks.
+        text = run("diff", plans[0], plans[2]).out
+        self.assertIn("1 KiB -> 2 KiB per device of each, "
+                      "3 KiB -> 2 KiB of all\n", text)
+        self.assertNotIn("moves ", text)
+
     def test_difference_of_other_members(self):
         one, _ = self.llama("{axis: pp, assign: even, microbatches: 8}",
                             name="one.json")

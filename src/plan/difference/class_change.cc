@@ -25,6 +25,22 @@ Spec Padded(Spec spec, const TensorType& type) {
   return spec;
 }
 
+// Returns whether the plans have the same stages on the same ranks and devices,
+// or no stages.
+bool SameStages(const ReadPlan& before, const ReadPlan& after) {
+  if (!before.stages && !after.stages) return true;
+  if (!before.stages || !after.stages || !SameAxes(before.mesh, after.mesh) ||
+      before.stages->axis != after.stages->axis) {
+    return false;
+  }
+  return std::equal(before.stages->of.begin(), before.stages->of.end(),
+                    after.stages->of.begin(), after.stages->of.end(),
+                    [](const PlanStage& a, const PlanStage& b) {
+                      return a.ranks == b.ranks && a.layers == b.layers &&
+                             a.first == b.first && a.last == b.last;
+                    });
+}
+
 // Returns the key of a change of a parameter whose type was `before`. The bytes
 // held before depend on that type, and a placed parameter has no move.
 std::string KeyOf(const SpecChange& change, const TensorType& before) {
@@ -77,7 +93,10 @@ std::string PlacementChangeText(const SpecChange& change) {
 
 ClassComparison::ClassComparison(const PlanTable& before,
                                  const PlanTable& after)
-    : before_(before), after_(after), costs_(mesh_before(), mesh_after()) {}
+    : before_(before),
+      after_(after),
+      costs_(mesh_before(), mesh_after()),
+      same_stages_(SameStages(before.classes.plan, after.classes.plan)) {}
 
 const ReadParam& ClassComparison::ParamOf(const PlanTable& table,
                                           size_t param) {
@@ -102,7 +121,9 @@ void ClassComparison::AddSpecs(const ReadParam& was, const ReadParam& now,
   SpecChange change;
   change.held_before = BytesHeld(mesh_before(), was.type, a);
   change.held_after = BytesHeld(mesh_after(), now.type, b);
-  if (!was.placement && !now.placement) {
+  // A parameter of a stage is on the devices of some ranks only. While it stays
+  // there, each of these ranks moves it among its own devices.
+  if (!was.placement && !now.placement && same_stages_) {
     const MoveCost& cost = costs_.Of(now.type, a, b);
     change.move = cost.move;
     change.sent_bytes_per_device = cost.sent_bytes_per_device;

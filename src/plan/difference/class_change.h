@@ -61,6 +61,9 @@ class ClassComparison {
   const PlanTable& before_;
   const PlanTable& after_;
   MoveCosts costs_;
+  // Whether the ranks of both plans' pipelines have the same layers and the
+  // same devices, or neither plan has stages.
+  bool same_stages_;
 };
 
 // Returns the modes that both plans have, in the order of the second plan. A

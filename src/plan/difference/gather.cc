@@ -21,6 +21,19 @@ std::optional<int64_t> Times(const std::optional<int64_t>& bytes,
   return bytes ? CheckedMul(*bytes, count) : std::nullopt;
 }
 
+std::optional<BytesByRank> RanksOfPlan(const PlanTable& table) {
+  const auto& stages = table.classes.plan.stages;
+  return stages ? std::optional(BytesByRank(*stages)) : std::nullopt;
+}
+
+void AddTo(std::optional<BytesByRank>& ranks, const ReadParam& param,
+           std::optional<int64_t> held) {
+  if (!ranks) return;
+  const auto& placed = param.placement;
+  ranks->Add(param.stages, held, 1, placed ? &placed->axis : nullptr,
+             placed ? placed->coordinate : 0);
+}
+
 }  // namespace
 
 uint32_t Gatherer::Shown(std::string_view name) {
@@ -136,8 +149,12 @@ void Gatherer::AddSpecs(GroupKey key, std::string_view name,
     // parameter has its own placement.
     made.placed_before = was.placement;
     made.placed_after = now.placement;
+    made.ranks_before = RanksOfPlan(classes_->before());
+    made.ranks_after = RanksOfPlan(classes_->after());
     return made;
   });
+  AddTo(group.ranks_before, was, change.held_before);
+  AddTo(group.ranks_after, now, change.held_after);
   group.copies_before.Add(was.placement);
   group.copies_after.Add(now.placement);
 }
@@ -148,8 +165,13 @@ void Gatherer::Take(PlanDifference& to) {
   to.reshaped = reshaped_.Take(templates_);
   to.rules = rules_.Take(templates_);
   for (GatheredSpecs& group : specs_.Take(templates_)) {
-    group.group_before = Times(group.held_before, group.copies_before.Most());
-    group.group_after = Times(group.held_after, group.copies_after.Most());
+    group.group_before =
+        group.ranks_before
+            ? MostOf(group.ranks_before->Fullest())
+            : Times(group.held_before, group.copies_before.Most());
+    group.group_after =
+        group.ranks_after ? MostOf(group.ranks_after->Fullest())
+                          : Times(group.held_after, group.copies_after.Most());
     to.specs.push_back(std::move(group));
   }
   for (GatheredField& field : fields_.Take(templates_)) {

@@ -3,12 +3,14 @@
 #define SHARDC_PLAN_DIFFERENCE_GATHER_H_
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "plan/difference/class_change.h"
 #include "plan/difference/groups.h"
 #include "plan/difference/plan_difference.h"
+#include "plan/plan_stages.h"
 
 namespace shardc {
 
@@ -38,6 +40,8 @@ class Gatherer {
   };
   struct GatheredSpecs : SpecChange {
     Copies copies_before, copies_after;
+    // Only for a plan with stages, whose ranks hold different parameters.
+    std::optional<BytesByRank> ranks_before, ranks_after;
   };
 
   uint32_t Shown(std::string_view name);

@@ -72,8 +72,9 @@ struct SpecChange : NamedGroup {
   // The collective that moves one parameter, and the bytes that the busiest
   // device sends for it. Both are nullopt if every device already has what it
   // needs, if the number of devices differs, if the shape is unknown or a spec
-  // does not divide it, or if the parameter is placed. Only the bytes are
-  // nullopt if the dtype is unknown or if they overflow.
+  // does not divide it, if the parameter is placed, or if a plan has stages and
+  // the other plan has none or others. Only the bytes are nullopt if the dtype
+  // is unknown or if they overflow.
   std::optional<SpecMove> move;
   std::optional<int64_t> sent_bytes_per_device;
 };
