@@ -65,8 +65,8 @@ Findings ReplicatedFindings(const Compiled& compiled) {
   Findings findings;
   const Plan& plan = compiled.plan;
   const Share share = ReplicatedShare(plan);
-  if (plan.mesh.devices <= 1 || share.replicated <= share.all / 2)
-    return findings;
+  const int64_t devices = DevicesOfRank(plan.mesh, plan.stages);
+  if (devices <= 1 || share.replicated <= share.all / 2) return findings;
   LintInputs inputs;
   inputs.compiled = &compiled;
   const Facts facts(inputs);
@@ -85,7 +85,8 @@ Findings ReplicatedFindings(const Compiled& compiled) {
                    BytesText(share.replicated) + " (" +
                        PercentText(share.replicated, share.all) +
                        " of the model) are replicated on each of " +
-                       Counted(plan.mesh.devices, "device"),
+                       Counted(devices, "device") +
+                       (plan.stages ? " of a pipeline rank" : ""),
                    "shard the largest parameters over an axis of the mesh");
   finding.level = Level::kWarning;
   return findings;

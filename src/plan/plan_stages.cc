@@ -53,6 +53,11 @@ bool PlanStages::Holds(const ParamStages& param, int64_t rank) const {
                      });
 }
 
+int64_t DevicesOfRank(const Mesh& mesh,
+                      const std::optional<PlanStages>& stages) {
+  return stages ? mesh.devices / stages->ranks : mesh.devices;
+}
+
 std::vector<int32_t> RanksOf(const PlanStages& stages,
                              const ParamStages& param) {
   std::vector<int32_t> ranks;

@@ -80,6 +80,11 @@ struct PlanStages {
   bool Holds(const ParamStages& param, int64_t rank) const;
 };
 
+// Returns the number of devices that may hold a parameter: all of them, or
+// those of one rank if the plan has stages.
+int64_t DevicesOfRank(const Mesh& mesh,
+                      const std::optional<PlanStages>& stages);
+
 // Returns the ranks that hold any part of the parameter, ascending.
 std::vector<int32_t> RanksOf(const PlanStages& stages,
                              const ParamStages& param);

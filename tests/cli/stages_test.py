@@ -213,6 +213,18 @@ targets:
                 ignored = run("check", *self.inputs(stages), "--ignore", code)
                 self.assertEqual(ignored.rc, 0, ignored)
 
+    def test_a_rank_of_one_device_replicates_nothing(self):
+        inputs = self.inputs("{axis: pp, assign: even}", "pp:4")
+        done = run("plan", *inputs, "-o", os.path.join(self.folder, "p.json"))
+        self.assertNotIn("SHD207", self.check(done, 0).err)
+        found = run("check", *inputs, "--format", "json").json()
+        self.assertNotIn("SHD207", {one["code"] for one in found})
+        # dp has two devices for each rank, and no spec uses it.
+        inputs = self.inputs("{axis: pp, assign: even}", "pp:4,dp:2")
+        found = run("check", *inputs, "--select", "SHD207", "--format",
+                    "json").json()
+        self.assertIn("replicated on 2 devices", found[0]["message"])
+
     def test_check_finds_uneven_stages_and_large_bubbles(self):
         def found(stages, code):
             done = run("check", *self.inputs(stages), "--format", "json")

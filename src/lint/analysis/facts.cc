@@ -394,7 +394,7 @@ int64_t Facts::Parts(const ParameterGroup& group) const {
 }
 
 bool Facts::Replicated(const ParameterGroup& group) const {
-  return mesh().devices > 1 && Parts(group) == 1;
+  return DevicesOfRank(mesh(), plan().stages) > 1 && Parts(group) == 1;
 }
 
 bool Facts::Illegal(const ParameterGroup& group) const {

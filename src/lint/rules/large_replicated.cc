@@ -47,11 +47,11 @@ void Report(const Facts& facts, const Groups& groups, const std::string& cause,
     // Other lints report parameters that a catch-all replicates.
     finding.unless.push_back(ReplicatedTopic(facts.Example(*group)));
   }
-  finding.message = cause + ListText(texts) + ", " + BytesText(bytes) + " (" +
-                    PercentText(bytes, facts.total_bytes()) +
-                    " of the model), " +
-                    (finding.params.size() == 1 ? "is" : "are") +
-                    " replicated on " + Counted(facts.mesh().devices, "device");
+  finding.message =
+      cause + ListText(texts) + ", " + BytesText(bytes) + " (" +
+      PercentText(bytes, facts.total_bytes()) + " of the model), " +
+      (finding.params.size() == 1 ? "is" : "are") + " replicated on " +
+      Counted(DevicesOfRank(facts.mesh(), facts.plan().stages), "device");
   finding.help = std::move(help);
   sink.push_back(std::move(finding));
 }
