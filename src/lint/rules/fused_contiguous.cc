@@ -79,7 +79,10 @@ void CheckFusedContiguous(const Facts& facts, FindingSink& sink) {
             ": no shard has its share of each part, so that a compiler gathers "
             "the output, " +
             BytesText(*row) +
-            " a token and layer, and in training the same backward",
+            // Several experts compute each token.
+            (group.role.expert ? " for each token of an expert"
+                               : " a token and layer") +
+            ", and in training the same backward",
         "shard each part when weights are loaded (`fused: by_part` in the "
         "`model:` section), store the parts as separate parameters, or leave "
         "the dimension unsharded"));
