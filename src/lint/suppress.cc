@@ -30,15 +30,29 @@ std::string_view Trim(std::string_view text) {
   return text;
 }
 
+// Returns whether a quote at this position begins a scalar. A quote inside a
+// plain scalar is a character of it, as in `note: don't`.
+bool BeginsScalar(std::string_view text, size_t at) {
+  constexpr std::string_view kBefore = " \t[{,:";
+  return at == 0 || kBefore.find(text[at - 1]) != std::string_view::npos;
+}
+
 // Returns whether the text before a comment opens a quoted scalar, so that the
-// comment is a part of the scalar.
+// comment is a part of the scalar. YAML writes a quote in a scalar as '' in
+// single quotes and as \" in double quotes.
 bool InQuotes(std::string_view before) {
   char open = 0;
-  for (char c : before) {
-    if (open == 0 && (c == '\'' || c == '"')) {
-      open = c;
-    } else if (c == open) {
+  for (size_t i = 0; i < before.size(); ++i) {
+    const char c = before[i];
+    const bool quote = c == '\'' || c == '"';
+    if (open == '"' && c == '\\') {
+      ++i;
+    } else if (open == '\'' && before.substr(i, 2) == "''") {
+      ++i;
+    } else if (quote && c == open) {
       open = 0;
+    } else if (quote && open == 0 && BeginsScalar(before, i)) {
+      open = c;
     }
   }
   return open != 0;

@@ -270,6 +270,15 @@ class Ignores(Folder):
             'note: "narrow"', 'note: "see # shardc: ignore[SHD105]"'))
         self.assertNotIn("SHD190", self.codes())
 
+    def test_a_quote_in_a_scalar_does_not_hide_a_comment(self):
+        for rule in ("{match: gone, note: don't use, spec: []}",
+                     '{match: "go\\"ne", spec: []}',
+                     "{match: 'go''ne', spec: []}"):
+            self.write("r.yaml", "version: 1\nrules:\n- match: kernel\n"
+                       f"  spec: []\n- {rule}  # shardc: ignore[SHD105] why\n"
+                       "policy: {unmatched: replicate}\n")
+            self.assertFalse({"SHD105", "SHD190"} & set(self.codes()), rule)
+
 
 class Baselines(Folder):
     def test_known_findings_are_left_out_by_code_and_parameter(self):
