@@ -17,8 +17,10 @@ std::optional<Selection::Pick> Selection::ParsePick(std::string_view text,
                                                     std::string_view flag,
                                                     Findings& findings) {
   if (const Code* code = FindCode(text)) return Pick{code, -1};
+  // There are the families SHD0 to SHD7. Another one is a typing error, which
+  // would select nothing.
   if (text.size() == 4 && text.starts_with("SHD") && text[3] >= '0' &&
-      text[3] <= '9') {
+      text[3] <= '7') {
     return Pick{nullptr, text[3] - '0'};
   }
   std::vector<std::string> names;
