@@ -51,8 +51,9 @@ void WriteSpecs(const SpecChange& change, Sink& out) {
        out);
   const std::string placed = PlacementChangeText(change);
   if (!placed.empty()) Line("placed", placed, out);
-  if (change.held_before != change.held_after ||
-      change.group_before != change.group_after) {
+  const bool other_group =
+      change.names.size() > 1 && change.group_before != change.group_after;
+  if (change.held_before != change.held_after || other_group) {
     Line("holds", HeldText(change), out);
   }
   const std::string move = DiffMoveText(change);
