@@ -16,12 +16,17 @@
 namespace shardc {
 namespace {
 
+// Returns the bytes that all corrections of the spec add, because they are not
+// the sum of what each adds: without [tp, fsdp] a device holds tp * fsdp times
+// as much.
 std::string CostText(const ModeLayout& mode) {
   if (!mode.bytes_per_device || !mode.uncorrected_bytes_per_device) return {};
   const int64_t added =
       *mode.bytes_per_device - *mode.uncorrected_bytes_per_device;
   if (added <= 0) return {};
-  return ", " + BytesText(added) + " more per device and parameter";
+  return ", " + BytesText(added) + " more per device and parameter" +
+         (mode.edits.size() > 1 ? ", the spec's other corrections included"
+                                : "");
 }
 
 }  // namespace
