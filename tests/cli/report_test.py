@@ -278,6 +278,25 @@ class Report(ReportCase):
         self.assertIn("attention: length of query, bias, mask, output", text)
         self.assertNotIn("heads of", text)
 
+    def test_unknown_sizes_are_no_change_of_bytes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            manifest = os.path.join(folder, "m.json")
+            with open(manifest, "w", encoding="utf-8") as file:
+                json.dump({"schema": "shardc.manifest/v1", "params": {
+                    "w": {"shape": None, "dtype": None}}}, file)
+            plans = []
+            for name, spec in (("a", "[tp]"), ("b", "[null]")):
+                plans.append(os.path.join(folder, name + ".json"))
+                rules = os.path.join(folder, name + ".yaml")
+                with open(rules, "w", encoding="utf-8") as file:
+                    file.write("version: 1\nrules:\n  - {match: w, spec: "
+                               f"{spec}}}\n")
+                self.check(run("plan", "--no-project", "-q", "--mesh", "tp:2",
+                               "--rules", rules, "--manifest", manifest, "-o",
+                               plans[-1]), 0)
+            text = self.report("--plan", plans[1], "--base", plans[0])
+        self.assertIn("1 change of specs</dd>", text)
+
     def test_one_thing_is_singular(self):
         text = Page(self.report(
             "--no-project", "--mesh", "fsdp:1", *LLAMA[5:])).texts

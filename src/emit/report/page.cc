@@ -151,11 +151,13 @@ void WriteBaseVerdict(Page& page) {
              (shards == 0         ? "specs"
               : shards == changed ? "shards"
                                   : "specs and shards"));
-    const auto now = page.plan().Held(page.First()).Fullest();
-    const auto was = page.in.base->plan->Held(page.First()).Fullest();
-    if (now && was) {
-      html.Raw(", ").Raw(*now >= *was ? "+" : "−");
-      html.Bytes(*now >= *was ? *now - *was : *was - *now);
+    for (const HeldChange& held : diff.held) {
+      const bool first = std::find(held.modes.begin(), held.modes.end(),
+                                   page.First()) != held.modes.end();
+      if (!first || !held.before || !held.after) continue;
+      const int64_t was = *held.before, now = *held.after;
+      html.Raw(", ").Raw(now >= was ? "+" : "−");
+      html.Bytes(now >= was ? now - was : was - now);
       html.Raw(" per device");
     }
   }
