@@ -1,9 +1,11 @@
 // Translates patterns character by character. Character classes are copied,
-// with `^` for the `!` that negates one in a glob, and escapes of Python's
-// patterns are copied except for `\Z`:
+// with `^` for the `!` that negates one in a glob. Python's patterns are copied
+// except for what RE2 would read as something else:
 //
 //   glob    layers.*.q_[!ab]  ->  ^layers\..*\.q_[^ab]$
 //   Python  kernel\Z          ->  kernel\z
+//   Python  h\d{,2}           ->  h\d{0,2}, as RE2's `{,2}` is literal text
+//   Python  [[:a]             ->  [\[:a], as RE2's `[:` begins `[:alpha:]`
 #include "importers/rules/pattern.h"
 
 namespace shardc::imports {
@@ -21,6 +23,36 @@ size_t ClassEnd(std::string_view text, size_t at) {
   if (i < text.size() && text[i] == ']') ++i;
   while (i < text.size() && text[i] != ']') i += text[i] == '\\' ? 2 : 1;
   return i < text.size() ? i + 1 : std::string_view::npos;
+}
+
+// Returns the number of a repetition as RE2 requires it, without leading zeros.
+std::string Count(std::string_view digits) {
+  const size_t first = digits.find_first_not_of('0');
+  return first == std::string_view::npos ? "0"
+                                         : std::string(digits.substr(first));
+}
+
+// Translates the repetition, such as `{2}` or `{,3}`, that begins at `at`, and
+// sets `at` to the position of its last character. Returns `{`, and does not
+// change `at`, for braces that Python reads as literal text.
+std::string Repetition(std::string_view pattern, size_t& at) {
+  size_t end = at + 1;
+  const auto digits = [&] {
+    const size_t begin = end;
+    while (end < pattern.size() && pattern[end] >= '0' && pattern[end] <= '9') {
+      ++end;
+    }
+    return pattern.substr(begin, end - begin);
+  };
+  const std::string_view least = digits();
+  const bool range = end < pattern.size() && pattern[end] == ',';
+  if (range) ++end;
+  const std::string_view most = range ? digits() : std::string_view();
+  const bool closed = end < pattern.size() && pattern[end] == '}';
+  if (!closed || (least.empty() && !range)) return "{";
+  at = end;
+  return "{" + Count(least) + (range ? "," : "") +
+         (most.empty() ? "" : Count(most)) + "}";
 }
 
 // Makes the dots and negated classes of a pattern match no separator. A pattern
@@ -100,13 +132,29 @@ std::string FromGlob(std::string_view glob) {
 
 std::string FromPython(std::string_view pattern) {
   std::string out;
+  bool in_class = false;
   for (size_t i = 0; i < pattern.size(); ++i) {
-    if (pattern[i] != '\\' || i + 1 == pattern.size()) {
-      out += pattern[i];
-      continue;
+    const char c = pattern[i];
+    const bool last = i + 1 == pattern.size();
+    if (c == '\\' && !last) {
+      out += c;
+      out += pattern[++i] == 'Z' ? 'z' : pattern[i];
+    } else if (in_class) {
+      if (c == '[' && !last && pattern[i + 1] == ':') out += '\\';
+      out += c;
+      in_class = c != ']';
+    } else if (c == '[') {
+      in_class = true;
+      out += c;
+      // In `[]a]` and `[^]a]` the first `]` is a member of the class.
+      for (const char first : {'^', ']'}) {
+        if (i + 1 < pattern.size() && pattern[i + 1] == first) {
+          out += pattern[++i];
+        }
+      }
+    } else {
+      out += c == '{' ? Repetition(pattern, i) : std::string(1, c);
     }
-    out += '\\';
-    out += pattern[++i] == 'Z' ? 'z' : pattern[i];
   }
   return out;
 }

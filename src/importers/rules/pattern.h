@@ -16,7 +16,7 @@ std::string EntireName(std::string_view name);
 // Translates Python's fnmatch, which matches entire names: `*.q_proj.*`.
 std::string FromGlob(std::string_view glob);
 // Translates a Python pattern, whose syntax differs from RE2's in details such
-// as `\Z`.
+// as `\Z` and `{,3}`.
 std::string FromPython(std::string_view pattern);
 // Returns a pattern that matches consecutive parts of a path, the first part by
 // the first pattern and so on. Each pattern must match a complete part:
