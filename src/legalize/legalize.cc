@@ -136,17 +136,20 @@ AxisGroup Shrink(AxisGroup group, const Dimension& dim, const Axes& used,
 
 // Returns the result for a tensor that gets the spec [] because of its size: a
 // scalar (under fjformer, any tensor of one element), or a tensor below
-// `min_size` whose spec is not empty. Returns nullopt for other tensors.
+// `min_size`. Returns nullopt for other tensors. If the spec has no axis,
+// `min_size` changes nothing, so there is no edit.
 std::optional<Legal> BySize(const Spec& spec, const Shape& shape,
                             const LegalizeOptions& options) {
   const auto elements = CheckedProduct(shape);
   const bool scalar = shape.empty() || (options.compat == Compat::kFjformer &&
                                         elements && *elements == 1);
-  if (!scalar && !(elements && *elements < options.min_size && !spec.empty())) {
+  if (!scalar && !(elements && *elements < options.min_size)) {
     return std::nullopt;
   }
   Legal legal;
-  if (scalar && options.compat == Compat::kNone) return legal;
+  if (scalar ? options.compat == Compat::kNone : IsReplicated(spec)) {
+    return legal;
+  }
   Edit edit;
   edit.reason = scalar ? Reason::kScalar : Reason::kMinSize;
   edit.size = elements.value_or(0);

@@ -222,7 +222,11 @@ TEST_CASE("scalars and tensors below min_size become replicated") {
            "",
            Compat::kNone,
            10});
+    // Without an axis there is nothing to correct.
     Check({{}, Shape{3, 3}, policy, "[]", "", "", Compat::kNone, 10});
+    Check(
+        {{AxisGroup()}, Shape{3, 3}, policy, "[]", "", "", Compat::kNone, 10});
+    Check({{{}, {}}, Shape{3, 3}, policy, "[]", "", "", Compat::kNone, 10});
   }
   Check(
       {{{"one"}}, Shape{10}, kError, R"(["one"])", "", "", Compat::kNone, 10});
