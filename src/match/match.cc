@@ -180,24 +180,23 @@ std::optional<std::string> Matcher::Rewrite(size_t index, std::string_view name,
                 RE2::UNANCHORED, groups.data(), count)) {
     return std::nullopt;
   }
+  const bool converted = separator != 0 && separator != wanted;
   std::string out;
   for (size_t i = 0; i < rewrite.size(); ++i) {
-    if (rewrite[i] != '\\' || i + 1 == rewrite.size()) {
-      out += rewrite[i];
-      continue;
-    }
-    const char next = rewrite[++i];
-    if (next >= '0' && next <= '9') {
+    const bool escaped = rewrite[i] == '\\' && i + 1 < rewrite.size();
+    const char next = rewrite[escaped ? ++i : i];
+    if (escaped && next >= '0' && next <= '9') {
       const int group = next - '0';
       if (group >= count) return std::nullopt;
       const auto& piece = groups[static_cast<size_t>(group)];
-      out.append(piece.data(), piece.size());
+      if (piece.data() == nullptr) continue;  // not part of the match
+      // The group is copied from the name itself, which may contain `wanted`
+      // in its parts: layers.0/w in a file that is written with dots.
+      const auto begin = static_cast<size_t>(piece.data() - text.data());
+      out.append(name.substr(begin, piece.size()));
     } else {
-      out += next;
+      out += converted && next == wanted ? separator : next;
     }
-  }
-  if (separator != 0 && separator != wanted) {
-    std::replace(out.begin(), out.end(), wanted, separator);
   }
   return out;
 }

@@ -93,6 +93,10 @@ TEST_CASE("a rewrite takes groups by digit, and other escapes literally") {
   CHECK(rewritten("w", 1, "y") == "none");
   // Separators in the rewrite are replaced by that of the name.
   CHECK(matcher.Rewrite(0, "z.aacdefghi", '.', "\\1/w.x") == "aa.w.x");
+  // Separators in the groups are those of the name, whose parts may contain the
+  // other one.
+  const Matcher parts = Compiled({{"(.*)\\.scale$", {}, '.'}});
+  CHECK(parts.Rewrite(0, "h.0/up/scale", '/', "\\1.w") == "h.0/up/w");
 }
 
 TEST_CASE(
