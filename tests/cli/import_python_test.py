@@ -92,6 +92,9 @@ CHANGES = [
     ("R = [(k, P()) for k in {'a': 1, 'b': 2}]", FOLLOWED),
     ("d = {'a': P('x')}\nd['b'] = P('y')\nd['a'] = P('z')\n"
      "R = list(d.items())", FOLLOWED),
+    ("d = {'a': P('x'), 'b': P(), 'a': P('y')}\nR = list(d.items())",
+     FOLLOWED),
+    ("d = {'a': P('x'), f'a': P('y'), 1: P()}\nR = [('b', d['a'])]", FOLLOWED),
     ("d = {'a': P('x')}\ne = d\nd['a'] = P('y')\nR = list(e.items())",
      REFUSED),
     ("d = {'a': P('x')}\ne = dict(d)\nd['a'] = P('y')\n"

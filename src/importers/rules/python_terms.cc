@@ -3,6 +3,8 @@
 //
 //   {f"h{i}": P() for i in range(2)}  ->  {"h0": P(), "h1": P()}
 #include <algorithm>
+#include <set>
+#include <string_view>
 #include <utility>
 
 #include "importers/rules/python_evaluator.h"
@@ -14,6 +16,17 @@ namespace {
 // The maximum of the sum of sizes of all values that are read through names. It
 // limits the time of code that doubles a value with each line.
 constexpr int64_t kCopyLimit = 30'000'000;
+
+// Returns whether two keys of a dict may be equal.
+bool RepeatsKey(const PyValue& dict) {
+  std::set<std::string_view> seen;
+  for (size_t i = 0; i + 1 < dict.items.size(); i += 2) {
+    const PyValue& key = dict.items[i];
+    const bool plain = key.is == PyIs::kText || key.is == PyIs::kNumber;
+    if (plain && !seen.insert(key.text).second) return true;
+  }
+  return false;
+}
 
 }  // namespace
 
@@ -140,6 +153,17 @@ PyValue PyEvaluator::Several(const PyNode& node, PyScope& scope,
         }
       }
     }
+  }
+  if (dict && !spreads && RepeatsKey(value)) {
+    // Python keeps the place of the first of equal keys and the value of the
+    // last.
+    PyValue unique = Simple(PyIs::kDict, node);
+    for (size_t i = 0; i + 1 < value.items.size(); i += 2) {
+      if (!PutItem(value.items[i], value.items[i + 1], unique)) {
+        return Unknown(node, std::string(kPyTooInvolved));
+      }
+    }
+    value = std::move(unique);
   }
   return Sized(std::move(value), node);
 }
