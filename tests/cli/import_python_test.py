@@ -165,6 +165,21 @@ CHANGES = [
      "class C(A):\n  pass\nclass B:\n  def __init__(self, a=1):\n"
      "    self.a = A() if a else C()\n  def get(self):\n"
      "    return [('b', P())] + self.a.get()\nR = B().get()", REFUSED),
+    # An attribute of self is not the variable of that name, and hides the
+    # attribute of the class.
+    ("class A:\n  def get(self, n='a'):\n    self.n = 'b'\n"
+     "    return [(n, P('x'))]\nR = A().get()", FOLLOWED),
+    (f"class A:\n  r = [{A}]\n  def get(self):\n    self.r = [{B}]\n"
+     "    return self.r\nR = A().get()", FOLLOWED),
+    ("class A:\n  n = 'a'\n  def __init__(self):\n    self.n = 'b'\n"
+     "  def get(self):\n    return [(self.n, P('x'))]\nR = A().get()",
+     REFUSED),
+    (f"class A:\n  r = [{A}]\n  def get(self):\n    self.r.append({B})\n"
+     "    return self.r\nR = A().get()", REFUSED),
+    (f"class A:\n  def get(self):\n    return [{A}]\nclass B(A):\n"
+     f"  def get(self):\n    return [{B}]\nclass C:\n  a = A()\n"
+     "  def __init__(self):\n    self.a = B()\n"
+     "  def get(self):\n    return self.a.get()\nR = C().get()", FOLLOWED),
     (f"R = [{A}]\nwhile len(R) < 2:\n  R = R + [{B}]", REFUSED),
     (f"R = [{A}]\nmatch 1:\n  case 1:\n    R = [{B}]", REFUSED),
     (f"R = [{A}]\nmatch [{B}]:\n  case R:\n    pass", REFUSED),

@@ -21,11 +21,14 @@ bool IsSuper(const PyNode& node) {
 }
 
 // Appends the names of the functions whose results these statements assign to
-// `name`. A class that is called to make an object counts as a function.
+// `name` or `self.name`. A class that is called to make an object counts as a
+// function.
 void Assigned(const std::vector<PyStatement>& body, std::string_view name,
               std::vector<std::string_view>& out) {
   for (const PyStatement& one : body) {
-    if (one.act == PyAct::kAssign && one.name == name &&
+    std::string_view assigned = one.name;
+    if (assigned.starts_with(kPySelf)) assigned.remove_prefix(kPySelf.size());
+    if (one.act == PyAct::kAssign && assigned == name &&
         one.value.kind == PyKind::kCall) {
       out.push_back(one.value.items[0].text);
     }
@@ -42,6 +45,12 @@ const PyValue* AttributeOf(const PyClass& of, std::string_view name) {
     if (at != one->attributes.end()) return &at->second;
   }
   return nullptr;
+}
+
+bool SetsAttribute(const PyClass& of, std::string_view name) {
+  return std::any_of(of.order.begin(), of.order.end(), [&](const PyClass* one) {
+    return one->assigned.contains(name);
+  });
 }
 
 PyMethod MethodOf(const PyClass& of, std::string_view name,
@@ -263,15 +272,17 @@ const PyClass* PyEvaluator::ClassOf(const PyNode& node, const PyScope& scope,
 }
 
 // Returns the class of the object `self.name`. It is the class of the class
-// attribute, the class that `sub_configs` names, or the only class whose object
-// `__init__` assigns to the name. Returns nullptr if the class is unknown.
+// attribute if no function changes it, the class that `sub_configs` names, or
+// the only class whose object `__init__` assigns to the name. Returns nullptr
+// if the class is unknown.
 const PyClass* PyEvaluator::MemberClass(const PyClass& of,
                                         std::string_view name) const {
   const auto named = [&](const PyValue& value) {
     const bool is = value.is == PyIs::kObject || value.is == PyIs::kSymbol;
     return is ? ClassNamed(value.text) : nullptr;
   };
-  if (const PyValue* value = AttributeOf(of, name)) return named(*value);
+  const PyValue* value = AttributeOf(of, name);
+  if (value != nullptr && !SetsAttribute(of, name)) return named(*value);
   if (const PyValue* parts = AttributeOf(of, "sub_configs")) {
     for (size_t i = 0; parts->is == PyIs::kDict && i + 1 < parts->items.size();
          i += 2) {

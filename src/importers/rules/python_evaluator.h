@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -28,6 +29,8 @@ using PyFunctions = std::map<std::string, const PyStatement*, std::less<>>;
 struct PyClass {
   PyScope attributes;
   PyFunctions functions;
+  // The attributes of `self` that its functions assign or change.
+  std::set<std::string, std::less<>> assigned;
   // The classes in which Python looks up a name, in this order: the class
   // itself, then its bases up to the first one that the file does not define.
   std::vector<const PyClass*> order;
@@ -41,6 +44,9 @@ struct PyMethod {
 
 // Returns an attribute of the class or of its bases; nullptr if there is none.
 const PyValue* AttributeOf(const PyClass& of, std::string_view name);
+// Returns whether a function of the class or of its bases assigns or changes an
+// attribute of `self`. An object may then have a value other than the class's.
+bool SetsAttribute(const PyClass& of, std::string_view name);
 // Returns a method of the class or of its bases. With `after`, searches only
 // the classes that follow `after` in `of.order`, as Python's super() does.
 PyMethod MethodOf(const PyClass& of, std::string_view name,

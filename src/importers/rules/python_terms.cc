@@ -95,9 +95,15 @@ PyValue PyEvaluator::Attribute(const PyNode& node, PyScope& scope,
       const auto set = values_.find(node.text);
       if (set != values_.end()) return FromFlag(set->second, node);
     }
+    const bool of_object = object.text == "self";
+    if (of_object) {
+      const auto own = scope.find(std::string(kPySelf) + node.text);
+      if (own != scope.end()) return Copied(own->second, node);
+    }
     if (in != nullptr) {
       const PyValue* at = AttributeOf(*in, node.text);
-      if (at != nullptr) return Copied(*at, node);
+      const bool changed = of_object && SetsAttribute(*in, node.text);
+      if (at != nullptr && !changed) return Copied(*at, node);
       return Unknown(node, "the value of `" + TextOf(node) + "`", node.text);
     }
     const auto local = scope.find(object.text);

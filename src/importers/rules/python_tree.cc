@@ -14,13 +14,13 @@
 namespace shardc::imports {
 namespace {
 
-// Returns the name of a variable or of an attribute of `self`: "rules" for
-// `rules` and for `self.rules`. Returns an empty text for other expressions.
+// Returns the name of a variable, or of an attribute of `self` with `self.` in
+// front. Returns an empty text for other expressions.
 std::string NameOf(const PyNode& node) {
   if (node.kind == PyKind::kName) return node.text;
   if (node.kind == PyKind::kAttribute && node.items[0].kind == PyKind::kName &&
       node.items[0].text == "self") {
-    return node.text;
+    return std::string(kPySelf) + node.text;
   }
   return {};
 }

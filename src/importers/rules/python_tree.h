@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -66,6 +67,10 @@ enum class PyAct : uint8_t {
   kUnknown,  // `while`, `match` and the like: the values of `names` are
              // unknown, and, with `returns`, whether the function ends there
 };
+
+// With what the names of the attributes of `self` begin in a statement: the
+// assignment `self.rules = x` has the name `self.rules`.
+inline constexpr std::string_view kPySelf = "self.";
 
 struct PyStatement {
   PyAct act = PyAct::kUnknown;

@@ -17,6 +17,21 @@ namespace {
 
 constexpr size_t kOrderLimit = 100;  // base classes of one class
 
+// Adds the names of the attributes of `self` that the statements of a function
+// assign or change.
+void AddAttributes(const std::vector<PyStatement>& body,
+                   std::set<std::string, std::less<>>& out) {
+  const auto add = [&](std::string_view name) {
+    if (name.starts_with(kPySelf)) out.emplace(name.substr(kPySelf.size()));
+  };
+  for (const PyStatement& one : body) {
+    add(one.name);
+    for (const std::string& name : one.names) add(name);
+    AddAttributes(one.body, out);
+    AddAttributes(one.other, out);
+  }
+}
+
 // Returns whether a base class is one of Python's own classes, which define no
 // rules.
 bool HasNoRules(const PyNode& base) {
@@ -63,6 +78,7 @@ class ModuleSymbols {
         Collect(one.body, prefix + one.name + ".", made.attributes, &made);
       } else if (one.act == PyAct::kDefine) {
         (owner ? owner->functions : names_.functions)[one.name] = &one;
+        if (owner) AddAttributes(one.body, owner->assigned);
       } else if (!branch) {
         evaluator_.Step(one, scope, owner);
       }
