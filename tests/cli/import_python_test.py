@@ -165,6 +165,26 @@ CHANGES = [
      "class C(A):\n  pass\nclass B:\n  def __init__(self, a=1):\n"
      "    self.a = A() if a else C()\n  def get(self):\n"
      "    return [('b', P())] + self.a.get()\nR = B().get()", REFUSED),
+    # Changes within expressions, in functions, and under other names.
+    (f"R = [{A}]\nR.append({B}) if len(R) == 1 else None", REFUSED),
+    (f"R = [{A}]\nlen(R) == 1 and R.append({B})", REFUSED),
+    (f"R = [{A}]\n[R.append((n, P())) for n in ('b',)]", REFUSED),
+    (f"R = [{A}, {B}]\nr = R.pop()", REFUSED),
+    (f"R = []\nr = R\nr.append({A})", REFUSED),
+    (f"r = []\nR = r\nR.append({A})", FOLLOWED),
+    (f"r = [{A}]\ndef rules():\n  r.append({B})\n  return r", REFUSED),
+    ("d = {'a': P('x')}\ndef rules():\n  d['b'] = P('y')\n"
+     "  return list(d.items())", REFUSED),
+    (f"def add(r):\n  r.append({B})\nR = [{A}]\nadd(R)", REFUSED),
+    (f"def add(r):\n  r.append({B})\n  return r\nR = [{A}]\nr = add(R)",
+     REFUSED),
+    (f"def add(r):\n  r.append({B})\n  return r\nr = [{A}]\nR = add(r)",
+     FOLLOWED),
+    (f"def count(r):\n  s = list(r)\n  s.append({B})\n  return s\n"
+     f"R = [{A}]\ncount(R)\nr = count(R)", FOLLOWED),
+    ("class A:\n  def get(self, n='a'):\n    return [(n, P('x'))]\n"
+     "class B(A):\n  def get(self, **k):\n    k['n'] = 'c'\n"
+     "    return super().get(**k)\nR = B().get()", REFUSED),
     # An attribute of self is not the variable of that name, and hides the
     # attribute of the class.
     ("class A:\n  def get(self, n='a'):\n    self.n = 'b'\n"

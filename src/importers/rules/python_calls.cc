@@ -99,6 +99,7 @@ PyValue PyEvaluator::Call(const PyNode& node, PyScope& scope,
     }
     const PyList<PyValue> items = std::exchange(value.items, {});
     for (const PyValue& item : items) value.items.push_back(item);
+    value.items.Allocate();
     if (name == "list") value.begin = node.begin;
     return value;
   }
@@ -110,6 +111,7 @@ PyValue PyEvaluator::Call(const PyNode& node, PyScope& scope,
   const auto [method, object] = FunctionOf(function, scope, owner);
   if (method.function != nullptr) {
     auto given = Given(*method.function, node, scope, owner);
+    ForgetArguments(node, scope, owner);
     if (given) return Called(method, object, std::move(*given));
   }
   return Unknown(node, "what `" + TextOf(function) + "` returns");
@@ -341,6 +343,50 @@ std::optional<PyScope> PyEvaluator::Given(const PyStatement& function,
     given[name] = Value(item, scope, owner);
   }
   return given;
+}
+
+void PyEvaluator::ForgetArguments(const PyNode& call, PyScope& scope,
+                                  const PyClass* owner) {
+  const PyKind kind = call.items[0].kind;
+  if (kind != PyKind::kName && kind != PyKind::kAttribute) return;
+  const PyMethod method = FunctionOf(call.items[0], scope, owner).first;
+  if (method.function == nullptr) return;
+  const auto& parameters = method.function->parameters;
+  size_t next = !parameters.empty() && IsSelf(parameters[0].first) ? 1 : 0;
+  for (size_t i = 1; i < call.items.size(); ++i) {
+    const PyNode& item = call.items[i];
+    std::string_view name = call.keywords[i - 1];
+    if (item.kind == PyKind::kName && IsSelf(item.text)) continue;
+    if (name.empty() && next < parameters.size()) {
+      name = parameters[next++].first;
+    }
+    if (item.kind != PyKind::kName || name.empty()) continue;
+    const auto own = scope.find(item.text);
+    const auto global = names_.globals.find(item.text);
+    if (own == scope.end() && global == names_.globals.end()) continue;
+    const PyValue value = own == scope.end() ? global->second : own->second;
+    if (value.is != PyIs::kSequence && value.is != PyIs::kDict) continue;
+    if (!Changes(method.function->body, name, IsList(value))) continue;
+    PyStatement at;
+    at.name = item.text;
+    at.value = item;
+    ForgetOthers(value, at, scope);
+    scope[item.text] = Unknown(item, "what `" + item.text + "` holds");
+  }
+}
+
+bool PyEvaluator::Changes(const std::vector<PyStatement>& body,
+                          std::string_view name, bool list) {
+  return std::any_of(body.begin(), body.end(), [&](const PyStatement& one) {
+    if (++steps_ > kPyStepLimit) return true;
+    const bool grows = one.act == PyAct::kAppend || one.act == PyAct::kPut ||
+                       (one.act == PyAct::kExtend && list);
+    const bool unknown =
+        one.act == PyAct::kUnknown &&
+        std::find(one.names.begin(), one.names.end(), name) != one.names.end();
+    return (grows && one.name == name) || unknown ||
+           Changes(one.body, name, list) || Changes(one.other, name, list);
+  });
 }
 
 PyValue PyEvaluator::Arguments(PyIs is, const PyNode& node, PyScope& scope,

@@ -91,6 +91,10 @@ void PyEvaluator::Step(const PyStatement& one, PyScope& scope,
           scope[name] = Unknown(at, "`" + name + "` is changed here");
         }
       }
+      // Nothing uses the value of the call, so it is not run.
+      if (one.target.kind == PyKind::kCall) {
+        ForgetArguments(one.target, scope, owner);
+      }
   }
 }
 
@@ -204,7 +208,14 @@ std::string PyEvaluator::TextOf(const PyNode& node) const {
 void PyEvaluator::Grow(const PyStatement& one, PyScope& scope,
                        const PyClass* owner) {
   const auto at = scope.find(one.name);
-  if (at == scope.end() || at->second.is == PyIs::kUnknown) return;
+  if (at == scope.end()) {  // a name of the module or of another object
+    scope[one.name] = Unknown(one.value, "what `" + one.name + "` holds");
+    return;
+  }
+  if (at->second.is == PyIs::kUnknown) {
+    at->second.text.clear();  // no longer the arguments that were given
+    return;
+  }
   PyValue value = Value(one.value, scope, owner);
   if (one.act == PyAct::kAppend || IsList(at->second)) {
     ForgetOthers(at->second, one, scope);
@@ -265,7 +276,14 @@ void PyEvaluator::ForgetOthers(const PyValue& value, const PyStatement& at,
 void PyEvaluator::Put(const PyStatement& one, PyScope& scope,
                       const PyClass* owner) {
   const auto at = scope.find(one.name);
-  if (at == scope.end() || at->second.is == PyIs::kUnknown) return;
+  if (at == scope.end()) {
+    scope[one.name] = Unknown(one.target, "what `" + one.name + "` holds");
+    return;
+  }
+  if (at->second.is == PyIs::kUnknown) {
+    at->second.text.clear();  // no longer the arguments that were given
+    return;
+  }
   const PyValue key = Value(one.target, scope, owner);
   const PyValue value = Value(one.value, scope, owner);
   ForgetOthers(at->second, one, scope);

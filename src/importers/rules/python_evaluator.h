@@ -105,6 +105,14 @@ class PyEvaluator {
   // statement `at` changes it by one of its names.
   void ForgetOthers(const PyValue& value, const PyStatement& at,
                     PyScope& scope);
+  // Marks the lists and dicts that a call of a function of the file changes
+  // through its parameters as unknown.
+  void ForgetArguments(const PyNode& call, PyScope& scope,
+                       const PyClass* owner);
+  // Returns whether one of the statements changes the value of a parameter;
+  // `list`: += changes it, as for a list, and does not make a new tuple.
+  bool Changes(const std::vector<PyStatement>& body, std::string_view name,
+               bool list);
   // Sets the value of a key in `dict`. Returns false if `dict` would exceed a
   // limit.
   bool PutItem(const PyValue& key, const PyValue& value, PyValue& dict);

@@ -21,6 +21,28 @@ constexpr int kClauseLimit = 8;  // of one comprehension
 
 }  // namespace
 
+std::string NameOf(const PyNode& node) {
+  if (node.kind == PyKind::kName) return node.text;
+  if (node.kind == PyKind::kAttribute && node.items[0].kind == PyKind::kName &&
+      node.items[0].text == "self") {
+    return std::string(kPySelf) + node.text;
+  }
+  return {};
+}
+
+std::string ChangedName(const PyNode& call) {
+  constexpr std::string_view kMethods[] = {
+      "append", "extend",  "update", "insert",  "pop",       "remove",
+      "clear",  "reverse", "sort",   "popitem", "setdefault"};
+  if (call.kind != PyKind::kCall || call.items[0].kind != PyKind::kAttribute) {
+    return {};
+  }
+  const PyNode& function = call.items[0];
+  const bool changes = std::find(std::begin(kMethods), std::end(kMethods),
+                                 function.text) != std::end(kMethods);
+  return changes ? NameOf(function.items[0]) : std::string();
+}
+
 PyNode PyExpressionParser::Made(PyKind kind, size_t begin,
                                 std::vector<PyNode> items, std::string text) {
   PyNode node;
@@ -301,6 +323,10 @@ PyNode PyExpressionParser::Call(PyNode function) {
   Take(")");
   PyNode node = Made(PyKind::kCall, begin, std::move(items));
   node.keywords = std::move(keywords);
+  if (good()) {
+    std::string changed = ChangedName(node);
+    if (!changed.empty()) bound_.push_back(std::move(changed));
+  }
   return node;
 }
 

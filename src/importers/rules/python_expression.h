@@ -12,12 +12,24 @@
 
 namespace shardc::imports {
 
+// Returns the name of a variable, or of an attribute of `self` with `self.` in
+// front. Returns an empty text for other expressions.
+std::string NameOf(const PyNode& node);
+// Returns the name of the value that a call such as `rules.append(x)` changes.
+// Returns an empty text for other expressions.
+std::string ChangedName(const PyNode& call);
+
 class PyExpressionParser : public PyCursor {
  public:
   using PyCursor::PyCursor;
 
-  // Returns the names that `:=` has bound since the last call of TakeBound.
+  // Returns the names that `:=` has bound, and whose values calls have changed,
+  // since the last call of TakeBound.
   std::vector<std::string> TakeBound() { return std::exchange(bound_, {}); }
+  // Removes the last of these names.
+  void DropBound() {
+    if (!bound_.empty()) bound_.pop_back();
+  }
 
   // Parses expressions that commas separate, as a tuple. With `targets`, stops
   // at the `in` of a loop.

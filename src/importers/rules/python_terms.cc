@@ -130,6 +130,7 @@ PyValue PyEvaluator::Several(const PyNode& node, PyScope& scope,
                              const PyClass* owner) {
   PyValue value =
       Simple(node.kind == PyKind::kDict ? PyIs::kDict : PyIs::kSequence, node);
+  value.items.Allocate();
   const bool dict = value.is == PyIs::kDict;
   const bool spreads = dict && std::any_of(node.items.begin(), node.items.end(),
                                            [](const PyNode& item) {
@@ -236,6 +237,7 @@ PyValue PyEvaluator::Each(const PyNode& node, PyScope& scope,
                           const PyClass* owner) {
   const bool dict = node.keywords[0] == "key";
   PyValue out = Simple(dict ? PyIs::kDict : PyIs::kSequence, node);
+  out.items.Allocate();
   // The loop variables of a comprehension exist only inside it, so they are
   // bound in a copy of the scope. The caller's scope must not change, because
   // the caller may hold an iterator into it.

@@ -14,17 +14,6 @@
 namespace shardc::imports {
 namespace {
 
-// Returns the name of a variable, or of an attribute of `self` with `self.` in
-// front. Returns an empty text for other expressions.
-std::string NameOf(const PyNode& node) {
-  if (node.kind == PyKind::kName) return node.text;
-  if (node.kind == PyKind::kAttribute && node.items[0].kind == PyKind::kName &&
-      node.items[0].text == "self") {
-    return std::string(kPySelf) + node.text;
-  }
-  return {};
-}
-
 // Returns the names, and the attributes of `self`, that an assignment to the
 // expression `target` binds or changes.
 std::vector<std::string> NamesOf(const PyNode& target) {
@@ -71,32 +60,22 @@ bool Leaves(const std::vector<PyStatement>& body) {
 }
 
 // Parses a call that changes a value into a statement: `rules.append(x)`,
-// `rules.extend(x)` or `tree.update(x)`. After a call of another such method,
-// for example `sort`, the value is unknown.
-void Method(PyNode& call, PyStatement& made) {
-  if (call.kind != PyKind::kCall || call.items[0].kind != PyKind::kAttribute) {
-    return;
-  }
-  const PyNode& function = call.items[0];
-  const std::string name = NameOf(function.items[0]);
-  if (name.empty()) return;
-  if (call.items.size() == 2 && function.text == "append") {
+// `rules.extend(x)` or `tree.update(x)`. Returns false for other expressions.
+bool Method(PyNode& call, PyStatement& made) {
+  std::string name = ChangedName(call);
+  if (name.empty() || call.items.size() != 2) return false;
+  const std::string& method = call.items[0].text;
+  if (method == "append") {
     made.act = PyAct::kAppend;
-  } else if (call.items.size() == 2 && call.keywords[0].empty() &&
-             (function.text == "extend" || function.text == "update")) {
+  } else if (call.keywords[0].empty() &&
+             (method == "extend" || method == "update")) {
     made.act = PyAct::kExtend;
-  } else if (function.text == "insert" || function.text == "update" ||
-             function.text == "pop" || function.text == "remove" ||
-             function.text == "popitem" || function.text == "reverse" ||
-             function.text == "sort" || function.text == "clear" ||
-             function.text == "setdefault") {
-    made.names.push_back(name);
-    return;
   } else {
-    return;
+    return false;
   }
-  made.name = name;
+  made.name = std::move(name);
   made.value = std::move(call.items[1]);
+  return true;
 }
 
 class PyStatementParser : private PyExpressionParser {
@@ -157,10 +136,11 @@ class PyStatementParser : private PyExpressionParser {
   void Statement(std::vector<PyStatement>& body) {
     Enter("blocks are nested too deeply");
     const size_t before = body.size();
+    const size_t begin = Now().begin;
     StatementInside(body);
     if (auto bound = TakeBound(); !bound.empty()) {
       PyStatement inside;
-      inside.begin = Now().begin;
+      inside.begin = begin;
       inside.names = std::move(bound);
       body.insert(body.begin() + static_cast<std::ptrdiff_t>(before),
                   std::move(inside));
@@ -425,8 +405,10 @@ class PyStatementParser : private PyExpressionParser {
       Next();
       made.names = NamesOf(first);
       Sequence();
-    } else {
-      Method(first, made);
+    } else if (Method(first, made)) {
+      DropBound();
+    } else if (first.kind == PyKind::kCall) {
+      made.target = std::move(first);
     }
     EndLine();
   }

@@ -65,7 +65,8 @@ enum class PyAct : uint8_t {
   kClass,    // `name`; value: a call whose arguments are the bases; body
   kBlock,    // with, try, else, finally: its body runs
   kUnknown,  // `while`, `match` and the like: the values of `names` are
-             // unknown, and, with `returns`, whether the function ends there
+             // unknown, and, with `returns`, whether the function ends there;
+             // target: a call, which may change its arguments
 };
 
 // With what the names of the attributes of `self` begin in a statement: the

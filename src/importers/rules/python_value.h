@@ -48,9 +48,14 @@ class PyList {
   bool SharesWith(const PyList& other) const {
     return all_ != nullptr && all_ == other.all_;
   }
+  // Makes an empty list that its copies share, so that SharesWith(copy) is
+  // true.
+  void Allocate() {
+    if (all_ == nullptr) all_ = std::make_shared<std::vector<T>>();
+  }
   void push_back(T one) {
     if (all_ == nullptr) {
-      all_ = std::make_shared<std::vector<T>>();
+      Allocate();
     } else if (IsShared()) {
       all_ = std::make_shared<std::vector<T>>(*all_);
     }
