@@ -70,10 +70,19 @@ bool ReadValues(const Strings& given, imports::Request& request,
   return true;
 }
 
-// If an axis rule has the name of a mesh axis, a spec with that name would be
-// resolved by the rule. Such a rule is therefore set to the mesh axis in every
-// mode. Does nothing if the import has axis rules of its own. Returns false if
-// there are errors.
+// Returns the axis rule that would resolve a mesh axis of this name in a spec:
+// `head` for `head` and for HEAD; nullopt if there is none.
+std::optional<AxisRule> RuleInstead(const SpecName& name) {
+  const Token* token = name.is_mesh_axis ? FindToken(name.text) : nullptr;
+  // A long form such as `__HEAD__` is the logical axis in Python sources, too.
+  if (token != nullptr && token->short_name == name.text) return token->rule;
+  return ParseAxisRule(name.text);
+}
+
+// If a logical axis or an axis rule has the name of a mesh axis, a spec with
+// that name would be resolved by the rule. Such a rule is therefore set to the
+// mesh axis in every mode. Does nothing if the import has axis rules of its
+// own. Returns false if there are errors.
 bool KeepAxisNames(Imported& imported, Findings& findings) {
   const bool own_axes = !(imported.axes == AxisRules());
   for (ImportedRule& one : imported.rules) {
@@ -81,7 +90,7 @@ bool KeepAxisNames(Imported& imported, Findings& findings) {
     if (list == nullptr || own_axes) continue;
     for (const SpecEntry& entry : list->entries) {
       for (const SpecName& name : entry.names) {
-        const auto rule = ParseAxisRule(name.text);
+        const auto rule = RuleInstead(name);
         const bool kept =
             one.names_decode_rules && name.text.starts_with("decode_");
         if (!rule || kept) continue;

@@ -24,6 +24,9 @@ struct ModelDescription;
 struct SpecName {
   std::string text;
   Place place;
+  // Whether the name was imported as that of a mesh axis, which may also be the
+  // name of a logical axis.
+  bool is_mesh_axis = false;
 };
 
 // One dimension as written: empty (null or `_`), one name, or a group. Nulls

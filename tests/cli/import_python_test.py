@@ -368,6 +368,16 @@ class Python(Case):
             self.assertEqual(self.rules(line + "\nR = [('a', Sharded('x'))]"),
                              [["a", ["x"]]])
 
+    def test_a_mesh_axis_with_the_name_of_a_logical_axis_is_kept(self):
+        for spec, axes in (
+                ("P('DP', ('TP', 'FSDP'))",
+                 {"data_parallel": "DP", "tensor_parallel": "TP",
+                  "fully_sharded_data_parallel": "FSDP"}),
+                ("P('HEAD')", {"head": "HEAD", "decode_head": "HEAD"}),
+                ("P(DP, HEAD)", None), ("P('dp', '__HEAD__')", None)):
+            rules = self.read(f"R = [('a', {spec})]").json()
+            self.assertEqual(rules.get("axes"), axes, spec)
+
     def test_an_axis_of_an_unknown_value_is_no_axis(self):
         for line in ("for axis in ('x', f()): pass", "axis, other = 'x', 'y'",
                      "axis = 'x'\naxis %= ()"):

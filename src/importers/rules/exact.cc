@@ -64,7 +64,7 @@ ImportedRule RuleOf(std::string pattern, const NamedSpec& param) {
   for (const AxisGroup& group : param.spec) {
     SpecEntry entry;
     for (const std::string& axis : group) {
-      entry.names.push_back({axis, param.place});
+      entry.names.push_back({axis, param.place, true});
     }
     entry.is_group = group.size() > 1;
     list.entries.push_back(std::move(entry));

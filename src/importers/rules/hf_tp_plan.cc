@@ -393,7 +393,7 @@ class TpPlan {
     list.place = place;
     if (dim) {
       list.entries.resize(*dim + 1);
-      list.entries.back().names.push_back({axis_, place});
+      list.entries.back().names.push_back({axis_, place, true});
     }
     out.rule.spec = std::move(list);
     out.rule.place = out.rule.match_place = place;

@@ -75,7 +75,7 @@ void KeepMode(Mode mode, const AxisRules& axes, ImportedRule& made) {
       }
       differs = true;
       for (const std::string& axis : value.axes) {
-        names.push_back({axis, name.place});
+        names.push_back({axis, name.place, true});
       }
     }
     entry.is_group = entry.is_group || names.size() > 1;

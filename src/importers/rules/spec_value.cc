@@ -30,7 +30,7 @@ bool AddName(const SourceRef& source, const PyValue& value, SpecEntry& entry,
   if (value.is == PyIs::kNone) return true;
   if (value.is == PyIs::kText) {
     if (!value.text.empty())
-      entry.names.push_back({value.text, At(source, value)});
+      entry.names.push_back({value.text, At(source, value), true});
     return true;
   }
   if (value.is == PyIs::kSymbol) {
