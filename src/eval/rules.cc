@@ -133,6 +133,7 @@ bool WeightDecayMask(Call& call, Reply& reply) {
   CompileOptions options;
   options.modes = {Mode::kTrain};
   options.policy.unmatched = UnmatchedPolicy::kReplicate;
+  options.policy.compat = Compat::kEformer;
   auto& patterns = options.weight_decay_exclude.emplace();
   for (const std::string& text : exclusions) patterns.push_back({text, {}});
   const auto compiled = Compile(MeshFor(call, AxisRules()), RuleSet(),

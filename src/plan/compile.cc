@@ -116,7 +116,13 @@ class Compiler {
   std::vector<bool> may_place_;
   LikeChains like_{c_, findings_};
   Placements placements_;
-  std::vector<Regex> decay_exclusions_;
+  // A pattern of `weight_decay`, and the separator that it is written with;
+  // 0: that of the names.
+  struct DecayExclusion {
+    Regex regex;
+    char separator = 0;
+  };
+  std::vector<DecayExclusion> decay_exclusions_;
 };
 
 bool Compiler::CompilePatterns() {
@@ -136,7 +142,12 @@ bool Compiler::CompilePatterns() {
   for (const NamePattern& pattern :
        exclusions.value_or(std::vector<NamePattern>{})) {
     auto regex = Regex::Compile({pattern.match, pattern.place, '/'}, findings_);
-    if (regex) decay_exclusions_.push_back(std::move(*regex));
+    if (!regex) continue;
+    // eformer compares paths as they are, whatever the pattern.
+    const char own = c_.CompatMode() == Compat::kNone
+                         ? PatternSeparator(pattern.match)
+                         : '\0';
+    decay_exclusions_.push_back({std::move(*regex), own});
   }
   placements_ = Placements::Compile(c_.rules.rules, c_.manifest, findings_);
   return c_.matcher != nullptr;
@@ -362,7 +373,14 @@ void Compiler::MarkWeightDecay() {
   for (const std::string_view name : c_.plan.names) {
     c_.plan.weight_decay.push_back(
         std::none_of(decay_exclusions_.begin(), decay_exclusions_.end(),
-                     [&](const Regex& regex) { return regex.Found(name); }));
+                     [&](const DecayExclusion& one) {
+                       std::string text(name);
+                       if (one.separator != 0) {
+                         std::replace(text.begin(), text.end(),
+                                      c_.manifest.separator, one.separator);
+                       }
+                       return one.regex.Found(text);
+                     }));
   }
 }
 

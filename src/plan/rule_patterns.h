@@ -1,8 +1,10 @@
-// Converts a list of rules to the patterns that a matcher takes.
+// Converts a list of rules to the patterns that a matcher takes, and finds the
+// separators that other patterns are written with.
 #ifndef SHARDC_PLAN_RULE_PATTERNS_H_
 #define SHARDC_PLAN_RULE_PATTERNS_H_
 
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "match/match.h"
@@ -18,6 +20,16 @@ inline std::vector<Pattern> PatternsOf(std::span<const Rule> rules) {
     out.push_back({rule.match, rule.match_place, rule.separator});
   }
   return out;
+}
+
+// Returns the separator that a pattern outside of the rules is written with:
+// `.` if it has an escaped dot and no slash, `/` if it has a slash and no
+// escaped dot, and 0 otherwise.
+inline char PatternSeparator(std::string_view pattern) {
+  const bool dot = pattern.find("\\.") != std::string_view::npos;
+  const bool slash = pattern.find('/') != std::string_view::npos;
+  if (dot == slash) return 0;
+  return dot ? '.' : '/';
 }
 
 }  // namespace shardc

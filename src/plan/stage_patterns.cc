@@ -9,17 +9,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "plan/rule_patterns.h"
+
 namespace shardc {
-namespace {
-
-char PatternSeparator(std::string_view pattern) {
-  const bool dot = pattern.find("\\.") != std::string_view::npos;
-  const bool slash = pattern.find('/') != std::string_view::npos;
-  if (dot == slash) return 0;
-  return dot ? '.' : '/';
-}
-
-}  // namespace
 
 std::optional<StagePatterns> StagePatterns::Compile(
     const StageDeclaration* declared, char separator, Findings& findings) {

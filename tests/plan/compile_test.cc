@@ -337,6 +337,15 @@ TEST_CASE("a matching pattern excludes a parameter from weight decay") {
   const auto compiled = Good(in);
   CHECK(Line(*compiled, "a/bias").ends_with("\"weight_decay\": false}"));
   CHECK(Line(*compiled, "a/w").ends_with("\"weight_decay\": true}"));
+  // A pattern that is written with the other separator finds the same names.
+  for (const char* pattern : {"a/bias$", "a\\.bias$"}) {
+    in.options.weight_decay_exclude = {{NamePattern{pattern, {}}}};
+    for (const char* name : {"a/bias", "a.bias"}) {
+      in.manifest =
+          std::string("{\"") + name + R"(": {"shape": [4], "dtype": "F32"}})";
+      CHECK(Line(*Good(in), name).ends_with("\"weight_decay\": false}"));
+    }
+  }
 }
 
 }  // namespace
