@@ -92,6 +92,19 @@ void WritePolicy(JsonWriter& json, const Policy& policy) {
   json.EndObject();
 }
 
+// Returns the value of an axis rule; nullopt if it names an axis twice, which
+// no file may write. Such a value is derived from other rules, as `batch` is if
+// fsdp and dp are the same axis, and a reader derives it again.
+std::optional<AxisValue> WritableValue(const RuleSet& rules, AxisRule rule) {
+  AxisValue value = rules.axes.Value(rule);
+  AxisGroup sorted = value.axes;
+  std::sort(sorted.begin(), sorted.end());
+  if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end()) {
+    return std::nullopt;
+  }
+  return value;
+}
+
 // Writes the member "axes"; `value_of` returns a rule's value, or nullopt to
 // omit it.
 template <class Value>
@@ -243,7 +256,7 @@ void WriteRulesFileJson(const RuleSet& rules, Sink& out) {
   if (const auto separator = OneSeparator(rules)) {
     json.Member("separator", std::string_view(&*separator, 1));
   }
-  WriteAxes(json, [&](AxisRule rule) { return rules.axes.Value(rule); });
+  WriteAxes(json, [&](AxisRule rule) { return WritableValue(rules, rule); });
   json.Key("register");
   json.BeginObject(JsonLayout::kLines);
   for (const Registration& registration : rules.registrations) {
@@ -268,6 +281,13 @@ void WriteRulesFileJson(const RuleSet& rules, Sink& out) {
   json.EndArray();
   json.Key("policy");
   WritePolicy(json, rules.policy);
+  if (rules.weight_decay_exclude) {
+    json.Key("weight_decay");
+    json.BeginObject();
+    json.Key("exclude");
+    json.Array(*rules.weight_decay_exclude, &NamePattern::match);
+    json.EndObject();
+  }
   json.EndObject();
   out.Put('\n');
 }

@@ -57,6 +57,7 @@ rules:
   - {match: 'norm', spec: []}
   - {match: '.*', spec: Replicated}
 policy: {unmatched: replicate, illegal: drop, min_size: 3, compat: fjformer}
+weight_decay: {exclude: ['norm', 'bias$']}
 )";
 
 TEST_CASE("a rule set survives its own file") {
@@ -89,6 +90,21 @@ TEST_CASE("a rule set survives its own file") {
   CHECK(second->rules[0].note == R"(a "quoted" note)");
   CHECK(second->rules[1].placement->count == 8);
   CHECK(second->policy.compat == Compat::kFjformer);
+  REQUIRE(second->weight_decay_exclude);
+  REQUIRE(second->weight_decay_exclude->size() == 2);
+  CHECK((*second->weight_decay_exclude)[1].match == "bias$");
+}
+
+TEST_CASE("an axis rule that names an axis twice is derived again") {
+  auto first = Read(
+      "axes: {fully_sharded_data_parallel: data, "
+      "data_parallel: data}\nrules: []\n");
+  REQUIRE(first);
+  auto second = Read(JsonOf(*first));
+  REQUIRE(second);
+  CHECK(second->axes.Value(AxisRule::kDecodeBatch).axes ==
+        AxisGroup{"data", "data"});
+  CHECK_FALSE(second->weight_decay_exclude);
 }
 
 TEST_CASE("an empty rule set has every axis rule") {
