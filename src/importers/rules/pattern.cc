@@ -55,7 +55,22 @@ std::string Repetition(std::string_view pattern, size_t& at) {
          (most.empty() ? "" : Count(most)) + "}";
 }
 
-// Makes the dots and negated classes of a pattern match no separator. A pattern
+// Returns whether the `^` or `$` at `at` is at an end of the pattern or of one
+// of its alternatives.
+bool IsAtEnd(std::string_view pattern, size_t at) {
+  if (pattern[at] == '$') {
+    return at + 1 == pattern.size() || pattern[at + 1] == ')' ||
+           pattern[at + 1] == '|';
+  }
+  const std::string_view before = pattern.substr(0, at);
+  return before.empty() || before.ends_with("(?:") ||
+         ((before.ends_with('(') || before.ends_with('|')) &&
+          !before.ends_with("\\(") && !before.ends_with("\\|"));
+}
+
+// Makes the dots and negated classes of a pattern match no separator, and
+// removes the `^` and `$` at its ends: the pattern must match a complete part,
+// and RE2's `^` and `$` match at the ends of the complete name only. A pattern
 // with an unclosed class is returned unchanged.
 std::string WithinPart(std::string_view pattern, char separator) {
   const std::string other =
@@ -79,8 +94,12 @@ std::string WithinPart(std::string_view pattern, char separator) {
       out += text;
       i = end;
     } else {
-      out +=
-          pattern[i] == '.' ? "[^" + other + "]" : std::string(1, pattern[i]);
+      const bool anchor = pattern[i] == '^' || pattern[i] == '$';
+      if (pattern[i] == '.') {
+        out += "[^" + other + "]";
+      } else if (!anchor || !IsAtEnd(pattern, i)) {
+        out += pattern[i];
+      }
       ++i;
     }
   }
