@@ -5,12 +5,117 @@
 #include "match/sketch.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
+#include <span>
+
+#include "match/automaton/pattern_reader.h"
+#include "match/automaton/pattern_tree.h"
 
 namespace shardc {
 namespace {
 
 using Texts = std::vector<std::string>;
+
+// Returns whether a set has all characters that a name may contain.
+bool HasEveryCharacter(const CharSet& set) {
+  constexpr CodeRange kOfNames[] = {
+      {0x20, 0x7E}, {0xA0, 0xD7FF}, {0xE000, kLastCodePoint}};
+  return std::all_of(
+      std::begin(kOfNames), std::end(kOfNames), [&](const CodeRange& range) {
+        return std::any_of(set.begin(), set.end(), [&](const CodeRange& own) {
+          return own.low <= range.low && range.high <= own.high;
+        });
+      });
+}
+
+// What a part of a pattern matches wherever it is; false means "not known".
+struct Reach {
+  bool empty = false;  // the empty text
+  bool one = false;    // every text of one character
+  bool all = false;    // every text of one character or more
+};
+
+Reach ReachOf(const PatternTree& tree);
+
+// Returns what consecutive parts match together.
+Reach ReachOf(std::span<const PatternTree> parts) {
+  Reach optional;  // of the parts that match the empty text
+  optional.empty = true;
+  std::optional<Reach> required;
+  for (const PatternTree& part : parts) {
+    const Reach of = ReachOf(part);
+    if (of.empty) {
+      optional.one = optional.one || of.one;
+      optional.all = optional.all || of.all;
+    } else if (required) {
+      return {};
+    } else {
+      required = of;
+    }
+  }
+  return required.value_or(optional);
+}
+
+Reach ReachOf(const PatternTree& tree) {
+  Reach out;
+  switch (tree.kind) {
+    case TreeKind::kPoint:
+    case TreeKind::kAssertion:
+      break;
+    case TreeKind::kSet:
+      out.one = HasEveryCharacter(tree.set);
+      break;
+    case TreeKind::kSequence:
+      return ReachOf(std::span(tree.parts));
+    case TreeKind::kChoice:
+      for (const PatternTree& part : tree.parts) {
+        const Reach of = ReachOf(part);
+        out.empty = out.empty || of.empty;
+        out.one = out.one || of.one;
+        out.all = out.all || of.all;
+      }
+      break;
+    case TreeKind::kRepeat: {
+      const Reach of = ReachOf(tree.parts[0]);
+      // Whether one repetition is enough for a text that is not empty.
+      const bool once = tree.most != 0 && (tree.least <= 1 || of.empty);
+      const bool endless = tree.most == PatternTree::kNoLimit;
+      out.empty = tree.least == 0 || of.empty;
+      out.one = once && of.one;
+      out.all = once && (of.all || (of.one && endless));
+      break;
+    }
+  }
+  return out;
+}
+
+bool Asserts(const PatternTree& tree, Assertion assertion) {
+  return tree.kind == TreeKind::kAssertion && tree.assertion == assertion;
+}
+
+// Returns whether every name matches; false means "not known". `.+` and `^.*$`
+// match every name, `^[^/]*$` and `[0-9]+` do not.
+bool MatchesEveryName(const PatternTree& tree) {
+  if (tree.kind == TreeKind::kChoice) {
+    return std::any_of(tree.parts.begin(), tree.parts.end(), MatchesEveryName);
+  }
+  auto parts = tree.kind == TreeKind::kSequence
+                   ? std::span<const PatternTree>(tree.parts)
+                   : std::span<const PatternTree>(&tree, 1);
+  bool begin = false;
+  bool end = false;
+  while (!parts.empty() && Asserts(parts.front(), kTextBegin)) {
+    begin = true;
+    parts = parts.subspan(1);
+  }
+  while (!parts.empty() && Asserts(parts.back(), kTextEnd)) {
+    end = true;
+    parts = parts.first(parts.size() - 1);
+  }
+  const Reach reach = ReachOf(parts);
+  return begin && end ? reach.all : reach.empty || reach.one;
+}
 
 // Parses the part of RE2's syntax that sharding rules use, by recursive
 // descent. Most other syntax becomes kWild.
@@ -24,12 +129,16 @@ class SketchParser {
     out.complete = complete_;
     out.begin_anchor = text_.starts_with("^");
     out.end_anchor = text_.ends_with("$") && !text_.ends_with("\\$");
-    out.catch_all = std::all_of(
+    const bool wild = std::all_of(
         out.texts.begin(), out.texts.end(), [](const std::string& one) {
           return std::all_of(one.begin(), one.end(), [](char c) {
             return c == Sketch::kWild || c == Sketch::kAnyChar;
           });
         });
+    if (wild && complete_) {
+      const auto tree = ReadPatternTree(text_);
+      out.catch_all = tree && MatchesEveryName(*tree);
+    }
     return out;
   }
 

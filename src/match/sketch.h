@@ -21,7 +21,9 @@ struct Sketch {
   bool complete = true;       // false: some are left out, by a limit
   bool begin_anchor = false;  // `^` at the start of the pattern
   bool end_anchor = false;    // `$` at its end
-  bool catch_all = false;     // every alternative is wild
+  // Whether every alternative is wild, and the pattern matches every name:
+  // `^[^/]*$` is wild and matches names of one part only.
+  bool catch_all = false;
 };
 
 Sketch SketchOf(std::string_view pattern);

@@ -59,13 +59,17 @@ TEST_CASE("a sketch has the texts that the pattern stands for") {
   }
 }
 
-TEST_CASE("catch-alls are patterns of wild marks only") {
-  for (const char* pattern : {".*", "", ".", ".+", "^.*$", "(.*)", "^", ".*?",
-                              "[\\s\\S]*", "(a|.*)*", "()"}) {
+TEST_CASE("catch-alls are patterns of wild marks that match every name") {
+  for (const char* pattern :
+       {".*",  "",          ".",       ".+",     "^.*$",   "(.*)", "^",
+        ".*?", "[\\s\\S]*", "(a|.*)*", "()",     "[a-z]*", "^.+$", ".$",
+        "^.",  "(^.*$)",    ".{0,5}$", "(?i).*", "$",      ".?.*$"}) {
     CAPTURE(pattern);
     CHECK(SketchOf(pattern).catch_all);
   }
-  for (const char* pattern : {"a", ".*bias", "/", "(a|.*)", "\\.", "x*y"}) {
+  for (const char* pattern :
+       {"a", ".*bias", "/", "(a|.*)", "\\.", "x*y", "^[^/]*$", "^\\w+$",
+        "[0-9]+", "\\d", "^$", "^.{1,3}$", "\\b", "^.?$", "..", "^\\S*$"}) {
     CAPTURE(pattern);
     CHECK_FALSE(SketchOf(pattern).catch_all);
   }
