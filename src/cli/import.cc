@@ -13,6 +13,7 @@
 #include "emit/plans/rules_file.h"
 #include "importers/rules/importer.h"
 #include "match/match.h"
+#include "parse/spec_read.h"
 #include "source/file.h"
 #include "source/wording.h"
 
@@ -104,12 +105,32 @@ bool KeepAxisNames(Imported& imported, Findings& findings) {
   return !findings.HasErrors();
 }
 
-// Returns whether `--rules` can read the result: its patterns are valid, and
-// there are no errors so far.
+// Reports names that no mesh axis can have, and axes that a spec names twice.
+void CheckSpec(const SpecSource& spec, Findings& findings) {
+  const auto* list = std::get_if<SpecList>(&spec);
+  if (list == nullptr) return;
+  CheckRepeats(*list, {}, findings);
+  for (const SpecEntry& entry : list->entries) {
+    for (const SpecName& name : entry.names) {
+      // `_` is eformer's name for an unsharded dimension.
+      const bool checked = name.is_mesh_axis && name.text != "_";
+      const std::string fault = checked ? AxisNameFault(name.text) : "";
+      if (fault.empty()) continue;
+      findings.Add(code::kAxisName, name.place,
+                   "axis name " + ShortQuote(name.text) + " " + fault,
+                   "rename the axis in the source");
+    }
+  }
+}
+
+// Returns whether `--rules` can read the result: its patterns and specs are
+// valid, and there are no errors so far.
 bool CanBeUsed(const Imported& imported, Findings& findings) {
   std::vector<Pattern> patterns;
   for (const ImportedRule& one : imported.rules) {
     patterns.push_back({one.rule.match, one.rule.match_place, '/'});
+    CheckSpec(one.rule.spec, findings);
+    for (const auto& [mode, spec] : one.rule.modes) CheckSpec(spec, findings);
   }
   return Matcher::Compile(patterns, findings).has_value() &&
          !findings.HasErrors();

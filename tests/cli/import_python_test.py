@@ -374,9 +374,15 @@ class Python(Case):
                  {"data_parallel": "DP", "tensor_parallel": "TP",
                   "fully_sharded_data_parallel": "FSDP"}),
                 ("P('HEAD')", {"head": "HEAD", "decode_head": "HEAD"}),
-                ("P(DP, HEAD)", None), ("P('dp', '__HEAD__')", None)):
+                ("P(DP, HEAD)", None), ("P('dp', '__HEAD__', '_')", None)):
             rules = self.read(f"R = [('a', {spec})]").json()
             self.assertEqual(rules.get("axes"), axes, spec)
+
+    def test_a_spec_that_no_rules_file_can_hold_is_refused(self):
+        for spec, message in (("P('x', ('y', 'x'))", "given twice"),
+                              ("P('x y')", "axis name `x y`"),
+                              ("P(None, '1x')", "axis name `1x`")):
+            self.assertIn(message, self.read(f"R = [('a', {spec})]", 2).err)
 
     def test_an_axis_of_an_unknown_value_is_no_axis(self):
         for line in ("for axis in ('x', f()): pass", "axis, other = 'x', 'y'",
