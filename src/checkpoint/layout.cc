@@ -59,10 +59,14 @@ std::vector<FileLayout> PerDevice(const std::vector<TensorLayout>& tensors,
 
 std::vector<FileLayout> PerProcess(const std::vector<TensorLayout>& tensors,
                                    const Coordinates& coordinates,
-                                   int64_t processes) {
-  const int64_t each = static_cast<int64_t>(coordinates.size()) / processes;
+                                   const Mesh& mesh) {
+  // With several slices, the devices of a process are not adjacent in the mesh.
+  std::vector<int64_t> process_of;  // by device
+  for (int64_t device = 0; device < mesh.devices; ++device) {
+    process_of.push_back(PlaceOf(mesh, device).process);
+  }
   std::vector<FileLayout> files;
-  std::vector<std::set<int64_t>> readers(AsIndex(processes));
+  std::vector<std::set<int64_t>> readers(AsIndex(mesh.processes));
   for (size_t i = 0; i < readers.size(); ++i) {
     files.push_back({FileName("process-", i), {}, {}});
   }
@@ -71,7 +75,7 @@ std::vector<FileLayout> PerProcess(const std::vector<TensorLayout>& tensors,
     for (size_t part = 0; part < holders.size(); ++part) {
       std::set<int64_t> candidates;
       for (const int64_t device : holders[part]) {
-        candidates.insert(device / each);
+        candidates.insert(process_of[AsIndex(device)]);
       }
       if (candidates.empty()) continue;
       const auto turn = static_cast<std::ptrdiff_t>(t % candidates.size());
@@ -137,7 +141,7 @@ std::vector<FileLayout> LayoutFiles(const std::vector<TensorLayout>& tensors,
     case Per::kDevice:
       return PerDevice(tensors, coordinates);
     case Per::kProcess:
-      return PerProcess(tensors, coordinates, mesh.processes);
+      return PerProcess(tensors, coordinates, mesh);
     case Per::kShard:
       break;
   }

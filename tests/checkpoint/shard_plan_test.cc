@@ -105,6 +105,18 @@ TEST_CASE("a process has what its devices hold, a shard is written once") {
   CHECK(Planned(in) == "! --select matches none of the 3 parameters\n");
 }
 
+TEST_CASE("the processes of several slices have what their devices hold") {
+  Inputs in;
+  in.options.per = Per::kProcess;
+  // A slice is a coordinate of tp, so process 0 has the devices 0 and 2.
+  in.plan.mesh.slices = 2;
+  in.plan.mesh.dcn = {1, 2};
+  CHECK(Planned(in) ==
+        "process-00000.safetensors for 0 2: w[0:2,0:2][0, 0][2, 2]@0+16\n"
+        "process-00001.safetensors for 0 1 2 3: w[2:4,0:2][2, 0][2, 2]@0+16 "
+        "b[0][3]@16+12 e[0][2]@28+8\n");
+}
+
 TEST_CASE("another dtype than the plan's is a note, unless it is cast") {
   Inputs in;
   in.options.per = Per::kShard;
