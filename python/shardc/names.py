@@ -22,8 +22,13 @@ def fold(name: str) -> str:
 
 
 def separator_of(names: Iterable[str]) -> str:
-    """`/` where any name has one, else `.`."""
-    return "/" if any("/" in name for name in names) else "."
+    """The one of `/` and `.` that most names hold, as the program's exports have
+    it; `/` where as many names hold either."""
+    slashes = dots = 0
+    for name in names:
+        slashes += "/" in name
+        dots += "." in name
+    return "." if dots > slashes else "/"
 
 
 # How many comparisons of two names all suggestions together may take.

@@ -251,6 +251,19 @@ class Models(unittest.TestCase):
         self.assertEqual(self.differences(Module()), [
             "norm: shape [2] in the plan, [3] in the model"])
 
+    def test_the_separator_is_the_one_of_most_names(self):
+        for names, separator in ((("a.b", "c.d", "x/y"), "."),
+                                 (("a/b", "c/d", "x.y"), "/"),
+                                 (("a/b", "c.d"), "/"), (("w",), "/")):
+            plan = plan_of({"tp": 2}, {name: param([2], [], [2])
+                                       for name in names})
+            self.assertEqual(plan.separator, separator, names)
+        plan = plan_of({"tp": 2}, {name: param([2], [], [2]) for name in (
+            "up.weight", "up.bias", "in/out")})
+        model = {"up": {"weight": array(2), "bias": array(2)},
+                 "in/out": array(2)}
+        self.assertEqual(plan.check(model), [])
+
     def test_named_tuples(self):
         pair = collections.namedtuple("Model", ["layers", "norm"])
         self.assertEqual(self.differences(
