@@ -66,7 +66,7 @@ bool MemberNames::Afford(std::string_view text) {
 
 std::shared_ptr<const Members> MemberNames::OfGroups(std::string_view text) {
   text = GroupsText(text);
-  const auto [found, added] = known_.try_emplace(text);
+  const auto [found, added] = groups_.try_emplace(text);
   if (!added) return found->second;
   if (!Afford(text)) return nullptr;
   auto groups = hlo::ReadGroups(text, devices_);
@@ -112,7 +112,7 @@ void MemberNames::Name(const hlo::Groups& groups, Members& out) const {
 }
 
 std::shared_ptr<const Members> MemberNames::OfPairs(std::string_view text) {
-  const auto [found, added] = known_.try_emplace(text);
+  const auto [found, added] = pairs_.try_emplace(text);
   if (!added) return found->second;
   if (!Afford(text)) return nullptr;
   const auto pairs = hlo::ReadPairs(text, devices_);

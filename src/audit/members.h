@@ -52,7 +52,8 @@ class MemberNames {
   const Mesh* mesh_;
   int64_t devices_;
   int64_t steps_left_ = int64_t{1} << 28;
-  std::map<std::string_view, std::shared_ptr<const Members>> known_;
+  // By text. `{{0,1}}` can be groups of one collective and pairs of another.
+  std::map<std::string_view, std::shared_ptr<const Members>> groups_, pairs_;
 };
 
 }  // namespace shardc::audit

@@ -82,6 +82,22 @@ TEST_CASE("one device of a group sends the formulas' bytes") {
   }
 }
 
+TEST_CASE("groups and pairs of the same text are read each in its own way") {
+  const std::string reduce =
+      " = f32[8,4] all-reduce(%p), replica_groups={{0,1},{2,3}}\n";
+  const std::string permute =
+      " = f32[8,4] collective-permute(%p), "
+      "source_target_pairs={{0,1},{2,3}}\n";
+  for (const bool reduce_first : {true, false}) {
+    CAPTURE(reduce_first);
+    const Audited audited =
+        Run(Module(kParameter + ("  %a" + (reduce_first ? reduce : permute)) +
+                   "  ROOT %b" + (reduce_first ? permute : reduce)));
+    REQUIRE(audited.report);
+    CHECK(audited.report->sent == 128 + 128);
+  }
+}
+
 TEST_CASE("groups are named by axes, whatever their form") {
   struct Case {
     const char* groups;
