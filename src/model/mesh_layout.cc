@@ -19,6 +19,7 @@
 
 #include "source/checked.h"
 #include "source/index.h"
+#include "source/json_writer.h"
 
 namespace shardc {
 namespace {
@@ -49,6 +50,23 @@ int64_t PositionOfDevice(const Mesh& mesh, int64_t device) {
     local /= inner;
   }
   return PositionOf(mesh, coordinates);
+}
+
+// Writes the devices of the axes from `axis` on, the first of which is
+// devices[next].
+void WriteDevicesFrom(JsonWriter& json, const Mesh& mesh, size_t axis,
+                      std::span<const int64_t> devices, size_t& next) {
+  if (axis == mesh.axes.size()) {
+    json.BeginObject();
+    json.Member("id", devices[next++]);
+    json.EndObject();
+    return;
+  }
+  json.BeginArray();
+  for (int64_t i = 0; i < mesh.axes[axis].size; ++i) {
+    WriteDevicesFrom(json, mesh, axis + 1, devices, next);
+  }
+  json.EndArray();
 }
 
 }  // namespace
@@ -111,6 +129,12 @@ std::vector<int64_t> DeviceOrder(const Mesh& mesh) {
   }
   if (std::is_sorted(out.begin(), out.end())) out.clear();
   return out;
+}
+
+void WriteDeviceGrid(JsonWriter& json, const Mesh& mesh,
+                     std::span<const int64_t> devices) {
+  size_t next = 0;
+  WriteDevicesFrom(json, mesh, 0, devices, next);
 }
 
 // Infers the slices from the list of device numbers. Inside a slice, a step

@@ -41,6 +41,10 @@ DevicePlace PlaceOfDevice(const Mesh& mesh, int64_t device);
 // Returns the device numbers in row-major order of the mesh. Empty if they are
 // 0, 1, 2 and so on, as they are with one slice.
 std::vector<int64_t> DeviceOrder(const Mesh& mesh);
+// Writes device numbers, given in row-major order of the mesh, as orbax does:
+// as nested lists with one level for each axis, [[{"id": 0}, {"id": 1}], ...].
+void WriteDeviceGrid(JsonWriter& json, const Mesh& mesh,
+                     std::span<const int64_t> devices);
 // Sets the slices of the mesh so that DeviceOrder() returns these numbers.
 // Returns false, and changes nothing, if no slices give that order.
 bool SetDeviceOrder(std::span<const int64_t> devices, Mesh& mesh);

@@ -14,6 +14,7 @@
 #include <set>
 #include <vector>
 
+#include "model/mesh_layout.h"
 #include "source/json_writer.h"
 #include "source/url_base64.h"
 #include "stored/write_chunks.h"
@@ -153,6 +154,9 @@ void WriteEntry(JsonWriter& json, const Entry& entry) {
   json.EndObject();
 }
 
+// Returns the text of a sharding. orbax takes devices in the order of their ids
+// unless the text lists them, so they are listed if the mesh has several
+// slices.
 std::string ShardingText(const Sharding& sharding) {
   return JsonText([&](JsonWriter& json) {
     json.BeginObject();
@@ -163,6 +167,14 @@ std::string ShardingText(const Sharding& sharding) {
     json.Array(sharding.mesh.axes, &MeshAxis::name);
     json.Key("partition_spec");
     WriteSpec(json, sharding.spec);
+    const std::vector<int64_t> devices = DeviceOrder(sharding.mesh);
+    if (!devices.empty()) {
+      json.Key("device_mesh");
+      json.BeginObject();
+      json.Key("mesh");
+      WriteDeviceGrid(json, sharding.mesh, devices);
+      json.EndObject();
+    }
     json.EndObject();
   });
 }

@@ -11,6 +11,7 @@
 #include <map>
 #include <random>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -104,6 +105,34 @@ TEST_CASE("write: random trees are read back bit for bit") {
       // Each writer reads every element exactly once.
       CHECK(source.elements() == ++writers * elements);
     }
+  }
+}
+
+TEST_CASE("write: the sharding of several slices lists their devices") {
+  Mesh mesh;
+  mesh.axes = {{"dp", 2}, {"tp", 2}};
+  mesh.devices = 4;
+  std::vector<ArrayToWrite> arrays = {ArrayOf({"w"}, {4, 2}, Dtype::kF32)};
+  for (const bool slices : {false, true}) {
+    CAPTURE(slices);
+    if (slices) {
+      mesh.slices = 2;
+      mesh.dcn = {1, 2};
+    }
+    arrays[0].sharding = Sharding{mesh, {{"tp"}, {}}};
+    Draws draws(7);
+    const MemorySource source(arrays, draws);
+    const TemporaryFolder folder;
+    Findings findings;
+    WriteOptions options;
+    options.folder = folder / "ckpt";
+    REQUIRE(WriteOrbax(arrays, {}, source, options, findings));
+    const std::string text = folder.Read("ckpt/_sharding");
+    CHECK((text.find("device_mesh") != std::string::npos) == slices);
+    constexpr std::string_view kGrid =
+        R"({\"mesh\": [[{\"id\": 0}, {\"id\": 2}], )"
+        R"([{\"id\": 1}, {\"id\": 3}]]})";
+    CHECK((text.find(kGrid) != std::string::npos) == slices);
   }
 }
 

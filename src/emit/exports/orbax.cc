@@ -24,22 +24,6 @@ std::string OrbaxName(std::string name, char separator) {
   return name;
 }
 
-// Writes devices as nested lists, one level for each axis.
-void WriteGrid(JsonWriter& json, const Mesh& mesh, size_t axis,
-               const std::vector<int64_t>& devices, size_t& next) {
-  if (axis == mesh.axes.size()) {
-    json.BeginObject();
-    json.Member("id", devices[next++]);
-    json.EndObject();
-    return;
-  }
-  json.BeginArray();
-  for (int64_t i = 0; i < mesh.axes[axis].size; ++i) {
-    WriteGrid(json, mesh, axis + 1, devices, next);
-  }
-  json.EndArray();
-}
-
 // Returns the devices in the order of the mesh, where a device's number is its
 // id. Returns none for more than kMostListed devices. The mesh then has one
 // slice (CanListDevices), and orbax uses all devices in the order of their ids.
@@ -73,8 +57,7 @@ std::string ShardingText(const Mesh& mesh, const Spec& spec) {
       json.Key("device_mesh");
       json.BeginObject();
       json.Key("mesh");
-      size_t next = 0;
-      WriteGrid(json, mesh, 0, devices, next);
+      WriteDeviceGrid(json, mesh, devices);
       json.EndObject();
     }
     json.EndObject();
