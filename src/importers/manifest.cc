@@ -96,23 +96,27 @@ std::optional<Manifest> FromSet(std::optional<SafetensorsSet> set,
   return manifest;
 }
 
-// Returns whether an array's name is its path joined by `/`. Other formats join
-// the parts by dots.
-bool IsJoinedBySlashes(const stored::Array& array) {
-  return array.path.size() > 1 && array.name.starts_with(array.path[0] + "/");
+// Returns the separator by which the format joined the keys of an array's path:
+// `/` or, in DCP, `.`. Returns 0 if the path has a single key.
+char JoinedBy(const stored::Array& array) {
+  if (array.path.size() < 2) return 0;
+  for (const char separator : {'/', '.'}) {
+    if (array.name.starts_with(array.path[0] + separator)) return separator;
+  }
+  return 0;
 }
 
 std::optional<Manifest> FromTree(std::optional<stored::Tree> tree,
                                  const std::string& path) {
   if (!tree) return std::nullopt;
   ManifestBuilder builder;
-  bool joined = false;
+  char separator = 0;
   for (const stored::Array& array : tree->arrays) {
     builder.Add(array.name, {array.shape, array.dtype});
-    joined = joined || IsJoinedBySlashes(array);
+    if (separator == 0) separator = JoinedBy(array);
   }
   Manifest manifest = builder.Take();
-  if (joined) manifest.separator = '/';
+  if (separator != 0) manifest.separator = separator;
   manifest.source = MakeSource(path, {});
   manifest.notes = std::move(tree->notes);
   return manifest;

@@ -104,6 +104,25 @@ class Trees(Base):
                          {("l", "1", "w"): [2, 2, 2],
                           ("l", "3", "w"): [2, 2, 2]})
 
+    def test_the_separator_is_that_of_the_format(self):
+        """Keys may contain the separator of another format."""
+        for form, separator, other in (("dcp", ".", "/"), ("orbax", "/", ".")):
+            names = {separator.join(("m", other.join(key))): ["m", other.join(
+                key)] for key in ("ab", "cd")}
+            file = self.path(form + ".safetensors")
+            write_safetensors(
+                file, {name: ("F32", [1], bytes(4)) for name in names},
+                {RECORD: json.dumps({"version": 1, "paths": [
+                    {"name": name, "path": path}
+                    for name, path in names.items()]})})
+            out = self.path(form)
+            self.shardc("merge", file, "--to", form, "--out", out)
+            listed = json.loads(self.shardc(
+                "manifest", "--manifest", out, "--format", "json").stdout)
+            self.assertEqual([one["name"] for one in listed["params"]],
+                             list(names))
+            self.assertEqual(listed["separator"], separator)
+
     def test_only_one_file_and_the_index_have_the_record(self):
         source = os.path.join(SAMPLES, "orbax_trainstate")
         out = self.path("parts")
