@@ -99,7 +99,8 @@ std::optional<Transfer> PlanMerge(const Stored& stored,
     moved.places = tensor.places;
     moved.in_tree = tensor.in_tree;
     moved.parts = {FullBox(tensor.shape)};
-    if (const auto fault = CheckByteBoundaries(moved)) {
+    const auto fault = options.tree ? std::nullopt : CheckByteBoundaries(moved);
+    if (fault) {
       findings.Add(code::kSize, {}, *fault);
       return std::nullopt;
     }

@@ -25,11 +25,14 @@ struct MergeOptions {
   std::optional<int64_t> max_file_bytes;
   DtypeOf dtype;  // dtype to cast a tensor to, by name; null: no casts
   std::function<bool(const std::string&)> select;  // by name; null: all
+  // Whether the output is a tree (`--to`), in which an element of a packed type
+  // has a byte of its own.
+  bool tree = false;
 };
 
 // Returns the transfer, or nullopt after a finding: usage, if `select` is set
-// and selects no tensor; size, if a piece of a tensor begins or ends inside a
-// byte.
+// and selects no tensor; size, if a piece of a tensor in a file begins or ends
+// inside a byte.
 std::optional<Transfer> PlanMerge(const Stored& stored,
                                   const MergeOptions& options,
                                   Findings& findings);

@@ -252,7 +252,9 @@ class Planner {
     moved.array = tensor.array;
     moved.places = tensor.places;
     moved.in_tree = tensor.in_tree;
-    if (const auto fault = CheckByteBoundaries(moved)) {
+    const auto fault =
+        options_.tree ? std::nullopt : CheckByteBoundaries(moved);
+    if (fault) {
       findings_.Add(
           code::kSpec, param.place, *fault,
           "its elements are packed: split it along another dimension");

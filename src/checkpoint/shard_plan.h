@@ -26,6 +26,9 @@ struct ShardOptions {
   std::optional<int64_t> processes;  // instead of the mesh's number
   DtypeOf dtype;  // dtype to cast a tensor to, by name; null: no casts
   std::function<bool(const std::string&)> select;  // null: all
+  // Whether the output is a tree (`--to`), in which an element of a packed type
+  // has a byte of its own.
+  bool tree = false;
 };
 
 struct ShardJob {

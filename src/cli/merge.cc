@@ -26,7 +26,8 @@ int RunMerge(const MergeFlags& flags, const Common& common,
   options.out = flags.checkpoint.out;
   options.dtype = settings->dtype;
   options.select = settings->input.select;
-  if (WritesTree(flags.checkpoint)) {
+  options.tree = WritesTree(flags.checkpoint);
+  if (options.tree) {
     if (!flags.max_shard_size.empty()) {
       findings.Add(code::kUsage, {},
                    "--max-shard-size is for safetensors files, not for --to " +

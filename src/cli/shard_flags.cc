@@ -20,6 +20,7 @@ std::optional<ShardOptions> ReadShardFlags(const ShardFlags& flags,
   options.out = flags.checkpoint.out;
   options.dtype = settings.dtype;
   options.select = settings.input.select;
+  options.tree = WritesTree(flags.checkpoint);
   const auto per = ParsePer(flags.per);
   if (!per) {
     findings.Add(code::kUsage, {},

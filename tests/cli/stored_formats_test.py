@@ -139,6 +139,30 @@ class OtherFormats(Base):
         with open(os.path.join(out, "_strings.json")) as file:
             self.assertIn("str", json.load(file))
 
+    def test_an_odd_number_of_packed_elements_stays_in_orbax(self):
+        """zarr has a byte for each element, so shards of one element are whole
+        bytes too."""
+        os.makedirs(self.path("tree", "w"))
+        with open(self.path("tree", "w", ".zarray"), "w") as file:
+            json.dump({"zarr_format": 2, "shape": [3], "chunks": [3],
+                       "dtype": "int4", "compressor": None,
+                       "fill_value": None, "filters": None, "order": "C"},
+                      file)
+        with open(self.path("tree", "w", "0"), "wb") as file:
+            file.write(bytes([1, 255, 7]))
+        plan = self.write_plan("plan.json", [("x", 3)], {"w": ([3], ["x"])})
+        source = self.path("tree")
+        for out, command in (
+                (self.path("merged"), ["merge"]),
+                (self.path("shards"), ["reshard", "--plan", plan])):
+            self.shardc(*command, source, "--to", "orbax", "--out", out)
+            listed = json.loads(self.shardc(
+                "manifest", "--manifest", out, "--format", "json").stdout)
+            self.assertEqual([(one["name"], one["shape"], one["dtype"])
+                              for one in listed["params"]],
+                             [("w", [3], "I4")])
+            source = out
+
     def test_pickled_values_are_copied_to_dcp_unread(self):
         source = os.path.join(SAMPLES, "dcp_4ranks")
         want = pickled_values(source)
