@@ -110,9 +110,11 @@ TEST_CASE("a number is generalised only if two names differ in it") {
         Patterns{"^layers/[0-9]+/w$", "^Dense_0/w$"});
 }
 
-TEST_CASE("names of key paths lose their brackets and the last `value`") {
+TEST_CASE("names of key paths lose their brackets and the last `.value`") {
   CHECK(NameOfPath("params['a'][0].kernel") == "a/0/kernel");
   CHECK(NameOfPath("params['a'].value") == "a");
+  CHECK(NameOfPath("params['attn']['value']") == "attn/value");
+  CHECK(NameOfPath("params['attn']['value'].value") == "attn/value");
   CHECK(NameOfPath("a.b") == "a.b");
 }
 

@@ -196,6 +196,7 @@ std::string NameOfPath(std::string_view path) {
     return std::string(path);
   }
   std::vector<std::string> parts;
+  bool is_attribute = false;            // of the last part: `.name`, no key
   size_t i = path.find_first_of("[.");  // after the argument's own name
   while (i < path.size()) {
     const char c = path[i];
@@ -208,17 +209,23 @@ std::string NameOfPath(std::string_view path) {
       if (end == std::string_view::npos) return std::string(path);
       const size_t begin = i + (quoted ? 2 : 1);
       parts.emplace_back(path.substr(begin, end - begin));
+      is_attribute = false;
       i = end + (quoted ? 2 : 1);
     } else if (c == '.') {
       const size_t end =
           std::min(path.find_first_of(".[/", i + 1), path.size());
       parts.emplace_back(path.substr(i + 1, end - i - 1));
+      is_attribute = true;
       i = end;
     } else {
       ++i;  // the slash between the keys of a dump
     }
   }
-  if (parts.size() > 1 && parts.back() == "value") parts.pop_back();
+  // Variables of flax.nnx have their array in the attribute `value`. A key
+  // `value` is part of the name, such as the projection `attn/value`.
+  if (parts.size() > 1 && is_attribute && parts.back() == "value") {
+    parts.pop_back();
+  }
   std::string name;
   for (const std::string& part : parts) {
     name += (name.empty() ? "" : "/") + part;
