@@ -13,6 +13,8 @@
 #include <array>
 #include <charconv>
 
+#include "source/utf8.h"
+
 namespace shardc::hlo {
 namespace {
 
@@ -32,6 +34,12 @@ constexpr auto kClasses = [] {
 Class ClassOf(char c) { return kClasses[static_cast<unsigned char>(c)]; }
 
 bool IsBlank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
+
+// Returns whether the text is three octal digits of a byte, such as `303`.
+bool IsOctalByte(std::string_view text) {
+  return text.size() == 3 && text[0] <= '3' &&
+         text.find_first_not_of("01234567") == std::string_view::npos;
+}
 
 // Returns the position after the string that begins at `at`.
 size_t EndOfString(std::string_view text, size_t at) {
@@ -205,15 +213,26 @@ std::optional<int64_t> LeadingNumber(std::string_view text) {
 }
 
 std::string Unescaped(std::string_view text) {
-  std::string out;
+  std::string quotes;  // only quotes and backslashes are replaced
+  std::string all;
   for (size_t i = 0; i < text.size(); ++i) {
-    const bool escape =
-        text[i] == '\\' && i + 1 < text.size() &&
-        std::string_view("'\"\\").find(text[i + 1]) != std::string_view::npos;
-    if (escape) ++i;
-    out += text[i];
+    const std::string_view rest = text.substr(i + 1, 3);
+    if (text[i] == '\\' && IsOctalByte(rest)) {
+      int byte = 0;
+      for (const char digit : rest) byte = byte * 8 + (digit - '0');
+      all += static_cast<char>(byte);
+      quotes += text.substr(i, 1 + rest.size());
+      i += rest.size();
+      continue;
+    }
+    const bool quote =
+        text[i] == '\\' && !rest.empty() &&
+        std::string_view("'\"\\").find(rest[0]) != std::string_view::npos;
+    if (quote) ++i;
+    all += text[i];
+    quotes += text[i];
   }
-  return out;
+  return IsUtf8(all) ? all : quotes;
 }
 
 std::string_view MetadataOf(const Instruction& instruction) {

@@ -61,7 +61,8 @@ std::optional<std::string> OpNameOf(const Instruction& instruction);
 // none or it does not fit.
 std::optional<int64_t> LeadingNumber(std::string_view text);
 
-// Replaces `\'`, `\"` and `\\` by the second character.
+// Replaces `\'`, `\"` and `\\` by the second character, and bytes in octal
+// (`\303\266`) by the UTF-8 text that they encode.
 std::string Unescaped(std::string_view text);
 
 }  // namespace shardc::hlo

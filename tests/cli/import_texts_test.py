@@ -123,6 +123,11 @@ ENTRY %main (p: f32[2,4]) -> f32[] {
         self.assertIn("'^q$'\n    spec: []", out)
         self.assertIn("no order of the axes", self.check(
             run("import", "hlo", "-", "--mesh", "a:8", stdin=text), 2).err)
+        # XLA writes bytes above 127 in octal.
+        out = self.check(run(
+            "import", "hlo", "-", "--mesh", "dp:2,tp:4",
+            stdin=text.replace("\\'up\\'", r"\'gr\303\266\303\237e\'")), 0).out
+        self.assertIn("'^h/[0-9]+/gr\u00f6\u00dfe$'", out)
 
     def rules_of(self, form, text, *flags):
         """Spec by pattern."""

@@ -12,6 +12,14 @@
 namespace shardc::hlo {
 namespace {
 
+TEST_CASE("escapes of names are replaced if they encode a text") {
+  CHECK(Unescaped(R"(p[\'w\'])") == "p['w']");
+  CHECK(Unescaped(R"(p[\'gr\303\266\303\237e\'])") == "p['gr\u00f6\u00dfe']");
+  CHECK(Unescaped(R"(a\\303)") == R"(a\303)");
+  CHECK(Unescaped(R"(\'\377)") == R"('\377)");
+  CHECK(Unescaped(R"(a\47\)") == R"(a\47\)");
+}
+
 TEST_CASE("an instruction is split outside of brackets and strings") {
   const auto whole = SplitInstruction(
       R"(  ROOT %s.1 = ((bf16[2]{0:T(8,128)(2,1)}), /*index=1*/f32[4]{0}) )"

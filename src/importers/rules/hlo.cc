@@ -172,12 +172,11 @@ class HloShardings {
     const auto member = hlo::MemberOf(hlo::MetadataOf(*instruction), "op_name");
     if (member) {  // `member` is the name without its quotes
       scan.MoveTo(static_cast<size_t>(member->data() - line.data()) - 1);
-      const auto path = scan.Quoted();
-      if (!path) {
+      if (!scan.Quoted()) {
         scan.Refuse("this name never ends", findings_);
         return false;
       }
-      name = *path;
+      name = hlo::Unescaped(*member);
       is_path = true;
     }
     scan.MoveTo(static_cast<size_t>(sharding->data() - line.data()));
