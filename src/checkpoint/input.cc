@@ -33,6 +33,13 @@
 namespace shardc {
 namespace {
 
+// Returns whether safetensors has this type and packs its elements. In zarr an
+// element has a byte of its own.
+bool IsPackedInFiles(Dtype dtype) {
+  return dtype == Dtype::kF4 || dtype == Dtype::kF6E2M3 ||
+         dtype == Dtype::kF6E3M2;
+}
+
 namespace fs = std::filesystem;
 
 constexpr std::string_view kSelectHelp =
@@ -207,7 +214,9 @@ class TreeInput {
              "the array " + shown + " has the data type " +
                  (array.dtype ? std::string(DtypeName(*array.dtype))
                               : std::string("of another library")) +
-                 ", which safetensors does not have",
+                 (array.dtype && IsPackedInFiles(*array.dtype)
+                      ? ", which shardc does not pack as safetensors does"
+                      : ", which safetensors does not have"),
              std::string(kSelectHelp));
     } else if ((!options_.form && array.name == "__metadata__") ||
                !names_.insert(array.name).second) {

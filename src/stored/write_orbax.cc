@@ -69,10 +69,12 @@ std::string_view ZarrName(Dtype dtype) {
       return "float8_e4m3fn";
     case Dtype::kF8E5M2:
       return "float8_e5m2";
+    case Dtype::kF8E8M0:
+      return "float8_e8m0fnu";
+    case Dtype::kF4:
+      return "float4_e2m1fn";
     case Dtype::kI4:
       return "int4";
-    case Dtype::kF8E8M0:
-    case Dtype::kF4:
     case Dtype::kF6E2M3:
     case Dtype::kF6E3M2:
     case Dtype::kU4:

@@ -17,7 +17,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
 from shardc import seal  # noqa: E402
 
 BIN = os.environ["SHARDC_BIN"]
-SIZES = {"U8": 1, "I8": 1, "BOOL": 1, "BF16": 2, "F16": 2, "F32": 4, "I64": 8}
+SIZES = {"U8": 1, "I8": 1, "BOOL": 1, "F8_E8M0": 1, "BF16": 2, "F16": 2,
+         "F32": 4, "I64": 8}
 
 
 def write_safetensors(path, tensors, metadata=None):

@@ -216,6 +216,12 @@ ROWS = [
      "merge d -o o.safetensors", step_without_items),
     (", which safetensors does not have", "merge d -o o.safetensors",
      sample("orbax_ocdbt")),
+    (", which shardc does not pack as safetensors does",
+     "merge d -o o.safetensors", {
+         "d/.zarray": '{"zarr_format": 2, "shape": [4], "chunks": [4], '
+                      '"dtype": "float4_e2m1fn", "compressor": null, '
+                      '"fill_value": null, "filters": null, "order": "C"}',
+         "d/0": "1234"}),
     (", which a safetensors file cannot hold", "merge d -o o.safetensors",
      sample("dcp_4ranks")),
     ("the record of the tree states no version 1",
@@ -264,8 +270,10 @@ ROWS = [
      tensors("m.safetensors", {"a": F32["x"], "a/b": F32["x"]})),
     ("has the packed data type", "merge m.safetensors --to orbax -o o",
      tensors("m.safetensors", {"x": ("F4", [4, 2], b"1234")})),
-    (", which orbax cannot store", "merge m.safetensors --to orbax -o o",
-     tensors("m.safetensors", {"x": ("F8_E8M0", [4], b"1234")})),
+    (", which orbax cannot store", "merge d --to orbax -o o", {
+        "d/.zarray": '{"zarr_format": 2, "shape": [4], "chunks": [4], "dtype": '
+                     '"uint4", "compressor": null, "fill_value": null, '
+                     '"filters": null, "order": "C"}', "d/0": "1234"}),
     (", which torch does not have", "merge d --to dcp -o o",
      sample("orbax_ocdbt")),
     ("exists and is not an empty folder", "merge d --to orbax -o o", both(

@@ -142,15 +142,18 @@ class OtherFormats(Base):
     def test_an_odd_number_of_packed_elements_stays_in_orbax(self):
         """zarr has a byte for each element, so shards of one element are whole
         bytes too."""
-        os.makedirs(self.path("tree", "w"))
-        with open(self.path("tree", "w", ".zarray"), "w") as file:
-            json.dump({"zarr_format": 2, "shape": [3], "chunks": [3],
-                       "dtype": "int4", "compressor": None,
-                       "fill_value": None, "filters": None, "order": "C"},
-                      file)
-        with open(self.path("tree", "w", "0"), "wb") as file:
-            file.write(bytes([1, 255, 7]))
-        plan = self.write_plan("plan.json", [("x", 3)], {"w": ([3], ["x"])})
+        for name, dtype, data in (("f", "float4_e2m1fn", bytes([1, 0, 7])),
+                                  ("w", "int4", bytes([1, 255, 7]))):
+            os.makedirs(self.path("tree", name))
+            with open(self.path("tree", name, ".zarray"), "w") as file:
+                json.dump({"zarr_format": 2, "shape": [3], "chunks": [3],
+                           "dtype": dtype, "compressor": None,
+                           "fill_value": None, "filters": None,
+                           "order": "C"}, file)
+            with open(self.path("tree", name, "0"), "wb") as file:
+                file.write(data)
+        plan = self.write_plan("plan.json", [("x", 3)], {
+            "f": ([3], ["x"]), "w": ([3], ["x"])})
         source = self.path("tree")
         for out, command in (
                 (self.path("merged"), ["merge"]),
@@ -160,8 +163,15 @@ class OtherFormats(Base):
                 "manifest", "--manifest", out, "--format", "json").stdout)
             self.assertEqual([(one["name"], one["shape"], one["dtype"])
                               for one in listed["params"]],
-                             [("w", [3], "I4")])
+                             [("f", [3], "F4"), ("w", [3], "I4")])
             source = out
+
+    def test_scales_of_float8_are_stored_in_orbax(self):
+        tensors = {"w": ("F8_E8M0", [4], b"\x7f\x80\0\xff")}
+        write_safetensors(self.path("m.safetensors"), tensors)
+        self.shardc("merge", self.path("m.safetensors"), "--to", "orbax",
+                    "--out", self.path("out"))
+        self.assertEqual(self.merged(self.path("out")), tensors)
 
     def test_pickled_values_are_copied_to_dcp_unread(self):
         source = os.path.join(SAMPLES, "dcp_4ranks")
