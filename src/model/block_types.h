@@ -17,30 +17,30 @@
 namespace shardc {
 namespace block {
 
-inline constexpr Dtype kQ4_0{22};
-inline constexpr Dtype kQ4_1{23};
-inline constexpr Dtype kQ5_0{24};
-inline constexpr Dtype kQ5_1{25};
-inline constexpr Dtype kQ8_0{26};
-inline constexpr Dtype kQ8_1{27};
-inline constexpr Dtype kQ2K{28};
-inline constexpr Dtype kQ3K{29};
-inline constexpr Dtype kQ4K{30};
-inline constexpr Dtype kQ5K{31};
-inline constexpr Dtype kQ6K{32};
-inline constexpr Dtype kQ8K{33};
-inline constexpr Dtype kIq2Xxs{34};
-inline constexpr Dtype kIq2Xs{35};
-inline constexpr Dtype kIq3Xxs{36};
-inline constexpr Dtype kIq1S{37};
-inline constexpr Dtype kIq4Nl{38};
-inline constexpr Dtype kIq3S{39};
-inline constexpr Dtype kIq2S{40};
-inline constexpr Dtype kIq4Xs{41};
-inline constexpr Dtype kIq1M{42};
-inline constexpr Dtype kTq1_0{43};
-inline constexpr Dtype kTq2_0{44};
-inline constexpr Dtype kMxfp4{45};
+inline constexpr Dtype kQ4_0{24};
+inline constexpr Dtype kQ4_1{25};
+inline constexpr Dtype kQ5_0{26};
+inline constexpr Dtype kQ5_1{27};
+inline constexpr Dtype kQ8_0{28};
+inline constexpr Dtype kQ8_1{29};
+inline constexpr Dtype kQ2K{30};
+inline constexpr Dtype kQ3K{31};
+inline constexpr Dtype kQ4K{32};
+inline constexpr Dtype kQ5K{33};
+inline constexpr Dtype kQ6K{34};
+inline constexpr Dtype kQ8K{35};
+inline constexpr Dtype kIq2Xxs{36};
+inline constexpr Dtype kIq2Xs{37};
+inline constexpr Dtype kIq3Xxs{38};
+inline constexpr Dtype kIq1S{39};
+inline constexpr Dtype kIq4Nl{40};
+inline constexpr Dtype kIq3S{41};
+inline constexpr Dtype kIq2S{42};
+inline constexpr Dtype kIq4Xs{43};
+inline constexpr Dtype kIq1M{44};
+inline constexpr Dtype kTq1_0{45};
+inline constexpr Dtype kTq2_0{46};
+inline constexpr Dtype kMxfp4{47};
 
 }  // namespace block
 

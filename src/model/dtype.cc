@@ -29,7 +29,7 @@ struct Row {
 };
 
 // The dtypes in the order of the enumeration.
-constexpr std::array<Row, 22> kRows = {{
+constexpr std::array<Row, 24> kRows = {{
     {Dtype::kBool, "BOOL", 8, "bool", "b1"},
     {Dtype::kU8, "U8", 8, "uint8", "u1"},
     {Dtype::kI8, "I8", 8, "int8", "i1"},
@@ -52,6 +52,8 @@ constexpr std::array<Row, 22> kRows = {{
     {Dtype::kF6E3M2, "F6_E3M2", 6, "float6_e3m2fn", ""},
     {Dtype::kI4, "I4", 4, "int4", ""},
     {Dtype::kU4, "U4", 4, "uint4", ""},
+    {Dtype::kF8E4M3Fnuz, "F8_E4M3FNUZ", 8, "float8_e4m3fnuz", ""},
+    {Dtype::kF8E5M2Fnuz, "F8_E5M2FNUZ", 8, "float8_e5m2fnuz", ""},
 }};
 
 // ggml's block types; sizes are of a complete block.

@@ -32,6 +32,8 @@ enum class Dtype : uint8_t {
   kF6E3M2,
   kI4,
   kU4,
+  kF8E4M3Fnuz,
+  kF8E5M2Fnuz,
 };
 
 std::string_view DtypeName(Dtype dtype);  // "BF16", "F8_E4M3"

@@ -73,6 +73,10 @@ std::string_view ZarrName(Dtype dtype) {
       return "float8_e8m0fnu";
     case Dtype::kF4:
       return "float4_e2m1fn";
+    case Dtype::kF8E4M3Fnuz:
+      return "float8_e4m3fnuz";
+    case Dtype::kF8E5M2Fnuz:
+      return "float8_e5m2fnuz";
     case Dtype::kI4:
       return "int4";
     case Dtype::kF6E2M3:

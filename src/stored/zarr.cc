@@ -64,7 +64,8 @@ bool IsWide(Dtype dtype) {
 // Returns whether the dtype is a float of whole bytes.
 bool IsByteFloat(Dtype dtype) {
   return IsWide(dtype) || dtype == Dtype::kF8E4M3 || dtype == Dtype::kF8E5M2 ||
-         dtype == Dtype::kF8E8M0;
+         dtype == Dtype::kF8E8M0 || dtype == Dtype::kF8E4M3Fnuz ||
+         dtype == Dtype::kF8E5M2Fnuz;
 }
 
 // Returns the number that a fill value of a float dtype names because JSON

@@ -43,6 +43,7 @@ std::string One(const std::string& dtype, const std::string& shape,
 
 TEST_CASE("a tensor of four-bit elements ends on a byte") {
   CHECK(One("F4", "[4]", "[0, 2]", 2) == "read 1");
+  CHECK(One("F8_E4M3FNUZ", "[4]", "[0, 4]", 4) == "read 1");
   CHECK(One("F4", "[3]", "[0, 1]", 1) ==
         "SHD053 `w`, [3] of F4, does not end on a byte");
   CHECK(One("F4", "[3]", "[0, 2]", 2) ==

@@ -93,6 +93,8 @@ TEST_CASE("dtypes have the bits and names that numpy and ml_dtypes give them") {
       {"F6_E3M2", 6, {"float6_e3m2fn", "float6_e3m2"}},
       {"I4", 4, {"int4"}},
       {"U4", 4, {"uint4"}},
+      {"F8_E4M3FNUZ", 8, {"float8_e4m3fnuz"}},
+      {"F8_E5M2FNUZ", 8, {"float8_e5m2fnuz"}},
   };
   REQUIRE(rows.size() == AllDtypes().size());
   for (size_t i = 0; i < rows.size(); ++i) {

@@ -82,6 +82,10 @@ std::string_view ElementType(Dtype dtype) {
       return "i4";
     case Dtype::kU4:
       return "ui4";
+    case Dtype::kF8E4M3Fnuz:
+      return "f8E4M3FNUZ";
+    case Dtype::kF8E5M2Fnuz:
+      return "f8E5M2FNUZ";
     default:
       return {};  // MLIR has no type for block-quantised tensors
   }
