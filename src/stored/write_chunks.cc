@@ -7,8 +7,10 @@
 #include "stored/write_chunks.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <set>
+#include <system_error>
 #include <utility>
 
 #include "model/name.h"
@@ -174,6 +176,34 @@ bool IsWritten(const Leaf& leaf, WriteForm form) {
 std::string_view UnfinishedEnding(WriteForm form) {
   return form == WriteForm::kDcp ? ".dcp-tmp-shardc"
                                  : ".orbax-checkpoint-tmp-shardc";
+}
+
+void CompleteLists::Add(const std::vector<std::string>& path,
+                        const std::vector<bool>& in_sequence) {
+  for (size_t key = 0; key < std::min(path.size(), in_sequence.size()); ++key) {
+    if (!in_sequence[key]) continue;
+    const auto end = path.begin() + static_cast<std::ptrdiff_t>(key);
+    numbers_[std::vector<std::string>(path.begin(), end)].insert(
+        NumberOf(path[key]).value_or(INT64_MAX));
+  }
+}
+
+bool CompleteLists::IsIndex(const std::vector<std::string>& path,
+                            const std::vector<bool>& in_sequence,
+                            size_t key) const {
+  if (key >= in_sequence.size() || !in_sequence[key]) return false;
+  const auto end = path.begin() + static_cast<std::ptrdiff_t>(key);
+  const auto list = numbers_.find(std::vector<std::string>(path.begin(), end));
+  return list != numbers_.end() && *list->second.begin() == 0 &&
+         *list->second.rbegin() == std::ssize(list->second) - 1;
+}
+
+std::optional<int64_t> NumberOf(const std::string& key) {
+  int64_t number = 0;
+  const char* end = key.data() + key.size();
+  const auto [at, error] = std::from_chars(key.data(), end, number);
+  if (error != std::errc() || at != end) return std::nullopt;
+  return number;
 }
 
 std::vector<std::string> PathOf(const Leaf& leaf) {

@@ -6,7 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,6 +22,28 @@ namespace shardc::stored {
 
 // Returns the keys of a leaf's path or, if it has none, the parts of its name.
 std::vector<std::string> PathOf(const Leaf& leaf);
+
+// Finds the lists of a tree of which all elements are written. Libraries fill a
+// list in the order of its elements, so a missing element would shift the
+// others or make the list unreadable: such a list is written as a dictionary.
+class CompleteLists {
+ public:
+  // Adds the path of an array or a leaf. The flag of each key is whether it is
+  // an index in a list; missing flags are false.
+  void Add(const std::vector<std::string>& path,
+           const std::vector<bool>& in_sequence);
+  // Returns whether a key of a path that was added is an index in a list with
+  // all its elements.
+  bool IsIndex(const std::vector<std::string>& path,
+               const std::vector<bool>& in_sequence, size_t key) const;
+
+ private:
+  // The indices of the elements, by the path of the list.
+  std::map<std::vector<std::string>, std::set<int64_t>> numbers_;
+};
+
+// Returns the number that a key is; nullopt if it is none.
+std::optional<int64_t> NumberOf(const std::string& key);
 
 // Returns the arrays with the grids of chunks in which they are stored. The
 // chunks are small enough that a few of them fit in options.memory_bytes.

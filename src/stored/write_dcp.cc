@@ -10,7 +10,6 @@
 // The properties of a tensor are written as a tuple of five, which all versions
 // of torch can read.
 #include <algorithm>
-#include <charconv>
 #include <utility>
 #include <vector>
 
@@ -67,6 +66,12 @@ class MetadataPickle {
 
   std::string Of(std::span<const Tensor> tensors,
                  std::span<const SavedValue> values) {
+    for (const Tensor& tensor : tensors) {
+      lists_.Add(tensor.array->path, tensor.array->in_sequence);
+    }
+    for (const SavedValue& value : values) {
+      lists_.Add(value.path, value.in_sequence);
+    }
     Begin(kModule, "Metadata");
     Member("state_dict_metadata", [&] {
       Dictionary([&] {
@@ -178,20 +183,17 @@ class MetadataPickle {
   }
 
   // Adds the path of a name. A key that is the index of a list becomes an
-  // integer.
+  // integer, unless elements of the list are missing.
   void AddPath(const std::vector<std::string>& path,
                const std::vector<bool>& in_sequence) {
     out_.Text(StorageName(path));
     out_.Op(pickle::kMark);
     for (size_t i = 0; i < path.size(); ++i) {
-      const std::string& key = path[i];
-      int64_t number = 0;
-      const auto end = key.data() + key.size();
-      if (i < in_sequence.size() && in_sequence[i] &&
-          std::from_chars(key.data(), end, number).ptr == end) {
-        out_.Int(number);
+      const auto number = NumberOf(path[i]);
+      if (number && lists_.IsIndex(path, in_sequence, i)) {
+        out_.Int(*number);
       } else {
-        out_.Text(key);
+        out_.Text(path[i]);
       }
     }
     out_.Op(pickle::kTuple);
@@ -226,6 +228,7 @@ class MetadataPickle {
   }
 
   std::span<const std::string> files_;
+  CompleteLists lists_;
   PickleWriter out_;
 };
 

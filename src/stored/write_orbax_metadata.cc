@@ -7,11 +7,8 @@
 #include "stored/write_orbax_metadata.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <map>
-#include <optional>
-#include <set>
 #include <vector>
 
 #include "model/mesh_layout.h"
@@ -67,33 +64,15 @@ struct Entry {
   }
 };
 
-std::optional<int64_t> NumberOf(const std::string& key) {
-  int64_t number = 0;
-  const char* end = key.data() + key.size();
-  const auto [at, error] = std::from_chars(key.data(), end, number);
-  if (error != std::errc() || at != end) return std::nullopt;
-  return number;
-}
-
-// Turns lists with missing elements into dictionaries. orbax appends the
-// elements of a list as it reads them, so a missing element would shift the
-// others.
+// Turns lists with missing elements into dictionaries.
 void CheckLists(std::vector<Entry>& entries) {
-  std::map<std::vector<std::string>, std::set<int64_t>> numbers;
-  for (const Entry& entry : entries) {
-    for (size_t key = 0; key < entry.path.size(); ++key) {
-      if (!entry.InSequence(key)) continue;
-      numbers[entry.NodeOf(key)].insert(
-          NumberOf(entry.path[key]).value_or(INT64_MAX));
-    }
-  }
+  CompleteLists lists;
+  for (const Entry& entry : entries) lists.Add(entry.path, entry.in_sequence);
   for (Entry& entry : entries) {
     for (size_t key = 0; key < entry.path.size(); ++key) {
       if (!entry.InSequence(key)) continue;
-      const std::set<int64_t>& all = numbers[entry.NodeOf(key)];
       entry.in_sequence[key] =
-          *all.begin() == 0 &&
-          *all.rbegin() == static_cast<int64_t>(all.size()) - 1;
+          lists.IsIndex(entry.path, entry.in_sequence, key);
     }
   }
 }

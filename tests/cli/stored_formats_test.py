@@ -173,6 +173,23 @@ class OtherFormats(Base):
                     "--out", self.path("out"))
         self.assertEqual(self.merged(self.path("out")), tensors)
 
+    def test_a_list_without_all_elements_is_a_dictionary_of_dcp(self):
+        """torch fills the gaps of a list with values that it then cannot
+        find."""
+        write_safetensors(
+            self.path("m.safetensors"),
+            {f"l/{i}": ("F32", [1], bytes(4)) for i in range(3)},
+            {"shardc.tree": '{"version": 1, "lists": [["l"]]}'})
+        for name, select, want in (
+                ("all", ".*", [("l", 0), ("l", 1), ("l", 2)]),
+                ("some", "[12]", [("l", "1"), ("l", "2")])):
+            out = self.path(name)
+            self.shardc("merge", self.path("m.safetensors"), "--to", "dcp",
+                        "--select", select, "--out", out)
+            with open(os.path.join(out, ".metadata"), "rb") as file:
+                paths = RecordReader(file).load().planner_data
+            self.assertEqual(list(paths.values()), want)
+
     def test_pickled_values_are_copied_to_dcp_unread(self):
         source = os.path.join(SAMPLES, "dcp_4ranks")
         want = pickled_values(source)
