@@ -133,6 +133,7 @@ class Auditor {
         if (!Add(node, block, sent[block])) return std::nullopt;
       }
     }
+    if (found_.empty() && RefuseUnpartitioned()) return std::nullopt;
     std::ranges::sort(found_, {}, &Found::node);
     const Runs runs = CountRuns(graph_, tracer_, sent);
     Report out;
@@ -181,6 +182,54 @@ class Auditor {
     findings_.Add(code::kForeignSyntax, graph_.program().PlaceOf(at),
                   std::move(message),
                   "is the file damaged? If XLA wrote it so, report it");
+    return false;
+  }
+
+  // Adds a finding and returns true if no compiler has partitioned the program
+  // yet, so that its collectives do not exist. The partitioner removes the
+  // shardings of operations. A parameter keeps its sharding, and passes give it
+  // to copies of the parameter.
+  bool RefuseUnpartitioned() {
+    if (graph_.program().devices == 1) return false;
+    constexpr std::string_view kKept[] = {"parameter",
+                                          "copy",
+                                          "copy-start",
+                                          "copy-done",
+                                          "bitcast",
+                                          "tuple",
+                                          "get-tuple-element",
+                                          "opt-barrier",
+                                          "while",
+                                          "conditional",
+                                          "call",
+                                          "fusion",
+                                          "infeed",
+                                          "outfeed",
+                                          "send",
+                                          "send-done",
+                                          "recv",
+                                          "recv-done"};
+    for (const Block block : graph_.order()) {
+      const hlo::Computation& computation = graph_.BlockAt(block);
+      for (Node node = computation.begin; node < computation.end; ++node) {
+        const hlo::Instruction at = graph_.At(node);
+        if (std::ranges::find(kKept, at.opcode) != std::end(kKept)) continue;
+        const bool sharded =
+            at.opcode == "custom-call"
+                ? AttributeOf(at.attributes, "custom_call_target") ==
+                      "\"Sharding\""
+                : AttributeOf(at.attributes, "sharding").has_value();
+        if (!sharded) continue;
+        findings_.Add(
+            code::kForeignSyntax, graph_.program().PlaceOf(at.name),
+            ShortQuote(at.name) +
+                " has a sharding: no compiler has partitioned this program yet",
+            "write it with `jax.jit(f).lower(...).compile().as_text()`, or "
+            "use a file `*after_spmd-partitioning*.txt` or "
+            "`*after_optimizations.txt` of --xla_dump_to");
+        return true;
+      }
+    }
     return false;
   }
 

@@ -366,6 +366,14 @@ TEST_CASE("rows add up by one property, the most bytes first") {
   CHECK_FALSE(ParseBy("colour"));
 }
 
+TEST_CASE("a partitioned program may keep the sharding of a parameter's copy") {
+  const Audited audited =
+      Run(Module(kParameter + std::string("  ROOT %r = f32[8,4] copy(%p), "
+                                          "sharding={devices=[2,2]<=[4]}\n")));
+  REQUIRE(audited.report);
+  CHECK(audited.report->sent == 0);
+}
+
 TEST_CASE("a program that cannot be counted has one finding with a place") {
   const std::string cycle =
       "%f (q: f32[8,4]) -> f32[8,4] {\n"
@@ -392,6 +400,12 @@ TEST_CASE("a program that cannot be counted has one finding with a place") {
                                       "to_apply=%n69\n"),
              nested),
       Module(kParameter, "", 8),  // the mesh has 4 devices
+      // Programs that are not partitioned yet.
+      Module(kParameter + std::string("  ROOT %r = f32[8,4] negate(%p), "
+                                      "sharding={devices=[2,2]<=[4]}\n")),
+      Module(kParameter + std::string("  ROOT %r = f32[8,4] custom-call(%p), "
+                                      "custom_call_target=\"Sharding\", "
+                                      "sharding={replicated}\n")),
   };
   for (const std::string& text : texts) {
     CAPTURE(text);
