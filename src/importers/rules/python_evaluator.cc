@@ -88,7 +88,7 @@ void PyEvaluator::Step(const PyStatement& one, PyScope& scope,
         if (!name.empty()) {
           PyNode at;
           at.begin = at.end = one.begin;
-          scope[name] = Unknown(at, "`" + name + "` is changed here");
+          scope[name] = Unknown(at, "`" + name + "`, which is changed here,");
         }
       }
       // Nothing uses the value of the call, so it is not run.
