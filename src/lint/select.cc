@@ -13,9 +13,9 @@
 
 namespace shardc {
 
-std::optional<Selection::Pick> Selection::ParsePick(std::string_view text,
-                                                    std::string_view flag,
-                                                    Findings& findings) {
+std::optional<Selection::Pick> Selection::ParsePick(
+    const std::string& text, std::string_view flag,
+    const LintSettings& settings, Findings& findings) {
   if (const Code* code = FindCode(text)) return Pick{code, -1};
   // There are the families SHD0 to SHD7. Another one is a typing error, which
   // would select nothing.
@@ -28,9 +28,11 @@ std::optional<Selection::Pick> Selection::ParsePick(std::string_view text,
     names.emplace_back(code->name);
     names.push_back(code->Id());
   }
-  findings.Add(code::kUsage, {},
-               "`" + std::string(text) + "` in `" + std::string(flag) +
-                   "` is no diagnostic",
+  const auto at = settings.places.find(text);
+  const bool in_file = at != settings.places.end();
+  findings.Add(in_file ? code::kReference : code::kUsage,
+               in_file ? at->second : Place{},
+               "`" + text + "` in `" + std::string(flag) + "` is no diagnostic",
                DidYouMean(text, names,
                           "give a code such as `SHD101`, a name, or a family"
                           " such as `SHD1`"));
@@ -43,17 +45,17 @@ std::optional<Selection> Selection::Make(const LintSettings& settings,
   out.preview_ = preview;
   const size_t before = findings.errors();
   for (const std::string& text : settings.select) {
-    if (auto pick = ParsePick(text, "select", findings)) {
+    if (auto pick = ParsePick(text, "select", settings, findings)) {
       out.select_.push_back(*pick);
     }
   }
   for (const std::string& text : settings.ignore) {
-    if (auto pick = ParsePick(text, "ignore", findings)) {
+    if (auto pick = ParsePick(text, "ignore", settings, findings)) {
       out.ignore_.push_back(*pick);
     }
   }
   for (const auto& [text, level] : settings.severity) {
-    const auto pick = ParsePick(text, "severity", findings);
+    const auto pick = ParsePick(text, "severity", settings, findings);
     if (!pick) continue;
     for (const Code* code : AllCodes()) {
       if (pick->Covers(*code)) out.severity_[code->number] = level;

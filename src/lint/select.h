@@ -19,7 +19,8 @@ namespace shardc {
 class Selection {
  public:
   // Reads codes, names of lints, and families (`SHD2`). Returns nullopt after a
-  // usage finding if a name is unknown or if `fail_on` is no level.
+  // finding if a name is unknown or if `fail_on` is no level: a usage finding,
+  // or one at the name's place if the project file has it.
   static std::optional<Selection> Make(const LintSettings& settings,
                                        bool preview, Findings& findings);
 
@@ -40,8 +41,9 @@ class Selection {
       return code != nullptr ? code == &other : family == other.number / 100;
     }
   };
-  static std::optional<Pick> ParsePick(std::string_view text,
+  static std::optional<Pick> ParsePick(const std::string& text,
                                        std::string_view flag,
+                                       const LintSettings& settings,
                                        Findings& findings);
 
   std::vector<Pick> select_;

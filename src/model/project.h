@@ -70,6 +70,8 @@ struct LintSettings {
   std::map<std::string, Level> severity;
   std::string fail_on = "error";  // error | warning | note | never
   std::string baseline;           // a file; empty: none
+  // Where the project file has the texts of `select`, `ignore` and `severity`.
+  std::map<std::string, Place> places = {};
 };
 
 struct Project {

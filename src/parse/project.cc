@@ -308,10 +308,10 @@ class ProjectReader {
     if (node.IsNull()) return;
     const auto fields = Fields::Read(context_, node, keys::kLint);
     if (!fields) return;
-    ReadCodes(*fields, "select", lint.select);
-    ReadCodes(*fields, "ignore", lint.ignore);
+    ReadCodes(*fields, "select", lint.select, lint.places);
+    ReadCodes(*fields, "ignore", lint.ignore, lint.places);
     if (const YamlNode* severity = fields->Find("severity")) {
-      ReadSeverity(*severity, lint.severity);
+      ReadSeverity(*severity, lint);
     }
     if (const YamlNode* fail_on = fields->Find("fail_on")) {
       static constexpr std::array<std::string_view, 4> kChoices = {
@@ -323,14 +323,19 @@ class ProjectReader {
   }
 
   void ReadCodes(const Fields& fields, std::string_view key,
-                 std::vector<std::string>& out) {
+                 std::vector<std::string>& out,
+                 std::map<std::string, Place>& places) {
     const YamlNode* node = fields.Find(key);
     if (node == nullptr || node->IsNull()) return;
     auto codes = ReadTexts(context_, *node, "`" + std::string(key) + "`");
-    if (codes) out = std::move(*codes);
+    if (!codes) return;
+    for (const YamlNode& item : ItemsOf(*node)) {
+      places.emplace(item.text, context_.document.PlaceOf(item));
+    }
+    out = std::move(*codes);
   }
 
-  void ReadSeverity(const YamlNode& node, std::map<std::string, Level>& out) {
+  void ReadSeverity(const YamlNode& node, LintSettings& out) {
     static constexpr std::array<std::string_view, 3> kChoices = {
         "error", "warning", "note"};
     constexpr std::array<Level, 3> kValues = {Level::kError, Level::kWarning,
@@ -341,7 +346,9 @@ class ProjectReader {
           ReadKey(context_, member.key, code::kSchema, "a key of `severity`");
       const auto level =
           ReadChoice(context_, member.value, "a severity", kChoices);
-      if (code && level) out[*code] = kValues[*level];
+      if (!code || !level) continue;
+      out.severity[*code] = kValues[*level];
+      out.places.emplace(*code, context_.document.PlaceOf(member.key));
     }
   }
 

@@ -28,6 +28,24 @@ class Selection(Folder):
         self.check(self.lint("--severity", "SHD105=loud"), 2)
         self.check(self.lint("--fail-on", "sometimes"), 2)
 
+    def test_a_code_of_the_project_that_is_none_is_reported_at_its_line(self):
+        self.write("shardc.yaml", """\
+version: 1
+targets:
+  t: {mesh: 'fsdp:2,tp:4', rules: r.yaml, manifest: m.json}
+lint:
+  ignore: [SHD101, dead-rules]
+  severity: {SHD888: note}
+""")
+        result = self.check(self.shardc("check", "--format", "json"), 2)
+        self.assertEqual(
+            [(one["code"], os.path.basename(one["file"]), one["line"],
+              one["column"], one["message"]) for one in result.json()],
+            [("SHD061", "shardc.yaml", 5, 20,
+              "`dead-rules` in `ignore` is no diagnostic"),
+             ("SHD061", "shardc.yaml", 6, 14,
+              "`SHD888` in `severity` is no diagnostic")])
+
     def test_severity_and_fail_on_decide_the_exit_status(self):
         quiet = ("--ignore", "SHD109")
         self.check(self.lint(*quiet, "--severity", "dead-rule=error"), 1)
