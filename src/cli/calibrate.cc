@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -50,8 +51,35 @@ void SetFlags(const MeasuredRun& run, CostFlags& flags) {
   }
 }
 
+// Returns the first input that the run lacks; empty if it has all.
+std::string_view MissingInput(const MeasuredRun& run) {
+  if (run.mesh.empty()) return "mesh";
+  if (run.rules.empty()) return "rules";
+  return run.manifest.empty() && run.model.empty() ? "manifest" : "";
+}
+
+// Moves findings about the value of an option of `cost` to the value's place in
+// the run's file. Returns whether an error was moved.
+bool MoveToRun(const MeasuredRun& run, Findings& findings) {
+  Findings moved;
+  moved.NoteReadsOf(findings);
+  bool any = false;
+  for (Finding finding : findings.all()) {
+    const SourceRef& source = finding.place.source;
+    const auto at =
+        source == nullptr ? run.places.end() : run.places.find(source->name());
+    if (at != run.places.end()) {
+      finding.place = at->second;
+      any = any || finding.level == Level::kError;
+    }
+    moved.Add(std::move(finding));
+  }
+  findings = std::move(moved);
+  return any;
+}
+
 // Reads a measured run and the inputs that it names. Returns nullopt after
-// findings. If the inputs give no plan, the last finding is at the run's file.
+// findings. If the inputs give no plan, a finding is at the run's file.
 std::optional<cost::MeasuredStep> ReadStep(const std::string& path,
                                            const DeviceProfile& profile,
                                            const Common& common,
@@ -60,6 +88,13 @@ std::optional<cost::MeasuredStep> ReadStep(const std::string& path,
   if (source == nullptr) return std::nullopt;
   const auto run = ParseMeasuredRun(std::move(source), findings);
   if (!run) return std::nullopt;
+  if (const auto missing = MissingInput(*run); !missing.empty()) {
+    findings.Add(code::kSchema, run->place,
+                 "the run has no `" + std::string(missing) + "`",
+                 "write the inputs of `shardc cost` as keys: `mesh`, `rules`, "
+                 "and `manifest` or `model`");
+    return std::nullopt;
+  }
   CostFlags flags;
   SetFlags(*run, flags);
   Findings own;
@@ -72,7 +107,9 @@ std::optional<cost::MeasuredStep> ReadStep(const std::string& path,
                : nullptr;
   if (compiled != nullptr) own.Append(PlanFindings(*compiled));
   const bool wrong = own.HasErrors() || compiled == nullptr;
+  const bool in_run = MoveToRun(*run, own);
   findings.Append(std::move(own));
+  if (wrong && in_run) return std::nullopt;
   if (wrong) {
     findings.Add(code::kReference, run->place,
                  "the inputs of this run make no plan, so that its time cannot "

@@ -51,6 +51,7 @@ class RunReader {
     if (const YamlNode* rules = fields_.Find("rules")) {
       auto texts = ReadTexts(context_, *rules, "`rules`");
       if (texts) out_.rules = std::move(*texts);
+      PutPlace("rules", *rules);
       for (std::string& one : out_.rules) one = Beside(one);
     }
     for (const std::string_view key : kTexts) {
@@ -63,6 +64,7 @@ class RunReader {
       const auto value = ReadInteger(context_, *node, Quoted(key), {});
       if (value) {
         out_.options.emplace_back(OptionOf(key), std::to_string(*value));
+        PutPlace(key, *node);
       }
     }
     if (const YamlNode* node = fields_.Find("overlap_tp")) {
@@ -79,8 +81,18 @@ class RunReader {
     if (node == nullptr) return false;
     auto text = ReadText(context_, *node, Quoted(key));
     if (!text) return false;
+    if (text->empty() && key != "name") {
+      context_.Add(code::kSchema, *node, Quoted(key) + " is empty",
+                   "give it a value, or remove the key");
+      return false;
+    }
     to = std::move(*text);
+    PutPlace(key, *node);
     return true;
+  }
+
+  void PutPlace(std::string_view key, const YamlNode& node) {
+    out_.places[OptionOf(key)] = context_.document.PlaceOf(node);
   }
 
   void Path(std::string_view key, std::string& to) {

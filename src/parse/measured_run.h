@@ -2,6 +2,7 @@
 #ifndef SHARDC_PARSE_MEASURED_RUN_H_
 #define SHARDC_PARSE_MEASURED_RUN_H_
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,6 +22,8 @@ struct MeasuredRun {
   // "float32"}. `flags`: options without a value that are on.
   std::vector<std::pair<std::string, std::string>> options;
   std::vector<std::string> flags;
+  // The values' places in the file, by option of `cost`, such as `--mesh`.
+  std::map<std::string, Place> places;
   // Exactly one of the two is given.
   std::optional<double> step_s, tokens_per_second_per_device;
   Place place;  // place of the time in the file

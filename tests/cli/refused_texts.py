@@ -71,6 +71,23 @@ WRITTEN_BY_PEOPLE = [
         ("schema: shardc.run/v1\nmesh: tp:2\nrules: r.yaml\n"
          "manifest: m.json\nstep_s: 1\n",
          "SHD022 5:9 the step of this run has no expected time"),
+        ("schema: shardc.run/v1\nmesh: tp:2\nrules: r.yaml\n"
+         "manifest: m.json\nbatch: 0\nstep_s: 1\n",
+         "SHD023 5:8 `0` is not a whole number from 1 on"),
+        ("schema: shardc.run/v1\nmesh: tp:2\nrules: r.yaml\n"
+         "manifest: m.json\nmaster_dtype: bf17\nstep_s: 1\n",
+         "SHD001 5:15 `bf17` is not a dtype of at least one byte per element, "
+         "such as bfloat16"),
+        ("schema: shardc.run/v1\nmesh: tp:2\nrules: r.yaml\n"
+         "manifest: m.json\ndtype: ''\nstep_s: 1\n",
+         "SHD022 5:8 `dtype` is empty"),
+        ("schema: shardc.run/v1\nrules: r.yaml\nmanifest: m.json\n"
+         "step_s: 1\n",
+         "SHD022 4:9 the run has no `mesh`"),
+        ("schema: shardc.run/v1\nmesh: tp:-1\nrules: r.yaml\n"
+         "manifest: m.json\nstep_s: 1\n",
+         "SHD040 2:7 the size of axis `tp` is -1, and the device count is not "
+         "given"),
     ], INPUTS, file="run.yaml"),
     Reader("manifest", "plan --mesh tp:2 --rules r.yaml --manifest IN", [
         ("[]",
