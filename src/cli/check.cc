@@ -226,8 +226,24 @@ void EmitErrors(const CheckFlags& flags, const Common& common,
   }
 }
 
+// Returns false after a finding if programs that read the format could not read
+// what is printed: the diff of fixes is text, and counts are text or JSON.
+bool FormatApplies(const CheckFlags& flags, const Common& common,
+                   Findings& findings) {
+  const std::string& format = common.format;
+  const bool only_findings = format == "sarif" || format == "junit";
+  const bool diff = flags.diff && (only_findings || format == "json");
+  if (!diff && !(flags.statistics && only_findings)) return true;
+  findings.Add(code::kUsage, {},
+               "`--format " + format + "` does not apply to `" +
+                   (diff ? "--diff" : "--statistics") + "`",
+               diff ? "leave out `--format`" : "write `--format json`");
+  return false;
+}
+
 int Check(const CheckFlags& given, const Common& common, Findings& findings) {
   CheckFlags flags = given;
+  if (!FormatApplies(flags, common, findings)) return kFailed;
   auto work = FindWork(flags.options.inputs, findings);
   if (!work || !ApplyFlags(flags, work->settings, findings)) return kFailed;
   const auto selection =

@@ -135,6 +135,15 @@ lint:
         result = self.check(self.lint("--select", "SHD9"), 2)
         self.assertIn("`SHD9` in `select` is no diagnostic", result.err)
 
+    def test_formats_for_programs_are_not_given_text(self):
+        for option, form in (("--statistics", "sarif"),
+                             ("--statistics", "junit"), ("--diff", "json"),
+                             ("--diff", "sarif"), ("--diff", "junit")):
+            result = self.check(self.lint(option, "--format", form), 2)
+            self.assertEqual(result.out, "")
+            self.assertIn(f"`--format {form}` does not apply to `{option}`",
+                          result.err)
+
     def test_reading_errors_take_the_format_and_exit_2(self):
         self.write("r.yaml", "version: 1\nrules: [{match: '(', spec: []}]\n")
         result = self.check(self.lint("--format", "json"), 2)
