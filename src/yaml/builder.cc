@@ -70,9 +70,7 @@ YamlFailure YamlBuilder::FailureAt(size_t offset) const {
 void YamlBuilder::Null(size_t at, uint64_t anchor) {
   bool tagged = false;
   const size_t word = SkipProperties(text_, at, &tagged);
-  if (tagged) {
-    Broken(code::kYamlTag, at, word, TagMessage(at), "remove the tag");
-  }
+  if (tagged) ReportTag(at, word);
   YamlNode node;
   const auto end = NullWordEnd(text_, word);
   if (end && WrittenHere(word)) {
@@ -151,6 +149,14 @@ std::string YamlBuilder::TagMessage(size_t begin) const {
   return "a tag: `" + Printable(text_.substr(at, end - at)) + "`";
 }
 
+// The parser reports the tag of a mapping's first key, as in `!x a: 1`, with
+// the mapping and again with the key, at the same place.
+void YamlBuilder::ReportTag(size_t begin, size_t end) {
+  if (refused_tag_ == begin) return;
+  refused_tag_ = begin;
+  Broken(code::kYamlTag, begin, end, TagMessage(begin), "remove the tag");
+}
+
 // Stores a tag of the core schema on a scalar value, such as `!!float 4`; other
 // tags, and tags of keys, are errors. The typed readers (read.h) refuse the
 // stored tag later, so that a message can name the value that has the tag.
@@ -166,8 +172,7 @@ void YamlBuilder::KeepTag(const std::string& tag, size_t start,
       return;
     }
   }
-  Broken(code::kYamlTag, start, node.begin, TagMessage(start),
-         "remove the tag");
+  ReportTag(start, node.begin);
 }
 
 void YamlBuilder::CheckText(const YamlNode& node) {
@@ -249,8 +254,7 @@ void YamlBuilder::Open(YamlKind kind, size_t start, const std::string& tag,
   frame.node.begin = SkipProperties(text_, start, &tagged);
   frame.flow = flow;
   if (tagged || (tag != "?" && tag != "!")) {
-    Broken(code::kYamlTag, start, frame.node.begin, TagMessage(start),
-           "remove the tag");
+    ReportTag(start, frame.node.begin);
   }
   frame.anchor = anchor;
   last_end_ = frame.node.begin + (frame.flow ? 1 : 0);

@@ -65,6 +65,7 @@ class YamlBuilder {
   void Charge(size_t nodes, size_t begin, size_t end);
 
   std::string TagMessage(size_t begin) const;
+  void ReportTag(size_t begin, size_t end);
   void KeepTag(const std::string& tag, size_t start, YamlNode& node);
   void CheckText(const YamlNode& node);
   void CheckBlank(const YamlNode& node);
@@ -86,6 +87,7 @@ class YamlBuilder {
   size_t last_end_ = 0;  // end of the last complete token
   // The beginning of the last quoted string that extends over several lines.
   std::optional<size_t> long_quote_;
+  std::optional<size_t> refused_tag_;  // where the last reported tag begins
   bool broken_ = false;
 };
 

@@ -93,6 +93,17 @@ TEST_CASE("keys that are unknown, missing or no text are reported once") {
   CHECK(reported("[1]") == "schema: a mesh is a list, not a mapping @0 [1]\n");
 }
 
+TEST_CASE("the tag of a mapping's first key is reported once") {
+  for (const std::string text :
+       {"!x a: 1", "- !x a: 1", "b:\n  !x a: 1", "b: {!x a: 1}"}) {
+    CAPTURE(text);
+    Findings findings;
+    Parse(text, findings);
+    CHECK(Texts(findings) == "yaml-tag: a tag: `!x` @" +
+                                 std::to_string(text.find('!')) + " !x \n");
+  }
+}
+
 TEST_CASE("a value with a tag is refused") {
   for (const std::string tag : {"int", "str"}) {
     Findings findings;
