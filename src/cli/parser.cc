@@ -44,6 +44,16 @@ CLI::Validator OneOf(const Strings& choices) {
       "");
 }
 
+// Returns a validator that refuses an empty value, such as that of a shell
+// variable that is not set: it would count as an option that is not given.
+CLI::Validator NotEmpty() {
+  return CLI::Validator(
+      [](const std::string& value) {
+        return std::string(value.empty() ? "its value is empty" : "");
+      },
+      "");
+}
+
 std::string Spelling(const Option& option) {
   std::string out = option.name;
   if (option.letter != 0) out = std::string("-") + option.letter + "," + out;
@@ -78,6 +88,7 @@ void Add(CLI::App& app, const Option& option, bool words_end_lists) {
   added->required(option.required);
   // CLI11's messages name the placeholder of the value.
   if (!option.value.empty()) added->type_name(option.value);
+  if (!option.IsFlag()) added->check(NotEmpty());
   if (option.checked) added->check(OneOf(option.Choices()));
   if (!option.IsList()) return;
   if (option.several == Several::kAgain || words_end_lists) {
@@ -186,6 +197,7 @@ Strings Respelt(Strings words) {
 // Returns whether `words` have it, and respells them.
 bool RespellVerifyStep(Strings& words) {
   if (words.empty() || words[0] != "verify") return false;
+  const bool has_step = words.size() > 1 && words[1] == "step";
   bool found = false;
   for (std::string& word : words) {
     if (word == "--step" || word.starts_with("--step=")) {
@@ -193,7 +205,7 @@ bool RespellVerifyStep(Strings& words) {
       found = true;
     }
   }
-  if (found) words.insert(words.begin() + 1, "step");
+  if (found && !has_step) words.insert(words.begin() + 1, "step");
   return found;
 }
 

@@ -77,6 +77,28 @@ class Usage(Case):
                 self.assertTrue(set(marks.strip()) == {"^"})
                 self.assertEqual(len(marks) - len(marks.lstrip()), column - 1)
 
+    def test_an_empty_value_is_reported(self):
+        """That of a shell variable that is not set, for example."""
+        for words, named in [
+                (["plan", "--rules", ""], "--rules"),
+                (["plan", "-o", ""], "--output"),
+                (["plan", "--modes", ""], "--modes"),
+                (["check", "--memory", "", "--mesh", "tp:2"], "--memory"),
+                (["cost", "--batch", ""], "--batch"),
+                (["eval", "silu", "--input", ""], "--input"),
+                (["schema", ""], "NAME")]:
+            with self.subTest(words=words):
+                result = self.check(run(*words), 2)
+                self.assertEqual(result.out, "")
+                self.assertIn(f"{named}: its value is empty", result.err)
+                self.assertIn("--> <command line>:1:", result.err)
+
+    def test_the_former_spelling_of_a_step_works_after_its_new_one(self):
+        """`verify step --step MODE` mixes both."""
+        result = self.check(run("verify", "step", "--step", "train"), 2)
+        self.assertIn("no mesh", result.err)
+        self.assertNotIn("unexpected", result.err)
+
     def test_a_file_without_its_flag_gets_the_flag(self):
         with tempfile.TemporaryDirectory() as folder:
             def write(name, text):
