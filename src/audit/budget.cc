@@ -36,14 +36,7 @@ class Summer {
 
 // Sorts the names of axes: "fsdp+dp" becomes "dp+fsdp".
 std::string Sorted(std::string_view over) {
-  std::vector<std::string> names = {""};
-  for (const char c : over) {
-    if (c == '+') {
-      names.emplace_back();
-    } else if (c != ' ') {
-      names.back() += c;
-    }
-  }
+  std::vector<std::string> names = AxesIn(over);
   std::ranges::sort(names);
   std::string out;
   for (const std::string& name : names) out += (out.empty() ? "" : "+") + name;
@@ -73,6 +66,18 @@ Excess SentOf(const AuditLimit& limit, const Sums& sums) {
 }
 
 }  // namespace
+
+std::vector<std::string> AxesIn(std::string_view over) {
+  std::vector<std::string> names = {""};
+  for (const char c : over) {
+    if (c == '+') {
+      names.emplace_back();
+    } else if (c != ' ') {
+      names.back() += c;
+    }
+  }
+  return names;
+}
 
 Sums SumsOf(const Report& report) {
   Sums out;

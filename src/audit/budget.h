@@ -6,6 +6,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "audit/audit.h"
@@ -31,6 +32,9 @@ struct Excess {
   int64_t sent = 0;                   // bytes that the busiest device sends
   std::string most;
 };
+
+// Returns the names of the axes in a text such as "dp + fsdp".
+std::vector<std::string> AxesIn(std::string_view over);
 
 // Returns the limits that are exceeded, in their order. A limit that names axes
 // applies to collectives over exactly these axes, in any order; a limit without

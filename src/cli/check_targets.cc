@@ -93,6 +93,7 @@ CheckedTarget CheckOne(const Target& target, const CheckOptions& options,
   const Mesh& mesh = compiled->plan.mesh;
   const auto audit =
       ReadTargetAudit(target, options.inputs.asked.allow_outside, out.errors);
+  if (audit) CheckBudgetAxes(*audit, mesh, out.errors);
   if (audit && options.programs != nullptr) {
     const auto sums = options.programs->Of(target, *audit, mesh);
     if (sums != nullptr) extra = BudgetFindings(*audit, *sums);

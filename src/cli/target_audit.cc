@@ -6,6 +6,7 @@
 //   flaws of the program           SHD601 ... unless the summary lists them
 #include "cli/target_audit.h"
 
+#include <algorithm>
 #include <iterator>
 #include <system_error>
 #include <utility>
@@ -95,6 +96,28 @@ std::unique_ptr<const TargetProgram> ReadTargetProgram(const Target& target,
   out->report = audit::Audit(out->program, {&mesh, nullptr}, findings);
   if (!out->report) return nullptr;
   return out;
+}
+
+void CheckBudgetAxes(const AuditInput& audit, const Mesh& mesh,
+                     Findings& findings) {
+  for (const AuditLimit& limit : audit.limits) {
+    if (limit.over.empty()) continue;
+    for (const std::string& axis : audit::AxesIn(limit.over)) {
+      const auto rules = ParallelismRules();
+      const bool known =
+          mesh.Find(axis) ||
+          std::any_of(rules.begin(), rules.end(), [&](AxisRule rule) {
+            return AxisRules().Value(rule).axes.front() == axis;
+          });
+      if (known) continue;
+      findings.Add(
+          code::kReference, limit.place,
+          "the budget of `" + limit.of + "` over `" + limit.over + "` names " +
+              ShortQuote(axis) + ", which is no axis of the mesh",
+          "the mesh is " + MeshText(mesh) + "; several axes are joined by `+`");
+      break;
+    }
+  }
 }
 
 FindingSink BudgetFindings(const AuditInput& audit, const audit::Sums& sums) {

@@ -72,6 +72,11 @@ class ProgramSums {
   std::map<std::pair<std::string, std::string>, Known> known_;  // file, mesh
 };
 
+// Adds an error for each limit over an axis that the mesh does not have,
+// because no program exceeds it. The parallelism axes may be absent.
+void CheckBudgetAxes(const AuditInput& audit, const Mesh& mesh,
+                     Findings& findings);
+
 // Returns a finding for each limit that the program exceeds, at the limit's
 // line in the project file.
 FindingSink BudgetFindings(const AuditInput& audit, const audit::Sums& sums);

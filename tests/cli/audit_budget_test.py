@@ -239,6 +239,10 @@ class Budget(Case):
                 (["budget: [1]"], "`budget` is a list, not a mapping"),
                 (["budget: {total: -1}"], "a budget"),
                 (["budget: {all_gather: {tp: much}}"], "a budget"),
+                (["budget: {all_gather: {tpp: 0}}"],
+                 "names `tpp`, which is no axis of the mesh"),
+                (["budget: {all_gather: {'dp,tp': 0}}"],
+                 "names `dp,tp`, which is no axis of the mesh"),
                 (["locked: ''"], "`locked` is empty"),
                 (["locked: ../../x.json"], "leads out of the project"),
                 (["locked: step.hlo.txt.gz"], "another file of the target")):
