@@ -310,6 +310,8 @@ int Check(const CheckFlags& given, const Common& common, Findings& findings) {
     }
   }
   JoinedFindings joined = Join(targets);
+  // Errors about inputs that are not given are about no file.
+  joined.findings = common.command_line.Placed(std::move(joined.findings));
   if (!flags.write_baseline.empty() && !joined.unreadable) {
     Baseline fresh;
     for (const Finding& finding : joined.findings.all()) fresh.Add(finding);

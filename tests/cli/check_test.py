@@ -135,6 +135,12 @@ lint:
         result = self.check(self.lint("--select", "SHD9"), 2)
         self.assertIn("`SHD9` in `select` is no diagnostic", result.err)
 
+    def test_missing_inputs_are_reported_at_the_command(self):
+        result = self.check(self.shardc("check", "--no-project", "--mesh",
+                                        "tp:2"), 2)
+        self.assertIn("no rules and no manifest given\n  --> "
+                      "<command line>:1:8\n", result.out)
+
     def test_formats_for_programs_are_not_given_text(self):
         for option, form in (("--statistics", "sarif"),
                              ("--statistics", "junit"), ("--diff", "json"),
