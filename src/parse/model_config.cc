@@ -16,6 +16,7 @@
 
 #include "parse/check_model_sizes.h"
 #include "parse/config_fields.h"
+#include "parse/manifest_leaf.h"
 #include "parse/model_document.h"
 #include "parse/operations.h"
 #include "parse/project.h"
@@ -162,6 +163,16 @@ class ModelConfigReader {
   void ReadType() {
     const auto outer = fields_.root().Find("model_type");
     if (outer && outer->IsString()) config_.model_type = outer->string();
+    if (outer && !outer->IsString())
+      RefuseType("model_type", *outer, "a string");
+  }
+
+  // Adds a finding about a value of the wrong type; null counts as absent.
+  void RefuseType(Key key, const JsonValue& value, std::string_view wanted) {
+    if (value.IsNull()) return;
+    findings_.Add(code::kSchema, value.place(),
+                  "`" + std::string(key) + "` is " + DescribeJson(value) +
+                      ", not " + std::string(wanted));
   }
 
   bool IsA(std::span<const Key> families) const {
@@ -339,7 +350,10 @@ class ModelConfigReader {
     auto all = fields_.Find("rope_parameters");
     if (all && !all->IsObject()) all.reset();
     if (!scaling && all) scaling = all;
-    if (scaling && !scaling->IsObject()) scaling.reset();
+    if (scaling && !scaling->IsObject()) {
+      RefuseType("rope_scaling", *scaling, "an object");
+      scaling.reset();
+    }
     RopeConfig rope;
     std::optional<double> base = RealIn(all, "rope_theta");
     for (Key key : kRopeBase) {
@@ -364,6 +378,7 @@ class ModelConfigReader {
       if (kind && kind->IsString() && rope.scaling.empty()) {
         rope.scaling = kind->string();
       }
+      if (kind && !kind->IsString()) RefuseType(key, *kind, "a string");
     }
     if (rope.scaling == "default") rope.scaling.clear();
     const auto set = [&](Key key, double& to) {

@@ -1,6 +1,6 @@
 """Refused configurations of model families."""
 
-from refused_documents import Reader
+from refused_documents import INPUTS, Reader
 
 CONFIGURATIONS = [
     Reader("families", "manifest --model IN", [
@@ -112,7 +112,7 @@ CONFIGURATIONS = [
         ('{"model_type": 5, "vocab_size": 10, "hidden_size": 8, '
          '"intermediate_size": 12, "num_hidden_layers": 2, '
          '"num_attention_heads": 2}',
-         "SHD022 1:16 the configuration has no `model_type`"),
+         "SHD022 1:16 `model_type` is the number `5`, not a string"),
         ('{"model_type": "lama", "vocab_size": 10, "hidden_size": 8, '
          '"intermediate_size": 12, "num_hidden_layers": 2, '
          '"num_attention_heads": 2}',
@@ -127,4 +127,13 @@ CONFIGURATIONS = [
          '"num_attention_heads": 2, "architectures": ["X"]}',
          "SHD061 1:153 the tree of `X` is not described"),
     ]),
+    Reader("types", "cost --mesh tp:2 --rules r.yaml --manifest m.json --model "
+           "IN", [
+        ('{"model_type": 5}',
+         "SHD022 1:16 `model_type` is the number `5`, not a string"),
+        ('{"model_type": "llama", "rope_scaling": 5}',
+         "SHD022 1:41 `rope_scaling` is the number `5`, not an object"),
+        ('{"model_type": "llama", "rope_scaling": {"rope_type": ["yarn"]}}',
+         "SHD022 1:55 `rope_type` is a list, not a string"),
+    ], INPUTS),
 ]
