@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <string>
 #include <utility>
 
 #include "parse/keys.h"
@@ -54,10 +56,11 @@ bool CheckPattern(const YamlContext& context, const YamlNode& node,
     return false;
   }
   if (written.find('\n') != std::string_view::npos) {
+    const bool block = written.starts_with('|') || written.starts_with('>');
     context.Add(code::kRegexSemantic, node,
-                subject +
-                    " runs over several lines, which puts a space "
-                    "into it",
+                subject + (block ? " is a block, and a pattern is one line"
+                                 : " runs over several lines, which puts a "
+                                   "space into it"),
                 "write it on one line in single quotes");
     return false;
   }
@@ -122,6 +125,7 @@ void ReadModes(const YamlContext& context, const YamlNode& node, Rule& rule) {
         "write `modes: {decode: [...]}`");
     return;
   }
+  std::map<Mode, std::string> names;  // how each mode was written first
   for (const YamlMember& member : node.members) {
     const auto name =
         ReadKey(context, member.key, code::kSchema, "a key of `modes`");
@@ -142,8 +146,9 @@ void ReadModes(const YamlContext& context, const YamlNode& node, Rule& rule) {
     }
     auto spec = ReadSpecSource(context, member.value, false);
     if (!spec) continue;
-    if (!rule.modes.emplace(*mode, std::move(*spec)).second &&
-        *name == ModeLongName(*mode)) {
+    rule.modes.emplace(*mode, std::move(*spec));
+    // The same key twice has been reported by the reader of YAML.
+    if (names.emplace(*mode, *name).first->second != *name) {
       context.Add(code::kDuplicateKey, member.key,
                   "mode `" + std::string(ModeName(*mode)) + "` is given twice",
                   "remove one of the two");

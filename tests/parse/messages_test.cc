@@ -74,6 +74,24 @@ constexpr Case kCases[] = {
 )"},
     {"rules",
      "rules:\n"
+     "  - match: |-\n"
+     "      a/b\n"
+     "    spec: []\n",
+     R"(
+2:12: error: `match` is a block, and a pattern is one line [regex-semantic]
+    write it on one line in single quotes
+)"},
+    {"rules",
+     "rules:\n"
+     "  - match: a\n"
+     "    spec: []\n"
+     "    modes: {__autoregressive__: [], decode: [tp]}\n",
+     R"(
+4:37: error: mode `decode` is given twice [duplicate-key]
+    remove one of the two
+)"},
+    {"rules",
+     "rules:\n"
      "  - {match: \"a\\d\", spec: []}\n",
      R"(
 2:17: error: an escape that YAML does not have [yaml-syntax]
