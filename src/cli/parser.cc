@@ -246,6 +246,17 @@ void ReportStray(const Parser::Entry& entry, Findings& findings) {
                std::move(about.help));
 }
 
+// Returns whether the words that the command does not accept are those after
+// `--`, which CLI11 passes on as arguments.
+bool StrayFollowsDashes(const Parser::Entry& entry, const Strings& words,
+                        const CLI::ParseError& error) {
+  if (std::find(words.begin(), words.end(), "--") == words.end()) return false;
+  const Strings stray = entry.app->remaining();
+  return stray.empty()
+             ? dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr
+             : stray.front() == "--";
+}
+
 }  // namespace
 
 std::string QuickStart() {
@@ -298,6 +309,12 @@ std::optional<Parsed> ParseArguments(int argc, char** argv, Common& common,
       LibrariesWithoutVersion(findings);
     } else if (entry == nullptr || !IsCommand(word)) {
       UnknownCommand(word, findings);
+    } else if (StrayFollowsDashes(*entry, words, error)) {
+      findings.Add(code::kUsage, {},
+                   "the words after `--` are arguments, and `" +
+                       std::string(entry->command->name) +
+                       "` does not take so many",
+                   "write options before `--`");
     } else if (!entry->app->remaining().empty()) {
       ReportStray(*entry, findings);
     } else {

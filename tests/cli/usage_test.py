@@ -77,6 +77,13 @@ class Usage(Case):
                 self.assertTrue(set(marks.strip()) == {"^"})
                 self.assertEqual(len(marks) - len(marks.lstrip()), column - 1)
 
+    def test_options_after_two_dashes_are_arguments(self):
+        for words, column in ((["explain", "--", "w", "--mesh", "tp:2"], 16),
+                              (["plan", "--", "--mesh", "tp:2"], 13)):
+            result = self.check(run(*words), 2)
+            self.assertIn("the words after `--` are arguments", result.err)
+            self.assertIn(f"--> <command line>:1:{column}\n", result.err)
+
     def test_an_empty_value_is_reported(self):
         """That of a shell variable that is not set, for example."""
         for words, named in [
