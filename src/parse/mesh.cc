@@ -87,6 +87,7 @@ std::span<const std::string_view> DefaultAxes(size_t sizes) {
 bool IsSizes(std::string_view text) {
   if (text.starts_with('!')) text.remove_prefix(1);
   return text.find(',') != std::string_view::npos &&
+         text.find_first_of("0123456789") != std::string_view::npos &&
          text.find_first_not_of("0123456789-, \t") == std::string_view::npos;
 }
 

@@ -205,6 +205,10 @@ FLAGS = [
         ("",
          "SHD001 1:8 the number of devices or sequences is too large"),
     ], INPUTS),
+    Reader("flags", "mesh --mesh ,", [
+        ("",
+         "SHD002 - there is no file `,`"),
+    ], INPUTS),
     Reader("flags", "mesh --mesh 2,2,2,2,2,2,2,2,2", [
         ("",
          "SHD022 1:1 9 sizes without the names of axes"),
