@@ -14,6 +14,7 @@
 #include "audit/growth.h"
 #include "audit/lock.h"
 #include "cli/audit_findings.h"
+#include "model/axis_rules.h"
 #include "source/audit_code.h"
 #include "source/file.h"
 #include "source/json.h"
