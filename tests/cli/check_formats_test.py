@@ -203,6 +203,15 @@ class Formats(Case):
             self.assertNotIn("<", outside)
             self.assertNotRegex(outside, r"(?<!\\)\]\(")
 
+    def test_formats_for_programs_are_not_given_text(self):
+        for option, form in (("--statistics", "sarif"),
+                             ("--statistics", "junit"), ("--diff", "json"),
+                             ("--diff", "sarif"), ("--diff", "junit")):
+            result = self.check(self.lint(form, option), 2)
+            self.assertEqual(result.out, "")
+            self.assertIn(f"`--format {form}` does not apply to `{option}`",
+                          result.err)
+
 
 class Places(Case):
     """Every finding is in a file that the repository has, and names its

@@ -141,15 +141,6 @@ lint:
         self.assertIn("no rules and no manifest given\n  --> "
                       "<command line>:1:8\n", result.out)
 
-    def test_formats_for_programs_are_not_given_text(self):
-        for option, form in (("--statistics", "sarif"),
-                             ("--statistics", "junit"), ("--diff", "json"),
-                             ("--diff", "sarif"), ("--diff", "junit")):
-            result = self.check(self.lint(option, "--format", form), 2)
-            self.assertEqual(result.out, "")
-            self.assertIn(f"`--format {form}` does not apply to `{option}`",
-                          result.err)
-
     def test_reading_errors_take_the_format_and_exit_2(self):
         self.write("r.yaml", "version: 1\nrules: [{match: '(', spec: []}]\n")
         result = self.check(self.lint("--format", "json"), 2)
