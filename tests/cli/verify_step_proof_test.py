@@ -124,6 +124,27 @@ class ProvedStep(StepCase):
         return ("--mesh", "fsdp:2,tp:2", "--rules", "auto", "--manifest",
                 manifest, "--model", config, "--batch", "4", "--seq", "12")
 
+    def test_rotated_fractions(self):
+        """A reduced head rotates at least one pair, and only complete pairs."""
+        with tempfile.TemporaryDirectory() as folder:
+            config = os.path.join(folder, "config.json")
+            manifest = os.path.join(folder, "manifest.json")
+            for rotated in (2, 4, 14, 30, 46, 60, 62, 64):
+                with open(config, "w", encoding="utf-8") as file:
+                    json.dump({"model_type": "gptj", "vocab_size": 96,
+                               "n_embd": 256, "n_layer": 2, "n_head": 4,
+                               "rotary_dim": rotated}, file)
+                with open(manifest, "w", encoding="utf-8") as file:
+                    file.write(self.check(run(
+                        "manifest", "--no-project", "--model", config,
+                        "--format", "json"), 0).out)
+                (step,) = self.steps(
+                    "--mesh", "dp:2", "--rules", "auto", "--manifest", manifest,
+                    "--model", config, "--batch", "4", "--seq", "12")
+                with self.subTest(rotated):
+                    self.assertEqual((step["status"], step["problems"]),
+                                     ("pass", []))
+
     def test_in_full(self):
         with tempfile.TemporaryDirectory() as folder:
             args = self.tiny(folder)

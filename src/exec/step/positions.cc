@@ -5,6 +5,7 @@
 //   causal mask, query at 5, key at 6: minus infinity
 #include "exec/step/kernels.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -14,6 +15,7 @@
 #include "exec/attention/rotary.h"
 #include "exec/step/kernel.h"
 #include "exec/step/slopes.h"
+#include "model/legal_sizes.h"
 
 namespace shardc::exec {
 namespace {
@@ -31,10 +33,11 @@ RopeFrequencies TableOf(const step::Rope& rope, int64_t size) {
   scaling.low_frequency_factor = rope.low_frequency_factor;
   scaling.high_frequency_factor = rope.high_frequency_factor;
   if (rope.amplitude != 0) scaling.attention_factor = rope.amplitude;
-  const auto rotated = static_cast<int64_t>(
-      std::llround(static_cast<double>(size) * rope.rotary_fraction));
+  // At reduced sizes the fraction may be less than a pair, or end inside one.
+  const int64_t pairs =
+      std::max<int64_t>(1, RotaryDim(size, rope.rotary_fraction) / 2);
   std::string why;
-  return Frequencies(rotated / 2 * 2, rope.base, 0, scaling, why)
+  return Frequencies(2 * pairs, rope.base, 0, scaling, why)
       .value_or(RopeFrequencies{});
 }
 
