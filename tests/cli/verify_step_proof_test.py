@@ -145,6 +145,25 @@ class ProvedStep(StepCase):
                     self.assertEqual((step["status"], step["problems"]),
                                      ("pass", []))
 
+    def test_rope_scalings(self):
+        """Scaled frequencies are those of the dense step."""
+        with tempfile.TemporaryDirectory() as folder:
+            args = self.tiny(folder)
+            config = args[args.index("--model") + 1]
+            with open(config, encoding="utf-8") as file:
+                given = json.load(file)
+            for scaling, length in (
+                    ({"type": "dynamic", "factor": 2}, 4),
+                    ({"type": "dynamic", "factor": 2}, 2048)):
+                with open(config, "w", encoding="utf-8") as file:
+                    json.dump({**given, "max_position_embeddings": length,
+                               "rope_scaling": scaling}, file)
+                for more in ((), ("--full",)):
+                    with self.subTest((scaling, length, more)):
+                        (step,) = self.steps(*args, "--mode", "train", *more)
+                        self.assertEqual((step["status"], step["problems"]),
+                                         ("pass", []))
+
     def test_in_full(self):
         with tempfile.TemporaryDirectory() as folder:
             args = self.tiny(folder)

@@ -22,7 +22,8 @@ namespace {
 
 using step::LabelId;
 
-RopeFrequencies TableOf(const step::Rope& rope, int64_t size) {
+// Returns the frequencies of a head of `size` elements, for rows of `tokens`.
+RopeFrequencies TableOf(const step::Rope& rope, int64_t size, int64_t tokens) {
   RopeScaling scaling;
   scaling.kind = ParseRopeKind(rope.scaling).value_or(RopeKind::kNone);
   scaling.factor = rope.factor;
@@ -36,8 +37,12 @@ RopeFrequencies TableOf(const step::Rope& rope, int64_t size) {
   // At reduced sizes the fraction may be less than a pair, or end inside one.
   const int64_t pairs =
       std::max<int64_t>(1, RotaryDim(size, rope.rotary_fraction) / 2);
+  // A single pair turns by the position, whatever the base.
+  if (pairs == 1 && scaling.kind == RopeKind::kDynamic) {
+    scaling.kind = RopeKind::kNone;
+  }
   std::string why;
-  return Frequencies(2 * pairs, rope.base, 0, scaling, why)
+  return Frequencies(2 * pairs, rope.base, tokens, scaling, why)
       .value_or(RopeFrequencies{});
 }
 
@@ -48,7 +53,8 @@ void Rope(const LocalOp& local) {
   const size_t dim = DimOf(*x.labels, op.label);
   const int64_t size = x.buffer->shape[dim];
   const step::Rope& rope = local.graph->ropes[AsIndex(op.rope)];
-  const RopeFrequencies table = TableOf(rope, size);
+  const RopeFrequencies table =
+      TableOf(rope, size, SizeOf(local, local.graph->common.query));
   const int64_t rotated = static_cast<int64_t>(table.inverse.size()) * 2;
   const int64_t stride = StridesOf(x.buffer->shape)[dim];
   const bool interleaved = rope.interleaved;
