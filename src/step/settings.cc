@@ -40,6 +40,17 @@ std::string Listed(std::span<const std::string_view> words) {
   return out;
 }
 
+// Whether a step can compute the scaled frequencies. Those of longrope are
+// divided by a list with a number for each pair of a real head, and those of
+// yarn and llama3 depend on the original length.
+bool HasScaledFrequencies(const RopeConfig& rope) {
+  if (rope.scaling == "linear" || rope.scaling == "dynamic") return true;
+  if (rope.original_length < 2) return false;
+  return rope.scaling == "yarn" ||
+         (rope.scaling == "llama3" &&
+          rope.high_frequency_factor > rope.low_frequency_factor);
+}
+
 }  // namespace
 
 std::optional<ModelSettings> SettingsReader::Read(Mode mode, AttentionView view,
@@ -221,7 +232,7 @@ void SettingsReader::ReadRope(Rope& rope) const {
   if (config_ == nullptr || !config_->rope) return;
   const RopeConfig& from = *config_->rope;
   rope.base = from.base;
-  rope.scaling = from.scaling;
+  if (HasScaledFrequencies(from)) rope.scaling = from.scaling;
   rope.factor = from.factor;
   rope.original_length = from.original_length;
   rope.beta_fast = from.beta_fast;

@@ -146,7 +146,8 @@ class ProvedStep(StepCase):
                                      ("pass", []))
 
     def test_rope_scalings(self):
-        """Scaled frequencies are those of the dense step."""
+        """Scaled frequencies are those of the dense step; those that a step
+        cannot compute are not scaled."""
         with tempfile.TemporaryDirectory() as folder:
             args = self.tiny(folder)
             config = args[args.index("--model") + 1]
@@ -154,7 +155,14 @@ class ProvedStep(StepCase):
                 given = json.load(file)
             for scaling, length in (
                     ({"type": "dynamic", "factor": 2}, 4),
-                    ({"type": "dynamic", "factor": 2}, 2048)):
+                    ({"type": "dynamic", "factor": 2}, 2048),
+                    ({"type": "yarn", "factor": 2}, 64),
+                    ({"type": "yarn", "factor": 2}, None),
+                    ({"type": "su", "factor": 2}, 64),
+                    ({"rope_type": "longrope", "short_factor": [1] * 6,
+                      "long_factor": [2] * 6, "factor": 2}, 64),
+                    ({"rope_type": "llama3", "factor": 2, "low_freq_factor": 4,
+                      "high_freq_factor": 4}, 64)):
                 with open(config, "w", encoding="utf-8") as file:
                     json.dump({**given, "max_position_embeddings": length,
                                "rope_scaling": scaling}, file)
