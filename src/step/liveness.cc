@@ -44,13 +44,17 @@ class BufferLiveness {
   }
 
  private:
-  const Value& ValueOf(int32_t slot) const {
-    return graph_.values[AsIndex(program_.slots[AsIndex(slot)].value)];
-  }
-  int64_t BytesOf(int32_t slot) const {
-    const Slot& of = program_.slots[AsIndex(slot)];
-    const Value& value = ValueOf(slot);
-    int64_t width = ElementBytesOf(value, bytes_.values);
+  // Returns the bytes of an instruction's result. A parameter is stored in the
+  // width of its update, although its copies may be cast to a narrower dtype.
+  int64_t BytesOf(const Instruction& step) const {
+    const Slot& of = program_.slots[AsIndex(step.out)];
+    const Value& value = graph_.values[AsIndex(of.value)];
+    const ValueId update = step.kind == InstructionKind::kInput
+                               ? update_of_[AsIndex(of.value)]
+                               : kNoValue;
+    const Value& stored =
+        update == kNoValue ? value : graph_.values[AsIndex(update)];
+    int64_t width = ElementBytesOf(stored, bytes_.values);
     if (kinds_[AsIndex(of.value)] == Held::kMoments) width = bytes_.moments;
     return (Size(width) *
             LocalElements(program_.axes, value, of.sharding, sizes_))
@@ -70,6 +74,10 @@ class BufferLiveness {
       set(parameter.value, Held::kParameters, true);
     }
     for (ValueId value : graph_.updated) set(value, Held::kParameters, true);
+    update_of_.assign(graph_.values.size(), kNoValue);
+    for (size_t i = 0; i < graph_.updated.size(); ++i) {
+      update_of_[AsIndex(graph_.parameters[i].value)] = graph_.updated[i];
+    }
     for (ValueId value : graph_.gradients) {
       set(value, Held::kGradients, graph_.updated.empty());
     }
@@ -158,7 +166,7 @@ class BufferLiveness {
       if (home_[AsIndex(step.out)] == step.out) {
         HeldBuffer& own = homes_[AsIndex(step.out)];
         own.begin = now;
-        own.bytes = BytesOf(step.out);
+        own.bytes = BytesOf(step);
         own.held = HeldIn(step);
       }
       Reach(step.out, now);
@@ -236,10 +244,11 @@ class BufferLiveness {
   const Sizes& sizes_;
   const ElementBytes bytes_;
   int64_t last_ = 0;
-  std::vector<Held> kinds_;        // by value
-  std::vector<char> stays_;        // by value: is live to the end
-  std::vector<int32_t> home_;      // by slot: the slot that owns its buffer
-  std::vector<HeldBuffer> homes_;  // by slot
+  std::vector<Held> kinds_;         // by value
+  std::vector<char> stays_;         // by value: is live to the end
+  std::vector<ValueId> update_of_;  // by value: of a parameter, its update
+  std::vector<int32_t> home_;       // by slot: the slot that owns its buffer
+  std::vector<HeldBuffer> homes_;   // by slot
 };
 
 }  // namespace

@@ -99,6 +99,11 @@ TEST_CASE("updates take the place of what they update") {
   // clip factors 16 each.
   CHECK(Totals(make, program) ==
         std::vector<int64_t>{80, 96, 96, 96, 112, 112, 112, 112});
+  // A parameter that is stored in 4 bytes takes them, also where the step reads
+  // it in 2.
+  make.graph.values[static_cast<size_t>(made[0])].bytes = 4;
+  CHECK(Totals(make, program) ==
+        std::vector<int64_t>{96, 112, 112, 112, 128, 128, 128, 128});
 }
 
 }  // namespace
