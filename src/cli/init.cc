@@ -355,9 +355,8 @@ int RunInit(const InitFlags& flags, const Common& common, Findings& findings) {
     if (picked->none_fits) return kFound;
     mesh = picked->mesh;
   }
-  const size_t before = findings.errors();
   const auto rules = RulesFor(*inputs, *mesh, preferences, common, findings);
-  if (!rules) return findings.errors() > before ? kFound : kFailed;
+  if (!rules) return kFound;
   const auto files = FilesOf(flags, *inputs, *mesh, *rules, findings);
   if (files.empty() || !AllAreNew(flags.folder, files, findings)) {
     return kFailed;

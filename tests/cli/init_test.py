@@ -215,6 +215,17 @@ class Init(Case):
         done = self.init(LLAMA, "--devices", "8", "--memory", "8GiB", rc=1)
         self.assertIn("such devices would", done.err)
         self.assertEqual(self.files(), [])
+        # One matrix that the mesh does not divide: a warning alone.
+        path = os.path.join(self.folder, "odd.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump({"schema": "shardc.manifest/v1", "params": [
+                {"name": f"{name}.weight", "shape": [side, side],
+                 "dtype": "F32"}
+                for name, side in (("even", 1024), ("odd", 301))]}, file)
+        done = self.init(path, "--mesh", "tp:2", rc=1)
+        self.assertIn("warning[SHD207", done.err)
+        self.assertNotIn("error", done.err)
+        self.assertEqual(self.files(), [])
         self.init(os.path.join(self.folder, "none"), rc=2)
         self.init(LLAMA, "--devices", "x", rc=2)
         self.init(LLAMA, "--mesh", "fsdp:8", "--folder",
