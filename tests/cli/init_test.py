@@ -131,6 +131,33 @@ class Init(Case):
         self.assertIn("shardc check --locked", done.out)
         self.assert_good()
 
+    def test_all_of_a_mesh_is_in_the_project(self):
+        path = os.path.join(self.folder, "mesh.yaml")
+        axes = "axes: {dp: 2, fsdp: 4, tp: 2}\n"
+        for text, more, member in (
+                (axes + "axis_types: {tp: explicit}\n", (), "axis_types"),
+                (axes, ("--processes", "4"), "processes"),
+                (axes + "processes: 2\nslices: 2\ndcn: {dp: 2}\n", (), "dcn"),
+                (axes + "device: h100-80gb\n", (), "device"),
+                (axes + "device: {profile: v4, memory: 99GiB}\n", (),
+                 "device"),
+                (axes + "device: {memory: 80GiB}\n", (), "device")):
+            with self.subTest(text=text, more=more):
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(text)
+                shutil.rmtree(self.project)
+                self.init(LLAMA, "--mesh", path, *more)
+                self.assert_good()
+                with open(os.path.join(self.project, "shardc.yaml"),
+                          encoding="utf-8") as file:
+                    target = yaml.safe_load(file)["targets"]["llama-3-8b.hf"]
+                self.assertIn(member, target["mesh"])
+                given = self.check(run("mesh", "--mesh", path, *more,
+                                       "--format", "json"), 0)
+                written = self.check(run("mesh", "--format", "json",
+                                         cwd=self.project), 0)
+                self.assertEqual(written.out, given.out)
+
     def test_names_of_no_family(self):
         params = [{**one, "name": f"p{number:05d}"}
                   for number, one in enumerate(tensors_of(LLAMA))]
