@@ -226,7 +226,7 @@ std::optional<Rules> RulesFor(const InitInputs& inputs, const Mesh& mesh,
                                common, "rules.yaml");
   PrintMessage(common, UndecidedText(made));
   if (!made.Good()) {
-    Refuse(made, mesh, inputs.model, findings);
+    Refuse(made, mesh, inputs.model, common, findings);
     return std::nullopt;
   }
   out.origin = "suggested for this mesh";

@@ -98,7 +98,7 @@ int RunSuggest(const SuggestFlags& flags, const Common& common,
                                 preferences, common, name);
   PrintMessage(common, SuggestionText(rules));
   if (!rules.Good() && !flags.force) {
-    Refuse(rules, inputs->mesh, inputs->model, findings);
+    Refuse(rules, inputs->mesh, inputs->model, common, findings);
     return kFound;
   }
   const auto write = [&](Sink& out) {

@@ -89,31 +89,6 @@ void Prove(SuggestedRules& out, const Mesh& mesh, const Manifest& manifest,
   }
 }
 
-// Lists up to three meshes, the fastest first, whose sizes divide the model's
-// sizes. The meshes have the same device count or, if there are none, the next
-// power of two. Returns an empty text if there are none either.
-std::string NearestText(const SuggestedRules& rules, const Mesh& mesh,
-                        const ModelConfig* model) {
-  constexpr size_t kShown = 3;
-  std::string out;
-  suggest::MeshRequest request;
-  request.memory = INT64_MAX;
-  for (const uint64_t devices :
-       {static_cast<uint64_t>(mesh.devices),
-        std::bit_ceil(static_cast<uint64_t>(mesh.devices))}) {
-    request.devices = static_cast<int64_t>(devices);
-    if (request.devices > (int64_t{1} << 20)) break;
-    const auto options =
-        suggest::MeshesFor(rules.suggestion.tree, model, request, {});
-    for (size_t i = 0; i < options.size() && i < kShown; ++i) {
-      out +=
-          (i == 0 ? "meshes that fit: `" : "`, `") + MeshWords(options[i].mesh);
-    }
-    if (!out.empty()) return out + "`; ";
-  }
-  return out;
-}
-
 SuggestedRules MakeRules(const Manifest& manifest, const Mesh& mesh,
                          const std::optional<ModelConfig>& model,
                          const suggest::Preferences& preferences,
@@ -123,6 +98,7 @@ SuggestedRules MakeRules(const Manifest& manifest, const Mesh& mesh,
                                      .mesh = &mesh,
                                      .model = model ? &*model : nullptr,
                                      .preferences = preferences});
+  out.preferences = preferences;
   out.text = ImportedFileYaml(out.suggestion.file);
   out.misfit = out.suggestion.misfit;
   if (out.misfit.empty() && out.text.size() > kLargestFile) {
@@ -131,6 +107,41 @@ SuggestedRules MakeRules(const Manifest& manifest, const Mesh& mesh,
         BytesText(static_cast<int64_t>(out.text.size())) + " of them";
   }
   Prove(out, mesh, manifest, model, common, name);
+  return out;
+}
+
+// Lists up to three meshes, the fastest first, for which the suggested rules
+// are proven. The meshes have the same device count or, if there are none, the
+// next power of two. Returns an empty text if there are none either.
+std::string NearestText(const SuggestedRules& rules, const Mesh& mesh,
+                        const std::optional<ModelConfig>& model,
+                        const Common& common) {
+  constexpr size_t kShown = 3;
+  constexpr size_t kTried = 6;
+  std::string out;
+  suggest::MeshRequest request;
+  request.memory = INT64_MAX;
+  for (const uint64_t devices :
+       {static_cast<uint64_t>(mesh.devices),
+        std::bit_ceil(static_cast<uint64_t>(mesh.devices))}) {
+    request.devices = static_cast<int64_t>(devices);
+    if (request.devices > (int64_t{1} << 20)) break;
+    const auto options =
+        suggest::MeshesFor(rules.suggestion.tree, model ? &*model : nullptr,
+                           request, rules.preferences);
+    size_t shown = 0;
+    for (size_t i = 0; i < options.size() && i < kTried && shown < kShown;
+         ++i) {
+      const SuggestedRules other =
+          MakeRules(*rules.suggestion.tree.manifest, options[i].mesh, model,
+                    rules.preferences, common, "rules");
+      if (!other.Good()) continue;
+      out += (shown == 0 ? "meshes that fit: `" : "`, `") +
+             MeshWords(options[i].mesh);
+      ++shown;
+    }
+    if (!out.empty()) return out + "`; ";
+  }
   return out;
 }
 
@@ -203,12 +214,13 @@ SuggestedRules SuggestFor(const Manifest& manifest, const Mesh& mesh,
 }
 
 void Refuse(const SuggestedRules& rules, const Mesh& mesh,
-            const std::optional<ModelConfig>& model, Findings& findings) {
+            const std::optional<ModelConfig>& model, const Common& common,
+            Findings& findings) {
   if (!rules.misfit.empty()) {
     findings.Add(code::kInexpressible, {},
                  "no suitable rules found for mesh " + MeshText(mesh) + ": " +
                      rules.misfit,
-                 NearestText(rules, mesh, model ? &*model : nullptr) +
+                 NearestText(rules, mesh, model, common) +
                      "`shardc suggest --force` writes them anyway");
   }
   for (const Finding& finding : rules.left) findings.Add(finding);

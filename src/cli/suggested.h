@@ -21,6 +21,7 @@ namespace shardc::cli {
 
 struct SuggestedRules {
   suggest::Suggestion suggestion;
+  suggest::Preferences preferences;          // that the suggestion is made for
   std::string text;                          // YAML
   std::unique_ptr<const Compiled> compiled;  // null: did not compile
   // Errors and warnings that `check` reports for the rules, not for the mesh.
@@ -43,9 +44,10 @@ SuggestedRules SuggestFor(const Manifest& manifest, const Mesh& mesh,
                           const Common& common, const std::string& name);
 
 // Adds the remaining findings, which are the reason why the rules are not
-// written.
+// written. The manifest of the suggestion must still exist.
 void Refuse(const SuggestedRules& rules, const Mesh& mesh,
-            const std::optional<ModelConfig>& model, Findings& findings);
+            const std::optional<ModelConfig>& model, const Common& common,
+            Findings& findings);
 
 // Returns a line for each stack that names and sizes leave undecided, with what
 // was assumed.

@@ -476,6 +476,24 @@ class Suggest(Case):
                                 "--no-project", "--manifest", path), 1)
         self.assertIn("version: 1", forced.out)
 
+    def test_the_meshes_that_fit_have_rules(self):
+        for name, mesh, more, fits in (
+                ("models/gemma-2-9b.flax", "tp:7", ("--prefer", "traffic"), 1),
+                ("corpus/manifests/qwen1.5-moe-a2.7b.hf-v5", "tp:3,sp:5", (),
+                 1),
+                ("models/llama-3-8b.hf", "tp:6", (), 2)):
+            with self.subTest(name=name, mesh=mesh):
+                path = os.path.join(TESTDATA, name + ".manifest.json")
+                if not os.path.exists(path):
+                    path += ".gz"
+                given = ("--no-project", "--manifest", path, *more)
+                done = self.check(run("suggest", "--mesh", mesh, *given), 1)
+                line = re.search("meshes that fit: (.*);", done.err).group(1)
+                meshes = re.findall("`(.*?)`", line)
+                self.assertGreaterEqual(len(meshes), fits)
+                for one in meshes:
+                    self.check(run("suggest", "--mesh", one, *given), 0)
+
     def test_bad_input(self):
         self.check(run("suggest", "--no-project", "--mesh", "tp:8"), 2)
         self.check(run("suggest", "--no-project", "--manifest", os.path.join(
