@@ -268,7 +268,7 @@ std::optional<Mesh> LoadMesh(const InputFlags& flags, const Target& target,
 std::optional<Mesh> LoadMeshAlone(const InputFlags& flags, Findings& findings) {
   if (!flags.asked.mesh.empty()) {
     Target target;
-    target.mesh = MeshInput{flags.asked.mesh, {}, {}};
+    target.mesh = MeshInput{flags.asked.mesh, {}, {}, {}};
     return LoadMesh(flags, target, findings);
   }
   const auto target = ChooseTarget(flags.asked, findings);

@@ -67,7 +67,7 @@ LintResult LintTarget(const Target& target, const Compiled& compiled,
   LintInputs inputs;
   inputs.compiled = &compiled;
   if (has_model) inputs.model = &model;
-  inputs.mesh_source = MeshSource(target.mesh);
+  inputs.mesh_place = MeshPlace(target.mesh);
   const auto first = [](auto one, auto other) { return one ? one : other; };
   inputs.batch = first(flags.batch, first(attention.batch, target.batch));
   inputs.length = flags.length;

@@ -18,12 +18,13 @@
 
 namespace shardc {
 
-// A mesh as a target names it, before it is read. At most one of the members is
-// set.
+// A mesh as a target names it, before it is read. At most one of the first
+// three members is set.
 struct MeshInput {
   std::string file;                   // path or, from `--mesh`, `dp:2,tp:4`
   std::string text;                   // `dp:2,tp:4`
   std::optional<Place> inline_place;  // a mapping inside the project file
+  std::optional<Place> text_place;    // of `text`, inside the project file
 };
 
 // Options of `verify` for a target; empty if the file gives none.

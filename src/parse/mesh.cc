@@ -194,6 +194,37 @@ bool CheckDistinct(const MeshDraft& draft, Findings& findings) {
   return good;
 }
 
+// Returns a place in the text of a mesh as a place in the project file, where
+// `value` is the scalar that holds the text. It is the complete scalar if the
+// file writes the text in another way, such as with escapes.
+Place PlaceInFile(const Place& place, const SourceRef& text,
+                  const Place& value) {
+  if (place.source != text) return place;
+  const std::string_view written =
+      value.source->text().substr(value.begin, value.end - value.begin);
+  const size_t at = written.find(text->text());
+  if (!place.HasPosition() || at == std::string_view::npos) return value;
+  const size_t begin = value.begin + at;
+  return {value.source, begin + place.begin, begin + place.end};
+}
+
+// Reads the text of a mesh that a project file holds at `value`.
+std::optional<Mesh> ParseMeshIn(const Place& value, const std::string& text,
+                                std::optional<int64_t> devices,
+                                Findings& findings) {
+  const SourceRef source = MakeSource("--mesh", text);
+  Findings own;
+  auto mesh = ParseMeshString(source, devices, own);
+  for (Finding finding : own.all()) {
+    finding.place = PlaceInFile(finding.place, source, value);
+    for (Label& label : finding.labels) {
+      label.place = PlaceInFile(label.place, source, value);
+    }
+    findings.Add(std::move(finding));
+  }
+  return mesh;
+}
+
 }  // namespace
 
 bool IsMeshText(std::string_view text) {
@@ -289,6 +320,9 @@ std::optional<Mesh> ReadMesh(const MeshInput& input,
                              const FileTexts* texts) {
   if (input.inline_place) {
     return ParseInline(*input.inline_place, devices, findings);
+  }
+  if (input.text_place) {
+    return ParseMeshIn(*input.text_place, input.text, devices, findings);
   }
   if (!input.text.empty()) {
     return ParseMeshString(MakeSource("--mesh", input.text), devices, findings);

@@ -242,6 +242,7 @@ class ProjectReader {
     const bool axes = IsMeshText(*text);
     if (axes && (!boundary_.Holds(file) || !IsThere(file, texts_))) {
       mesh.text = std::move(*text);
+      mesh.text_place = context_.document.PlaceOf(node);
     } else if (IsInside(node, "mesh", *text)) {
       mesh.file = std::move(file);
     }

@@ -20,7 +20,7 @@ namespace shardc {
 namespace {
 
 void ApplyRequest(const TargetRequest& request, Target& target) {
-  if (!request.mesh.empty()) target.mesh = MeshInput{request.mesh, {}, {}};
+  if (!request.mesh.empty()) target.mesh = MeshInput{request.mesh, {}, {}, {}};
   if (!request.rules.empty()) target.rules = request.rules;
   if (!request.manifest.empty()) target.manifest = request.manifest;
   if (!request.model.empty()) target.model = request.model;

@@ -111,13 +111,14 @@ bool IsNamed(const MeshInput& input) {
          input.inline_place.has_value();
 }
 
-SourceRef MeshSource(const MeshInput& mesh) {
-  if (mesh.inline_place) return mesh.inline_place->source;
+Place MeshPlace(const MeshInput& mesh) {
+  if (mesh.inline_place) return {mesh.inline_place->source};
+  if (mesh.text_place) return *mesh.text_place;
   std::error_code error;
   if (!mesh.file.empty() && std::filesystem::exists(mesh.file, error)) {
-    return MakeSource(mesh.file, "");
+    return {MakeSource(mesh.file, "")};
   }
-  return MakeSource("--mesh", mesh.text.empty() ? mesh.file : mesh.text);
+  return {MakeSource("--mesh", mesh.text.empty() ? mesh.file : mesh.text)};
 }
 
 std::optional<Mesh> OpenMesh(const MeshInput& input,

@@ -53,9 +53,9 @@ struct OpenOptions {
 // Returns whether the input names a mesh.
 bool IsNamed(const MeshInput& input);
 
-// Returns the source to which findings about the mesh point: its file, its
-// place in the project file, or the flag.
-SourceRef MeshSource(const MeshInput& mesh);
+// Returns the place to which findings about the mesh point: its file, its place
+// in the project file, or the flag.
+Place MeshPlace(const MeshInput& mesh);
 
 // Reads the mesh. Returns nullopt after a finding, also if no mesh is named.
 std::optional<Mesh> OpenMesh(const MeshInput& input,

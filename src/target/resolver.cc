@@ -46,7 +46,8 @@ std::optional<Target> ChooseForResolver(const TargetRequest& request,
   if (given && !named) {
     target.rules = request.rules;
     target.model = request.model;
-    if (!request.mesh.empty()) target.mesh = MeshInput{request.mesh, {}, {}};
+    if (!request.mesh.empty())
+      target.mesh = MeshInput{request.mesh, {}, {}, {}};
     return target;
   }
   // Without a named target or project it is not an error that no target can be

@@ -79,7 +79,7 @@ class ProjectChecker final : public Checker {
       if (one.compiled == nullptr) continue;
       LintInputs inputs;
       inputs.compiled = one.compiled.get();
-      inputs.mesh_source = MeshSource(target.mesh);
+      inputs.mesh_place = MeshPlace(target.mesh);
       const Facts facts(inputs);
       LintResult lints = RunLints(facts, *selection);
       one.fixes = FixesOf(facts, lints.findings);

@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "parse/project.h"
 #include "parse/render.h"
@@ -142,6 +143,29 @@ TEST_CASE("a mesh inside another file keeps its places") {
   CHECK(Render(findings) ==
         "3:30: error: the size of axis `tp` is `x`, which is not a decimal "
         "integer [number]\n    write plain decimal digits, such as 16\n");
+}
+
+TEST_CASE("the text of a mesh inside another file keeps its places") {
+  const std::pair<const char*, const char*> cases[] = {
+      {"dp:2,tp:x", "3:19"},
+      {"'dp:2,tp:x'", "3:20"},
+      // Written with an escape: the complete scalar.
+      {"\"dp\\x3a2,tp:x\"", "3:11"},
+  };
+  for (const auto& [value, place] : cases) {
+    const auto source =
+        MakeSource("shardc.yaml",
+                   std::string("targets:\n  t:\n    mesh: ") + value + "\n");
+    MeshInput input;
+    input.text = "dp:2,tp:x";
+    const size_t begin = source->text().find("mesh: ") + 6;
+    input.text_place = Place{source, begin, source->text().size() - 1};
+    Findings findings;
+    CHECK_FALSE(ReadMesh(input, std::nullopt, findings));
+    REQUIRE(findings.all().size() == 1);
+    CHECK(findings.all()[0].place.ToString() ==
+          std::string("shardc.yaml:") + place);
+  }
 }
 
 TEST_CASE("more axes than any mesh has") {

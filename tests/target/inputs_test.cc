@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "source/file.h"
@@ -27,25 +28,31 @@ TEST_CASE("a mesh is named by a file, by axes or in the project file") {
   const TemporaryFolder folder;
   const std::string file = folder.Write("mesh.yaml", "axes: {tp: 4}\n");
   CHECK_FALSE(IsNamed({}));
-  CHECK(IsNamed({.file = file, .text = {}, .inline_place = {}}));
-  CHECK(IsNamed({.file = {}, .text = "tp:4", .inline_place = {}}));
-  Place place;
-  place.source = MakeSource("shardc.yaml", "mesh: {axes: {tp: 4}}");
-  CHECK(IsNamed({.file = {}, .text = {}, .inline_place = place}));
+  const auto input = [](std::string path, std::string text) {
+    MeshInput out;
+    out.file = std::move(path);
+    out.text = std::move(text);
+    return out;
+  };
+  CHECK(IsNamed(input(file, "")));
+  CHECK(IsNamed(input("", "tp:4")));
+  MeshInput inside;
+  inside.inline_place =
+      Place{MakeSource("shardc.yaml", "mesh: {axes: {tp: 4}}"), 6, 21};
+  CHECK(IsNamed(inside));
 
-  CHECK(MeshSource({.file = file, .text = {}, .inline_place = {}})->name() ==
-        file);
-  const SourceRef axes =
-      MeshSource({.file = {}, .text = "tp:4", .inline_place = {}});
+  CHECK(MeshPlace(input(file, "")).source->name() == file);
+  const SourceRef axes = MeshPlace(input("", "tp:4")).source;
   CHECK(axes->name() == "--mesh");
   CHECK(axes->text() == "tp:4");
   // A value of --mesh that is not an existing file is read as axes.
-  const SourceRef flag =
-      MeshSource({.file = "dp:2", .text = {}, .inline_place = {}});
+  const SourceRef flag = MeshPlace(input("dp:2", "")).source;
   CHECK(flag->name() == "--mesh");
   CHECK(flag->text() == "dp:2");
-  CHECK(MeshSource({.file = file, .text = {}, .inline_place = place}) ==
-        place.source);
+  CHECK(MeshPlace(inside).source == inside.inline_place->source);
+  MeshInput text = input("", "tp:4");
+  text.text_place = Place{MakeSource("shardc.yaml", "mesh: 'tp:4'"), 6, 12};
+  CHECK(MeshPlace(text).ToString() == "shardc.yaml:1:7");
 }
 
 TEST_CASE("rules are named as a plan shows them, wherever they are") {

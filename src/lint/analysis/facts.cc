@@ -418,9 +418,7 @@ Place Facts::RulePlace(int32_t rule) const {
                                            : written.place;
 }
 
-Place Facts::MeshPlace() const {
-  return Place{inputs_.mesh_source, Place::kEntireFile, Place::kEntireFile};
-}
+Place Facts::MeshPlace() const { return inputs_.mesh_place; }
 
 std::vector<std::string> Facts::Names(const ParameterGroup& group) const {
   std::vector<std::string> out;
