@@ -273,6 +273,19 @@ class Schemas(Case):
         else:
             self.assertFalse(check.is_valid(value), text)
 
+    def test_the_cost_of_an_encoder(self):
+        config = os.path.join(TESTDATA, "configs", "t5-small.config.json")
+        tree = run("manifest", "--no-project", "--model", config, "--format",
+                   "json").out
+        done = self.check(run(
+            "cost", "--no-project", "--mesh", "dp:2,tp:2", "--rules", "auto",
+            "--manifest", "-", "--model", config, "--illegal", "shrink",
+            "--batch", "8", "--seq", "64", "--format", "json", stdin=tree), 0)
+        value = json.loads(done.out)
+        self.assertIn("encoder", {key for one in value["activations"]
+                                  ["tensors"] for key in one})
+        self.accepts(validator("cost"), value, "t5-small")
+
     def test_the_program_agrees(self):
         for name, texts in self.BROKEN.items():
             for text in texts:
