@@ -25,6 +25,7 @@
 #include "roles/layer_stacks.h"
 #include "source/checked.h"
 #include "source/index.h"
+#include "source/size.h"
 
 namespace shardc::cost {
 namespace {
@@ -301,40 +302,73 @@ AxisGroup CostInputs::TokenAxes() const {
   return out;
 }
 
+bool CostInputs::Keeps(const std::string& axis) const {
+  const bool shards_tokens = Has(Batch(), axis) || Has(Length(), axis);
+  return !shards_tokens || Has(query[2], axis);
+}
+
 AxisGroup CostInputs::Kept(const AxisGroup& axes) const {
-  const AxisGroup tokens = TokenAxes();
   AxisGroup out;
-  for (const std::string& axis : DropTrivial(mesh, axes)) {
-    if (!Has(tokens, axis) || Has(query[2], axis)) out.push_back(axis);
+  for (const std::string& axis : axes) {
+    if (mesh.SizeOf(axis) > 1 && Keeps(axis)) out.push_back(axis);
   }
   return out;
 }
 
 AxisGroup CostInputs::Gathered(const AxisGroup& axes) const {
-  const AxisGroup kept = Kept(axes);
-  AxisGroup out = DropTrivial(mesh, axes);
-  std::erase_if(out, [&](const std::string& axis) { return Has(kept, axis); });
+  AxisGroup out;
+  for (const std::string& axis : axes) {
+    if (mesh.SizeOf(axis) > 1 && !Keeps(axis)) out.push_back(axis);
+  }
   return out;
 }
 
+template <typename Take>
+void CostInputs::ForAxesAt(const ParamClass& param, int dim,
+                           const Take& take) const {
+  bool experts = param.MayCountExperts(dim);
+  for (const std::string& axis : param.AxesAt(dim)) {
+    if (mesh.SizeOf(axis) <= 1) continue;
+    experts = experts && (!expert_axes || Has(*expert_axes, axis));
+    take(axis, experts || Keeps(axis));
+  }
+}
+
 AxisGroup CostInputs::KeptAt(const ParamClass& param, int dim) const {
-  const AxisGroup axes = DropTrivial(mesh, param.AxesAt(dim));
-  if (!param.MayCountExperts(dim)) return Kept(axes);
-  const auto end = expert_axes
-                       ? std::find_if_not(axes.begin(), axes.end(),
-                                          [&](const std::string& axis) {
-                                            return Has(*expert_axes, axis);
-                                          })
-                       : axes.end();
-  AxisGroup out(axes.begin(), end);
-  for (const std::string& axis : Kept({end, axes.end()})) out.push_back(axis);
+  AxisGroup out;
+  ForAxesAt(param, dim, [&](const std::string& axis, bool kept) {
+    if (kept) out.push_back(axis);
+  });
   return out;
 }
 
 AxisGroup CostInputs::GatheredAt(const ParamClass& param, int dim) const {
-  const AxisGroup kept = KeptAt(param, dim);
-  AxisGroup out = DropTrivial(mesh, param.AxesAt(dim));
-  std::erase_if(out, [&](const std::string& axis) { return Has(kept, axis); });
+  AxisGroup out;
+  ForAxesAt(param, dim, [&](const std::string& axis, bool kept) {
+    if (!kept) out.push_back(axis);
+  });
+  return out;
+}
+
+bool CostInputs::IsGathered(const ParamClass& param) const {
+  bool out = false;
+  for (int dim = 0; dim < std::ssize(param.spec); ++dim) {
+    ForAxesAt(param, dim,
+              [&](const std::string&, bool kept) { out = out || !kept; });
+  }
+  return out;
+}
+
+Shape CostInputs::UsedShape(const ParamClass& param) const {
+  Shape out = *param.type.shape;
+  const auto dims = std::min(std::ssize(param.spec), std::ssize(out));
+  for (int dim = 0; dim < dims; ++dim) {
+    int64_t parts = 1;  // at most the devices of the mesh
+    ForAxesAt(param, dim, [&](const std::string& axis, bool kept) {
+      if (kept) parts *= mesh.SizeOf(axis);
+    });
+    out[AsIndex(dim)] = ShareOf(out[AsIndex(dim)], parts);
+  }
   return out;
 }
 

@@ -110,6 +110,11 @@ struct CostInputs {
   // such a dimension are taken for experts' axes.
   AxisGroup KeptAt(const ParamClass& param, int dim) const;
   AxisGroup GatheredAt(const ParamClass& param, int dim) const;
+  // Returns whether a parameter is gathered over any axis before it is used.
+  bool IsGathered(const ParamClass& param) const;
+  // Returns the shape of a device's shard of a parameter while it is used: each
+  // dimension is divided over its KeptAt(). The parameter must have a shape.
+  Shape UsedShape(const ParamClass& param) const;
   int64_t Parts(const AxisGroup& axes) const {
     return mesh.Parts(axes).value_or(1);
   }
@@ -125,6 +130,15 @@ struct CostInputs {
   // only weights of experts count, otherwise only other weights.
   const ParamClass* Find(Role role, bool expert = false) const;
   std::optional<int64_t> Hidden() const;
+
+ private:
+  // Returns whether a weight that the axis shards stays sharded over it.
+  bool Keeps(const std::string& axis) const;
+  // Calls take(axis, kept) for each axis of a parameter's dimension, without
+  // axes of size 1. A search calls this for every parameter of every sharding,
+  // so it makes no lists of axes.
+  template <typename Take>
+  void ForAxesAt(const ParamClass& param, int dim, const Take& take) const;
 };
 
 // A part of a layer stack: `layers` of the `all` layers that the tensor holds

@@ -43,13 +43,8 @@ struct UsedWeight {
 UsedWeight UsedBytes(const CostInputs& work, const Settings& settings,
                      const ParamClass& param) {
   UsedWeight out;
-  Spec kept;
-  for (int dim = 0; dim < std::ssize(param.spec); ++dim) {
-    out.gathers = out.gathers || !work.GatheredAt(param, dim).empty();
-    kept.push_back(work.KeptAt(param, dim));
-  }
-  const auto elements =
-      CheckedProduct(ShardShape(work.mesh, *param.type.shape, kept));
+  out.gathers = work.IsGathered(param);
+  const auto elements = CheckedProduct(work.UsedShape(param));
   if (elements) {
     out.bytes =
         BytesOf(*elements, GatheredDtype(work, settings, *param.type.dtype));

@@ -99,11 +99,7 @@ bool SumsArePartial(const Settings& settings) {
 MaybeBytes SumElements(const CostInputs& work, const ParamClass& param,
                        const Settings& settings, int64_t elements) {
   if (!SumsArePartial(settings)) return elements;
-  Spec kept;
-  for (int dim = 0; dim < std::ssize(param.spec); ++dim) {
-    kept.push_back(work.KeptAt(param, dim));
-  }
-  return CheckedProduct(ShardShape(work.mesh, *param.type.shape, kept));
+  return CheckedProduct(work.UsedShape(param));
 }
 
 }  // namespace
@@ -113,14 +109,21 @@ bool IsTrained(const ParamClass& param) {
 }
 
 int64_t ReplicaParts(const CostInputs& work, const ParamClass& param) {
-  AxisGroup left = work.TokenAxes();
-  for (const AxisGroup& axes : param.spec) {
-    std::erase_if(left, [&](const std::string& axis) {
-      return std::find(axes.begin(), axes.end(), axis) != axes.end();
-    });
+  const auto shards = [&](const std::string& axis) {
+    return axis == param.placed_along ||
+           std::any_of(param.spec.begin(), param.spec.end(),
+                       [&](const AxisGroup& axes) {
+                         return std::find(axes.begin(), axes.end(), axis) !=
+                                axes.end();
+                       });
+  };
+  int64_t parts = 1;  // at most the devices of the mesh
+  for (const AxisGroup* tokens : {&work.Batch(), &work.Length()}) {
+    for (const std::string& axis : *tokens) {
+      if (!shards(axis)) parts *= work.mesh.SizeOf(axis);
+    }
   }
-  std::erase(left, param.placed_along);
-  return work.Parts(left);
+  return parts;
 }
 
 StateBytes StatesOf(const CostInputs& work, const ParamClass& param,
