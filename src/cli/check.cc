@@ -86,7 +86,7 @@ bool ParseSeverity(const std::vector<std::string>& given,
                    "write CODE=error, CODE=warning or CODE=note");
       return false;
     }
-    settings.severity[text.substr(0, equals)] = at->second;
+    settings.flag_severity[text.substr(0, equals)] = at->second;
   }
   return true;
 }

@@ -54,11 +54,15 @@ std::optional<Selection> Selection::Make(const LintSettings& settings,
       out.ignore_.push_back(*pick);
     }
   }
-  for (const auto& [text, level] : settings.severity) {
-    const auto pick = ParsePick(text, "severity", settings, findings);
-    if (!pick) continue;
-    for (const Code* code : AllCodes()) {
-      if (pick->Covers(*code)) out.severity_[code->number] = level;
+  // A code comes after its family, since a name is sorted before those that it
+  // begins.
+  for (const auto* levels : {&settings.severity, &settings.flag_severity}) {
+    for (const auto& [text, level] : *levels) {
+      const auto pick = ParsePick(text, "severity", settings, findings);
+      if (!pick) continue;
+      for (const Code* code : AllCodes()) {
+        if (pick->Covers(*code)) out.severity_[code->number] = level;
+      }
     }
   }
   const std::string& fail_on = settings.fail_on;

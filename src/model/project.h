@@ -69,6 +69,7 @@ struct LintSettings {
   std::vector<std::string> select;  // codes or names
   std::vector<std::string> ignore;
   std::map<std::string, Level> severity;
+  std::map<std::string, Level> flag_severity;  // of flags, wins over `severity`
   std::string fail_on = "error";  // error | warning | note | never
   std::string baseline;           // a file; empty: none
   // Where the project file has the texts of `select`, `ignore` and `severity`.

@@ -456,6 +456,18 @@ targets:
                           if f["code"] == "SHD105"}, {"error"})
         self.assertNotIn("SHD109", {f["code"] for f in found.json()})
 
+    def test_levels_of_flags_win_over_the_project(self):
+        self.project(2)
+        before = self.read("shardc.yaml")
+        for own in ("SHD105", "dead-rule", "SHD1"):
+            self.write("shardc.yaml", before +
+                       f"lint: {{severity: {{{own}: note}}}}\n")
+            for flag in ("SHD105", "dead-rule", "SHD1"):
+                found = self.shardc("check", "--format", "json", "--severity",
+                                    flag + "=error").json()
+                self.assertEqual({f["level"] for f in found
+                                  if f["code"] == "SHD105"}, {"error"})
+
     def test_one_broken_target_is_exit_2_and_the_others_are_reported(self):
         self.project(2)
         self.write("shardc.yaml", self.read("shardc.yaml") +
