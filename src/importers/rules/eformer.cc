@@ -1,17 +1,45 @@
 #include "importers/eformer.h"
 
+#include <set>
+#include <string>
+#include <string_view>
+
 #include "importers/rules/importer.h"
 #include "source/json.h"
+#include "source/wording.h"
+#include "yaml/read.h"
 
 namespace shardc::imports {
 namespace {
+
+// Returns whether a rules file can have these axis rules. Returns false after a
+// finding if the name of a mesh axis is not valid or is given twice in a rule.
+bool CanBeRead(const AxisRules& rules, const Place& place, Findings& findings) {
+  for (size_t i = 0; i < kAxisRuleCount; ++i) {
+    if (!rules.given[i]) continue;
+    std::set<std::string_view> seen;
+    for (const std::string& axis : rules.given[i]->axes) {
+      std::string fault = AxisNameFault(axis);
+      if (fault.empty() && !seen.insert(axis).second) fault = "is given twice";
+      if (fault.empty()) continue;
+      findings.Add(code::kAxisName, place,
+                   "the axis name " + ShortQuote(axis) + " in `" +
+                       std::string(AxisRuleName(static_cast<AxisRule>(i))) +
+                       "_axis` " + fault);
+      return false;
+    }
+  }
+  return true;
+}
 
 std::optional<Imported> ReadEformer(const Request& request,
                                     Findings& findings) {
   const auto document = JsonDocument::Parse(request.source, findings);
   if (!document) return std::nullopt;
   const auto axes = ImportEformerAxes(*document, findings);
-  if (!axes) return std::nullopt;
+  if (!axes || !CanBeRead(*axes, document->root().place(), findings)) {
+    return std::nullopt;
+  }
   Imported imported;
   imported.axes = *axes;
   return imported;

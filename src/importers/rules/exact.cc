@@ -15,6 +15,7 @@
 #include "model/name.h"
 #include "source/checked.h"
 #include "source/wording.h"
+#include "yaml/read.h"
 
 namespace shardc::imports {
 namespace {
@@ -263,6 +264,12 @@ bool AddAxis(std::string_view name, int64_t size, const Place& place,
   if (name.empty() || size < 1 || mesh.Find(name)) {
     findings.Add(code::kSchema, place,
                  "a mesh axis has a name of its own and a size of 1 or more");
+    return false;
+  }
+  if (const std::string fault = AxisNameFault(name); !fault.empty()) {
+    findings.Add(code::kAxisName, place,
+                 "axis name " + ShortQuote(name) + " " + fault,
+                 "rename the mesh axis");
     return false;
   }
   if (!devices) {

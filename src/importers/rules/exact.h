@@ -53,8 +53,9 @@ std::string NameOfPath(std::string_view path);
 std::optional<Spec> JsonSpec(JsonValue value, Findings& findings);
 
 // Adds an axis to the mesh. Returns false after a finding: schema if the name
-// is empty, if the mesh has an axis of this name or if the size is below 1, and
-// overflow if the number of devices overflows.
+// is empty, if the mesh has an axis of this name or if the size is below 1,
+// axis-name if a mesh file cannot have the name, and overflow if the number of
+// devices overflows.
 bool AddAxis(std::string_view name, int64_t size, const Place& place,
              Mesh& mesh, Findings& findings);
 
