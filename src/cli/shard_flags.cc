@@ -2,13 +2,16 @@
 // divided into files. With --per device on 8 devices there are 8 files, with
 // --per shard one for each set of devices that hold the same parts.
 #include "cli/shard_flags.h"
-#include "cli/tree_flags.h"
+
+#include <algorithm>
 
 #include "checkpoint/shard_plan.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
 #include "cli/plan_table.h"
+#include "cli/tree_flags.h"
 #include "plan/read.h"
+#include "source/wording.h"
 
 namespace shardc::cli {
 namespace {
@@ -44,6 +47,22 @@ std::optional<ShardOptions> ReadShardFlags(const ShardFlags& flags,
     if (!options.processes) return std::nullopt;
   }
   return options;
+}
+
+// Prints a note if a plan has parameters that are not on all devices. orbax
+// records a spec over the complete mesh.
+void NoteUnrecorded(const ShardsIndex& index, const std::string& to,
+                    const Common& common) {
+  if (to != "orbax") return;
+  const auto count =
+      std::ranges::count_if(index.params, [](const IndexedParam& param) {
+        return param.placement.has_value() || param.ranks.has_value();
+      });
+  if (count == 0) return;
+  PrintMessage(common,
+               "note: orbax does not record on which coordinates of an axis " +
+                   Counted(count, "parameter is", "parameters are") +
+                   ": without a target they are restored on all of them\n");
 }
 
 }  // namespace
@@ -100,6 +119,7 @@ int RunShards(const std::string& path, ReadCheckpoint read,
     PrintMessage(common, "note: " + note + "\n");
   }
   if (WritesTree(flags.checkpoint)) {
+    NoteUnrecorded(job->index, flags.checkpoint.to, common);
     return RunTreeOutput(*stored, job->transfer, &job->index, flags.checkpoint,
                          *settings, common, findings);
   }

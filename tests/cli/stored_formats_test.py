@@ -260,6 +260,18 @@ class OtherFormats(Base):
                         "orbax", "--out", out, "--memory", "13MB")
             self.same(self.merged(out), tensors)
 
+    def test_a_placement_that_orbax_does_not_record_is_a_note(self):
+        write_safetensors(self.path("m.safetensors"), {
+            "w": ("F32", [4], bytes(16)), "b": ("F32", [4], bytes(16))})
+        plan = self.write_plan("plan.json", [("ep", 2)], {
+            "w": ([4], {"spec": [None], "placement": {
+                "axis": "ep", "coordinate": 1}}), "b": ([4], ["ep"])})
+        for to, notes in (("orbax", 1), ("dcp", 0)):
+            run = self.shardc("reshard", self.path("m.safetensors"), "--plan",
+                              plan, "--to", to, "--out", self.path(to))
+            self.assertEqual(run.stderr.count(
+                "coordinates of an axis 1 parameter is"), notes, run.stderr)
+
     def test_small_chunks_are_joined_within_the_shards(self):
         data = write_zarr(self.path("tree"), {"w": ((2048, 16), (1, 16))})
         plan = self.write_plan("plan.json", [("x", 2)], {
