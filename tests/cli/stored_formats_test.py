@@ -140,8 +140,8 @@ class OtherFormats(Base):
             self.assertIn("str", json.load(file))
 
     def test_an_odd_number_of_packed_elements_stays_in_orbax(self):
-        """zarr has a byte for each element, so shards of one element are whole
-        bytes too."""
+        """zarr has a byte for each element, so a shard may have any number of
+        them."""
         for name, dtype, data in (("f", "float4_e2m1fn", bytes([1, 0, 7])),
                                   ("w", "int4", bytes([1, 255, 7]))):
             os.makedirs(self.path("tree", name))
