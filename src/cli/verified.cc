@@ -36,6 +36,16 @@ class ReportReader {
 
   bool good() const { return good_; }
 
+  // Reads `status`, which is `pass`, `fail` or `unsupported`.
+  std::string_view Status(const JsonValue& object) {
+    const std::string_view out = Text(object, "status");
+    if (good_ && out != "pass" && out != "fail" && out != "unsupported") {
+      Refuse(object.Find("status").value_or(object),
+             "`status` is " + ShortQuote(out) +
+                 ", not `pass`, `fail` or `unsupported`");
+    }
+    return out;
+  }
   std::string_view Text(const JsonValue& object, std::string_view key) {
     const auto value = Member(object, key, JsonKind::kString);
     return value ? value->string() : std::string_view();
@@ -144,7 +154,7 @@ void AddCase(ReportReader& read, const JsonValue& value,
              std::vector<Row>& rows) {
   const std::string_view operation = read.Text(value, "operation");
   const std::string_view mode = read.Text(value, "mode");
-  const std::string_view status = read.Text(value, "status");
+  const std::string_view status = read.Status(value);
   const auto reason = read.TextOrNull(value, "reason");
   const auto error = read.Real(value, "max_abs_error");
   const auto tolerance = read.Real(value, "tolerance");
@@ -230,7 +240,7 @@ void AddOp(ReportReader& read, const JsonValue& op, report::Table& table) {
 void ReadSteps(ReportReader& read, const JsonValue& root,
                const std::string& from, Verified& out) {
   for (const JsonValue& step : read.List(root, "steps")) {
-    const std::string_view status = read.Text(step, "status");
+    const std::string_view status = read.Status(step);
     if (!read.good() || !read.OfThisMesh(step)) return;
     report::Table table;
     table.title = "Step, verified: " + std::string(read.Text(step, "mode"));

@@ -369,6 +369,12 @@ class Report(ReportCase):
                      "not a report"),
                     ({"schema": "shardc.verify/v1", "cases": [case]},
                      "tp=2, the plan's mesh is dp=2 fsdp=8 tp=4"),
+                    ({"schema": "shardc.verify/v1", "cases": [
+                        {**case, "status": "FAIL"}]},
+                     "`status` is `FAIL`, not `pass`, `fail` or `unsupported`"),
+                    ({"schema": "shardc.step/v1", "steps": [
+                        {**step, "status": "failed"}]},
+                     "`status` is `failed`, not `pass`"),
                     ({"schema": "shardc.verify/v1", "cases": [3]},
                      "not an object"),
                     ({"schema": "shardc.verify/v1",
