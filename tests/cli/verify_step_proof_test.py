@@ -172,6 +172,35 @@ class ProvedStep(StepCase):
                         self.assertEqual((step["status"], step["problems"]),
                                          ("pass", []))
 
+    def test_rounding_grows(self):
+        """Rounding errors of a deep model at real sizes are no failure."""
+        with tempfile.TemporaryDirectory() as folder:
+            config = os.path.join(folder, "config.json")
+            manifest = os.path.join(folder, "manifest.json")
+            with open(config, "w", encoding="utf-8") as file:
+                json.dump({"model_type": "xlm-roberta",
+                           "architectures": ["XLMRobertaForMaskedLM"],
+                           "vocab_size": 320, "hidden_size": 48,
+                           "num_hidden_layers": 6, "num_attention_heads": 6,
+                           "intermediate_size": 112, "hidden_act": "gelu",
+                           "max_position_embeddings": 144,
+                           "type_vocab_size": 4, "layer_norm_eps": 1e-12,
+                           "tie_word_embeddings": False}, file)
+            with open(manifest, "w", encoding="utf-8") as file:
+                file.write(self.check(run(
+                    "manifest", "--no-project", "--model", config, "--format",
+                    "json"), 0).out)
+            for mesh, seed in (("dp:1", "0"), ("fsdp:2,tp:4", "0"),
+                               ("fsdp:2,tp:4", "2"), ("fsdp:2,tp:4", "4")):
+                (step,) = self.steps(
+                    "--mesh", mesh, "--rules", "auto", "--manifest", manifest,
+                    "--model", config, "--batch", "32", "--seq", "12", "--full",
+                    "--mode", "prefill", "--seed", seed)
+                with self.subTest((mesh, seed)):
+                    self.assertEqual((step["status"], step["problems"]),
+                                     ("pass", []))
+                    self.assertLess(step["proof"]["allowed"], 1e-9)
+
     def test_in_full(self):
         with tempfile.TemporaryDirectory() as folder:
             args = self.tiny(folder)

@@ -36,7 +36,7 @@ int64_t ProofBytes(const StepCase& test) {
   for (const step::Slot& slot : test.program->slots) {
     add(test.program->axes, slot, devices, width);
   }
-  if (test.alone != nullptr && test.dtype != Dtype::kF64) {
+  if (test.alone != nullptr) {
     for (const step::Slot& slot : test.alone->slots) {
       add(test.alone->axes, slot, 1, width);
     }
