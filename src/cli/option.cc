@@ -14,7 +14,9 @@ bool Option::TakesFile() const {
 
 Strings Option::Choices() const {
   Strings choices;
-  const bool listed = value.find('|') != value.npos && value.front() >= 'a';
+  const char first = value.empty() ? 'A' : value.front();
+  const bool listed = value.find('|') != value.npos &&
+                      (first >= 'a' || (first >= '0' && first <= '9'));
   for (size_t at = 0; listed && at <= value.size();) {
     const size_t end = std::min(value.find('|', at), value.size());
     choices.push_back(value.substr(at, end - at));

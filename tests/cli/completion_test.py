@@ -14,6 +14,7 @@ TABLE = [
     ("shardc pl", {"plan"}, {"resolve"}),
     ("shardc plan --illegal ", {"error", "drop", "shrink"}, {"--mesh"}),
     ("shardc plan --ill", {"--illegal"}, {"--mesh"}),
+    ("shardc cost --zero ", {"0", "3"}, {"--mesh"}),
     ("shardc plan --rules builtin:llama/", {"builtin:llama/flax",
                                             "builtin:llama/hf"},
      {"builtin:gpt2/hf"}),
