@@ -185,6 +185,7 @@ AxisRules Renamed(const AxisRules& axes, const std::string& from,
 
 // Returns the axis rule that would still name the mesh axis `from` after a
 // renaming, because the rule has its default value; nullopt if there is none.
+// The axis need not be in the mesh.
 std::optional<AxisRule> RuleByDefault(const AxisRules& axes,
                                       const std::string& from) {
   const std::string to = from + "-renamed";
@@ -255,6 +256,14 @@ std::string Fault(const NameSearch& search, const std::string& to) {
     return "the new name " + Code(to) + " has a meaning in YAML";
   }
   if (search.IsKnown(to)) return Code(to) + " already has a meaning";
+  if (search.wanted()->kind != NameKind::kMeshAxis) return {};
+  // Specs would begin to use an axis that the mesh lacked before.
+  for (const NameScope& scope : search.scopes()) {
+    const auto rule = RuleByDefault(scope.rules->axes, to);
+    if (!rule) continue;
+    return Code(to) + " already has a meaning: the axis rule " +
+           Code(AxisRuleName(*rule)) + " is " + Code(to) + " by default";
+  }
   return {};
 }
 

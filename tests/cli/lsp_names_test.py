@@ -263,6 +263,9 @@ class Names(Files):
                    "version: 1\nrules: [{match: '.*', spec: [data]}]\n")
         self.start()
         uri = self.open("base.yaml")
+        # An axis rule is `sp` by default, which this mesh lacks.
+        self.assertIn("is `sp` by default",
+                      self.refusal(uri, "[data]", "sp", 2))
         texts = self.rename(uri, "[data]", "batch_axis", shift=2)
         self.assertIn("vocab: [batch_axis]", texts["base.yaml"])
         self.assertEqual(texts["mesh.yaml"],
