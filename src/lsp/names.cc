@@ -226,7 +226,34 @@ class NameReader {
     }
   }
 
+  // Adds the axes of a mesh that is written as `dp:2,tp=4`.
+  void AddMeshText(const YamlNode& node) {
+    const auto range = RangeOf(node);
+    if (!range || !range->as_text) return;
+    const string_view text = node.text;
+    size_t begin = text.starts_with('!') ? 1 : 0;
+    while (begin <= text.size()) {
+      const size_t end = std::min(text.find(',', begin), text.size());
+      const string_view entry = text.substr(begin, end - begin);
+      const size_t mark = entry.find_first_of(":=");
+      const size_t first = entry.find_first_not_of(" \t");
+      // Other texts are paths.
+      const bool axis =
+          mark != entry.npos && first < mark && mark + 1 < entry.size() &&
+          entry.find_first_not_of("-0123456789 \t", mark + 1) == entry.npos;
+      if (axis) {
+        const size_t last = entry.find_last_not_of(" \t", mark - 1) + 1;
+        out_.push_back({NameKind::kMeshAxis,
+                        std::string(entry.substr(first, last - first)),
+                        range->begin + begin + first,
+                        range->begin + begin + last, true});
+      }
+      begin = end + 1;
+    }
+  }
+
   void ReadMesh(const YamlNode& node) {
+    if (node.IsScalar()) return AddMeshText(node);
     for (const char* key : {"axes", "axis_types", "dcn"}) {
       const YamlNode* axes = Member(node, key);
       if (axes == nullptr) continue;

@@ -281,6 +281,27 @@ class Names(Files):
         self.assertIn("spec: [rows]", texts["own.yaml"])
         self.assertNotIn("rows", texts["more.yaml"])
 
+    def test_rename_an_axis_of_a_mesh_text(self):
+        self.write("mesh.yaml", "axes: {data: 2, fsdp: 4, tp: 2}\n")
+        self.write("base.yaml", BASE.replace("vocab: [dp]", "vocab: [data]"))
+        self.write("shardc.yaml", PROJECT + """  text:
+    mesh: "data:8, tp = 2"
+    rules: [rules.yaml]
+    manifest: manifest.json
+""")
+        self.start()
+        uri = self.open("base.yaml")
+        project = self.open("shardc.yaml")
+        texts = self.rename(uri, "[data]", "rows", shift=2)
+        self.assertEqual(texts["mesh.yaml"],
+                         "axes: {rows: 2, fsdp: 4, tp: 2}\n")
+        self.assertIn("vocab: [rows]", texts["base.yaml"])
+        self.assertIn('mesh: "rows:8, tp = 2"', texts["shardc.yaml"])
+        # From the text itself.
+        texts = self.rename(project, "rows:8", "data")
+        self.assertIn('mesh: "data:8, tp = 2"', texts["shardc.yaml"])
+        self.assertIn("vocab: [data]", texts["base.yaml"])
+
     def test_what_cannot_be_renamed(self):
         self.start()
         uri = self.open("rules.yaml")
