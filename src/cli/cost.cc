@@ -57,6 +57,8 @@ std::optional<cost::CostInputs> ReadWork(const CostCommand& command,
   std::optional<ModelConfig>& config = inputs.target.model;
   if (!model.empty()) config = ReadModelConfig(model, findings);
   if (!inputs.view || (!model.empty() && !config)) return std::nullopt;
+  const bool staged = inputs.view->plan.stages.has_value();
+  if (!CheckStageFlags(command.stages, staged, findings)) return std::nullopt;
   return inputs.HasStages(command.stages) && mode == Mode::kTrain
              ? cost::StagedPlanInputs(*inputs.view, config)
              : cost::MakeCostInputs(*inputs.view, config, mode);

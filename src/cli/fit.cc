@@ -92,6 +92,9 @@ std::optional<cost::FitInputs> ReadInputs(const FitCommand& command,
   if (!opened || !settings) return std::nullopt;
   cost::FitInputs out;
   const auto& declared = opened->stages;
+  if (!CheckStageFlags(command.stages, declared.has_value(), findings)) {
+    return std::nullopt;
+  }
   if (command.stages.Given() || (declared && !command.stages.None())) {
     StageSizes sizes = {mode, settings->batch, settings->length, {}};
     if (!command.flags.microbatches.empty()) {

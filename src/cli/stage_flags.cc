@@ -189,6 +189,27 @@ Options OptionsOf(StageFlags& flags) {
            .checked = true}};
 }
 
+bool CheckStageFlags(const StageFlags& flags, bool declared,
+                     Findings& findings) {
+  if (flags.Given() || flags.None() || declared) return true;
+  const std::string nothing;
+  const std::pair<std::string_view, const std::string&> given[] = {
+      {"--assign", flags.assign},
+      {"--virtual", flags.virtual_stages},
+      {"--schedule", flags.schedule},
+      {"--p2p", flags.Exposed() ? flags.p2p : nothing}};
+  for (const auto& [name, value] : given) {
+    if (value.empty()) continue;
+    findings.Add(code::kUsage, FlagPlace(name, value),
+                 "`" + std::string(name) +
+                     "` has an effect only if the model is divided into "
+                     "stages, and nothing divides it",
+                 "give the axis of the stages with `--stages`");
+    return false;
+  }
+  return true;
+}
+
 StagedTarget CompileStaged(const StageFlags& flags, const InputFlags& inputs,
                            const Target& target, const Common& common,
                            Findings& findings) {
@@ -197,6 +218,7 @@ StagedTarget CompileStaged(const StageFlags& flags, const InputFlags& inputs,
   if (!opened) return out;
   out.model = opened->model;
   if (!flags.None()) out.declared = opened->stages;
+  if (!CheckStageFlags(flags, opened->stages.has_value(), findings)) return out;
   out.compiled = CompileTarget(std::move(*opened), findings);
   return out;
 }

@@ -34,6 +34,11 @@ struct StageFlags {
 
 Options OptionsOf(StageFlags& flags);
 
+// Returns false after a finding if an option of stages is given, but there are
+// no stages: no flag divides the model, and no file (`declared`) does.
+bool CheckStageFlags(const StageFlags& flags, bool declared,
+                     Findings& findings);
+
 // A target that was opened and compiled.
 struct StagedTarget {
   std::optional<ModelConfig> model;

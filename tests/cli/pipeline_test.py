@@ -213,6 +213,22 @@ class Pipeline(DescribedCase):
         self.assertIn("the times and activations of stages need a batch and "
                       "a length", done.err)
 
+    def test_flags_without_stages(self):
+        """A flag of stages is refused where nothing divides the model."""
+        base = [*LLAMA, *SIZES]
+        meshed = [*base, "--mesh", "pp:4,tp:2"]
+        for command in (["cost", *meshed], ["verify", "step", *meshed],
+                        ["fit", *base, "--devices", "8"]):
+            for flag, value in (("--schedule", "zbv"), ("--assign", "even"),
+                                ("--virtual", "2"), ("--p2p", "exposed")):
+                with self.subTest(command=command[0], flag=flag):
+                    done = run(*command, flag, value)
+                    self.assertEqual((done.rc, done.out), (2, ""))
+                    self.assertIn(
+                        f"`{flag}` has an effect only if the model is divided "
+                        "into stages", done.err)
+                    self.assertIn("with `--stages`", done.err)
+
     def test_trees_that_have_no_chain_of_layers(self):
         for names, rc, words in (
                 (["layers.0.w", "layers.2.w"], 1,
