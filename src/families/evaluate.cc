@@ -5,9 +5,9 @@
 // `head_dim: head_dim ?? hidden_size // heads`.
 //
 // A key that the config lacks or sets to null is an error, except left of `??`
-// and inside has(). Most values of lets that depend on no bound name are
-// cached, because a tree with thousands of tensors evaluates the same few lets
-// again and again.
+// and inside has() and given(). Most values of lets that depend on no bound
+// name are cached, because a tree with thousands of tensors evaluates the same
+// few lets again and again.
 //
 // Example: if the config has hidden_size 64, heads 4 and no head_dim, the let
 // above is 16.
@@ -265,6 +265,11 @@ Evaluator::Result Evaluator::Call(const Expression& expression) {
     const auto value = Get(parts[0], true);
     if (!value) return std::nullopt;
     return MakeBool(value->kind != Value::Kind::kNull);
+  }
+  // Unlike has(), true for a key that is there with the value null.
+  if (name == "given" && parts.size() == 1 &&
+      parts[0].kind == Expression::Kind::kName) {
+    return MakeBool(config_.Find(parts[0].text).has_value());
   }
   if (name == "len" && parts.size() == 1) {
     const auto value = Get(parts[0], false);

@@ -81,6 +81,59 @@ TEST_CASE("a tree follows the config and the naming") {
   CHECK(findings.empty());
 }
 
+// Returns the rows of a tensor of the tree; 0 if there is no such tensor.
+int64_t RowsOf(const std::string& config, std::string_view name) {
+  const auto document = Config(config);
+  Findings findings;
+  const auto tree = BuildTree(*document, "hf", findings);
+  REQUIRE(tree);
+  for (const Tensor& tensor : tree->tensors) {
+    if (tensor.name == name) return (*tree->TypeOf(tensor).shape)[0];
+  }
+  return 0;
+}
+
+TEST_CASE("an absent key has the value that transformers' class gives it") {
+  struct Case {
+    std::string family, more;
+    int64_t rows;  // of k_proj: KV heads times the size of a head
+  };
+  const std::vector<Case> cases = {
+      {"llama", "", 2 * 4},
+      {"mistral", "", 8 * 4},
+      {"mistral", R"(, "num_key_value_heads": null)", 2 * 4},
+      {"mistral", R"(, "num_key_value_heads": 1)", 1 * 4},
+      {"ministral", "", 8 * 4},
+      {"qwen2", "", 32 * 4},
+      {"qwen3", "", 32 * 128},
+      {"gemma", "", 16 * 256},
+      {"gemma2", "", 4 * 256},
+      {"helium", "", 20 * 128},
+      {"seed_oss", "", 8 * 128},
+      {"seed_oss", R"(, "head_dim": null)", 8 * 4},
+      {"smollm3", "", 4 * 4},
+      {"starcoder2", "", 2 * 4},
+  };
+  for (const Case& test : cases) {
+    CAPTURE(test.family);
+    CAPTURE(test.more);
+    std::string config = With("model_type", "\"" + test.family + "\"");
+    config.insert(config.size() - 1, test.more);
+    CHECK(RowsOf(config, "model.layers.0.self_attn.k_proj.weight") ==
+          test.rows);
+  }
+  const std::string latent =
+      R"({"model_type": "deepseek_v3", "vocab_size": 10, "hidden_size": 8,)"
+      R"( "intermediate_size": 12, "moe_intermediate_size": 12,)"
+      R"( "num_hidden_layers": 1, "num_attention_heads": 2,)"
+      R"( "n_routed_experts": 4, "kv_lora_rank": 6, "qk_nope_head_dim": 4,)"
+      R"( "qk_rope_head_dim": 2, "v_head_dim": 4)";
+  const std::string_view down = "model.layers.0.self_attn.q_a_proj.weight";
+  CHECK(RowsOf(latent + "}", down) == 1536);
+  CHECK(RowsOf(latent + R"(, "q_lora_rank": 5})", down) == 5);
+  CHECK(RowsOf(latent + R"(, "q_lora_rank": null})", down) == 0);
+}
+
 TEST_CASE("of a quantised model the tree before quantisation is reported") {
   const auto document =
       Config("{" + kSmall + R"(, "quantization_config": {"bits": 4}})");
