@@ -52,6 +52,10 @@ std::optional<JsonValue> ConfigFields::Find(std::string_view key) const {
   return MemberOf(root_, key);
 }
 
+bool ConfigFields::Has(std::string_view key) const {
+  return (nested_ && nested_->Find(key)) || root_.Find(key);
+}
+
 std::optional<bool> ConfigFields::IsTrue(std::string_view key) const {
   const auto value = Find(key);
   if (!value || value->kind() != JsonKind::kBool) return std::nullopt;

@@ -37,6 +37,8 @@ class ConfigFields {
   // priority. A key `a.b` names member `b` of the object `a`, as in DBRX's
   // `attn_config`.
   std::optional<JsonValue> Find(std::string_view key) const;
+  // Returns whether a member is there, even if it is null.
+  bool Has(std::string_view key) const;
   // Returns nullopt if the member is not a boolean.
   std::optional<bool> IsTrue(std::string_view key) const;
 

@@ -18,6 +18,7 @@
 #include "parse/config_fields.h"
 #include "parse/manifest_leaf.h"
 #include "parse/model_document.h"
+#include "parse/model_families.h"
 #include "parse/operations.h"
 #include "parse/project.h"
 #include "source/json.h"
@@ -74,45 +75,12 @@ constexpr std::array<Key, 4> kAttentionDropout = {
 constexpr std::array<Key, 3> kHiddenDropout = {"resid_pdrop", "hidden_dropout",
                                                "hidden_dropout_prob"};
 
-// Families whose code fixes which layers attend to all tokens (every second or
-// every sixth); the other layers attend within a window.
-constexpr std::array<Key, 1> kEverySecondSeesAll = {"gemma2"};
-constexpr std::array<Key, 2> kEverySixthSeesAll = {"gemma3", "gemma3_text"};
-constexpr std::array<Key, 7> kEncoderDecoders = {
-    "t5", "mt5", "umt5", "longt5", "whisper", "bart", "clip"};
-
-// Families that rotate queries and keys (RoPE), even if config.json has no
-// base.
-constexpr std::array<Key, 25> kRotating = {
-    "llama",     "mistral",     "mixtral",   "qwen",    "qwen2",
-    "qwen2_moe", "qwen3",       "qwen3_moe", "gemma",   "gemma2",
-    "gemma3",    "gemma3_text", "phi",       "phi3",    "phimoe",
-    "gpt_neox",  "stablelm",    "falcon",    "cohere",  "cohere2",
-    "olmo",      "olmo2",       "olmoe",     "gpt_oss", "starcoder2"};
-
 constexpr std::array<Key, 3> kRopeBase = {"rope_theta", "rotary_emb_base",
                                           "attn_config.rope_theta"};
 
-// Families that do not scale attention scores, and families with attention
-// sinks.
-constexpr std::array<Key, 4> kUnscaled = {"t5", "mt5", "umt5", "longt5"};
-constexpr std::array<Key, 1> kSinks = {"gpt_oss"};
 // The range of softmax scales is the same as in a settings file.
 constexpr double kLeastScale = 1e-6;
 constexpr double kMostScale = 1e6;
-
-// Families with a head whose config class in transformers ties it to the
-// embeddings by default. Falcon's does too, but its published checkpoints hold
-// both tensors.
-constexpr std::array<Key, 17> kTiedByDefault = {
-    "gpt2",        "gemma",   "gemma2",  "gemma3",  "gemma3_text", "bloom",
-    "opt",         "t5",      "whisper", "cohere",  "cohere2",     "ernie4_5",
-    "gpt_bigcode", "gpt_neo", "mpt",     "smollm3", "starcoder2"};
-// Families whose feed-forward width is four times the hidden one unless
-// the config has another.
-constexpr std::array<Key, 8> kFourfold = {
-    "gpt2",        "gptj",       "bloom",           "falcon",
-    "gpt_bigcode", "RefinedWeb", "RefinedWebModel", "mixformer-sequential"};
 
 bool Holds(std::span<const Key> names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -134,6 +102,7 @@ class ModelConfigReader {
     config_.hidden = read.hidden.value;
     config_.layers = fields_.Size(kLayers).value;
     config_.vocab = fields_.Size(kVocab).value;
+    UseDefaults();
     const ConfigField experts = fields_.Count(kExperts);
     config_.experts = experts.value;
     read.experts_per_token = experts.value ? fields_.Number(kExpertsPerToken)
@@ -154,7 +123,8 @@ class ModelConfigReader {
     ReadTied();
     ReadQuantisation();
     if (!findings_.HasErrors()) {
-      CheckModelSizes(config_, read, IsA(kRotating), fields_, findings_);
+      CheckModelSizes(config_, read, IsA(config_families::kRotating), fields_,
+                      findings_);
     }
     return std::move(config_);
   }
@@ -182,8 +152,38 @@ class ModelConfigReader {
     return inner && inner->IsString() && Holds(families, inner->string());
   }
 
+  // Returns the family of the language model, which may be inside a larger one.
+  std::string_view Family() const {
+    const auto inner =
+        fields_.nested() ? fields_.nested()->Find("model_type") : std::nullopt;
+    if (inner && inner->IsString()) return inner->string();
+    return config_.model_type;
+  }
+
+  // Sets sizes that the config omits to the defaults of the family's class. A
+  // null is no default: it means as many KV heads as heads.
+  void UseDefaults() {
+    defaults_ = config_families::DefaultsOf(Family());
+    if (defaults_ == nullptr) return;
+    const auto use = [](Number& to, int64_t size) {
+      if (!to && size > 0) to = size;
+    };
+    if (!fields_.Has("num_key_value_heads")) {
+      use(config_.kv_heads, defaults_->kv_heads);
+    }
+    if (!fields_.nested()) return;
+    use(config_.heads, defaults_->heads);
+    use(config_.hidden, defaults_->hidden);
+    use(config_.layers, defaults_->layers);
+    use(config_.vocab, defaults_->vocab);
+  }
+
   void ReadIntermediate() {
     config_.intermediate = fields_.Size(kIntermediate).value;
+    if (!config_.intermediate && fields_.nested() && defaults_ != nullptr &&
+        defaults_->intermediate > 0) {
+      config_.intermediate = defaults_->intermediate;
+    }
     // Llama 4: `intermediate_size` is the width of the experts, and dense
     // layers have a key of their own.
     if (Count("intermediate_size_mlp") && !config_.moe_intermediate) {
@@ -194,7 +194,8 @@ class ModelConfigReader {
     if (config_.model_type == "qwen" && config_.intermediate) {
       *config_.intermediate /= 2;
     }
-    if (!config_.intermediate && config_.hidden && IsA(kFourfold)) {
+    if (!config_.intermediate && config_.hidden &&
+        IsA(config_families::kFourfold)) {
       config_.intermediate = 4 * *config_.hidden;
     }
   }
@@ -227,6 +228,10 @@ class ModelConfigReader {
     }
     read.head_dim = fields_.Size(kHeadDim);
     config_.head_dim = read.head_dim.value;
+    if (!config_.head_dim && defaults_ != nullptr && defaults_->head_dim > 0 &&
+        !fields_.Has("head_dim")) {
+      config_.head_dim = defaults_->head_dim;
+    }
     if (!config_.head_dim && config_.hidden && config_.heads &&
         *config_.hidden % *config_.heads == 0) {
       config_.head_dim = *config_.hidden / *config_.heads;
@@ -239,7 +244,8 @@ class ModelConfigReader {
   void ReadLayerKinds() {
     config_.has_encoder =
         fields_.IsTrue("is_encoder_decoder").value_or(false) ||
-        IsA(kEncoderDecoders) || fields_.Find("encoder_layers").has_value();
+        IsA(config_families::kEncoderDecoders) ||
+        fields_.Find("encoder_layers").has_value();
     if (!config_.layers) return;
     const auto kinds = fields_.Find("layer_types");
     const auto pattern = fields_.Find("hybrid_override_pattern");
@@ -275,8 +281,8 @@ class ModelConfigReader {
     if (const Number pattern = Count("sliding_window_pattern")) {
       return *pattern > 1 ? layers - layers / *pattern : layers;
     }
-    if (IsA(kEverySecondSeesAll)) return (layers + 1) / 2;
-    if (IsA(kEverySixthSeesAll)) return layers - layers / 6;
+    if (IsA(config_families::kEverySecondSeesAll)) return (layers + 1) / 2;
+    if (IsA(config_families::kEverySixthSeesAll)) return layers - layers / 6;
     if (const Number full = Count("max_window_layers")) {
       return layers - std::min(*full, layers);
     }
@@ -305,7 +311,7 @@ class ModelConfigReader {
     } else if (const auto multiplier = fields_.Real("attention_multiplier")) {
       UseScale(*multiplier, "attention_multiplier",
                *fields_.Find("attention_multiplier"));
-    } else if (IsA(kUnscaled)) {
+    } else if (IsA(config_families::kUnscaled)) {
       config_.softmax_scale = 1;
       config_.softmax_scale_source = "model_type " + config_.model_type;
     } else if (!fields_.IsTrue("scale_attn_weights").value_or(true)) {
@@ -423,12 +429,13 @@ class ModelConfigReader {
     for (Key key : kHiddenDropout) {
       if (!config_.hidden_dropout) config_.hidden_dropout = fields_.Real(key);
     }
-    config_.attention_sinks = IsA(kSinks);
+    config_.attention_sinks = IsA(config_families::kSinks);
   }
 
   void ReadTied() {
     const auto said = fields_.IsTrue("tie_word_embeddings");
-    config_.tied_embeddings = said ? *said : IsA(kTiedByDefault);
+    config_.tied_embeddings =
+        said ? *said : IsA(config_families::kTiedByDefault);
   }
 
   // Reads the quantisation group size. Of the sizes of a block, [128, 128], the
@@ -459,6 +466,7 @@ class ModelConfigReader {
   ConfigFields fields_;
   Findings& findings_;
   ModelConfig config_;
+  const config_families::Defaults* defaults_ = nullptr;  // of the family
 };
 
 }  // namespace

@@ -122,6 +122,16 @@ TEST_CASE("an absent key has the value that transformers' class gives it") {
     CHECK(RowsOf(config, "model.layers.0.self_attn.k_proj.weight") ==
           test.rows);
   }
+  const std::string nested =
+      R"({"model_type": "gemma3", "vision_config": {"hidden_size": 4,)"
+      R"( "num_attention_heads": 1, "num_hidden_layers": 1,)"
+      R"( "intermediate_size": 4}, "text_config": {"model_type":)"
+      R"( "gemma3_text", "hidden_size": 8, "num_hidden_layers": 1}})";
+  const std::string text = "model.language_model.";
+  CHECK(RowsOf(nested, text + "embed_tokens.weight") == 262208);
+  CHECK(RowsOf(nested, text + "layers.0.self_attn.q_proj.weight") == 8 * 256);
+  CHECK(RowsOf(nested, text + "layers.0.self_attn.k_proj.weight") == 4 * 256);
+  CHECK(RowsOf(nested, text + "layers.0.mlp.up_proj.weight") == 9216);
   const std::string latent =
       R"({"model_type": "deepseek_v3", "vocab_size": 10, "hidden_size": 8,)"
       R"( "intermediate_size": 12, "moe_intermediate_size": 12,)"

@@ -351,6 +351,44 @@ TEST_CASE("sizes in objects of attention and feed-forward") {
   CHECK(config->rope->base == 500000);
 }
 
+// The first two nest configs as those of gemma-3-4b-it and llava-1.5-7b do.
+TEST_CASE("sizes that a config omits are those of the family's class") {
+  struct Case {
+    std::string_view text;
+    int64_t heads, kv_heads, head_dim, layers, vocab;  // -1: not given
+  };
+  constexpr Case kCases[] = {
+      {R"({"model_type": "gemma3", "text_config": {"model_type": "gemma3_text",
+           "hidden_size": 2560, "num_hidden_layers": 34}})",
+       8, 4, 256, 34, 262208},
+      {R"({"model_type": "llava", "text_config": {"model_type": "llama",
+           "vocab_size": 32064}, "vision_config": {"hidden_size": 1024}})",
+       32, 32, 128, 32, 32064},
+      // A config that is not nested is written with its other sizes.
+      {R"({"model_type": "mistral", "hidden_size": 64,
+           "num_attention_heads": 16})",
+       16, 8, 4, -1, -1},
+      {R"({"model_type": "mistral", "hidden_size": 64,
+           "num_attention_heads": 16, "num_key_value_heads": null})",
+       16, 16, 4, -1, -1},
+      {R"({"model_type": "qwen3", "hidden_size": 64,
+           "num_attention_heads": 64})",
+       64, 32, 128, -1, -1},
+  };
+  for (const Case& test : kCases) {
+    CAPTURE(test.text);
+    const Written file(test.text);
+    Findings findings;
+    const auto config = ReadModelConfig(file.path, findings);
+    REQUIRE(config);
+    CHECK(config->heads.value_or(-1) == test.heads);
+    CHECK(config->kv_heads.value_or(-1) == test.kv_heads);
+    CHECK(config->head_dim.value_or(-1) == test.head_dim);
+    CHECK(config->layers.value_or(-1) == test.layers);
+    CHECK(config->vocab.value_or(-1) == test.vocab);
+  }
+}
+
 TEST_CASE("what means none in a configuration is no error") {
   for (const std::string_view config :
        {R"({"num_attention_heads": 6, "num_key_value_heads": null})",

@@ -1,0 +1,99 @@
+// What only the code of a family in transformers fixes: lists of families by a
+// property, and the sizes that a config.json may omit because the family's
+// class has a default for them.
+#ifndef SHARDC_PARSE_MODEL_FAMILIES_H_
+#define SHARDC_PARSE_MODEL_FAMILIES_H_
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+namespace shardc::config_families {
+
+using Name = std::string_view;
+
+// Families whose code fixes which layers attend to all tokens (every second or
+// every sixth); the other layers attend within a window.
+inline constexpr std::array<Name, 1> kEverySecondSeesAll = {"gemma2"};
+inline constexpr std::array<Name, 2> kEverySixthSeesAll = {"gemma3",
+                                                           "gemma3_text"};
+inline constexpr std::array<Name, 7> kEncoderDecoders = {
+    "t5", "mt5", "umt5", "longt5", "whisper", "bart", "clip"};
+
+// Families that rotate queries and keys (RoPE), even if config.json has no
+// base.
+inline constexpr std::array<Name, 25> kRotating = {
+    "llama",     "mistral",     "mixtral",   "qwen",    "qwen2",
+    "qwen2_moe", "qwen3",       "qwen3_moe", "gemma",   "gemma2",
+    "gemma3",    "gemma3_text", "phi",       "phi3",    "phimoe",
+    "gpt_neox",  "stablelm",    "falcon",    "cohere",  "cohere2",
+    "olmo",      "olmo2",       "olmoe",     "gpt_oss", "starcoder2"};
+
+// Families that do not scale attention scores, and families with attention
+// sinks.
+inline constexpr std::array<Name, 4> kUnscaled = {"t5", "mt5", "umt5",
+                                                  "longt5"};
+inline constexpr std::array<Name, 1> kSinks = {"gpt_oss"};
+
+// Families with a head whose config class in transformers ties it to the
+// embeddings by default. Falcon's does too, but its published checkpoints hold
+// both tensors.
+inline constexpr std::array<Name, 17> kTiedByDefault = {
+    "gpt2",        "gemma",   "gemma2",  "gemma3",  "gemma3_text", "bloom",
+    "opt",         "t5",      "whisper", "cohere",  "cohere2",     "ernie4_5",
+    "gpt_bigcode", "gpt_neo", "mpt",     "smollm3", "starcoder2"};
+// Families whose feed-forward width is four times the hidden one unless
+// the config has another.
+inline constexpr std::array<Name, 8> kFourfold = {
+    "gpt2",        "gptj",       "bloom",           "falcon",
+    "gpt_bigcode", "RefinedWeb", "RefinedWebModel", "mixformer-sequential"};
+
+// The defaults of a family's class; 0: the class has none, or one that follows
+// from other sizes.
+struct Defaults {
+  Name family;
+  int64_t kv_heads = 0, head_dim = 0;
+  // Read only for a language model inside a larger one: transformers omits
+  // defaults when it writes the nested config, but not in a config of its own.
+  int64_t heads = 0, hidden = 0, intermediate = 0, layers = 0, vocab = 0;
+};
+
+inline constexpr std::array<Defaults, 24> kDefaults = {{
+    {"llama", 0, 0, 32, 4096, 11008, 32, 32000},
+    {"mistral", 8, 0, 32, 4096, 14336, 32, 32000},
+    {"qwen2", 32, 0, 32, 4096, 22016, 32, 151936},
+    {"gemma", 16, 256, 16, 3072, 24576, 28, 256000},
+    {"gemma2", 4, 256, 8, 2304, 9216, 26, 256000},
+    {"gemma3_text", 4, 256, 8, 2304, 9216, 26, 262208},
+    {"ministral", 8},
+    {"mixtral", 8},
+    {"phimoe", 8},
+    {"qwen2_moe", 16},
+    {"qwen3", 32, 128},
+    {"qwen3_moe", 4},
+    {"glm", 2, 128},
+    {"glm4", 2, 128},
+    {"glm4_moe", 8},
+    {"gpt_oss", 8, 64},
+    {"helium", 20, 128},
+    {"smollm3", 4},
+    {"stablelm", 32},
+    {"starcoder2", 2},
+    {"exaone4", 32},
+    {"seed_oss", 8, 128},
+    {"ernie4_5", 2, 128},
+    {"llama4_text", 8, 128},
+}};
+
+// Returns null for a family whose class needs no entry.
+inline const Defaults* DefaultsOf(Name family) {
+  const auto found =
+      std::find_if(kDefaults.begin(), kDefaults.end(),
+                   [&](const Defaults& one) { return one.family == family; });
+  return found == kDefaults.end() ? nullptr : &*found;
+}
+
+}  // namespace shardc::config_families
+
+#endif  // SHARDC_PARSE_MODEL_FAMILIES_H_
