@@ -170,7 +170,10 @@ double AttentionFlops(const CostInputs& work, const Tokens& tokens) {
   if (IsGeneration(work.mode)) parts = Real(work.Parts(work.key[1]));
   const double pairs = Real(tokens.All()) * (all + crossed) / parts +
                        Real(tokens.Of(Stream::kEncoder)) * encoder;
-  return 4 * heads * Real(*model->head_dim) * pairs;
+  // With latent attention, a head's values are narrower than its keys.
+  const double key = Real(*model->head_dim);
+  const double value = Real(model->latent_value_dim.value_or(*model->head_dim));
+  return 2 * heads * (key + value) * pairs;
 }
 
 }  // namespace shardc::cost

@@ -418,6 +418,10 @@ TEST_CASE("windowed layers attend to their window only") {
   // If the cache is sharded over its length, a device attends to its own shard.
   work.key[1] = {"tp"};
   CHECK(flops(Mode::kDecode) == 4.0 * 6 * 4 * 4 * (4 * 64) / 2);
+  // Values of latent attention may be narrower than keys: 2 times 4 and 2 times
+  // 3 operations instead of 4 times 4.
+  work.model->latent_value_dim = 3;
+  CHECK(flops(Mode::kPrefill) == 2.0 * 6 * 64 * 4 * (4 + 3) * (4 * 32));
 }
 
 }  // namespace
