@@ -409,9 +409,12 @@ TEST_CASE("windowed layers attend to their window only") {
   // Six rows and four heads of size four: 4 operations for each visible key.
   CHECK(flops(Mode::kDecode) == 4.0 * 6 * 4 * 4 * (3 * 64 + 16));
   // With causal attention, half of the keys are visible on average.
-  CHECK(flops(Mode::kPrefill) == 4.0 * 6 * 64 * 4 * 4 * (3 * 32 + 16));
-  CHECK(flops(Mode::kTrain) == 3 * 4.0 * 6 * 64 * 4 * 4 * (3 * 32 + 16));
+  // The first 16 tokens see 8 keys of the window on average, the others 16.
+  CHECK(flops(Mode::kPrefill) == 4.0 * 6 * 64 * 4 * 4 * (3 * 32 + 14));
+  CHECK(flops(Mode::kTrain) == 3 * 4.0 * 6 * 64 * 4 * 4 * (3 * 32 + 14));
   work.model->sliding_window = 40;
+  CHECK(flops(Mode::kPrefill) == 4.0 * 6 * 64 * 4 * 4 * (3 * 32 + 27.5));
+  work.model->sliding_window = 64;
   CHECK(flops(Mode::kPrefill) == 4.0 * 6 * 64 * 4 * 4 * (3 * 32 + 32));
   work.model->sliding_window = std::nullopt;
   CHECK(flops(Mode::kDecode) == 4.0 * 6 * 4 * 4 * (4 * 64));
