@@ -7,6 +7,7 @@ import json
 import math
 import os
 import re
+import tempfile
 import unittest
 
 from driver import MODELS, ROOT, Case, run
@@ -144,6 +145,40 @@ class Packs(Case):
                 result, other = plan(index, short, mesh_text(MESHES[0]))
                 self.check(result, 0)
                 self.assertEqual(other, compiled)
+
+    def test_biases_that_a_config_adds_are_matched(self):
+        """No published tree here has biases in all projections, but Granite's
+        code models do, whose configs have both switches."""
+        small = {"vocab_size": 64, "hidden_size": 32, "intermediate_size": 48,
+                 "num_hidden_layers": 2, "num_attention_heads": 4,
+                 "num_key_value_heads": 2, "attention_bias": True,
+                 "mlp_bias": True}
+        latent = {"moe_intermediate_size": 16, "n_routed_experts": 4,
+                  "q_lora_rank": 16, "kv_lora_rank": 16, "v_head_dim": 8,
+                  "qk_nope_head_dim": 8, "qk_rope_head_dim": 4,
+                  "first_k_dense_replace": 1}
+        for kind, naming, more in [
+                ("llama", "hf", {}), ("llama", "flax", {}),
+                ("llama", "easydel", {}), ("granite", "hf", {}),
+                ("qwen3", "hf", {}), ("gemma", "hf", {}),
+                ("gemma", "flax", {}), ("gemma2", "hf", {}),
+                ("deepseek_v2", "hf", latent), ("deepseek_v3", "hf", latent)]:
+            with self.subTest(kind, naming=naming), \
+                    tempfile.TemporaryDirectory() as folder:
+                config = os.path.join(folder, "config.json")
+                with open(config, "w", encoding="utf-8") as file:
+                    json.dump({"model_type": kind, **small, **more}, file)
+                tree = os.path.join(folder, "manifest.json")
+                self.check(run("manifest", "--model", config, "--naming",
+                               naming, "--format", "json", "-o", tree), 0)
+                result = run("plan", "--mesh", "fsdp:2,tp:2", "--rules",
+                             "auto", "--manifest", tree)
+                self.check(result, 0)
+                params = result.json()["params"]
+                end = "o_proj.bias" if naming == "hf" else "o_proj/bias"
+                biases = [param["spec"] for name, param in params.items()
+                          if name.endswith(end)]
+                self.assertEqual(biases, [[None]] * 2)
 
     def test_twins_agree(self):
         """A tensor and its transposed twin are split the same way."""
