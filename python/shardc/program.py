@@ -34,7 +34,7 @@ class Finding:
     line: int | None = None
     column: int | None = None
     params: tuple[str, ...] = ()
-    target: str | None = None
+    targets: tuple[str, ...] = ()  # of a project
 
     def __str__(self) -> str:
         place = ":".join(
@@ -106,7 +106,8 @@ def findings_of_json(found: Iterable[Mapping[str, Any]]) -> list[Finding]:
     out = []
     for one in found:
         data = {key: value for key, value in one.items() if key in known}
-        data["params"] = tuple(data.get("params") or ())
+        for key in ("params", "targets"):
+            data[key] = tuple(data.get(key) or ())
         data["help"] = data.get("help") or ""
         out.append(Finding(**data))
     return out

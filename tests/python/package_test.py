@@ -322,6 +322,16 @@ class Program(unittest.TestCase):
         self.assertTrue(verified)
         self.assertEqual(verified.failed, 0)
 
+    def test_findings_name_their_targets(self):
+        with tempfile.TemporaryDirectory() as folder:
+            project = os.path.join(folder, "shardc.yaml")
+            with open(project, "w", encoding="utf-8") as file:
+                file.write("version: 1\ntargets:\n  one: {mesh: 'tp:6', rules: "
+                           f"auto, manifest: '{LLAMA}'}}\n")
+            found = shardc.check(project=project,
+                                 arguments=["--allow-outside"])
+            self.assertEqual({f.targets for f in found}, {("one",)})
+
     def test_errors_carry_the_findings(self):
         with tempfile.TemporaryDirectory() as folder:
             rules = os.path.join(folder, "rules.yaml")
