@@ -27,22 +27,6 @@ constexpr std::string_view kPlain =
     "-_./:,=+@%^";
 constexpr std::string_view kBoundaries = " ,=:'";
 
-std::string Quoted(std::string_view word) {
-  const std::string shown = Printable(word);
-  if (!shown.empty() && shown.find_first_not_of(kPlain) == std::string::npos) {
-    return shown;
-  }
-  std::string out = "'";
-  for (const char c : shown) {
-    if (c == '\'') {
-      out += "'\\''";
-    } else {
-      out += c;
-    }
-  }
-  return out + "'";
-}
-
 // Returns the code spans of a message, and the options outside of code spans,
 // in order.
 std::vector<std::string_view> QuotedIn(std::string_view message) {
@@ -82,11 +66,27 @@ std::optional<size_t> FindWord(std::string_view line, size_t from,
 
 }  // namespace
 
+std::string ShellWord(std::string_view word) {
+  const std::string shown = Printable(word);
+  if (!shown.empty() && shown.find_first_not_of(kPlain) == std::string::npos) {
+    return shown;
+  }
+  std::string out = "'";
+  for (const char c : shown) {
+    if (c == '\'') {
+      out += "'\\''";
+    } else {
+      out += c;
+    }
+  }
+  return out + "'";
+}
+
 CommandLine::CommandLine(int argc, const char* const* argv) {
   if (argc < 2) return;
   std::string line = "shardc";
   program_size_ = line.size() + 1;
-  for (int i = 1; i < argc; ++i) line += " " + Quoted(argv[i]);
+  for (int i = 1; i < argc; ++i) line += " " + ShellWord(argv[i]);
   source_ = MakeSource("<command line>", std::move(line));
 }
 
@@ -97,7 +97,7 @@ Place CommandLine::PlaceOf(const Finding& finding) const {
   const size_t command_end =
       std::min(line.find(' ', program_size_), line.size());
   for (const std::string_view word : QuotedIn(finding.message)) {
-    for (const std::string& written : {Printable(word), Quoted(word)}) {
+    for (const std::string& written : {Printable(word), ShellWord(word)}) {
       if (const auto at = FindWord(line, command_end, written)) {
         return At(*at, written.size());
       }

@@ -3,10 +3,16 @@
 #ifndef SHARDC_CLI_COMMAND_LINE_H_
 #define SHARDC_CLI_COMMAND_LINE_H_
 
+#include <string>
+#include <string_view>
+
 #include "source/finding.h"
 #include "source/source.h"
 
 namespace shardc::cli {
+
+// Returns a word as a command line for a shell has it, quoted where needed.
+std::string ShellWord(std::string_view word);
 
 class CommandLine {
  public:

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/inputs.h"
 #include "cli/lint_target.h"
@@ -356,7 +357,7 @@ std::string DoneText(const InitFlags& flags, const std::vector<NewFile>& files,
     out += "wrote       " + Printable(shown.lexically_normal().string()) + "\n";
   }
   out += "\nNext:\n";
-  if (flags.folder != ".") out += "  cd " + Printable(flags.folder) + "\n";
+  if (flags.folder != ".") out += "  cd " + ShellWord(flags.folder) + "\n";
   return out +
          "  shardc check --locked          # what CI runs\n  shardc plan "
          "--diff             # what a change of rules changes\n  shardc plan "

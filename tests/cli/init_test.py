@@ -5,8 +5,10 @@ import gzip
 import hashlib
 import json
 import os
+import re
 import shutil
 import struct
+import subprocess
 import tempfile
 import unittest
 
@@ -119,6 +121,12 @@ class Init(Case):
         self.workflow(self.project, ".github", "workflows", "shardc.yaml")
         self.project = os.path.join(self.project, "rules.yaml")
         self.assertIn("is not a folder", self.init(LLAMA, rc=2).err)
+
+    def test_the_printed_folder_is_a_word_of_a_shell(self):
+        self.project = os.path.join(self.folder, "it's new")
+        done = self.init(LLAMA, "--mesh", "fsdp:8")
+        line = re.search("^  (cd .*)$", done.out, re.MULTILINE).group(1)
+        subprocess.run(["sh", "-c", line], check=True)
 
     def test_a_manifest_of_a_known_family(self):
         done = self.init(LLAMA, "--mesh", "dp:2,fsdp:8,tp:4")
