@@ -5,6 +5,7 @@
 //   {"sliding_window": -1}                     ->  no value: there is no window
 #include "parse/config_fields.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <utility>
@@ -54,6 +55,16 @@ std::optional<JsonValue> ConfigFields::Find(std::string_view key) const {
 
 bool ConfigFields::Has(std::string_view key) const {
   return (nested_ && nested_->Find(key)) || root_.Find(key);
+}
+
+bool ConfigFields::IsA(std::span<const std::string_view> families) const {
+  const auto named = [&](const JsonValue& config) {
+    const auto type = config.Find("model_type");
+    return type && type->IsString() &&
+           std::find(families.begin(), families.end(), type->string()) !=
+               families.end();
+  };
+  return named(root_) || (nested_ && named(*nested_));
 }
 
 std::optional<bool> ConfigFields::IsTrue(std::string_view key) const {

@@ -39,6 +39,9 @@ class ConfigFields {
   std::optional<JsonValue> Find(std::string_view key) const;
   // Returns whether a member is there, even if it is null.
   bool Has(std::string_view key) const;
+  // Returns whether the `model_type` of the config, or of the nested config, is
+  // one of the names.
+  bool IsA(std::span<const std::string_view> families) const;
   // Returns nullopt if the member is not a boolean.
   std::optional<bool> IsTrue(std::string_view key) const;
 

@@ -6,7 +6,6 @@
 //
 //   {"model_type": "gpt2", "n_head": 12, "n_embd": 768}
 //     ->  heads 12, hidden 768, intermediate 3072
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <span>
@@ -16,6 +15,7 @@
 
 #include "parse/check_model_sizes.h"
 #include "parse/config_fields.h"
+#include "parse/layer_kinds.h"
 #include "parse/manifest_leaf.h"
 #include "parse/model_document.h"
 #include "parse/model_families.h"
@@ -82,10 +82,6 @@ constexpr std::array<Key, 3> kRopeBase = {"rope_theta", "rotary_emb_base",
 constexpr double kLeastScale = 1e-6;
 constexpr double kMostScale = 1e6;
 
-bool Holds(std::span<const Key> names, std::string_view name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
 class ModelConfigReader {
  public:
   ModelConfigReader(const JsonDocument& document, Findings& findings)
@@ -116,7 +112,7 @@ class ModelConfigReader {
     }
     ReadIntermediate();
     ReadAttention(read);
-    ReadLayerKinds();
+    ReadLayerKinds(fields_, config_);
     ReadScale();
     ReadRope();
     ReadWeights();
@@ -146,10 +142,7 @@ class ModelConfigReader {
   }
 
   bool IsA(std::span<const Key> families) const {
-    if (Holds(families, config_.model_type)) return true;
-    const auto inner =
-        fields_.nested() ? fields_.nested()->Find("model_type") : std::nullopt;
-    return inner && inner->IsString() && Holds(families, inner->string());
+    return fields_.IsA(families);
   }
 
   // Returns the family of the language model, which may be inside a larger one.
@@ -236,57 +229,6 @@ class ModelConfigReader {
         *config_.hidden % *config_.heads == 0) {
       config_.head_dim = *config_.hidden / *config_.heads;
     }
-  }
-
-  // Counts the layers with attention and the layers with a window. A list of
-  // kinds by layer has priority over a pattern, and a pattern over the default
-  // of the family.
-  void ReadLayerKinds() {
-    config_.has_encoder =
-        fields_.IsTrue("is_encoder_decoder").value_or(false) ||
-        IsA(config_families::kEncoderDecoders) ||
-        fields_.Find("encoder_layers").has_value();
-    if (!config_.layers) return;
-    const auto kinds = fields_.Find("layer_types");
-    const auto pattern = fields_.Find("hybrid_override_pattern");
-    if (kinds && kinds->IsArray()) {
-      ReadLayerTypes(*kinds);
-    } else if (pattern && pattern->IsString()) {
-      const std::string_view text = pattern->string();
-      config_.attention_layers = std::count(text.begin(), text.end(), '*');
-    }
-    if (config_.sliding_window && !config_.windowed_layers) {
-      config_.windowed_layers = WindowedByPattern(*config_.layers);
-    }
-  }
-
-  void ReadLayerTypes(const JsonValue& kinds) {
-    int64_t windowed = 0, attention = 0;
-    for (const JsonValue kind : kinds.items()) {
-      const std::string_view name = kind.IsString() ? kind.string() : "";
-      const bool sliding =
-          name == "sliding_attention" || name == "chunked_attention";
-      windowed += sliding ? 1 : 0;
-      attention += sliding || name == "full_attention" ? 1 : 0;
-    }
-    if (attention == 0) return;
-    if (attention != config_.layers) config_.attention_layers = attention;
-    if (config_.sliding_window) config_.windowed_layers = windowed;
-  }
-
-  // Returns the number of layers that attend within a window. If the
-  // configuration or the family gives a P above 1, every P-th layer attends to
-  // all tokens instead; without a P the first `max_window_layers` layers do.
-  int64_t WindowedByPattern(int64_t layers) {
-    if (const Number pattern = Count("sliding_window_pattern")) {
-      return *pattern > 1 ? layers - layers / *pattern : layers;
-    }
-    if (IsA(config_families::kEverySecondSeesAll)) return (layers + 1) / 2;
-    if (IsA(config_families::kEverySixthSeesAll)) return layers - layers / 6;
-    if (const Number full = Count("max_window_layers")) {
-      return layers - std::min(*full, layers);
-    }
-    return layers;
   }
 
   void UseScale(double scale, std::string_view key, const JsonValue& value) {

@@ -1,0 +1,102 @@
+// Counts the layers of each kind. In a hybrid model only some layers have
+// attention, and the others a state-space mixer, which keeps no keys and
+// values:
+//
+//   {"num_hidden_layers": 4, "layer_types": ["mamba", "mamba", "attention",
+//    "mamba"]}  ->  1 layer with attention
+#include "parse/layer_kinds.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "parse/model_families.h"
+#include "source/json.h"
+
+namespace shardc {
+namespace {
+
+using Number = std::optional<int64_t>;
+
+constexpr std::array<std::string_view, 1> kAttentionOffset = {
+    "attn_layer_offset"};
+
+// Reads which layers have attention if the others have a state-space mixer:
+// Bamba lists them, and in Jamba every P-th layer has it.
+void ReadAttentionLayers(ConfigFields& fields, ModelConfig& config) {
+  const auto listed = fields.Find("attn_layer_indices");
+  if (listed && listed->IsArray()) {
+    config.attention_layers = static_cast<int64_t>(listed->size());
+    return;
+  }
+  const Number period = fields.Count("attn_layer_period").value;
+  if (!period) return;
+  // 4 is the default of Jamba's class.
+  const int64_t first = fields.Number(kAttentionOffset).value.value_or(4);
+  int64_t attention = 0;
+  if (first < *period) {
+    for (int64_t i = first; i < *config.layers; i += *period) ++attention;
+  }
+  config.attention_layers = attention;
+}
+
+void ReadLayerTypes(const JsonValue& kinds, ModelConfig& config) {
+  int64_t windowed = 0, attention = 0;
+  for (const JsonValue kind : kinds.items()) {
+    const std::string_view name = kind.IsString() ? kind.string() : "";
+    const bool sliding =
+        name == "sliding_attention" || name == "chunked_attention";
+    windowed += sliding ? 1 : 0;
+    // Granite 4 was published with the second name.
+    const bool full = name == "full_attention" || name == "attention";
+    attention += sliding || full ? 1 : 0;
+  }
+  if (attention == 0) return;
+  if (attention != config.layers) config.attention_layers = attention;
+  if (config.sliding_window) config.windowed_layers = windowed;
+}
+
+// Returns the number of layers that attend within a window. If the
+// configuration or the family gives a P above 1, every P-th layer attends to
+// all tokens instead; without a P the first `max_window_layers` layers do.
+int64_t WindowedByPattern(ConfigFields& fields, int64_t layers) {
+  if (const Number pattern = fields.Count("sliding_window_pattern").value) {
+    return *pattern > 1 ? layers - layers / *pattern : layers;
+  }
+  if (fields.IsA(config_families::kEverySecondSeesAll)) {
+    return (layers + 1) / 2;
+  }
+  if (fields.IsA(config_families::kEverySixthSeesAll)) {
+    return layers - layers / 6;
+  }
+  if (const Number full = fields.Count("max_window_layers").value) {
+    return layers - std::min(*full, layers);
+  }
+  return layers;
+}
+
+}  // namespace
+
+void ReadLayerKinds(ConfigFields& fields, ModelConfig& config) {
+  config.has_encoder = fields.IsTrue("is_encoder_decoder").value_or(false) ||
+                       fields.IsA(config_families::kEncoderDecoders) ||
+                       fields.Find("encoder_layers").has_value();
+  if (!config.layers) return;
+  const auto kinds = fields.Find("layer_types");
+  const auto pattern = fields.Find("hybrid_override_pattern");
+  if (kinds && kinds->IsArray()) {
+    ReadLayerTypes(*kinds, config);
+  } else if (pattern && pattern->IsString()) {
+    const std::string_view text = pattern->string();
+    config.attention_layers = std::count(text.begin(), text.end(), '*');
+  } else {
+    ReadAttentionLayers(fields, config);
+  }
+  if (config.sliding_window && !config.windowed_layers) {
+    config.windowed_layers = WindowedByPattern(fields, *config.layers);
+  }
+}
+
+}  // namespace shardc

@@ -1,0 +1,18 @@
+// Reads which layers of a model have attention or a window from a config.json.
+#ifndef SHARDC_PARSE_LAYER_KINDS_H_
+#define SHARDC_PARSE_LAYER_KINDS_H_
+
+#include "model/project.h"
+#include "parse/config_fields.h"
+
+namespace shardc {
+
+// Sets whether the model has an encoder, and counts the layers with attention
+// and the layers with a window. A list of kinds by layer has priority over a
+// pattern, and a pattern over the default of the family. `config` has the
+// number of layers and the window, if the model has them.
+void ReadLayerKinds(ConfigFields& fields, ModelConfig& config);
+
+}  // namespace shardc
+
+#endif  // SHARDC_PARSE_LAYER_KINDS_H_

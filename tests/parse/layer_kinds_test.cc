@@ -1,0 +1,86 @@
+// Reads which layers of a model have attention, a window or an encoder.
+#include <doctest/doctest.h>
+
+#include <string>
+#include <string_view>
+
+#include "parse/project.h"
+#include "temporary_folder.h"
+
+namespace shardc {
+namespace {
+
+struct Written {
+  explicit Written(std::string_view text)
+      : path(folder.Write("config.json", text)) {}
+  TemporaryFolder folder;
+  std::string path;
+};
+
+TEST_CASE("which layers see a window, and which have attention") {
+  struct Case {
+    std::string_view text;
+    int64_t windowed, attention;  // -1: not given
+  };
+  constexpr Case kCases[] = {
+      // Lists by layer. Layers without attention are not counted as attention
+      // layers.
+      {"{\"num_hidden_layers\": 4, \"sliding_window\": 128, \"layer_types\": "
+       "[\"sliding_attention\", \"full_attention\", \"chunked_attention\", "
+       "\"linear_attention\"]}",
+       2, 3},
+      {"{\"num_hidden_layers\": 8, \"hybrid_override_pattern\": "
+       "\"M-M*M-M*\"}",
+       -1, 2},
+      {R"({"num_hidden_layers": 4, "layer_types":
+           ["mamba", "mamba", "attention", "mamba"]})",
+       -1, 1},
+      {R"({"num_hidden_layers": 32, "attn_layer_period": 8,
+           "attn_layer_offset": 4})",
+       -1, 4},
+      {R"({"num_hidden_layers": 12, "attn_layer_period": 8})", -1, 1},
+      {R"({"num_hidden_layers": 9, "attn_layer_period": 4,
+           "attn_layer_offset": 0})",
+       -1, 3},
+      {R"({"num_hidden_layers": 32, "attn_layer_indices": [9, 18, 27]})", -1,
+       3},
+      // Every P-th layer has no window, as in Gemma's code.
+      {"{\"num_hidden_layers\": 9, \"sliding_window\": 128, "
+       "\"sliding_window_pattern\": 4}",
+       7, -1},
+      {"{\"model_type\": \"gemma2\", \"num_hidden_layers\": 7, "
+       "\"sliding_window\": 128}",
+       4, -1},
+      {"{\"model_type\": \"gemma3_text\", \"num_hidden_layers\": 26, "
+       "\"sliding_window\": 128}",
+       22, -1},
+      {"{\"num_hidden_layers\": 28, \"sliding_window\": 128, "
+       "\"max_window_layers\": 20}",
+       8, -1},
+      {"{\"num_hidden_layers\": 32, \"sliding_window\": 4096}", 32, -1},
+      {"{\"num_hidden_layers\": 32}", -1, -1},
+  };
+  for (const Case& test : kCases) {
+    CAPTURE(test.text);
+    const Written file(test.text);
+    Findings findings;
+    const auto config = ReadModelConfig(file.path, findings);
+    REQUIRE(config);
+    CHECK(config->windowed_layers.value_or(-1) == test.windowed);
+    CHECK(config->attention_layers.value_or(-1) == test.attention);
+    CHECK_FALSE(config->has_encoder);
+  }
+}
+
+TEST_CASE("a model with an encoder, and its dropout") {
+  const Written file(
+      "{\"model_type\": \"t5\", \"num_layers\": 6, \"resid_pdrop\": 0.1}");
+  Findings findings;
+  const auto config = ReadModelConfig(file.path, findings);
+  REQUIRE(config);
+  CHECK(config->has_encoder);
+  CHECK(config->hidden_dropout == 0.1);
+}
+
+}  // namespace
+}  // namespace shardc
