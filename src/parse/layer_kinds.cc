@@ -65,11 +65,8 @@ int64_t WindowedByPattern(ConfigFields& fields, int64_t layers) {
   if (const Number pattern = fields.Count("sliding_window_pattern").value) {
     return *pattern > 1 ? layers - layers / *pattern : layers;
   }
-  if (fields.IsA(config_families::kEverySecondSeesAll)) {
-    return (layers + 1) / 2;
-  }
-  if (fields.IsA(config_families::kEverySixthSeesAll)) {
-    return layers - layers / 6;
+  for (const config_families::Period& every : config_families::kSeesAll) {
+    if (fields.IsA({&every.family, 1})) return layers - layers / every.layers;
   }
   if (const Number full = fields.Count("max_window_layers").value) {
     return layers - std::min(*full, layers);

@@ -107,7 +107,8 @@ class ModelConfigReader {
     config_.state_groups = fields_.Count(kStateGroups).value;
     config_.moe_intermediate = fields_.Count(kMoeIntermediate).value;
     config_.max_positions = fields_.Count(kPositions).value;
-    if (fields_.IsTrue("use_sliding_window").value_or(true)) {
+    if (fields_.IsTrue("use_sliding_window")
+            .value_or(!IsA(config_families::kWindowOnRequest))) {
       config_.sliding_window = fields_.Count(kWindow).value;
     }
     ReadIntermediate();

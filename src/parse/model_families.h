@@ -13,11 +13,24 @@ namespace shardc::config_families {
 
 using Name = std::string_view;
 
-// Families whose code fixes which layers attend to all tokens (every second or
-// every sixth); the other layers attend within a window.
-inline constexpr std::array<Name, 1> kEverySecondSeesAll = {"gemma2"};
-inline constexpr std::array<Name, 2> kEverySixthSeesAll = {"gemma3",
-                                                           "gemma3_text"};
+// Families whose code fixes that every P-th layer attends to all tokens; the
+// other layers attend within a window.
+struct Period {
+  Name family;
+  int64_t layers;
+};
+inline constexpr std::array<Period, 7> kSeesAll = {{
+    {"gemma2", 2},
+    {"gpt_oss", 2},
+    {"cohere2", 4},
+    {"exaone4", 4},
+    {"olmo3", 4},
+    {"gemma3", 6},
+    {"gemma3_text", 6},
+}};
+// Families that ignore `sliding_window` unless `use_sliding_window` is true.
+inline constexpr std::array<Name, 6> kWindowOnRequest = {
+    "qwen2", "qwen2_moe", "qwen2_vl", "qwen3", "qwen3_moe", "smollm3"};
 inline constexpr std::array<Name, 7> kEncoderDecoders = {
     "t5", "mt5", "umt5", "longt5", "whisper", "bart", "clip"};
 

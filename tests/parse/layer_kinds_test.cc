@@ -54,6 +54,19 @@ TEST_CASE("which layers see a window, and which have attention") {
       {"{\"model_type\": \"gemma3_text\", \"num_hidden_layers\": 26, "
        "\"sliding_window\": 128}",
        22, -1},
+      {R"({"model_type": "gpt_oss", "num_hidden_layers": 7,
+           "sliding_window": 128})",
+       4, -1},
+      {R"({"model_type": "olmo3", "num_hidden_layers": 9,
+           "sliding_window": 128})",
+       7, -1},
+      // A window that the family uses on request only.
+      {R"({"model_type": "qwen2", "num_hidden_layers": 4,
+           "sliding_window": 128})",
+       -1, -1},
+      {R"({"model_type": "qwen2", "num_hidden_layers": 4,
+           "sliding_window": 128, "use_sliding_window": true})",
+       4, -1},
       {"{\"num_hidden_layers\": 28, \"sliding_window\": 128, "
        "\"max_window_layers\": 20}",
        8, -1},
