@@ -50,8 +50,11 @@ constexpr std::array<Key, 8> kIntermediate = {"intermediate_size_mlp",
                                               "ffn_hidden_size",
                                               "decoder_ffn_dim",
                                               "ffn_config.ffn_hidden_size"};
-constexpr std::array<Key, 5> kLayers = {
-    "num_hidden_layers", "n_layer", "num_layers", "n_layers", "decoder_layers"};
+// Of a model with an encoder the decoder's come first: the other names of such
+// a config count the encoder's layers.
+constexpr std::array<Key, 6> kLayers = {"num_decoder_layers", "decoder_layers",
+                                        "num_hidden_layers",  "n_layer",
+                                        "num_layers",         "n_layers"};
 constexpr std::array<Key, 2> kVocab = {"vocab_size", "padded_vocab_size"};
 constexpr std::array<Key, 5> kExperts = {"num_local_experts", "num_experts",
                                          "n_routed_experts", "moe_num_experts",

@@ -92,7 +92,23 @@ TEST_CASE("a model with an encoder, and its dropout") {
   const auto config = ReadModelConfig(file.path, findings);
   REQUIRE(config);
   CHECK(config->has_encoder);
+  CHECK(config->layers == 6);
   CHECK(config->hidden_dropout == 0.1);
+}
+
+TEST_CASE("with an encoder, the layers are the decoder's") {
+  for (const std::string_view text :
+       {R"({"model_type": "whisper", "num_hidden_layers": 32,
+            "encoder_layers": 32, "decoder_layers": 2})",
+        R"({"model_type": "t5", "num_layers": 3, "num_decoder_layers": 2})"}) {
+    CAPTURE(text);
+    const Written file(text);
+    Findings findings;
+    const auto config = ReadModelConfig(file.path, findings);
+    REQUIRE(config);
+    CHECK(config->has_encoder);
+    CHECK(config->layers == 2);
+  }
 }
 
 }  // namespace
