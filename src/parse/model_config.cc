@@ -199,7 +199,8 @@ class ModelConfigReader {
 
   void ReadAttention(SizeFields& read) {
     const bool multi_query =
-        fields_.IsTrue("multi_query").value_or(false) &&
+        fields_.IsTrue("multi_query")
+            .value_or(IsA(config_families::kMultiQuery)) &&
         !fields_.IsTrue("new_decoder_architecture").value_or(false);
     if (multi_query && !fields_.Find("multi_query_group_num")) {
       config_.kv_heads = 1;

@@ -31,6 +31,9 @@ inline constexpr std::array<Period, 7> kSeesAll = {{
 // Families that ignore `sliding_window` unless `use_sliding_window` is true.
 inline constexpr std::array<Name, 6> kWindowOnRequest = {
     "qwen2", "qwen2_moe", "qwen2_vl", "qwen3", "qwen3_moe", "smollm3"};
+// Families with one KV head unless `multi_query` is false.
+inline constexpr std::array<Name, 3> kMultiQuery = {"falcon", "RefinedWebModel",
+                                                    "gpt_bigcode"};
 inline constexpr std::array<Name, 7> kEncoderDecoders = {
     "t5", "mt5", "umt5", "longt5", "whisper", "bart", "clip"};
 
