@@ -103,6 +103,11 @@ bool SuitsModes(const StepFlags& flags, const std::vector<Mode>& modes,
         "give their number with `--microbatches`, or leave it out");
     return false;
   }
+  if (flags.reduce_each && !flags.reduce.empty() && flags.reduce != "each") {
+    findings.Add(code::kUsage, FlagPlace("--reduce", flags.reduce),
+                 "`--reduce-each` and `--reduce` differ", "give one of them");
+    return false;
+  }
   if (std::find(modes.begin(), modes.end(), Mode::kTrain) != modes.end()) {
     return true;
   }

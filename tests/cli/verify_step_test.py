@@ -163,6 +163,10 @@ class VerifyStep(StepCase):
                           *LLAMA, "--mode", "prefill,decode", *more)
                 self.check(out, 2)
                 self.assertIn(message, out.err)
+        out = run("verify", "step", "--no-project", "--mesh", "tp:2", *LLAMA,
+                  "--microbatches", "2", "--reduce", "once", "--reduce-each")
+        self.check(out, 2)
+        self.assertIn("`--reduce-each` and `--reduce` differ", out.err)
 
     def test_an_option_of_the_other_command_gets_that_command(self):
         for more in (["--batch", "4"], ["--seq", "128"], ["--part", "model"],
