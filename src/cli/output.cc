@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
@@ -98,9 +99,14 @@ std::optional<int64_t> ParseInteger(std::string_view flag,
   if (error == std::errc() && stop == end && value >= least && !leading_zero) {
     return value;
   }
+  const bool too_large = error == std::errc::result_out_of_range &&
+                         stop == end && text[0] != '-' && !leading_zero;
   findings.Add(code::kNumber, FlagPlace(flag, text),
-               "`" + text + "` is not a whole number from " +
-                   std::to_string(least) + " on");
+               too_large ? "`" + text + "` is larger than " +
+                               std::to_string(INT64_MAX) +
+                               ", the largest number that is read"
+                         : "`" + text + "` is not a whole number from " +
+                               std::to_string(least) + " on");
   return std::nullopt;
 }
 

@@ -168,6 +168,14 @@ class VerifyStep(StepCase):
         self.check(out, 2)
         self.assertIn("`--reduce-each` and `--reduce` differ", out.err)
 
+    def test_numbers_beyond_64_bits(self):
+        out = run("verify", "step", "--no-project", "--mesh", "tp:2", *LLAMA,
+                  "--seed", "9223372036854775808")
+        self.check(out, 2)
+        self.assertIn("`9223372036854775808` is larger than "
+                      "9223372036854775807, the largest number that is read",
+                      out.err)
+
     def test_an_option_of_the_other_command_gets_that_command(self):
         for more in (["--batch", "4"], ["--seq", "128"], ["--part", "model"],
                      ["--policy", "cost"], ["--keep-gathered"],
