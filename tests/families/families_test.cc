@@ -132,6 +132,12 @@ TEST_CASE("an absent key has the value that transformers' class gives it") {
   CHECK(RowsOf(nested, text + "layers.0.self_attn.q_proj.weight") == 8 * 256);
   CHECK(RowsOf(nested, text + "layers.0.self_attn.k_proj.weight") == 4 * 256);
   CHECK(RowsOf(nested, text + "layers.0.mlp.up_proj.weight") == 9216);
+  std::string tied = With("model_type", "\"phimoe\"");
+  tied.insert(tied.size() - 1, R"(, "num_local_experts": 4,)"
+                               R"( "tie_word_embeddings": true,)"
+                               R"( "lm_head_bias": true)");
+  CHECK(RowsOf(tied, "lm_head.weight") == 0);
+  CHECK(RowsOf(tied, "lm_head.bias") == 10);
   const std::string latent =
       R"({"model_type": "deepseek_v3", "vocab_size": 10, "hidden_size": 8,)"
       R"( "intermediate_size": 12, "moe_intermediate_size": 12,)"
