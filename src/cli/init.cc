@@ -23,6 +23,7 @@
 #include "emit/plans/manifest_text.h"
 #include "emit/plans/rules_file.h"
 #include "families/families.h"
+#include "parse/model_document.h"
 #include "parse/project.h"
 #include "source/file.h"
 #include "source/json_writer.h"
@@ -53,6 +54,17 @@ struct InitInputs {
 };
 
 bool IsConfig(const std::string& path) { return path.ends_with("config.json"); }
+
+// Returns whether a file is a configuration under another name, such as
+// llama.json: it has a `model_type`, which manifests lack.
+bool HoldsConfig(const std::string& path) {
+  if (!path.ends_with(".json")) return false;
+  Findings unread;
+  const auto document = ReadModelDocument(path, unread);
+  if (document == nullptr) return false;
+  const auto type = document->root().Find("model_type");
+  return type && type->IsString();
+}
 
 // Returns a target's name from a path: `models/Llama 3/` -> `Llama-3`.
 std::string NameOf(const std::string& source) {
@@ -124,6 +136,9 @@ std::optional<InitInputs> ReadInputs(const InitFlags& flags,
     const fs::path parent =
         source.has_parent_path() ? source.parent_path() : fs::path(".");
     tree = HoldsCheckpoint(parent) ? parent.string() : "";
+  } else if (out.model_path.empty() && HoldsConfig(flags.source)) {
+    out.model_path = flags.source;
+    tree.clear();
   } else if (folder && out.model_path.empty() &&
              fs::exists(source / "config.json", error)) {
     out.model_path = (source / "config.json").string();

@@ -185,6 +185,14 @@ class Init(Case):
         self.assertIn("llama-3-8b.config.json", self.files())
         self.assert_good()
 
+    def test_a_configuration_under_another_name(self):
+        other = os.path.join(self.folder, "llama.json")
+        shutil.copy(CONFIG, other)
+        self.init(other, "--devices", "16")
+        self.assertIn("llama.manifest.json", self.files())
+        self.assertIn("llama.plan.json", self.files())
+        self.assert_good()
+
     def test_a_checkpoint(self):
         checkpoint = os.path.join(self.folder, "My Model")
         os.mkdir(checkpoint)
