@@ -308,14 +308,16 @@ std::unique_ptr<const Description> FindFamily(const JsonValue& config,
   if (std::find(types.begin(), types.end(), type->string()) != types.end()) {
     return LoadDescription(type->string(), findings);
   }
+  // A near name may be another model, not a slip: `nemotron_h` and `nemotron`.
+  std::string help = DidYouMean(type->string(), types, "");
+  if (!help.empty()) help += " ";
   findings.Add(
       code::kReference, type->place(),
       "there is no description of model type `" + std::string(type->string()) +
           "`",
-      DidYouMean(type->string(), types,
-                 Counted(static_cast<int64_t>(types.size()), "type") +
-                     " are described, `llama` and `bert` among them; others "
-                     "need a manifest"));
+      help + Counted(static_cast<int64_t>(types.size()), "type") +
+          " are described, `llama` and `bert` among them; others need a "
+          "manifest");
   return nullptr;
 }
 

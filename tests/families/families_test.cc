@@ -164,6 +164,11 @@ TEST_CASE("an unknown model type is refused with the nearest") {
   CHECK(
       lama.starts_with("there is no description of model type `lama` @ "
                        "\"lama\" -> did you mean `llama`?"));
+  CHECK(Refused(With("model_type", "\"nemotron_h\""))
+            .ends_with("did you mean `nemotron`? " +
+                       std::to_string(ModelTypes().size()) +
+                       " types are described, `llama` and `bert` among them; "
+                       "others need a manifest"));
   CHECK(Refused(With("model_type", "\"xyzzy\"")).find("types are described") !=
         std::string::npos);
   CHECK(Refused("{}").starts_with(
