@@ -81,7 +81,10 @@ std::string NameOf(const std::string& source) {
     if (name.ends_with(end)) name.resize(name.size() - end.size());
   }
   if (name == "." || name == "..") {
-    name = fs::absolute(path).lexically_normal().filename().string();
+    // `/a/b/.` is normalised to `/a/b/`.
+    path = fs::absolute(path).lexically_normal();
+    if (!path.has_filename()) path = path.parent_path();
+    name = path.filename().string();
   }
   std::string out;
   for (const char c : name) {

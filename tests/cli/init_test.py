@@ -122,6 +122,17 @@ class Init(Case):
         self.project = os.path.join(self.project, "rules.yaml")
         self.assertIn("is not a folder", self.init(LLAMA, rc=2).err)
 
+    def test_the_target_has_the_name_of_the_folder(self):
+        checkpoint = os.path.join(self.folder, "Llama 3")
+        os.mkdir(checkpoint)
+        write_header(os.path.join(checkpoint, "model.safetensors"),
+                     tensors_of(LLAMA))
+        self.check(run("init", ".", "--mesh", "fsdp:8", cwd=checkpoint), 0)
+        with open(os.path.join(checkpoint, "shardc.yaml"),
+                  encoding="utf-8") as file:
+            self.assertEqual(list(yaml.safe_load(file)["targets"]),
+                             ["Llama-3"])
+
     def test_the_printed_folder_is_a_word_of_a_shell(self):
         self.project = os.path.join(self.folder, "it's new")
         done = self.init(LLAMA, "--mesh", "fsdp:8")
