@@ -73,8 +73,8 @@ std::string NameOf(const std::string& source) {
   std::string name = path.filename().string();
   if (IsConfig(name)) {
     const std::string stem = name.substr(0, name.size() - 11);
-    name = stem.empty() ? fs::absolute(path).parent_path().filename().string()
-                        : stem;
+    const fs::path full = fs::absolute(path).lexically_normal();
+    name = stem.empty() ? full.parent_path().filename().string() : stem;
   }
   for (const std::string_view end :
        {".gz", ".json", ".header", ".safetensors", ".index", ".manifest"}) {

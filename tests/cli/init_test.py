@@ -132,6 +132,12 @@ class Init(Case):
                   encoding="utf-8") as file:
             self.assertEqual(list(yaml.safe_load(file)["targets"]),
                              ["Llama-3"])
+        self.project = os.path.join(checkpoint, "project")
+        os.mkdir(self.project)
+        shutil.copy(CONFIG, os.path.join(checkpoint, "config.json"))
+        self.check(run("init", "../config.json", "--mesh", "fsdp:8",
+                       cwd=self.project), 0)
+        self.assertIn("Llama-3.plan.json", self.files())
 
     def test_the_printed_folder_is_a_word_of_a_shell(self):
         self.project = os.path.join(self.folder, "it's new")
