@@ -6,7 +6,9 @@
 //   61 parameters with one layout of 16 KiB  ->  61 x 16 KiB, added once
 #include "lsp/counts.h"
 
+#include <algorithm>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "source/checked.h"
@@ -29,15 +31,20 @@ std::vector<RuleCount> CountsOf(const Compiled& compiled) {
   const Matches& matches = compiled.matches;
   std::vector<RuleCount> out(compiled.rules.rules.size());
   std::vector<int64_t> of_set(matches.begin.size());
-  // Counts by first matching rule and layout. The rule is a part of the key,
-  // because the layout of scalars does not record a rule.
-  std::map<std::pair<int32_t, uint32_t>, int64_t> of_layout;
+  // Counts by first matching rule, layout and coordinate (kNowhere: not
+  // placed). The rule is a part of the key, because the layout of scalars does
+  // not record a rule.
+  constexpr int64_t kNowhere = -1;
+  using Key = std::tuple<int32_t, uint32_t, int64_t>;
+  std::map<Key, int64_t> of_layout;
   int64_t* last = nullptr;
-  std::pair<int32_t, uint32_t> last_key;
+  Key last_key;
   for (size_t i = 0; i < plan.params.size(); ++i) {
     ++of_set[matches.set[i]];
     if (matches.first[i] < 0) continue;
-    const std::pair key(matches.first[i], plan.params[i].layout);
+    const PlannedParam& param = plan.params[i];
+    const Key key(matches.first[i], param.layout,
+                  plan.CoordinateOf(param).value_or(kNowhere));
     if (last == nullptr || key != last_key) last = &of_layout[key];
     last_key = key;
     ++*last;
@@ -47,12 +54,28 @@ std::vector<RuleCount> CountsOf(const Compiled& compiled) {
       out[matches.rules[i]].found += of_set[set];
     }
   }
+  // The bytes of placed parameters, by rule and coordinate.
+  std::map<std::pair<int32_t, int64_t>, std::optional<int64_t>> placed;
   for (const auto& [key, count] : of_layout) {
-    RuleCount& rule = out[AsIndex(key.first)];
-    const ParamLayout& layout = plan.layouts[key.second];
+    const auto& [first, layout_index, coordinate] = key;
+    RuleCount& rule = out[AsIndex(first)];
+    const ParamLayout& layout = plan.layouts[layout_index];
     rule.won += count;
     AddTo(rule.bytes, plan.types[layout.type].Bytes(), count);
-    AddTo(rule.bytes_per_device, layout.modes.front().bytes_per_device, count);
+    auto& held = coordinate == kNowhere
+                     ? rule.bytes_per_device
+                     : placed.try_emplace({first, coordinate}, 0).first->second;
+    AddTo(held, layout.modes.front().bytes_per_device, count);
+  }
+  // A device holds the placed parameters of one coordinate.
+  for (auto at = placed.begin(); at != placed.end();) {
+    const int32_t rule = at->first.first;
+    std::optional<int64_t> most = 0;
+    for (; at != placed.end() && at->first.first == rule; ++at) {
+      most = most && at->second ? std::optional(std::max(*most, *at->second))
+                                : std::nullopt;
+    }
+    AddTo(out[AsIndex(rule)].bytes_per_device, most, 1);
   }
   return out;
 }

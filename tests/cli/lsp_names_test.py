@@ -202,6 +202,22 @@ class Names(Files):
         self.assertEqual(answer["error"]["code"], -32803, answer)
         return answer["error"]["message"]
 
+    def test_the_bytes_of_placed_experts_are_of_one_coordinate(self):
+        self.write("manifest.json", json.dumps({
+            f"experts/{i}/w": {"shape": [8, 8], "dtype": "F32"}
+            for i in range(6)}))
+        self.write("mesh.yaml", "axes: {ep: 2, tp: 2}\n")
+        self.write("rules.yaml", """version: 1
+rules:
+  - match: 'experts/\\d+/w'
+    spec: [tp, null]
+    place: {axis: ep, index: 'experts/(\\d+)/', count: 6}
+""")
+        self.start()
+        uri = self.open("rules.yaml")
+        self.assertIn("6 parameters, 1.5 KiB, 384 B per device",
+                      self.client.hover(uri, "experts", 2))
+
     def test_references(self):
         client = self.start()
         uri = self.open("rules.yaml")
