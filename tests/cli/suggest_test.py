@@ -481,11 +481,9 @@ class Suggest(Case):
                 ("models/gemma-2-9b.flax", "tp:7", ("--prefer", "traffic"), 1),
                 ("corpus/manifests/qwen1.5-moe-a2.7b.hf-v5", "tp:3,sp:5", (),
                  1),
-                ("models/llama-3-8b.hf", "tp:6", (), 2)):
+                ("models/mistral-7b.hf", "tp:6", (), 2)):
             with self.subTest(name=name, mesh=mesh):
-                path = os.path.join(TESTDATA, name + ".manifest.json")
-                if not os.path.exists(path):
-                    path += ".gz"
+                path = os.path.join(TESTDATA, name + ".manifest.json.gz")
                 given = ("--no-project", "--manifest", path, *more)
                 done = self.check(run("suggest", "--mesh", mesh, *given), 1)
                 line = re.search("meshes that fit: (.*);", done.err).group(1)
