@@ -28,7 +28,7 @@ std::optional<CheckResult> Check(const Plan& plan, const CheckOptions& options,
   LintInputs inputs;
   inputs.compiled = plan.inside().compiled.get();
   if (model) inputs.model = &*model;
-  inputs.mesh_place = {plan.inside().mesh_source};
+  inputs.mesh_place = plan.inside().mesh_place;
   inputs.batch = options.batch;
   inputs.kv_len = options.kv_len;
   inputs.memory_bytes = options.bytes_of_device;

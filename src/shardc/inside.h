@@ -33,7 +33,7 @@ struct Findings::Inside {
 };
 struct Mesh::Inside {
   shardc::Mesh mesh;
-  SourceRef source;  // source that findings about the mesh name
+  Place place;  // of findings about the mesh
 };
 struct Manifest::Inside {
   shardc::Manifest manifest;
@@ -48,7 +48,7 @@ struct Plan::Inside {
   // The index of each parameter by its name, built at the first look-up.
   mutable std::once_flag indexed;
   mutable std::unordered_map<std::string_view, size_t> index;
-  SourceRef mesh_source;
+  Place mesh_place;
 };
 
 shardc::Level LevelOf(Level level);

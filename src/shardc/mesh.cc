@@ -29,7 +29,7 @@ std::optional<Mesh> ReadMesh(const std::string& file_or_axes,
   SourceRef source =
       file ? MakeSource(file_or_axes, "") : MakeSource("mesh", file_or_axes);
   return Mesh(std::make_shared<const Mesh::Inside>(
-      Mesh::Inside{std::move(*mesh), std::move(source)}));
+      Mesh::Inside{std::move(*mesh), {std::move(source)}}));
 }
 
 }  // namespace shardc::v1

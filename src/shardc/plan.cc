@@ -176,7 +176,7 @@ std::optional<Plan> Compile(const Mesh& mesh, const Rules& rules,
   }
   auto inside = std::make_shared<Plan::Inside>();
   inside->compiled = std::move(compiled);
-  inside->mesh_source = mesh.inside().source;
+  inside->mesh_place = mesh.inside().place;
   return Plan(std::move(inside));
 }
 

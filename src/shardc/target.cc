@@ -80,7 +80,7 @@ std::optional<Target> OpenTarget(const TargetRequest& request,
   }
   return Target{chosen->name,
                 Mesh(std::make_shared<const Mesh::Inside>(Mesh::Inside{
-                    std::move(opened->mesh), MeshPlace(chosen->mesh).source})),
+                    std::move(opened->mesh), MeshPlace(chosen->mesh)})),
                 Rules(std::make_shared<const Rules::Inside>(Rules::Inside{
                     std::move(opened->rules), std::move(opened->stages),
                     std::move(opened->model)})),

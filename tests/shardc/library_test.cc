@@ -148,6 +148,32 @@ lint:
   CHECK(findings.at(0).help.find("`pod`, `other`") != std::string::npos);
 }
 
+TEST_CASE("findings about a mesh in a project file point to its text") {
+  Inputs inputs;
+  Findings findings;
+  inputs.folder.Write("names.json", R"({"params": {
+    "layers/0/up/kernel": {"shape": [8, 6], "dtype": "BF16"}}})");
+  const auto project = inputs.folder.Write("shardc.yaml", R"(version: 1
+targets:
+  pod:
+    mesh: 'fsdp:4,tp:2,unused:2'
+    rules: [rules.yaml]
+    manifest: names.json
+)");
+  const auto target = shardc::OpenTarget({.project = project}, findings);
+  REQUIRE(target);
+  const auto plan = shardc::Compile(target->mesh, target->rules,
+                                    target->manifest, target->plan, findings);
+  REQUIRE(plan);
+  const auto checked = shardc::Check(*plan, {.select = {"SHD206"}}, findings);
+  REQUIRE(checked);
+  REQUIRE(checked->findings.size() == 1);
+  const shardc::Finding finding = checked->findings.at(0);
+  CHECK(finding.place.file == project);
+  CHECK(finding.place.line == 4);
+  CHECK(finding.place.column == 11);
+}
+
 TEST_CASE("packs are rules, and `auto` is the pack that knows the names") {
   Findings findings;
   const std::vector<shardc::Tensor> tensors = {
