@@ -291,7 +291,10 @@ void SettleSeparator(Manifest& manifest, Findings& findings) {
         {manifest.source, Place::kEntireFile, Place::kEntireFile},
         "as many names hold `/` as hold `.`: " + CountText(slashes) + " of " +
             Counted(static_cast<int64_t>(manifest.tensors.size()), "parameter"),
-        "say `\"separator\": \"/\"` or `\".\"` in the manifest");
+        "write `\"separator\": \"/\"` or `\".\"` in the manifest; only "
+        "shardc's "
+        "own JSON can have it: list the names, shapes and dtypes of another "
+        "file in a manifest of that format (`man shardc-manifest`)");
     return;
   }
   manifest.separator = slashes > dots ? '/' : '.';

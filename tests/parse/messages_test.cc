@@ -280,7 +280,7 @@ constexpr Case kCases[] = {
      "\"dtype\": \"F32\"}}",
      R"(
 -: error: as many names hold `/` as hold `.`: 1 of 2 parameters [separator]
-    say `"separator": "/"` or `"."` in the manifest
+    write `"separator": "/"` or `"."` in the manifest; only shardc's own JSON can have it: list the names, shapes and dtypes of another file in a manifest of that format (`man shardc-manifest`)
 )"},
     {"manifest",
      "{\"\": {\"shape\": [], \"dtype\": \"F32\"}, \"a\\u0007\": {\"shape\": "

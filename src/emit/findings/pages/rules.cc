@@ -185,8 +185,12 @@ $ shardc rules --rules rules.yaml
                   "other, or a rules file uses both.",
           .why = "Patterns are written with one separator, and names are "
                  "converted to it. With the wrong one no rule matches.",
-          .fix = "Write `separator: \"/\"` or `separator: \".\"` in the rules "
-                 "file or the manifest.",
+          .fix = "In a rules file, write `separator: \"/\"` or `separator: "
+                 "\".\"`. In a manifest of shardc's own JSON, write "
+                 "`\"separator\": \"/\"` or `\".\"`. Other files of "
+                 "parameters, such as safetensors, cannot have it: list their "
+                 "names, shapes and dtypes in such a manifest (`man "
+                 "shardc-manifest`).",
           .bad = R"(--- model.json
 {"schema": "shardc.manifest/v1",
  "params": {"layers/0": {"shape": [8], "dtype": "F32"},
