@@ -195,11 +195,12 @@ std::optional<StepSettings> ReadSettings(const StepFlags& flags,
   return out;
 }
 
-bool CanDescribe(const Compiled& compiled, Findings& findings) {
+// Sets `found` to true if the plan has unmatched or illegal parameters.
+bool CanDescribe(const Compiled& compiled, bool& found, Findings& findings) {
   Findings wrong = PlanFindings(compiled);
-  const bool errors = wrong.HasErrors();
+  found = wrong.HasErrors();
   findings.Append(std::move(wrong));
-  return !errors && HasDescription(compiled, findings);
+  return !found && HasDescription(compiled, findings);
 }
 
 }  // namespace
@@ -307,7 +308,7 @@ Options OptionsOf(StepFlags& flags) {
 
 std::unique_ptr<StepInputFiles> OpenStep(const StepFlags& flags,
                                          const Common& common,
-                                         const Ranks& ranks,
+                                         const Ranks& ranks, bool& found,
                                          Findings& findings) {
   const auto target = ChooseTarget(flags.inputs.asked, findings);
   if (!target) return nullptr;
@@ -318,7 +319,7 @@ std::unique_ptr<StepInputFiles> OpenStep(const StepFlags& flags,
   out->model = std::move(opened.model);
   out->compiled = std::move(opened.compiled);
   if (!settings || out->compiled == nullptr) return nullptr;
-  if (!CanDescribe(*out->compiled, findings)) return nullptr;
+  if (!CanDescribe(*out->compiled, found, findings)) return nullptr;
   out->settings = std::move(*settings);
   verify::StepRequest& request = out->settings.request;
   const verify::StepRequest usual =
@@ -355,11 +356,13 @@ int VerifySteps(const StepFlags& flags, const Common& common,
                 const Ranks& ranks, Findings& findings) {
   if (!SelfTestMayRun(flags.self_test, ranks, findings)) return kFailed;
   if (flags.self_test) return RunStepSelfTest(common, findings);
-  const auto work = OpenStep(flags, common, ranks, findings);
+  bool found = false;
+  const auto work = OpenStep(flags, common, ranks, found, findings);
   const bool dumps = !flags.dump.empty() && ranks.Leads();
   bool begins = work != nullptr;
   if (begins && dumps) begins = MakeFolder(flags.dump, findings);
   if (!ranks.All(begins, findings)) {
+    if (found) return kFound;
     return findings.HasErrors() ? StageStatus(findings) : kFailed;
   }
   verify::StepRequest& request = work->settings.request;

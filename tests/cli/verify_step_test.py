@@ -168,6 +168,22 @@ class VerifyStep(StepCase):
         self.check(out, 2)
         self.assertIn("`--reduce-each` and `--reduce` differ", out.err)
 
+    def test_plans_with_errors(self):
+        """Exit 1 for unmatched and illegal parameters, as in other commands."""
+        with tempfile.TemporaryDirectory() as folder:
+            rules = os.path.join(folder, "rules.yaml")
+            with open(rules, "w", encoding="utf-8") as file:
+                file.write("version: 1\nrules: []\n")
+            for mesh, own, code in (("tp:3", [], "SHD202"),
+                                    ("tp:2", ["--rules", rules], "SHD104")):
+                args = ["--no-project", "--mesh", mesh, *LLAMA[2:],
+                        "--batch", "4", "--seq", "8", *(own or LLAMA[:2])]
+                for command in (["cost"], ["verify", "step"]):
+                    with self.subTest(command=command, code=code):
+                        done = run(*command, *args)
+                        self.assertEqual((done.rc, done.out), (1, ""))
+                        self.assertIn(f"error[{code} ", done.err)
+
     def test_numbers_beyond_64_bits(self):
         out = run("verify", "step", "--no-project", "--mesh", "tp:2", *LLAMA,
                   "--seed", "9223372036854775808")
