@@ -64,6 +64,36 @@ class ProvedStep(StepCase):
         self.assertEqual(step["stages"]["layers"], [0, 16, 16, 0])
         self.assertEqual(step["status"], "pass")
 
+    def test_stages_that_overflow(self):
+        """Numbers that float16 does not hold make a step unsupported."""
+        with tempfile.TemporaryDirectory() as folder:
+            config = os.path.join(folder, "config.json")
+            manifest = os.path.join(folder, "manifest.json")
+            with open(config, "w", encoding="utf-8") as file:
+                json.dump({"model_type": "olmo2", "vocab_size": 160,
+                           "hidden_size": 48, "intermediate_size": 112,
+                           "num_hidden_layers": 8, "num_attention_heads": 6,
+                           "num_key_value_heads": 2, "rms_norm_eps": 1e-5,
+                           "tie_word_embeddings": True}, file)
+            with open(manifest, "w", encoding="utf-8") as file:
+                file.write(self.check(run(
+                    "manifest", "--no-project", "--model", config, "--format",
+                    "json"), 0).out)
+            statuses = set()
+            for seed in range(12):
+                got = run("verify", "step", "--no-project", "--mesh", "pp:2",
+                          "--stages", "pp", "--rules", "auto", "--manifest",
+                          manifest, "--model", config, "--batch", "4", "--seq",
+                          "24", "--microbatches", "4", "--dtype", "float16",
+                          "--seed", str(seed), "--format", "json")
+                self.assertIn(got.rc, (0, 1), got)
+                (step,) = got.json()["steps"]
+                statuses.add(step["status"])
+                if step["status"] == "unsupported":
+                    self.assertIn("F16 does not hold its numbers on one device",
+                                  step["reason"])
+            self.assertEqual(statuses, {"pass", "unsupported"})
+
     def test_stages_that_cannot_be_proved(self):
         base = ("verify", "step", "--no-project", *LLAMA, "--batch", "64",
                 "--mesh", "pp:4,tp:2", "--stages", "pp")

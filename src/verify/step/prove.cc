@@ -95,16 +95,17 @@ class Prover {
   StepProof Run() {
     CheckStatic();
     scale_ = ScalesOf(data_);
+    out_.values.resize(graph_.values.size());
+    alone_.assign(graph_.values.size(), 0);
+    const bool exact = test_.dtype == Dtype::kF64;
+    if (!exact) out_.overflow = MeasureAlone(data_, scale_);
+    if (out_.overflow >= 0) return std::move(out_);
     exec::Machine machine(mesh_, test_.threads,
                           WithChoices(test_.seams, data_));
     const auto executed = RunProgram(machine);
     if (!executed) return std::move(out_);
     const exec::StepRun& run = *executed;
     if (test_.watch) test_.watch(run, machine.ledger());
-    alone_.assign(graph_.values.size(), 0);
-    const bool exact = test_.dtype == Dtype::kF64;
-    if (!exact) out_.overflow = MeasureAlone(data_, scale_);
-    if (out_.overflow >= 0) return std::move(out_);
     Measure(run);
     TakeLargestOfRanks();
     if (exact && MissesBy(kMostRounding / kExact)) {
@@ -267,7 +268,6 @@ class Prover {
   // Measures the error of each value of the run that is not partial and no
   // input.
   void Measure(const exec::StepRun& run) {
-    out_.values.resize(graph_.values.size());
     for (size_t i = 0; i < graph_.ops.size(); ++i) {
       const step::Op& op = graph_.ops[i];
       const auto index = static_cast<int32_t>(i);

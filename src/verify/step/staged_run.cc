@@ -13,6 +13,7 @@
 // has them. These copies replace the all_reduces at the end of the step.
 #include "verify/step/staged_run.h"
 
+#include <algorithm>
 #include <deque>
 #include <map>
 #include <memory>
@@ -20,6 +21,7 @@
 #include <tuple>
 #include <utility>
 
+#include "exec/machine/buffer.h"
 #include "source/index.h"
 
 namespace shardc::verify {
@@ -42,14 +44,9 @@ MessageKey KeyOf(const Message& message) {
   return {message.forward, message.stage, message.micro};
 }
 
+// Compares bits, because numbers that overflowed are not equal to themselves.
 bool SameBits(const PerDevice& a, const PerDevice& b) {
-  for (size_t device = 0; device < a.size(); ++device) {
-    if (a[device].wide != b[device].wide || a[device].real != b[device].real ||
-        a[device].integers != b[device].integers) {
-      return false;
-    }
-  }
-  return a.size() == b.size();
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), exec::BitEqual);
 }
 
 struct Rank {
