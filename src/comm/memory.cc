@@ -55,15 +55,16 @@ std::optional<std::vector<CacheSizes>> CachesOf(const ModelConfig& model,
     all.head_dim = *model.head_dim;
   }
   std::vector<CacheSizes> out;
+  // A chunk's last token attends to all of the chunk.
+  const auto window =
+      model.sliding_window ? model.sliding_window : model.attention_chunk;
   const int64_t windowed =
-      model.sliding_window
-          ? std::min(model.windowed_layers.value_or(layers), layers)
-          : 0;
+      window ? std::min(model.windowed_layers.value_or(layers), layers) : 0;
   all.layers = layers - windowed;
   if (all.layers > 0) out.push_back(all);
   if (windowed > 0) {
     all.layers = windowed;
-    all.length = std::min(length, *model.sliding_window);
+    all.length = std::min(length, *window);
     out.push_back(all);
   }
   if (dtype != Dtype::kI8) return out;

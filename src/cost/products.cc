@@ -153,19 +153,20 @@ double AttentionFlops(const CostInputs& work, const Tokens& tokens) {
   const auto& model = work.model;
   if (!model || !model->heads || !model->head_dim || !model->layers) return 0;
   const double layers = Real(model->attention_layers.value_or(*model->layers));
-  const double windowed =
-      model->sliding_window ? Real(model->windowed_layers.value_or(0)) : 0;
+  const auto limit =
+      model->sliding_window ? model->sliding_window : model->attention_chunk;
+  const double windowed = limit ? Real(model->windowed_layers.value_or(0)) : 0;
   const double heads = Real(*model->heads) / Real(HeadParts(work));
-  // With causal attention, a query sees half of the keys on average. Within a
-  // window, the first queries see less than the window: 14 of 16 keys on
-  // average if there are 64.
+  // With causal attention, a query sees half of the keys on average, or half of
+  // a chunk. Within a window, the first queries see less than the window: 14 of
+  // 16 keys on average if there are 64.
   const double seen = IsGeneration(work.mode) ? 1 : 0.5;
   const double keys = Real(tokens.keys);
-  const double width =
-      std::min(keys, Real(model->sliding_window.value_or(tokens.keys)));
-  const double window = IsGeneration(work.mode)
-                            ? width
-                            : width - width * width / (2 * std::max(keys, 1.0));
+  double window = std::min(keys, Real(limit.value_or(tokens.keys)));
+  if (!IsGeneration(work.mode)) {
+    window *=
+        model->sliding_window ? 1 - window / (2 * std::max(keys, 1.0)) : 0.5;
+  }
   const double all = (layers - windowed) * keys * seen + windowed * window;
   // An encoder's tokens, and cross-attention, see all keys of the encoder.
   const double encoder_keys = Real(tokens.encoder_keys);

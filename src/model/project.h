@@ -105,8 +105,11 @@ struct ModelConfig {
       sliding_window, max_positions;
   bool tied_embeddings = false;
   // The number of layers with attention, absent if all layers have it or if it
-  // is unknown, and the number of layers whose attention has a window.
+  // is unknown, and the number of layers whose attention has a window or
+  // chunks.
   std::optional<int64_t> attention_layers, windowed_layers;
+  // Llama 4: the tokens of a chunk, within which windowed layers attend.
+  std::optional<int64_t> attention_chunk;
   bool has_encoder = false;              // `layers` counts the decoder's only
   std::optional<double> hidden_dropout;  // dropout of a layer's two outputs
   // The scale of attention logits if it is not 1/sqrt(head_dim), and the key

@@ -55,7 +55,29 @@ void ReadLayerTypes(const JsonValue& kinds, ModelConfig& config) {
   }
   if (attention == 0) return;
   if (attention != config.layers) config.attention_layers = attention;
-  if (config.sliding_window) config.windowed_layers = windowed;
+  if (config.sliding_window || config.attention_chunk) {
+    config.windowed_layers = windowed;
+  }
+}
+
+// Reads Llama 4's chunks. A layer that rotates queries and keys attends within
+// a chunk; by default every fourth layer does neither.
+void ReadChunks(ConfigFields& fields, ModelConfig& config) {
+  if (!fields.IsA(config_families::kChunked)) return;
+  config.attention_chunk = fields.Count("attention_chunk_size").value;
+  if (!fields.Has("attention_chunk_size")) config.attention_chunk = 8192;
+  if (!config.attention_chunk) return;
+  const auto rotating = fields.Find("no_rope_layers");
+  if (rotating && rotating->IsArray() && rotating->size() > 0) {
+    int64_t chunked = 0;
+    for (const JsonValue one : rotating->items()) {
+      if (one.kind() == JsonKind::kInteger && one.integer() != 0) ++chunked;
+    }
+    config.windowed_layers = chunked;
+    return;
+  }
+  const Number period = fields.Count("no_rope_layer_interval").value;
+  config.windowed_layers = *config.layers - *config.layers / period.value_or(4);
 }
 
 // Returns the number of layers that attend within a window. If the
@@ -81,6 +103,7 @@ void ReadLayerKinds(ConfigFields& fields, ModelConfig& config) {
                        fields.IsA(config_families::kEncoderDecoders) ||
                        fields.Find("encoder_layers").has_value();
   if (!config.layers) return;
+  ReadChunks(fields, config);
   const auto kinds = fields.Find("layer_types");
   const auto pattern = fields.Find("hybrid_override_pattern");
   if (kinds && kinds->IsArray()) {

@@ -28,6 +28,8 @@ inline constexpr std::array<Period, 7> kSeesAll = {{
     {"gemma3", 6},
     {"gemma3_text", 6},
 }};
+// Families whose windowed layers attend within chunks of tokens.
+inline constexpr std::array<Name, 2> kChunked = {"llama4", "llama4_text"};
 // Families that ignore `sliding_window` unless `use_sliding_window` is true.
 inline constexpr std::array<Name, 6> kWindowOnRequest = {
     "qwen2", "qwen2_moe", "qwen2_vl", "qwen3", "qwen3_moe", "smollm3"};

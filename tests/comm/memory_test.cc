@@ -193,6 +193,13 @@ TEST_CASE("the caches that a model's layers keep") {
   CHECK(Rows(model) == Table{{2, 4, 3, 100, 2, 16, 2}});
   model.windowed_layers = 0;
   CHECK(Rows(model) == Table{{2, 4, 3, 100, 2, 16, 2}});
+  // Llama 4: layers that attend within chunks keep a chunk at most.
+  model.sliding_window = {};
+  model.attention_chunk = 30;
+  model.windowed_layers = 3;
+  CHECK(Rows(model) ==
+        Table{{2, 1, 3, 100, 2, 16, 2}, {2, 3, 3, 30, 2, 16, 2}});
+  model.attention_chunk = {};
   // Without a number of KV heads, each query head has its own.
   model.kv_heads = {};
   CHECK(Rows(model) == Table{{2, 4, 3, 100, 8, 16, 2}});

@@ -417,6 +417,10 @@ TEST_CASE("windowed layers attend to their window only") {
   work.model->sliding_window = 64;
   CHECK(flops(Mode::kPrefill) == 4.0 * 6 * 64 * 4 * 4 * (3 * 32 + 32));
   work.model->sliding_window = std::nullopt;
+  work.model->attention_chunk = 16;
+  CHECK(flops(Mode::kDecode) == 4.0 * 6 * 4 * 4 * (3 * 64 + 16));
+  CHECK(flops(Mode::kPrefill) == 4.0 * 6 * 64 * 4 * 4 * (3 * 32 + 8));
+  work.model->attention_chunk = std::nullopt;
   CHECK(flops(Mode::kDecode) == 4.0 * 6 * 4 * 4 * (4 * 64));
   // If the cache is sharded over its length, a device attends to its own shard.
   work.key[1] = {"tp"};
