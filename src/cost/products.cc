@@ -160,10 +160,11 @@ double AttentionFlops(const CostInputs& work, const Tokens& tokens) {
   // With causal attention, a query sees half of the keys on average, or half of
   // a chunk. Within a window, the first queries see less than the window: 14 of
   // 16 keys on average if there are 64.
-  const double seen = IsGeneration(work.mode) ? 1 : 0.5;
+  const bool sees_all = IsGeneration(work.mode) || !model->causal;
+  const double seen = sees_all ? 1 : 0.5;
   const double keys = Real(tokens.keys);
   double window = std::min(keys, Real(limit.value_or(tokens.keys)));
-  if (!IsGeneration(work.mode)) {
+  if (!sees_all) {
     window *=
         model->sliding_window ? 1 - window / (2 * std::max(keys, 1.0)) : 0.5;
   }

@@ -111,6 +111,7 @@ struct ModelConfig {
   // Llama 4: the tokens of a chunk, within which windowed layers attend.
   std::optional<int64_t> attention_chunk;
   bool has_encoder = false;              // `layers` counts the decoder's only
+  bool causal = true;                    // no token attends to later tokens
   std::optional<double> hidden_dropout;  // dropout of a layer's two outputs
   // The scale of attention logits if it is not 1/sqrt(head_dim), and the key
   // and value of config.json that give it.

@@ -102,6 +102,8 @@ void ReadLayerKinds(ConfigFields& fields, ModelConfig& config) {
   config.has_encoder = fields.IsTrue("is_encoder_decoder").value_or(false) ||
                        fields.IsA(config_families::kEncoderDecoders) ||
                        fields.Find("encoder_layers").has_value();
+  config.causal = !fields.IsA(config_families::kBidirectional) ||
+                  fields.IsTrue("is_decoder").value_or(false);
   if (!config.layers) return;
   ReadChunks(fields, config);
   const auto kinds = fields.Find("layer_types");

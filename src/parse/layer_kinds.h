@@ -7,10 +7,11 @@
 
 namespace shardc {
 
-// Sets whether the model has an encoder, and counts the layers with attention
-// and the layers with a window. A list of kinds by layer has priority over a
-// pattern, and a pattern over the default of the family. `config` has the
-// number of layers and the window, if the model has them.
+// Sets whether the model has an encoder and whether it is causal, and counts
+// the layers with attention and the layers with a window. A list of kinds by
+// layer has priority over a pattern, and a pattern over the default of the
+// family. `config` has the number of layers and the window, if the model has
+// them.
 void ReadLayerKinds(ConfigFields& fields, ModelConfig& config);
 
 }  // namespace shardc

@@ -28,6 +28,11 @@ inline constexpr std::array<Period, 7> kSeesAll = {{
     {"gemma3", 6},
     {"gemma3_text", 6},
 }};
+// Families whose tokens attend to later tokens too, unless `is_decoder` is
+// true.
+inline constexpr std::array<Name, 9> kBidirectional = {
+    "albert",     "bert",    "deberta-v2", "distilbert", "electra",
+    "modernbert", "roberta", "vit",        "xlm-roberta"};
 // Families whose windowed layers attend within chunks of tokens.
 inline constexpr std::array<Name, 2> kChunked = {"llama4", "llama4_text"};
 // Families that ignore `sliding_window` unless `use_sliding_window` is true.

@@ -421,6 +421,9 @@ TEST_CASE("windowed layers attend to their window only") {
   CHECK(flops(Mode::kDecode) == 4.0 * 6 * 4 * 4 * (3 * 64 + 16));
   CHECK(flops(Mode::kPrefill) == 4.0 * 6 * 64 * 4 * 4 * (3 * 32 + 8));
   work.model->attention_chunk = std::nullopt;
+  work.model->causal = false;
+  CHECK(flops(Mode::kTrain) == 3 * 4.0 * 6 * 64 * 4 * 4 * (4 * 64));
+  work.model->causal = true;
   CHECK(flops(Mode::kDecode) == 4.0 * 6 * 4 * 4 * (4 * 64));
   // If the cache is sharded over its length, a device attends to its own shard.
   work.key[1] = {"tp"};

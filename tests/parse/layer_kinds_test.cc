@@ -124,5 +124,19 @@ TEST_CASE("with an encoder, the layers are the decoder's") {
   }
 }
 
+TEST_CASE("tokens of an encoder alone attend to later tokens too") {
+  const auto causal = [](std::string_view text) {
+    const Written file(text);
+    Findings findings;
+    const auto config = ReadModelConfig(file.path, findings);
+    REQUIRE(config);
+    return config->causal;
+  };
+  CHECK_FALSE(causal(R"({"model_type": "bert"})"));
+  CHECK_FALSE(causal(R"({"model_type": "vit", "is_decoder": false})"));
+  CHECK(causal(R"({"model_type": "bert", "is_decoder": true})"));
+  CHECK(causal(R"({"model_type": "llama"})"));
+}
+
 }  // namespace
 }  // namespace shardc
