@@ -140,10 +140,27 @@ void MoveStacksFirst(CostInputs& work, char separator) {
   }
 }
 
+// A square matrix is no head, although its name may be a head's: RoBERTa's
+// `lm_head.dense` comes before the head, which is the embedding. It remains a
+// head if the vocabulary is as large as the hidden size.
+void KeepHeadsOnly(CostInputs& work) {
+  const ParamClass* const table = work.Find(Role::kEmbedding);
+  if (table == nullptr || table->type.shape->size() != 2) return;
+  const int64_t vocabulary = table->SizeAt(0);
+  for (ParamClass& param : work.params) {
+    if (param.role.module_role != Role::kHead || !param.IsWeight()) continue;
+    const int64_t out = param.SizeAt(param.out_dim);
+    if (out == param.SizeAt(param.in_dim) && out != vocabulary) {
+      param.role.module_role = param.role.role = Role::kOther;
+    }
+  }
+}
+
 void OrientAll(CostInputs& work, char separator) {
   MoveStacksFirst(work, separator);
   for (ParamClass& param : work.params) Orient(param, work.Hidden());
   SetStreams(work, separator);
+  KeepHeadsOnly(work);
   std::erase_if(work.hidden, [&](const std::string& axis) {
     return work.mesh.SizeOf(axis) == 1 || Has(work.Batch(), axis) ||
            Has(work.Length(), axis);
