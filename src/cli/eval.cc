@@ -47,11 +47,10 @@ std::string FunctionsJson() {
          "\n";
 }
 
-bool Save(const eval::Returned& arrays, const std::string& path,
-          Findings& findings) {
+std::string TensorBytes(const eval::Returned& arrays) {
   TensorFile file;
   for (const auto& [name, buffer] : arrays) file.Add(name, buffer);
-  return PutResult(file.Take(), path, findings);
+  return file.Take();
 }
 
 int RunEval(const EvalFlags& flags, const Common& common, Findings& findings) {
@@ -68,6 +67,11 @@ int RunEval(const EvalFlags& flags, const Common& common, Findings& findings) {
                  "there is no function " + ShortQuote(flags.name),
                  DidYouMean(flags.name, FunctionNames(),
                             "`shardc eval` lists the functions"));
+    return kFailed;
+  }
+  if (AreOneFile(flags.output, flags.save)) {
+    findings.Add(code::kUsage, {}, "`--output` and `--save` name one file",
+                 "give two different files");
     return kFailed;
   }
   std::optional<eval::Arrays> arrays;
@@ -89,8 +93,14 @@ int RunEval(const EvalFlags& flags, const Common& common, Findings& findings) {
                        flags.save.empty() ? nullptr : &aside, json, findings);
   });
   if (!good) return kFailed;
-  if (!flags.save.empty() && !Save(aside, flags.save, findings)) return kFailed;
-  return PutResult(text + "\n", flags.output, findings) ? kDone : kFailed;
+  if (flags.save.empty()) {
+    return PutResult(text + "\n", flags.output, findings) ? kDone : kFailed;
+  }
+  const auto save = [&](Sink& out) { out.Append(TensorBytes(aside)); };
+  const auto write = [&](Sink& out) { out.Append(text + "\n"); };
+  return PutResults({save, flags.save}, {write, flags.output}, findings)
+             ? kDone
+             : kFailed;
 }
 
 Options OptionsOf(EvalFlags& flags) {

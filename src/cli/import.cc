@@ -3,9 +3,6 @@
 // compared name by name with the system's own matching, if that is known:
 //
 //   layers.*.q_proj of a tp_plan  ->  ^model\.layers\.[0-9]+\.q_proj\.weight$
-#include <algorithm>
-#include <filesystem>
-
 #include "cli/commands.h"
 #include "cli/format_flags.h"
 #include "cli/inputs.h"
@@ -19,8 +16,6 @@
 
 namespace shardc::cli {
 namespace {
-
-namespace fs = std::filesystem;
 
 struct ImportFlags {
   std::string format, file, output, mesh_output, names;
@@ -162,30 +157,6 @@ bool PrintMatched(const Imported& imported, const Manifest& manifest,
   return true;
 }
 
-// Returns whether two outputs are, or would become, the same regular file.
-bool AreOneFile(const std::string& a, const std::string& b) {
-  if (a.empty() || b.empty()) return false;
-  std::error_code error;
-  if (fs::exists(a, error) && fs::exists(b, error)) {
-    return fs::is_regular_file(a, error) && FileIdOf(a) == FileIdOf(b);
-  }
-  const auto whole = [&](const std::string& path) {
-    return fs::weakly_canonical(fs::absolute(path, error), error);
-  };
-  return whole(a) == whole(b);
-}
-
-bool WriteMesh(const Imported& imported, const std::string& path,
-               Findings& findings) {
-  if (path.empty()) return true;
-  if (!imported.mesh) {
-    findings.Add(code::kUsage, {}, "the source has no mesh",
-                 "omit `--mesh-output`");
-    return false;
-  }
-  return PutResult(MeshFileYaml(*imported.mesh), path, findings);
-}
-
 std::optional<Imported> ReadImport(const ImportFlags& flags,
                                    const Manifest* manifest,
                                    Findings& findings) {
@@ -238,7 +209,11 @@ int RunImport(const ImportFlags& flags, const Common& common,
   if (manifest && !PrintMatched(*imported, *manifest, common, findings)) {
     return kFailed;
   }
-  if (!WriteMesh(*imported, flags.mesh_output, findings)) return kFailed;
+  if (!flags.mesh_output.empty() && !imported->mesh) {
+    findings.Add(code::kUsage, {}, "the source has no mesh",
+                 "omit `--mesh-output`");
+    return kFailed;
+  }
   const auto write = [&](Sink& out) {
     if (common.format == "json") {
       WriteImportedFileJson(*imported, out);
@@ -246,7 +221,16 @@ int RunImport(const ImportFlags& flags, const Common& common,
       out.Append(ImportedFileYaml(*imported));
     }
   };
-  return PutResult(write, flags.output, findings) ? kDone : kFailed;
+  if (flags.mesh_output.empty()) {
+    return PutResult(write, flags.output, findings) ? kDone : kFailed;
+  }
+  const auto write_mesh = [&](Sink& out) {
+    out.Append(MeshFileYaml(*imported->mesh));
+  };
+  return PutResults({write_mesh, flags.mesh_output}, {write, flags.output},
+                    findings)
+             ? kDone
+             : kFailed;
 }
 
 // Returns "NAME: what it reads; ..." for all importers.

@@ -12,15 +12,20 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "emit/findings/formats.h"
 #include "source/byte_size.h"
+#include "source/file.h"
 #include "source/file_sink.h"
 #include "source/wording.h"
 
 namespace shardc::cli {
 namespace {
+
+namespace fs = std::filesystem;
 
 bool IsSet(const char* name) {
   const char* value = std::getenv(name);
@@ -74,6 +79,28 @@ bool PutResult(const Write& write, const std::string& path,
 bool PutResult(std::string_view text, const std::string& path,
                Findings& findings) {
   return PutResult([text](Sink& out) { out.Append(text); }, path, findings);
+}
+
+bool PutResults(const ResultFile& first, const ResultFile& second,
+                Findings& findings) {
+  FileSink one(first.path.empty() ? "-" : first.path);
+  first.write(one);
+  if (!one.Prepare(findings)) return false;
+  FileSink two(second.path.empty() ? "-" : second.path);
+  second.write(two);
+  return two.Prepare(findings) && one.Commit(findings) && two.Commit(findings);
+}
+
+bool AreOneFile(const std::string& a, const std::string& b) {
+  if (a.empty() || b.empty()) return false;
+  std::error_code error;
+  if (fs::exists(a, error) && fs::exists(b, error)) {
+    return fs::is_regular_file(a, error) && FileIdOf(a) == FileIdOf(b);
+  }
+  const auto whole = [&](const std::string& path) {
+    return fs::weakly_canonical(fs::absolute(path, error), error);
+  };
+  return whole(a) == whole(b);
 }
 
 bool PutOut(const Write& write, Findings& findings) {

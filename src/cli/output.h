@@ -43,6 +43,19 @@ bool PutResult(std::string_view text, const std::string& path,
                Findings& findings);
 bool PutResult(const Write& write, const std::string& path, Findings& findings);
 
+struct ResultFile {
+  Write write;
+  std::string path;  // "-" or empty: stdout
+};
+
+// Writes two results. Neither path gets a new file unless all bytes of both are
+// written. Returns false after a finding (write).
+bool PutResults(const ResultFile& first, const ResultFile& second,
+                Findings& findings);
+
+// Returns whether two outputs are, or would become, the same regular file.
+bool AreOneFile(const std::string& a, const std::string& b);
+
 // Returns the place of an option's value, which is in no file.
 Place FlagPlace(std::string_view flag, const std::string& value);
 

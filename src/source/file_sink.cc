@@ -154,7 +154,7 @@ void FileSink::Drain(std::string_view bytes) {
 }
 
 // Lets the disk write a large file while its rest is produced, so that less is
-// left for the fsync of Publish. An error is not lost: fsync reports it.
+// left for the fsync of Prepare. An error is not lost: fsync reports it.
 void FileSink::StartWriteback() {
   constexpr int64_t kStepBytes = int64_t{16} << 20;
   if (in_place_ || error_ != 0 || drained_ - started_ < kStepBytes) return;
@@ -229,20 +229,29 @@ int FileSink::Rename() {
 }
 
 int FileSink::Publish() {
-  if (::fsync(fd_) != 0) return errno;
   const int error = temporary_.empty() ? Name() : Rename();
   if (error == 0) SyncDirectoryOf(target_);
   return error;
 }
 
-bool FileSink::Commit(Findings& findings) {
+bool FileSink::Prepare(Findings& findings) {
   Flush();
   if (path_ != "-" && RefuseInput(path_, findings)) return false;
+  if (error_ == 0 && !in_place_ && ::fsync(fd_) != 0) error_ = errno;
+  return Report(findings);
+}
+
+bool FileSink::Commit(Findings& findings) {
+  if (!Prepare(findings)) return false;
   if (error_ == 0 && !in_place_) {
     error_ = Publish();
   } else if (error_ == 0 && path_ != "-" && !Close(std::exchange(fd_, -1))) {
     error_ = errno;
   }
+  return Report(findings);
+}
+
+bool FileSink::Report(Findings& findings) const {
   if (error_ == 0) return true;
   if (path_ == "-") {
     if (error_ == EPIPE) return true;

@@ -36,6 +36,11 @@ class FileSink final : public Sink {
   int64_t Leave(size_t size);
   void Amend(int64_t offset, std::string_view bytes);
 
+  // Writes and syncs the remaining bytes, and reports every error that Commit
+  // reports except those of naming the file. Nothing is appended afterwards. A
+  // command that writes several files prepares all of them before it commits
+  // the first. Returns as Commit does.
+  bool Prepare(Findings& findings);
   // Writes the remaining bytes and gives the file its name. Returns false after
   // a finding: `write` for the first error, or `usage` if `findings` records
   // that the file was read in this run; the file is then not replaced. A reader
@@ -49,6 +54,8 @@ class FileSink final : public Sink {
   bool OpenNameless();
   int OpenTemporary();
   void Fail(int error);
+  // Reports error_. Returns false after a finding.
+  bool Report(Findings& findings) const;
   // These functions return an errno value, or 0.
   int Publish();
   int Name();

@@ -26,6 +26,7 @@ MESH, RULES = ["mesh.yaml"], ["rules.yaml", "extended.yaml"]
 MODEL = ["manifest.json", "config.json"]
 ALL = MESH + RULES + MODEL
 ALONE = ["--no-project"]
+CALL = ["get_safe_hash_int", "--input", "call.json"]
 
 # A command, its inputs, and the flag that names its output.
 COMMANDS = [
@@ -85,6 +86,7 @@ class InAProject(unittest.TestCase):
               "version: 1\nextends: [extended.yaml]\n"
               "rules: [{match: none, spec: []}]\n")
         write(self.at("settings.yaml"), "{}\n")
+        write(self.at("call.json"), '{"text": "a"}\n')
         write(self.at("program.txt"),
               "HloModule f, num_partitions=8\nENTRY %e {\n}\n")
         self.run_here(0, "audit", "program.txt", "--format", "json", "-o",
@@ -175,8 +177,29 @@ class Outputs(InAProject):
                                  "mesh.yaml", "-o", name, "--mesh-output",
                                  "./" + name)
             self.assertIn("name one file", error)
+            error = self.refuses("eval", *CALL, "-o", name, "--save",
+                                 "./" + name)
+            self.assertIn("name one file", error)
         self.run_here(0, "import", "hlo", "hlo.txt", "--mesh", "mesh.yaml",
                       "-o", "/dev/null", "--mesh-output", "/dev/null")
+
+    def test_two_outputs_are_written_both_or_neither(self):
+        os.remove(self.at("shardc.yaml"))
+        os.mkdir(self.at("folder"))
+        write(self.at("there"), "before\n")
+        for args, flag in ((["import", "hlo", "hlo.txt", "--mesh",
+                             "mesh.yaml"], "--mesh-output"),
+                           (["eval", *CALL], "--save")):
+            for bad in ("none/file", "folder", "/dev/full"):
+                for good in ("new", "there"):
+                    with self.subTest(args=args, bad=bad, good=good):
+                        for pair in ((bad, good), (good, bad)):
+                            error = self.refuses(*args, "-o", pair[0], flag,
+                                                 pair[1])
+                            self.assertIn(f"cannot write `{bad}`", error)
+            self.run_here(0, *args, "-o", "new", flag, "there")
+            write(self.at("there"), "before\n")
+            os.remove(self.at("new"))
 
 
 class Committed(InAProject):

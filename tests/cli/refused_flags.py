@@ -30,6 +30,10 @@ FLAGS = [
         ("",
          "SHD001 1:35 `--output` and `--mesh-output` name one file"),
     ], INPUTS),
+    Reader("flags", "eval get_safe_hash_int -o x --save x", [
+        ("",
+         "SHD001 1:36 `--output` and `--save` name one file"),
+    ], INPUTS),
     Reader("flags", "import flax r.yaml --set full", [
         ("",
          "SHD001 1:1 this is not NAME=VALUE"),

@@ -60,6 +60,24 @@ TEST_CASE("file sink: until it is committed the old file stands") {
   CHECK(folder.Count() == 1);
 }
 
+TEST_CASE("file sink: a prepared file has no name until it is committed") {
+  const TemporaryFolder folder;
+  folder.Write("a", "old");
+  Findings findings;
+  FileSink good(folder / "a");
+  good.Append("new");
+  REQUIRE(good.Prepare(findings));
+  CHECK(folder.Read("a") == "old");
+  FileSink bad("/dev/full");
+  bad.Append("new");
+  CHECK_FALSE(bad.Prepare(findings));
+  CHECK(findings.errors() == 1);
+  CHECK(folder.Read("a") == "old");
+  REQUIRE(good.Commit(findings));
+  CHECK(folder.Read("a") == "new");
+  CHECK(folder.Count() == 1);
+}
+
 TEST_CASE("file sink: what is known last may stand first") {
   const TemporaryFolder folder;
   Findings findings;
