@@ -271,6 +271,18 @@ class Init(Case):
         self.init(LLAMA, "--mesh", "fsdp:8", rc=2)
         self.assertEqual(self.files(), before)
 
+    def test_a_project_that_is_not_reported_is_removed(self):
+        args = [BIN, "init", LLAMA, "--folder", self.project, "--mesh",
+                "fsdp:8"]
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run(args, stdout=full, stderr=subprocess.PIPE,
+                                  check=False)
+        self.assertEqual(done.returncode, 2, done)
+        self.assertIn(b"standard output cannot be written", done.stderr)
+        self.assertEqual(self.files(), [])
+        self.init(LLAMA, "--mesh", "fsdp:8")
+        self.assert_good()
+
     def test_what_does_not_fit(self):
         done = self.init(LLAMA, "--devices", "8", "--memory", "8GiB", rc=1)
         self.assertIn("such devices would", done.err)
