@@ -5,7 +5,10 @@
 //
 //   two targets, one warning, --fail-on warning  ->  exit 1
 #include <algorithm>
+#include <array>
 #include <cstdlib>
+#include <fstream>
+#include <span>
 
 #include "cli/check_summary.h"
 #include "cli/check_targets.h"
@@ -130,6 +133,23 @@ void PrintFixes(const FixResult& fixed, const CheckFlags& flags,
                              " not applied, because specs would change: add "
                              "`--unsafe-fixes` to apply them\n");
   }
+}
+
+// Returns false, after a finding, if a fixed file is compressed: its text would
+// replace the compressed file.
+bool AreText(std::span<const FixedFile> files, Findings& findings) {
+  bool good = true;
+  for (const FixedFile& file : files) {
+    std::array<char, 3> start = {};
+    std::ifstream(file.name, std::ios::binary).read(start.data(), start.size());
+    if (!IsGzip({start.data(), start.size()})) continue;
+    findings.Add(
+        code::kWrite, Place{MakeSource(file.name, {})},
+        "`" + file.name + "` is compressed with gzip, so it is not fixed",
+        "decompress it first, or print the fixes with `--diff`");
+    good = false;
+  }
+  return good;
 }
 
 bool CheckLocked(const std::vector<Target>& targets, bool allow_outside,
@@ -287,6 +307,7 @@ int Check(const CheckFlags& given, const Common& common, Findings& findings) {
         MakeFixes(targets, work->all_targets, flags.options.inputs, common,
                   flags.unsafe_fixes);
     if (flags.diff) return ShowDiff(flags, common, fixed, targets, findings);
+    if (!AreText(fixed.files, findings)) return kFailed;
     // A new list of findings: WriteToFile refuses files that its findings
     // record as read, and `findings` records the rules files.
     Findings replaced;

@@ -1,5 +1,6 @@
 """`shardc check --fix` and `--diff`: what is mended and what is not."""
 
+import gzip
 import json
 import subprocess
 import unittest
@@ -46,6 +47,24 @@ rules:
         self.assertEqual([f["code"] for f in result.json()], ["SHD105"])
         self.lint("--fix")  # nothing is left to fix
         self.assertEqual(self.read("r.yaml"), self.SAFE_MENDED)
+
+    def test_a_compressed_file_is_not_fixed(self):
+        packed = gzip.compress(self.SAFE.encode())
+        with open(self.path("r.yaml"), "wb") as file:
+            file.write(packed)
+        for flag in ("--fix", "--unsafe-fixes"):
+            result = self.check(self.lint(flag), 2)
+            self.assertIn("`r.yaml` is compressed with gzip, so it is not "
+                          "fixed", result.err)
+            self.assertNotIn("findings fixed", result.err)
+            with open(self.path("r.yaml"), "rb") as file:
+                self.assertEqual(file.read(), packed)
+        shown = self.check(self.lint("--fix", "--diff"), 1).out
+        self.assertIn("--- ", shown)
+        # Without anything to fix, the form of the file does not matter.
+        with open(self.path("r.yaml"), "wb") as file:
+            file.write(gzip.compress(self.SAFE_MENDED.encode()))
+        self.check(self.lint("--fix"), 0)
 
     def test_a_fix_that_changes_a_spec_needs_its_flag(self):
         before = self.specs()
