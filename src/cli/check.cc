@@ -261,9 +261,29 @@ bool FormatApplies(const CheckFlags& flags, const Common& common,
   return false;
 }
 
+// Returns false, after a finding, if an option prints something else than the
+// findings, which `--write-baseline` does not print.
+bool OnlyWritesBaseline(const CheckFlags& flags, Findings& findings) {
+  if (flags.write_baseline.empty()) return true;
+  const std::string_view other = !flags.output.empty() ? "--output"
+                                 : flags.statistics    ? "--statistics"
+                                 : flags.diff          ? "--diff"
+                                                       : "";
+  if (other.empty()) return true;
+  findings.Add(code::kUsage, {},
+               "`" + std::string(other) +
+                   "` does not apply to `--write-baseline`, which prints no "
+                   "findings",
+               "leave one of them out");
+  return false;
+}
+
 int Check(const CheckFlags& given, const Common& common, Findings& findings) {
   CheckFlags flags = given;
-  if (!FormatApplies(flags, common, findings)) return kFailed;
+  if (!FormatApplies(flags, common, findings) ||
+      !OnlyWritesBaseline(flags, findings)) {
+    return kFailed;
+  }
   auto work = FindWork(flags.options.inputs, findings);
   if (!work || !ApplyFlags(flags, work->settings, findings)) return kFailed;
   const auto selection =

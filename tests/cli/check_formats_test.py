@@ -212,6 +212,17 @@ class Formats(Case):
             self.assertIn(f"`--format {form}` does not apply to `{option}`",
                           result.err)
 
+    def test_a_baseline_is_written_without_printing_findings(self):
+        for option in (["--output", "out.txt"], ["--statistics"], ["--diff"]):
+            result = self.check(self.lint("text", *option, "--write-baseline",
+                                          "b.json"), 2)
+            self.assertEqual(result.out, "")
+            self.assertIn(f"`{option[0]}` does not apply to "
+                          "`--write-baseline`", result.err)
+            for name in ("out.txt", "b.json"):
+                self.assertFalse(os.path.exists(os.path.join(
+                    self.folder.name, name)))
+
 
 class Places(Case):
     """Every finding is in a file that the repository has, and names its
