@@ -159,13 +159,13 @@ class ProfileReader {
   void Name(const Fields& fields, const YamlNode& root) {
     const YamlNode* name = Wanted(fields, root, "name");
     if (name != nullptr) {
-      if (auto text = ReadText(context_, *name, "`name`")) {
+      if (auto text = ReadText(context_, *name, "`name`", true)) {
         out_.text = std::move(*text);
       }
     }
     if (const YamlNode* alias = fields.Find("alias")) {
       out_.alias =
-          ReadText(context_, *alias, "`alias`").value_or(std::string());
+          ReadText(context_, *alias, "`alias`", true).value_or(std::string());
     }
   }
 
@@ -218,8 +218,9 @@ class ProfileReader {
     for (size_t i = 0; i < kFigureGroups.size(); ++i) {
       const YamlNode* texts = fields->Find(kFigureGroups[i]);
       if (texts == nullptr) continue;
-      out_.sources[i] = ReadTexts(context_, *texts, "a source")
-                            .value_or(std::vector<std::string>{});
+      out_.sources[i] =
+          ReadTexts(context_, *texts, "`" + std::string(kFigureGroups[i]) + "`")
+              .value_or(std::vector<std::string>{});
     }
   }
 

@@ -79,7 +79,7 @@ class RunReader {
   bool Text(std::string_view key, std::string& to) {
     const YamlNode* node = fields_.Find(key);
     if (node == nullptr) return false;
-    auto text = ReadText(context_, *node, Quoted(key));
+    auto text = ReadText(context_, *node, Quoted(key), true);
     if (!text) return false;
     if (text->empty() && key != "name") {
       context_.Add(code::kSchema, *node, Quoted(key) + " is empty",

@@ -65,7 +65,7 @@ std::optional<std::vector<std::string>> ReadTexts(const YamlContext& context,
                                                   std::string_view what) {
   std::vector<std::string> texts;
   if (node.IsScalar()) {
-    auto text = ReadText(context, node, what);
+    auto text = ReadText(context, node, what, true);
     if (!text) return std::nullopt;
     texts.push_back(std::move(*text));
     return texts;
@@ -78,7 +78,8 @@ std::optional<std::vector<std::string>> ReadTexts(const YamlContext& context,
   }
   bool good = true;
   for (const YamlNode& item : node.items) {
-    auto text = ReadText(context, item, "an entry of " + std::string(what));
+    auto text =
+        ReadText(context, item, "an entry of " + std::string(what), true);
     good &= text.has_value();
     if (text) texts.push_back(std::move(*text));
   }

@@ -62,7 +62,8 @@ std::optional<size_t> ReadChoice(const YamlContext& context,
 // Reads a size in bytes (source/byte_size.h).
 std::optional<int64_t> ReadBytes(const YamlContext& context,
                                  const YamlNode& node, std::string_view what);
-// Reads a list of strings, or one string as a list of one.
+// Reads a list of strings, or one string as a list of one. Refuses plain
+// scalars that YAML reads as numbers or booleans.
 std::optional<std::vector<std::string>> ReadTexts(const YamlContext& context,
                                                   const YamlNode& node,
                                                   std::string_view what);

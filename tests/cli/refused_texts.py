@@ -14,6 +14,9 @@ WRITTEN_BY_PEOPLE = [
     Reader("rules", "plan --mesh tp:2 --rules IN --manifest m.json", [
         ("version: 1\nregister:\n  X: {rule: ''}\nrules: []\n",
          "SHD026 3:13 a registration's rule is empty"),
+        ("weight_decay: {exclude: [true]}\nrules: []\n",
+         "SHD022 1:26 an entry of `exclude` is the boolean `true`, not a "
+         "string"),
     ], INPUTS),
     # A block, a role and ops of a model's section.
     Reader("model section", "plan --mesh tp:2 --rules IN --manifest m.json", [
@@ -54,11 +57,19 @@ WRITTEN_BY_PEOPLE = [
         ("schema: shardc.profile/v1\nbase: h100-80gb\n"
          "links: {far: {latency: 1}}\n",
          "SHD022 3:24 `far` has no latency of its own"),
+        ("schema: shardc.profile/v1\nbase: h100-80gb\nname: 5\n",
+         "SHD022 3:7 `name` is the number `5`, not a string"),
+        ("schema: shardc.profile/v1\nbase: h100-80gb\n"
+         "sources: {memory.bytes: [true]}\n",
+         "SHD022 3:26 an entry of `memory.bytes` is the boolean `true`, not a "
+         "string"),
     ], INPUTS, file="p.yaml"),
     Reader("run",
            "calibrate --profile h100-sxm --run run.yaml", [
         ("schema: shardc.run/v2\nstep_s: 1\n",
          "SHD022 1:9 `schema` is `shardc.run/v2`, not `shardc.run/v1`"),
+        ("schema: shardc.run/v1\nname: 5\nstep_s: 1\n",
+         "SHD022 2:7 `name` is the number `5`, not a string"),
         ("schema: shardc.run/v1\nmesh: tp:2\n",
          "SHD022 1:1 the run has no time"),
         ("schema: shardc.run/v1\nstep_s: 1\n"

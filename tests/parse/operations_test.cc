@@ -234,6 +234,8 @@ TEST_CASE("values out of place") {
       {Setting::kRingAxes, "[sp, sp]",
        "`ring_axes` names `sp`, which is named twice"},
       {Setting::kRingAxes, "[sp, '']", "`ring_axes` names ``, which is empty"},
+      {Setting::kRingAxes, "[sp, 3]",
+       "an entry of `ring_axes` is the number `3`, not a string"},
       {Setting::kRingAxes, "{sp: 1}",
        "`ring_axes` is a mapping, not a list of strings"},
       {Setting::kScanRing, "no",
