@@ -1,7 +1,7 @@
 // Reads one rule or one bundle. All parts of a rule are read even after an
 // error, so that all errors are reported in one run. A pattern is also compared
-// with its text in the file: it would never match if YAML folded its lines, or
-// if it has invisible characters.
+// with its text in the file: it would hardly ever match if YAML folded its
+// lines, or if it has invisible characters.
 //
 //   {match: wte, spec: [tp, _], modes: {decode: [_, tp]}}
 //     ->  [tp, null], and [null, tp] for decode
@@ -22,24 +22,26 @@
 namespace shardc {
 namespace {
 
-// Invisible characters, which no parameter name contains.
+// Invisible characters, with their names and their escapes in a pattern. Hardly
+// any parameter name contains one.
 struct Invisible {
   std::string_view bytes;
   std::string_view name;
+  std::string_view escape;
 };
 constexpr std::array<Invisible, 12> kInvisible = {{
-    {"\xc2\xa0", "a no-break space"},
-    {"\xc2\xad", "a soft hyphen"},
-    {"\xe2\x80\x8b", "a zero-width space"},
-    {"\xe2\x80\x8c", "a zero-width non-joiner"},
-    {"\xe2\x80\x8d", "a zero-width joiner"},
-    {"\xe2\x80\x8e", "a left-to-right mark"},
-    {"\xe2\x80\x8f", "a right-to-left mark"},
-    {"\xe2\x80\xa8", "a line separator"},
-    {"\xe2\x80\xa9", "a paragraph separator"},
-    {"\xe2\x80\xae", "a right-to-left override"},
-    {"\xe2\x81\xa0", "a word joiner"},
-    {"\xef\xbb\xbf", "a byte order mark"},
+    {"\xc2\xa0", "a no-break space", R"(\x{a0})"},
+    {"\xc2\xad", "a soft hyphen", R"(\x{ad})"},
+    {"\xe2\x80\x8b", "a zero-width space", R"(\x{200b})"},
+    {"\xe2\x80\x8c", "a zero-width non-joiner", R"(\x{200c})"},
+    {"\xe2\x80\x8d", "a zero-width joiner", R"(\x{200d})"},
+    {"\xe2\x80\x8e", "a left-to-right mark", R"(\x{200e})"},
+    {"\xe2\x80\x8f", "a right-to-left mark", R"(\x{200f})"},
+    {"\xe2\x80\xa8", "a line separator", R"(\x{2028})"},
+    {"\xe2\x80\xa9", "a paragraph separator", R"(\x{2029})"},
+    {"\xe2\x80\xae", "a right-to-left override", R"(\x{202e})"},
+    {"\xe2\x81\xa0", "a word joiner", R"(\x{2060})"},
+    {"\xef\xbb\xbf", "a byte order mark", R"(\x{feff})"},
 }};
 
 // Reports a pattern that YAML folded from several lines, or that has invisible
@@ -68,8 +70,10 @@ bool CheckPattern(const YamlContext& context, const YamlNode& node,
     if (node.text.find(invisible.bytes) == std::string::npos) continue;
     context.Add(code::kRegexSemantic, node,
                 subject + " holds " + std::string(invisible.name) +
-                    ", which nobody sees and no name holds",
-                "type the pattern again");
+                    ", which is invisible",
+                "type the pattern again without it; if names hold it, write `" +
+                    std::string(invisible.escape) +
+                    "` in its place, in single quotes");
     return false;
   }
   return true;

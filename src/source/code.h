@@ -81,8 +81,9 @@ inline constexpr Code kRegexSyntax{30, "regex-syntax", Level::kError,
                                    "a pattern is not a valid RE2 expression"};
 inline constexpr Code kRegexLimit{31, "regex-limit", Level::kError,
                                   "a pattern is too large to compile"};
-inline constexpr Code kRegexSemantic{32, "regex-semantic", Level::kError,
-                                     "a pattern can never match as written"};
+inline constexpr Code kRegexSemantic{
+    32, "regex-semantic", Level::kError,
+    "a pattern cannot do what it is written for"};
 inline constexpr Code kDeviceCount{40, "device-count", Level::kError,
                                    "axis sizes and devices do not agree"};
 inline constexpr Code kSeparator{41, "separator", Level::kError,

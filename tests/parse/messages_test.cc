@@ -27,9 +27,13 @@ constexpr Case kCases[] = {
 )"},
     {"rules", "rules: [{match: 'a\342\200\213', spec: []}]\n",
      R"(
-1:17: error: `match` holds a zero-width space, which nobody sees and no name holds [regex-semantic]
-    type the pattern again
+1:17: error: `match` holds a zero-width space, which is invisible [regex-semantic]
+    type the pattern again without it; if names hold it, write `\x{200b}` in its place, in single quotes
 )"},
+    // The remedy works.
+    {"rules", R"(rules: [{match: 'a\x{200b}', spec: []}]
+)",
+     "\n"},
     {"rules", "rules: {match: a, spec: []}\n",
      R"(
 1:8: error: `rules` is a mapping, not a list of rules [schema]

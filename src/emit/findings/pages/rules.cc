@@ -152,13 +152,14 @@ $ shardc rules --rules rules.yaml
       CodePage{
           .code = &code::kRegexSemantic,
           .what = "Reports a pattern that is valid and cannot do what it is "
-                  "written for: it holds a character that no name holds, such "
-                  "as a zero-width space, or `like` and `place` refer to a "
-                  "group that the pattern does not have.",
-          .why = "The rule would never match, or would take its value from "
-                 "nothing.",
+                  "written for: it holds an invisible character, such as a "
+                  "zero-width space, or `like` and `place` refer to a group "
+                  "that the pattern does not have.",
+          .why = "The rule would match only names with that character, which "
+                 "hardly any model has, or would take its value from nothing.",
           .fix = "Delete the character at the place that the message gives, or "
-                 "add the group.",
+                 "add the group. If names hold the character, write it as the "
+                 "message shows, for example `\\x{a0}` for a no-break space.",
           .bad =
               R"($ printf 'rules:\n- match: "q_proj\342\200\213"\n  spec: [TP]\n' > rules.yaml
 $ shardc rules --rules rules.yaml
