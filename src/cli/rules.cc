@@ -1,6 +1,6 @@
 // `shardc rules`: prints rules files in the order of matching, or the packs.
 // --resolved merges them into one file, which --rules reads with the same
-// meaning.
+// meaning, except that it does not have the sections `model` and `stages`.
 #include "cli/commands.h"
 #include "cli/inputs.h"
 #include "cli/output.h"
@@ -8,6 +8,8 @@
 #include "emit/plans/rules_file.h"
 #include "emit/plans/rules_text.h"
 #include "match/proof/prover.h"
+#include "model/model_description.h"
+#include "parse/stages_read.h"
 #include "plan/rule_patterns.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
@@ -101,6 +103,22 @@ bool FitsOneFile(const RuleSet& rules, Findings& findings) {
   return false;
 }
 
+// Prints a note for each section that WriteRulesFileJson leaves out.
+void PrintOmitted(const RuleSet& rules, const Common& common) {
+  if (rules.model != nullptr) {
+    const std::string& file = rules.model->source->name();
+    PrintMessage(common, "note: the `model:` section of `" + file +
+                             "` is left out; `\"model\": {\"extends\": " +
+                             JsonString(file) + "}` in the result adds it\n");
+  }
+  Findings reported;
+  const auto stages = DeclaredStages({}, rules, {}, reported);
+  if (!stages) return;
+  PrintMessage(common, "note: the `stages:` section of `" +
+                           stages->place.source->name() +
+                           "` is left out; copy it to the result\n");
+}
+
 int RunRules(const RulesFlags& all, const Common& common, Findings& findings) {
   const InputFlags& flags = all.inputs;
   const bool json = common.format == "json";
@@ -144,7 +162,9 @@ int RunRules(const RulesFlags& all, const Common& common, Findings& findings) {
       out.Append(RulesText(*rules));
     }
   };
-  return PutResult(write, all.output, findings) ? kDone : kFailed;
+  if (!PutResult(write, all.output, findings)) return kFailed;
+  if (all.resolved) PrintOmitted(*rules, common);
+  return kDone;
 }
 
 Options OptionsOf(RulesFlags& flags) {
@@ -152,7 +172,8 @@ Options OptionsOf(RulesFlags& flags) {
       {.name = "--resolved",
        .to = &flags.resolved,
        .help = "merge all files to one in JSON, with the value of every axis "
-               "rule; `--rules` can read it"},
+               "rule and without the sections `model` and `stages`; `--rules` "
+               "can read it"},
       OutputOption(&flags.output),
       {.name = "--prove",
        .to = &flags.prove,

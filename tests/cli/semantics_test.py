@@ -85,6 +85,40 @@ class Rules(Case):
         self.assertEqual(first.out, second.out)
         self.assertEqual(first.json()["axes"]["batch"], ["fsdp", "dp"])
 
+    def test_sections_that_are_left_out_are_noted(self):
+        given = ("rules", "--rules", "builtin:llama/hf", "--resolved")
+        result = self.check(run(*given), 0)
+        self.assertNotIn("model", result.json())
+        self.assertEqual(
+            "note: the `model:` section of `builtin:llama/hf` is left out; "
+            '`"model": {"extends": "builtin:llama/hf"}` in the result adds '
+            "it\n", result.err)
+        self.assertEqual(self.check(run(*given, "--quiet"), 0).err, "")
+        with tempfile.TemporaryDirectory() as folder:
+            # The remedy works.
+            resolved = result.json()
+            resolved["model"] = {"extends": "builtin:llama/hf"}
+            with open(os.path.join(folder, "all.json"), "w",
+                      encoding="utf-8") as file:
+                json.dump(resolved, file)
+            proof = ("verify", "step", "--mesh", "tp:2", "--model",
+                     os.path.join(ROOT, "testdata", "configs",
+                                  "llama-2-13b.config.json"),
+                     "--mode", "decode", "--format", "json")
+            self.assertEqual(
+                self.check(run(*proof, "--rules", os.path.join(
+                    folder, "all.json")), 0).json(),
+                self.check(run(*proof, "--rules", "builtin:llama/hf"),
+                           0).json())
+            with open(os.path.join(folder, "r.yaml"), "w",
+                      encoding="utf-8") as file:
+                file.write("stages: {axis: pp}\nrules: []\n")
+            result = self.check(run("rules", "--rules", "r.yaml",
+                                    "--resolved", cwd=folder), 0)
+        self.assertNotIn("stages", result.json())
+        self.assertEqual("note: the `stages:` section of `r.yaml` is left "
+                         "out; copy it to the result\n", result.err)
+
     def test_without_rules_the_defaults_are_shown(self):
         shown = self.check(run("rules", "--resolved"), 0).json()
         self.assertEqual(shown["rules"], [])

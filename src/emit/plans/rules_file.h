@@ -14,8 +14,8 @@ namespace shardc {
 
 // Writes all files together as one rules file in JSON, which the YAML parser
 // reads: every axis rule with its effective value, registrations, bundles,
-// rules and policy. One file cannot hold rules of both separators: see
-// HasMixedSeparators.
+// rules, policy and weight decay. The sections `model` and `stages` are left
+// out. One file cannot hold rules of both separators: see HasMixedSeparators.
 void WriteRulesFileJson(const RuleSet& rules, Sink& out);
 bool HasMixedSeparators(const RuleSet& rules);
 
