@@ -16,22 +16,35 @@ inline int64_t SlicesAlong(const Mesh& mesh, size_t axis) {
 
 // Returns the length of the aligned block of consecutive device numbers that
 // contains a group along an axis: the product of the sizes, inside a slice, of
-// the axis and of all later axes, or all devices if the axis spans slices. The
-// devices of a slice are numbered row-major, and each host has consecutive
-// numbers:
+// the axis and of all later axes. If the axis spans slices, it is the devices
+// of a slice times the slices along the axis and all later axes. The slices and
+// the devices of a slice are numbered row-major:
 //
 //   tp=4 dp=2 with two slices along dp   a group along tp: 4 device numbers
 inline int64_t SpanOf(const Mesh& mesh, size_t axis) {
-  if (SlicesAlong(mesh, axis) > 1) return mesh.devices;
-  int64_t span = 1;
+  int64_t devices = 1;
+  int64_t slices = 1;
   for (size_t i = axis; i < mesh.axes.size(); ++i) {
-    span *= mesh.axes[i].size / SlicesAlong(mesh, i);
+    devices *= mesh.axes[i].size / SlicesAlong(mesh, i);
+    slices *= SlicesAlong(mesh, i);
   }
-  return span;
+  if (SlicesAlong(mesh, axis) == 1) return devices;
+  return mesh.devices / mesh.slices * slices;
 }
 
 inline int64_t DevicesPerHost(const Mesh& mesh) {
   return mesh.processes > 0 ? mesh.devices / mesh.processes : mesh.devices;
+}
+
+// Returns whether a group along an axis has devices of several hosts. Hosts
+// have consecutive device numbers, so no group crosses hosts if each host has
+// complete blocks of SpanOf(). Otherwise a host ends inside a block, and one of
+// the block's groups has devices on both sides of the end:
+//
+//   tp=3 fsdp=6 on hosts of 27 devices   the block 18 to 35 is on two hosts
+inline bool CrossesHosts(const Mesh& mesh, size_t axis) {
+  return mesh.axes[axis].size > 1 &&
+         DevicesPerHost(mesh) % SpanOf(mesh, axis) != 0;
 }
 
 }  // namespace shardc

@@ -1,10 +1,12 @@
 // Devices are numbered with the last axis fastest, and each host has
 // consecutive numbers. A group along an axis therefore is in a block of
 // numbers whose length is the product of its size and the sizes of all later
-// axes. A tensor-parallel axis is reported if it fits in a host, its block does
-// not, and an axis after it is not tensor parallel.
+// axes. A tensor-parallel axis is reported if its size divides the devices of a
+// host, the length of its block does not, and an axis after it is not tensor
+// parallel.
 //
-//   tp 4, fsdp 4, 4 devices a host  ->  a block of 16 numbers, on four hosts
+//   tp 4, fsdp 4, 4 devices a host   ->  a block of 16 numbers, on four hosts
+//   tp 3, fsdp 6, 27 devices a host  ->  the block 18 to 35 is on two hosts
 #include <string>
 
 #include "lint/analysis/facts.h"
@@ -24,9 +26,9 @@ void CheckChattyAxisAcrossHosts(const Facts& facts, FindingSink& sink) {
   if (mesh.processes <= 1 || per_host <= 1) return;
   for (size_t i = 0; i < mesh.axes.size(); ++i) {
     const MeshAxis& axis = mesh.axes[i];
-    if (axis.size <= 1 || facts.TensorAxes({axis.name}).empty()) continue;
-    // An axis that is larger than a host crosses hosts in any order of axes.
-    if (axis.size > per_host || SpanOf(mesh, i) <= per_host) continue;
+    if (facts.TensorAxes({axis.name}).empty()) continue;
+    // An axis whose size does not divide a host crosses hosts in any order.
+    if (per_host % axis.size != 0 || !CrossesHosts(mesh, i)) continue;
     // Another lint reports an axis that spans slices.
     if (SlicesAlong(mesh, i) > 1) continue;
     std::string inner;
@@ -40,11 +42,18 @@ void CheckChattyAxisAcrossHosts(const Facts& facts, FindingSink& sink) {
     if (inner.empty()) continue;
     LintFinding finding =
         FindingAt(kChattyAxisAcrossHosts.code, facts.MeshPlace());
+    const std::string host = std::to_string(per_host);
+    const std::string span =
+        std::to_string(SpanOf(mesh, i)) + " device numbers";
     finding.message =
-        "a group along tensor parallel axis " + Quoted(axis.name) + " spans " +
-        std::to_string(SpanOf(mesh, i)) + " device numbers, and a host has " +
-        std::to_string(per_host) +
-        ": its collectives, several in each layer, cross hosts";
+        SpanOf(mesh, i) > per_host
+            ? "a group along tensor parallel axis " + Quoted(axis.name) +
+                  " spans " + span + ", and a host has " + host +
+                  ": its collectives, several in each layer, cross hosts"
+            : "groups along tensor parallel axis " + Quoted(axis.name) +
+                  " are in blocks of " + span + ", and a host has " + host +
+                  ", no multiple of that: the collectives of some groups, "
+                  "several in each layer, cross hosts";
     finding.help = "write " + Quoted(axis.name) + " after " + inner +
                    " in the mesh, so that its groups stay within a host";
     sink.push_back(std::move(finding));

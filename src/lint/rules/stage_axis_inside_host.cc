@@ -35,17 +35,14 @@ void CheckStageAxisInsideHost(const Facts& facts, FindingSink& sink) {
   const int64_t per_host = DevicesPerHost(mesh);
   const auto stages = mesh.Find(StageAxis(facts));
   if (!stages || mesh.processes <= 1 || mesh.axes[*stages].size <= 1 ||
-      SpanOf(mesh, *stages) > per_host) {
+      CrossesHosts(mesh, *stages)) {
     return;
   }
   for (size_t i = 0; i < *stages; ++i) {
     const MeshAxis& axis = mesh.axes[i];
-    if (axis.size <= 1 || SpanOf(mesh, i) <= per_host ||
-        !IsUsed(facts, axis.name)) {
-      continue;
-    }
+    if (!CrossesHosts(mesh, i) || !IsUsed(facts, axis.name)) continue;
     // Another lint reports a tensor-parallel axis that would fit into a host.
-    if (axis.size <= per_host && !facts.TensorAxes({axis.name}).empty()) {
+    if (per_host % axis.size == 0 && !facts.TensorAxes({axis.name}).empty()) {
       continue;
     }
     LintFinding finding =
