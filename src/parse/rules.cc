@@ -83,7 +83,7 @@ class Collector {
       CheckRepeats(bundle.axes, tokens_, findings_);
     }
     for (const auto& [token, registration] : missing_) {
-      findings_.Add(code::kMissing, registration.place,
+      findings_.Add(code::kReference, registration.place,
                     "`" + registration.name +
                         "` is unregistered, but no file registers it",
                     "remove `missing_ok: false` if it need not exist");
@@ -150,7 +150,7 @@ class Collector {
     const RuleFile* const file = Parse(name, identity, place);
     if (file == nullptr) return nullptr;
     if (!file->has_model) {
-      findings_.Add(code::kMissing, place,
+      findings_.Add(code::kReference, place,
                     "`" + name + "` has no `model:` section to extend",
                     "name a file that has one");
     }
@@ -168,7 +168,7 @@ class Collector {
     if (IsBuiltin(name) || name == "auto") {
       SourceRef source = packs_ ? packs_(name) : nullptr;
       if (source == nullptr) {
-        findings_.Add(code::kMissing, place,
+        findings_.Add(code::kReference, place,
                       "there is no rule pack `" + name + "`",
                       "`shardc rules` lists the packs");
       }

@@ -96,7 +96,7 @@ bool PacksExist(const std::vector<std::string>& names, std::string_view naming,
       packs.push_back(pack.FullName());
       packs.push_back("builtin:" + pack.name);
     }
-    findings.Add(code::kMissing, RulesPlace(name),
+    findings.Add(code::kReference, RulesPlace(name),
                  "there is no rule pack `" + name + "`",
                  DidYouMean(name, packs, "`shardc rules` lists the packs"));
     return false;

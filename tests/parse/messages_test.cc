@@ -227,7 +227,7 @@ constexpr Case kCases[] = {
      R"(
 1:11: error: there is no file `missing.yaml` [missing]
     paths are relative to the file that holds them
-1:25: error: there is no rule pack `builtin:nope` [missing]
+1:25: error: there is no rule pack `builtin:nope` [reference]
     `shardc rules` lists the packs
 )"},
     {"manifest", "[]",

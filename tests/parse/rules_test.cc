@@ -424,6 +424,7 @@ TEST_CASE("model sections that extend each other in a circle are reported") {
       "a `model:` section extends itself: "));
   CHECK(findings.all()[1].message.ends_with(
       "d.yaml` has no `model:` section to extend"));
+  CHECK(findings.all()[1].code->name == code::kReference.name);
 }
 
 }  // namespace

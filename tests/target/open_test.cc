@@ -178,6 +178,7 @@ TEST_CASE("unknown packs, and names that no pack knows, are reported") {
   CHECK_FALSE(OpenRules({}, "", nullptr, "", findings));
   REQUIRE(findings.all().size() == 3);
   CHECK(findings.all()[0].message == "there is no rule pack `builtin:lama`");
+  CHECK(findings.all()[0].code->name == code::kReference.name);
   CHECK(findings.all()[0].help == "did you mean `builtin:llama`?");
   CHECK(findings.all()[1].message == "no pack knows the manifest's names");
   CHECK(findings.all()[2].message == "no rules are given");
