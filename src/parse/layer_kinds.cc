@@ -18,8 +18,6 @@
 namespace shardc {
 namespace {
 
-using Number = std::optional<int64_t>;
-
 constexpr std::array<std::string_view, 1> kAttentionOffset = {
     "attn_layer_offset"};
 
@@ -31,7 +29,7 @@ void ReadAttentionLayers(ConfigFields& fields, ModelConfig& config) {
     config.attention_layers = static_cast<int64_t>(listed->size());
     return;
   }
-  const Number period = fields.Count("attn_layer_period").value;
+  const std::optional<int64_t> period = fields.Count("attn_layer_period").value;
   if (!period) return;
   // 4 is the default of Jamba's class.
   const int64_t first = fields.Number(kAttentionOffset).value.value_or(4);
@@ -76,7 +74,8 @@ void ReadChunks(ConfigFields& fields, ModelConfig& config) {
     config.windowed_layers = chunked;
     return;
   }
-  const Number period = fields.Count("no_rope_layer_interval").value;
+  const std::optional<int64_t> period =
+      fields.Count("no_rope_layer_interval").value;
   config.windowed_layers = *config.layers - *config.layers / period.value_or(4);
 }
 
@@ -84,13 +83,15 @@ void ReadChunks(ConfigFields& fields, ModelConfig& config) {
 // configuration or the family gives a P above 1, every P-th layer attends to
 // all tokens instead; without a P the first `max_window_layers` layers do.
 int64_t WindowedByPattern(ConfigFields& fields, int64_t layers) {
-  if (const Number pattern = fields.Count("sliding_window_pattern").value) {
+  if (const std::optional<int64_t> pattern =
+          fields.Count("sliding_window_pattern").value) {
     return *pattern > 1 ? layers - layers / *pattern : layers;
   }
   for (const config_families::Period& every : config_families::kSeesAll) {
     if (fields.IsA({&every.family, 1})) return layers - layers / every.layers;
   }
-  if (const Number full = fields.Count("max_window_layers").value) {
+  if (const std::optional<int64_t> full =
+          fields.Count("max_window_layers").value) {
     return layers - std::min(*full, layers);
   }
   return layers;

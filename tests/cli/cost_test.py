@@ -37,33 +37,6 @@ class Cost(DescribedCase):
             self.assertEqual(value["mode"], mode)
             self.assertEqual(value["unknown"], [])
 
-    def test_the_head_of_roberta_is_the_embedding(self):
-        """Its lm_head.dense, from the width to the width, is none: it has the
-        logits of a BERT of the same sizes."""
-        config = {"vocab_size": 1000, "hidden_size": 64, "num_hidden_layers": 2,
-                  "num_attention_heads": 4, "intermediate_size": 128,
-                  "max_position_embeddings": 66, "type_vocab_size": 2}
-        logits, flops = {}, {}
-        for kind in ("bert", "roberta"):
-            with tempfile.TemporaryDirectory() as folder:
-                model = os.path.join(folder, "config.json")
-                with open(model, "w", encoding="utf-8") as file:
-                    json.dump({"model_type": kind, **config}, file)
-                tree = os.path.join(folder, "tree.json")
-                self.check(run("manifest", "--model", model, "--format", "json",
-                               "-o", tree), 0)
-                value = self.cost(
-                    "--batch", "4", "--seq", "64", "--profile", "h100-sxm",
-                    inputs=("--manifest", tree, "--model", model, "--rules",
-                            "auto", "--no-project", "--mesh", "fsdp:2"))
-            logits[kind] = value["memory"]["logits"]
-            flops[kind] = value["time"]["flops"]
-        self.assertEqual(logits["roberta"], logits["bert"])
-        # Both products with the vocabulary, and no more than RoBERTa's dense
-        # layer more than BERT.
-        self.assertGreaterEqual(flops["roberta"], flops["bert"])
-        self.assertLess(flops["roberta"], 1.1 * flops["bert"])
-
     def test_what_is_sent_is_the_step_s(self):
         inputs = (*LLAMA, "--mesh", "dp:2,fsdp:2,tp:2")
         for mode, sizes in (("train", TRAIN), ("prefill", TRAIN),

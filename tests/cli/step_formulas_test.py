@@ -10,6 +10,7 @@ import itertools
 import json
 import os
 import re
+import tempfile
 import unittest
 
 from agreeing import CASES, CostCase, inputs, tree
@@ -90,6 +91,33 @@ class Formulas(CostCase):
                          sign * one["bytes_per_device"])
         name = max(sorted(less), key=lambda one: abs(less[one]))
         return f"{name} {less[name]:+d}"
+
+    def test_the_head_of_roberta_is_the_embedding(self):
+        """Its lm_head.dense, from the width to the width, is none: it has the
+        logits of a BERT of the same sizes."""
+        config = {"vocab_size": 1000, "hidden_size": 64,
+                  "num_hidden_layers": 2, "num_attention_heads": 4,
+                  "intermediate_size": 128, "max_position_embeddings": 66}
+        logits, flops = {}, {}
+        for kind in ("bert", "roberta"):
+            with tempfile.TemporaryDirectory() as folder:
+                model = os.path.join(folder, "config.json")
+                with open(model, "w", encoding="utf-8") as file:
+                    json.dump({"model_type": kind, **config}, file)
+                names = os.path.join(folder, "tree.json")
+                self.check(run("manifest", "--model", model, "--format",
+                               "json", "-o", names), 0)
+                value = self.check(run(
+                    "cost", "--batch", "4", "--seq", "64", "--profile",
+                    "h100-sxm", "--manifest", names, "--model", model,
+                    "--rules", "auto", "--no-project", "--mesh", "fsdp:2",
+                    "--format", "json"), 0).json()
+            logits[kind] = value["memory"]["logits"]
+            flops[kind] = value["time"]["flops"]
+        self.assertEqual(logits["roberta"], logits["bert"])
+        # RoBERTa's dense layer is counted as well.
+        self.assertGreaterEqual(flops["roberta"], flops["bert"])
+        self.assertLess(flops["roberta"], 1.1 * flops["bert"])
 
     def test_products_of_the_step_are_those_of_the_cost_model(self):
         """`cost` counts products by the roles of parameters, `verify step` by
