@@ -67,10 +67,15 @@ bool ConfigFields::IsA(std::span<const std::string_view> families) const {
   return named(root_) || (nested_ && named(*nested_));
 }
 
-std::optional<bool> ConfigFields::IsTrue(std::string_view key) const {
+std::optional<bool> ConfigFields::IsTrue(std::string_view key) {
   const auto value = Find(key);
-  if (!value || value->kind() != JsonKind::kBool) return std::nullopt;
-  return value->boolean();
+  if (!value) return std::nullopt;
+  if (value->kind() == JsonKind::kBool) return value->boolean();
+  Report(code::kSchema, *value,
+         "`" + std::string(key) + "` is " + DescribeJson(*value) +
+             ", not a boolean",
+         "write `true` or `false`");
+  return std::nullopt;
 }
 
 ConfigField ConfigFields::Size(std::span<const std::string_view> names) {

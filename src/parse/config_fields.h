@@ -42,8 +42,8 @@ class ConfigFields {
   // Returns whether the `model_type` of the config, or of the nested config, is
   // one of the names.
   bool IsA(std::span<const std::string_view> families) const;
-  // Returns nullopt if the member is not a boolean.
-  std::optional<bool> IsTrue(std::string_view key) const;
+  // Returns a boolean. Reports values of other types than a boolean or null.
+  std::optional<bool> IsTrue(std::string_view key);
 
   // Size, Count and Number return the value of the first of the names that has
   // a valid one. They report strings, objects, fractions and numbers that are

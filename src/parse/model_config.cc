@@ -346,9 +346,12 @@ class ModelConfigReader {
     set("low_freq_factor", rope.low_frequency_factor);
     set("high_freq_factor", rope.high_frequency_factor);
     rope.attention_factor = RealIn(scaling, "attention_factor");
-    if (const auto truncate = scaling.Find("truncate");
-        truncate && truncate->kind() == JsonKind::kBool) {
-      rope.truncate = truncate->boolean();
+    if (const auto truncate = scaling.Find("truncate")) {
+      if (truncate->kind() == JsonKind::kBool) {
+        rope.truncate = truncate->boolean();
+      } else {
+        RefuseType("truncate", *truncate, "a boolean");
+      }
     }
     // DeepSeek multiplies the rotated part by the quotient of the scales for
     // `mscale` and `mscale_all_dim`.

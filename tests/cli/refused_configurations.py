@@ -135,5 +135,12 @@ CONFIGURATIONS = [
          "SHD022 1:41 `rope_scaling` is the number `5`, not an object"),
         ('{"model_type": "llama", "rope_scaling": {"rope_type": ["yarn"]}}',
          "SHD022 1:55 `rope_type` is a list, not a string"),
+        ('{"model_type": "llama", "tie_word_embeddings": 5}',
+         "SHD022 1:48 `tie_word_embeddings` is the number `5`, not a boolean"),
+        ('{"model_type": "llama", "tie_word_embeddings": "false"}',
+         "SHD022 1:48 `tie_word_embeddings` is the string `false`, not a "
+         "boolean"),
+        ('{"model_type": "llama", "rope_scaling": {"truncate": 1}}',
+         "SHD022 1:54 `truncate` is the number `1`, not a boolean"),
     ], INPUTS),
 ]
