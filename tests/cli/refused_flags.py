@@ -30,6 +30,11 @@ FLAGS = [
         ("",
          "SHD001 1:35 `--output` and `--mesh-output` name one file"),
     ], INPUTS),
+    Reader("flags", "plan --mesh tp:2 --rules r.yaml --manifest m.json "
+           "--modes train,decod", [
+        ("",
+         "SHD001 1:72 `decod` is none of: train, prefill, decode, insert"),
+    ], INPUTS),
     Reader("flags", "eval get_safe_hash_int -o x --save x", [
         ("",
          "SHD001 1:36 `--output` and `--save` name one file"),
