@@ -225,6 +225,25 @@ targets:
                     "json").json()
         self.assertIn("replicated on 2 devices", found[0]["message"])
 
+    def test_replicated_parameters_are_on_the_devices_of_a_rank(self):
+        for code, pattern in (("SHD101", r"q_proj\.weight$"),
+                              ("SHD102", "q_proj/kernel$"),
+                              ("SHD103", r"(proj|head)\.weight$")):
+            rules = (f"rules:\n  - {{match: '{pattern}', spec: [TP]}}\n"
+                     "  - {match: '.*', spec: []}\n")
+            for stages, devices in (
+                    ("", "every device"),
+                    ("stages: {axis: pp, assign: even}\n",
+                     "every device of a pipeline rank")):
+                with self.subTest(code=code, stages=stages):
+                    path = self.write("r.yaml", stages + rules)
+                    found = run("check", *LLAMA, "--rules", path, "--mesh",
+                                "pp:4,tp:2", "--no-project", "--select",
+                                code, "--format", "json").json()
+                    self.assertEqual(len(found), 1, found)
+                    self.assertRegex(found[0]["message"],
+                                     f"replicated on {devices}(:|$)")
+
     def test_check_finds_uneven_stages_and_large_bubbles(self):
         def found(stages, code):
             done = run("check", *self.inputs(stages), "--format", "json")

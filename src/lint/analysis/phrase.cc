@@ -52,6 +52,11 @@ std::string AxesHave(const Facts& facts, const AxisGroup& group) {
          (group.size() == 1 ? " has " : " have ") + std::to_string(parts);
 }
 
+std::string EveryDevice(const Facts& facts) {
+  return facts.plan().stages ? "every device of a pipeline rank"
+                             : "every device";
+}
+
 std::string RuleText(const Facts& facts, int32_t rule) {
   const Place place = facts.RulePlace(rule);
   if (!place.HasPosition()) return "rule " + std::to_string(rule);

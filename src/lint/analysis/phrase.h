@@ -24,6 +24,9 @@ std::string GroupName(const Facts& facts, const ParameterGroup& group);
 // Returns "axis `tp` has 4" or "axes `fsdp` x `sp` have 8": the number of
 // parts.
 std::string AxesHave(const Facts& facts, const AxisGroup& group);
+// Returns "every device", to which "of a pipeline rank" is added if the plan
+// has stages: the devices that may hold a parameter.
+std::string EveryDevice(const Facts& facts);
 // Returns the rule's place, "rules.yaml:12", or "rule 3" if the place is
 // unknown.
 std::string RuleText(const Facts& facts, int32_t rule);

@@ -30,7 +30,7 @@ void CheckCatchAllReplicates(const Facts& facts, FindingSink& sink) {
         PercentText(fall.bytes, facts.total_bytes()) +
         " of the model) match only the catch-all " +
         Quoted(facts.rules()[static_cast<size_t>(fall.rule)].match) +
-        " and are replicated on every device: " + ListText(texts);
+        " and are replicated on " + EveryDevice(facts) + ": " + ListText(texts);
     const Topic catch_all = CatchAllTopic(static_cast<size_t>(fall.rule));
     finding.unless = {catch_all};
     finding.reports.push_back(catch_all);

@@ -45,8 +45,8 @@ void CheckCatchAllTakesLarge(const Facts& facts, FindingSink& sink) {
         BytesText(bytes) +
         " in large parameters get their spec from the catch-all " +
         Quoted(facts.rules()[r].match) +
-        (whole > 0 ? ", which leaves " + BytesText(whole) +
-                         " replicated on every device: "
+        (whole > 0 ? ", which leaves " + BytesText(whole) + " replicated on " +
+                         EveryDevice(facts) + ": "
                    : ": ") +
         ListText(texts);
     finding.help = "write a rule for them above the catch-all";

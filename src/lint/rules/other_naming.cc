@@ -39,14 +39,15 @@ void CheckOtherNaming(const Facts& facts, FindingSink& sink) {
     if (facts.Replicated(group)) whole += facts.TotalBytes(group);
   }
   finding.place = facts.RulePlace(first);
-  finding.message =
-      std::to_string(dead) + " of " + Counted(specific, "rule") +
-      " match nothing here and " + CountText(facts.applied()) + " of " +
-      Counted(params, "parameter") + " (" +
-      PercentText(facts.applied(), params) + ") match" +
-      (facts.applied() == 1 ? "es" : "") + " a rule other than a catch-all" +
-      (whole > 0 ? ": " + BytesText(whole) + " are replicated on every device"
-                 : "");
+  finding.message = std::to_string(dead) + " of " + Counted(specific, "rule") +
+                    " match nothing here and " + CountText(facts.applied()) +
+                    " of " + Counted(params, "parameter") + " (" +
+                    PercentText(facts.applied(), params) + ") match" +
+                    (facts.applied() == 1 ? "es" : "") +
+                    " a rule other than a catch-all" +
+                    (whole > 0 ? ": " + BytesText(whole) +
+                                     " are replicated on " + EveryDevice(facts)
+                               : "");
   finding.help =
       "use rules for these names; the rules seem to be written for another "
       "framework's: a parameter here is " +
