@@ -315,3 +315,25 @@ def check_mesh(
             f"the mesh is {shown} and the plan's is {wanted}: make the mesh"
             " from the plan, or compile a plan for this mesh"
         )
+
+
+def nested(
+    values: Mapping[str, Any],
+    separator: str,
+    remedy: str,
+    wrong: type[Exception] = ValueError,
+) -> dict[str, Any]:
+    """Nested dicts of the values, by the parts of their names. A name that is
+    also the beginning of another one is an error."""
+    out: dict[str, Any] = {}
+    for name, value in values.items():
+        *folders, last = name.split(separator)
+        at = out
+        for folder in folders:
+            at = at.setdefault(folder, {})
+            if not isinstance(at, dict):
+                raise wrong(f"{name} is below a parameter: {remedy}")
+        if last in at:
+            raise wrong(f"other parameters are below {name}: {remedy}")
+        at[last] = value
+    return out

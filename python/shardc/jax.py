@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-from shardc.arrays import Owner, abstract, check_mesh, map_arrays, put
+from shardc.arrays import Owner, abstract, check_mesh, map_arrays, nested, put
 from shardc.mesh import PlanError, Spec
 from shardc.tree import dtype_name
 
@@ -208,16 +208,10 @@ def abstract_tree(
             lambda leaves, made: list(map(abstract, leaves, made)),
             lambda leaf: leaf,
         )
-    out: dict[str, Any] = {}
-    for name, parameter in plan.items():
-        *folders, last = name.split(plan.separator)
-        at = out
-        for folder in folders:
-            at = at.setdefault(folder, {})
-            if not isinstance(at, dict):
-                raise PlanError(f"{name} is below a parameter: pass like=")
-        at[last] = _abstract(parameter, mesh, mode)
-    return out
+    values = {
+        name: _abstract(parameter, mesh, mode) for name, parameter in plan.items()
+    }
+    return nested(values, plan.separator, "pass like=", PlanError)
 
 
 def _abstract(parameter: Parameter, mesh: Mesh, mode: str) -> jax.ShapeDtypeStruct:

@@ -23,7 +23,7 @@ sys.path[:0] = [os.path.join(ROOT, "python"),
 
 import records  # noqa: E402
 import shardc  # noqa: E402
-from shardc.arrays import Array, Arrays, check_mesh  # noqa: E402
+from shardc.arrays import Array, Arrays, check_mesh, nested  # noqa: E402
 from shardc.manifest import ManifestError, from_model, manifest  # noqa: E402
 
 PLAN = os.path.join(ROOT, "examples", "llama3-8b", "v5e-64.plan.json")
@@ -340,6 +340,40 @@ class Exported(unittest.TestCase):
         self.assertIn(imports[imports.index("\nimport ") + 1:], text)
         compile(text, "exported.py", "exec")
         self.assertEqual(len(re.findall(r"^SHAPES = ", text, re.M)), 1)
+
+    def test_names_below_other_names_have_no_tree(self):
+        self.assertEqual(nested({"a/b": 1, "a/c": 2, "d": 3}, "/", "no"),
+                         {"a": {"b": 1, "c": 2}, "d": 3})
+        for names, said in ((("a", "a/b"), "a/b is below a parameter: no"),
+                            (("a/b", "a"), "other parameters are below a: no")):
+            with self.assertRaisesRegex(ValueError, said):
+                nested(dict.fromkeys(names), "/", "no")
+        # The same in an exported module, here with stand-ins for JAX.
+        modules = {name: mock.MagicMock()
+                   for name in ("jax", "jax.sharding", "numpy")}
+        modules["jax.sharding"].PartitionSpec = lambda *axes: axes
+        for names in (("a", "a/b"), ("a/b", "a"), ("a/b", "c")):
+            with tempfile.TemporaryDirectory() as folder:
+                file = os.path.join(folder, "m.json")
+                with open(file, "w", encoding="utf-8") as out:
+                    json.dump({"schema": "shardc.manifest/v1", "params": [
+                        {"name": name, "shape": [8], "dtype": "F32"}
+                        for name in names]}, out)
+                rules = os.path.join(folder, "r.yaml")
+                with open(rules, "w", encoding="utf-8") as out:
+                    out.write("rules:\n  - {match: '.', spec: [tp]}\n")
+                text = shardc.run([
+                    "export", "jax", "--no-project", "--mesh", "tp:2",
+                    "--rules", rules, "--manifest", file]).stdout
+            module = {}
+            with mock.patch.dict(sys.modules, modules):
+                exec(compile(text, "exported.py", "exec"), module)
+            if "c" in names:
+                self.assertEqual(module["tree"](),
+                                 {"a": {"b": ("tp",)}, "c": ("tp",)})
+            else:
+                with self.assertRaisesRegex(ValueError, "below.*use specs"):
+                    module["tree"]()
 
     def test_the_manifest_runs_as_a_program_after_the_package(self):
         """`shardc.manifest` is loaded by name without an import of its own."""

@@ -64,14 +64,7 @@ def specs(mode="train"):
 
 def tree(mode="train"):
     """The same as nested dicts, split at the names' separator."""
-    root = {}
-    for name, spec in specs(mode).items():
-        *path, leaf = name.split(SEPARATOR)
-        node = root
-        for part in path:
-            node = node.setdefault(part, {})
-        node[leaf] = spec
-    return root
+    return nested(specs(mode), SEPARATOR, "use specs() instead")
 
 
 def shardings(mode="train", on=None, like=None, unmatched="error"):
