@@ -21,6 +21,7 @@
 #include "cli/output.h"
 #include "cli/picked_mesh.h"
 #include "cli/verify_step.h"
+#include "cost/memory.h"
 #include "emit/emit.h"
 #include "emit/plans/manifest_text.h"
 #include "emit/plans/rules_file.h"
@@ -97,8 +98,8 @@ struct ModelFiles {
 std::optional<int64_t> OwnMemory(const SearchInputs& inputs) {
   const cost::Settings& given = inputs.request.settings;
   if (given.memory) return given.memory;
-  const std::optional<int64_t> of_mesh = inputs.request.device.memory_bytes;
-  return of_mesh == given.profile->DeviceMemory() ? std::nullopt : of_mesh;
+  const auto memory = cost::CapacityOf(inputs.request.device, given);
+  return memory == given.profile->DeviceMemory() ? std::nullopt : memory;
 }
 
 std::string TargetText(const std::string& name, const std::string& mesh,

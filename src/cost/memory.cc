@@ -289,14 +289,21 @@ Memory MemoryOf(const CostInputs& work, const Settings& settings) {
         *out.most.total - (Size(peak->kept) + peak->Besides()).value();
     out.taken = TakenOf(work, settings, states, *peak);
   }
-  out.capacity = settings.memory;
-  if (!out.capacity && work.mesh.device) {
-    out.capacity = work.mesh.device->memory_bytes;
-  }
-  if (!out.capacity && settings.profile != nullptr) {
-    out.capacity = settings.profile->DeviceMemory();
-  }
+  out.capacity = CapacityOf(work.mesh.device.value_or(Device{}), settings);
   return out;
+}
+
+std::optional<int64_t> CapacityOf(const Device& device,
+                                  const Settings& settings) {
+  if (settings.memory) return settings.memory;
+  const DeviceProfile* const named = FindDeviceProfile(device.profile);
+  const bool stated =
+      named == nullptr || device.memory_bytes != named->DeviceMemory();
+  if (device.memory_bytes && (stated || settings.profile == nullptr)) {
+    return device.memory_bytes;
+  }
+  if (settings.profile == nullptr) return std::nullopt;
+  return settings.profile->DeviceMemory();
 }
 
 }  // namespace shardc::cost

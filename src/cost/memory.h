@@ -94,6 +94,12 @@ struct Memory {
 
 Memory MemoryOf(const CostInputs& work, const Settings& settings);
 
+// Returns the memory of a device of a mesh: that of the settings, the memory
+// that the mesh file states, or that of the profile. The memory of the profile
+// that the mesh file names counts only without another profile in the settings.
+std::optional<int64_t> CapacityOf(const Device& device,
+                                  const Settings& settings);
+
 // Returns the memory that a training step takes of a device that always holds
 // `states` bytes, such as parameters, and whose step has the peak.
 TakenBytes TakenOf(const CostInputs& work, const Settings& settings,

@@ -54,7 +54,7 @@ class Pipeline {
     out_.axis = planned_.axis;
     out_.layers = units_.layers;
     out_.table = planned_.table;
-    out_.capacity = CapacityOf();
+    out_.capacity = CapacityOf(work_.mesh.device.value_or(Device{}), settings_);
     out_.settings = settings_;
     FindBoundary();
     const StageBounds bounds = Choose();
@@ -84,15 +84,6 @@ class Pipeline {
         "give a `--batch` that is a multiple of " +
             CountText(Times(parts, settings_.microbatches)));
     return false;
-  }
-
-  std::optional<int64_t> CapacityOf() const {
-    if (settings_.memory) return settings_.memory;
-    if (work_.mesh.device && work_.mesh.device->memory_bytes) {
-      return work_.mesh.device->memory_bytes;
-    }
-    if (settings_.profile == nullptr) return std::nullopt;
-    return settings_.profile->DeviceMemory();
   }
 
   // Computes the bytes and seconds of sending the hidden state of a micro-batch

@@ -231,6 +231,24 @@ TEST_CASE("memory with an unknown component fits only if it is known to") {
   }
 }
 
+TEST_CASE("the memory is that of the profile in use, unless it is stated") {
+  constexpr int64_t kStated = int64_t{20} << 30;
+  const DeviceProfile* const h100 = FindDeviceProfile("h100-sxm");
+  const DeviceProfile* const a100 = FindDeviceProfile("a100-40-sxm");
+  const Device named{"h100-sxm", h100->DeviceMemory()};
+  Settings settings;
+  CHECK(CapacityOf({}, settings) == std::nullopt);
+  CHECK(CapacityOf(named, settings) == h100->DeviceMemory());
+  CHECK(CapacityOf({"", kStated}, settings) == kStated);
+  settings.profile = a100;
+  CHECK(CapacityOf({}, settings) == a100->DeviceMemory());
+  CHECK(CapacityOf(named, settings) == a100->DeviceMemory());
+  CHECK(CapacityOf({"h100-sxm", kStated}, settings) == kStated);
+  CHECK(CapacityOf({"", kStated}, settings) == kStated);
+  settings.memory = 7;
+  CHECK(CapacityOf({"h100-sxm", kStated}, settings) == 7);
+}
+
 TEST_CASE("a step with an unknown component fits only if it is known to") {
   Memory memory;
   memory.most.by.fill(10);
