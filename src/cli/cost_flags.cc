@@ -281,7 +281,8 @@ std::optional<cost::Settings> CostSettings(const CostFlags& flags,
   reader.Count("--seq", flags.length, out.length);
   reader.Count("--kv-len", flags.kv_length, out.kv_length);
   reader.Count("--microbatches", flags.microbatches, microbatches);
-  out.microbatches = microbatches.value_or(1);
+  // Serving runs the rows of a step at once.
+  out.microbatches = mode == Mode::kTrain ? microbatches.value_or(1) : 1;
   ReadReduction(flags.reduce, out.reduction, findings);
   ReadOptimizer(flags, out, findings);
   ReadActivations(flags, out, findings);

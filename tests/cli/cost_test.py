@@ -68,6 +68,12 @@ class Cost(DescribedCase):
                                 sent + one["bytes_per_device"])
                 self.assertEqual(got, want)
 
+    def test_only_training_has_micro_batches(self):
+        for mode in ("prefill", "decode", "insert"):
+            whole = self.cost("--mode", mode, *TRAIN, "--kv-len", "4096")
+            self.assertEqual(self.cost("--mode", mode, *TRAIN, "--kv-len",
+                                       "4096", "--microbatches", "2"), whole)
+
     def test_the_default_operation_written_out_is_the_default(self):
         inputs = (*LLAMA, "--mesh", "dp:2,fsdp:2,tp:2")
         for mode, sizes, operation in (("train", TRAIN, "flash_attn2"),
