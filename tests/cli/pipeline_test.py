@@ -369,6 +369,31 @@ class Exports(Case):
             self.assertEqual(done.rc, 2)
             self.assertIn(words, done.err)
 
+    def small(self, rules):
+        """The arguments of a model of four layers, with the text of rules."""
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        paths = []
+        for name, text in (
+                ("m.json", json.dumps({
+                    "schema": "shardc.manifest/v1", "params": {
+                        f"layers.{i}.w": {"shape": [8, 8], "dtype": "BF16"}
+                        for i in range(4)}})),
+                ("r.yaml", rules)):
+            paths.append(os.path.join(folder.name, name))
+            with open(paths[-1], "w", encoding="utf-8") as file:
+                file.write(text)
+        return ["--manifest", paths[0], "--rules", paths[1], "--no-project"]
+
+    def test_a_spec_of_any_mode_over_the_stages_is_refused(self):
+        model = self.small("version: 1\nrules:\n  - {match: w, spec: [], "
+                           "modes: {decode: [pp]}}\n")
+        for form in ("torch-pipeline", "vllm-pipeline"):
+            flags = ["--microbatches", "4"] if form.startswith("torch") else []
+            done = self.export(form, *flags, mesh="pp:2", rc=2, model=model)
+            self.assertIn("the spec of `layers.0.w` splits over `pp`",
+                          done.err)
+
     def test_trees_that_have_no_chain_of_layers(self):
         for names, words in (
                 (["layers.w"], "no parameter's name has the number of its "

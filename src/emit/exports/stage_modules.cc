@@ -40,19 +40,27 @@ class StageReader {
     return false;
   }
 
+  bool SplitsOverStages(const Spec& spec) const {
+    return std::any_of(spec.begin(), spec.end(), [&](const AxisGroup& axes) {
+      return std::find(axes.begin(), axes.end(), request_.pipeline->axis) !=
+             axes.end();
+    });
+  }
+
   std::optional<int64_t> CountLayers() {
     separator_ = SeparatorOf(request_.plan);
     int64_t layers = 0;
     std::string_view chain;
     for (const ReadParam& param : request_.plan.params) {
-      for (const AxisGroup& axes : param.spec) {
-        if (std::find(axes.begin(), axes.end(), request_.pipeline->axis) !=
-            axes.end()) {
-          Refuse("the spec of " + ShortQuote(param.name) + " splits over `" +
-                     request_.pipeline->axis + "`, the axis of the stages",
-                 "take the axis out of the rules");
-          return std::nullopt;
-        }
+      bool splits = SplitsOverStages(param.spec);
+      for (const auto& [mode, spec] : param.modes) {
+        splits = splits || SplitsOverStages(spec);
+      }
+      if (splits) {
+        Refuse("the spec of " + ShortQuote(param.name) + " splits over `" +
+                   request_.pipeline->axis + "`, the axis of the stages",
+               "take the axis out of the rules");
+        return std::nullopt;
       }
       const auto layer = LayerOf(param.name, separator_);
       if (!layer) continue;
