@@ -394,6 +394,18 @@ class Exports(Case):
             self.assertIn("the spec of `layers.0.w` splits over `pp`",
                           done.err)
 
+    def test_vllm_has_one_stage_on_each_rank(self):
+        for stages in ("schedule: interleaved, virtual: 2", "schedule: zbv",
+                       "schedule: dualpipe"):
+            model = self.small(f"version: 1\nstages: {{axis: pp, {stages}, "
+                               "assign: even}\nrules:\n"
+                               "  - {match: w, spec: []}\n")
+            with self.subTest(stages):
+                done = self.check(run("export", "vllm-pipeline", *model,
+                                      "--mesh", "pp:2"), 2)
+                self.assertEqual(done.out, "")
+                self.assertIn("vLLM has stage n on rank n, and", done.err)
+
     def test_trees_that_have_no_chain_of_layers(self):
         for names, words in (
                 (["layers.w"], "no parameter's name has the number of its "

@@ -150,6 +150,17 @@ void WriteMaxtextStages(const Request& request, Sink& out, Findings& findings) {
 
 void WriteVllmStages(const Request& request, Sink& out, Findings& findings) {
   const schedule::Table& table = request.pipeline->table;
+  if (table.placement != schedule::Placement::kLoop ||
+      table.stages != table.ranks()) {
+    Refuse(request,
+           "`vllm-pipeline`: vLLM has stage n on rank n, and " +
+               ShortQuote(table.name) + " places " +
+               Counted(table.stages, "stage") + " on " +
+               Counted(table.ranks(), "rank") + " otherwise",
+           "take `schedule: 1f1b` and `virtual: 1` in `stages:` for vLLM",
+           findings);
+    return;
+  }
   const auto stages = StagesOf(request, "vllm-pipeline", findings);
   if (!stages) return;
   std::string layers;
