@@ -332,6 +332,17 @@ class Exports(Case):
                 "--microbatches", "8", mesh=f"pp:{stages}").out
             self.assertEqual(layout_of(text.split('"')[1]), counts)
 
+    def test_a_table_may_place_its_stages_in_any_order(self):
+        """PyTorch reads the ranks of stages from the table."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "blocks.csv")
+            text = "0F0,1F0,1B0,0B0\n2F0,3F0,3B0,2B0\n"
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+            done = self.export("torch-pipeline", "--schedule", path,
+                               "--microbatches", "1", mesh="pp:2")
+            self.assertEqual(done.out, text)
+
     def test_what_a_format_cannot_express(self):
         eight = ["--microbatches", "8"]
         for form, arguments, rc, words in (

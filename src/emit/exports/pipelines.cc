@@ -24,10 +24,19 @@ bool Refuse(const Request& request, std::string message, std::string help,
   return false;
 }
 
+// Returns whether one rank runs all micro-batches of each stage.
+bool HasOneRankEach(const schedule::Table& table) {
+  for (int32_t stage = 0; stage < table.stages; ++stage) {
+    for (int32_t micro = 1; micro < table.microbatches; ++micro) {
+      if (table.RankOf(stage, micro) != table.RankOf(stage, 0)) return false;
+    }
+  }
+  return true;
+}
+
 void WriteTorch(const Request& request, Sink& out, Findings& findings) {
   const schedule::Table& table = request.pipeline->table;
-  if (table.placement == schedule::Placement::kBoth ||
-      table.placement == schedule::Placement::kListed) {
+  if (!HasOneRankEach(table)) {
     Refuse(request,
            "`torch-pipeline`: PyTorch has each stage on one rank, and " +
                ShortQuote(table.name) + " has stages on two",
