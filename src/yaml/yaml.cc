@@ -148,9 +148,11 @@ std::optional<YamlDocument> YamlDocument::Parse(SourceRef source,
                                                 Findings& findings) {
   const std::string_view text = source->text();
   if (text.size() > kByteLimit) {
-    findings.Add(code::kLimit, {source, Place::kEntireFile, Place::kEntireFile},
-                 BytesText(static_cast<int64_t>(text.size())) + " of YAML",
-                 "the limit is " + BytesText(static_cast<int64_t>(kByteLimit)));
+    findings.Add(
+        code::kLimit, {source, Place::kEntireFile, Place::kEntireFile},
+        CountText(static_cast<int64_t>(text.size())) + " bytes of YAML",
+        "the limit is " + CountText(static_cast<int64_t>(kByteLimit)) +
+            " bytes");
     return std::nullopt;
   }
   if (const auto fault = FindTextFault(text)) {
