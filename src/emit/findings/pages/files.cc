@@ -24,13 +24,15 @@ std::span<const CodePage> FilePages() {
       CodePage{
           .code = &code::kMissing,
           .what = "Reports a path, on the command line or inside a file, that "
-                  "names no file, and an index of which some files are absent.",
+                  "names no file, an index or a set of which some files are "
+                  "absent, and a checkpoint that was not saved to its end.",
           .why = "Planning without the file would leave out its parameters or "
                  "rules, and the plan would look complete.",
           .fix =
               "Correct the path. Paths inside a file are relative to the "
               "folder of that file, paths on the command line to the working "
-              "directory.",
+              "directory. Copy the absent files, or take a complete "
+              "checkpoint.",
           .bad = R"(--- model.json
 {"schema": "shardc.manifest/v1",
  "params": {"w": {"shape": [8, 8], "dtype": "F32"}}}

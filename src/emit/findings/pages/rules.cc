@@ -30,7 +30,8 @@ $ shardc manifest --manifest model.json
           .what = "Reports an axis name that is empty or that a spec could not "
                   "name.",
           .why = "A mesh axis is only useful if specs can refer to it.",
-          .fix = "Give the axis a name of letters, digits and underscores.",
+          .fix = "Give the axis a name of letters, digits and underscores that "
+                 "begins with a letter.",
           .bad = "$ shardc mesh --mesh :2,tp:4\n",
           .good = "$ shardc mesh --mesh dp:2,tp:4\n"},
       CodePage{

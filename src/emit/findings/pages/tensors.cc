@@ -11,8 +11,9 @@ std::span<const CodePage> TensorPages() {
   static constexpr std::array kPages = {
       CodePage{
           .code = &code::kHeader,
-          .what = "Reports a safetensors or GGUF file whose header is "
-                  "truncated or is not what the format requires.",
+          .what = "Reports a safetensors or GGUF file, or a file of an orbax "
+                  "or PyTorch checkpoint, whose header is truncated or is not "
+                  "what the format requires.",
           .why = "The header holds every name, shape and offset. An incomplete "
                  "download and a Git LFS pointer in place of the file are the "
                  "usual causes.",
@@ -92,11 +93,15 @@ $ shardc manifest --manifest model.gguf
       CodePage{.code = &code::kPath,
                .what =
                    "Reports an index that names a file outside its own folder, "
-                   "by an absolute path, by `..` or by a symbolic link.",
-               .why = "A checkpoint from a stranger could otherwise make the "
-                      "program read, and quote, any file of the machine.",
+                   "and a project that names one outside its repository, by an "
+                   "absolute path, by `..` or by a symbolic link.",
+               .why = "A checkpoint or a project from a stranger could "
+                      "otherwise make the program read, and quote, any file "
+                      "of the machine.",
                .fix = "Copy the file into the folder of the index and name it "
-                      "without a path.",
+                      "without a path. For a project, move the file into the "
+                      "repository, or pass `--allow-outside` if you trust the "
+                      "project.",
                .bad = R"(--- model.safetensors.index.json
 {"weight_map": {"w": "../model-00001-of-00001.safetensors"}}
 $ shardc manifest --manifest model.safetensors.index.json
