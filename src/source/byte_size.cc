@@ -59,6 +59,9 @@ std::string_view TakeDigits(std::string_view& text) {
   return digits;
 }
 
+// Why a text is no size.
+enum class SizeFault { kNoSize, kNoUnit, kBelowOne, kTooLarge };
+
 // Returns the value of decimal digits; nullopt if there are no digits or the
 // value overflows.
 std::optional<int64_t> ValueOf(std::string_view digits) {
@@ -79,11 +82,11 @@ int64_t Share(int64_t unit, std::string_view places) {
   return unit / scale * part + unit % scale * part / scale;
 }
 
-}  // namespace
-
-std::optional<int64_t> ParseByteSize(std::string_view text) {
-  const auto whole = ValueOf(TakeDigits(text));
-  if (!whole) return std::nullopt;
+// Returns the size, or sets `fault` and returns nullopt.
+std::optional<int64_t> ParseSize(std::string_view text, SizeFault& fault) {
+  fault = SizeFault::kNoSize;
+  const std::string_view digits = TakeDigits(text);
+  if (digits.empty()) return std::nullopt;
   std::string_view places;
   if (text.starts_with('.')) {
     text.remove_prefix(1);
@@ -94,22 +97,49 @@ std::optional<int64_t> ParseByteSize(std::string_view text) {
   for (const ByteUnit& unit : kUnits) {
     if (text != unit.name) continue;
     if (!places.empty() && unit.bytes == 1) return std::nullopt;
-    // `80` alone is more likely 80 GiB with a forgotten unit than 80 bytes.
-    if (unit.name.empty() && *whole < kLeastBareBytes) return std::nullopt;
-    const auto bytes = CheckedMul(*whole, unit.bytes);
+    const auto whole = ValueOf(digits);
+    const auto bytes = whole ? CheckedMul(*whole, unit.bytes) : std::nullopt;
     const auto all =
         bytes ? CheckedAdd(*bytes, Share(unit.bytes, places)) : std::nullopt;
-    return all && *all > 0 ? all : std::nullopt;
+    if (!all) {
+      fault = SizeFault::kTooLarge;
+    } else if (*all == 0) {
+      fault = SizeFault::kBelowOne;
+    } else if (unit.name.empty() && *all < kLeastBareBytes) {
+      // `80` alone is more likely 80 GiB with a forgotten unit than 80 bytes.
+      fault = SizeFault::kNoUnit;
+    } else {
+      return all;
+    }
+    return std::nullopt;
   }
   return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<int64_t> ParseByteSize(std::string_view text) {
+  SizeFault fault = SizeFault::kNoSize;
+  return ParseSize(text, fault);
 }
 
 std::string NotByteSize(std::string_view what, std::string_view seen) {
   const std::string said = std::string(what) + " is " + std::string(seen);
   std::string_view bare = seen;
   if (bare.starts_with('`')) bare = bare.substr(1, bare.size() - 2);
-  const bool number = ValueOf(TakeDigits(bare)).value_or(0) > 0 && bare.empty();
-  return said + (number ? ", of what unit?" : ", not a size in bytes");
+  SizeFault fault = SizeFault::kNoSize;
+  ParseSize(bare, fault);
+  switch (fault) {
+    case SizeFault::kNoSize:
+      break;
+    case SizeFault::kNoUnit:
+      return said + ", of what unit?";
+    case SizeFault::kBelowOne:
+      return said + ", and a size is at least one byte";
+    case SizeFault::kTooLarge:
+      return said + ", which does not fit in 64 bits";
+  }
+  return said + ", not a size in bytes";
 }
 
 }  // namespace shardc

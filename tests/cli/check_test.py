@@ -153,7 +153,10 @@ class Sizes(Folder):
     READ = {"1KiB": 1024, "1.5KiB": 1536, "2 KB": 2000, "0.5KB": 500,
             "1048576": 1048576, "4096B": 4096, "80K": 81920, "2Ki": 2048, "1.5 MB": 1500000,
             "1.5GiB": 1610612736}
-    REFUSED = ["80 gigs", "1.5", "0", "-1", "1.0000001GB", "GiB", "9EiB"]
+    REFUSED = {**dict.fromkeys(["80 gigs", "1.5", "-1", "1.0000001GB", "GiB"],
+                               "not a size in bytes"),
+               "0": "and a size is at least one byte",
+               "9EiB": "which does not fit in 64 bits"}
 
     def over(self, *args, mesh):
         """The memory that SHD501 reports, or the error for a refused one."""
@@ -220,12 +223,12 @@ class Sizes(Folder):
                                    "mesh.yaml"), 2)
 
     def test_files_and_flags_refuse_in_the_same_words(self):
-        for text in self.REFUSED:
+        for text, reason in self.REFUSED.items():
             self.write("mesh.yaml", "axes: {tp: 1}\n"
                        f"device: {{memory: '{text}'}}\n")
             self.assertEqual(
                 self.over(mesh="mesh.yaml"),
-                [("SHD023", f"`memory` is `{text}`, not a size in bytes",
+                [("SHD023", f"`memory` is `{text}`, {reason}",
                   "write a number and a unit, such as `80GiB`")])
             for flag, result in {
                     "memory": self.lint("--memory", text),
@@ -233,7 +236,7 @@ class Sizes(Folder):
                         "merge", "shards", "--out", "out",
                         "--max-shard-size", text)}.items():
                 self.check(result, 2)
-                self.assertIn(f"`--{flag}` is `{text}`, not a size in bytes\n",
+                self.assertIn(f"`--{flag}` is `{text}`, {reason}\n",
                               result.err)
                 self.assertIn("= help: write a number and a unit, such as"
                               " `80GiB`\n", result.err)

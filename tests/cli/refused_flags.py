@@ -10,6 +10,12 @@ FLAGS = [
          "SHD023 1:1 `--batch` is more than 2^40"),
     ], INPUTS),
     Reader("flags",
+           "cost --mesh tp:2 --rules r.yaml --manifest m.json --batch "
+           "100000000000000000000", [
+        ("",
+         "SHD023 1:1 `100000000000000000000` does not fit in 64 bits"),
+    ], INPUTS),
+    Reader("flags",
            "cost --mesh tp:2 --rules r.yaml --manifest m.json --dtype F4", [
         ("",
          "SHD001 1:1 `F4` is not a dtype of at least one byte per element, "

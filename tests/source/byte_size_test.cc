@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <string>
+
 #include "source/wording.h"
 
 namespace shardc {
@@ -71,6 +73,15 @@ TEST_CASE("the complaint names what was seen") {
   CHECK(NotByteSize("`memory`", "`80 gigs`") ==
         "`memory` is `80 gigs`, not a size in bytes");
   CHECK(NotByteSize("`memory`", "`80`") == "`memory` is `80`, of what unit?");
+  for (const std::string seen : {"`0`", "`0GiB`", "`0.0001KB`"}) {
+    CHECK(NotByteSize("`memory`", seen) ==
+          "`memory` is " + seen + ", and a size is at least one byte");
+  }
+  for (const std::string seen : {"`16EiB`", "`9.3EB`", "`9223372036854775808`",
+                                 "`99999999999999999999GiB`"}) {
+    CHECK(NotByteSize("`memory`", seen) ==
+          "`memory` is " + seen + ", which does not fit in 64 bits");
+  }
   CHECK(NotByteSize("`memory`", "a list") ==
         "`memory` is a list, not a size in bytes");
 }
