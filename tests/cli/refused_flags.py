@@ -13,7 +13,8 @@ FLAGS = [
            "cost --mesh tp:2 --rules r.yaml --manifest m.json --batch "
            "100000000000000000000", [
         ("",
-         "SHD023 1:1 `100000000000000000000` does not fit in 64 bits"),
+         "SHD023 1:1 `100000000000000000000` is larger than "
+         "9223372036854775807, the largest number that is read"),
     ], INPUTS),
     Reader("flags",
            "cost --mesh tp:2 --rules r.yaml --manifest m.json --dtype F4", [
