@@ -320,15 +320,21 @@ std::optional<Tokens> TokensOf(const CostInputs& work,
   return out;
 }
 
+bool HasTokens(const CostInputs& work, const Settings& settings) {
+  return settings.batch && (IsGeneration(work.mode) || settings.length);
+}
+
 std::optional<Activations> ActivationsOf(const CostInputs& work,
                                          const Settings& settings,
                                          std::string& why) {
   const auto tokens = TokensOf(work, settings);
   const auto hidden = work.Hidden();
   if (!tokens) {
-    why = "without --batch" +
-          std::string(IsGeneration(work.mode) ? "" : " and --seq") +
-          " activations are unknown";
+    why = HasTokens(work, settings)
+              ? "activations do not fit in 64 bits"
+              : "without --batch" +
+                    std::string(IsGeneration(work.mode) ? "" : " and --seq") +
+                    " activations are unknown";
     return std::nullopt;
   }
   if (!hidden) {

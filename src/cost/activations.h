@@ -51,6 +51,10 @@ struct Tokens {
 std::optional<Tokens> TokensOf(const CostInputs& work,
                                const Settings& settings);
 
+// Returns whether the settings have the batch and the length that TokensOf
+// needs.
+bool HasTokens(const CostInputs& work, const Settings& settings);
+
 // Returns the activations of all layers. Returns nullopt and sets `why` to the
 // reason if the tokens or the hidden size are unknown, or if the bytes do not
 // fit in 64 bits.

@@ -80,8 +80,11 @@ class StepCollectives {
     const auto hidden = work_.Hidden();
     if (!tokens || !hidden) {
       out_.unknown.emplace_back(
-          "communication of activations: needs --batch, --seq and the hidden "
-          "size");
+          hidden && HasTokens(work_, settings_)
+              ? "communication of activations: their number of tokens does not "
+                "fit in 64 bits"
+              : "communication of activations: needs --batch, --seq and the "
+                "hidden size");
       return Joined();
     }
     tokens_ = *tokens;

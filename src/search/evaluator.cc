@@ -110,9 +110,9 @@ cost::Memory Evaluator::MemoryOf(const Prepared& on, size_t setting) const {
 
 Room Evaluator::RoomOf(const cost::Memory& memory) {
   // Bytes that do not fit in 64 bits exceed the memory of every device.
-  return {memory.Expected().value_or(INT64_MAX),
-          memory.taken ? memory.VerdictOfKnown().value_or(cost::Fit::kExceeds)
-                       : cost::Fit::kExceeds};
+  if (!memory.taken) return {INT64_MAX, cost::Fit::kExceeds};
+  return {memory.taken->expected,
+          memory.VerdictOfKnown().value_or(cost::Fit::kExceeds)};
 }
 
 cost::StepTraffic& Evaluator::TrafficOf(size_t setting, int worker) {

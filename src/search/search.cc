@@ -125,11 +125,12 @@ std::optional<Point> RunnerUp(const Pricer& pricer,
 }
 
 // Describes why nothing fits: the candidate that needs the least memory, and
-// the reasons why the first illegal mesh is refused.
+// the reasons why the first illegal mesh is refused or, if the memory of no
+// legal candidate is known, why that of the first one is unknown.
 void DescribeMisfit(const SettingsGrid& grid, const RuleOptions& options,
                     const std::vector<Candidate>& candidates,
                     const Searched& searched, Found& out) {
-  const Candidate* least = nullptr;
+  const Candidate *least = nullptr, *legal = nullptr;
   int64_t bytes = INT64_MAX;
   for (size_t i = 0; i < candidates.size(); ++i) {
     const Bound& bound = searched.bounds[i];
@@ -140,6 +141,7 @@ void DescribeMisfit(const SettingsGrid& grid, const RuleOptions& options,
       }
       continue;
     }
+    if (bound.bytes >= 0 && legal == nullptr) legal = &candidates[i];
     if (bound.bytes >= 0 && bound.bytes < bytes) {
       least = &candidates[i];
       bytes = bound.bytes;
@@ -147,6 +149,12 @@ void DescribeMisfit(const SettingsGrid& grid, const RuleOptions& options,
   }
   if (least != nullptr) {
     out.least = LeastOf(grid, options, *least);
+  } else if (legal != nullptr) {
+    const Evaluator& evaluator = *options[legal->option].evaluator;
+    const auto on = evaluator.On(legal->mesh);
+    if (on) out.reasons = evaluator.MemoryOf(*on, 0).unknown;
+    if (out.reasons.empty()) out.reasons = {"its bytes do not fit in 64 bits"};
+    out.reasons.insert(out.reasons.begin(), MeshText(legal->mesh));
   }
 }
 

@@ -85,8 +85,8 @@ struct Found {
   std::vector<std::string> unfinished;
   Pipelines pipelines;       // none of which can be the winner
   std::vector<Known> known;  // about the choices of the search
-  // If nothing fits: the sharding that needs the least memory, and the reasons
-  // why the first illegal mesh is refused.
+  // If nothing fits: the sharding that needs the least memory, and a mesh with
+  // the reasons why it is refused or why its memory is not known.
   std::optional<Sharding> least;
   std::vector<std::string> reasons;
 };

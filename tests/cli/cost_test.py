@@ -487,6 +487,12 @@ class Cost(DescribedCase):
                                    "--remat", policy), 2)
             self.assertIn(word, wrong.err)
 
+    def test_tokens_that_do_not_fit_in_64_bits_are_unknown(self):
+        text = self.check(run("cost", *LLAMA, "--mesh", "fsdp:8", "--batch",
+                              2**40, "--seq", 2**40), 0).out
+        self.assertIn("not known: activations do not fit in 64 bits", text)
+        self.assertIn("number of tokens does not fit in 64 bits", text)
+
     def test_a_plan_that_cannot_be_is_none_to_cost(self):
         self.check(run("cost", *LLAMA[:4], "--no-project", "--mesh", "tp:3",
                        "--rules", "auto"), 1)

@@ -448,6 +448,15 @@ class Search(DescribedCase):
         self.assertIsNone(found["winner"])
         self.assertGreater(found["least"]["bytes_per_device"], 10 << 30)
 
+    def test_bytes_that_do_not_fit_in_64_bits_are_no_least_memory(self):
+        step = [*LLAMA, *H100, "--devices", "8", "--prove", "0", "--batch"]
+        found = self.search(*step, str(2**40), "--seq", str(2**40), rc=1)
+        self.assertIsNone(found["least"])
+        self.assertEqual(found["reasons"][1],
+                         "activations do not fit in 64 bits")
+        found = self.search(*step, str(2**30), "--seq", "8192", rc=1)
+        self.assertGreater(found["least"]["bytes_per_device"], 2**40)
+
     def test_the_text_names_what_was_not_searched_and_what_was_assumed(self):
         text = self.check(run("search", *LLAMA, *H100, "--devices", "8",
                               "--prove", "0"), 0).out

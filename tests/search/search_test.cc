@@ -356,6 +356,10 @@ TEST_CASE("sizes that do not fit in 64 bits fit no device") {
   const Found found = Search(*request);
   CHECK_FALSE(found.winner.has_value());
   CHECK(found.why_not.empty());
+  // The sum of the bytes that are known is not what a device needs.
+  CHECK_FALSE(found.least.has_value());
+  REQUIRE(found.reasons.size() > 1);
+  CHECK(found.reasons[1] == "activations do not fit in 64 bits");
 }
 
 }  // namespace
