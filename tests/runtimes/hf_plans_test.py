@@ -3,6 +3,7 @@ itself made of its plans (testdata/runtimes/transformers)."""
 
 import glob
 import gzip
+import itertools
 import json
 import os
 import subprocess
@@ -387,6 +388,28 @@ class Plans(unittest.TestCase):
             "--manifest", other, rc=2)
         self.assertIn("shards parameters with different numbers of "
                       "dimensions, such as", done.stderr)
+
+    def test_a_key_of_one_layer_has_priority_over_longer_keys(self):
+        manifest = self.path("m.json", {
+            "schema": "shardc.manifest/v1",
+            "params": {name: {"shape": [8, 8], "dtype": "F32"}
+                       for name in ("model.layers.0.down.weight",
+                                    "x.layers.0.down.weight",
+                                    "model.layers.1.down.weight",
+                                    "model.layers.1.up.weight")}})
+        rules = self.path("rules.yaml")
+        styles = {"model.layers.*.down.weight": "colwise",
+                  "layers.0.down.weight": "rowwise",
+                  "x.layers.0.down.weight": "replicate",
+                  "up": "rowwise", "layers.*.up": "colwise"}
+        for keys in itertools.permutations(styles):
+            self.run_program("import", "hf-tp-plan", self.path(
+                "p.json", {key: styles[key] for key in keys}), "--manifest",
+                manifest, "-o", rules)
+            self.assertEqual(
+                [param["spec"] for param in
+                 self.plan(rules, manifest).values()],
+                [[None, "tp"], [], ["tp"], ["tp"]], keys)
 
     def test_words_of_versions(self):
         manifest = self.path("m.json", {

@@ -145,7 +145,26 @@ struct Key {
   std::string name;
   Split split = Split::kReplicated;
   Place place;
+  std::string generic;  // the name with `*` in place of its numbers
+
+  bool IsOfOneLayer() const { return generic != name; }
 };
+
+// Returns whether the name is the key, or ends with a dot and the key.
+bool EndsWithKey(std::string_view name, std::string_view key) {
+  return name == key ||
+         (name.ends_with(key) && name[name.size() - key.size() - 1] == '.');
+}
+
+// Returns whether a name may have both keys, and `a` has priority: it is of one
+// layer, or longer.
+bool HasPriority(const Key& a, const Key& b) {
+  if (a.IsOfOneLayer() != b.IsOfOneLayer()) {
+    return a.IsOfOneLayer() && (EndsWithKey(a.generic, b.generic) ||
+                                EndsWithKey(b.generic, a.generic));
+  }
+  return a.name != b.name && EndsWithKey(a.name, b.name);
+}
 
 class TpPlan {
  public:
@@ -214,12 +233,12 @@ class TpPlan {
       if (split == Split::kOut) split = Split::kEmbeddingColumns;
       if (split == Split::kIn) split = Split::kEmbeddingRows;
     }
-    keys_.push_back({key, split, member.key.place()});
+    keys_.push_back({key, split, member.key.place(), NameTemplate(key, '.')});
     return true;
   }
 
   void AddRules(const Key& one) {
-    const auto& [key, split, place] = one;
+    const auto& [key, split, place, generic] = one;
     const std::string pattern = KeyPattern(key);
     // The key may itself be the name of a parameter. Its rank is then assumed:
     // 3 for stacked experts, 2 for biases of experts, and 1 for all others.
@@ -235,15 +254,19 @@ class TpPlan {
     Put(of_modules_, pattern + "\\.[^.]+$", split, 2, place);
   }
 
-  // Returns the key of a parameter or module: the longest key that the name
-  // ends with or, if there is none, the longest that it ends with after its
-  // numbers are replaced by `*`. Returns null if neither exists.
+  // Returns the key of a parameter or module: the longest key of one layer that
+  // the name ends with or, if there is none, the longest key that it ends with
+  // after its numbers are replaced by `*`. Returns null if neither exists.
   const Key* KeyOf(std::string_view name) const {
     const std::string generic = NameTemplate(name, '.');
-    for (const std::string_view whole : {name, std::string_view(generic)}) {
+    for (const bool of_one_layer : {true, false}) {
+      const std::string_view whole = of_one_layer ? name : generic;
       for (size_t at = 0; at != std::string_view::npos;) {
         const auto found = by_name_.find(whole.substr(at));
-        if (found != by_name_.end()) return &keys_[found->second];
+        if (found != by_name_.end() &&
+            keys_[found->second].IsOfOneLayer() == of_one_layer) {
+          return &keys_[found->second];
+        }
         const size_t dot = whole.find('.', at);
         at = dot == std::string_view::npos ? dot : dot + 1;
       }
@@ -267,7 +290,7 @@ class TpPlan {
     bool numbered = false;  // whether a key is of one layer only
     for (size_t i = 0; i < keys_.size(); ++i) {
       by_name_[keys_[i].name] = i;
-      numbered = numbered || NameTemplate(keys_[i].name, '.') != keys_[i].name;
+      numbered = numbered || keys_[i].IsOfOneLayer();
     }
     std::map<std::string, Match> matches;  // by pattern
     std::set<std::string> seen;
@@ -331,9 +354,9 @@ class TpPlan {
   }
 
   // Adds the rules in the order of the plan, except where the first match would
-  // be wrong: a parameter's own key comes before its module's, a longer key
-  // before a key that it ends with, and a key of one layer before a key with
-  // `*`.
+  // be wrong: a parameter's own key comes before its module's, a key of one
+  // layer before a key for all layers, and a longer key before a key that it
+  // ends with.
   void PutInOrder(const std::map<std::string, Match>& matches, Imported& out) {
     std::vector<const std::pair<const std::string, Match>*> sorted;
     for (const auto& match : matches) sorted.push_back(&match);
@@ -343,21 +366,23 @@ class TpPlan {
       return std::tuple(a_module, a->second.key, a->second.leaf) <
              std::tuple(b_module, b->second.key, b->second.leaf);
     });
-    std::vector<std::string> keys;
-    for (const auto* one : sorted) {
-      const Key* const key = one->second.key;
-      const std::string generic = NameTemplate(key->name, '.');
-      size_t at = keys.size();
-      for (size_t i = 0; i < keys.size(); ++i) {
-        if (key->name != keys[i] &&
-            (generic == keys[i] || generic.ends_with("." + keys[i]))) {
-          at = std::min(at, i);
-        }
+    // Takes the first rule that is left or, if others have to come before it,
+    // the first of those, and so on.
+    while (!sorted.empty()) {
+      auto next = sorted.begin();
+      for (auto before = next; before != sorted.end();) {
+        next = before;
+        before =
+            std::find_if(sorted.begin(), sorted.end(), [&](const auto* other) {
+              const bool module = !other->second.leaf.empty();
+              return module == !(*next)->second.leaf.empty() &&
+                     HasPriority(*other->second.key, *(*next)->second.key);
+            });
       }
-      keys.insert(keys.begin() + static_cast<std::ptrdiff_t>(at), key->name);
-      out.rules.insert(out.rules.begin() + static_cast<std::ptrdiff_t>(at),
-                       RuleOf(one->first, DimOf(one->second), key->place));
-      NotePacked(key->split, out.rules[at]);
+      const auto& [pattern, match] = **next;
+      out.rules.push_back(RuleOf(pattern, DimOf(match), match.key->place));
+      NotePacked(match.key->split, out.rules.back());
+      sorted.erase(next);
     }
   }
 
