@@ -411,6 +411,18 @@ class Plans(unittest.TestCase):
                  self.plan(rules, manifest).values()],
                 [[None, "tp"], [], ["tp"], ["tp"]], keys)
 
+    def test_parameters_of_a_list_have_the_key_of_the_list(self):
+        manifest = self.path("m.json", {
+            "schema": "shardc.manifest/v1",
+            "params": {f"model.scales.{i}": {"shape": [8, 8], "dtype": "F32"}
+                       for i in (0, 1, 10)}})
+        rules = self.path("rules.yaml")
+        self.run_program("import", "hf-tp-plan", self.path(
+            "p.json", {"scales": "colwise"}), "--manifest", manifest, "-o",
+            rules)
+        self.assertEqual([param["spec"] for param in
+                          self.plan(rules, manifest).values()], [["tp"]] * 3)
+
     def test_words_of_versions(self):
         manifest = self.path("m.json", {
             "schema": "shardc.manifest/v1",

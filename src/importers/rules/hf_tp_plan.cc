@@ -278,7 +278,9 @@ class TpPlan {
   // the name.
   struct Match {
     const Key* key = nullptr;
-    std::string leaf;  // ".weight" if the key is the module's; else empty
+    // ".weight" if the key is the module's, and ".*" for all numbers; else
+    // empty.
+    std::string leaf;
     size_t rank = 0;
   };
 
@@ -310,7 +312,8 @@ class TpPlan {
         continue;
       }
       const std::string pattern =
-          KeyPattern(match.key->name) + Literal(match.leaf) + "$";
+          KeyPattern(match.key->name) +
+          (match.leaf == ".*" ? "\\.[0-9]+" : Literal(match.leaf)) + "$";
       const auto [at, fresh] = matches.try_emplace(pattern, match);
       if (fresh || DimOf(at->second) == DimOf(match)) continue;
       findings.Add(code::kInexpressible, match.key->place,
