@@ -216,20 +216,22 @@ Place PlaceOf(const Mesh& mesh, const Network& network, const AxisGroup& axes) {
     out.near = out.members / out.domains;
   } else {
     // Devices of an axis are `stride` apart, and a domain is a contiguous range
-    // of devices.
+    // of devices. Device numbers count the devices of a slice first, so only
+    // the part of an axis that is inside a slice can be in one domain.
     int64_t stride = 1;
     for (size_t i = mesh.axes.size(); i > 0;) {
       --i;
       const MeshAxis& axis = mesh.axes[i];
+      const bool parted = mesh.dcn.size() == mesh.axes.size();
+      const int64_t size = parted ? axis.size / mesh.dcn[i] : axis.size;
       if (std::find(own.begin(), own.end(), axis.name) != own.end()) {
         const int64_t room =
             std::max<int64_t>(1, network.inside / std::max<int64_t>(stride, 1));
-        const int64_t near =
-            axis.size <= room ? axis.size : std::gcd(axis.size, room);
+        const int64_t near = size <= room ? size : std::gcd(size, room);
         out.near *= near;
         if (near > 1) out.sides.push_back(near);
       }
-      stride *= axis.size;
+      stride *= size;
     }
     out.domains = std::max<int64_t>(1, out.members / out.near);
   }

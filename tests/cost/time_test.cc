@@ -2,7 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <vector>
+
 #include "cost/models.h"
+#include "model/mesh_layout.h"
 
 namespace shardc::cost {
 namespace {
@@ -108,6 +111,31 @@ TEST_CASE("slices of a torus are reached over their hosts") {
   CHECK(network.leaving == 4 * 25e9);
   CHECK(PlaceOf(mesh, network, {"dp"}).domains == 4);
   CHECK(PlaceOf(mesh, network, {"tp"}).domains == 1);
+}
+
+TEST_CASE("hosts of several slices have the devices with the nearest numbers") {
+  const DeviceProfile& h100 = *FindDeviceProfile("h100-sxm");
+  for (const std::vector<int64_t>& dcn :
+       {std::vector<int64_t>{}, {2, 1, 1}, {1, 2, 1}, {1, 1, 2}, {1, 2, 2}}) {
+    Mesh mesh = MeshOf({{"dp", 2}, {"fsdp", 8}, {"tp", 4}});
+    mesh.dcn = dcn;
+    for (const int64_t factor : dcn) mesh.slices *= factor;
+    const Network network = NetworkOf(h100, mesh);
+    CHECK(network.inside == 8);
+    for (size_t i = 0; i < mesh.axes.size(); ++i) {
+      // Counts the devices of the axis that are in the first device's host.
+      int64_t near = 0;
+      std::vector<int64_t> at(mesh.axes.size());
+      for (at[i] = 0; at[i] < mesh.axes[i].size; ++at[i]) {
+        const DevicePlace one = shardc::PlaceOf(mesh, PositionOf(mesh, at));
+        near += one.device < network.inside ? 1 : 0;
+      }
+      CAPTURE(mesh.axes[i].name);
+      const Place place = PlaceOf(mesh, network, {mesh.axes[i].name});
+      CHECK(place.near == near);
+      CHECK(place.domains == mesh.axes[i].size / near);
+    }
+  }
 }
 
 // From the scaling book's chapter on inference: Llama-2-13B on eight v5e at
