@@ -23,18 +23,15 @@ Spec ResolveLogical(std::span<const LogicalRule> rules,
         });
     if (at == names.end()) continue;
     const auto dim = static_cast<size_t>(at - names.begin());
-    AxisGroup axes;
-    std::copy_if(
-        rule.axes.begin(), rule.axes.end(), std::back_inserter(axes),
-        [&](const std::string& a) { return mesh.Find(a).has_value(); });
-    if (settled[dim] ||
-        std::any_of(axes.begin(), axes.end(),
-                    [&](const std::string& a) { return used.contains(a); })) {
-      continue;
-    }
+    const bool taken = std::any_of(
+        rule.axes.begin(), rule.axes.end(),
+        [&](const std::string& axis) { return used.contains(axis); });
+    if (settled[dim] || taken) continue;
     settled[dim] = true;
-    used.insert(axes.begin(), axes.end());
-    spec[dim] = std::move(axes);
+    used.insert(rule.axes.begin(), rule.axes.end());
+    std::copy_if(
+        rule.axes.begin(), rule.axes.end(), std::back_inserter(spec[dim]),
+        [&](const std::string& axis) { return mesh.Find(axis).has_value(); });
   }
   return spec;
 }

@@ -28,8 +28,8 @@ struct LogicalNames {
 
 // Applies the rules in their order, not in the order of the dimensions: a rule
 // decides the first dimension of its name if no earlier rule has decided it and
-// no other dimension uses one of the rule's axes. Axes that the mesh lacks are
-// dropped first.
+// no other dimension uses one of the rule's axes. An axis that the mesh lacks
+// counts as one of size 1: a dimension uses it, and the spec leaves it out.
 Spec ResolveLogical(std::span<const LogicalRule> rules,
                     std::span<const AxisGroup> names, const Mesh& mesh);
 

@@ -26,6 +26,9 @@ TEST_CASE("logical names take the axes of the first rule that is free") {
   // An axis that the mesh lacks is left out.
   CHECK(Resolved({{"batch", {"dp", "ep"}}}, names) ==
         R"(["dp", null, null, null])");
+  // No other dimension can use that axis either, as if its size were 1.
+  CHECK(Resolved({{"batch", {"dp", "ep"}}, {"heads", {"ep", "tp"}}}, names) ==
+        R"(["dp", null, null, null])");
   // An axis is used only once. If it is taken, the next rule for the name is
   // tried.
   CHECK(Resolved({{"batch", {"tp"}}, {"heads", {"tp"}}, {"heads", {"dp"}}},

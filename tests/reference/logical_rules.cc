@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <set>
-#include <utility>
 #include <vector>
 
 namespace shardc::reference {
@@ -24,16 +23,14 @@ Spec ResolveLogicalAxes(std::span<const LogicalRule> rules,
     if (at == names.end()) continue;
     const auto dim = static_cast<size_t>(at - names.begin());
     if (done[dim]) continue;
-    AxisGroup axes;
-    for (const std::string& axis : rule.axes) {
-      if (mesh.Find(axis)) axes.push_back(axis);
-    }
     const bool taken = std::any_of(
-        axes.begin(), axes.end(),
+        rule.axes.begin(), rule.axes.end(),
         [&](const std::string& axis) { return used.contains(axis); });
     if (taken) continue;
-    used.insert(axes.begin(), axes.end());
-    spec[dim] = std::move(axes);
+    for (const std::string& axis : rule.axes) {
+      used.insert(axis);
+      if (mesh.Find(axis)) spec[dim].push_back(axis);
+    }
     done[dim] = true;
   }
   return spec;
