@@ -185,7 +185,7 @@ class TpPlan {
     if (manifest_ != nullptr) {
       if (!AddMatching(out, all, findings)) return std::nullopt;
     } else {
-      for (const Key& key : keys_) AddRules(key);
+      for (const size_t key : KeysInOrder()) AddRules(keys_[key]);
       // A parameter's own key has priority over its module's.
       for (auto* rules : {&of_params_, &of_modules_}) {
         for (ImportedRule& rule : *rules) out.rules.push_back(std::move(rule));
@@ -235,6 +235,33 @@ class TpPlan {
     }
     keys_.push_back({key, split, member.key.place(), NameTemplate(key, '.')});
     return true;
+  }
+
+  // Returns the indices of the keys in the order of the plan, except that a key
+  // comes before another key that also matches its names: a longer key before a
+  // key that it ends with, and a key of one layer before a key with `*`.
+  std::vector<size_t> KeysInOrder() const {
+    std::map<std::string_view, size_t> by_name;
+    for (size_t i = 0; i < keys_.size(); ++i) by_name[keys_[i].name] = i;
+    // The first key that a key must not come after, then what orders the keys
+    // that precede the same one: keys of one layer, and longer keys, are first.
+    std::vector<std::tuple<size_t, bool, int64_t, size_t>> order;
+    for (size_t i = 0; i < keys_.size(); ++i) {
+      const std::string generic = NameTemplate(keys_[i].name, '.');
+      size_t first = i;
+      int64_t parts = 0;
+      for (size_t at = 0; at != std::string::npos; ++parts) {
+        const auto found = by_name.find(std::string_view(generic).substr(at));
+        if (found != by_name.end()) first = std::min(first, found->second);
+        const size_t dot = generic.find('.', at);
+        at = dot == std::string::npos ? dot : dot + 1;
+      }
+      order.emplace_back(first, generic == keys_[i].name, -parts, i);
+    }
+    std::sort(order.begin(), order.end());
+    std::vector<size_t> out;
+    for (const auto& one : order) out.push_back(std::get<3>(one));
+    return out;
   }
 
   void AddRules(const Key& one) {
