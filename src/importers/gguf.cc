@@ -110,7 +110,8 @@ class GgufHeaderReader {
         code::kLimit,
         std::string(what) + " is " + std::to_string(*out) + ", and " +
             Counted(static_cast<int64_t>(left), "byte is", "bytes are") +
-            " left in the file");
+            " left in the file",
+        "copy or download the file again");
   }
 
   bool String(std::string_view what, std::string* out) {
