@@ -93,6 +93,7 @@ struct OfInputs {
 bool DivideDeclared(const ExportFlags& flags, const StagedTarget& target,
                     OfInputs& out, Findings& findings) {
   StageFlags stages;
+  stages.axis = flags.stages;
   stages.assign = flags.assign;
   stages.virtual_stages = flags.virtual_stages;
   stages.schedule = flags.schedule;
@@ -150,7 +151,9 @@ std::optional<ReadPlan> PlanOf(const ExportFlags& flags, const Common& common,
     findings.Append(std::move(found));
     return std::nullopt;
   }
-  if (staged && flags.stages.empty() &&
+  const bool on_mesh =
+      flags.stages.empty() || compiled->mesh.Find(flags.stages);
+  if (staged && on_mesh &&
       !DivideDeclared(flags, opened, of_inputs, findings)) {
     status = StageStatus(findings);
     return std::nullopt;
@@ -199,16 +202,16 @@ void CompleteFlags(const PlanStages& planned, ExportFlags& flags) {
   }
 }
 
-// Returns the stages that the flags describe or, without `--stages`, the plan's
-// stages. If there are no stages, adds a finding. Returns nullopt after a
-// finding.
+// Returns the stages that the flags describe or, unless `--stages` names
+// another axis, the plan's stages, of which flags replace parts. If there are
+// no stages, adds a finding. Returns nullopt after a finding.
 std::optional<exports::PipelineChoice> PipelineOf(
     const exports::Exporter& exporter, const ExportFlags& given,
     const Mesh& mesh, const std::optional<PlanStages>& planned,
     Findings& findings) {
   exports::PipelineChoice out;
   ExportFlags flags = given;
-  if (planned && flags.stages.empty()) {
+  if (planned && (flags.stages.empty() || flags.stages == planned->axis)) {
     CompleteFlags(*planned, flags);
     if (given.assign.empty() && given.virtual_stages.empty()) {
       for (const PlanStage& stage : planned->of) {
@@ -405,7 +408,7 @@ Options OptionsOf(ExportFlags& flags) {
         .to = &flags.assign,
         .value = "even|N,...",
         .help = "pipelines: layers of each stage; `cost --stages` prints those "
-                "that balance them (default: even)"},
+                "that balance them (default: that of `stages:`, else even)"},
        {.name = "--virtual",
         .to = &flags.virtual_stages,
         .value = "N",
@@ -413,7 +416,8 @@ Options OptionsOf(ExportFlags& flags) {
        {.name = "--schedule",
         .to = &flags.schedule,
         .value = "NAME|FILE",
-        .help = "pipelines: the schedule (default: 1f1b)",
+        .help = "pipelines: the schedule (default: that of `stages:`, else "
+                "1f1b)",
         .words = ScheduleNames()},
        {.name = "--microbatches",
         .to = &flags.microbatches,

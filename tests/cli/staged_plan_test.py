@@ -392,6 +392,12 @@ targets:
         self.assertEqual(done.rc, 0, done)
         self.assertIn("VLLM_PP_LAYER_PARTITION=8,8,8,8", done.out)
 
+    def test_the_axis_of_a_plan_by_its_name_keeps_its_stages(self):
+        plan, _ = self.llama("{axis: pp, assign: [9, 9, 8, 6]}")
+        done = run("export", "vllm-pipeline", "--plan", plan, "--stages", "pp")
+        self.assertEqual(done.rc, 0, done)
+        self.assertIn("VLLM_PP_LAYER_PARTITION=9,9,8,6", done.out)
+
     def test_lists_have_the_ranks(self):
         model = {name.replace("embed", "embed_tokens"): shape
                  for name, shape in self.MODEL.items()

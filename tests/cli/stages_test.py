@@ -179,6 +179,9 @@ targets:
         export = run("export", "vllm-pipeline", *self.inputs(stages))
         self.assertIn("VLLM_PP_LAYER_PARTITION=" +
                       ",".join(map(str, cost)), export.out, export)
+        named = run("export", "vllm-pipeline", *self.inputs(stages),
+                    "--stages", "pp")
+        self.assertEqual(named.out, export.out, named)
         proof = run("verify", "step", *self.inputs(stages), "--format", "json")
         self.assertEqual(proof.rc, 0, proof)
         self.assertEqual(proof.json()["steps"][0]["stages"]["layers"], cost)
