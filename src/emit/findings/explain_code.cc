@@ -134,7 +134,9 @@ std::optional<std::string> ExplainCode(std::string_view text) {
   }
   if (lint->preview) {
     out += "\n";
-    Wrap(out, "In preview: it runs with --preview, or when it is selected.");
+    Wrap(out,
+         "In preview: it runs with --preview, or when its code or name is "
+         "selected.");
   }
   out += "\nWhat it does\n";
   Wrap(out, lint->what);
