@@ -26,6 +26,11 @@ cost::Report CostOf(const Compiled* compiled,
         "a plan file does not contain the loss of the rules: assumed to be "
         "that of the software");
   }
+  if (compiled == nullptr && model && !IsGeneration(work.mode)) {
+    out.assumptions.emplace_back(
+        "a plan file does not contain the mask of attention: assumed to be "
+        "causal");
+  }
   return out;
 }
 

@@ -26,6 +26,7 @@
 #include "source/checked.h"
 #include "source/index.h"
 #include "source/size.h"
+#include "step/build.h"
 
 namespace shardc::cost {
 namespace {
@@ -445,6 +446,12 @@ CostInputs MakeCostInputs(const Compiled& compiled,
     TakeSpec(out, tensor.name, tensor.resolved.spec);
   }
   DropUnevenHeads(compiled, out);
+  if (compiled.rules.model != nullptr) {
+    // A model without a causal mask does not decode.
+    out.causal =
+        step::HasMode(*compiled.rules.model, out.model ? &*out.model : nullptr,
+                      Mode::kDecode);
+  }
   out.hidden = compiled.resolver->axes().Value(AxisRule::kHiddenState).axes;
   out.hidden_known = true;
   out.expert_axes = compiled.resolver->axes().Value(AxisRule::kExpert).axes;

@@ -83,6 +83,8 @@ struct CostInputs {
   Mode mode = Mode::kTrain;
   std::vector<ParamClass> params;
   std::optional<ModelConfig> model;
+  // Whether a query sees no later keys.
+  bool causal = true;
   // The specs of attention's operands and result, in dimension order bthd.
   Spec query, key, value, output;
   // The axes that shard the hidden state's width. `hidden_known` is false if

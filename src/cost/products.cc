@@ -160,7 +160,8 @@ double AttentionFlops(const CostInputs& work, const Tokens& tokens) {
   // With causal attention, a query sees half of the keys on average, or half of
   // a chunk. Within a window, the first queries see less than the window: 14 of
   // 16 keys on average if there are 64.
-  const bool sees_all = IsGeneration(work.mode) || !model->causal;
+  const bool sees_all =
+      IsGeneration(work.mode) || !model->causal || !work.causal;
   const double seen = sees_all ? 1 : 0.5;
   const double keys = Real(tokens.keys);
   double window = std::min(keys, Real(limit.value_or(tokens.keys)));

@@ -96,6 +96,24 @@ class Agreement(CostCase):
             self.assertIs(any("axes of the experts" in one
                               for one in plan["assumptions"]), noted)
 
+    def test_an_encoder_attends_to_all_tokens(self):
+        path = os.path.join(self.folder.name, "bert.json")
+        wide, layers = 64, 2
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump({"architectures": ["BertForMaskedLM"],
+                       "model_type": "bert", "hidden_size": wide,
+                       "intermediate_size": 256, "vocab_size": 64,
+                       "max_position_embeddings": 256, "type_vocab_size": 2,
+                       "num_attention_heads": 4, "num_hidden_layers": layers},
+                      file)
+        # The same tokens in half as many rows: each token sees 128 more.
+        short, long = [
+            self.cost(["--model", path, "--rules", "auto", "--mesh", "fsdp:1",
+                       "--profile", "h100-sxm", "--batch", str(rows), "--seq",
+                       str(1024 // rows)])["time"]["flops"]
+            for rows in (8, 4)]
+        self.assertEqual(long - short, 3 * 1024 * 4 * layers * wide * 128)
+
     def test_the_loss_of_the_rules_counts_in_all_commands(self):
         rules = os.path.join(self.folder.name, "fused.yaml")
         with open(rules, "w", encoding="utf-8") as file:

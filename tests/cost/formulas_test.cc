@@ -425,6 +425,11 @@ TEST_CASE("windowed layers attend to their window only") {
   CHECK(flops(Mode::kTrain) == 3 * 4.0 * 6 * 64 * 4 * 4 * (4 * 64));
   work.model->causal = true;
   CHECK(flops(Mode::kDecode) == 4.0 * 6 * 4 * 4 * (4 * 64));
+  // Without a causal mask all keys are visible.
+  work.causal = false;
+  CHECK(flops(Mode::kPrefill) == 4.0 * 6 * 64 * 4 * 4 * (4 * 64));
+  CHECK(flops(Mode::kTrain) == 3 * 4.0 * 6 * 64 * 4 * 4 * (4 * 64));
+  work.causal = true;
   // If the cache is sharded over its length, a device attends to its own shard.
   work.key[1] = {"tp"};
   CHECK(flops(Mode::kDecode) == 4.0 * 6 * 4 * 4 * (4 * 64) / 2);
