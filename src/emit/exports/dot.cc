@@ -1,6 +1,8 @@
 // A graph for Graphviz: the mesh's axes on one side, parameters on the other,
-// and an edge where an axis shards a dimension. Parameters whose names differ
-// only in numbers share a node if they have the same type and specs.
+// and an edge where an axis shards a dimension. The label is the dimension's
+// index, after the mode's name if it is another spec than train's, or `place`
+// if the parameter is placed by the axis. Parameters whose names differ only in
+// numbers share a node if they have the same type and specs.
 #include "emit/exports/exporter.h"
 #include "emit/exports/view.h"
 #include "source/wording.h"
@@ -17,7 +19,8 @@ std::string Quoted(std::string_view text) {
   return out + '"';
 }
 
-void WriteParam(const Fold& fold, size_t number, Sink& out) {
+void WriteParam(const ReadPlan& plan, const Fold& fold, size_t number,
+                Sink& out) {
   const ReadParam& param = *fold.first;
   const std::string id = "p" + std::to_string(number);
   out.Append(
@@ -25,12 +28,23 @@ void WriteParam(const Fold& fold, size_t number, Sink& out) {
       Quoted(fold.name + (fold.count > 1 ? " x" + CountText(fold.count) : "") +
              (param.type.shape ? " " + ShapeText(*param.type.shape) : "")) +
       "];\n");
-  for (size_t d = 0; d < param.spec.size(); ++d) {
-    for (const std::string& axis : param.spec[d]) {
-      out.Append("  " + Quoted("axis " + axis) + " -> " + id +
-                 " [label=" + Quoted(std::to_string(d)) + "];\n");
+  const auto edge = [&](const std::string& axis, std::string_view label) {
+    out.Append("  " + Quoted("axis " + axis) + " -> " + id +
+               " [label=" + Quoted(label) + "];\n");
+  };
+  const auto edges = [&](const Spec& spec, const std::string& mode) {
+    for (size_t d = 0; d < spec.size(); ++d) {
+      for (const std::string& axis : spec[d]) {
+        edge(axis, mode + std::to_string(d));
+      }
     }
+  };
+  edges(param.spec, "");
+  for (const Mode mode : plan.modes) {
+    const Spec& spec = param.SpecOf(mode);
+    if (spec != param.spec) edges(spec, std::string(ModeName(mode)) + " ");
   }
+  if (param.placement) edge(param.placement->axis, "place");
 }
 
 void WriteDot(const Request& request, Sink& out, Findings&) {
@@ -42,7 +56,7 @@ void WriteDot(const Request& request, Sink& out, Findings&) {
   }
   size_t number = 0;
   for (const Fold& fold : Folded(plan, SeparatorOf(plan))) {
-    WriteParam(fold, number++, out);
+    WriteParam(plan, fold, number++, out);
   }
   out.Append("}\n");
 }

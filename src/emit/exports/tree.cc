@@ -1,6 +1,7 @@
 // Draws the parameter tree with the axes that shard each leaf. Parameters whose
 // names differ only in numbers share a leaf if they have the same type and
-// specs:
+// specs. A leaf has the specs of other modes that differ, and the axis by which
+// it is placed:
 //
 //   fsdp=2 tp=4
 //   └── model
@@ -38,23 +39,31 @@ Node& Node::Child(const std::string& name) {
   return children[at->second].node;
 }
 
-std::string LeafText(const Fold& fold) {
+std::string LeafText(const ReadPlan& plan, const Fold& fold) {
   const ReadParam& param = *fold.first;
-  return (param.type.shape ? "  " + ShapeText(*param.type.shape) : "") + "  " +
-         Printable(ShortSpec(param.spec)) +
-         (fold.count > 1 ? "  x" + CountText(fold.count) : "");
+  std::string out =
+      (param.type.shape ? "  " + ShapeText(*param.type.shape) : "") + "  " +
+      Printable(ShortSpec(param.spec));
+  for (const Mode mode : plan.modes) {
+    if (param.SpecOf(mode) == param.spec) continue;
+    out += "  " + std::string(ModeName(mode)) + " " +
+           Printable(ShortSpec(param.SpecOf(mode)));
+  }
+  if (param.placement) out += "  by " + Printable(param.placement->axis);
+  return out + (fold.count > 1 ? "  x" + CountText(fold.count) : "");
 }
 
-void WriteNode(const Node& node, const std::string& indent, Sink& out) {
+void WriteNode(const ReadPlan& plan, const Node& node,
+               const std::string& indent, Sink& out) {
   for (size_t i = 0; i < node.children.size(); ++i) {
     const auto& [name, child] = node.children[i];
     const bool last = i + 1 == node.children.size();
     const std::string head = indent + (last ? "└── " : "├── ");
     if (child.leaves.empty()) out.Append(head + Printable(name) + "\n");
     for (const Fold* fold : child.leaves) {
-      out.Append(head + Printable(name) + LeafText(*fold) + "\n");
+      out.Append(head + Printable(name) + LeafText(plan, *fold) + "\n");
     }
-    WriteNode(child, indent + (last ? "    " : "│   "), out);
+    WriteNode(plan, child, indent + (last ? "    " : "│   "), out);
   }
 }
 
@@ -70,7 +79,7 @@ void WriteTree(const Request& request, Sink& out, Findings&) {
     node->leaves.push_back(&fold);
   }
   out.Append(Printable(MeshText(request.plan.mesh)) + "\n");
-  WriteNode(root, "", out);
+  WriteNode(request.plan, root, "", out);
 }
 
 }  // namespace

@@ -248,6 +248,27 @@ TEST_CASE("tree writes nested names") {
 )text");
 }
 
+TEST_CASE("tree and dot have the specs of modes and the placement") {
+  ReadPlan plan = Plan({Param("experts.0.up", {16, 8}, {{"tp"}, {}})});
+  plan.modes = {Mode::kTrain, Mode::kDecode};
+  plan.params[0].modes = {{Mode::kDecode, {{}, {"tp"}}}};
+  plan.params[0].placement = ReadPlacement{"dp", 1};
+  CHECK(Exported(plan, "tree") ==
+        R"text(dp=2 tp=4
+└── experts
+    └── 0
+        └── up  [16, 8]  tp, -  decode -, tp  by dp
+)text");
+  const std::string text = Exported(plan, "dot");
+  CHECK(text.substr(text.find("  p0")) ==
+        R"text(  p0 [label="experts.0.up [16, 8]"];
+  "axis tp" -> p0 [label="0"];
+  "axis tp" -> p0 [label="decode 1"];
+  "axis dp" -> p0 [label="place"];
+}
+)text");
+}
+
 TEST_CASE("dot writes escaped labels and an edge for each axis") {
   CHECK(Exported(Small(), "dot") ==
         R"text(digraph plan {
