@@ -38,17 +38,22 @@ void Split(int64_t devices, const std::vector<std::string>& axes, Mesh& mesh,
 }
 
 // Returns a key by which meshes that fit come first, then meshes that may fit,
-// then the other legal meshes, then illegal meshes.
+// then meshes of unknown memory, then the other legal meshes, then illegal
+// meshes.
 int FitOrder(const FitMesh& one) {
+  if (!one.legal) return 4;
+  if (one.MemoryOrder() == INT64_MAX) return 2;
   if (one.Fits()) return 0;
-  if (one.MayFit()) return 1;
-  return one.legal ? 2 : 3;
+  return one.MayFit() ? 1 : 3;
 }
+
+// Returns whether the time of a mesh is known. It is 0 if no part of it is.
+bool HasTime(const FitMesh& one) { return one.Seconds().value_or(0) > 0; }
 
 // Returns a key that sorts meshes by time, those last whose time is unknown or
 // too long for a number.
 double TimeOrder(const FitMesh& one) {
-  const double seconds = one.Seconds().value_or(NAN);
+  const double seconds = HasTime(one) ? *one.Seconds() : NAN;
   return std::isfinite(seconds) ? seconds
                                 : std::numeric_limits<double>::infinity();
 }
@@ -291,7 +296,7 @@ void SortByCost(std::vector<FitMesh>& meshes) {
                    });
   for (FitMesh& one : meshes) one.rank.reset();
   const auto ranked = [](const FitMesh& one) {
-    return (one.Fits() || one.MayFit()) && one.Seconds().has_value();
+    return (one.Fits() || one.MayFit()) && HasTime(one);
   };
   // In each group the meshes of unknown time are last, so meshes that may fit
   // can follow a mesh without a rank.

@@ -62,9 +62,13 @@ struct FitMesh {
   // profile, a batch or a length.
   std::optional<double> Seconds() const;
 
-  // Returns the bytes of the fullest device by which meshes are sorted; a mesh
-  // of unknown memory is last.
-  int64_t MemoryOrder() const { return memory.most.total.value_or(INT64_MAX); }
+  // Returns the bytes of the fullest device by which meshes are sorted:
+  // INT64_MAX if those of its parameters or their sum are unknown. By the sum
+  // of what else is known, such a mesh would seem to need the least memory.
+  int64_t MemoryOrder() const {
+    const bool known = memory.most.Of(Component::kParameters).has_value();
+    return known ? memory.most.total.value_or(INT64_MAX) : INT64_MAX;
+  }
   bool Fits() const { return legal && memory.Fits().value_or(true); }
   // Returns whether the lower estimate of the step's memory fits but the upper
   // one does not.
@@ -147,7 +151,8 @@ std::optional<std::vector<Mesh>> MeshesOf(int64_t devices,
 inline constexpr int64_t kTiePerHundred = 5;
 
 // Sorts the meshes and sets their ranks. Meshes that fit come first, then
-// meshes that may fit, then the other legal meshes, then illegal meshes. Each
+// meshes that may fit, then meshes of unknown memory (MemoryOrder), then the
+// other legal meshes, then illegal meshes. Each
 // of these groups is sorted by time, then by bytes sent, then by memory, where
 // a mesh with an unknown figure follows those that have it. In the first two
 // groups, the meshes that tie with the fastest mesh are sorted by memory, then

@@ -58,12 +58,14 @@ class Fit(DescribedCase):
                 json.dump({"schema": "shardc.manifest/v1", "params": {
                     "layers.0.w": {"shape": [2 ** 31, 2 ** 29],
                                    "dtype": "F32"}}}, file)
-            value = self.fit("--no-project", "--rules", rules, "--manifest",
-                             manifest, "--devices", "8", "--batch", "8",
-                             "--seq", "16", "--axes", "fsdp,tp", "--profile",
-                             "h100-sxm")
+            given = ("--no-project", "--rules", rules, "--manifest",
+                     manifest, "--devices", "8", "--batch", "8", "--seq",
+                     "16", "--axes", "fsdp,tp", "--profile", "h100-sxm")
+            value = self.fit(*given)
             self.assertEqual(len(value["meshes"]), 4)
             self.assertIsNone(value["meshes"][0]["fits"])
+            text = self.check(run("fit", *given), 0).out
+            self.assertRegex(text, r"\n  tp=8 +- ")
 
     def test_the_experts_are_those_of_the_model(self):
         with tempfile.TemporaryDirectory() as folder:

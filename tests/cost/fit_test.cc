@@ -44,6 +44,7 @@ FitMesh Candidate(bool legal, int64_t bytes, int64_t sent, double seconds) {
   FitMesh out;
   out.legal = legal;
   out.memory.capacity = 100;
+  out.memory.most.by[static_cast<size_t>(Component::kParameters)] = bytes;
   out.memory.most.total = bytes;
   out.communication = sent;
   if (seconds > 0) {
@@ -124,6 +125,23 @@ TEST_CASE("a mesh of unknown memory is not the nearest to fit") {
   CHECK(!meshes.back().memory.most.total.has_value());
   meshes = {meshes.back()};
   CHECK(NearestToFit(meshes) == &meshes.front());
+}
+
+TEST_CASE("a mesh on which nothing is known follows meshes that fit") {
+  std::vector<FitMesh> meshes = {Candidate(true, 0, 0, 0),
+                                 Candidate(true, 90, 5, 2.0),
+                                 Candidate(true, 150, 5, 1.0)};
+  // The sum of no components is 0, as is that of their times.
+  meshes[0].memory.most.by = {};
+  meshes[0].time.emplace();
+  CHECK(meshes[0].Seconds() == 0);
+  SortByCost(meshes);
+  std::vector<int64_t> order;
+  for (const FitMesh& one : meshes) order.push_back(*one.memory.most.total);
+  CHECK(order == std::vector<int64_t>{90, 0, 150});
+  CHECK(meshes[0].rank == 1);
+  CHECK_FALSE(meshes[1].rank.has_value());
+  CHECK(NearestToFit(meshes)->memory.most.total == 90);
 }
 
 TEST_CASE("meshes whose times differ by less than 5 % are a tie") {

@@ -5,6 +5,7 @@
 //   fsdp=8 tp=8   9.13 GiB  88.5 % free  146.7 GiB sent  1.03 s
 #include "emit/costs/fit_report.h"
 
+#include <cstdint>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -82,11 +83,12 @@ std::string NotesText(const FitMesh& one) {
 std::vector<std::string> Cells(std::string name, const FitMesh& one,
                                bool tie = false) {
   if (!one.legal) return {"  " + std::move(name), "-", Joined(one.reasons)};
+  const bool known = one.MemoryOrder() < INT64_MAX;
   return {"  " + std::move(name),
-          BytesText(one.memory.Expected().value_or(0)),
-          FreeText(one),
+          known ? BytesText(one.memory.Expected().value_or(0)) : "-",
+          known ? FreeText(one) : "",
           one.communication ? BytesText(*one.communication) + " sent" : "",
-          one.Seconds() ? SecondsText(*one.Seconds()) : "",
+          one.Seconds().value_or(0) > 0 ? SecondsText(*one.Seconds()) : "",
           tie ? "tie for " + CountText(*one.rank) : "",
           NotesText(one)};
 }
