@@ -141,6 +141,9 @@ class Drafter {
   void DropEquals() {
     using Key = std::tuple<uint32_t, int64_t, int64_t, int64_t, int64_t,
                            int64_t, uint32_t, int32_t, size_t, int64_t>;
+    const auto order = [&](const PipelineDraft& one) {
+      return std::tuple(one.bytes, one.expected, grid_[one.setting].zero);
+    };
     std::map<Key, size_t> known;
     std::vector<PipelineDraft> kept;
     for (const PipelineDraft& one : out_.all) {
@@ -154,8 +157,7 @@ class Drafter {
       if (fresh) {
         kept.push_back(one);
       } else if (PipelineDraft& other = kept[at->second];
-                 std::pair(one.bytes, one.expected) <
-                 std::pair(other.bytes, other.expected)) {
+                 order(one) < order(other)) {
         other = one;
       }
     }

@@ -76,9 +76,10 @@ struct PipelineDrafts {
 // one that divides the devices and is at most the number of layers. If weights
 // are gathered once a step, pipelines that differ only in how the data is
 // divided between replicas and fully sharded data, and in the ZeRO stage, take
-// nearly equal times; of these only the one with the fewest bytes. `axis` is
-// the name of the axis of stages. The request's model must be given. Schedules
-// that no published run has are drafted only if Request::unmeasured is set.
+// nearly equal times; of these only the one with the fewest bytes, and of equal
+// ones the lowest stage. `axis` is the name of the axis of stages. The
+// request's model must be given. Schedules that no published run has are
+// drafted only if Request::unmeasured is set.
 PipelineDrafts DraftPipelines(const Request& request, const SettingsGrid& grid,
                               RuleOptions& options, Base base,
                               const std::string& axis,

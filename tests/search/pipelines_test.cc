@@ -4,12 +4,16 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <tuple>
+#include <utility>
 
 #include "cost/stack.h"
 #include "devices/profiles.h"
@@ -141,6 +145,54 @@ TEST_CASE(
   const Drafted drafted = DraftedFor(*request);
   CHECK_FALSE(drafted.shards);
   CHECK(drafted.zeros == std::set<int>{0, 1});
+}
+
+// What the drafts with ZeRO stage 1 are compared by: their option, ranks and
+// other axes than those of the data, schedule, chunks, policy and
+// micro-batches.
+using DraftKey = std::tuple<uint32_t, int64_t, int64_t, int64_t, int64_t,
+                            uint32_t, int32_t, std::string, int64_t>;
+
+TEST_CASE("of equal pipelines the lowest ZeRO stage is drafted") {
+  for (const int64_t batch : {8, 64}) {
+    auto request = RequestFor({.layers = 8}, 16, "h100-sxm", batch, 2048,
+                              int64_t{40} << 30);
+    const auto drafts_of = [&](const SettingsGrid& grid) {
+      RuleOptions options(*request, grid);
+      return DraftPipelines(*request, grid, options, options.bases().front(),
+                            "pp", Deadline(std::nullopt));
+    };
+    const auto key = [](const PipelineDrafts& all, const SettingsGrid& grid,
+                        const PipelineDraft& one) {
+      const AxisSizes& sizes = all.meshes[one.mesh].sizes;
+      return DraftKey{one.option,
+                      all.RanksOf(one),
+                      sizes.experts,
+                      sizes.sequence,
+                      sizes.tensor,
+                      one.schedule,
+                      one.chunks,
+                      grid[one.setting].remat.text,
+                      grid[one.setting].microbatches};
+    };
+    const SettingsGrid grid(*request);
+    const PipelineDrafts drafts = drafts_of(grid);
+    request->zero_fixed = true;
+    request->settings.zero = 1;
+    const SettingsGrid first_stage(*request);
+    const PipelineDrafts others = drafts_of(first_stage);
+    std::map<DraftKey, const PipelineDraft*> known;
+    for (const PipelineDraft& one : others.all) {
+      known[key(others, first_stage, one)] = &one;
+    }
+    for (const PipelineDraft& one : drafts.all) {
+      if (grid[one.setting].zero <= 1) continue;
+      const auto other = known.find(key(drafts, grid, one));
+      if (other == known.end()) continue;
+      CHECK(std::pair(one.bytes, one.expected) <
+            std::pair(other->second->bytes, other->second->expected));
+    }
+  }
 }
 
 TEST_CASE("a long sequence is divided over the devices of a rank") {
