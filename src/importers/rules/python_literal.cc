@@ -5,8 +5,10 @@
 #include "importers/rules/python_literal.h"
 
 #include <cctype>
+#include <charconv>
 #include <iterator>
 #include <map>
+#include <system_error>
 #include <utility>
 
 namespace shardc::imports {
@@ -60,6 +62,28 @@ PyValue FromFlag(const std::string& text, const PyNode& node) {
   const bool digits = !text.empty() && text.size() < 16 &&
                       text.find_first_not_of("0123456789") == std::string::npos;
   return Simple(digits ? PyIs::kNumber : PyIs::kText, node, text);
+}
+
+std::string DecimalText(std::string_view number) {
+  const char letter = number.size() > 2 && number[0] == '0' ? number[1] : '0';
+  const int base = letter == 'x' || letter == 'X'   ? 16
+                   : letter == 'o' || letter == 'O' ? 8
+                   : letter == 'b' || letter == 'B' ? 2
+                                                    : 10;
+  std::string digits;
+  for (const char c : number.substr(base == 10 ? 0 : 2)) {
+    if (c != '_') digits += c;
+  }
+  int64_t value = 0;
+  const char* const end = digits.data() + digits.size();
+  const auto read = std::from_chars(digits.data(), end, value, base);
+  return read.ec == std::errc() && read.ptr == end ? std::to_string(value)
+                                                   : std::string(number);
+}
+
+bool IsDecimal(const PyValue& value) {
+  return value.is == PyIs::kNumber &&
+         value.text.find_first_not_of("0123456789") == std::string::npos;
 }
 
 std::optional<int64_t> WholeNumber(const PyValue& value) {

@@ -22,6 +22,12 @@ PyValue Truth(const PyNode& node, bool truth);
 // Returns the value of a flag that is given with `--set`.
 PyValue FromFlag(const std::string& text, const PyNode& node);
 
+// Returns the text that Python's str() returns for an integer that is written
+// in any base, `16` for `0x1_0`, if it fits in 64 bits; the text as it is
+// written for other numbers.
+std::string DecimalText(std::string_view number);
+// Returns whether the value is an integer whose text is that of str().
+bool IsDecimal(const PyValue& value);
 // Returns the integer written as `12` or `1_000`; nullopt for other values.
 std::optional<int64_t> WholeNumber(const PyValue& value);
 bool Same(const PyValue& a, const PyValue& b);

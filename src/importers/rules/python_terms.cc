@@ -39,7 +39,7 @@ PyValue PyEvaluator::Evaluated(const PyNode& node, PyScope& scope,
     case PyKind::kFalse:
       return Truth(node, node.kind == PyKind::kTrue);
     case PyKind::kNumber:
-      return Simple(PyIs::kNumber, node, node.text);
+      return Simple(PyIs::kNumber, node, DecimalText(node.text));
     case PyKind::kString:
       return Simple(PyIs::kText, node, node.text);
     case PyKind::kName:
@@ -230,7 +230,12 @@ PyValue PyEvaluator::Logic(const PyNode& node, PyScope& scope,
   const PyValue right = Value(node.items[1], scope, owner);
   if (left.is == PyIs::kUnknown || left.is == PyIs::kSymbol) return left;
   if (right.is == PyIs::kUnknown || right.is == PyIs::kSymbol) return right;
-  return Truth(node, Same(left, right) == (node.kind == PyKind::kEqual));
+  const bool same = Same(left, right);
+  if (!same && left.is == PyIs::kNumber && right.is == PyIs::kNumber &&
+      !(IsDecimal(left) && IsDecimal(right))) {
+    return Unknown(node, "the value of `" + TextOf(node) + "`");
+  }
+  return Truth(node, same == (node.kind == PyKind::kEqual));
 }
 
 PyValue PyEvaluator::Each(const PyNode& node, PyScope& scope,
@@ -299,7 +304,7 @@ PyValue PyEvaluator::Format(const PyNode& node, PyScope& scope,
   for (const PyNode& item : node.items) {
     PyValue part = Value(item, scope, owner);
     if (part.is == PyIs::kUnknown) return part;
-    if (part.is != PyIs::kText && part.is != PyIs::kNumber) {
+    if (part.is != PyIs::kText && !IsDecimal(part)) {
       return Unknown(node, "the value of `" + TextOf(node) + "`");
     }
     text += part.text;

@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "importers/rules/python_literal.h"
 #include "importers/rules/spec_value.h"
 #include "model/rules.h"
 
@@ -99,8 +100,7 @@ class Flattener {
         RefuseUnknown(source_, *key, findings_);
         return false;
       }
-      if (key != nullptr && key->is != PyIs::kText &&
-          key->is != PyIs::kNumber) {
+      if (key != nullptr && key->is != PyIs::kText && !IsDecimal(*key)) {
         return Refuse(*key, "this key of a tree is no name");
       }
       const std::string name =
