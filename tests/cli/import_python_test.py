@@ -81,6 +81,10 @@ CHANGES = [
     ("R = [(f'h/{i}/{n}', P(a)) for i in range(2) "
      "for n, a in (('q', 'x'), ('o', 'y')) if i != 1]", FOLLOWED),
     ("R = [(f'{i}{{2}}', P('x')) for i in range(1, 1_1)]", FOLLOWED),
+    ("n = 0x1_0\nm = 00\nR = [(f'l{n}/{m}', P('x' if n == 16 else 'y'))]",
+     FOLLOWED),
+    ("n = 1e3\nR = [(f'l{n}', P('x'))]", REFUSED),
+    ("R = [('a', P('x' if 1.0 == 1 else 'y'))]", REFUSED),
     ("R = [(f'{i:02}', P('x')) for i in range(2)]", REFUSED),
     ("R = [(f'{i + 1}', P('x')) for i in range(2)]", REFUSED),
     ("R = [(i, P('x')) for i in 'ab']", REFUSED),
@@ -182,6 +186,22 @@ CHANGES = [
      FOLLOWED),
     (f"def count(r):\n  s = list(r)\n  s.append({B})\n  return s\n"
      f"R = [{A}]\ncount(R)\nr = count(R)", FOLLOWED),
+    # Calls in statements that may run or not, and in those that are not run.
+    *((f"def add(r):\n  r.append({B})\n  return r\nR = [{A}]\n" + rest, REFUSED)
+      for rest in ("while len(R) < 2:\n  add(R)",
+                   "while len(add(R)) < 3:\n  pass",
+                   "while len(R) < 2:\n  while len(R) < 2:\n    x = add(R)",
+                   "if len(R) == 1:\n  add(R)",
+                   "if len(R) > 1:\n  pass\nelse:\n  x = add(R)",
+                   "for i in [1]:\n  add(R)\n  break",
+                   "for i in sorted([1]):\n  x = [add(R)]",
+                   "match 1:\n  case 1:\n    add(R)",
+                   "def no(r):\n  pass\nno(add(R))",
+                   "x, y = add(R), 1", "x = len(add(R))", "x = add(R) * 2",
+                   "if len(add(R)) > 9:\n  pass")),
+    (f"def count(r):\n  s = list(r)\n  s.append({B})\n  return s\n"
+     f"R = [{A}]\nwhile len(R) > 1:\n  count(R)\nif len(R) > 1:\n"
+     "  count(R)\nx, y = count(R), 1", FOLLOWED),
     ("class A:\n  def get(self, n='a'):\n    return [(n, P('x'))]\n"
      "class B(A):\n  def get(self, **k):\n    k['n'] = 'c'\n"
      "    return super().get(**k)\nR = B().get()", REFUSED),

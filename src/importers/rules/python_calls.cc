@@ -114,6 +114,7 @@ PyValue PyEvaluator::Call(const PyNode& node, PyScope& scope,
     ForgetArguments(node, scope, owner);
     if (given) return Called(method, object, std::move(*given));
   }
+  ForgetCalls(node, scope, owner);
   return Unknown(node, "what `" + TextOf(function) + "` returns");
 }
 

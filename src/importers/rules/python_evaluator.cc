@@ -75,8 +75,8 @@ void PyEvaluator::Step(const PyStatement& one, PyScope& scope,
         }
       } else {
         const PyValue unknown = Undecided(one.value, {});
-        Forget(one.body, scope, unknown);
-        Forget(one.other, scope, unknown);
+        Forget(one.body, scope, owner, unknown);
+        Forget(one.other, scope, owner, unknown);
       }
       return;
     }
@@ -91,10 +91,8 @@ void PyEvaluator::Step(const PyStatement& one, PyScope& scope,
           scope[name] = Unknown(at, "`" + name + "`, which is changed here,");
         }
       }
-      // Nothing uses the value of the call, so it is not run.
-      if (one.target.kind == PyKind::kCall) {
-        ForgetArguments(one.target, scope, owner);
-      }
+      // Nothing uses the values of calls, so they are not run.
+      ForgetCalls(one, scope, owner);
   }
 }
 
@@ -179,19 +177,34 @@ std::optional<PyValue> PyEvaluator::Branch(const PyStatement& one,
   if (truth) return Run(*truth ? one.body : one.other, scope, owner);
   PyValue unknown = Undecided(one.value, condition);
   if (Returns(one.body) || Returns(one.other)) return unknown;
-  Forget(one.body, scope, unknown);
-  Forget(one.other, scope, unknown);
+  Forget(one.body, scope, owner, unknown);
+  Forget(one.other, scope, owner, unknown);
   return std::nullopt;
 }
 
 void PyEvaluator::Forget(const std::vector<PyStatement>& body, PyScope& scope,
-                         const PyValue& unknown) {
+                         const PyClass* owner, const PyValue& unknown) {
   for (const PyStatement& one : body) {
     if (!one.name.empty()) scope[one.name] = unknown;
     for (const std::string& name : one.names) scope[name] = unknown;
-    Forget(one.body, scope, unknown);
-    Forget(one.other, scope, unknown);
+    ForgetCalls(one, scope, owner);
+    Forget(one.body, scope, owner, unknown);
+    Forget(one.other, scope, owner, unknown);
   }
+}
+
+void PyEvaluator::ForgetCalls(const PyStatement& one, PyScope& scope,
+                              const PyClass* owner) {
+  ForgetCalls(one.target, scope, owner);
+  ForgetCalls(one.value, scope, owner);
+  for (const PyNode& call : one.calls) ForgetCalls(call, scope, owner);
+}
+
+void PyEvaluator::ForgetCalls(const PyNode& node, PyScope& scope,
+                              const PyClass* owner) {
+  ++steps_;
+  if (node.kind == PyKind::kCall) ForgetArguments(node, scope, owner);
+  for (const PyNode& item : node.items) ForgetCalls(item, scope, owner);
 }
 
 PyValue PyEvaluator::Undecided(const PyNode& at,
@@ -331,7 +344,7 @@ void PyEvaluator::Loop(const PyStatement& one, PyScope& scope,
     unknown = Unknown(one.value, std::string(kPyTooInvolved));
   }
   for (const std::string& name : one.names) scope[name] = unknown;
-  Forget(one.body, scope, unknown);
+  Forget(one.body, scope, owner, unknown);
 }
 
 void PyEvaluator::Bind(const PyNode& target, const PyValue& value,

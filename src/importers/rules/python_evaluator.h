@@ -89,9 +89,14 @@ class PyEvaluator {
                              PyScope& scope, const PyClass* owner);
   std::optional<PyValue> Branch(const PyStatement& one, PyScope& scope,
                                 const PyClass* owner);
-  // Marks all names that the statements change as unknown.
+  // Marks all names that the statements change, by calls too, as unknown.
   void Forget(const std::vector<PyStatement>& body, PyScope& scope,
-              const PyValue& unknown);
+              const PyClass* owner, const PyValue& unknown);
+  // Do what ForgetArguments does for all calls of a statement's expressions, or
+  // of one expression, which are not run.
+  void ForgetCalls(const PyStatement& one, PyScope& scope,
+                   const PyClass* owner);
+  void ForgetCalls(const PyNode& node, PyScope& scope, const PyClass* owner);
   PyValue Undecided(const PyNode& at, const PyValue& condition) const;
   // Returns an unknown value for a `value` whose truth is not known.
   PyValue UnknownTruth(const PyNode& at, const PyValue& value) const;

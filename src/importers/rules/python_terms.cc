@@ -67,6 +67,7 @@ PyValue PyEvaluator::Evaluated(const PyNode& node, PyScope& scope,
     case PyKind::kUnequal:
       return Logic(node, scope, owner);
     default:
+      ForgetCalls(node, scope, owner);
       return Unknown(node, "the value of `" + TextOf(node) + "`");
   }
 }

@@ -7,6 +7,7 @@
 #include "importers/rules/python_tree.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "importers/rules/python_expression.h"
@@ -43,11 +44,33 @@ void Gather(const std::vector<PyStatement>& body, PyStatement& to) {
   }
 }
 
+bool HasCall(const PyNode& node) {
+  return node.kind == PyKind::kCall ||
+         std::any_of(node.items.begin(), node.items.end(), HasCall);
+}
+
+void TakeCalls(PyNode& node, std::vector<PyNode>& to) {
+  if (HasCall(node)) to.push_back(std::move(node));
+}
+
+// Moves the expressions that have calls to `to`.
+void TakeCalls(std::vector<PyStatement>& body, std::vector<PyNode>& to) {
+  for (PyStatement& inside : body) {
+    if (inside.act == PyAct::kDefine || inside.act == PyAct::kClass) continue;
+    TakeCalls(inside.value, to);
+    TakeCalls(inside.target, to);
+    std::move(inside.calls.begin(), inside.calls.end(), std::back_inserter(to));
+    TakeCalls(inside.body, to);
+    TakeCalls(inside.other, to);
+  }
+}
+
 // Marks a statement as unknown, because it is not known which statements of its
 // body run, or how often.
 void Unknown(PyStatement& made) {
   made.act = PyAct::kUnknown;
   Gather(made.body, made);
+  TakeCalls(made.body, made.calls);
   made.body.clear();
 }
 
@@ -340,6 +363,7 @@ class PyStatementParser : private PyExpressionParser {
     if (each && !rest && !inside.returns && !Leaves(made.body)) {
       made.act = PyAct::kFor;
     } else {
+      TakeCalls(made.value, made.calls);
       made.value = {};
       Unknown(made);
     }

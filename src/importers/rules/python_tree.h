@@ -66,7 +66,7 @@ enum class PyAct : uint8_t {
   kBlock,    // with, try, else, finally: its body runs
   kUnknown,  // `while`, `match` and the like: the values of `names` are
              // unknown, and, with `returns`, whether the function ends there;
-             // target: a call, which may change its arguments
+             // target, value and `calls` may have calls that change arguments
 };
 
 // With what the names of the attributes of `self` begin in a statement: the
@@ -80,6 +80,9 @@ struct PyStatement {
   std::vector<std::string> names;
   bool returns = false;
   PyNode target, value;
+  // The expressions with calls of the header and the body of a statement that
+  // is unknown, which has no body.
+  std::vector<PyNode> calls;
   // The parameters of a function. `parameters` has names with their defaults;
   // `starred` has the names of `*args` and `**kwargs`.
   std::vector<std::pair<std::string, std::optional<PyNode>>> parameters;
