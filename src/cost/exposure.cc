@@ -35,7 +35,7 @@ Exposure::Exposure(const CostInputs& work, const Settings& settings,
       communication_(communication),
       stack_(stack),
       layers_(layers),
-      network_(NetworkOf(*settings.profile, work.mesh)) {
+      network_(NetworkOf(*settings.profile, work.WholeMesh())) {
   for (const ParamClass& param : work.params) {
     AxisGroup axes;
     for (int dim = 0; dim < std::ssize(param.spec); ++dim) {
@@ -117,7 +117,8 @@ const Curve* Exposure::CurveOf(Collective kind, const Place& place,
 }
 
 double Exposure::Seconds(const Transfer& one, const Rates& rates) const {
-  const Place place = PlaceOf(work_.mesh, network_, one.axes);
+  const Place place =
+      PlaceOf(work_.WholeMesh(), network_, DropTrivial(work_.mesh, one.axes));
   if (place.members == 1 || one.sent == 0) return 0;
   // For a shift, the latency counts once for each device of the ring.
   const CollectiveDef& of = DefOf(one.kind);

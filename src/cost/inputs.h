@@ -80,6 +80,9 @@ struct ParamClass {
 
 struct CostInputs {
   Mesh mesh;
+  // The mesh of all stages, if `mesh` is that of one stage. The hosts of the
+  // stage's devices follow from it.
+  std::optional<Mesh> all_stages;
   Mode mode = Mode::kTrain;
   std::vector<ParamClass> params;
   std::optional<ModelConfig> model;
@@ -98,6 +101,7 @@ struct CostInputs {
 
   const AxisGroup& Batch() const { return query[0]; }
   const AxisGroup& Length() const { return query[1]; }
+  const Mesh& WholeMesh() const { return all_stages ? *all_stages : mesh; }
   // Returns the axes that shard the tokens, without axes of size 1.
   AxisGroup TokenAxes() const;
   // Returns the axes among `axes` over which a weight stays sharded while it is

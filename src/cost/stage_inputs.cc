@@ -77,6 +77,7 @@ CostInputs StageInputs(const StagedModel& model, const CostInputs& all,
                  units.layers),
       chosen, slices.empty() ? nullptr : &slices);
   out.mesh = StageMesh(all.mesh, stages.axis);
+  out.all_stages = all.mesh;
   if (!last) {
     for (ParamClass& param : out.params) {
       if (param.role.module_role == Role::kEmbedding) {

@@ -287,9 +287,10 @@ std::optional<Time> TimeOf(const CostInputs& work, const Settings& settings,
              2 * Real(memory.most.Of(Component::kOptimizer).value_or(0));
   }
   out.memory = bytes / (profile->memory_rate / per_chip);
-  const Network network = NetworkOf(*profile, work.mesh);
+  const Network network = NetworkOf(*profile, work.WholeMesh());
   for (Transfer& one : communication.transfers) {
-    const Place place = PlaceOf(work.mesh, network, one.axes);
+    const Place place =
+        PlaceOf(work.WholeMesh(), network, DropTrivial(work.mesh, one.axes));
     one.seconds =
         Real(one.count) * CollectiveSeconds(network, place, one.kind,
                                             Real(one.sent) / Real(one.count));

@@ -126,6 +126,22 @@ class StagedCost(Case):
                     own = {key: own[key] for key in target}
                 self.assertEqual(own, target)
 
+    def test_the_hosts_of_a_stage_are_those_of_the_mesh(self):
+        def seconds(mesh):
+            inputs = self.inputs("llama/hf", mesh, "{axis: pp, assign: even, "
+                                 "microbatches: 8}",
+                                 manifest_of("llama-3-8b.hf"), "llama-3-8b")
+            value, plan = self.costs(inputs, self.plan(inputs), "llama-3-8b")
+            self.assertEqual(plan, value)
+            stage = value["stages"][0]
+            return (value["time"]["after"] + stage["forward"] +
+                    stage["input"] + stage["weight"])
+
+        # Within a host of eight, fsdp has four devices, or one if the host has
+        # devices of all stages.
+        self.assertGreater(seconds("fsdp:8,pp:4,tp:2"),
+                           1.01 * seconds("pp:4,fsdp:8,tp:2"))
+
     def test_layers_of_stacks(self):
         tree = {"schema": "shardc.manifest/v1", "params": {
             "embed/embedding": [1024, 64],
