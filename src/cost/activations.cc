@@ -174,7 +174,7 @@ class Layers {
     const int64_t chosen =
         work_.model ? work_.model->experts_per_token.value_or(1) : 1;
     AxisGroup axes;
-    for (int d = 0; d < static_cast<int>(param.type.shape->size()) - 2; ++d) {
+    for (int d = 0; d < param.Rank() - 2; ++d) {
       const AxisGroup& split = param.AxesAt(d);
       axes.insert(axes.end(), split.begin(), split.end());
     }

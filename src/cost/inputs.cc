@@ -51,8 +51,14 @@ void Orient(ParamClass& param, std::optional<int64_t> hidden) {
       takes || GivesWidth(module_role) || module_role == Role::kLatentUp;
   if (!param.type.shape || !projects || other) return;
   const Shape& shape = *param.type.shape;
-  const int rank = static_cast<int>(shape.size());
+  const int rank = param.Rank();
   if (rank < 2) return;
+  if (role.packed_blocks) {
+    // [out, blocks, bytes of a block]
+    param.out_dim = rank - 2;
+    param.in_dim = rank - 1;
+    return;
+  }
   param.out_dim = OutDim(role, rank);
   param.in_dim = InDim(role, rank);
   if (param.out_dim < 0) {
@@ -284,7 +290,7 @@ std::vector<ParamClass> ClassesOf(const Plan& plan, char separator, Mode mode,
 int64_t ParamClass::Matrices() const {
   if (!IsWeight()) return 0;
   int64_t out = count;
-  for (int d = 0; d < static_cast<int>(type.shape->size()); ++d) {
+  for (int d = 0; d < Rank(); ++d) {
     if (d != in_dim && d != out_dim) {
       out = CheckedMul(out, SizeAt(d)).value_or(INT64_MAX);
     }
@@ -304,12 +310,19 @@ int64_t ParamClass::SizeAt(int dim) const {
   return (*type.shape)[AsIndex(dim)];
 }
 
+int64_t ParamClass::Inputs() const {
+  // A byte of a block has two inputs.
+  return role.packed_blocks ? Times(SizeAt(in_dim), type.shape->back(), 2)
+                            : SizeAt(in_dim);
+}
+
 const AxisGroup& ParamClass::AxesAt(int dim) const {
   return spec[AsIndex(dim)];
 }
 
 bool ParamClass::MayCountExperts(int dim) const {
-  return role.expert && dim + (IsWeight() ? 2 : 1) < std::ssize(spec);
+  const int of_tensor = (IsWeight() ? 2 : 1) + (role.packed_blocks ? 1 : 0);
+  return role.expert && dim + of_tensor < std::ssize(spec);
 }
 
 AxisGroup CostInputs::TokenAxes() const {
@@ -393,8 +406,8 @@ Shape CostInputs::UsedShape(const ParamClass& param) const {
 int64_t CostInputs::Experts() const {
   for (const ParamClass& param : params) {
     if (!param.IsWeight() || !param.role.expert) continue;
-    const size_t rank = param.type.shape->size();
-    if (rank >= 3) return (*param.type.shape)[rank - 3];
+    const int rank = param.Rank();
+    if (rank >= 3) return param.SizeAt(rank - 3);
   }
   return model ? model->experts.value_or(0) : 0;
 }

@@ -72,7 +72,14 @@ struct ParamClass {
   // most of them: all, unless they are placed.
   int64_t CountOnDevice() const;
   int64_t SizeAt(int dim) const;
+  // Returns the number of inputs of a weight's matrix, which is the size of
+  // `in_dim` unless a block of 4-bit numbers holds several inputs.
+  int64_t Inputs() const;
   const AxisGroup& AxesAt(int dim) const;
+  // Returns the number of dimensions, without one for the bytes of a block.
+  int Rank() const {
+    return static_cast<int>(type.shape->size()) - (role.packed_blocks ? 1 : 0);
+  }
   // Returns whether a dimension of an expert's parameter may count the experts:
   // it is not one of a matrix, or of a vector such as a bias.
   bool MayCountExperts(int dim) const;

@@ -23,8 +23,7 @@ void UseExperts(const CostInputs& work, const ParamClass& param,
   product.rows *=
       Real(work.model ? work.model->experts_per_token.value_or(1) : 1);
   AxisGroup owners;
-  const int rank = static_cast<int>(param.type.shape->size());
-  for (int d = 0; d + 2 < rank; ++d) {
+  for (int d = 0; d + 2 < param.Rank(); ++d) {
     for (const std::string& axis : work.KeptAt(param, d)) {
       owners.push_back(axis);
     }
@@ -102,7 +101,9 @@ std::vector<Product> ProductsOf(const CostInputs& work, const Tokens& tokens) {
                    ? ends
                    : Real(tokens.Of(param.stream));
     if (one.rows == 0) continue;
-    one.in = ShareAt(work, param, param.in_dim) / HiddenParts(work, param);
+    one.in = Real(param.Inputs()) /
+             Real(work.Parts(work.Kept(param.AxesAt(param.in_dim)))) /
+             HiddenParts(work, param);
     one.out = ShareAt(work, param, param.out_dim);
     one.layers = Real(work.LayersOf(param));
     if (one.expert) UseExperts(work, param, one);

@@ -13,7 +13,7 @@ import re
 import unittest
 
 from agreeing import CASES, CostCase, inputs, tree
-from driver import run
+from driver import TESTDATA, run
 
 # Flags that once changed the formulas of `cost`, by case: model, naming, mesh,
 # batch, length, flags.
@@ -113,6 +113,24 @@ class Agreement(CostCase):
                        str(1024 // rows)])["time"]["flops"]
             for rows in (8, 4)]
         self.assertEqual(long - short, 3 * 1024 * 4 * layers * wide * 128)
+
+    def test_blocks_of_experts_are_products_like_others(self):
+        corpus = os.path.join(TESTDATA, "corpus", "manifests")
+        for mesh in ("fsdp:1", "fsdp:2,ep:4"):
+            plain, blocks = [
+                self.cost(["--manifest", os.path.join(
+                    corpus, f"gpt-oss-120b{kind}.hf.manifest.json.gz"),
+                    "--model", os.path.join(TESTDATA, "configs",
+                                            "gpt-oss-120b.config.json"),
+                    "--rules", "auto", "--mesh", mesh, "--profile", "h100-sxm",
+                    "--mode", "decode", "--batch", "64", "--kv-len", "1024"])
+                for kind in ("", "-mxfp4")]
+            self.assertEqual(blocks["time"]["flops"], plain["time"]["flops"])
+            self.assertEqual(blocks["memory"]["activations"],
+                             plain["memory"]["activations"])
+        # The outputs of 36 layers' experts are added over ep.
+        self.assertEqual([one["count"] for one in blocks["communication"]
+                          if one["part"] == "experts"], [36])
 
     def test_the_loss_of_the_rules_counts_in_all_commands(self):
         rules = os.path.join(self.folder.name, "fused.yaml")
