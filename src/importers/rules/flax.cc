@@ -54,8 +54,18 @@ std::optional<Imported> ReadFlax(const Request& request, Findings& findings) {
       SymbolsOf(*module, request.source->text(), request.values);
   const auto chosen = Choose(request, symbols, findings);
   if (!chosen) return std::nullopt;
+  const PyValue& list = chosen->value;
+  if (list.is == PyIs::kUnknown) {
+    RefuseUnknown(request.source, list, findings);
+    return std::nullopt;
+  }
+  if (list.is != PyIs::kSequence) {
+    findings.Add(code::kInexpressible, {request.source, list.begin, list.end},
+                 "`" + chosen->name + "` is no list of logical axis rules");
+    return std::nullopt;
+  }
   std::vector<LogicalRule> rules;
-  for (const PyValue& item : chosen->value.items) {
+  for (const PyValue& item : list.items) {
     if (!IsPair(item)) {
       if (item.is == PyIs::kUnknown) {
         RefuseUnknown(request.source, item, findings);
