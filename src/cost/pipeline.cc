@@ -76,13 +76,23 @@ class Pipeline {
     if (*settings_.batch % parts == 0 && rows % settings_.microbatches == 0) {
       return true;
     }
-    findings_.Add(
-        code::kMicrobatchesIndivisible, {},
-        Counted(*settings_.batch, "row") + " over " + GroupText(work_.Batch()) +
-            " are " + CountText(rows) + " a replica, not divided by " +
-            Counted(settings_.microbatches, "micro-batch", "micro-batches"),
-        "give a `--batch` that is a multiple of " +
-            CountText(Times(parts, settings_.microbatches)));
+    std::string message = "a batch of " + CountText(*settings_.batch);
+    if (*settings_.batch % parts != 0) {
+      message += " is not divided by the " + CountText(parts) +
+                 " replicas over " + GroupText(work_.Batch());
+    } else {
+      if (parts > 1) {
+        message += " over " + GroupText(work_.Batch()) + " is " +
+                   Counted(rows, "row") + " a replica,";
+      } else {
+        message += " is";
+      }
+      message += " not divided by " + Counted(settings_.microbatches,
+                                              "micro-batch", "micro-batches");
+    }
+    findings_.Add(code::kMicrobatchesIndivisible, {}, std::move(message),
+                  "give a `--batch` that is a multiple of " +
+                      CountText(Times(parts, settings_.microbatches)));
     return false;
   }
 

@@ -193,7 +193,7 @@ class Pipeline(DescribedCase):
                 ("pp", ["--assign", "16,16"], 1, "has 32 layers in 2 stages"),
                 ("pp", ["--assign", "8,x"], 2, "`x` is not a whole number"),
                 ("pp", ["--microbatches", "3"], 1,
-                 "not divided by 3 micro-batches"),
+                 "a batch of 16 is not divided by 3 micro-batches"),
                 ("pp", ["--schedule", "zb"], 2, "there is no schedule `zb`"),
                 ("pp", ["--schedule", "dualpipev", "--microbatches", "4"], 1,
                  "dualpipev needs at least 8 micro-batches"),
@@ -212,6 +212,19 @@ class Pipeline(DescribedCase):
         self.assertEqual(done.rc, 2)
         self.assertIn("the times and activations of stages need a batch and "
                       "a length", done.err)
+
+    def test_a_batch_that_replicas_or_micro_batches_do_not_divide(self):
+        for batch, words in (
+                ("16", 'a batch of 16 over "dp" is 8 rows a replica, not '
+                 "divided by 3 micro-batches"),
+                ("17", 'a batch of 17 is not divided by the 2 replicas over '
+                 '"dp"')):
+            done = run("cost", *LLAMA, "--mesh", "pp:4,dp:2", "--stages", "pp",
+                       "--batch", batch, "--seq", "4096", "--microbatches",
+                       "3")
+            self.assertEqual((done.rc, done.out), (1, ""), done)
+            self.assertIn(words, done.err)
+            self.assertIn("a `--batch` that is a multiple of 6", done.err)
 
     def test_flags_without_stages(self):
         """A flag of stages is refused where nothing divides the model."""
