@@ -190,7 +190,8 @@ Options OptionsOfCost(CostFlags& flags) {
       {.name = "--microbatches",
        .to = &flags.microbatches,
        .value = "N",
-       .help = "number of micro-batches per step (default: 1)"},
+       .help = "number of micro-batches per step (default: that of `stages:`, "
+               "else 1)"},
       ReduceOption(&flags.reduce),
       {.name = "--optimizer",
        .to = &flags.optimizer,

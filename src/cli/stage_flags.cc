@@ -173,13 +173,13 @@ Options OptionsOf(StageFlags& flags) {
           {.name = "--virtual",
            .to = &flags.virtual_stages,
            .value = "N",
-           .help = "stages on each rank (default: 1, or 2 where the schedule "
-                   "has several)"},
+           .help = "stages on each rank (default: that of `stages:`, else 1, "
+                   "or 2 where the schedule has several)"},
           {.name = "--schedule",
            .to = &flags.schedule,
            .value = "NAME|FILE",
            .help = "schedule of the pipeline, or a file in PyTorch's CSV "
-                   "(default: 1f1b)",
+                   "(default: that of `stages:`, else 1f1b)",
            .words = ScheduleNames()},
           {.name = "--p2p",
            .to = &flags.p2p,

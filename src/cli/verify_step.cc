@@ -247,7 +247,9 @@ Options OptionsOf(StepFlags& flags) {
        {.name = "--batch",
         .to = &flags.batch,
         .value = "N",
-        .help = "rows of the batch, over all devices (default: two a device)"},
+        .help = "rows of the batch, over all devices (default: two a device; "
+                "with `stages:`, two a device of a stage in each "
+                "micro-batch)"},
        {.name = "--seq",
         .to = &flags.length,
         .value = "N",
@@ -276,7 +278,7 @@ Options OptionsOf(StepFlags& flags) {
         .to = &flags.microbatches,
         .value = "N",
         .help = "in training, split the batch into N parts and add their "
-                "gradients (default: 1)"},
+                "gradients (default: that of `stages:`, else 1)"},
        ReduceOption(&flags.reduce),
        {.name = "--reduce-each",
         .to = &flags.reduce_each,
