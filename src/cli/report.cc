@@ -18,6 +18,7 @@
 #include "cli/plan_table.h"
 #include "cli/program_traffic.h"
 #include "cli/reported_program.h"
+#include "cli/schedule_table.h"
 #include "cli/staged_costs.h"
 #include "cli/verified.h"
 #include "cli/version.h"
@@ -241,7 +242,7 @@ int RunReport(const ReportCommand& command, const Common& common,
       !GatherCosts(command, *target, all, findings) ||
       !GatherVerified(command, all, findings) ||
       !GatherProgram(command, *target, all, findings)) {
-    return kFailed;
+    return findings.HasErrors() ? StageStatus(findings) : kFailed;
   }
   if (!PutResult(report::ReportHtml(all.page), command.output, findings)) {
     return kFailed;

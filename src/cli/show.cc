@@ -17,6 +17,7 @@
 #include "cli/picture_flags.h"
 #include "cli/pictured.h"
 #include "cli/plan_table.h"
+#include "cli/schedule_table.h"
 #include "cli/staged_costs.h"
 #include "cost/report.h"
 #include "emit/pictures/array_text.h"
@@ -255,7 +256,8 @@ int RunShow(const ShowCommand& command, const Common& common,
                                    common, found, findings);
   if (planned == nullptr) return found ? kFound : kFailed;
   const auto drawn = draw({command, *target, *planned, *style}, findings);
-  if (!drawn || !PutOut(drawn->text, findings)) return kFailed;
+  if (!drawn) return findings.HasErrors() ? StageStatus(findings) : kFailed;
+  if (!PutOut(drawn->text, findings)) return kFailed;
   return drawn->over ? kFound : kDone;
 }
 

@@ -287,6 +287,16 @@ targets:
             self.assertEqual((done.rc, done.out), (1, ""), done)
             self.assertIn(code, done.err)
 
+    def test_indivisible_rows_are_a_finding_of_every_command(self):
+        stages = "{axis: pp, microbatches: 12}"
+        page = os.path.join(self.folder, "report.html")
+        for command in (["cost"], ["show", "memory"], ["report", "-o", page]):
+            with self.subTest(command=command[0]):
+                done = run(*command, *self.inputs(stages), *SIZES)
+                self.assertEqual((done.rc, done.out), (1, ""), done)
+                self.assertIn("SHD247", done.err)
+        self.assertFalse(os.path.exists(page))
+
     def test_memory_is_judged_on_the_fullest_rank(self):
         # A rank has at most 2.3 GiB of parameters, all of them 7.5 GiB.
         stages = "{axis: pp, assign: even}"
