@@ -393,7 +393,7 @@ class Exports(Case):
             self.assertEqual(done.rc, 2)
             self.assertIn(words, done.err)
 
-    def small(self, rules):
+    def small(self, rules, *more):
         """The arguments of a model of four layers, with the text of rules."""
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -401,8 +401,8 @@ class Exports(Case):
         for name, text in (
                 ("m.json", json.dumps({
                     "schema": "shardc.manifest/v1", "params": {
-                        f"layers.{i}.w": {"shape": [8, 8], "dtype": "BF16"}
-                        for i in range(4)}})),
+                        name: {"shape": [8, 8], "dtype": "BF16"} for name in
+                        (*(f"layers.{i}.w" for i in range(4)), *more)}})),
                 ("r.yaml", rules)):
             paths.append(os.path.join(folder.name, name))
             with open(paths[-1], "w", encoding="utf-8") as file:
@@ -417,6 +417,18 @@ class Exports(Case):
             done = self.export(form, *flags, mesh="pp:2", rc=2, model=model)
             self.assertIn("the spec of `layers.0.w` splits over `pp`",
                           done.err)
+
+    def test_modules_are_in_the_stages_that_the_plan_states(self):
+        model = self.small(
+            "version: 1\nstages: {axis: pp, assign: [1, 3], microbatches: 4, "
+            "first: [start], last: [pooler, end]}\n"
+            "rules: [{match: '.*', spec: []}]\n",
+            "start.norm.w", "pooler.w", "end.w")
+        done = self.check(run("export", "torch-pipeline", *model, "--mesh",
+                              "pp:2", "--format", "json"), 0)
+        self.assertEqual(done.json(), {
+            "0": ["layers.0", "start.norm"],
+            "1": ["layers.1", "layers.2", "layers.3", "pooler", "end"]})
 
     def test_vllm_has_one_stage_on_each_rank(self):
         for stages in ("schedule: interleaved, virtual: 2", "schedule: zbv",

@@ -4,6 +4,10 @@
 //
 //   model.layers.5.mlp.up_proj.weight  ->  model.layers.5
 //   model.embed_tokens.weight          ->  model.embed_tokens
+//
+// If the plan has these stages, it states the stages of each parameter: those
+// that `first` and `last` name, and copies of an embedding that the head
+// shares.
 #include "emit/exports/stage_modules.h"
 
 #include <algorithm>
@@ -12,6 +16,7 @@
 #include "emit/exports/view.h"
 #include "roles/layer_units.h"
 #include "schedule/assign.h"
+#include "source/index.h"
 #include "source/wording.h"
 
 namespace shardc::exports {
@@ -24,6 +29,10 @@ class StageReader {
       : request_(request), format_(format), findings_(findings) {}
 
   std::optional<std::vector<ExportedStage>> Read() {
+    if (IsPlanned()) {
+      AddPlanned();
+      return std::move(stages_);
+    }
     const auto layers = CountLayers();
     if (!layers || !Divide(*layers)) return std::nullopt;
     for (const ReadParam& param : request_.plan.params) {
@@ -38,6 +47,56 @@ class StageReader {
                   "`" + std::string(format_) + "`: " + message,
                   std::move(help));
     return false;
+  }
+
+  // Returns whether the plan has the stages that are written, so that it states
+  // the stages of each parameter. Trees that stack their layers are refused by
+  // CountLayers().
+  bool IsPlanned() const {
+    const auto& planned = request_.plan.stages;
+    const PipelineChoice& choice = *request_.pipeline;
+    if (!planned || planned->axis != choice.axis ||
+        std::ssize(planned->of) != choice.table.stages) {
+      return false;
+    }
+    const bool same = std::equal(planned->of.begin(), planned->of.end(),
+                                 choice.layers.begin(), choice.layers.end(),
+                                 [](const PlanStage& stage, int64_t layers) {
+                                   return stage.layers.count() == layers;
+                                 });
+    const auto& params = request_.plan.params;
+    return same && std::none_of(params.begin(), params.end(),
+                                [](const ReadParam& param) {
+                                  return param.stages.dim.has_value();
+                                });
+  }
+
+  void AddPlanned() {
+    separator_ = SeparatorOf(request_.plan);
+    int64_t first = 0;
+    for (const PlanStage& stage : request_.plan.stages->of) {
+      stages_.push_back({first, stage.layers.count(), {}});
+      first += stage.layers.count();
+    }
+    for (const ReadParam& param : request_.plan.params) {
+      for (const StageShare& share : param.stages.of) {
+        AddModule(ModuleOf(param.name), stages_[AsIndex(share.stage)]);
+      }
+    }
+  }
+
+  std::string ModuleOf(const std::string& name) const {
+    if (const auto layer = LayerOf(name, separator_)) {
+      return std::string(layer->module);
+    }
+    return name.substr(0, name.rfind(separator_));
+  }
+
+  static void AddModule(std::string module, ExportedStage& stage) {
+    auto& modules = stage.modules;
+    if (std::find(modules.begin(), modules.end(), module) == modules.end()) {
+      modules.push_back(std::move(module));
+    }
   }
 
   bool SplitsOverStages(const Spec& spec) const {
@@ -109,13 +168,11 @@ class StageReader {
 
   bool Add(const ReadParam& param) {
     ExportedStage* stage = nullptr;
-    std::string module;
     if (const auto layer = LayerOf(param.name, separator_)) {
       stage = &*std::find_if(
           stages_.begin(), stages_.end(), [&](const ExportedStage& one) {
             return layer->layer < one.first_layer + one.layers;
           });
-      module = layer->module;
     } else {
       const ParameterRole role = Classify(param.name, separator_);
       if (IsBeforeLayers(role, param.name)) {
@@ -128,14 +185,8 @@ class StageReader {
                           "norm nor a head",
                       "stages need names that state where a parameter belongs");
       }
-      const size_t last = param.name.rfind(separator_);
-      module = param.name.substr(
-          0, last == param.name.npos ? param.name.size() : last);
     }
-    auto& modules = stage->modules;
-    if (std::find(modules.begin(), modules.end(), module) == modules.end()) {
-      modules.push_back(std::move(module));
-    }
+    AddModule(ModuleOf(param.name), *stage);
     return true;
   }
 
