@@ -217,8 +217,9 @@ class Formats(Case):
             result = self.check(self.lint("text", *option, "--write-baseline",
                                           "b.json"), 2)
             self.assertEqual(result.out, "")
-            self.assertIn(f"`{option[0]}` does not apply to "
-                          "`--write-baseline`", result.err)
+            self.assertIn(
+                f"`{option[0]}` does not apply to `--write-baseline`, which "
+                "prints no findings", result.err)
             for name in ("out.txt", "b.json"):
                 self.assertFalse(os.path.exists(os.path.join(
                     self.folder.name, name)))
