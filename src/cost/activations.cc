@@ -255,6 +255,7 @@ std::vector<LayerTensor> TensorsOf(const CostInputs& work,
     out = Layers(encoder, settings, own).Take(hidden);
     for (LayerTensor& tensor : out) tensor.encoder = true;
   }
+  if (IsEncoderAlone(work)) return out;
   const CostInputs decoder =
       WithStreams(work, Stream::kModel, Stream::kCrossed);
   for (LayerTensor& tensor : Layers(decoder, settings, tokens).Take(hidden)) {
@@ -263,12 +264,13 @@ std::vector<LayerTensor> TensorsOf(const CostInputs& work,
   return out;
 }
 
-// Returns the bytes of the logits; nullopt if the model has no head and no
-// embedding, or if the bytes do not fit in 64 bits. Sets `sharded` to whether
-// the vocabulary is sharded.
+// Returns the bytes of the logits; 0 for an encoder alone; nullopt if the model
+// has no head and no embedding, or if the bytes do not fit in 64 bits. Sets
+// `sharded` to whether the vocabulary is sharded.
 std::optional<int64_t> LogitsOf(const CostInputs& work,
                                 const Settings& settings, const Tokens& tokens,
                                 bool& sharded) {
+  if (IsEncoderAlone(work)) return 0;
   const ParamClass* head = work.Find(Role::kHead);
   int dim = head != nullptr ? head->out_dim : 0;
   if (head == nullptr) head = work.Find(Role::kEmbedding);
@@ -365,7 +367,7 @@ std::optional<Activations> ActivationsOf(const CostInputs& work,
   }
   out.kept = *kept;
   // One layer is computed at a time, of the encoder or of the decoder.
-  out.encoder_works = *encoder_working > *working;
+  out.encoder_works = *encoder_working > *working || IsEncoderAlone(work);
   out.working = settings.remat.Recomputes() || !train
                     ? std::max(*working, *encoder_working)
                     : 0;

@@ -23,6 +23,7 @@
 #include "cost/activations.h"
 #include "cost/memory.h"
 #include "cost/states.h"
+#include "cost/streams.h"
 #include "source/checked.h"
 #include "source/wording.h"
 
@@ -320,7 +321,7 @@ class StepCollectives {
     }
     const int dim = head != nullptr ? head->out_dim : 0;
     if (head == nullptr) head = embedding;
-    if (head == nullptr) return;
+    if (head == nullptr || IsEncoderAlone(work_)) return;
     const AxisGroup vocab = work_.Kept(head->AxesAt(dim));
     if (train_) {
       // The loss needs three numbers for each row: the largest logit, the sum

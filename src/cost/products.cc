@@ -111,7 +111,7 @@ std::vector<Product> ProductsOf(const CostInputs& work, const Tokens& tokens) {
   }
   const ParamClass* table = work.Find(Role::kEmbedding);
   if (work.Find(Role::kHead) == nullptr && table != nullptr &&
-      table->type.shape->size() == 2) {
+      table->type.shape->size() == 2 && !IsEncoderAlone(work)) {
     out.push_back({.role = Role::kHead,
                    .rows = ends,
                    .in = ShareAt(work, *table, 1) / HiddenParts(work, *table),
@@ -170,7 +170,9 @@ double AttentionFlops(const CostInputs& work, const Tokens& tokens) {
     window *=
         model->sliding_window ? 1 - window / (2 * std::max(keys, 1.0)) : 0.5;
   }
-  const double all = (layers - windowed) * keys * seen + windowed * window;
+  const double all = IsEncoderAlone(work) ? 0
+                                          : (layers - windowed) * keys * seen +
+                                                windowed * window;
   // An encoder's tokens, and cross-attention, see all keys of the encoder.
   const double encoder_keys = Real(tokens.encoder_keys);
   const double crossed = AttentionLayers(work, Stream::kCrossed) * encoder_keys;

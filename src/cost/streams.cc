@@ -106,6 +106,14 @@ bool HasStream(const CostInputs& work, Stream stream) {
       [&](const ParamClass& one) { return one.stream == stream; });
 }
 
+bool IsEncoderAlone(const CostInputs& work) {
+  return work.model && work.model->has_encoder &&
+         std::none_of(work.params.begin(), work.params.end(),
+                      [](const ParamClass& one) {
+                        return one.IsWeight() && one.stream == Stream::kModel;
+                      });
+}
+
 CostInputs WithStreams(const CostInputs& work, Stream first, Stream second) {
   CostInputs out = work;
   std::erase_if(out.params, [&](const ParamClass& one) {

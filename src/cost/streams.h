@@ -24,6 +24,10 @@ bool IsEncoderConvolution(const ParamClass& param);
 
 bool HasStream(const CostInputs& work, Stream stream);
 
+// Returns whether the model has an encoder and no decoder, so that no step has
+// logits.
+bool IsEncoderAlone(const CostInputs& work);
+
 // Returns the inputs with the parameters of these streams only.
 CostInputs WithStreams(const CostInputs& work, Stream first, Stream second);
 

@@ -114,6 +114,19 @@ class Agreement(CostCase):
             for rows in (8, 4)]
         self.assertEqual(long - short, 3 * 1024 * 4 * layers * wide * 128)
 
+    def test_an_encoder_alone_has_no_decoder(self):
+        config = os.path.join(TESTDATA, "configs", "t5-v1.1-xxl.config.json")
+        short, long = [
+            self.cost(["--model", config, "--rules", "auto", "--mesh", "fsdp:1",
+                       "--profile", "h100-sxm", "--batch", str(rows), "--seq",
+                       str(1024 // rows)]) for rows in (4, 2)]
+        # 24 layers of 64 heads of 64 see 256 more tokens.
+        self.assertEqual(long["time"]["flops"] - short["time"]["flops"],
+                         3 * 1024 * 4 * 24 * 64 * 64 * 256)
+        self.assertEqual(long["memory"]["logits"], 0)
+        names = [one["name"] for one in long["activations"]["tensors"]]
+        self.assertEqual(names.count("layer_input"), 1)
+
     def test_blocks_of_experts_are_products_like_others(self):
         corpus = os.path.join(TESTDATA, "corpus", "manifests")
         for mesh in ("fsdp:1", "fsdp:2,ep:4"):
