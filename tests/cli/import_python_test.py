@@ -198,7 +198,9 @@ CHANGES = [
                    "match 1:\n  case 1:\n    add(R)",
                    "def no(r):\n  pass\nno(add(R))",
                    "x, y = add(R), 1", "x = len(add(R))", "x = add(R) * 2",
-                   "if len(add(R)) > 9:\n  pass")),
+                   "if len(add(R)) > 9:\n  pass",
+                   "x = len(R) == 1 and add(R)",
+                   "x = add(R) if len(R) == 1 else 1")),
     (f"def count(r):\n  s = list(r)\n  s.append({B})\n  return s\n"
      f"R = [{A}]\nwhile len(R) > 1:\n  count(R)\nif len(R) > 1:\n"
      "  count(R)\nx, y = count(R), 1", FOLLOWED),

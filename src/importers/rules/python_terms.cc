@@ -214,7 +214,10 @@ PyValue PyEvaluator::Logic(const PyNode& node, PyScope& scope,
   if (node.kind == PyKind::kChoice) {
     const PyValue condition = Value(node.items[1], scope, owner);
     const auto truth = TruthOf(condition);
-    if (!truth) return Undecided(node.items[1], condition);
+    if (!truth) {
+      ForgetCalls(node, scope, owner);
+      return Undecided(node.items[1], condition);
+    }
     return Value(node.items[*truth ? 0 : 2], scope, owner);
   }
   PyValue left = Value(node.items[0], scope, owner);
@@ -224,7 +227,10 @@ PyValue PyEvaluator::Logic(const PyNode& node, PyScope& scope,
     return Truth(node, !*first);
   }
   if (node.kind == PyKind::kAnd || node.kind == PyKind::kOr) {
-    if (!first) return UnknownTruth(node.items[0], left);
+    if (!first) {
+      ForgetCalls(node, scope, owner);
+      return UnknownTruth(node.items[0], left);
+    }
     const bool decided = *first == (node.kind == PyKind::kOr);
     return decided ? left : Value(node.items[1], scope, owner);
   }
