@@ -116,6 +116,7 @@ TEST_CASE("names of key paths lose their brackets and the last `.value`") {
   CHECK(NameOfPath("params['attn']['value']") == "attn/value");
   CHECK(NameOfPath("params['attn']['value'].value") == "attn/value");
   CHECK(NameOfPath("a.b") == "a.b");
+  CHECK(NameOfPath("blocks[0]/attn/q") == "blocks[0]/attn/q");
 }
 
 }  // namespace

@@ -218,8 +218,10 @@ std::string NameOfPath(std::string_view path) {
       parts.emplace_back(path.substr(i + 1, end - i - 1));
       is_attribute = true;
       i = end;
-    } else {
+    } else if (path[i] == '/') {
       ++i;  // the slash between the keys of a dump
+    } else {
+      return std::string(path);  // a plain name that holds brackets
     }
   }
   // Variables of flax.nnx have their array in the attribute `value`. A key

@@ -44,8 +44,9 @@ bool AddExact(std::vector<NamedRule> params, Imported& imported,
 
 // Converts a key path of JAX to a name: `params['a'][0].kernel` to
 // `a/0/kernel`. A path that has no bracket and does not begin with a dot is
-// unchanged. The last part `.value`, which flax adds, is dropped if it is not
-// the only one; the key `['value']` is kept.
+// unchanged, and so is a name with other text after a bracket, such as
+// `blocks[0]/attn/q`. The last part `.value`, which flax adds, is dropped if it
+// is not the only one; the key `['value']` is kept.
 std::string NameOfPath(std::string_view path);
 
 // Reads a spec such as `["fsdp", null, ["a", "b"]]`; returns nullopt after a
