@@ -101,6 +101,18 @@ class Man(Case):
             missing = sorted(set(keys_of(schema)) - words)
             self.assertEqual(missing, [], name)
 
+    def test_the_examples_of_formats_can_be_read(self):
+        for name in ("manifest", "mesh", "rules"):
+            with self.subTest(name):
+                block = re.search(
+                    r"^\.Sh EXAMPLES\n\.Bd -literal.*?\n(.*?)^\.Ed$",
+                    read("man", f"shardc-{name}.5"), re.M | re.S)
+                path = os.path.join(self.folder, f"{name}.yaml")
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(block.group(1).replace("\\e", "\\"))
+                done = run(name, f"--{name}", path)
+                self.assertEqual((done.rc, done.err), (0, ""), done)
+
     def lint(self, *command):
         for page in self.pages:
             done = subprocess.run([*command, page], capture_output=True,
