@@ -414,6 +414,11 @@ TEST_CASE("a program that cannot be counted has one finding with a place") {
     REQUIRE(audited.findings.all().size() == 1);
     CHECK(audited.findings.all()[0].place.source != nullptr);
     CHECK_FALSE(audited.findings.all()[0].help.empty());
+    if (text.find("sharding=") != std::string::npos) {
+      CHECK(audited.findings.all()[0].message ==
+            "`%r` has a sharding: no compiler has partitioned this program "
+            "yet");
+    }
   }
 }
 

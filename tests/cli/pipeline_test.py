@@ -239,7 +239,7 @@ class Pipeline(DescribedCase):
                     self.assertEqual((done.rc, done.out), (2, ""))
                     self.assertIn(
                         f"`{flag}` has an effect only if the model is divided "
-                        "into stages", done.err)
+                        "into stages, and nothing divides it", done.err)
                     self.assertIn("with `--stages`", done.err)
 
     def test_trees_that_have_no_chain_of_layers(self):

@@ -81,7 +81,7 @@ class Usage(Case):
         for words, column in ((["explain", "--", "w", "--mesh", "tp:2"], 16),
                               (["plan", "--", "--mesh", "tp:2"], 13)):
             result = self.check(run(*words), 2)
-            self.assertIn("the words after `--` are arguments", result.err)
+            self.assertIn("the words after `--` are arguments, and", result.err)
             self.assertIn(f"--> <command line>:1:{column}\n", result.err)
 
     def test_an_empty_value_is_reported(self):

@@ -95,7 +95,7 @@ ROWS = [
      'if (IsWide(tensor)) out += Real(tensor.bytes);',
      'Real(tensor.bytes)', '0', ''),
     ('cost/products.cc',
-     'const double all = (layers - windowed) * keys * seen + windowed * window;',
+     ': (layers - windowed) * keys * seen +',
      'layers - windowed', 'layers + windowed', ''),
     ('cost/states.cc',
      'if (whole[second] < kLeastFactored) return std::nullopt;',
