@@ -1,7 +1,8 @@
 // Lists the collectives of a step by formulas. A weight that is sharded over
-// data axes is gathered before it is used, in the forward and in the backward
-// pass, and its gradient is reduce-scattered. Without ZeRO, the gradient of any
-// other weight is all-reduced over the data axes. A projection whose input
+// data axes is gathered before it is used, in the forward and, unless it is a
+// table that is only looked up, in the backward pass, and its gradient is
+// reduce-scattered. Without ZeRO, the gradient of any other weight is
+// all-reduced over the data axes. A projection whose input
 // dimension is sharded over tensor axes gives partial sums, which are
 // all-reduced, or reduce-scattered if the hidden state is sharded. In the
 // backward pass, the gradients of the inputs of projections that read the
@@ -147,7 +148,7 @@ class StepCollectives {
     Add("parameters", false, Collective::kAllGather, gathered, own, used_width,
         once ? count : Times(count, repeats_));
     if (!train_ || !IsTrained(param)) return;
-    if (!once) {
+    if (!once && IsReadBackward(param)) {
       Add("parameters", true, Collective::kAllGather, gathered, own, used_width,
           Times(count, repeats_));
     }
@@ -172,6 +173,18 @@ class StepCollectives {
     }
     Add("gradients", true, Collective::kAllReduce, replicas, *elements,
         gradient, reductions(false));
+  }
+
+  // Returns whether the backward pass reads a parameter. A table of embeddings
+  // or positions is only looked up, which needs no table in the backward pass,
+  // unless it is the model's head too.
+  bool IsReadBackward(const ParamClass& param) const {
+    const Role role = param.role.module_role;
+    if (role == Role::kPosition || param.role.role == Role::kPosition) {
+      return false;
+    }
+    return role != Role::kEmbedding || (work_.Find(Role::kHead) == nullptr &&
+                                        work_.Find(Role::kEmbedding) == &param);
   }
 
   // Returns the axes over which the gradient of a parameter is summed: the

@@ -54,8 +54,6 @@ SECTIONS_HEAD = """\
 #   a program moves the few activations; logits stay sharded in a program.
 # - train, backward all_gather over tp: a program gathers the sharded input of each
 #   half of a layer again for the gradients of its weights, the formulas once.
-# - train, backward all_gather of a fully sharded axis: a program does not gather an
-#   embedding that the backward pass does not read.
 # - forward all_reduce over tp (Gemma): a norm after a half of a layer reads the
 #   complete sum, so that a program all-reduces it instead of reduce-scattering.
 # - experts (Mixtral): a program adds the outputs of a token's experts before it
@@ -221,6 +219,28 @@ class Formulas(CostCase):
             listed = file.read()
         self.assertEqual(listed.split("\n"),
                          (SECTIONS_HEAD + "".join(lines)).split("\n"))
+
+    def test_formulas_and_programs_gather_the_same_parameters(self):
+        """On one axis, where only parameters are gathered: with a head of its
+        own, with a head that is the embedding, and with learned positions."""
+        for model, naming in (("llama-3-8b", "hf"), ("qwen3-8b", "hf"),
+                              ("llama-3.2-1b", "hf"), ("gemma-2b", "hf"),
+                              ("gpt2-xl", "flax")):
+            with open(os.path.join(ROOT, "rules", pack_of((model, naming))),
+                      encoding="utf-8") as file:
+                section = file.read()
+            gathered = [
+                {phase: sum(one["bytes_per_device"]
+                            for one in cost["communication"]
+                            if one["phase"] == phase and
+                            one["collective"] == "all_gather")
+                 for phase in ("forward", "backward")}
+                for cost in self.of_both(
+                    section, *tree(model, naming), "--mesh", "fsdp:2",
+                    "--mode", "train", "--batch", "16", "--seq", "64")]
+            with self.subTest(model=model):
+                self.assertEqual(gathered[0], gathered[1])
+                self.assertGreater(gathered[0]["backward"], 0)
 
     def test_formulas_gather_no_experts(self):
         """Experts in one tensor, whose axis shards the batch too."""

@@ -99,6 +99,36 @@ TEST_CASE("weights are gathered in the narrower dtype that trains") {
   }
 }
 
+TEST_CASE("a table that is only looked up is gathered in the forward pass") {
+  CostInputs work = TrainingOn(MeshOf({{"fsdp", 4}}), {"fsdp"});
+  const ParamClass table = ClassOf("model.embed_tokens.weight", {256, 64},
+                                   Dtype::kBF16, {{}, {"fsdp"}});
+  const ParamClass head =
+      ClassOf("lm_head.weight", {256, 64}, Dtype::kBF16, {});
+  const ParamClass positions =
+      ClassOf("wpe.weight", {32, 64}, Dtype::kBF16, {{}, {"fsdp"}});
+  // A quarter of the elements, in two bytes, to three devices.
+  const int64_t of_table = 256 * 64 / 4 * 2 * 3;
+  const int64_t of_positions = 32 * 64 / 4 * 2 * 3;
+  struct Row {
+    std::vector<ParamClass> params;
+    int64_t forward, backward;
+  };
+  const Row rows[] = {
+      {{table, head}, of_table, 0},
+      {{table}, of_table, of_table},  // the table is the head
+      {{table, positions}, of_table + of_positions, of_table},
+  };
+  for (const Row& row : rows) {
+    work.params = row.params;
+    const Communication sent = CommunicationOf(work, {});
+    CHECK(SentBy(sent, "parameters", Collective::kAllGather, false) ==
+          row.forward);
+    CHECK(SentBy(sent, "parameters", Collective::kAllGather, true) ==
+          row.backward);
+  }
+}
+
 // Returns a layer with one projection to 64 features of 16, followed by its
 // activation function.
 CostInputs OneLayer(int64_t layers) {
