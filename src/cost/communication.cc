@@ -127,6 +127,8 @@ class StepCollectives {
       }
       return;
     }
+    // The step does not run the parameter, so that it has no gradient either.
+    if (param.stream == Stream::kNone) return;
     const auto elements =
         CheckedProduct(ShardShape(work_.mesh, *param.type.shape, param.spec));
     if (!elements) return;

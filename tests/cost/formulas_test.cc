@@ -119,9 +119,18 @@ TEST_CASE("a table that is only looked up is gathered in the forward pass") {
       {{table}, of_table, of_table},  // the table is the head
       {{table, positions}, of_table + of_positions, of_table},
   };
-  for (const Row& row : rows) {
+  for (Row row : rows) {
+    // The step does not run a tower for images.
+    row.params.push_back(ClassOf("vision_tower.up_proj.weight", {64, 64},
+                                 Dtype::kBF16, {{"fsdp"}}));
+    row.params.back().stream = Stream::kNone;
+    row.params.push_back(
+        ClassOf("vision_tower.up_proj.bias", {64}, Dtype::kBF16, {}));
+    row.params.back().stream = Stream::kNone;
     work.params = row.params;
     const Communication sent = CommunicationOf(work, {});
+    CHECK(SentBy(sent, "gradients", Collective::kReduceScatter, true) ==
+          row.forward);
     CHECK(SentBy(sent, "parameters", Collective::kAllGather, false) ==
           row.forward);
     CHECK(SentBy(sent, "parameters", Collective::kAllGather, true) ==
