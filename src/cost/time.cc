@@ -25,6 +25,7 @@
 #include "comm/reshard.h"
 #include "cost/activations.h"
 #include "cost/products.h"
+#include "cost/rates.h"
 #include "model/mesh_layout.h"
 
 namespace shardc::cost {
@@ -269,6 +270,28 @@ std::optional<double> FlopsOf(const CostInputs& work, const Settings& settings,
   return once * (3 + again);
 }
 
+namespace {
+
+// Returns the seconds of a step's operations at the peak rates. Only the
+// products of layers run in 8 bits.
+double ComputeSeconds(const CostInputs& work, const Settings& settings,
+                      double flops) {
+  const DeviceProfile& profile = *settings.profile;
+  const double per_chip = Real(profile.devices_per_chip);
+  const double seconds = flops / (profile.bf16_rate / per_chip);
+  const auto tokens = TokensOf(work, settings);
+  if (!tokens || !RunsInFp8(settings)) return seconds;
+  double layers = 0, others = AttentionFlops(work, *tokens);
+  for (const Product& product : ProductsOf(work, *tokens)) {
+    (product.role == Role::kHead ? others : layers) += product.Flops();
+  }
+  if (layers <= 0) return seconds;
+  const double ratio = profile.bf16_rate / *profile.fp8_rate;
+  return seconds * (layers * ratio + others) / (layers + others);
+}
+
+}  // namespace
+
 std::optional<Time> TimeOf(const CostInputs& work, const Settings& settings,
                            const Memory& memory, Communication& communication) {
   const DeviceProfile* profile = settings.profile;
@@ -276,7 +299,7 @@ std::optional<Time> TimeOf(const CostInputs& work, const Settings& settings,
   if (profile == nullptr || !flops) return std::nullopt;
   const double per_chip = Real(profile->devices_per_chip);
   Time out;
-  out.compute = *flops / (profile->bf16_rate / per_chip);
+  out.compute = ComputeSeconds(work, settings, *flops);
   // Serving reads weights and cache once per step. Training reads the
   // parameters once, and reads and writes the gradients and the optimizer's
   // states.

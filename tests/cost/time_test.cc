@@ -138,6 +138,32 @@ TEST_CASE("hosts of several slices have the devices with the nearest numbers") {
   }
 }
 
+TEST_CASE("products of layers in 8 bits run at the rate of 8 bits") {
+  const DeviceProfile& h100 = *FindDeviceProfile("h100-sxm");
+  CostInputs work = TrainingOn(MeshOf({{"dp", 2}}), {"dp"});
+  work.mode = Mode::kPrefill;
+  work.params = {
+      ClassOf("layers.*.mlp.up_proj.weight", {64, 32}, Dtype::kBF16, {}, 3),
+      ClassOf("lm_head.weight", {128, 32}, Dtype::kBF16, {})};
+  ModelConfig model;
+  model.hidden = 32;
+  work.model = model;
+  Settings settings;
+  settings.batch = 4;
+  settings.length = 16;
+  settings.profile = &h100;
+  const auto compute = [&] {
+    Communication none;
+    return TimeOf(work, settings, MemoryOf(work, settings), none)->compute;
+  };
+  // Two rows: 32 tokens of three layers, and the logits of two.
+  const double layers = 2.0 * 32 * 64 * 32 * 3, head = 2.0 * 2 * 128 * 32;
+  CHECK(compute() == doctest::Approx((layers + head) / h100.bf16_rate));
+  settings.products = Dtype::kF8E4M3;
+  CHECK(compute() ==
+        doctest::Approx(layers / *h100.fp8_rate + head / h100.bf16_rate));
+}
+
 // From the scaling book's chapter on inference: Llama-2-13B on eight v5e at
 // 8.2e11 B/s, with 8192 tokens of cache per row, (6.7e9 B + 26e9) / 6.56e12 s.
 TEST_CASE("decoding is bound by memory") {
