@@ -49,8 +49,8 @@ void SetPeaks(const Settings& settings, Rates& out) {
 }  // namespace
 
 bool RunsInFp8(const Settings& settings) {
-  return settings.products && DtypeBits(*settings.products) == 8 &&
-         settings.profile->fp8_rate;
+  const Dtype products = settings.products.value_or(settings.activations);
+  return DtypeBits(products) == 8 && settings.profile->fp8_rate;
 }
 
 // Returns the attention kernel of the stack, but FlashAttention-2 if the

@@ -162,6 +162,13 @@ TEST_CASE("products of layers in 8 bits run at the rate of 8 bits") {
   settings.products = Dtype::kF8E4M3;
   CHECK(compute() ==
         doctest::Approx(layers / *h100.fp8_rate + head / h100.bf16_rate));
+  // Products have the dtype of the activations if they have none of their own.
+  settings.products = std::nullopt;
+  settings.activations = Dtype::kF8E4M3;
+  CHECK(compute() ==
+        doctest::Approx(layers / *h100.fp8_rate + head / h100.bf16_rate));
+  settings.products = Dtype::kBF16;
+  CHECK(compute() == doctest::Approx((layers + head) / h100.bf16_rate));
 }
 
 // From the scaling book's chapter on inference: Llama-2-13B on eight v5e at
