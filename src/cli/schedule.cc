@@ -29,18 +29,22 @@ struct ScheduleFlags {
   PictureFlags drawing;
 };
 
-// Reads a time or a factor: finite and at least 0.
+// The largest time and factor. Sums of the times of all tasks stay finite.
+constexpr double kMostTime = 1e100;
+
+// Reads a time or a factor: from 0 to kMostTime.
 std::optional<double> RealOf(std::string_view flag, const std::string& text,
                              std::string_view part, Findings& findings) {
   double value = 0;
   const char* end = part.data() + part.size();
   const auto [stop, error] = std::from_chars(part.data(), end, value);
-  if (error == std::errc() && stop == end && std::isfinite(value) &&
-      value >= 0 && !std::signbit(value)) {
-    return value;
-  }
+  const bool number = error == std::errc() && stop == end &&
+                      std::isfinite(value) && value >= 0 &&
+                      !std::signbit(value);
+  if (number && value <= kMostTime) return value;
   findings.Add(code::kNumber, FlagPlace(flag, text),
-               ShortQuote(part) + " is not a number from 0 on");
+               ShortQuote(part) + (number ? " is more than 1e100"
+                                          : " is not a number from 0 on"));
   return std::nullopt;
 }
 

@@ -120,6 +120,8 @@ class Schedule(DescribedCase):
                  "`-1` is not a number from 0 on"),
                 (["1f1b", *sizes(4, 8), "--hop", "nan"],
                  "`nan` is not a number from 0 on"),
+                (["1f1b", *sizes(4, 8), "--hop", "1e308"],
+                 "`1e308` is more than 1e100"),
                 (["1f1b", *sizes(4, 8), "--csv", "--picture"],
                  "are two formats of one result"),
                 (["1f1b", *sizes(4, 1 << 21)],
