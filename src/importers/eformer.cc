@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -72,6 +73,15 @@ std::string_view TextOf(JsonValue value) {
   return place.source->text().substr(place.begin, place.end - place.begin);
 }
 
+// Returns the texts of an object's members by name.
+std::map<std::string_view, std::string_view> MembersOf(JsonValue value) {
+  std::map<std::string_view, std::string_view> out;
+  for (const JsonMember member : value.members()) {
+    out.emplace(member.name(), TextOf(member.value));
+  }
+  return out;
+}
+
 // Returns the file's PartitionAxis. Several equal ones count as one. Returns
 // nullopt after a finding if there is none, or if two differ.
 std::optional<JsonValue> OnlyAxes(JsonValue root, Findings& findings) {
@@ -85,6 +95,7 @@ std::optional<JsonValue> OnlyAxes(JsonValue root, Findings& findings) {
   }
   for (const JsonValue other : found) {
     if (TextOf(other) == TextOf(found[0])) continue;
+    if (MembersOf(other) == MembersOf(found[0])) continue;
     findings
         .Add(code::kSchema, other.place(),
              "this holds two PartitionAxis that differ",
