@@ -1,24 +1,28 @@
 // Writes the attributes that vLLM sets on each weight: a column-parallel layer
 // splits the output dimension, a row-parallel layer the input dimension. A
-// matrix is stored as [out, in], so the sharded dimension shows the kind of
-// layer:
+// matrix is stored as [out, in], or as [in, out] by Flax, so the sharded
+// dimension shows the kind of layer:
 //
 //   [out, in] and ["tp", null]  ->  column, shard_dim 0
 #include "emit/exports/tensor_parallel.h"
 #include "emit/exports/view.h"
+#include "source/after_last.h"
 #include "source/index.h"
 #include "source/json_writer.h"
 
 namespace shardc::exports {
 namespace {
 
-// Returns the kind of layer: "row" if the last dimension of a matrix, its
-// input, is sharded, else "column". A vector, such as a bias, belongs to the
-// output.
-std::string_view Kind(const ReadParam& param, const Split& split) {
+// Returns the kind of layer: "row" if the input of a matrix is sharded, else
+// "column". The input is the last dimension, or the first of a matrix that Flax
+// calls `kernel`. A vector, such as a bias, belongs to the output.
+std::string_view Kind(const ReadParam& param, char separator,
+                      const Split& split) {
   const size_t rank = param.type.shape ? param.type.shape->size() : 2;
-  const bool input = rank >= 2 && split.dim == static_cast<int64_t>(rank) - 1;
-  return input ? "row" : "column";
+  if (rank < 2) return "column";
+  const bool kernel = rank == 2 && AfterLast(param.name, separator) == "kernel";
+  const int64_t input = kernel ? 0 : static_cast<int64_t>(rank) - 1;
+  return split.dim == input ? "row" : "column";
 }
 
 // Returns whether each rank's part is contiguous, because vLLM's loaders read
@@ -47,6 +51,7 @@ void WriteVllm(const Request& request, Sink& out, Findings& findings) {
       !Contiguous(request.plan, *axis, mode, findings)) {
     return;
   }
+  const char separator = SeparatorOf(request.plan);
   JsonWriter json(out);
   json.BeginObject(JsonLayout::kLines);
   json.Member("tensor_parallel_size", request.plan.mesh.SizeOf(*axis));
@@ -56,7 +61,8 @@ void WriteVllm(const Request& request, Sink& out, Findings& findings) {
     const auto split = SplitBy(request.plan.mesh, *axis, param.SpecOf(mode));
     json.Key(param.name);
     json.BeginObject();
-    json.Member("parallel", split ? Kind(param, *split) : "replicated");
+    json.Member("parallel",
+                split ? Kind(param, separator, *split) : "replicated");
     json.Key("shard_dim");
     json.Value(split ? std::optional(split->dim) : std::nullopt);
     const auto shard = ShardShape(

@@ -331,12 +331,15 @@ TEST_CASE("dtensor writes a placement for each axis of the mesh") {
 )text");
 }
 
-// A vector belongs to the output of its layer, a matrix is [out, in].
+// A vector belongs to the output of its layer, a matrix is [out, in], and a
+// kernel of Flax [in, out].
 TEST_CASE("vllm writes column and row parallel layers") {
   ReadPlan plan = Small();
   plan.params.erase(plan.params.begin() + 4);  // split over two axes
   plan.params.push_back(Param("up\\x", {4, 16}, {{}, {"tp"}}));
   plan.params.push_back(Param("conv", {8, 4, 16}, {{}, {"tp"}, {}}));
+  plan.params.push_back(Param("up.kernel", {8, 16}, {{}, {"tp"}}));
+  plan.params.push_back(Param("down.kernel", {16, 8}, {{"tp"}, {}}));
   CHECK(Exported(plan, "vllm") ==
         R"text({
   "tensor_parallel_size": 4,
@@ -349,7 +352,9 @@ TEST_CASE("vllm writes column and row parallel layers") {
     "odd\\name\"": {"parallel": "row", "shard_dim": 1, "shard_shape": [8, 1]},
     "step": {"parallel": "replicated", "shard_dim": null, "shard_shape": []},
     "up\\x": {"parallel": "row", "shard_dim": 1, "shard_shape": [4, 4]},
-    "conv": {"parallel": "column", "shard_dim": 1, "shard_shape": [8, 1, 16]}
+    "conv": {"parallel": "column", "shard_dim": 1, "shard_shape": [8, 1, 16]},
+    "up.kernel": {"parallel": "column", "shard_dim": 1, "shard_shape": [8, 4]},
+    "down.kernel": {"parallel": "row", "shard_dim": 0, "shard_shape": [4, 8]}
   }
 }
 )text");
