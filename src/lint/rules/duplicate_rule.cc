@@ -36,7 +36,9 @@ constinit const Lint kDuplicateRule{
         "same file.",
     .why =
         "The second is never used, so that editing it alone changes nothing.",
-    .instead = "Keep one. `--fix` removes the second.",
+    .instead =
+        "Keep one. `--fix` removes the second, unless it is in flow "
+        "style.",
     .bad = {.mesh = "fsdp:2,tp:4",
             .rules = R"(version: 1
 rules:
