@@ -56,7 +56,9 @@ constinit const Lint kUnescapedDot{
     .why =
         "In a pattern a dot matches any character, so that `mlp.up` also "
         "matches `mlp_up`.",
-    .instead = "Write a backslash before the dot. `--fix` adds it.",
+    .instead =
+        "Write a backslash before the dot. `--fix` adds it if no spec "
+        "changes, `--unsafe-fixes` in any case.",
     .bad = {.mesh = "fsdp:2,tp:4",
             .rules = R"(version: 1
 separator: "."
