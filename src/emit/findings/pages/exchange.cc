@@ -63,7 +63,7 @@ $ shardc import python rules.py
                        "malformed or truncated.",
                .why = "A sharding that is read in part is another sharding.",
                .fix = "Export the text again. `shardc import --help` lists the "
-                      "formats and the versions that they are known in.",
+                      "formats.",
                .bad = R"(--- shardings.txt
 "w": {devices=[2,2]<=[4
 $ shardc import hlo shardings.txt --mesh dp:2,tp:2

@@ -201,9 +201,9 @@ $ shardc mesh --mesh mesh.yaml
                   "list where a mapping is required, or a word that is not one "
                   "of the allowed ones.",
           .why = "Converting the value would guess what was meant.",
-          .fix = "Write the form that the message names. `shardc schema` "
-                 "prints a JSON schema of every file, with which an editor "
-                 "checks while typing.",
+          .fix = "Write the form that the message names. `shardc schema NAME` "
+                 "prints the JSON schema of a file, with which an editor "
+                 "checks while typing; without a name it lists them.",
           .bad = R"(--- mesh.yaml
 axes: [dp, tp]
 $ shardc mesh --mesh mesh.yaml
