@@ -16,12 +16,11 @@
 #include "cli/new_files.h"
 #include "cli/output.h"
 #include "cli/picked_mesh.h"
+#include "cli/project_mesh.h"
 #include "cli/suggested.h"
 #include "cli/workflow.h"
-#include "devices/profiles.h"
 #include "emit/emit.h"
 #include "emit/plans/manifest_text.h"
-#include "emit/plans/rules_file.h"
 #include "families/families.h"
 #include "parse/model_document.h"
 #include "parse/project.h"
@@ -252,47 +251,6 @@ std::optional<Rules> RulesFor(const InitInputs& inputs, const Mesh& mesh,
   out.text = made.text;
   out.compiled = CompileText(out.text, mesh, inputs.manifest, findings);
   if (out.compiled == nullptr) return std::nullopt;
-  return out;
-}
-
-// Returns the value of `device` in a mesh file; empty if there is nothing to
-// write.
-std::string DeviceYaml(const Device& device) {
-  std::string out;
-  if (!device.profile.empty()) {
-    const DeviceProfile* const profile = FindDeviceProfile(device.profile);
-    if (profile != nullptr && device.memory_bytes == profile->DeviceMemory()) {
-      return device.profile;
-    }
-    out = "profile: " + device.profile;
-  }
-  if (device.memory_bytes) {
-    if (!out.empty()) out += ", ";
-    out += "memory: " + std::to_string(*device.memory_bytes) + "B";
-  }
-  return out.empty() ? "" : "{" + out + "}";
-}
-
-// Returns the value of `mesh` in the project file: the text of the axes or, if
-// the mesh has more than sizes, a mapping with all of it.
-std::string MeshYaml(const Mesh& mesh) {
-  Mesh sizes;
-  sizes.devices = mesh.devices;
-  for (const MeshAxis& axis : mesh.axes) {
-    sizes.axes.push_back({.name = axis.name, .size = axis.size});
-  }
-  std::string text = MeshFileYaml(mesh);
-  const std::string device = mesh.device ? DeviceYaml(*mesh.device) : "";
-  if (device.empty() && text == MeshFileYaml(sizes)) {
-    return " \"" + MeshWords(mesh) + "\"\n";
-  }
-  if (!device.empty()) text += "device: " + device + "\n";
-  std::string out = "\n";
-  while (!text.empty()) {
-    const size_t end = text.find('\n') + 1;
-    out += "      " + text.substr(0, end);
-    text.erase(0, end);
-  }
   return out;
 }
 

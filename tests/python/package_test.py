@@ -230,7 +230,6 @@ class Models(unittest.TestCase):
                 yield "layers.0.w", array(4, 2)
                 yield "layers.1.w", array(4, 2)
                 yield "norm", array(2)
-
         self.assertEqual(self.differences(Module()), [])
         made = shardc.manifest.manifest(Module())
         self.assertEqual(list(made["params"]),
@@ -243,7 +242,6 @@ class Models(unittest.TestCase):
                 if not remove_duplicate:
                     yield "layers.1.w", array(4, 2)
                     yield "tied.w", array(4, 2)
-
             def named_buffers(self, remove_duplicate=True):
                 yield "norm", array(3)
                 yield "mask", array(9)
@@ -252,14 +250,13 @@ class Models(unittest.TestCase):
             "norm: shape [2] in the plan, [3] in the model"])
 
     def test_the_separator_is_the_one_of_most_names(self):
+        def plan_with(*names):
+            return plan_of({"tp": 2}, {n: param([2], [], [2]) for n in names})
         for names, separator in ((("a.b", "c.d", "x/y"), "."),
                                  (("a/b", "c/d", "x.y"), "/"),
                                  (("a/b", "c.d"), "/"), (("w",), "/")):
-            plan = plan_of({"tp": 2}, {name: param([2], [], [2])
-                                       for name in names})
-            self.assertEqual(plan.separator, separator, names)
-        plan = plan_of({"tp": 2}, {name: param([2], [], [2]) for name in (
-            "up.weight", "up.bias", "in/out")})
+            self.assertEqual(plan_with(*names).separator, separator, names)
+        plan = plan_with("up.weight", "up.bias", "in/out")
         model = {"up": {"weight": array(2), "bias": array(2)},
                  "in/out": array(2)}
         self.assertEqual(plan.check(model), [])
