@@ -97,7 +97,7 @@ bool Evaluator::HasReplicas(const Prepared& on) const {
     const auto elements =
         CheckedProduct(ShardShape(on.work.mesh, *param.type.shape, param.spec));
     const double held =
-        cost::Real(param.count) * cost::Real(elements.value_or(0));
+        cost::Real(param.CountOnDevice()) * cost::Real(elements.value_or(0));
     all += held;
     if (parts > 1) replicated += held;
   }

@@ -232,6 +232,39 @@ TEST_CASE("shardings with the same signature have the same figures") {
   CHECK(same > 20);
 }
 
+TEST_CASE("the replicas of a device are compared with what it holds") {
+  const auto request =
+      RequestFor({}, 4, "h100-sxm", 16, 512, int64_t{80} << 30);
+  const SettingsGrid grid(*request);
+  RuleOptions options(*request, grid);
+  int64_t compared = 0;
+  for (const Candidate& one : AllCandidates(*request, options)) {
+    const Evaluator& evaluator = *options[one.option].evaluator;
+    auto on = evaluator.On(one.mesh);
+    if (!on) continue;
+    const int64_t parts = on->work.Parts(on->work.Batch());
+    if (parts < 2) continue;
+    // A device has one of 64 tensors, 100 elements of it, and 2 elements of a
+    // replicated parameter.
+    cost::ParamClass expert;
+    expert.type = {Shape{100 * parts, on->work.Parts(on->work.Length())},
+                   Dtype::kBF16};
+    expert.spec = {on->work.Batch(), on->work.Length()};
+    expert.count = 64;
+    for (int64_t i = 0; i < 64; ++i) expert.placed[i] = 1;
+    cost::ParamClass norm;
+    norm.type = {Shape{2}, Dtype::kBF16};
+    norm.spec = {{}};
+    norm.count = 1;
+    on->work.params = {expert, norm};
+    CHECK(evaluator.HasReplicas(*on));
+    on->work.params[1].type.shape = Shape{1};
+    CHECK_FALSE(evaluator.HasReplicas(*on));
+    ++compared;
+  }
+  CHECK(compared > 0);
+}
+
 TEST_CASE("rates that fall with the rows of a product leave bounds below") {
   Draws draws(5);
   const auto request = DrawRequest(draws);
