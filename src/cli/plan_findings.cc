@@ -5,8 +5,11 @@
 #include "cli/plan_findings.h"
 
 #include <algorithm>
+#include <set>
+#include <string>
 #include <utility>
 
+#include "cli/output.h"
 #include "cost/legality.h"
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
@@ -141,6 +144,23 @@ Findings HeadFindings(const Compiled& compiled, const cost::CostInputs& work) {
     out.Add(std::move(finding));
   }
   return out;
+}
+
+void PrintUnevenHeads(const Compiled& compiled,
+                      const std::optional<ModelConfig>& model,
+                      std::span<const Mode> modes, const Common& common) {
+  std::set<std::string> printed;
+  for (const Mode mode : modes) {
+    const Findings uneven =
+        HeadFindings(compiled, cost::MakeCostInputs(compiled, model, mode));
+    for (const Finding& one : uneven.all()) {
+      if (!printed.insert(one.message).second) continue;
+      PrintMessage(common, "note: " + one.message +
+                               ": the step leaves out what does not divide, "
+                               "but `cost` and `fit` refuse it without "
+                               "`--illegal drop`\n");
+    }
+  }
 }
 
 Findings StageFindings(const Compiled& compiled) {

@@ -4,6 +4,10 @@
 #ifndef SHARDC_CLI_PLAN_FINDINGS_H_
 #define SHARDC_CLI_PLAN_FINDINGS_H_
 
+#include <optional>
+#include <span>
+
+#include "cli/command.h"
 #include "cost/inputs.h"
 #include "plan/compile.h"
 #include "source/finding.h"
@@ -17,6 +21,12 @@ Findings PlanFindings(const Compiled& compiled);
 // Returns the errors about heads that the axes of attention do not divide.
 // There are none if the policy for illegal specs drops these axes.
 Findings HeadFindings(const Compiled& compiled, const cost::CostInputs& work);
+
+// Prints a note for each message of HeadFindings() in one of the modes, for a
+// command that leaves out the axes, although `cost` and `fit` refuse them.
+void PrintUnevenHeads(const Compiled& compiled,
+                      const std::optional<ModelConfig>& model,
+                      std::span<const Mode> modes, const Common& common);
 
 // Returns the findings that state why the declared stages are refused.
 Findings StageFindings(const Compiled& compiled);

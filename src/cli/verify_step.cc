@@ -400,6 +400,7 @@ int VerifySteps(const StepFlags& flags, const Common& common,
     }
   };
   if (!written || !PutOut(write, findings)) return kFailed;
+  PrintUnevenHeads(*work->compiled, work->model, work->settings.modes, common);
   ReportMovedBytes(MovedIn(reports), ranks, common);
   const bool passed = std::all_of(
       reports.begin(), reports.end(), [](const verify::StepReport& report) {

@@ -25,6 +25,21 @@ class VerifyStep(StepCase):
                                 "--mode", "train,prefill,decode",
                                 "--dtype", "float64,float32")
 
+    def test_heads_that_do_not_divide_are_noted(self):
+        # Eight KV heads, which `cost` and `fit` refuse on tp:16.
+        step = ("verify", "step", "--no-project", *LLAMA, "--batch", "16",
+                "--mode", "train,decode", "--mesh")
+        note = ('note: "tp" of 16 does not divide the 8 KV heads that '
+                "attention shards over it: the step leaves out what does not "
+                "divide, but `cost` and `fit` refuse it without `--illegal "
+                "drop`\n")
+        noted = self.check(run(*step, "tp:16"), 0)
+        self.assertEqual(noted.err, note)
+        self.assertIn("tp does not divide 8 and is left out", noted.out)
+        self.assertEqual(self.check(run(*step, "tp:8"), 0).err, "")
+        self.check(run("cost", "--no-project", *LLAMA, "--batch", "16",
+                       "--mesh", "tp:16"), 1)
+
     def test_a_prompt_of_one_token(self):
         self.passes("--mesh", "fsdp:2,tp:2", *LLAMA, "--mode", "prefill",
                     "--seq", "1")
