@@ -393,8 +393,8 @@ class Exports(Case):
             self.assertEqual(done.rc, 2)
             self.assertIn(words, done.err)
 
-    def small(self, rules, *more):
-        """The arguments of a model of four layers, with the text of rules."""
+    def small(self, rules, *more, layers=4):
+        """The arguments of a model of few layers, with the text of rules."""
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         paths = []
@@ -402,7 +402,7 @@ class Exports(Case):
                 ("m.json", json.dumps({
                     "schema": "shardc.manifest/v1", "params": {
                         name: {"shape": [8, 8], "dtype": "BF16"} for name in
-                        (*(f"layers.{i}.w" for i in range(4)), *more)}})),
+                        (*(f"layers.{i}.w" for i in range(layers)), *more)}})),
                 ("r.yaml", rules)):
             paths.append(os.path.join(folder.name, name))
             with open(paths[-1], "w", encoding="utf-8") as file:
@@ -429,6 +429,21 @@ class Exports(Case):
         self.assertEqual(done.json(), {
             "0": ["layers.0", "start.norm"],
             "1": ["layers.1", "layers.2", "layers.3", "pooler", "end"]})
+
+    def test_declared_stages_of_stacked_layers(self):
+        model = self.small(
+            "version: 1\nstages: {axis: pp, schedule: gpipe, assign: even, "
+            "microbatches: 4, stacked: [{match: '^stack/', dim: 0}]}\n"
+            "rules: [{match: '.*', spec: []}]\n", "embed/embedding",
+            "stack/w", layers=0)
+        for form, words in (("maxtext-pipeline", "_per_pipeline_stage: 4\n"),
+                            ("vllm-pipeline", "PARTITION=4,4\n"),
+                            ("torch-pipeline", "0F0,0F1,")):
+            done = self.check(run("export", form, *model, "--mesh", "pp:2"), 0)
+            self.assertIn(words, done.out)
+        done = self.check(run("export", "torch-pipeline", *model, "--mesh",
+                              "pp:2", "--format", "json"), 2)
+        self.assertIn("`stack/w` holds layers of several stages", done.err)
 
     def test_vllm_has_one_stage_on_each_rank(self):
         for stages in ("schedule: interleaved, virtual: 2", "schedule: zbv",

@@ -49,6 +49,16 @@ void WriteTorch(const Request& request, Sink& out, Findings& findings) {
     out.Append(schedule::CsvText(table));
     return;
   }
+  for (const ReadParam& param : request.plan.params) {
+    if (!param.stages.dim) continue;
+    Refuse(request,
+           "`torch-pipeline`: " + ShortQuote(param.name) +
+               " holds layers of several stages, and a module is in one",
+           "leave out `--format json` for the schedule, or compile the plan "
+           "from a tree that has a module for each layer",
+           findings);
+    return;
+  }
   JsonWriter json(out);
   json.BeginObject(JsonLayout::kLines);
   for (size_t s = 0; s < stages->size(); ++s) {

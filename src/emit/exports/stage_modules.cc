@@ -50,25 +50,17 @@ class StageReader {
   }
 
   // Returns whether the plan has the stages that are written, so that it states
-  // the stages of each parameter. Trees that stack their layers are refused by
-  // CountLayers().
+  // the stages of each parameter.
   bool IsPlanned() const {
     const auto& planned = request_.plan.stages;
     const PipelineChoice& choice = *request_.pipeline;
-    if (!planned || planned->axis != choice.axis ||
-        std::ssize(planned->of) != choice.table.stages) {
-      return false;
-    }
-    const bool same = std::equal(planned->of.begin(), planned->of.end(),
-                                 choice.layers.begin(), choice.layers.end(),
-                                 [](const PlanStage& stage, int64_t layers) {
-                                   return stage.layers.count() == layers;
-                                 });
-    const auto& params = request_.plan.params;
-    return same && std::none_of(params.begin(), params.end(),
-                                [](const ReadParam& param) {
-                                  return param.stages.dim.has_value();
-                                });
+    return planned && planned->axis == choice.axis &&
+           std::ssize(planned->of) == choice.table.stages &&
+           std::equal(planned->of.begin(), planned->of.end(),
+                      choice.layers.begin(), choice.layers.end(),
+                      [](const PlanStage& stage, int64_t layers) {
+                        return stage.layers.count() == layers;
+                      });
   }
 
   void AddPlanned() {
