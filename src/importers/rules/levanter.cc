@@ -222,10 +222,12 @@ class LevanterConfig {
           return std::nullopt;
         }
         if (used.insert(axis).second) continue;
+        const bool in_one = std::count(group.begin(), group.end(), axis) > 1;
         findings_.Add(code::kInexpressible, one.place,
-                      "two dimensions of " + ShortQuote(one.param) +
-                          " are sharded over `" + axis +
-                          "`, which Levanter refuses");
+                      (in_one ? ShortQuote(name[0]) + " is sharded twice over `"
+                              : "two dimensions of " + ShortQuote(one.param) +
+                                    " are sharded over `") +
+                          axis + "`, which Levanter refuses");
         return std::nullopt;
       }
     }
