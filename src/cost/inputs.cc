@@ -14,7 +14,6 @@
 #include <unordered_map>
 #include <utility>
 
-#include "comm/reshard.h"
 #include "cost/chosen_inputs.h"
 #include "cost/legality.h"
 #include "cost/streams.h"
@@ -25,7 +24,6 @@
 #include "roles/layer_stacks.h"
 #include "source/checked.h"
 #include "source/index.h"
-#include "source/size.h"
 #include "step/build.h"
 
 namespace shardc::cost {
@@ -323,84 +321,6 @@ const AxisGroup& ParamClass::AxesAt(int dim) const {
 bool ParamClass::MayCountExperts(int dim) const {
   const int of_tensor = (IsWeight() ? 2 : 1) + (role.packed_blocks ? 1 : 0);
   return role.expert && dim + of_tensor < std::ssize(spec);
-}
-
-AxisGroup CostInputs::TokenAxes() const {
-  AxisGroup out = DropTrivial(mesh, Batch());
-  for (const std::string& axis : DropTrivial(mesh, Length())) {
-    out.push_back(axis);
-  }
-  return out;
-}
-
-bool CostInputs::Keeps(const std::string& axis) const {
-  const bool shards_tokens = Has(Batch(), axis) || Has(Length(), axis);
-  return !shards_tokens || Has(query[2], axis);
-}
-
-AxisGroup CostInputs::Kept(const AxisGroup& axes) const {
-  AxisGroup out;
-  for (const std::string& axis : axes) {
-    if (mesh.SizeOf(axis) > 1 && Keeps(axis)) out.push_back(axis);
-  }
-  return out;
-}
-
-AxisGroup CostInputs::Gathered(const AxisGroup& axes) const {
-  AxisGroup out;
-  for (const std::string& axis : axes) {
-    if (mesh.SizeOf(axis) > 1 && !Keeps(axis)) out.push_back(axis);
-  }
-  return out;
-}
-
-template <typename Take>
-void CostInputs::ForAxesAt(const ParamClass& param, int dim,
-                           const Take& take) const {
-  bool experts = param.MayCountExperts(dim);
-  for (const std::string& axis : param.AxesAt(dim)) {
-    if (mesh.SizeOf(axis) <= 1) continue;
-    experts = experts && (!expert_axes || Has(*expert_axes, axis));
-    take(axis, experts || Keeps(axis));
-  }
-}
-
-AxisGroup CostInputs::KeptAt(const ParamClass& param, int dim) const {
-  AxisGroup out;
-  ForAxesAt(param, dim, [&](const std::string& axis, bool kept) {
-    if (kept) out.push_back(axis);
-  });
-  return out;
-}
-
-AxisGroup CostInputs::GatheredAt(const ParamClass& param, int dim) const {
-  AxisGroup out;
-  ForAxesAt(param, dim, [&](const std::string& axis, bool kept) {
-    if (!kept) out.push_back(axis);
-  });
-  return out;
-}
-
-bool CostInputs::IsGathered(const ParamClass& param) const {
-  bool out = false;
-  for (int dim = 0; dim < std::ssize(param.spec); ++dim) {
-    ForAxesAt(param, dim,
-              [&](const std::string&, bool kept) { out = out || !kept; });
-  }
-  return out;
-}
-
-Shape CostInputs::UsedShape(const ParamClass& param) const {
-  Shape out = *param.type.shape;
-  const auto dims = std::min(std::ssize(param.spec), std::ssize(out));
-  for (int dim = 0; dim < dims; ++dim) {
-    int64_t parts = 1;  // at most the devices of the mesh
-    ForAxesAt(param, dim, [&](const std::string& axis, bool kept) {
-      if (kept) parts *= mesh.SizeOf(axis);
-    });
-    out[AsIndex(dim)] = ShareOf(out[AsIndex(dim)], parts);
-  }
-  return out;
 }
 
 int64_t CostInputs::Experts() const {
