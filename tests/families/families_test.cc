@@ -1,13 +1,16 @@
 #include "families/families.h"
 
 #include <algorithm>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "doctest/doctest.h"
 #include "families/description.h"
 #include "families/evaluate.h"
 #include "families/expression.h"
+#include "parse/project.h"
 
 namespace shardc::families {
 namespace {
@@ -257,6 +260,39 @@ TEST_CASE("expressions that cannot be read are reported") {
   std::string deep(1000, '(');
   CHECK_FALSE(ParseExpression(deep + "1", {}, findings));
   CHECK(findings.all()[0].message.starts_with("an expression has more than "));
+}
+
+TEST_CASE("heads that are tied by default are those of ModelConfig") {
+  // Descriptions that leave out a head which ModelConfig does not call tied.
+  // Checkpoints of Falcon hold both tensors, encoders are often classes without
+  // a head, and the config class of mT5 does not tie what Transformers 5 ties.
+  const std::set<std::string_view> otherwise = {
+      "RefinedWebModel", "bert", "distilbert", "falcon", "mt5",
+      "roberta",         "umt5", "xlm-roberta"};
+  std::set<std::string_view> differing;
+  int tied = 0;
+  for (const std::string_view name : ModelTypes()) {
+    CAPTURE(name);
+    Findings findings;
+    const auto family = LoadDescription(name, findings);
+    REQUIRE(family != nullptr);
+    const Expression* const described = family->FindLet("tied");
+    if (described == nullptr) continue;
+    const auto document =
+        Config(R"({"model_type": ")" + std::string(name) + R"("})");
+    Evaluator values(*family, document->root(), "hf", findings);
+    const auto leaves_out = values.Condition(*described);
+    const auto model = ReadModelConfig(*document, findings);
+    REQUIRE(leaves_out.has_value());
+    REQUIRE(model.has_value());
+    CHECK(findings.empty());
+    tied += model->tied_embeddings ? 1 : 0;
+    if (*leaves_out == model->tied_embeddings) continue;
+    CHECK(*leaves_out);
+    differing.insert(name);
+  }
+  CHECK(differing == otherwise);
+  CHECK(tied == 17);
 }
 
 TEST_CASE("what cannot be evaluated is reported at its place") {
