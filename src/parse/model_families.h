@@ -61,7 +61,8 @@ inline constexpr std::array<Name, 1> kSinks = {"gpt_oss"};
 
 // Families with a head whose config class in transformers ties it to the
 // embeddings by default. Falcon's does too, but its published checkpoints hold
-// both tensors.
+// both tensors. The descriptions in families/ have the same defaults (`tied`),
+// which tests/families compares with these.
 inline constexpr std::array<Name, 17> kTiedByDefault = {
     "gpt2",        "gemma",   "gemma2",  "gemma3",  "gemma3_text", "bloom",
     "opt",         "t5",      "whisper", "cohere",  "cohere2",     "ernie4_5",
