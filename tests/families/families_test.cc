@@ -177,7 +177,7 @@ TEST_CASE("an unknown model type is refused with the nearest") {
   CHECK(Refused("{}").starts_with(
       "the configuration has no `model_type` @ { ->"));
   CHECK(Refused(With("model_type", "7"))
-            .starts_with("the configuration has no `model_type` @ 7 ->"));
+            .starts_with("`model_type` is the number `7`, not a string"));
 }
 
 TEST_CASE("another class or naming than is described is refused") {

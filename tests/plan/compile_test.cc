@@ -33,6 +33,7 @@ std::unique_ptr<const Compiled> Run(const Inputs& in, Findings& findings) {
   if (!mesh || !rules || document == nullptr) return nullptr;
   auto manifest = ParseManifest(*document, findings);
   if (!manifest) return nullptr;
+  SettleSeparator(*manifest, findings);
   return Compile(*mesh, std::move(*rules), std::move(*manifest), in.options,
                  findings);
 }
@@ -341,6 +342,8 @@ TEST_CASE("a matching pattern excludes a parameter from weight decay") {
   for (const char* pattern : {"a/bias$", "a\\.bias$"}) {
     in.options.weight_decay_exclude = {{NamePattern{pattern, {}}}};
     for (const char* name : {"a/bias", "a.bias"}) {
+      CAPTURE(pattern);
+      CAPTURE(name);
       in.manifest =
           std::string("{\"") + name + R"(": {"shape": [4], "dtype": "F32"}})";
       CHECK(Line(*Good(in), name).ends_with("\"weight_decay\": false}"));
