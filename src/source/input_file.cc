@@ -17,9 +17,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "source/directory.h"
 #include "source/file.h"
@@ -36,12 +38,40 @@ std::string KindOf(mode_t mode) {
   return "not a regular file";
 }
 
+// Returns a name with each digit replaced by 0.
+std::string WithoutNumbers(std::string name) {
+  for (char& c : name) {
+    if (c >= '0' && c <= '9') c = '0';
+  }
+  return name;
+}
+
+// Returns the name in the sorted list that could be meant by one that is not
+// there: the same one compressed, or a similar one with the same ending. Names
+// that differ only in numbers are other parts of one set.
+std::optional<std::string> SimilarName(const std::string& name,
+                                       const std::vector<std::string>& names) {
+  const std::string compressed = name + ".gz";
+  if (std::binary_search(names.begin(), names.end(), compressed)) {
+    return compressed;
+  }
+  const size_t dot = name.rfind('.');
+  const std::string ending = dot == std::string::npos ? "" : name.substr(dot);
+  std::vector<std::string> stems;
+  for (const std::string& one : names) {
+    if (one.ends_with(ending) && WithoutNumbers(one) != WithoutNumbers(name)) {
+      stems.push_back(one.substr(0, one.size() - ending.size()));
+    }
+  }
+  const auto stem = Nearest(std::string_view(name).substr(0, dot), stems);
+  return stem ? std::optional(*stem + ending) : std::nullopt;
+}
+
 // Returns the help for a path that names no file. A folder with more than
 // kMostNames names is not searched, because each name is compared.
 std::string HelpForMissing(const std::string& path) {
   constexpr size_t kMostNames = 10000;
   const size_t slash = path.rfind('/');
-  const std::string name = path.substr(slash + 1);
   std::string folder;
   if (slash != std::string::npos) {
     folder = path.substr(0, std::max<size_t>(slash, 1));
@@ -53,12 +83,8 @@ std::string HelpForMissing(const std::string& path) {
     return missing ? "there is no folder " + Quote(folder) : "";
   }
   if (names->size() > kMostNames) return "";
-  const std::string compressed = name + ".gz";
-  const auto nearest =
-      std::binary_search(names->begin(), names->end(), compressed)
-          ? compressed
-          : Nearest(name, *names);
-  return nearest ? "did you mean " + Quote(PathIn(folder, *nearest)) + "?" : "";
+  const auto similar = SimilarName(path.substr(slash + 1), *names);
+  return similar ? "did you mean " + Quote(PathIn(folder, *similar)) + "?" : "";
 }
 
 void AddOpenFinding(const std::string& path, int error, Findings& findings) {

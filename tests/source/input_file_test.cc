@@ -61,6 +61,10 @@ TEST_CASE("the help for a missing file has a name that it could be") {
   CHECK(help(folder / "rulse.yaml") ==
         "did you mean `" + (folder / "rules.yaml") + "`?");
   CHECK(help(folder / "mesh.yaml") == "");
+  CHECK(help(folder / "rulse.yml") == "");
+  // Another part of the same set.
+  folder.Write("device-0.safetensors", "");
+  CHECK(help(folder / "device-1.safetensors") == "");
   CHECK(help(folder / "none/m.json") ==
         "there is no folder `" + (folder / "none") + "`");
   // The parent of the path is a file.
