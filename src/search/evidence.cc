@@ -111,8 +111,8 @@ std::vector<Known> KnownChoices(bool has_experts) {
   if (!has_experts) return out;
   out.push_back(
       {"experts",
-       "not calibrated: the times of six published runs of models with experts "
-       "are from 37 % too short to 236 % too long, so that neither a mesh with "
+       "not calibrated: the expected times of four published runs of models "
+       "with experts are 27 to 53 % too short, so that neither a mesh with "
        "expert parallelism nor one without is supported; measure both"});
   return out;
 }
