@@ -313,12 +313,6 @@ int Check(const CheckFlags& given, const Common& common, Findings& findings) {
                    findings)) {
     return kFailed;
   }
-  if (flags.statistics && common.format != "text" && common.format != "json") {
-    findings.Add(code::kUsage, {},
-                 "`--statistics` has no format `" + common.format + "`",
-                 "write `--format json`, or leave `--format` out");
-    return kFailed;
-  }
   if (flags.unsafe_fixes && !flags.diff) flags.fix = true;
   flags.options.fix = flags.fix || flags.diff;
   auto targets = CheckTargets(work->targets, flags.options, *selection, common);

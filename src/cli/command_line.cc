@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "emit/findings/formats.h"
 #include "source/wording.h"
 
 namespace shardc::cli {
@@ -112,8 +113,7 @@ Findings CommandLine::Placed(Findings findings) const {
   Findings out;
   out.NoteReadsOf(findings);
   for (Finding finding : findings.all()) {
-    if (finding.place.source == nullptr &&
-        finding.main_file.source == nullptr) {
+    if (finding.place.source == nullptr && !IsFile(finding.main_file)) {
       finding.place = PlaceOf(finding);
     }
     out.Add(std::move(finding));

@@ -137,7 +137,8 @@ AxisGroup Shrink(AxisGroup group, const Dimension& dim, const Axes& used,
 // Returns the result for a tensor that gets the spec [] because of its size: a
 // scalar (under fjformer, any tensor of one element), or a tensor below
 // `min_size`. Returns nullopt for other tensors. If the spec has no axis,
-// `min_size` changes nothing, so there is no edit.
+// `min_size` changes nothing, so there is no edit, except for a spec of nulls
+// under a compat mode, which reports one as the reference does.
 std::optional<Legal> BySize(const Spec& spec, const Shape& shape,
                             const LegalizeOptions& options) {
   const auto elements = CheckedProduct(shape);
@@ -147,7 +148,8 @@ std::optional<Legal> BySize(const Spec& spec, const Shape& shape,
     return std::nullopt;
   }
   Legal legal;
-  if (scalar ? options.compat == Compat::kNone : IsReplicated(spec)) {
+  const bool plain = options.compat == Compat::kNone;
+  if (scalar ? plain : spec.empty() || (plain && IsReplicated(spec))) {
     return legal;
   }
   Edit edit;

@@ -70,8 +70,8 @@ struct LintSettings {
   std::vector<std::string> ignore;
   std::map<std::string, Level> severity;
   std::map<std::string, Level> flag_severity;  // of flags, wins over `severity`
-  std::string fail_on = "error";  // error | warning | note | never
-  std::string baseline;           // a file; empty: none
+  std::string fail_on = "error";               // error | warning | note | never
+  std::string baseline;                        // a file; empty: none
   // Where the project file has the texts of `select`, `ignore` and `severity`.
   std::map<std::string, Place> places = {};
 };

@@ -71,10 +71,10 @@ std::optional<std::string> SimilarName(const std::string& name,
 // kMostNames names is not searched, because each name is compared.
 std::string HelpForMissing(const std::string& path) {
   constexpr size_t kMostNames = 10000;
-  const size_t slash = path.rfind('/');
-  std::string folder;
-  if (slash != std::string::npos) {
+  std::string folder, name = path;
+  if (const size_t slash = path.rfind('/'); slash != std::string::npos) {
     folder = path.substr(0, std::max<size_t>(slash, 1));
+    name = path.substr(slash + 1);
   }
   std::error_code error;
   const auto names = NamesIn(folder.empty() ? "." : folder, error);
@@ -83,7 +83,7 @@ std::string HelpForMissing(const std::string& path) {
     return missing ? "there is no folder " + Quote(folder) : "";
   }
   if (names->size() > kMostNames) return "";
-  const auto similar = SimilarName(path.substr(slash + 1), *names);
+  const auto similar = SimilarName(name, *names);
   return similar ? "did you mean " + Quote(PathIn(folder, *similar)) + "?" : "";
 }
 

@@ -416,7 +416,7 @@ TEST_CASE("a program that cannot be counted has one finding with a place") {
     CHECK_FALSE(audited.findings.all()[0].help.empty());
     if (text.find("sharding=") != std::string::npos) {
       CHECK(audited.findings.all()[0].message ==
-            "`%r` has a sharding: no compiler has partitioned this program "
+            "`r` has a sharding: no compiler has partitioned this program "
             "yet");
     }
   }

@@ -93,9 +93,9 @@ class Search(DescribedCase):
                        "--keep", "mesh", "--illegal", "shrink"]):
             for output in ([], ["-o", self.path(f"out-{len(flags)}")]):
                 with self.subTest(flags=flags, output=output):
-                    flags = [*flags, *STEP, "--devices", "8", "--prove", "0"]
-                    found = self.search(*flags)["winner"]
-                    text = run("search", *flags, *output).out
+                    given = [*flags, *STEP, "--devices", "8", "--prove", "0"]
+                    found = self.search(*given)["winner"]
+                    text = run("search", *given, *output).out
                     command = re.search("^the same figures: shardc (.*)$",
                                         text, re.M)
                     if not output and command is None:

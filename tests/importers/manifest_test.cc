@@ -77,9 +77,8 @@ TEST_CASE("manifest: the separator of stored trees is that of their names") {
     return manifest->separator;
   };
   CHECK(separator("orbax_trainstate") == '/');
-  // These trees do not state a separator. It is found from the names, which
-  // have dots.
-  CHECK(separator("dcp_4ranks") == 0);
+  // DCP joins nested keys by dots. Flat names do not state a separator.
+  CHECK(separator("dcp_4ranks") == '.');
   CHECK(separator("dcp_hf_4ranks") == 0);
 }
 

@@ -35,7 +35,7 @@ TEST_CASE("write: paths that have one name in a format are refused") {
       {{ArrayOf({"\xff"}, {1})}, "name"},
       {{ArrayOf({"a\n"}, {1})}, "name"},
       {{ArrayOf({"a"}, {int64_t{1} << 62, 8})}, "overflow"},
-      {{ArrayOf({"a"}, {4}, Dtype::kF4)}, "dtype"},
+      {{ArrayOf({"a"}, {4}, Dtype::kF6E2M3)}, "dtype"},
   };
   for (const Case& one : cases) {
     for (const Writer writer : kWriters) {

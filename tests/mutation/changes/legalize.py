@@ -5,7 +5,7 @@ ROWS = [
      'if (eformer && legal.problems.empty()) {',
      'legal.problems.empty()', 'true', ''),
     ('legalize/legalize.cc',
-     'if (scalar ? options.compat == Compat::kNone : IsReplicated(spec)) {',
+     'const bool plain = options.compat == Compat::kNone;',
      'options.compat == Compat::kNone', 'true', ''),
     ('legalize/legalize.cc',
      'legal.spec.resize(IsReplicated(legal.spec) ? 0 : rank);',
