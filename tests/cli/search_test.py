@@ -6,6 +6,7 @@ SHARDC_SEARCH_EVERY=1 compares all configurations of testdata/configs with `fit`
 """
 
 import glob
+import itertools
 import json
 import os
 import re
@@ -79,6 +80,7 @@ class Search(DescribedCase):
             file.write("schema: shardc.profile/v1\nbase: h100-sxm\n"
                        "name: slower\nlinks: {near: {bandwidth: 200e9}}\n")
         flax = os.path.join(MODELS, "llama-3.2-1b.flax.manifest.json.gz")
+        folders = (self.path(f"out-{i}") for i in itertools.count())
         for flags in ([*LLAMA, *H100, "--optimizer", "muon", "--grad-dtype",
                        "float32", "--moments-dtype", "bfloat16,float32",
                        "--stack", "megatron", "--loss", "fused", "--memory",
@@ -91,7 +93,7 @@ class Search(DescribedCase):
                       ["--no-project", *H100, "--manifest", flax],
                       [*config("qwen2-0.5b"), *H100, "--mesh", "fsdp:2,tp:4",
                        "--keep", "mesh", "--illegal", "shrink"]):
-            for output in ([], ["-o", self.path(f"out-{len(flags)}")]):
+            for output in ([], ["-o", next(folders)]):
                 with self.subTest(flags=flags, output=output):
                     given = [*flags, *STEP, "--devices", "8", "--prove", "0"]
                     found = self.search(*given)["winner"]
@@ -216,8 +218,8 @@ class Search(DescribedCase):
         self.assertIn("a pipeline of the front, not calibrated", page)
 
     def test_a_pipeline_with_changed_rules_is_written_with_them(self):
-        step = [*config("mixtral-8x7b"), "--batch", "256", "--seq", "4096",
-                *H100, "--devices", "64", "--prove", "0"]
+        step = [*config("mixtral-8x7b"), "--batch", "64", "--seq", "4096",
+                *H100, "--devices", "16", "--prove", "0"]
         found = self.search(*step)["pipeline"]
         self.assertTrue(found["would_win"])
         self.assertIn("batch over the experts' axis", found["rules"])
