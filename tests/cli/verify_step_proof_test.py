@@ -163,6 +163,7 @@ class ProvedStep(StepCase):
                 with open(config, "w", encoding="utf-8") as file:
                     json.dump({"model_type": "gptj", "vocab_size": 96,
                                "n_embd": 256, "n_layer": 2, "n_head": 4,
+                               "layer_norm_epsilon": 1e-5,
                                "rotary_dim": rotated}, file)
                 with open(manifest, "w", encoding="utf-8") as file:
                     file.write(self.check(run(
