@@ -140,10 +140,6 @@ std::string PipelineTarget(const SearchInputs& inputs) {
   return (inputs.target.empty() ? "searched" : inputs.target) + "-pipeline";
 }
 
-bool IsSet(const Policy& policy) {
-  return policy.unmatched || policy.illegal || policy.min_size || policy.compat;
-}
-
 void TakePolicy(const Policy& from, Policy& to) {
   if (from.unmatched) to.unmatched = from.unmatched;
   if (from.illegal) to.illegal = from.illegal;
@@ -153,15 +149,11 @@ void TakePolicy(const Policy& from, Policy& to) {
 
 std::string PolicyAsFlags(const Policy& policy) {
   std::string out;
-  const auto add = [&](std::string_view flag, std::string_view value) {
-    out += " " + std::string(flag) + " " + std::string(value);
-  };
-  if (policy.unmatched) {
-    add("--unmatched", UnmatchedPolicyName(*policy.unmatched));
+  for (const auto& [key, value] : PolicyMembers(policy)) {
+    std::string flag(key);
+    std::replace(flag.begin(), flag.end(), '_', '-');
+    out += " --" + flag + " " + value;
   }
-  if (policy.illegal) add("--illegal", IllegalPolicyName(*policy.illegal));
-  if (policy.min_size) add("--min-size", std::to_string(*policy.min_size));
-  if (policy.compat) add("--compat", CompatName(*policy.compat));
   return out;
 }
 
@@ -354,7 +346,7 @@ bool WriteSearched(const search::Sharding& one,
                        search::RulesFile rules, bool own) {
     files.push_back({prefix + "mesh.yaml", MeshFileYaml(mesh)});
     rules.extends = FromFolder(rules.extends, folder);
-    if (!own && !IsSet(policy)) return RulesText(rules.extends);
+    if (!own && PolicyMembers(policy).empty()) return RulesText(rules.extends);
     TakePolicy(policy, rules.own.policy);
     files.push_back({prefix + "rules.yaml", SearchedRulesYaml(rules)});
     return prefix + "rules.yaml";

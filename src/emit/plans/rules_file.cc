@@ -225,20 +225,29 @@ std::optional<char> OneSeparator(const RuleSet& rules) {
 
 std::string PolicyYaml(const Policy& policy) {
   std::string out;
-  const auto add = [&](std::string_view key, std::string_view value) {
-    out += (out.empty() ? "" : ", ") + std::string(key) + ": " +
-           std::string(value);
-  };
-  if (policy.unmatched) {
-    add("unmatched", UnmatchedPolicyName(*policy.unmatched));
+  for (const auto& [key, value] : PolicyMembers(policy)) {
+    out += (out.empty() ? "" : ", ") + std::string(key) + ": " + value;
   }
-  if (policy.illegal) add("illegal", IllegalPolicyName(*policy.illegal));
-  if (policy.min_size) add("min_size", std::to_string(*policy.min_size));
-  if (policy.compat) add("compat", CompatName(*policy.compat));
   return out.empty() ? "" : "policy: {" + out + "}\n";
 }
 
 }  // namespace
+
+std::vector<std::pair<std::string_view, std::string>> PolicyMembers(
+    const Policy& policy) {
+  std::vector<std::pair<std::string_view, std::string>> out;
+  if (policy.unmatched) {
+    out.emplace_back("unmatched", UnmatchedPolicyName(*policy.unmatched));
+  }
+  if (policy.illegal) {
+    out.emplace_back("illegal", IllegalPolicyName(*policy.illegal));
+  }
+  if (policy.min_size) {
+    out.emplace_back("min_size", std::to_string(*policy.min_size));
+  }
+  if (policy.compat) out.emplace_back("compat", CompatName(*policy.compat));
+  return out;
+}
 
 bool HasMixedSeparators(const RuleSet& rules) {
   const auto separator = OneSeparator(rules);

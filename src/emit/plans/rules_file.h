@@ -4,6 +4,9 @@
 #define SHARDC_EMIT_PLANS_RULES_FILE_H_
 
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "model/axis_rules.h"
 #include "model/imported.h"
@@ -17,6 +20,12 @@ namespace shardc {
 // rules, policy and weight decay. The sections `model` and `stages` are left
 // out. One file cannot hold rules of both separators: see HasMixedSeparators.
 void WriteRulesFileJson(const RuleSet& rules, Sink& out);
+
+// Returns the members of a policy that are given, as key and value of a rules
+// file: {"min_size", "1024"}. The flag of a key is `--min-size`.
+std::vector<std::pair<std::string_view, std::string>> PolicyMembers(
+    const Policy& policy);
+
 bool HasMixedSeparators(const RuleSet& rules);
 
 // Returns the imported rules as a rules file: YAML with all comments, or JSON,
