@@ -127,17 +127,13 @@ Findings HeadFindings(const Compiled& compiled, const cost::CostInputs& work) {
     const auto rule = one.kv ? AxisRule::kKvHead : AxisRule::kHead;
     Place place = compiled.rules.axes_places[static_cast<size_t>(rule)];
     if (place.source == nullptr) place = {work.model->source};
-    const std::string heads =
-        one.kv ? Counted(one.heads, "KV head") : Counted(one.heads, "head");
     // The level is set before the finding is added, so that it counts as an
     // error: as a lint, uneven KV heads are a warning.
     Finding finding;
     finding.code = one.kv ? &kKvHeadsIndivisible.code : &kHeadsIndivisible.code;
     finding.level = Level::kError;
     finding.place = place;
-    finding.message = GroupText(one.axes) + " of " + CountText(one.parts) +
-                      " does not divide the " + heads +
-                      " that attention shards over it";
+    finding.message = UnevenText(one) + " that attention shards over it";
     finding.help = "give `" + std::string(AxisRuleName(rule)) +
                    "` an axis whose size divides the heads, or [] for none; "
                    "`--illegal drop` leaves these heads unsharded";

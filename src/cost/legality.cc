@@ -146,6 +146,12 @@ void DropUneven(const UnevenHeads& one, const LegalizeOptions& options,
 
 }  // namespace
 
+std::string UnevenText(const UnevenHeads& one) {
+  return GroupText(one.axes) + " of " + CountText(one.parts) +
+         " does not divide the " +
+         Counted(one.heads, one.kv ? "KV head" : "head");
+}
+
 std::vector<UnevenHeads> UnevenHeadsOf(const CostInputs& work) {
   std::vector<UnevenHeads> out;
   if (!work.model) return out;
@@ -174,11 +180,8 @@ void DropUnevenHeads(const Compiled& compiled, CostInputs& work) {
 void DropUnevenHeadsOfFile(CostInputs& work) {
   for (const UnevenHeads& one : UnevenHeadsOf(work)) {
     DropUneven(one, {.illegal = IllegalPolicy::kDrop}, work);
-    work.notes.push_back(
-        GroupText(one.axes) + " of " + CountText(one.parts) +
-        " does not divide the " +
-        (one.kv ? Counted(one.heads, "KV head") : Counted(one.heads, "head")) +
-        ": attention is assumed not to be sharded over it");
+    work.notes.push_back(UnevenText(one) +
+                         ": attention is assumed not to be sharded over it");
   }
 }
 

@@ -24,6 +24,9 @@ struct UnevenHeads {
 // it does not define heads, there are none.
 std::vector<UnevenHeads> UnevenHeadsOf(const CostInputs& work);
 
+// Returns for example `"tp" of 8 does not divide the 2 KV heads`.
+std::string UnevenText(const UnevenHeads& one);
+
 // Drops or shrinks the axes of uneven heads in the specs of attention, by the
 // policy for illegal specs. Under the policy `error` nothing changes.
 void DropUnevenHeads(const Compiled& compiled, CostInputs& work);
