@@ -223,8 +223,7 @@ Place PlaceOf(const Mesh& mesh, const Network& network, const AxisGroup& axes) {
     for (size_t i = mesh.axes.size(); i > 0;) {
       --i;
       const MeshAxis& axis = mesh.axes[i];
-      const bool parted = mesh.dcn.size() == mesh.axes.size();
-      const int64_t size = parted ? axis.size / mesh.dcn[i] : axis.size;
+      const int64_t size = axis.size / SlicesAlong(mesh, i);
       if (std::find(own.begin(), own.end(), axis.name) != own.end()) {
         const int64_t room =
             std::max<int64_t>(1, network.inside / std::max<int64_t>(stride, 1));

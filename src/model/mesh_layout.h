@@ -38,6 +38,11 @@ int64_t IndexAlong(const Mesh& mesh, std::span<const int64_t> coordinates,
 DevicePlace PlaceOf(const Mesh& mesh, int64_t position);
 // Locates a device by its number, 0 <= device < mesh.devices.
 DevicePlace PlaceOfDevice(const Mesh& mesh, int64_t device);
+// Returns the number of slices along an axis.
+inline int64_t SlicesAlong(const Mesh& mesh, size_t axis) {
+  return axis < mesh.dcn.size() ? mesh.dcn[axis] : 1;
+}
+
 // Returns the device numbers in row-major order of the mesh. Empty if they are
 // 0, 1, 2 and so on, as they are with one slice.
 std::vector<int64_t> DeviceOrder(const Mesh& mesh);

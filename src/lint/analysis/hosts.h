@@ -6,13 +6,9 @@
 #include <cstdint>
 
 #include "model/mesh.h"
+#include "model/mesh_layout.h"
 
 namespace shardc {
-
-// Returns the number of slices along an axis.
-inline int64_t SlicesAlong(const Mesh& mesh, size_t axis) {
-  return axis < mesh.dcn.size() ? mesh.dcn[axis] : 1;
-}
 
 // Returns the length of the aligned block of consecutive device numbers that
 // contains a group along an axis: the product of the sizes, inside a slice, of
