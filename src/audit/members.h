@@ -52,7 +52,8 @@ class MemberNames {
   const Mesh* mesh_;
   int64_t devices_;
   int64_t steps_left_ = int64_t{1} << 28;
-  // By text. `{{0,1}}` can be groups of one collective and pairs of another.
+  // By the text of the groups, and by that of the pairs: `{{0,1}}` can be the
+  // groups of an all-reduce and the pairs of a permute.
   std::map<std::string_view, std::shared_ptr<const Members>> groups_, pairs_;
 };
 

@@ -345,7 +345,8 @@ int Check(const CheckFlags& given, const Common& common, Findings& findings) {
     }
   }
   JoinedFindings joined = Join(targets);
-  // Errors about inputs that are not given are about no file.
+  // An error about an input that is missing is in no file. It is placed at the
+  // command's name.
   joined.findings = common.command_line.Placed(std::move(joined.findings));
   if (!flags.write_baseline.empty() && !joined.unreadable) {
     Baseline fresh;

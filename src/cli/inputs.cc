@@ -16,9 +16,9 @@ namespace shardc::cli {
 namespace {
 
 // Parses one of a few names; adds a finding with the nearest one if it is
-// unknown.
+// unknown. Without a flag, the place of the finding is the word itself.
 template <typename T>
-std::optional<T> OneOf(Place place, const std::string& value,
+std::optional<T> OneOf(std::string_view flag, const std::string& value,
                        std::initializer_list<std::pair<const char*, T>> known,
                        Findings& findings) {
   std::vector<std::string> names;
@@ -28,7 +28,7 @@ std::optional<T> OneOf(Place place, const std::string& value,
     names.emplace_back(name);
     list += (list.empty() ? "" : ", ") + std::string(name);
   }
-  findings.Add(code::kUsage, std::move(place),
+  findings.Add(code::kUsage, flag.empty() ? Place{} : FlagPlace(flag, value),
                "`" + value + "` is none of: " + list, DidYouMean(value, names));
   return std::nullopt;
 }
@@ -37,15 +37,14 @@ std::optional<Policy> ParsePolicy(const InputFlags& flags, Findings& findings) {
   const size_t before = findings.errors();
   Policy policy;
   if (!flags.unmatched.empty()) {
-    policy.unmatched = OneOf<UnmatchedPolicy>(
-        FlagPlace("--unmatched", flags.unmatched), flags.unmatched,
-        {{"error", UnmatchedPolicy::kError},
-         {"replicate", UnmatchedPolicy::kReplicate}},
-        findings);
+    policy.unmatched =
+        OneOf<UnmatchedPolicy>("--unmatched", flags.unmatched,
+                               {{"error", UnmatchedPolicy::kError},
+                                {"replicate", UnmatchedPolicy::kReplicate}},
+                               findings);
   }
   if (!flags.illegal.empty()) {
-    policy.illegal = OneOf<IllegalPolicy>(FlagPlace("--illegal", flags.illegal),
-                                          flags.illegal,
+    policy.illegal = OneOf<IllegalPolicy>("--illegal", flags.illegal,
                                           {{"error", IllegalPolicy::kError},
                                            {"drop", IllegalPolicy::kDrop},
                                            {"shrink", IllegalPolicy::kShrink}},
@@ -55,12 +54,11 @@ std::optional<Policy> ParsePolicy(const InputFlags& flags, Findings& findings) {
     policy.min_size = ParseInteger("--min-size", flags.min_size, 0, findings);
   }
   if (!flags.compat.empty()) {
-    policy.compat =
-        OneOf<Compat>(FlagPlace("--compat", flags.compat), flags.compat,
-                      {{"none", Compat::kNone},
-                       {"eformer", Compat::kEformer},
-                       {"fjformer", Compat::kFjformer}},
-                      findings);
+    policy.compat = OneOf<Compat>("--compat", flags.compat,
+                                  {{"none", Compat::kNone},
+                                   {"eformer", Compat::kEformer},
+                                   {"fjformer", Compat::kFjformer}},
+                                  findings);
   }
   if (findings.errors() > before) return std::nullopt;
   return policy;
@@ -359,8 +357,8 @@ std::optional<std::vector<Mode>> ParseModes(const Strings& given,
 
 std::optional<Mode> ParseModeFlag(const std::string& text, Findings& findings) {
   if (const auto mode = ParseMode(text)) return mode;
-  // Options with several names take modes, so the place is the word itself.
-  return OneOf<Mode>({}, text,
+  // Options with several names take modes.
+  return OneOf<Mode>("", text,
                      {{"train", Mode::kTrain},
                       {"prefill", Mode::kPrefill},
                       {"decode", Mode::kDecode},

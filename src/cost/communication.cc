@@ -2,11 +2,11 @@
 // data axes is gathered before it is used, in the forward and, unless it is a
 // table that is only looked up, in the backward pass, and its gradient is
 // reduce-scattered. Without ZeRO, the gradient of any other weight is
-// all-reduced over the data axes. A projection whose input
-// dimension is sharded over tensor axes gives partial sums, which are
-// all-reduced, or reduce-scattered if the hidden state is sharded. In the
-// backward pass, the gradients of the inputs of projections that read the
-// hidden state are reduced in the same way.
+// all-reduced over the data axes. A projection whose input dimension is sharded
+// over tensor axes gives partial sums, which are all-reduced, or
+// reduce-scattered if the hidden state is sharded. In the backward pass, the
+// gradients of the inputs of projections that read the hidden state are reduced
+// in the same way.
 //
 //   fsdp 8 tp 4, layer: all_gather fsdp forward and backward, reduce_scatter
 //   fsdp backward; all_reduce tp twice forward and twice backward

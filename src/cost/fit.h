@@ -152,13 +152,12 @@ inline constexpr int64_t kTiePerHundred = 5;
 
 // Sorts the meshes and sets their ranks. Meshes that fit come first, then
 // meshes that may fit, then meshes of unknown memory (MemoryOrder), then the
-// other legal meshes, then illegal meshes. Each
-// of these groups is sorted by time, then by bytes sent, then by memory, where
-// a mesh with an unknown figure follows those that have it. In the first two
-// groups, the meshes that tie with the fastest mesh are sorted by memory, then
-// by the number of axes in use, then by time. The fastest of the remaining
-// meshes and the meshes that tie with it follow, sorted in the same way, and so
-// on.
+// other legal meshes, then illegal meshes. Each of these groups is sorted by
+// time, then by bytes sent, then by memory, where a mesh with an unknown figure
+// follows those that have it. In the first two groups, the meshes that tie with
+// the fastest mesh are sorted by memory, then by the number of axes in use,
+// then by time. The fastest of the remaining meshes and the meshes that tie
+// with it follow, sorted in the same way, and so on.
 void SortByCost(std::vector<FitMesh>& meshes);
 // Returns the legal mesh on which a device holds the fewest known bytes, or if
 // the bytes of none are known the first legal mesh; null if no mesh is legal.

@@ -17,7 +17,8 @@ namespace {
 
 using Texts = std::vector<std::string>;
 
-// Returns whether a set has all characters that a name may contain.
+// Returns whether a character class has all characters that a parameter's name
+// may contain.
 bool HasEveryCharacter(const CharSet& set) {
   constexpr CodeRange kOfNames[] = {
       {0x20, 0x7E}, {0xA0, 0xD7FF}, {0xE000, kLastCodePoint}};

@@ -156,8 +156,8 @@ bool EndsWithKey(std::string_view name, std::string_view key) {
          (name.ends_with(key) && name[name.size() - key.size() - 1] == '.');
 }
 
-// Returns whether a name may have both keys, and `a` has priority: it is of one
-// layer, or longer.
+// Returns whether `a` decides the split of names that match both keys: `a` is
+// of one layer and `b` of all layers, or `a` is longer and ends with `b`.
 bool HasPriority(const Key& a, const Key& b) {
   if (a.IsOfOneLayer() != b.IsOfOneLayer()) {
     return a.IsOfOneLayer() && (EndsWithKey(a.generic, b.generic) ||
@@ -247,7 +247,7 @@ class TpPlan {
     // that precede the same one: keys of one layer, and longer keys, are first.
     std::vector<std::tuple<size_t, bool, int64_t, size_t>> order;
     for (size_t i = 0; i < keys_.size(); ++i) {
-      const std::string generic = NameTemplate(keys_[i].name, '.');
+      const std::string& generic = keys_[i].generic;
       size_t first = i;
       int64_t parts = 0;
       for (size_t at = 0; at != std::string::npos; ++parts) {
@@ -256,7 +256,7 @@ class TpPlan {
         const size_t dot = generic.find('.', at);
         at = dot == std::string::npos ? dot : dot + 1;
       }
-      order.emplace_back(first, generic == keys_[i].name, -parts, i);
+      order.emplace_back(first, !keys_[i].IsOfOneLayer(), -parts, i);
     }
     std::sort(order.begin(), order.end());
     std::vector<size_t> out;
