@@ -149,7 +149,7 @@ TEST_CASE("store: a value is found and read in parts") {
   CHECK(findings.all()[0].code == &code::kOffsets);
   CHECK(findings.all()[0].message ==
         "bytes 4 to 7 are needed, and the file ends at byte 6");
-  const Value held{.found = true, .bytes = 4, .held = "held"};
+  const Value held{.found = true, .file = {}, .bytes = 4, .held = "held"};
   Findings none;
   CHECK(ReadValue(held, 1, 2, none) == "el");
   CHECK(none.empty());
