@@ -125,9 +125,9 @@ class Pipeline(DescribedCase):
                         0.2 * shards["ranks"][0]["gathered"])
 
     def test_ranks_of_dualpipe_share_the_micro_batches_of_a_stage(self):
-        def sent(schedule, mesh):
+        def sent(schedule, mesh, *more):
             value = self.pipeline("--assign", "even", "--microbatches", "8",
-                                  "--schedule", schedule, mesh=mesh)
+                                  "--schedule", schedule, *more, mesh=mesh)
             return sum(rank["communication"] - rank["sent_forward"] -
                        rank["sent_back"] for rank in value["ranks"])
 
@@ -137,6 +137,12 @@ class Pipeline(DescribedCase):
             self.assertGreater(sent("1f1b", mesh), 0)
             self.assertEqual(sent("dualpipe", mesh),
                              times * sent("1f1b", mesh), mesh)
+        # XLA's programs gather the weights for each micro-batch, so that each
+        # of the two ranks sends half. Both reduce the gradients of norms.
+        mesh, xla = "pp:4,fsdp:2", ("--stack", "xla")
+        self.assertGreater(sent("1f1b", mesh, *xla), 2 * sent("1f1b", mesh))
+        self.assertAlmostEqual(
+            sent("dualpipe", mesh, *xla) / sent("1f1b", mesh, *xla), 1, 4)
 
     def test_activations_are_those_in_flight(self):
         one = self.pipeline("--assign", "even", "--microbatches", "8")

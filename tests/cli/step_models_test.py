@@ -100,6 +100,19 @@ class Models(unittest.TestCase):
         self.assertTrue(gathered)
         self.assertLessEqual({result[:3] for result in gathered}, {"[b,"})
 
+    def test_a_side_of_three_buckets_has_two_of_several_distances(self):
+        """The dense step and the program find a key's bucket by code of their
+        own."""
+        for name, path, config in configs():
+            if name != "t5-small":
+                continue
+            config["relative_attention_num_buckets"] = 6
+            with tempfile.TemporaryDirectory() as folder:
+                small = os.path.join(folder, "config.json")
+                with open(small, "w", encoding="utf-8") as file:
+                    json.dump(config, file)
+                self.assertEqual(proved(small, MESH), ("pass", []))
+
     def test_the_tables_are_of_these(self):
         self.assertEqual(with_table(read()), read(),
                          "tests/cli/step_models_test.py --write writes it")

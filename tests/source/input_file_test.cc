@@ -33,6 +33,18 @@ TEST_CASE("a file is read at any place, and its head") {
   CHECK(findings.all()[0].place.source->name() == path);
 }
 
+TEST_CASE("an error of the system while a file is read is stated") {
+  // Nothing is mapped at address 0.
+  Findings findings;
+  const auto file = InputFile::Open("/proc/self/mem", findings);
+  REQUIRE(file);
+  char byte = 0;
+  CHECK_FALSE(file->ReadAt(0, &byte, 1, findings));
+  REQUIRE(findings.errors() == 1);
+  CHECK(findings.all()[0].message ==
+        "cannot read `/proc/self/mem`: Input/output error");
+}
+
 TEST_CASE("what is no regular file is refused") {
   const TemporaryFolder folder;
   const auto refused = [](const std::string& path) {

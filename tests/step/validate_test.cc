@@ -60,6 +60,36 @@ TEST_CASE("what was lowered holds, and nothing of it can be left out") {
   CHECK(collectives > 8);
 }
 
+TEST_CASE("an op that splits a dimension keeps its axes in their place") {
+  GraphMaker make;
+  const LabelId b = make.Label("b", 4, "BATCH");
+  const LabelId n = make.Label("n", 8, "HEAD");
+  const LabelId h = make.Label("h", 4, "HEAD_DIM");
+  const LabelId nh = make.Label("n h", 32, "", {n, h});
+  const ValueId x = make.Data({b, nh}, "resid", false);
+  make.Add({.kind = OpKind::kSplit,
+            .in = {x},
+            .constraint = "q",
+            .attributes = LabelAttributes{nh}},
+           {b, n, h});
+  const Program right = LoweredOn(make, {{"tp", 2}}, {});
+  CHECK(Validate(make.graph, right, make.sizes).empty());
+  Program wrong = right;
+  size_t splits = 0;
+  for (const Instruction& step : right.code) {
+    if (step.kind != InstructionKind::kLocal) continue;
+    ++splits;
+    Sharding& sharding = wrong.slots[AsIndex(step.out)].sharding;
+    sharding.dims[0].push_back(0);
+    sharding.dims[1] = {};
+  }
+  CHECK(splits == 1);
+  const std::vector<ProgramFault> faults =
+      Validate(make.graph, wrong, make.sizes);
+  REQUIRE(!faults.empty());
+  CHECK(faults[0].message == "the op does not give this layout");
+}
+
 TEST_CASE("a sum is not reduced twice") {
   const Mlp mlp;
   Program wrong = OnMesh(mlp);

@@ -285,6 +285,8 @@ TEST_CASE("dcp: archives that differ from the metadata are refused") {
            "has a storage of 1 element");
   Contains(ReadAll(TwoFiles(FloatArchive({2, 3}, {INT64_MAX, 1}, 0, 6)).path()),
            "ends outside its storage of 6 elements");
+  Contains(ReadAll(TwoFiles(FloatArchive({-2, 3}, {3, 1}, 0, 6)).path()),
+           "its pickle is no plain tensor");
   Contains(
       ReadAll(TwoFiles("not a zip archive, but long enough").path()),
       "header: the archive of 34 bytes at byte 5: it does not end as a zip "
