@@ -125,7 +125,12 @@ class Builder {
       const Place place = problem.role < 0
                               ? description_.stacks[0].repeat.place
                               : description_.roles[AsIndex(problem.role)].place;
-      Finding& finding = findings_.Add(code::kSchema, place, problem.message);
+      const bool needs_config =
+          problem.fault == RoleFault::kShape && !formulas_->has_config();
+      Finding& finding = findings_.Add(
+          code::kSchema, place, problem.message,
+          needs_config ? "give the model's config.json: `--model config.json`"
+                       : "");
       if (problem.tensor >= 0) {
         finding.params.emplace_back(
             manifest_.tensors[AsIndex(problem.tensor)].name);

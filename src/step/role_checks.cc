@@ -133,9 +133,21 @@ class RoleChecker {
       said += (said.empty() ? "[" : ", ") + Text(dim);
     }
     const bool stacked = tree_.roles.tensors[AsIndex(tensor)].stack_dim >= 0;
+    const std::string has =
+        "is " + ShapeText(shape) + (stacked ? " in a layer" : "");
+    // Without a config.json a size that no tensor determines is 0, such as
+    // those of n and h where every tensor has their product alone.
+    if (!tree_.formulas.has_config() &&
+        std::find(expected.begin(), expected.end(), 0) != expected.end()) {
+      tree_.ProblemOf(RoleFault::kShape, tensor, role,
+                      has +
+                          ", and without the model's config.json not all "
+                          "sizes of " +
+                          said + "] are known");
+      return;
+    }
     tree_.ProblemOf(RoleFault::kShape, tensor, role,
-                    "is " + ShapeText(shape) + (stacked ? " in a layer" : "") +
-                        ", but " + said + "] is " + ShapeText(expected));
+                    has + ", but " + said + "] is " + ShapeText(expected));
   }
 
   void CheckMissing() {

@@ -137,6 +137,20 @@ TEST_CASE("so has every parameter of trees made of configurations") {
   MESSAGE(trees, " trees, ", seen, " parameters; not described: ", undescribed);
 }
 
+TEST_CASE("without a config.json, unknown sizes are no wrong shapes") {
+  Findings findings;
+  const auto manifest = OpenManifest(
+      Root() + "/testdata/models/llama-3-8b.hf.manifest.json", {}, findings);
+  REQUIRE(manifest);
+  const auto description = DescriptionFor(*manifest, "llama");
+  REQUIRE(description);
+  size_t seen = 0;
+  const std::string problems = Problems(*description, nullptr, *manifest, seen);
+  CHECK(problems.find("`model.layers.0.self_attn.q_proj.weight` is [4096, "
+                      "4096], and without the model's config.json not all "
+                      "sizes of [n h, d] are known\n") == 0);
+}
+
 TEST_CASE("numbers of layers and experts beyond the limits are reported") {
   Findings findings;
   const std::string path = ConfigPath("mixtral-8x7b");
