@@ -123,10 +123,17 @@ bool InferSlices(const MeshDraft& draft, Mesh& mesh, Findings& findings) {
     mesh.dcn[i] = mesh.slices;
     return true;
   }
+  if (mesh.devices % mesh.slices != 0) {
+    findings.Add(code::kDeviceCount, draft.slices->place,
+                 CountText(mesh.devices) + " devices cannot be divided among " +
+                     CountText(mesh.slices) + " slices");
+    return false;
+  }
   findings.Add(
       code::kDeviceCount, draft.slices->place,
       "no axis can be divided among " + CountText(mesh.slices) + " slices",
-      "say with `dcn` which axes run over the slices");
+      "divide the slices among several axes, such as `dcn: {dp: 2, fsdp: 2}` "
+      "for 4 slices");
   return false;
 }
 

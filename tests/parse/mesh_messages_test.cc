@@ -241,8 +241,14 @@ constexpr Case kCases[] = {
      "axes: {dp: 3, tp: 5}\n"
      "slices: 2\n",
      R"(
-2:9: error: no axis can be divided among 2 slices [device-count]
-    say with `dcn` which axes run over the slices
+2:9: error: 15 devices cannot be divided among 2 slices [device-count]
+)"},
+    {"mesh",
+     "axes: {dp: 2, fsdp: 2, tp: 3}\n"
+     "slices: 4\n",
+     R"(
+2:9: error: no axis can be divided among 4 slices [device-count]
+    divide the slices among several axes, such as `dcn: {dp: 2, fsdp: 2}` for 4 slices
 )"},
     {"mesh",
      "axes: {dp: 4, tp: 4}\n"
