@@ -50,7 +50,9 @@ const Target* FindTarget(const Project& project, const std::string& name,
                                  "target") +
                          " and none is chosen"
                    : "the project has no target `" + name + "`",
-               "choose with `--target`: " + TargetNames(project));
+               project.targets.empty()
+                   ? "write a target under `targets` of the project file"
+                   : "choose with `--target`: " + TargetNames(project));
   return nullptr;
 }
 

@@ -102,6 +102,16 @@ TEST_CASE("one of several targets is selected by name") {
         "the project has 2 targets and none is chosen");
 }
 
+TEST_CASE("a project without targets is reported with what it lacks") {
+  const TemporaryFolder folder;
+  folder.Write("shardc.yaml", "version: 1\ntargets: {}\n");
+  Findings findings;
+  CHECK_FALSE(ChooseTarget(In(folder), findings));
+  REQUIRE(findings.errors() == 1);
+  CHECK(findings.all()[0].help ==
+        "write a target under `targets` of the project file");
+}
+
 TEST_CASE("a request that names all inputs needs no project") {
   TargetRequest request;
   request.mesh = "tp:2";
