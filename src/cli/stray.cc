@@ -131,6 +131,17 @@ std::optional<std::string> HelpForForeign(std::string_view flag,
   return std::nullopt;
 }
 
+// Returns the option nearest to an unknown one. `--mode` is as near to
+// `--model` as to `--modes`, so an option that differs by a final `s` alone
+// comes first.
+std::optional<std::string> NearestOption(const std::string& flag,
+                                         const Strings& names) {
+  for (const std::string& name : names) {
+    if (name == flag + "s" || flag == name + "s") return name;
+  }
+  return Nearest(flag, names);
+}
+
 StrayWord AboutFlag(const std::string& word, const Command& command,
                     std::span<const Option> options) {
   const std::string flag = word.substr(0, word.find('='));
@@ -149,7 +160,7 @@ StrayWord AboutFlag(const std::string& word, const Command& command,
   // another command, so commands with the same first word are searched first.
   const Command* has = CommandWith(flag, command, FirstWord(command.name));
   if (has == nullptr) {
-    if (const auto near = Nearest(flag, names)) {
+    if (const auto near = NearestOption(flag, names)) {
       out.help = "did you mean `" + *near + "`?";
       return out;
     }

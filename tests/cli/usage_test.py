@@ -51,6 +51,8 @@ class Usage(Case):
         for words, said in [
                 (["plan", "--manifst", "m.json"], "did you mean `--manifest`?"),
                 (["check", "--lockd"], "did you mean `--locked`?"),
+                (["plan", "--mode", "train"], "did you mean `--modes`?"),
+                (["verify", "--modes", "train"], "did you mean `--mode`?"),
                 (["verify", "--operations=ring"], "`--operation`?"),
                 (["plan", "--locked"], "`shardc check` has it")]:
             result = self.check(run(*words), 2)
