@@ -1,6 +1,8 @@
 #include "cli/find_param.h"
 
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "source/wording.h"
@@ -20,8 +22,17 @@ std::optional<size_t> FindParam(Texts names, char separator,
     if (names[i] == swapped) return i;
   }
   const std::vector<std::string_view> known(names.begin(), names.end());
+  std::string help = DidYouMean(name, known, "");
+  // A part of a name, such as `q_proj`, stands for the first name that has it.
+  for (size_t i = 0; i < known.size() && help.empty(); ++i) {
+    if (known[i].find(name) == std::string_view::npos) continue;
+    help = "did you mean `" + std::string(known[i]) + "`?";
+  }
+  if (help.empty()) {
+    help = "`shardc manifest --manifest FILE` lists the names";
+  }
   findings.Add(code::kUsage, {}, "the manifest has no parameter `" + name + "`",
-               DidYouMean(name, known, "`shardc manifest` lists the names"));
+               std::move(help));
   return std::nullopt;
 }
 
