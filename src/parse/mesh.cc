@@ -161,9 +161,12 @@ class EntryReader {
   std::optional<int64_t> Size(size_t begin, size_t end, std::string_view axis) {
     const std::string subject = "the size of axis " + ShortQuote(axis) + " ";
     IntegerFault fault;
-    const auto size = ParseInteger(source_->text().substr(begin, end - begin),
-                                   kAnyInteger, &fault);
-    if (!size) {
+    const std::string_view digits = source_->text().substr(begin, end - begin);
+    const auto size = ParseInteger(digits, kAnyInteger, &fault);
+    if (!size && digits.find_first_of(":=") != std::string_view::npos) {
+      Add(code::kNumber, begin, end, subject + fault.message,
+          "separate the axes by commas, such as `dp:2,tp:4`");
+    } else if (!size) {
       Add(code::kNumber, begin, end, subject + fault.message, fault.help);
     } else if (*size == 0 || *size < -1) {
       Add(code::kNumber, begin, end, subject + "is " + std::to_string(*size),
@@ -309,6 +312,9 @@ std::optional<Mesh> ReadMesh(const std::string& file_or_text,
   }
   for (Finding finding : own.all()) {
     if (meant) finding.help = "axes are written `" + axes + "`";
+    if (source == nullptr && finding.help.empty()) {
+      finding.help = "a mesh is a file, or axes such as `dp:2,tp:4`";
+    }
     findings.Add(std::move(finding));
   }
   if (source == nullptr) return std::nullopt;

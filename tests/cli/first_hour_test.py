@@ -92,6 +92,8 @@ class FirstHour(Case):
                  "name each axis, such as `fsdp:2,tp:4`"),
                 (["mesh", "--mesh", "2x2x4"], "`dp:2,fsdp:2,tp:4`"),
                 (["mesh", "--mesh", "8"], "`fsdp:8`"),
+                (["mesh", "--mesh", "tp"], "or axes such as `dp:2,tp:4`"),
+                (["mesh", "--mesh", "dp:2 tp:4"], "the axes by commas"),
                 (["cost", *MESH, *PACK, "--model", CONFIG, "--dtype", "bf16"],
                  "write `bfloat16`"),
                 (["cost", *MESH, *PACK, "--model", CONFIG, "--kv-dtype",
