@@ -370,13 +370,22 @@ std::optional<Spelling> SpellingOf(const Description& family,
   return std::nullopt;
 }
 
-// Returns the dtype that the config names, or else F32, the default of
-// transformers.
-Dtype DtypeOf(const JsonValue& config) {
+// Returns the dtype that the config names, with or without `torch.` before it,
+// or F32, the default of transformers, if it names none. Adds a finding and
+// returns nullopt if the name is not known.
+std::optional<Dtype> DtypeOf(const JsonValue& config, Findings& findings) {
+  constexpr std::string_view kModule = "torch.";
   for (const std::string_view key : {"dtype", "torch_dtype"}) {
     const auto value = config.Find(key);
-    if (!value || !value->IsString()) continue;
-    if (const auto dtype = ParseDtype(value->string())) return *dtype;
+    if (!value || !value->IsString() || value->string() == "auto") continue;
+    std::string_view name = value->string();
+    if (name.starts_with(kModule)) name.remove_prefix(kModule.size());
+    if (const auto dtype = ParseDtype(name)) return dtype;
+    findings.Add(code::kDtype, value->place(),
+                 "`" + std::string(key) + "` is " +
+                     ShortQuote(value->string()) + ", which is no known dtype",
+                 "write it as PyTorch does, such as `bfloat16`");
+    return std::nullopt;
   }
   return Dtype::kF32;
 }
@@ -402,8 +411,10 @@ std::optional<Manifest> BuildTree(const JsonDocument& document,
   }
   auto spelling = SpellingOf(*family, naming, config, findings);
   if (!spelling) return std::nullopt;
+  const auto dtype = DtypeOf(config, findings);
+  if (!dtype) return std::nullopt;
   Evaluator values(*family, config, naming, findings);
-  TreeBuilder builder(naming, std::move(*spelling), DtypeOf(config), findings);
+  TreeBuilder builder(naming, std::move(*spelling), *dtype, findings);
   if (!builder.Walk(family->tree, values)) return std::nullopt;
   Manifest tree = builder.Take();
   tree.model = family->name;

@@ -84,6 +84,30 @@ TEST_CASE("a tree follows the config and the naming") {
   CHECK(findings.empty());
 }
 
+TEST_CASE("a dtype that is not known is refused, not taken for F32") {
+  struct Case {
+    std::string key, dtype;
+    Dtype expected;
+  };
+  const std::vector<Case> cases = {
+      {"torch_dtype", "torch.bfloat16", Dtype::kBF16},
+      {"dtype", "float16", Dtype::kF16},
+      {"torch_dtype", "auto", Dtype::kF32},
+  };
+  for (const Case& test : cases) {
+    CAPTURE(test.dtype);
+    const auto document = Config("{" + kSmall + ", \"" + test.key + "\": \"" +
+                                 test.dtype + "\"}");
+    Findings findings;
+    const auto tree = BuildTree(*document, "hf", findings);
+    REQUIRE(tree);
+    CHECK(tree->TypeOf(tree->tensors[0]).dtype == test.expected);
+  }
+  CHECK(Refused("{" + kSmall + R"(, "torch_dtype": "bf16"})") ==
+        "`torch_dtype` is `bf16`, which is no known dtype @ \"bf16\" -> write "
+        "it as PyTorch does, such as `bfloat16`");
+}
+
 // Returns the rows of a tensor of the tree; 0 if there is no such tensor.
 int64_t RowsOf(const std::string& config, std::string_view name) {
   const auto document = Config(config);
