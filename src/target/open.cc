@@ -274,17 +274,28 @@ std::string_view NamingFor(const Target& target) {
 
 bool IsComplete(const Target& target, const OpenOptions& options,
                 Findings& findings) {
-  std::vector<std::string> missing;
-  if (!options.mesh && !IsNamed(target.mesh)) missing.emplace_back("mesh");
-  if (target.rules.empty()) missing.emplace_back("rules");
+  // What is missing, and how a target of a project names it.
+  std::vector<std::pair<std::string_view, std::string_view>> missing;
+  if (!options.mesh && !IsNamed(target.mesh)) {
+    missing.emplace_back("mesh", "`mesh: dp:2,tp:4`");
+  }
+  if (target.rules.empty()) missing.emplace_back("rules", "`rules: auto`");
   if (target.manifest.empty() && target.model.empty()) {
-    missing.emplace_back("manifest");
+    missing.emplace_back("manifest", "`manifest: FILE`");
   }
   if (missing.empty()) return true;
-  std::string list;
+  std::string list, keys;
   for (size_t i = 0; i < missing.size(); ++i) {
-    list += i == 0 ? "" : i + 1 == missing.size() ? " and no " : ", no ";
-    list += missing[i];
+    const bool last = i + 1 == missing.size();
+    list += i == 0 ? "" : last ? " and no " : ", no ";
+    list += missing[i].first;
+    keys += i == 0 ? "" : last ? " and " : ", ";
+    keys += missing[i].second;
+  }
+  if (!target.name.empty()) {
+    findings.Add(code::kUsage, {}, "no " + list + " given",
+                 "add " + keys + " to the target");
+    return false;
   }
   findings.Add(code::kUsage, {}, "no " + list + " given",
                "write `--mesh dp:2,tp:4 --rules auto --manifest FILE` (or "

@@ -160,6 +160,17 @@ TEST_CASE("missing inputs are one finding") {
   CHECK(told(target) == std::vector<std::string>{"no rules given"});
 }
 
+TEST_CASE("inputs that a project's target lacks are named as its keys") {
+  Target target;
+  target.name = "train";
+  target.mesh.text = "tp:2";
+  Findings findings;
+  CHECK_FALSE(OpenTarget(target, {}, findings));
+  REQUIRE(findings.all().size() == 1);
+  CHECK(findings.all()[0].help ==
+        "add `rules: auto` and `manifest: FILE` to the target");
+}
+
 TEST_CASE("all files are read before the target is refused") {
   const TemporaryFolder folder;
   Target target = TargetIn(folder);
