@@ -26,7 +26,8 @@ struct Wording {
 
 constexpr std::array<Wording, 16> kWordings = {{
     {"illegal map value", "this `:` follows nothing that can be a key",
-     "quote a text that holds `: `, or fix the indentation"},
+     "quote a text that holds `: `, fix the indentation, or end the key above "
+     "with `:`"},
     {"illegal map key", "no key can stand here", "fix the indentation"},
     {"illegal block entry", "no list item can stand here",
      "begin the list on a line of its own"},

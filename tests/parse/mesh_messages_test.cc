@@ -89,7 +89,7 @@ constexpr Case kCases[] = {
     {"mesh", "axes: dp: 2\n",
      R"(
 1:9: error: this `:` follows nothing that can be a key [yaml-syntax]
-    quote a text that holds `: `, or fix the indentation
+    quote a text that holds `: `, fix the indentation, or end the key above with `:`
 )"},
     {"mesh", "axes: 'x' y\n",
      R"(
