@@ -7,12 +7,13 @@ import shutil
 import tempfile
 import unittest
 
-from driver import ROOT, TESTDATA, Case, run
+from driver import MODELS, ROOT, TESTDATA, Case, run
 
 CONFIG = os.path.join(TESTDATA, "configs", "llama-3-8b.config.json")
 MESH = ("--mesh", "fsdp:4,tp:2")
 PACK = ("--rules", "builtin:llama", "--no-project")
 NORM = "model.norm.weight"
+TREE = os.path.join(MODELS, "llama-3-8b.hf.manifest.json")
 
 GPT = {"h.0.attn.c_attn.weight": [768, 2304],
        "h.0.attn.c_proj.weight": [768, 768],
@@ -112,6 +113,8 @@ class FirstHour(Case):
                 (["check", "--strict"], "`--fail-on warning` exits"),
                 (["plan", "--json"], "write `--format json`"),
                 (["plan", "--dry-run"], "`--diff` prints what would change"),
+                (["verify", "step", *MESH, *PACK, "--manifest", TREE],
+                 "give the model's config.json: `--model config.json`"),
                 (["plan", *MESH, *PACK], "`--model config.json`")):
             with self.subTest(words):
                 result = self.check(run(*words, cwd=self.folder), 2)
