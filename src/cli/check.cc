@@ -382,7 +382,7 @@ int RunCheck(const CheckFlags& flags, const Common& common,
 
 Options OptionsOf(CheckFlags& flags) {
   Options options = AllInputs(flags.options.inputs);
-  TakeSeveralTargets(options, flags.options.inputs);
+  TakeSeveralTargets(options, flags.options.inputs, "all");
   Append(
       options,
       {{.name = "--attention",

@@ -243,12 +243,15 @@ Options AllInputs(InputFlags& flags) {
   return options;
 }
 
-void TakeSeveralTargets(Options& options, InputFlags& flags) {
+void TakeSeveralTargets(Options& options, InputFlags& flags,
+                        std::string_view by_default) {
   for (Option& option : options) {
     if (option.name != "--target") continue;
     option.to = &flags.targets;
     option.value = "NAMES";
-    option.help = "targets of the project file (default: all)";
+    option.help =
+        "targets of the project file (default: " + std::string(by_default) +
+        ")";
     option.several = Several::kCommas;
   }
 }

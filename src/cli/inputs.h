@@ -46,8 +46,9 @@ Option ModelInput(InputFlags& flags);
 Options AllInputs(InputFlags& flags);
 
 // Turns `--target` into a list, `flags.targets`, for commands that take
-// several.
-void TakeSeveralTargets(Options& options, InputFlags& flags);
+// several. The help states as the default what `by_default` names.
+void TakeSeveralTargets(Options& options, InputFlags& flags,
+                        std::string_view by_default);
 
 // LoadMesh and LoadManifest call OpenMesh and OpenManifest with the options.
 // They return nullopt after a finding.

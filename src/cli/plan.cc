@@ -392,7 +392,8 @@ int RunPlan(const PlanFlags& flags, const Common& common, Findings& findings) {
 
 Options OptionsOf(PlanFlags& flags) {
   Options options = AllInputs(flags.inputs);
-  TakeSeveralTargets(options, flags.inputs);
+  TakeSeveralTargets(options, flags.inputs,
+                     "the only one; all with --write-locked and --diff");
   Append(options,
          {OutputOption(&flags.output,
                        "file to write the plan to (default: stdout)"),
