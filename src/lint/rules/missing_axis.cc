@@ -63,7 +63,7 @@ constinit const Lint kMissingAxis{
     .what =
         "Finds specs of parameters and attention tensors that resolve to an "
         "axis which is not in the mesh and is none of the parallelism axes. An "
-        "undefined name written in a spec is the reading error unknown-name.",
+        "undefined name in a spec is reported as SHD028.",
     .why =
         "The parameter cannot be sharded. A policy that corrects the spec "
         "replicates the dimension.",
