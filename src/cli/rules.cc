@@ -136,11 +136,10 @@ int RunRules(const RulesFlags& all, const Common& common, Findings& findings) {
   }
   // With --resolved and without rules files, the defaults of all axis rules are
   // printed.
-  auto rules =
-      target.rules.empty()
-          ? std::optional(RuleSet{})
-          : OpenRules(target.rules, target.project_dir, nullptr, "", findings,
-                      nullptr, RulesBoundary(target, flags.asked));
+  auto rules = target.rules.empty()
+                   ? std::optional(RuleSet{})
+                   : OpenRulesAlone(target, findings, nullptr,
+                                    RulesBoundary(target, flags.asked));
   if (rules) {
     SettleSeparators(*rules, '/', rules->policy.compat.value_or(Compat::kNone),
                      findings);

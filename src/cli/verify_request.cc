@@ -405,8 +405,8 @@ std::optional<VerifyWork> MakeVerifyWork(const VerifyFlags& flags,
   if (compiled != nullptr) {
     rules = compiled->rules;
   } else if (!target->rules.empty()) {
-    rules = OpenRules(target->rules, target->project_dir, nullptr, "", findings,
-                      nullptr, RulesBoundary(*target, flags.inputs.asked));
+    rules = OpenRulesAlone(*target, findings, nullptr,
+                           RulesBoundary(*target, flags.inputs.asked));
   }
   if (!mesh || !rules) return std::nullopt;
   const auto resolver = Resolver::Make(*rules, *mesh, findings);

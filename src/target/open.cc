@@ -70,11 +70,18 @@ void NameSources(RuleSet& rules, const std::vector<std::string>& files,
 std::optional<std::string> PackForAuto(const Manifest* manifest,
                                        const std::string& model_type,
                                        Findings& findings) {
-  auto pack =
-      manifest == nullptr ? std::nullopt : PickPack(*manifest, model_type);
+  if (manifest == nullptr) {
+    findings.Add(code::kUsage, RulesPlace("auto"),
+                 "`auto` chooses a pack by the names of a manifest, and this "
+                 "command has none",
+                 "name the pack, such as `builtin:llama`; `shardc rules` lists "
+                 "them");
+    return std::nullopt;
+  }
+  auto pack = PickPack(*manifest, model_type);
   if (!pack) {
     // The finding suggests the naming that the separator of the tree indicates.
-    const bool flax = manifest != nullptr && manifest->separator == '/';
+    const bool flax = manifest->separator == '/';
     findings.Add(
         code::kUsage, RulesPlace("auto"), "no pack knows the manifest's names",
         "`shardc suggest` proposes rules for these names: run it with the same "
@@ -302,6 +309,30 @@ bool IsComplete(const Target& target, const OpenOptions& options,
                "`--model config.json` in place of a manifest), or a target in "
                "`shardc.yaml`");
   return false;
+}
+
+std::optional<RuleSet> OpenRulesAlone(const Target& target, Findings& findings,
+                                      const FileTexts* texts,
+                                      const Boundary& boundary) {
+  std::optional<Manifest> manifest;
+  std::string model_type;
+  const bool picks = std::find(target.rules.begin(), target.rules.end(),
+                               "auto") != target.rules.end();
+  if (picks && !target.model.empty()) {
+    const auto model = ReadModelConfig(target.model, findings);
+    if (!model) return std::nullopt;
+    model_type = model->model_type;
+  }
+  if (picks && (!target.manifest.empty() || !target.model.empty())) {
+    manifest =
+        target.manifest.empty()
+            ? families::BuildTree(target.model, NamingFor(target), findings)
+            : OpenManifest(target.manifest, {}, findings);
+    if (!manifest) return std::nullopt;
+  }
+  return OpenRules(target.rules, target.project_dir,
+                   manifest ? &*manifest : nullptr, model_type, findings, texts,
+                   boundary);
 }
 
 std::optional<Opened> OpenTarget(const Target& target,

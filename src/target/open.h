@@ -80,6 +80,14 @@ std::optional<RuleSet> OpenRules(
     const Manifest* manifest, const std::string& model_type, Findings& findings,
     const FileTexts* texts = nullptr, const Boundary& boundary = {});
 
+// Opens the rules of a target for a command that otherwise needs no manifest.
+// If they contain `auto`, the pack is chosen by the names of the target's
+// manifest or of the tree that its config.json gives. Returns nullopt after a
+// finding.
+std::optional<RuleSet> OpenRulesAlone(const Target& target, Findings& findings,
+                                      const FileTexts* texts = nullptr,
+                                      const Boundary& boundary = {});
+
 // Reports bad patterns, because the reader of rules files does not compile
 // patterns.
 void CheckPatterns(const RuleSet& rules, Findings& findings);

@@ -69,8 +69,7 @@ std::optional<OpenedResolver> OpenResolver(const Target& target,
   const size_t before = findings.errors();
   RuleSet rules;
   if (!target.rules.empty()) {
-    if (auto read = OpenRules(target.rules, target.project_dir, nullptr, "",
-                              findings, texts, boundary)) {
+    if (auto read = OpenRulesAlone(target, findings, texts, boundary)) {
       rules = std::move(*read);
     }
   }

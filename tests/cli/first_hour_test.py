@@ -121,6 +121,22 @@ class FirstHour(Case):
                 self.assertIn(said, result.err)
         self.assertFalse(os.path.exists(os.path.dirname(missing)))
 
+    def test_auto_in_a_project_is_the_pack_of_its_manifest(self):
+        """For commands, too, that read no manifest otherwise."""
+        shutil.copy(TREE, os.path.join(self.folder, "m.json"))
+        self.write("shardc.yaml", "version: 1\ntargets:\n  a:\n"
+                   "    mesh: fsdp:4,tp:2\n    rules: auto\n"
+                   "    manifest: m.json\n")
+        for words, said in (
+                (["resolve", "[BATCH]"], '["fsdp"]\n'),
+                (["attention"], 'query3d         ["fsdp", "tp", null]'),
+                (["rules", "--target", "a"], "(builtin:llama/hf:14)")):
+            with self.subTest(words):
+                result = self.check(run(*words, cwd=self.folder), 0)
+                self.assertIn(said, result.out)
+        result = self.check(run("rules", "--rules", "auto"), 2)
+        self.assertIn("name the pack, such as `builtin:llama`", result.err)
+
     def test_names_that_no_pack_knows_lead_to_suggest(self):
         inputs = self.inputs([".*"], {"verse/lookback/query": [64, 64]})
         inputs[inputs.index("--rules") + 1] = "auto"

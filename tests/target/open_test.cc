@@ -182,7 +182,7 @@ TEST_CASE("all files are read before the target is refused") {
   CHECK(findings.errors() == 3);
 }
 
-TEST_CASE("unknown packs, and names that no pack knows, are reported") {
+TEST_CASE("unknown packs, and `auto` without a manifest, are reported") {
   Findings findings;
   CHECK_FALSE(OpenRules({"builtin:lama"}, "", nullptr, "", findings));
   CHECK_FALSE(OpenRules({"auto"}, "", nullptr, "", findings));
@@ -191,8 +191,34 @@ TEST_CASE("unknown packs, and names that no pack knows, are reported") {
   CHECK(findings.all()[0].message == "there is no rule pack `builtin:lama`");
   CHECK(findings.all()[0].code->name == code::kReference.name);
   CHECK(findings.all()[0].help == "did you mean `builtin:llama`?");
-  CHECK(findings.all()[1].message == "no pack knows the manifest's names");
+  CHECK(findings.all()[1].message ==
+        "`auto` chooses a pack by the names of a manifest, and this command "
+        "has none");
   CHECK(findings.all()[2].message == "no rules are given");
+}
+
+TEST_CASE("`auto` alone takes the names of the target's manifest or model") {
+  const TemporaryFolder folder;
+  folder.Write("m.json", R"({"model.layers.0.self_attn.q_proj.weight":)"
+                         R"( {"shape": [8, 8], "dtype": "F32"},)"
+                         R"( "model.layers.0.mlp.gate_proj.weight":)"
+                         R"( {"shape": [8, 8], "dtype": "F32"}})");
+  folder.Write("config.json",
+               R"({"model_type": "llama", "vocab_size": 8, "hidden_size": 8,)"
+               R"( "intermediate_size": 8, "num_hidden_layers": 1,)"
+               R"( "num_attention_heads": 2})");
+  for (const bool builds : {false, true}) {
+    CAPTURE(builds);
+    Target target;
+    target.rules = {"auto"};
+    (builds ? target.model : target.manifest) =
+        folder / (builds ? "config.json" : "m.json");
+    Findings findings;
+    const auto rules = OpenRulesAlone(target, findings);
+    CHECK(findings.empty());
+    REQUIRE(rules);
+    CHECK(rules->rules[0].source_name == "builtin:llama/hf");
+  }
 }
 
 TEST_CASE(
