@@ -11,8 +11,11 @@ int main(int argc, char** argv) {
   if (argc != 4) return 2;
   shardc::Findings findings;
   const auto mesh = shardc::ReadMesh(argv[1], findings);
-  const auto rules = shardc::ReadRules({argv[2]}, findings);
   const auto manifest = shardc::ReadManifest(argv[3], findings);
+  // `auto` and packs such as `builtin:llama` are chosen by the manifest's
+  // names.
+  const auto rules =
+      shardc::ReadRules({argv[2]}, findings, manifest ? &*manifest : nullptr);
   std::optional<shardc::Plan> plan;
   if (mesh && rules && manifest) {
     plan = shardc::Compile(*mesh, *rules, *manifest, {}, findings);

@@ -71,11 +71,12 @@ std::optional<std::string> PackForAuto(const Manifest* manifest,
                                        const std::string& model_type,
                                        Findings& findings) {
   if (manifest == nullptr) {
-    findings.Add(code::kUsage, RulesPlace("auto"),
-                 "`auto` chooses a pack by the names of a manifest, and this "
-                 "command has none",
-                 "name the pack, such as `builtin:llama`; `shardc rules` lists "
-                 "them");
+    findings.Add(
+        code::kUsage, RulesPlace("auto"),
+        "`auto` chooses a pack by the names of a manifest, and none is "
+        "given",
+        "name the pack, such as `builtin:llama`; `shardc rules` lists "
+        "them");
     return std::nullopt;
   }
   auto pack = PickPack(*manifest, model_type);

@@ -192,8 +192,7 @@ TEST_CASE("unknown packs, and `auto` without a manifest, are reported") {
   CHECK(findings.all()[0].code->name == code::kReference.name);
   CHECK(findings.all()[0].help == "did you mean `builtin:llama`?");
   CHECK(findings.all()[1].message ==
-        "`auto` chooses a pack by the names of a manifest, and this command "
-        "has none");
+        "`auto` chooses a pack by the names of a manifest, and none is given");
   CHECK(findings.all()[2].message == "no rules are given");
 }
 
