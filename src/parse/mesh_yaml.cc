@@ -45,7 +45,8 @@ class MeshReader {
 
  private:
   void ReadAxes(const YamlNode& node) {
-    const YamlNode* axes = fields_.Require(context_, node, "axes");
+    const YamlNode* axes =
+        fields_.Require(context_, node, "axes", "write `axes: {dp: 2, tp: 4}`");
     if (axes == nullptr) return;
     draft_.place = context_.document.PlaceOf(*axes);
     if (!axes->IsMapping()) {

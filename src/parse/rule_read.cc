@@ -185,8 +185,12 @@ std::optional<Rule> ReadRule(const YamlContext& context, const YamlNode& node) {
   if (!fields) return std::nullopt;
   Rule rule;
   rule.place = context.document.PlaceOf(node);
-  const YamlNode* match = fields->Require(context, node, "match");
-  const YamlNode* spec = fields->Require(context, node, "spec");
+  const YamlNode* match =
+      fields->Require(context, node, "match", "write `match: 'PATTERN'`");
+  const YamlNode* spec =
+      fields->Require(context, node, "spec",
+                      "write the axes of each dimension, such as `spec: [FSDP, "
+                      "TP]`, or `spec: []` for none");
   ReadOptions(context, *fields, rule);
   std::optional<std::string> pattern;
   std::optional<SpecSource> source;

@@ -105,7 +105,9 @@ std::optional<SpecSource> ReadLike(const YamlContext& context,
                                    const YamlNode& node) {
   const auto fields = Fields::Read(context, node, keys::kLike);
   if (!fields) return std::nullopt;
-  const YamlNode* like = fields->Require(context, node, "like");
+  const YamlNode* like = fields->Require(
+      context, node, "like",
+      "write a list with an entry for each dimension, such as `[FSDP, TP]`");
   if (like == nullptr) return std::nullopt;
   auto rewrite = ReadText(context, *like, "`like`", true);
   if (!rewrite) return std::nullopt;

@@ -7,6 +7,7 @@
 #include "yaml/fields.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "source/wording.h"
 #include "yaml/core.h"
@@ -98,8 +99,8 @@ const YamlNode* Fields::Find(std::string_view key) const {
 }
 
 const YamlNode* Fields::Require(const YamlContext& context,
-                                const YamlNode& node,
-                                std::string_view key) const {
+                                const YamlNode& node, std::string_view key,
+                                std::string help) const {
   const YamlNode* value = Find(key);
   // Do not report a key as missing if a misspelling of it has been reported.
   const bool misspelt =
@@ -107,7 +108,8 @@ const YamlNode* Fields::Require(const YamlContext& context,
   if (value == nullptr && !misspelt) {
     context.Add(
         code::kSchema, node,
-        std::string(table_->what) + " has no `" + std::string(key) + "`");
+        std::string(table_->what) + " has no `" + std::string(key) + "`",
+        std::move(help));
   }
   return value;
 }

@@ -36,10 +36,10 @@ class Fields {
                                     const KeyTable& table);
   const YamlNode* Find(std::string_view key) const;
   // Returns the value of a key. If the key is absent, returns null after a
-  // finding (schema), or without one if a misspelling of the key has been
-  // reported.
+  // finding (schema) with `help`, or without one if a misspelling of the key
+  // has been reported.
   const YamlNode* Require(const YamlContext& context, const YamlNode& node,
-                          std::string_view key) const;
+                          std::string_view key, std::string help = {}) const;
 
  private:
   explicit Fields(const KeyTable& table) : table_(&table) {}

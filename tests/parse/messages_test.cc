@@ -51,6 +51,7 @@ constexpr Case kCases[] = {
      "  - spec: []\n",
      R"(
 2:5: error: a rule has no `match` [schema]
+    write `match: 'PATTERN'`
 )"},
     {"rules",
      "rules:\n"
