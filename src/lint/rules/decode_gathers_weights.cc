@@ -131,8 +131,8 @@ constinit const Lint kDecodeGathersWeights{
     .what =
         "Finds weights of a MiB or more in all that a decode step gathers "
         "although each of its ops uses the cheapest collectives. It needs a "
-        "`model:` section. The batch is two rows a device unless `--batch` "
-        "gives another.",
+        "`model:` section. The batch is two rows a device unless the "
+        "target or `--attention` gives another.",
     .why =
         "Training gathers a weight for thousands of tokens, decode for one "
         "token of each row. A server with enough memory gathers the weights "
