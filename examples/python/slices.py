@@ -1,6 +1,8 @@
 """What one device holds of every parameter, from a plan and nothing else.
 
     python3 slices.py plan.json 5 decode
+
+Plans with stages are refused: see Stages in shardc-plan(5).
 """
 
 import json
@@ -41,6 +43,9 @@ def slices(plan, name, device, mode="train"):
 if __name__ == "__main__":
     with open(sys.argv[1], encoding="utf-8") as file:
         PLAN = json.load(file)
+    if "stages" in PLAN:
+        sys.exit("error: a device of a plan with stages holds the parameters "
+                 "of its stages only")
     for parameter in PLAN["params"]:
         print(parameter, slices(PLAN, parameter, int(sys.argv[2]),
                                 *sys.argv[3:]))
