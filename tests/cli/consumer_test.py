@@ -115,6 +115,20 @@ class Consumer(Case):
         self.assertIn("a [(0, 64), (48, 64)]\n", done.stdout)
         self.assertIn("experts/0/w None\n", done.stdout)
 
+    def test_a_plan_with_stages_is_refused(self):
+        rules = self.path("rules.yaml", "stages: {axis: pp}\n"
+                          "rules: [{match: '.*', spec: [tp]}]\n")
+        manifest = self.path("manifest.json", json.dumps(
+            {f"layers.{i}.up.weight": {"shape": [8, 8], "dtype": "F32"}
+             for i in range(2)}))
+        plan = self.path("plan.json")
+        self.check(run("plan", "--mesh", "pp:2,tp:2", "--rules", rules,
+                       "--manifest", manifest, "-o", plan), 0)
+        done = subprocess.run([sys.executable, EXAMPLE, plan, "0"],
+                              check=False, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("a plan with stages", done.stderr)
+
     def test_one_device_of_a_mesh(self):
         mesh = self.path("mesh.yaml", "axes: {dp: 2, tp: 4}\nslices: 2\n"
                          "dcn: {tp: 2}\nprocesses: 4\n")
