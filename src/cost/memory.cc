@@ -35,7 +35,7 @@ void Hold(const ParamClass& param, Bytes each, HeldBytes& held) {
 
 // The bytes of a parameter while it is used, complete but for the axes that are
 // not gathered before; nullopt if they do not fit in 64 bits. `gathers` is
-// whether any axis is gathered.
+// whether any axis is gathered. With ZeRO 3, axes of replicas are gathered too.
 struct UsedWeight {
   Bytes bytes;
   bool gathers = false;
@@ -43,7 +43,9 @@ struct UsedWeight {
 UsedWeight UsedBytes(const CostInputs& work, const Settings& settings,
                      const ParamClass& param) {
   UsedWeight out;
-  out.gathers = work.IsGathered(param);
+  const bool replicas = work.mode == Mode::kTrain && settings.zero == 3 &&
+                        ReplicaParts(work, param) > 1;
+  out.gathers = replicas || work.IsGathered(param);
   const auto elements = CheckedProduct(work.UsedShape(param));
   if (elements) {
     out.bytes =
@@ -53,17 +55,15 @@ UsedWeight UsedBytes(const CostInputs& work, const Settings& settings,
 }
 
 // Returns the bytes of the weights that a device gathers once a step, complete
-// but for the axes that are not gathered before use. With ZeRO 3, weights that
-// replicas hold are gathered too. Returns nullopt if bytes do not fit in 64
-// bits.
+// but for the axes that are not gathered before use. Returns nullopt if bytes
+// do not fit in 64 bits.
 std::optional<GatheredWeights> GatheredOnce(const CostInputs& work,
                                             const Settings& settings) {
   HeldBytes out;
   for (const ParamClass& param : work.params) {
     if (!param.type.shape || !param.type.dtype) continue;
     const UsedWeight used = UsedBytes(work, settings, param);
-    const bool replicas = settings.zero == 3 && ReplicaParts(work, param) > 1;
-    if (!used.gathers && !replicas) continue;
+    if (!used.gathers) continue;
     if (!used.bytes) return std::nullopt;
     Hold(param, used.bytes, out);
   }

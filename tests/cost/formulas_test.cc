@@ -59,6 +59,22 @@ TEST_CASE("gathered memory is that of the largest group") {
   CHECK(gathered() == 0);
 }
 
+TEST_CASE("ZeRO 3 gathers a layer's weights over the axes of replicas") {
+  CostInputs work = TrainingOn(MeshOf({{"dp", 4}, {"tp", 2}}), {"dp"});
+  work.params = {ClassOf("layers.*.mlp.up_proj.weight", {64, 16}, Dtype::kBF16,
+                         {{"tp"}, {}}, 4)};
+  Settings settings;
+  for (const int zero : {0, 1, 2, 3}) {
+    CAPTURE(zero);
+    settings.zero = zero;
+    CHECK(MemoryOf(work, settings).most.Of(Component::kGathered) ==
+          (zero == 3 ? 64 * 16 / 2 * 2 : 0));
+  }
+  // Serving has no replicas that share a parameter.
+  work.mode = Mode::kDecode;
+  CHECK(MemoryOf(work, settings).most.Of(Component::kGathered) == 0);
+}
+
 TEST_CASE("weights are gathered in the narrower dtype that trains") {
   CostInputs work = TrainingOn(MeshOf({{"fsdp", 4}}), {"fsdp"});
   struct Row {
