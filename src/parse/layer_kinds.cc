@@ -79,10 +79,30 @@ void ReadChunks(ConfigFields& fields, ModelConfig& config) {
   config.windowed_layers = *config.layers - *config.layers / period.value_or(4);
 }
 
+// Returns how many layers a repeated pattern such as `LLLG` marks as local, of
+// which the last layer is none. Returns nullopt if the text is no such pattern.
+std::optional<int64_t> LocalLayers(std::string_view pattern, int64_t layers) {
+  if (pattern.empty() ||
+      pattern.find_first_not_of("LG") != std::string_view::npos) {
+    return std::nullopt;
+  }
+  const auto local = [](std::string_view text) {
+    return static_cast<int64_t>(std::count(text.begin(), text.end(), 'L'));
+  };
+  const int64_t length = std::ssize(pattern), marked = layers - 1;
+  const auto rest = static_cast<size_t>(marked % length);
+  return marked / length * local(pattern) + local(pattern.substr(0, rest));
+}
+
 // Returns the number of layers that attend within a window. If the
 // configuration or the family gives a P above 1, every P-th layer attends to
 // all tokens instead; without a P the first `max_window_layers` layers do.
 int64_t WindowedByPattern(ConfigFields& fields, int64_t layers) {
+  const auto written = fields.Find("sliding_window_pattern");
+  if (written && written->IsString()) {
+    const auto local = LocalLayers(written->string(), layers);
+    if (local) return *local;
+  }
   if (const std::optional<int64_t> pattern =
           fields.Count("sliding_window_pattern").value) {
     return *pattern > 1 ? layers - layers / *pattern : layers;

@@ -48,6 +48,13 @@ TEST_CASE("which layers see a window, and which have attention") {
       {"{\"num_hidden_layers\": 9, \"sliding_window\": 128, "
        "\"sliding_window_pattern\": 4}",
        7, -1},
+      // A repeated pattern of local and global layers; the last is global.
+      {R"({"num_hidden_layers": 8, "sliding_window": 128,
+           "sliding_window_pattern": "LLLG"})",
+       6, -1},
+      {R"({"num_hidden_layers": 30, "sliding_window": 128,
+           "sliding_window_pattern": "LLLG"})",
+       22, -1},
       {"{\"model_type\": \"gemma2\", \"num_hidden_layers\": 7, "
        "\"sliding_window\": 128}",
        4, -1},
