@@ -10,6 +10,7 @@
 #include "match/proof/prover.h"
 #include "model/model_description.h"
 #include "parse/stages_read.h"
+#include "plan/pack_axes.h"
 #include "plan/rule_patterns.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
@@ -103,13 +104,23 @@ bool FitsOneFile(const RuleSet& rules, Findings& findings) {
   return false;
 }
 
-// Prints a note for each section that WriteRulesFileJson leaves out.
+// Prints a note for each section that WriteRulesFileJson leaves out, and for an
+// axis that a pack chooses by the model.
 void PrintOmitted(const RuleSet& rules, const Common& common) {
   if (rules.model != nullptr) {
     const std::string& file = rules.model->source->name();
     PrintMessage(common, "note: the `model:` section of `" + file +
                              "` is left out; `\"model\": {\"extends\": " +
                              JsonString(file) + "}` in the result adds it\n");
+  }
+  if (ChoosesByModel(rules)) {
+    constexpr auto kAt = static_cast<size_t>(AxisRule::kKvHead);
+    PrintMessage(common,
+                 "note: the result replicates KV heads, which `" +
+                     rules.axes_places[kAt].source->name() +
+                     "` shards if a model has several and the mesh divides "
+                     "them; without `kv_head` and `decode_kv_head` the result "
+                     "shards them\n");
   }
   Findings reported;
   const auto stages = DeclaredStages({}, rules, {}, reported);

@@ -8,15 +8,24 @@
 #include "model/pack_name.h"
 
 namespace shardc {
+namespace {
 
-void ChoosePackAxes(RuleSet& rules, const ModelConfig* model,
-                    const Mesh& mesh) {
-  constexpr auto kAt = static_cast<size_t>(AxisRule::kKvHead);
-  std::optional<AxisValue>& given = rules.axes.given[kAt];
+constexpr auto kAt = static_cast<size_t>(AxisRule::kKvHead);
+
+}  // namespace
+
+bool ChoosesByModel(const RuleSet& rules) {
+  const std::optional<AxisValue>& given = rules.axes.given[kAt];
   const Place& place = rules.axes_places[kAt];
   const bool of_pack =
       place.source != nullptr && IsPackName(place.source->name());
-  if (!of_pack || model == nullptr || (given && !given->axes.empty())) return;
+  return of_pack && (!given || given->axes.empty());
+}
+
+void ChoosePackAxes(RuleSet& rules, const ModelConfig* model,
+                    const Mesh& mesh) {
+  if (model == nullptr || !ChoosesByModel(rules)) return;
+  std::optional<AxisValue>& given = rules.axes.given[kAt];
   // The rule may have been changed for an earlier mesh. It is removed first,
   // and added again if this mesh needs it.
   given.reset();

@@ -8,6 +8,10 @@
 
 namespace shardc {
 
+// Returns whether the rules have the axis rule `kv_head: null` of a pack, which
+// ChoosePackAxes removes for some models.
+bool ChoosesByModel(const RuleSet& rules);
+
 // Decides whether a pack with the axis rule `kv_head: null` replicates KV heads
 // on this mesh. Removes the rule, so that KV heads are sharded over the axes of
 // heads, if these axes have several devices and divide the model's number of KV

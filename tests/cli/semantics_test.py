@@ -119,6 +119,30 @@ class Rules(Case):
         self.assertEqual("note: the `stages:` section of `r.yaml` is left "
                          "out; copy it to the result\n", result.err)
 
+    def test_an_axis_that_a_pack_chooses_by_the_model_is_noted(self):
+        result = self.check(run("rules", "--rules", "builtin:gemma/hf",
+                                "--resolved"), 0)
+        self.assertIn(
+            "note: the result replicates KV heads, which `builtin:gemma/hf` "
+            "shards if a model has several and the mesh divides them; without "
+            "`kv_head` and `decode_kv_head` the result shards them\n",
+            result.err)
+        resolved = result.json()
+        for rule in ("kv_head", "decode_kv_head"):
+            self.assertIsNone(resolved["axes"].pop(rule))
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "all.json")
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump(resolved, file)
+            plan = ("plan", "--quiet", "--mesh", "tp:4", "--model",
+                    os.path.join(ROOT, "testdata", "configs",
+                                 "gemma-2-9b.config.json"))
+            self.assertEqual(
+                self.check(run(*plan, "--rules", path),
+                           0).json()["fingerprint"],
+                self.check(run(*plan, "--rules", "builtin:gemma/hf"),
+                           0).json()["fingerprint"])
+
     def test_without_rules_the_defaults_are_shown(self):
         shown = self.check(run("rules", "--resolved"), 0).json()
         self.assertEqual(shown["rules"], [])
