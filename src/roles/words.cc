@@ -349,8 +349,9 @@ bool NamesAttention(std::string_view part) {
 }
 
 bool NamesNorm(std::string_view part) {
-  return Contains(part, "norm") || part.starts_with("ln_") || part == "ln" ||
-         part == "ln1" || part == "ln2";
+  return Contains(part, "norm") || Contains(part, "Norm") ||
+         part.starts_with("ln_") || part == "ln" || part == "ln1" ||
+         part == "ln2";
 }
 
 bool NamesExperts(std::string_view part, Confidence least) {

@@ -110,9 +110,13 @@ class Agreement(CostCase):
         short, long = [
             self.cost(["--model", path, "--rules", "auto", "--mesh", "fsdp:1",
                        "--profile", "h100-sxm", "--batch", str(rows), "--seq",
-                       str(1024 // rows)])["time"]["flops"]
+                       str(1024 // rows)])
             for rows in (8, 4)]
-        self.assertEqual(long - short, 3 * 1024 * 4 * layers * wide * 128)
+        self.assertEqual(long["time"]["flops"] - short["time"]["flops"],
+                         3 * 1024 * 4 * layers * wide * 128)
+        # The results of `LayerNorm` are kept for the backward pass.
+        names = [one["name"] for one in long["activations"]["tensors"]]
+        self.assertEqual(names.count("norm"), 2)
 
     def test_an_encoder_alone_has_no_decoder(self):
         config = os.path.join(TESTDATA, "configs", "t5-v1.1-xxl.config.json")
