@@ -128,13 +128,26 @@ class Layers {
       Projection(Role::kKey, {"rotated", "", Made::kOther});
     }
     for (const ParamClass& param : work_.params) {
+      if (!param.mixes || !param.IsApplied() ||
+          param.role.module_role == Role::kOutput) {
+        continue;
+      }
+      Add({"in_proj", "", Made::kDot}, work_.LayersOf(param), OutOf(param));
+    }
+    for (const ParamClass& param : work_.params) {
       if (param.role.module_role != Role::kOutput || !param.IsApplied())
         continue;
       const int64_t layers = work_.LayersOf(param);
-      const bool whole = StoresLogits();
-      Add({"context", "context", whole ? Made::kBatchDot : Made::kOther, true},
-          layers, Times(tokens_.All(), Width(param, param.in_dim)));
-      Logits(layers, whole);
+      const int64_t input = Times(tokens_.All(), Width(param, param.in_dim));
+      if (param.mixes) {
+        Add({"mixed", "", Made::kOther}, layers, input);
+      } else {
+        const bool whole = StoresLogits();
+        Add({"context", "context", whole ? Made::kBatchDot : Made::kOther,
+             true},
+            layers, input);
+        Logits(layers, whole);
+      }
       Add({"out_proj", "out_proj", Made::kDot, true, false}, layers,
           Times(tokens_.All(), hidden_));
       Dropped(layers);

@@ -92,6 +92,7 @@ class StepCollectives {
     tokens_ = *tokens;
     hidden_ = *hidden;
     Blocks();
+    Mixers();
     Experts();
     Ends();
     if (with_attention) Attention();
@@ -275,6 +276,23 @@ class StepCollectives {
           RecomputesOutputProjection(settings_));
     Block("mlp", {Role::kGate, Role::kFusedGateUp, Role::kUp}, Role::kDown,
           false);
+  }
+
+  // Within a mixer, only the collectives of its output projection are known.
+  void Mixers() {
+    for (const ParamClass& param : work_.params) {
+      if (!param.mixes || !param.IsApplied() ||
+          param.role.module_role == Role::kOutput) {
+        continue;
+      }
+      if (work_.Kept(param.AxesAt(param.in_dim)).empty() &&
+          work_.Kept(param.AxesAt(param.out_dim)).empty()) {
+        continue;
+      }
+      out_.unknown.emplace_back(
+          "communication within state-space mixers and linear attention");
+      return;
+    }
   }
 
   // Returns the axes over which the experts of a weight are divided. An axis

@@ -207,9 +207,13 @@ class StepTime {
   }
 
   double Scores() const {
-    const double heads = work_.model ? Real(work_.model->heads.value_or(0)) : 0;
+    const auto& model = work_.model;
+    const double heads = model ? Real(model->heads.value_or(0)) : 0;
+    const double layers = model && model->attention_layers
+                              ? Real(*model->attention_layers)
+                              : layers_;
     return Real(tokens_.All()) * Real(tokens_.keys) * heads /
-           Real(cost::HeadParts(work_)) * layers_;
+           Real(cost::HeadParts(work_)) * layers;
   }
 
   // Returns the bytes that norms, residual sums, rotations, activation
@@ -292,6 +296,8 @@ class StepTime {
         return "up_proj";
       case Role::kRouter:
         return "router";
+      case Role::kOther:  // into a mixer
+        return "in_proj";
       default:
         return {};
     }

@@ -10,6 +10,8 @@
 #include "cost/inputs.h"
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
@@ -22,6 +24,7 @@
 #include "plan/placement.h"
 #include "resolve/attention.h"
 #include "roles/layer_stacks.h"
+#include "roles/words.h"
 #include "source/checked.h"
 #include "source/index.h"
 #include "step/build.h"
@@ -31,6 +34,27 @@ namespace {
 
 bool Has(const AxisGroup& axes, const std::string& axis) {
   return std::find(axes.begin(), axes.end(), axis) != axes.end();
+}
+
+// The projections into a state-space mixer, and those of linear attention that
+// have no role of their own.
+constexpr std::array<std::string_view, 8> kMixerInputs = {
+    "in_proj",    "x_proj",    "dt_proj",   "in_proj_qkvz",
+    "in_proj_ba", "in_proj_z", "in_proj_b", "in_proj_a"};
+
+// Finds the projections of a mixer. The one out of it counts as an output
+// projection of attention: `layers.*.mamba.out_proj.weight`.
+void FindMixer(ParamClass& param, char separator) {
+  ParameterRole& role = param.role;
+  if (!IsWeight(role) || role.module_role != Role::kOther) return;
+  const std::vector<std::string_view> parts = SplitName(param.name, separator);
+  if (parts.size() < 2) return;
+  const std::string_view module = parts[parts.size() - 2];
+  const bool out = module == "out_proj" &&
+                   std::any_of(parts.begin(), parts.end(), NamesMixer);
+  param.mixes = out || std::find(kMixerInputs.begin(), kMixerInputs.end(),
+                                 module) != kMixerInputs.end();
+  if (out) role.module_role = Role::kOutput;
 }
 
 // Finds the input and output dimensions of a projection. Swaps the two if only
@@ -45,8 +69,8 @@ void Orient(ParamClass& param, std::optional<int64_t> hidden) {
   const bool takes = TakesWidth(module_role) ||
                      module_role == Role::kLatentDown ||
                      module_role == Role::kFusedKeyValue;
-  const bool projects =
-      takes || GivesWidth(module_role) || module_role == Role::kLatentUp;
+  const bool projects = takes || GivesWidth(module_role) ||
+                        module_role == Role::kLatentUp || param.mixes;
   if (!param.type.shape || !projects || other) return;
   const Shape& shape = *param.type.shape;
   const int rank = param.Rank();
@@ -65,7 +89,7 @@ void Orient(ParamClass& param, std::optional<int64_t> hidden) {
     param.out_dim = rank - 1;
     param.in_dim = rank - 2;
   }
-  if (!hidden || module_role == Role::kLatentUp) return;
+  if (!hidden || (!takes && !GivesWidth(module_role))) return;
   const int wanted = takes ? param.in_dim : param.out_dim;
   const int there = wanted == param.in_dim ? param.out_dim : param.in_dim;
   if (shape[AsIndex(wanted)] != *hidden && shape[AsIndex(there)] == *hidden) {
@@ -163,7 +187,10 @@ void KeepHeadsOnly(CostInputs& work) {
 
 void OrientAll(CostInputs& work, char separator) {
   MoveStacksFirst(work, separator);
-  for (ParamClass& param : work.params) Orient(param, work.Hidden());
+  for (ParamClass& param : work.params) {
+    FindMixer(param, separator);
+    Orient(param, work.Hidden());
+  }
   SetStreams(work, separator);
   KeepHeadsOnly(work);
   std::erase_if(work.hidden, [&](const std::string& axis) {

@@ -59,6 +59,10 @@ struct ParamClass {
   // The output and input dimension of a weight; -1 for other parameters.
   int out_dim = -1, in_dim = -1;
   Stream stream = Stream::kModel;
+  // Whether it is a projection of a state-space mixer or of linear attention
+  // that no word for attention names: into the mixer, or out of it, which has
+  // the role of an output projection.
+  bool mixes = false;
 
   bool IsWeight() const { return out_dim >= 0; }
   // Returns whether the step multiplies its tokens, or the tokens of its

@@ -118,6 +118,58 @@ class Agreement(CostCase):
         names = [one["name"] for one in long["activations"]["tensors"]]
         self.assertEqual(names.count("norm"), 2)
 
+    def test_projections_of_state_space_mixers_are_products(self):
+        wide, inner, tokens = 64, 128, 256
+        block = {"mlp.gate_proj": [256, wide], "mlp.up_proj": [256, wide],
+                 "mlp.down_proj": [wide, 256]}
+        mixer = {"mamba.in_proj": [2 * inner, wide],
+                 "mamba.x_proj": [40, inner], "mamba.dt_proj": [inner, 8],
+                 "mamba.out_proj": [wide, inner]}
+        attention = {f"self_attn.{one}_proj": [wide, wide] for one in "qkvo"}
+        params = {"model.embed_tokens.weight": [100, wide],
+                  "lm_head.weight": [100, wide]}
+        for layer in range(4):
+            own = attention if layer == 1 else mixer
+            for name, shape in {**own, **block}.items():
+                params[f"model.layers.{layer}.{name}.weight"] = shape
+            if layer != 1:
+                mamba = f"model.layers.{layer}.mamba."
+                params[mamba + "conv1d.weight"] = [inner, 1, 4]
+                params[mamba + "A_log"] = [inner, 16]
+        files = {
+            "manifest": {"schema": "shardc.manifest/v1", "params": {
+                name: {"shape": shape, "dtype": "BF16"}
+                for name, shape in params.items()}},
+            "config": {"model_type": "jamba", "hidden_size": wide,
+                       "num_attention_heads": 4, "num_hidden_layers": 4,
+                       "attn_layer_period": 4, "attn_layer_offset": 1},
+            "rules": {"version": 1, "rules": [
+                {"match": "(in|x)_proj", "spec": ["tp", None]},
+                {"match": "out_proj", "spec": [None, "tp"]},
+                {"match": ".*", "spec": []}]}}
+        paths = {}
+        for name, value in files.items():
+            paths[name] = os.path.join(self.folder.name, name + ".json")
+            with open(paths[name], "w", encoding="utf-8") as file:
+                json.dump(value, file)
+        given = ["--manifest", paths["manifest"], "--model", paths["config"],
+                 "--rules", paths["rules"], "--profile", "h100-sxm", "--batch",
+                 "2", "--seq", str(tokens // 2)]
+        shown = self.cost([*given, "--mesh", "fsdp:1"])
+        weights = sum(
+            shape[0] * shape[1] for name, shape in params.items()
+            if len(shape) == 2 and "embed" not in name and "A_log" not in name)
+        self.assertEqual(
+            shown["time"]["flops"],
+            3 * (2 * tokens * weights + 2 * tokens * tokens // 2 * wide))
+        names = [one["name"] for one in shown["activations"]["tensors"]]
+        for name, times in (("in_proj", 3), ("mixed", 1), ("context", 1)):
+            self.assertEqual(names.count(name), times)
+        self.assertEqual(shown["unknown"], [])
+        self.assertEqual(
+            self.cost([*given, "--mesh", "tp:2"])["unknown"],
+            ["communication within state-space mixers and linear attention"])
+
     def test_an_encoder_alone_has_no_decoder(self):
         config = os.path.join(TESTDATA, "configs", "t5-v1.1-xxl.config.json")
         short, long = [
