@@ -367,8 +367,10 @@ int64_t CostInputs::LayersOf(const ParamClass& param) const {
 int64_t CostInputs::LayersWith(Role role) const {
   int64_t out = 0;
   for (const ParamClass& param : params) {
-    if (param.role.module_role == role && param.IsApplied())
+    if (param.role.module_role == role && param.IsApplied() &&
+        !param.role.shared_expert) {
       out += LayersOf(param);
+    }
   }
   return out;
 }

@@ -136,7 +136,8 @@ struct CostInputs {
     return mesh.Parts(axes).value_or(1);
   }
   // Returns the number of layers that have a projection of this role. Only
-  // parameters that the step applies are counted.
+  // parameters that the step applies are counted. Shared experts are left out,
+  // because they are in layers that have other experts too.
   int64_t LayersWith(Role role) const;
   int64_t LayersOf(const ParamClass& param) const;
   // Returns the number of experts, by the shapes of the parameters or else by

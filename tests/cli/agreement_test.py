@@ -118,6 +118,15 @@ class Agreement(CostCase):
         names = [one["name"] for one in long["activations"]["tensors"]]
         self.assertEqual(names.count("norm"), 2)
 
+    def test_a_layer_with_shared_experts_is_one_layer(self):
+        config = os.path.join(TESTDATA, "configs", "deepseek-v3.config.json")
+        shown = self.cost(["--model", config, "--rules", "auto", "--mesh",
+                           "fsdp:1", "--batch", "1", "--seq", "64"])
+        layers = [(one["name"], one["layers"])
+                  for one in shown["activations"]["tensors"]]
+        self.assertEqual(layers[:4], [("layer_input", 61), ("norm", 61),
+                                      ("norm", 61), ("residual", 61)])
+
     def test_projections_of_state_space_mixers_are_products(self):
         wide, inner, tokens = 64, 128, 256
         block = {"mlp.gate_proj": [256, wide], "mlp.up_proj": [256, wide],
