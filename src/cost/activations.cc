@@ -123,6 +123,8 @@ class Layers {
     Projection(Role::kKey, key);
     Projection(Role::kValue, {"v_proj", "value_proj", Made::kDot, true});
     Projection(Role::kFusedQkv, {"qkv_proj", "qkv_proj", Made::kDot, true});
+    Projection(Role::kLatentDown, {"latent_down", "", Made::kDot});
+    Projection(Role::kLatentUp, {"latent_up", "", Made::kDot});
     if (rotates) {
       Projection(Role::kQuery, {"rotated", "", Made::kOther});
       Projection(Role::kKey, {"rotated", "", Made::kOther});

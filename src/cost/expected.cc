@@ -287,6 +287,10 @@ class StepTime {
         return "v_proj";
       case Role::kFusedQkv:
         return "qkv_proj";
+      case Role::kLatentDown:
+        return "latent_down";
+      case Role::kLatentUp:
+        return "latent_up";
       case Role::kOutput:
         return "out_proj";
       case Role::kGate:

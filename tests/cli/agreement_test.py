@@ -126,6 +126,15 @@ class Agreement(CostCase):
                   for one in shown["activations"]["tensors"]]
         self.assertEqual(layers[:4], [("layer_input", 61), ("norm", 61),
                                       ("norm", 61), ("residual", 61)])
+        # 64 tokens of the latents of queries and of keys and values, and of
+        # what 128 heads compute from them.
+        for name, widths in (("latent_down", [512 + 64, 1536]),
+                             ("latent_up", [128 * 192, 128 * 256])):
+            self.assertEqual(
+                [(128 * width, 61, True) for width in widths],
+                sorted((one["bytes"], one["layers"], one["kept"])
+                       for one in shown["activations"]["tensors"]
+                       if one["name"] == name))
 
     def test_projections_of_state_space_mixers_are_products(self):
         wide, inner, tokens = 64, 128, 256
