@@ -23,12 +23,12 @@ struct ChangedSettings {
 };
 
 // Returns changes of the settings that need less memory, the smallest change
-// first.
-std::vector<ChangedSettings> Changes(const Settings& settings) {
+// first. The numbers of micro-batches divide the batch.
+std::vector<ChangedSettings> Changes(const Settings& settings, int64_t batch) {
   std::vector<ChangedSettings> out;
   const auto add_parts = [&](const ChangedSettings& from) {
-    for (int64_t parts = 2; parts <= kMostMicrobatches; parts *= 2) {
-      if (parts <= from.settings.microbatches) continue;
+    for (int64_t parts = 2; parts <= kMostMicrobatches; ++parts) {
+      if (parts <= from.settings.microbatches || batch % parts != 0) continue;
       out.push_back(from);
       out.back().flags.push_back("--microbatches " + std::to_string(parts));
       out.back().settings.microbatches = parts;
@@ -64,7 +64,7 @@ std::optional<FitChange> ChangeThatFits(const std::vector<FitMesh>& meshes,
                      return a->MemoryOrder() < b->MemoryOrder();
                    });
   if (legal.size() > kMostChanged) legal.resize(kMostChanged);
-  for (ChangedSettings& changed : Changes(settings)) {
+  for (ChangedSettings& changed : Changes(settings, *settings.batch)) {
     evaluator.Use(changed.settings);
     std::vector<FitMesh> fitting;
     for (const FitMesh* one : legal) {

@@ -267,6 +267,11 @@ class Fit(DescribedCase):
                          "nothing_saveable", "--axes", "dp,fsdp", rc=1)
         (flag,) = value["change"]["flags"]
         self.assertRegex(flag, "^--microbatches (2|4|8)$")
+        # All numbers of micro-batches that divide the batch are tried.
+        value = self.fit(*inputs("llama-3.2-1b"), "--batch", "6", "--seq",
+                         "16384", "--devices", "2", "--memory", "60GiB", rc=1)
+        self.assertEqual(value["change"]["flags"],
+                         ["--remat nothing_saveable", "--microbatches 3"])
         # What no settings mend has no change.
         value = self.fit(*kept[:-2], "--memory", "1GiB", rc=1)
         self.assertIsNone(value["change"])
