@@ -57,6 +57,26 @@ void FindMixer(ParamClass& param, char separator) {
   if (out) role.module_role = Role::kOutput;
 }
 
+// In the first Qwen, `w2` leads into the feed-forward block, as `w1` does, and
+// `c_proj` out of it. In other models `w2` leads out.
+void FindSecondUps(CostInputs& work, char separator) {
+  const std::string ending = {separator, 'w', '2'};
+  for (ParamClass& param : work.params) {
+    ParameterRole& role = param.role;
+    if (role.module_role != Role::kDown ||
+        !role.module_path.ends_with(ending)) {
+      continue;
+    }
+    const bool leads_in = std::any_of(
+        work.params.begin(), work.params.end(), [&](const ParamClass& one) {
+          return one.role.module_role == Role::kDown &&
+                 one.role.sibling_path == role.sibling_path &&
+                 one.role.module_path != role.module_path;
+        });
+    if (leads_in) role.module_role = role.role = Role::kUp;
+  }
+}
+
 // Finds the input and output dimensions of a projection. Swaps the two if only
 // the dimension on the wrong side has the hidden size.
 void Orient(ParamClass& param, std::optional<int64_t> hidden) {
@@ -187,6 +207,7 @@ void KeepHeadsOnly(CostInputs& work) {
 
 void OrientAll(CostInputs& work, char separator) {
   MoveStacksFirst(work, separator);
+  FindSecondUps(work, separator);
   for (ParamClass& param : work.params) {
     FindMixer(param, separator);
     Orient(param, work.Hidden());

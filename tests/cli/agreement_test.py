@@ -136,6 +136,18 @@ class Agreement(CostCase):
                        for one in shown["activations"]["tensors"]
                        if one["name"] == name))
 
+    def test_two_projections_lead_into_a_block_of_the_first_qwen(self):
+        config = os.path.join(TESTDATA, "configs", "qwen-72b.config.json")
+        shown = self.cost(["--model", config, "--rules", "auto", "--mesh",
+                           "fsdp:1", "--batch", "1", "--seq", "64"])
+        tensors = [(one["name"], one["bytes"] // 128, one["layers"])
+                   for one in shown["activations"]["tensors"]]
+        for name, width in (("layer_input", 8192), ("residual", 8192),
+                            ("gate_proj", 24576), ("up_proj", 24576),
+                            ("down_proj", 8192)):
+            self.assertEqual([one for one in tensors if one[0] == name],
+                             [(name, width, 80)])
+
     def test_projections_of_state_space_mixers_are_products(self):
         wide, inner, tokens = 64, 128, 256
         block = {"mlp.gate_proj": [256, wide], "mlp.up_proj": [256, wide],
