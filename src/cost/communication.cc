@@ -314,6 +314,11 @@ class StepCollectives {
   // devices of the axis have the same tokens, and the experts' outputs are
   // summed.
   void Experts() {
+    const bool chosen_known = work_.model && work_.model->experts_per_token;
+    if (!chosen_known && work_.Find(Role::kDown, true) != nullptr) {
+      out_.unknown.emplace_back(
+          "the number of experts of a token: needs --model; assumed to be 1");
+    }
     for (const ParamClass& param : work_.params) {
       if (!param.role.expert || param.role.module_role != Role::kDown ||
           !param.IsWeight()) {
@@ -374,8 +379,8 @@ class StepCollectives {
     const auto sizes = AttentionSizesOf(work_, settings_);
     if (!sizes) {
       out_.unknown.emplace_back(
-          "communication of attention: needs --model, for the heads and their "
-          "size");
+          "communication and operations of attention: needs --model, for the "
+          "heads and their size");
       return;
     }
     const int64_t width = std::max(sizes->head_dim, sizes->value_dim);

@@ -372,12 +372,19 @@ bool ParamClass::MayCountExperts(int dim) const {
 }
 
 int64_t CostInputs::Experts() const {
+  int64_t tensors = 0, routers = 0;  // tensors: down projections of experts
   for (const ParamClass& param : params) {
-    if (!param.IsWeight() || !param.role.expert) continue;
+    if (!param.IsWeight()) continue;
     const int rank = param.Rank();
-    if (rank >= 3) return param.SizeAt(rank - 3);
+    if (param.role.expert && rank >= 3) return param.SizeAt(rank - 3);
+    const Role role = param.role.module_role;
+    if (param.role.expert && role == Role::kDown) tensors += param.count;
+    if (role == Role::kRouter && !param.role.shared_expert) {
+      routers += param.Matrices();
+    }
   }
-  return model ? model->experts.value_or(0) : 0;
+  if (model && model->experts) return *model->experts;
+  return routers > 0 ? tensors / routers : 0;
 }
 
 int64_t CostInputs::LayersOf(const ParamClass& param) const {

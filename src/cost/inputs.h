@@ -140,8 +140,9 @@ struct CostInputs {
   // because they are in layers that have other experts too.
   int64_t LayersWith(Role role) const;
   int64_t LayersOf(const ParamClass& param) const;
-  // Returns the number of experts, by the shapes of the parameters or else by
-  // the configuration; 0 if there are none.
+  // Returns the number of experts of a layer, by the shapes of the parameters,
+  // or else by the configuration, or else by the numbers of experts and of
+  // routers; 0 if there are none.
   int64_t Experts() const;
   // Returns the first weight or embedding of a role that is applied to the
   // tokens of the step (Stream::kModel); null if there is none. With `expert`

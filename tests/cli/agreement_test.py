@@ -136,6 +136,18 @@ class Agreement(CostCase):
                        for one in shown["activations"]["tensors"]
                        if one["name"] == name))
 
+    def test_layers_of_experts_are_counted_without_a_configuration(self):
+        path = os.path.join(TESTDATA, "models",
+                            "real-dolphin-2.5-mixtral-8x7b.hf.manifest.json.gz")
+        shown = self.cost(["--manifest", path, "--rules", "auto", "--mesh",
+                           "fsdp:8", "--batch", "8", "--seq", "64"])
+        self.assertEqual({one["layers"]
+                          for one in shown["activations"]["tensors"]}, {32})
+        self.assertEqual(shown["unknown"], [
+            "the number of experts of a token: needs --model; assumed to be 1",
+            "communication and operations of attention: needs --model, for "
+            "the heads and their size"])
+
     def test_two_projections_lead_into_a_block_of_the_first_qwen(self):
         config = os.path.join(TESTDATA, "configs", "qwen-72b.config.json")
         shown = self.cost(["--model", config, "--rules", "auto", "--mesh",
