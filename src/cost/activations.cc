@@ -38,7 +38,9 @@ class Layers {
     crosses_ = HasStream(work_, Stream::kCrossed);
     layers_ = work_.LayersWith(Role::kDown);
     if (!crosses_) {
-      layers_ = std::max(layers_, work_.LayersWith(Role::kOutput));
+      const int64_t outputs = work_.LayersWith(Role::kOutput);
+      layers_ = AreApart(layers_, outputs) ? layers_ + outputs
+                                           : std::max(layers_, outputs);
     }
     if (work_.model && work_.model->layers && down == nullptr && layers_ == 0) {
       layers_ = *work_.model->layers;
@@ -73,6 +75,16 @@ class Layers {
   }
   int64_t OutOf(const ParamClass& param) const {
     return Times(tokens_.Of(param.stream), Width(param, param.out_dim));
+  }
+
+  // Returns whether a layer is either a mixer or attention, with an output
+  // projection, or an MLP, with a down projection, as in Nemotron-H.
+  bool AreApart(int64_t downs, int64_t outputs) const {
+    const bool mixes =
+        std::any_of(work_.params.begin(), work_.params.end(),
+                    [](const ParamClass& param) { return param.mixes; });
+    return mixes && work_.model && work_.model->layers == downs + outputs &&
+           downs > 0 && outputs > 0;
   }
 
   void Norms(int64_t hidden) {

@@ -211,6 +211,12 @@ class Agreement(CostCase):
         self.assertEqual(
             self.cost([*given, "--mesh", "tp:2"])["unknown"],
             ["communication within state-space mixers and linear attention"])
+        # Of layers that are a mixer, attention or an MLP, all have an input.
+        files["config"]["num_hidden_layers"] = 8
+        with open(paths["config"], "w", encoding="utf-8") as file:
+            json.dump(files["config"], file)
+        shown = self.cost([*given, "--mesh", "fsdp:1"])
+        self.assertEqual(shown["activations"]["tensors"][0]["layers"], 8)
 
     def test_an_encoder_alone_has_no_decoder(self):
         config = os.path.join(TESTDATA, "configs", "t5-v1.1-xxl.config.json")
