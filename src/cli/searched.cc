@@ -26,6 +26,7 @@
 #include "emit/plans/manifest_text.h"
 #include "emit/plans/rules_file.h"
 #include "plan/compile.h"
+#include "plan/pack_axes.h"
 #include "plan/planned_stages.h"
 #include "plan/stages.h"
 #include "schedule/schedules.h"
@@ -285,6 +286,7 @@ SearchProof Proof(const Mesh& mesh, const search::RulesFile& file,
   auto rules = request.read(file);
   std::unique_ptr<const Compiled> compiled;
   if (rules) {
+    ChoosePackAxes(*rules, request.model ? &*request.model : nullptr, mesh);
     compiled = Compile(mesh, std::move(*rules), request.manifest,
                        request.options, findings);
   }

@@ -13,6 +13,7 @@
 #include "comm/memory.h"
 #include "cost/legality.h"
 #include "cost/states.h"
+#include "plan/pack_axes.h"
 #include "source/checked.h"
 
 namespace shardc::search {
@@ -68,10 +69,11 @@ std::optional<Prepared> Evaluator::On(const Mesh& mesh) const {
   if (few_ == nullptr) return std::nullopt;
   Mesh own = mesh;
   own.device = request_.device;
+  RuleSet rules = representatives_.rules;
+  ChoosePackAxes(rules, request_.model ? &*request_.model : nullptr, own);
   Findings unreported;
   Prepared out;
-  out.compiled =
-      CompileOn(*few_, std::move(own), representatives_.rules, unreported);
+  out.compiled = CompileOn(*few_, std::move(own), std::move(rules), unreported);
   if (out.compiled == nullptr) return std::nullopt;
   out.work = cost::MakeCostInputs(*out.compiled, request_.model, Mode::kTrain,
                                   &representatives_);

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "cost/pipeline.h"
+#include "plan/pack_axes.h"
 #include "plan/planned_stages.h"
 #include "search/front.h"
 #include "search/pipeline_drafts.h"
@@ -171,8 +172,10 @@ class Finder {
       const Compiled& all = options_[draft.option].evaluator->all();
       Mesh own = drafts_->meshes[draft.mesh].mesh;
       own.device = request_.device;
+      RuleSet rules = all.rules;
+      ChoosePackAxes(rules, &*request_.model, own);
       Findings unreported;
-      at->second = CompileOn(all, std::move(own), all.rules, unreported);
+      at->second = CompileOn(all, std::move(own), std::move(rules), unreported);
     }
     return at->second.get();
   }

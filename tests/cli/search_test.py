@@ -92,7 +92,9 @@ class Search(DescribedCase):
                       [*LLAMA, *H100, "--manifest", flax],
                       ["--no-project", *H100, "--manifest", flax],
                       [*config("qwen2-0.5b"), *H100, "--mesh", "fsdp:2,tp:4",
-                       "--keep", "mesh", "--illegal", "shrink"]):
+                       "--keep", "mesh", "--illegal", "shrink"],
+                      [*config("gemma-2-9b"), *H100, "--mesh", "fsdp:2,tp:4",
+                       "--keep", "mesh,rules"]):
             for output in ([], ["-o", next(folders)]):
                 with self.subTest(flags=flags, output=output):
                     given = [*flags, *STEP, "--devices", "8", "--prove", "0"]
