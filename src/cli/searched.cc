@@ -30,6 +30,7 @@
 #include "plan/planned_stages.h"
 #include "plan/stages.h"
 #include "schedule/schedules.h"
+#include "source/boundary.h"
 #include "source/file.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
@@ -189,6 +190,22 @@ bool CanNameTree(const SearchInputs& inputs) {
   return std::any_of(rules.begin(), rules.end(), [&](const std::string& one) {
     return one.starts_with("builtin:") && one.ends_with("/" + inputs.naming);
   });
+}
+
+// Returns the flags that read the written project. Rules that were given may be
+// outside the repository or, without one, outside the project's folder.
+std::string ProjectFlags(const SearchInputs& inputs,
+                         const std::string& folder) {
+  const std::string project =
+      (fs::path(folder) / "shardc.yaml").generic_string();
+  const Boundary boundary = Boundary::Of(project);
+  const auto& rules = inputs.request.rules;
+  const bool outside =
+      std::any_of(rules.begin(), rules.end(), [&](const std::string& one) {
+        return !one.starts_with("builtin:") && !boundary.Holds(one);
+      });
+  return " --project " + Printable(project) +
+         (outside ? " --allow-outside" : "");
 }
 
 std::string InputsFlags(const Mesh& mesh, const search::RulesFile& file,
@@ -401,8 +418,7 @@ std::string CostCommandOf(const search::Sharding& one, bool has_pipeline,
                           const std::string& folder) {
   std::string out = "shardc cost";
   if (!folder.empty()) {
-    out += " --project " +
-           Printable((fs::path(folder) / "shardc.yaml").generic_string());
+    out += ProjectFlags(inputs, folder);
     if (has_pipeline) {
       out += " --target " +
              Printable(inputs.target.empty() ? "searched" : inputs.target);
@@ -420,9 +436,8 @@ std::string CostCommandOf(const search::Pipeline& one,
                           const std::string& folder) {
   std::string out = "shardc cost";
   if (!folder.empty()) {
-    out += " --project " +
-           Printable((fs::path(folder) / "shardc.yaml").generic_string()) +
-           " --target " + Printable(PipelineTarget(inputs));
+    out += ProjectFlags(inputs, folder) + " --target " +
+           Printable(PipelineTarget(inputs));
   } else if (!IsGivenAsIs(one) || !CanNameTree(inputs)) {
     return "";
   } else {

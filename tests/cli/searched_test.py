@@ -1,0 +1,60 @@
+"""The command that `shardc search` prints for the same figures runs, and prints
+them, wherever the rules and the mesh are.
+"""
+
+import json
+import os
+import re
+import shlex
+import tempfile
+import unittest
+
+from described import DescribedCase
+from driver import TESTDATA, run
+
+STEP = ["--no-project", "--model",
+        os.path.join(TESTDATA, "configs", "llama-3.2-1b.config.json"),
+        "--batch", "64", "--seq", "2048", "--profile", "h100-sxm",
+        "--prove", "0"]
+
+
+class Searched(DescribedCase):
+    SCHEMA = "search"
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def path(self, *names):
+        return os.path.join(self.folder.name, *names)
+
+    def write(self, name, text):
+        with open(self.path(name), "w", encoding="utf-8") as file:
+            file.write(text)
+        return self.path(name)
+
+    def agree(self, *flags, output=None):
+        """The printed command, whose figures are the winner's."""
+        found = self.described(
+            run("search", *STEP, *flags, "--format", "json"), 0)["winner"]
+        written = ["-o", output] if output else []
+        text = self.check(run("search", *STEP, *flags, *written), 0).out
+        command = re.search("^the same figures: shardc (.*)$", text, re.M)[1]
+        cost = json.loads(self.check(
+            run(*shlex.split(command), "--format", "json"), 0).out)
+        self.assertEqual(cost["time"]["expected_s"], found["expected_s"])
+        self.assertEqual(cost["memory"]["peak"]["expected"],
+                         found["bytes_per_device"])
+        return command
+
+    def test_rules_may_be_outside_the_repository(self):
+        rules = self.write("own.yaml", "version: 1\nextends: [builtin:llama]\n")
+        flags = ["--mesh", "fsdp:4,tp:2", "--keep", "mesh,rules", "--rules"]
+        command = self.agree(*flags, rules, output=self.path("out"))
+        self.assertIn("--allow-outside", command)
+        command = self.agree(*flags, "builtin:llama", output=self.path("pack"))
+        self.assertNotIn("--allow-outside", command)
+
+
+if __name__ == "__main__":
+    unittest.main()
