@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/command_line.h"
 #include "cli/new_files.h"
 #include "cli/output.h"
 #include "cli/picked_mesh.h"
@@ -169,7 +170,7 @@ std::string SettingsAsFlags(const cost::Settings& settings,
                     std::to_string(settings.microbatches) + " --zero " +
                     std::to_string(settings.zero) + " --remat '" +
                     settings.remat.text + "' --profile " +
-                    Printable(inputs.profile);
+                    ShellWord(inputs.profile);
   if (given.optimizer != cost::Optimizer::kAdamW) {
     const auto optimizer = static_cast<size_t>(given.optimizer);
     out += " --optimizer " + std::string(cost::kOptimizerNames[optimizer]);
@@ -204,7 +205,7 @@ std::string ProjectFlags(const SearchInputs& inputs,
       std::any_of(rules.begin(), rules.end(), [&](const std::string& one) {
         return !one.starts_with("builtin:") && !boundary.Holds(one);
       });
-  return " --project " + Printable(project) +
+  return " --project " + ShellWord(project) +
          (outside ? " --allow-outside" : "");
 }
 
@@ -212,14 +213,14 @@ std::string InputsFlags(const Mesh& mesh, const search::RulesFile& file,
                         const SearchInputs& inputs) {
   std::string out = " --mesh " + MeshWords(mesh);
   for (const std::string& rules : file.extends) {
-    out += " --rules " + Printable(rules);
+    out += " --rules " + ShellWord(rules);
   }
   if (!inputs.manifest_path.empty()) {
-    out += " --manifest " + Printable(inputs.manifest_path);
+    out += " --manifest " + ShellWord(inputs.manifest_path);
   }
   if (inputs.header_only) out += " --header-only";
   if (!inputs.model_path.empty()) {
-    out += " --model " + Printable(inputs.model_path);
+    out += " --model " + ShellWord(inputs.model_path);
   }
   return out;
 }
@@ -421,7 +422,7 @@ std::string CostCommandOf(const search::Sharding& one, bool has_pipeline,
     out += ProjectFlags(inputs, folder);
     if (has_pipeline) {
       out += " --target " +
-             Printable(inputs.target.empty() ? "searched" : inputs.target);
+             ShellWord(inputs.target.empty() ? "searched" : inputs.target);
     }
   } else if (!IsGivenAsIs(one) || !CanNameTree(inputs)) {
     return "";
@@ -437,7 +438,7 @@ std::string CostCommandOf(const search::Pipeline& one,
   std::string out = "shardc cost";
   if (!folder.empty()) {
     out += ProjectFlags(inputs, folder) + " --target " +
-           Printable(PipelineTarget(inputs));
+           ShellWord(PipelineTarget(inputs));
   } else if (!IsGivenAsIs(one) || !CanNameTree(inputs)) {
     return "";
   } else {

@@ -55,6 +55,14 @@ class Searched(DescribedCase):
         command = self.agree(*flags, "builtin:llama", output=self.path("pack"))
         self.assertNotIn("--allow-outside", command)
 
+    def test_paths_are_quoted_for_a_shell(self):
+        rules = self.write("its own.yaml",
+                           "version: 1\nextends: [builtin:llama]\n")
+        flags = ["--mesh", "fsdp:4,tp:2", "--keep", "mesh,rules", "--rules",
+                 rules]
+        self.agree(*flags)
+        self.agree(*flags, output=self.path("the winner's"))
+
 
 if __name__ == "__main__":
     unittest.main()
