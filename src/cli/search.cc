@@ -90,8 +90,8 @@ int RunSearch(const SearchFlags& flags, const Common& common,
     const std::string command = CostCommandOf(
         *report.found.winner, pipeline != nullptr, *inputs, flags.output);
     out.Append(command.empty()
-                   ? "the winner's rules or parameters are in no file: `-o "
-                     "FOLDER` writes them\n"
+                   ? "the winner's mesh, rules or parameters are in no file: "
+                     "`-o FOLDER` writes them\n"
                    : "the same figures: " + command + "\n");
     const std::string of_pipeline =
         pipeline == nullptr ? ""

@@ -317,6 +317,7 @@ std::unique_ptr<SearchInputs> ReadSearchInputs(const SearchFlags& flags,
     return ReadSearched(file, inputs->request.manifest, model_type);
   };
   out->target = target.name;
+  out->mesh_path = target.mesh.file;
   out->model_path = target.model;
   out->manifest_path = target.manifest;
   out->naming = flags.naming;

@@ -28,6 +28,7 @@ Options OptionsOfSearch(SearchFlags& flags);
 
 struct SearchInputs {
   std::string target;
+  std::string mesh_path;      // of the kept mesh; empty: it is in no mesh file
   std::string model_path;     // may be empty
   std::string manifest_path;  // empty: the parameters are built
   std::string naming;         // of parameters that are built

@@ -209,9 +209,20 @@ std::string ProjectFlags(const SearchInputs& inputs,
          (outside ? " --allow-outside" : "");
 }
 
+// Returns the flags for a mesh: its sizes or, if the kept mesh has processes or
+// slices, which no text of axes has, its file; empty if it has no file.
+std::string MeshAsFlags(const Mesh& mesh, const SearchInputs& inputs) {
+  if (mesh.processes == 1 && mesh.slices == 1) {
+    return " --mesh " + MeshWords(mesh);
+  }
+  if (inputs.mesh_path.empty()) return "";
+  return " --mesh " + ShellWord(inputs.mesh_path) + " --devices " +
+         std::to_string(mesh.devices);
+}
+
 std::string InputsFlags(const Mesh& mesh, const search::RulesFile& file,
                         const SearchInputs& inputs) {
-  std::string out = " --mesh " + MeshWords(mesh);
+  std::string out = MeshAsFlags(mesh, inputs);
   for (const std::string& rules : file.extends) {
     out += " --rules " + ShellWord(rules);
   }
@@ -424,7 +435,8 @@ std::string CostCommandOf(const search::Sharding& one, bool has_pipeline,
       out += " --target " +
              ShellWord(inputs.target.empty() ? "searched" : inputs.target);
     }
-  } else if (!IsGivenAsIs(one) || !CanNameTree(inputs)) {
+  } else if (!IsGivenAsIs(one) || !CanNameTree(inputs) ||
+             MeshAsFlags(one.mesh, inputs).empty()) {
     return "";
   } else {
     out += InputsFlags(one.mesh, one.file, inputs);

@@ -63,6 +63,15 @@ class Searched(DescribedCase):
         self.agree(*flags)
         self.agree(*flags, output=self.path("the winner's"))
 
+    def test_a_kept_mesh_has_its_slices_and_processes(self):
+        mesh = self.write("mesh.yaml",
+                          "axes: {dp: 2, fsdp: -1, tp: 2}\nslices: 2\n"
+                          "dcn: {dp: 2}\nprocesses: 4\n")
+        flags = ["--devices", "16", "--keep", "mesh,rules", "--rules",
+                 "builtin:llama", "--mesh", mesh]
+        self.agree(*flags)
+        self.agree(*flags, output=self.path("out"))
+
 
 if __name__ == "__main__":
     unittest.main()
