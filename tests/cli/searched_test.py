@@ -72,6 +72,22 @@ class Searched(DescribedCase):
         self.agree(*flags)
         self.agree(*flags, output=self.path("out"))
 
+    def test_a_configuration_without_an_epsilon_is_proved(self):
+        # As published for MPT-7B, smaller.
+        value = {"model_type": "mpt", "d_model": 512, "n_heads": 8,
+                 "n_layers": 2, "expansion_ratio": 4, "vocab_size": 1024,
+                 "max_seq_len": 2048, "no_bias": True,
+                 "norm_type": "low_precision_layernorm",
+                 "torch_dtype": "bfloat16",
+                 "attn_config": {"alibi": True,
+                                 "attn_type": "multihead_attention"}}
+        model = self.write("config.json", json.dumps(value))
+        found = self.described(
+            run("search", "--no-project", "--model", model, "--batch", "8",
+                "--seq", "64", "--profile", "h100-sxm", "--devices", "4",
+                "--format", "json"), 0)
+        self.assertEqual(found["proof"]["status"], "pass")
+
 
 if __name__ == "__main__":
     unittest.main()
