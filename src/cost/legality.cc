@@ -88,7 +88,7 @@ void AddSpecs(const Compiled& compiled, const CostInputs& work, Mode mode,
   const int64_t block = work.model ? work.model->quant_group.value_or(0) : 0;
   for (const ParamClass& param : work.params) {
     if (block == 0 || !param.IsWeight()) continue;
-    const int64_t parts = work.Parts(param.AxesAt(param.in_dim));
+    const int64_t parts = work.Parts(work.KeptAt(param, param.in_dim));
     const int64_t size = param.SizeAt(param.in_dim);
     if (parts > 1 && size % parts == 0 && size % block == 0 &&
         size / parts % block != 0) {

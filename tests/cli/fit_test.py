@@ -237,6 +237,16 @@ class Fit(DescribedCase):
         self.assertTrue(sizes[4]["legal"])
         self.assertIn("a part of 64 splits blocks of 128", sizes[8]["reason"])
 
+    def test_blocks_may_be_split_where_weights_are_gathered(self):
+        # 2,880 inputs in blocks of 32: a part of 360 splits one.
+        config = os.path.join(TESTDATA, "configs", "gpt-oss-20b.config.json")
+        sizes = {(one["axis"], one["size"]): one for one in
+                 self.fit("--no-project", "--model", config, "--rules", "auto",
+                          "--axes", "fsdp,tp", *TRAIN)["sizes"]}
+        self.assertTrue(sizes["fsdp", 8]["legal"])
+        self.assertIn("mlp.experts.down_proj: a part of 360 splits blocks",
+                      sizes["tp", 8]["reason"])
+
     def test_none_fits_and_the_nearest_is_reported(self):
         arguments = [*LLAMA, *TRAIN, "--devices", "4", "--memory", "16GiB"]
         value = self.fit(*arguments, rc=1)
