@@ -58,6 +58,14 @@ int RunSearch(const SearchFlags& flags, const Common& common,
               Findings& findings) {
   const auto inputs = ReadSearchInputs(flags, common, findings);
   if (inputs == nullptr) return kFailed;
+  if (inputs->has_rules_stages && !flags.output.empty()) {
+    findings.Add(code::kUsage, FlagPlace("--output", flags.output),
+                 "the rules declare `stages:`, which the project of a winner "
+                 "without stages cannot leave out",
+                 "declare the stages in a target of `shardc.yaml`, and not in "
+                 "the rules, or leave out `-o`");
+    return kFailed;
+  }
   inputs->request.progress = SearchProgressLine(common);
   SearchReport report;
   report.target = inputs->target;

@@ -13,6 +13,7 @@
 #include "families/families.h"
 #include "parse/project.h"
 #include "parse/rules.h"
+#include "parse/stages_read.h"
 #include "source/json_writer.h"
 #include "source/thread_pool.h"
 #include "source/wording.h"
@@ -151,6 +152,7 @@ void Assume(const SearchFlags& flags, SearchInputs& inputs) {
     settings.length = kUsualLength;
     inputs.assumed.push_back("--seq " + std::to_string(kUsualLength));
   }
+  if (inputs.has_stages) inputs.assumed.emplace_back("--stages none");
   if (flags.cost.optimizer.empty()) {
     inputs.assumed.emplace_back("--optimizer adamw");
   }
@@ -293,6 +295,11 @@ std::unique_ptr<SearchInputs> ReadSearchInputs(const SearchFlags& flags,
     auto opened = LoadTarget(inputs, whole, common, findings);
     if (!opened) return nullptr;
     request.options = opened->options;
+    out->has_stages = opened->stages.has_value();
+    Findings unreported;
+    out->has_rules_stages =
+        DeclaredStages({}, opened->rules, {}, unreported).has_value() ||
+        unreported.HasErrors();
     if (opened->rules.model != nullptr) request.description = request.rules;
     request.settings =
         cost::WithLossOf(opened->rules, std::move(request.settings));

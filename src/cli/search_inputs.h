@@ -33,7 +33,10 @@ struct SearchInputs {
   std::string manifest_path;  // empty: the parameters are built
   std::string naming;         // of parameters that are built
   bool header_only = false;   // `--header-only`
-  std::string profile;        // the name or the file
+  // Whether the rules or the target declare stages, which are not searched, and
+  // whether the rules do, which a written project extends.
+  bool has_stages = false, has_rules_stages = false;
+  std::string profile;  // the name or the file
   search::Request request;
   std::vector<std::string> assumed;  // flags with values that were not given
   int64_t prove = 1;                 // number of shardings to prove

@@ -441,6 +441,7 @@ std::string CostCommandOf(const search::Sharding& one, bool has_pipeline,
   } else {
     out += InputsFlags(one.mesh, one.file, inputs);
   }
+  if (inputs.has_stages) out += " --stages none";
   return out + SettingsAsFlags(one.report.settings, inputs, !folder.empty());
 }
 

@@ -88,6 +88,21 @@ class Searched(DescribedCase):
                 "--format", "json"), 0)
         self.assertEqual(found["proof"]["status"], "pass")
 
+    def test_declared_stages_are_left_out(self):
+        rules = self.write("own.yaml",
+                           "version: 1\nextends: [builtin:llama]\n"
+                           "stages: {axis: pp, microbatches: 8}\n")
+        for mesh in (["--devices", "8"],
+                     ["--mesh", "pp:2,fsdp:4", "--keep", "mesh"]):
+            flags = [*mesh, "--keep", "rules", "--rules", rules]
+            with self.subTest(mesh=mesh):
+                self.assertIn("--stages none", self.agree(*flags))
+                text = self.check(run("search", *STEP, *flags), 0).out
+                self.assertRegex(text, "(?m)^assumed: .*--stages none")
+                refused = run("search", *STEP, *flags, "-o", self.path("out"))
+                self.check(refused, 2)
+                self.assertIn("the rules declare `stages:`", refused.err)
+
 
 if __name__ == "__main__":
     unittest.main()
