@@ -6,6 +6,7 @@
 //   tp=16 with 8 KV heads      ->  another, with `kv_head: null`
 #include "search/rule_options.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "cost/fit.h"
@@ -34,6 +35,17 @@ std::string KeyOf(const suggest::Choices& choices) {
   return out;
 }
 
+// Adds the axes of a kept mesh, which rules may name, to the usual ones.
+void AddAxesOf(const std::optional<Mesh>& mesh,
+               std::vector<std::string>& axes) {
+  if (!mesh) return;
+  for (const MeshAxis& axis : mesh->axes) {
+    if (std::find(axes.begin(), axes.end(), axis.name) == axes.end()) {
+      axes.push_back(axis.name);
+    }
+  }
+}
+
 std::string Joined(const std::vector<std::string>& texts) {
   std::string out;
   for (const std::string& text : texts) {
@@ -50,11 +62,13 @@ RuleOptions::RuleOptions(const Request& request, const SettingsGrid& grid)
       tree_(suggest::ParameterGroupsOf(request.manifest)) {
   const bool experts = request.model && request.model->experts;
   usual_axes_ = cost::UsualAxes(RuleSet{}, experts, true);
+  AddAxesOf(request.mesh, usual_axes_);
   std::string key;
   BaseFile* const given = request.rules.empty() ? nullptr : GivenFile(key);
   if (given != nullptr) {
     if (const auto rules = request.read(given->file)) {
       given_axes_ = cost::UsualAxes(*rules, experts, true);
+      AddAxesOf(request.mesh, given_axes_);
       bases_.push_back(Base::kGiven);
     }
   }

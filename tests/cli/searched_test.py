@@ -103,6 +103,13 @@ class Searched(DescribedCase):
                 self.check(refused, 2)
                 self.assertIn("the rules declare `stages:`", refused.err)
 
+    def test_rules_may_name_any_axis_of_a_kept_mesh(self):
+        rules = self.write("own.yaml",
+                           "version: 1\nextends: [builtin:llama]\nrules:\n"
+                           "  - {match: embed_tokens, spec: [rows, null]}\n")
+        self.agree("--mesh", "fsdp:4,rows:2", "--keep", "mesh,rules",
+                   "--rules", rules)
+
 
 if __name__ == "__main__":
     unittest.main()
