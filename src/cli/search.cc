@@ -66,6 +66,8 @@ int RunSearch(const SearchFlags& flags, const Common& common,
                  "the rules, or leave out `-o`");
     return kFailed;
   }
+  const ExitStatus planned = PlanGivenRules(*inputs, findings);
+  if (planned != kDone) return planned;
   inputs->request.progress = SearchProgressLine(common);
   SearchReport report;
   report.target = inputs->target;

@@ -8,12 +8,15 @@
 #include <utility>
 
 #include "cli/output.h"
+#include "cli/plan_findings.h"
 #include "cli/suggested.h"
+#include "cost/fit.h"
 #include "emit/plans/rules_file.h"
 #include "families/families.h"
 #include "parse/project.h"
 #include "parse/rules.h"
 #include "parse/stages_read.h"
+#include "plan/compile.h"
 #include "source/json_writer.h"
 #include "source/thread_pool.h"
 #include "source/wording.h"
@@ -323,6 +326,7 @@ std::unique_ptr<SearchInputs> ReadSearchInputs(const SearchFlags& flags,
                   model_type](const search::RulesFile& file) {
     return ReadSearched(file, inputs->request.manifest, model_type);
   };
+  out->rules_given = !target.rules.empty();
   out->target = target.name;
   out->mesh_path = target.mesh.file;
   out->model_path = target.model;
@@ -334,6 +338,28 @@ std::unique_ptr<SearchInputs> ReadSearchInputs(const SearchFlags& flags,
                      : flags.cost.profile;
   Assume(flags, *out);
   return out;
+}
+
+ExitStatus PlanGivenRules(const SearchInputs& inputs, Findings& findings) {
+  const search::Request& request = inputs.request;
+  if (!inputs.rules_given) return kDone;
+  auto rules = request.read({.extends = request.rules, .own = {}});
+  if (!rules) return kDone;
+  Mesh single;
+  const auto add = [&](const std::string& axis) {
+    if (!single.Find(axis)) single.axes.push_back({axis, 1, AxisType::kAuto});
+  };
+  const bool experts = request.model && request.model->experts;
+  for (const auto& axis : cost::UsualAxes(*rules, experts, true)) add(axis);
+  if (request.mesh) {
+    for (const MeshAxis& axis : request.mesh->axes) add(axis.name);
+  }
+  single.devices = 1;
+  const auto compiled = Compile(std::move(single), std::move(*rules),
+                                request.manifest, request.options, findings);
+  if (compiled == nullptr) return kFailed;
+  findings.Append(PlanFindings(*compiled));
+  return findings.HasErrors() ? kFound : kDone;
 }
 
 std::string SearchedRulesYaml(const search::RulesFile& file) {

@@ -36,7 +36,8 @@ struct SearchInputs {
   // Whether the rules or the target declare stages, which are not searched, and
   // whether the rules do, which a written project extends.
   bool has_stages = false, has_rules_stages = false;
-  std::string profile;  // the name or the file
+  bool rules_given = false;  // and not only the pack that knows the names
+  std::string profile;       // the name or the file
   search::Request request;
   std::vector<std::string> assumed;  // flags with values that were not given
   int64_t prove = 1;                 // number of shardings to prove
@@ -47,6 +48,11 @@ struct SearchInputs {
 std::unique_ptr<SearchInputs> ReadSearchInputs(const SearchFlags& flags,
                                                const Common& common,
                                                Findings& findings);
+
+// Returns kDone if the given rules give every parameter a plan on one device,
+// kFound if they do not, and kFailed if they cannot be compiled; adds the
+// findings. The search could only leave such rules out.
+ExitStatus PlanGivenRules(const SearchInputs& inputs, Findings& findings);
 
 // Returns the text of a rules file that the search made; `extends` stays as it
 // is.

@@ -110,6 +110,20 @@ class Searched(DescribedCase):
         self.agree("--mesh", "fsdp:4,rows:2", "--keep", "mesh,rules",
                    "--rules", rules)
 
+    def test_rules_that_leave_parameters_out_are_reported(self):
+        rules = self.write("own.yaml",
+                           "version: 1\nrules:\n"
+                           "  - {match: embed_tokens, spec: [axis, null]}\n")
+        devices = ["--devices", "8", "--rules"]
+        for given, rc, words in (("builtin:gpt2", 1, "[SHD102 other-naming]"),
+                                 (rules, 2, "[SHD028 unknown-name]")):
+            for keep in ([], ["--keep", "rules"]):
+                with self.subTest(rules=given, keep=keep):
+                    result = run("search", *STEP, *devices, given, *keep)
+                    self.check(result, rc)
+                    self.assertIn(words, result.err)
+                    self.assertEqual(result.out, "")
+
 
 if __name__ == "__main__":
     unittest.main()
