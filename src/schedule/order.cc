@@ -95,6 +95,10 @@ class OrderCheck {
         } else if (!done(TaskKind::kForward)) {
           Add(rank, position,
               name + " runs before " + Name(task, TaskKind::kForward));
+        } else if (at[static_cast<size_t>(TaskKind::kForward)] == position) {
+          Add(rank, position,
+              name + " is overlapped with " + Name(task, TaskKind::kForward) +
+                  ", whose result it reads");
         }
         break;
       }

@@ -94,6 +94,12 @@ TEST_CASE("what is wrong in a file is reported with line and column") {
               "`0B0` computed before"});
   CHECK(Refused("0F0,0F1,0B0\n1F0,1B0,1F1,1B1\n") ==
         Words{"a.csv:1:1 `0B1` or `0I1` is missing"});
+  CHECK(Refused("0F0,0B0\n(1F0;1B0)OVERLAP_F_B\n") ==
+        Words{"a.csv:2:1 `1B0` is overlapped with `1F0`, whose result it "
+              "reads"});
+  CHECK(Refused("(0F0;0I0)OVERLAP_F_B,0W0\n") ==
+        Words{"a.csv:1:1 `0I0` is overlapped with `0F0`, whose result it "
+              "reads"});
 }
 
 TEST_CASE("a file of too many tasks is refused before it is complete") {
