@@ -282,6 +282,8 @@ class CsvReader {
   Placement InferPlacement() const {
     for (const Placement placement :
          {Placement::kLoop, Placement::kV, Placement::kBoth}) {
+      // One micro-batch cannot be on both ranks of a stage.
+      if (placement == Placement::kBoth && table_.microbatches < 2) continue;
       Table placed;
       placed.stages = table_.stages;
       placed.microbatches = table_.microbatches;

@@ -50,6 +50,15 @@ TEST_CASE("empty cells, blanks, quotes and the other line ends are read") {
   CHECK(CsvText(*table) == "0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n");
 }
 
+TEST_CASE("stages that each have one rank are not placed on both") {
+  Findings findings;
+  for (const char* text : {"1F0,1B0\n0F0,0B0\n", "\n0F0,0B0\n"}) {
+    const auto table = ReadCsv(MakeSource("a.csv", text), {}, findings);
+    REQUIRE(table);
+    CHECK(table->placement == Placement::kListed);
+  }
+}
+
 // Returns `place message` for each finding.
 std::vector<std::string> Refused(const std::string& text,
                                  const Expected& expected = {}) {
