@@ -104,25 +104,28 @@ std::optional<Drawn> DrawLayout(const Subject& of, Findings& findings) {
       FindParam(table.names, separator, of.command.param, findings);
   const auto mode = ModeOf(of, Mode::kTrain, findings);
   if (!param || !mode) return std::nullopt;
-  ReadParam read = table.classes.plan.params[table.class_of[*param]];
+  const ReadParam& planned = table.classes.plan.params[table.class_of[*param]];
   const auto& stages = table.classes.plan.stages;
+  DrawnParam drawn{planned, std::nullopt};
   std::string ranks;
   if (stages) {
-    ranks = RanksText(RanksOf(*stages, read.stages)) + " of " + stages->axis;
-    TakeStagesAway(*stages, read);
+    ranks = RanksText(RanksOf(*stages, planned.stages)) + " of " + stages->axis;
+    drawn = DrawnWithoutStages(*stages, planned);
   }
+  const ReadParam& read = drawn.param;
   picture::ArrayInput input;
   input.mesh = of.planned.mesh();
   input.spec = read.SpecOf(*mode);
   input.dims = picture::DimsOf(read.type.shape, input.spec);
   input.placement = read.placement;
+  input.rank = drawn.rank;
   if (!of.command.dims.empty()) {
     input.drawn = DrawnDims(of.command.dims, input.dims.size(), findings);
     if (!input.drawn) return std::nullopt;
   }
   std::vector<std::string> title = {
       Printable(table.names[*param]),
-      read.type.shape ? ShapeText(*read.type.shape) : "shape unknown",
+      planned.type.shape ? ShapeText(*planned.type.shape) : "shape unknown",
       SpecText(input.spec)};
   if (*mode != Mode::kTrain) title.emplace_back(ModeName(*mode));
   if (!ranks.empty()) title.push_back(std::move(ranks));

@@ -32,6 +32,7 @@ ArrayPicture::ArrayPicture(ArrayInput input)
       digits_(mesh_),
       dims_(std::move(input.dims)),
       placement_(std::move(input.placement)),
+      rank_(std::move(input.rank)),
       free_(mesh_.axes.size(), true) {
   for (size_t i = 0; i < dims_.size() && i < input.spec.size(); ++i) {
     ArrayDim& dim = dims_[i];
@@ -44,13 +45,14 @@ ArrayPicture::ArrayPicture(ArrayInput input)
     }
     whole_ = whole_ && dim.parts == 1;
   }
-  if (placement_) {
-    const auto at = mesh_.Find(placement_->axis);
-    if (at && placement_->coordinate < mesh_.axes[*at].size) {
+  for (auto* const one : {&placement_, &rank_}) {
+    if (!*one) continue;
+    const auto at = mesh_.Find((*one)->axis);
+    if (at && (*one)->coordinate < mesh_.axes[*at].size) {
       free_[*at] = false;
       whole_ = false;
     } else {
-      placement_.reset();
+      one->reset();
     }
   }
   for (size_t i = 0; i < free_.size(); ++i) {
@@ -110,9 +112,9 @@ int64_t ArrayPicture::Offset(size_t dim, int64_t piece) const {
 
 DeviceSet ArrayPicture::At(int64_t panel, int64_t row, int64_t column) const {
   int64_t first = 0;
-  if (placement_) {
-    first +=
-        digits_.Offset(*mesh_.Find(placement_->axis), placement_->coordinate);
+  for (const auto* const one : {&placement_, &rank_}) {
+    if (!*one) continue;
+    first += digits_.Offset(*mesh_.Find((*one)->axis), (*one)->coordinate);
   }
   const auto pieces = PanelPieces(panel);
   for (size_t i = 0; i < panels_.size(); ++i) {

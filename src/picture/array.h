@@ -37,6 +37,8 @@ struct ArrayInput {
   Spec spec;
   std::vector<ArrayDim> dims;  // name and size are given, the rest is computed
   std::optional<ReadPlacement> placement;
+  // The rank of a pipeline that is drawn, if the ranks differ.
+  std::optional<ReadPlacement> rank;
   // The dimensions drawn as rows and columns. If they are not given or out of
   // range, the last two sharded dimensions are drawn. A single sharded
   // dimension is drawn as columns if it is the last dimension, else as rows.
@@ -65,6 +67,7 @@ class ArrayPicture {
   int64_t copies() const { return copies_; }
   bool whole() const { return whole_; }  // neither sharded nor placed
   const std::optional<ReadPlacement>& placement() const { return placement_; }
+  const std::optional<ReadPlacement>& rank() const { return rank_; }
 
   DeviceSet At(int64_t panel, int64_t row, int64_t column) const;
 
@@ -77,12 +80,12 @@ class ArrayPicture {
   Mesh mesh_;
   MeshDigits digits_;
   std::vector<ArrayDim> dims_;
-  std::optional<ReadPlacement> placement_;
+  std::optional<ReadPlacement> placement_, rank_;
   std::optional<size_t> rows_, columns_;
   std::vector<size_t> panels_;
   AxisGroup copy_axes_;
   // By axis of the mesh: whether the axis shards no dimension and has no
-  // coordinate of the placement.
+  // coordinate of the placement or of the rank.
   std::vector<bool> free_;
   int64_t copies_ = 1;
   bool whole_ = true;

@@ -13,7 +13,6 @@
 #include <utility>
 
 #include "model/name.h"
-#include "plan/without_stages.h"
 #include "roles/classify.h"
 #include "roles/words.h"
 #include "source/checked.h"
@@ -269,11 +268,11 @@ FoldedPlan::FoldedPlan(const PlanTable& table)
   for (Mode mode : kAllModes) fullest_[mode] = FullestOf(Held(mode));
 }
 
-ReadParam FoldedPlan::WithoutStages(const ParamGroup& group) const {
-  ReadParam out = ParamOf(group);
+DrawnParam FoldedPlan::WithoutStages(const ParamGroup& group) const {
+  const ReadParam& param = ParamOf(group);
   const auto& stages = table_.classes.plan.stages;
-  if (stages) TakeStagesAway(*stages, out);
-  return out;
+  if (!stages) return {param, std::nullopt};
+  return DrawnWithoutStages(*stages, param);
 }
 
 Spec FoldedPlan::SpecOf(const ParamGroup& group, Mode mode) const {

@@ -14,6 +14,7 @@
 #include "comm/memory.h"
 #include "model/axis_rules.h"
 #include "plan/view.h"
+#include "plan/without_stages.h"
 
 namespace shardc::picture {
 
@@ -70,8 +71,9 @@ class FoldedPlan {
     return table_.classes.plan.params[group.of_class];
   }
   // Returns the first parameter of the group. In a plan with stages, the stages
-  // are converted to a placement or a sharding (plan/without_stages.h).
-  ReadParam WithoutStages(const ParamGroup& group) const;
+  // are converted to a placement or a sharding, or the parameter is drawn for
+  // one rank (plan/without_stages.h).
+  DrawnParam WithoutStages(const ParamGroup& group) const;
   int32_t RuleOf(const ParamGroup& group) const {
     return table_.classes.rule_of[group.of_class];
   }

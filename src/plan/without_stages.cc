@@ -54,4 +54,18 @@ bool TakeStagesAway(const PlanStages& stages, ReadParam& param) {
   return true;
 }
 
+DrawnParam DrawnWithoutStages(const PlanStages& stages,
+                              const ReadParam& param) {
+  DrawnParam out{param, std::nullopt};
+  if (TakeStagesAway(stages, out.param)) return out;
+  const auto ranks = RanksOf(stages, param.stages);
+  if (ranks.empty()) return out;
+  out.rank = {stages.axis, ranks.front()};
+  if (param.stages.dim && out.param.type.shape) {
+    (*out.param.type.shape)[AsIndex(*param.stages.dim)] =
+        LayersOnRank(stages, param.stages, ranks.front());
+  }
+  return out;
+}
+
 }  // namespace shardc

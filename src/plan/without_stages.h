@@ -2,6 +2,8 @@
 #ifndef SHARDC_PLAN_WITHOUT_STAGES_H_
 #define SHARDC_PLAN_WITHOUT_STAGES_H_
 
+#include <optional>
+
 #include "plan/plan_stages.h"
 #include "plan/read.h"
 
@@ -15,6 +17,19 @@ namespace shardc {
 // along another axis, or its layers are not divided evenly over the ranks in
 // their order. After false the parameter is on all devices.
 bool TakeStagesAway(const PlanStages& stages, ReadParam& param);
+
+// A parameter of a plan with stages, as a drawing has it.
+struct DrawnParam {
+  ReadParam param;  // without stages
+  // The rank of the pipeline that `param` is drawn for, as a coordinate of the
+  // stages' axis; nullopt if `param` has the devices of all ranks.
+  std::optional<ReadPlacement> rank;
+};
+
+// Returns the parameter as TakeStagesAway converts it. If this is not possible,
+// returns what the first rank that holds the parameter has of it; the shape of
+// a tensor that holds layers is then that of the rank's layers.
+DrawnParam DrawnWithoutStages(const PlanStages& stages, const ReadParam& param);
 
 }  // namespace shardc
 

@@ -446,6 +446,29 @@ targets:
         # 8 forward and 8 backward tasks of 1 and 2 on each of 4 ranks.
         self.assertIn("The step takes <b>33", page)
 
+    def test_layouts_of_some_ranks_are_drawn_for_one(self):
+        # The embedding is the head too, on the first and the last rank.
+        tied, _ = self.plan("pp:3,tp:2", "{axis: pp, assign: even}", {
+            "embed_tokens.weight": [8, 4], "layers.0.up.weight": [4, 4],
+            "layers.1.up.weight": [4, 4], "norm.weight": [4]})
+        uneven, _ = self.plan(
+            "pp:2,tp:2", "{axis: pp, assign: [3, 2], "
+            "stacked: [{match: '^layers/', dim: 0}]}", self.STACKED,
+            name="uneven.json", up="[null, null, tp]")
+        for plan, param, ranks, devices in (
+                (tied, "embed_tokens.weight", "ranks 0 and 2 of pp", "0-1"),
+                (uneven, "layers/up/kernel", "ranks 0 and 1 of pp",
+                 "dim 0   3 unsharded")):
+            done = run("show", "layout", param, "--plan", plan)
+            self.assertEqual(done.rc, 0, done)
+            self.assertIn(ranks, done.out)
+            self.assertIn("drawn   for pp 0, a rank that holds it", done.out)
+            self.assertIn(devices, done.out)
+            self.assertNotIn("every device", done.out)
+            done = run("report", "--plan", plan)
+            self.assertEqual(done.rc, 0, done)
+            self.assertIn(", a rank that holds it</li>", done.out)
+
     def test_refused_stages_are_no_plan(self):
         rules = self.write(
             "llama.yaml", "version: 1\nextends: builtin:llama/hf\n"

@@ -239,5 +239,26 @@ TEST_CASE("parameters of stages without stages") {
   CHECK_FALSE(TakeStagesAway(even, placed));
 }
 
+TEST_CASE("a drawing of what stages alone express is for one rank") {
+  PlanStages three = Divided({1, 2, 1}, {0, 1, 2});
+  three.ranks = 3;
+  ReadParam tied;
+  tied.stages.of = {{0}, {2}};
+  const DrawnParam one = DrawnWithoutStages(three, tied);
+  CHECK(one.rank == ReadPlacement{"pp", 0});
+  CHECK_FALSE(one.param.placement);
+  ReadParam uneven;
+  uneven.type.shape = Shape{4, 8};
+  uneven.stages.dim = 0;
+  uneven.stages.layers = 4;
+  uneven.stages.of = {{1, 0, 3}, {2, 3, 4}};
+  const DrawnParam layers = DrawnWithoutStages(three, uneven);
+  CHECK(layers.rank == ReadPlacement{"pp", 1});
+  CHECK(layers.param.type.shape == Shape{3, 8});
+  ReadParam all;
+  all.stages.of = {{0}, {1}, {2}};
+  CHECK_FALSE(DrawnWithoutStages(three, all).rank);
+}
+
 }  // namespace
 }  // namespace shardc

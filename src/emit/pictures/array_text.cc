@@ -313,6 +313,14 @@ std::string ArrayText(const picture::ArrayPicture& array,
     placed.Put(" " + std::to_string(array.placement()->coordinate));
     out.push_back(placed);
   }
+  if (array.rank()) {
+    Line drawn(style);
+    drawn.Put(kIndent).Put("drawn").PadTo(names).Put("for ");
+    ink.Put({array.rank()->axis}, "", drawn);
+    drawn.Put(" " + std::to_string(array.rank()->coordinate) +
+              ", a rank that holds it");
+    out.push_back(drawn);
+  }
   out.emplace_back(style);
   for (Line& line : ArrayDrawing(array, style).Draw()) out.push_back(line);
   out.emplace_back(style);

@@ -332,6 +332,12 @@ void WriteArrayCaption(Page& page, const picture::ArrayPicture& array) {
     html.Raw(" ").Number(array.placement()->coordinate);
     html.Raw(", where it is placed</li>");
   }
+  if (array.rank()) {
+    html.Raw("<li>drawn for ");
+    page.Axis(array.rank()->axis);
+    html.Raw(" ").Number(array.rank()->coordinate);
+    html.Raw(", a rank that holds it</li>");
+  }
   html.Raw("</ul>");
 }
 

@@ -68,12 +68,14 @@ std::vector<DrawnSharding> DrawnShardings(const Page& page) {
 void WriteSharding(Page& page, const DrawnSharding& one, size_t number) {
   Html& html = page.html;
   const picture::ParamGroup& group = *one.largest;
-  const ReadParam param = page.plan().WithoutStages(group);
+  const DrawnParam drawn = page.plan().WithoutStages(group);
+  const ReadParam& param = drawn.param;
   picture::ArrayInput input;
   input.mesh = page.mesh();
   input.spec = param.SpecOf(one.mode);
   input.dims = picture::DimsOf(param.type.shape, input.spec);
   input.placement = param.placement;
+  input.rank = drawn.rank;
   const picture::ArrayPicture array(std::move(input));
   // The CSS class of the modes that have this sharding.
   std::string look;
