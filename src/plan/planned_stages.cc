@@ -248,8 +248,8 @@ class Planner {
 
   bool CheckStacks() {
     const schedule::Table& table = request_.table;
-    const int64_t stages = table.stages / table.ranks();
-    const bool one_range = stages == 1 &&
+    // A file may have more stages on some ranks than on others.
+    const bool one_range = table.stages <= table.ranks() &&
                            table.placement != schedule::Placement::kBoth &&
                            table.placement != schedule::Placement::kListed;
     if (one_range || out_.units.stacks.empty()) return true;
@@ -266,11 +266,18 @@ class Planner {
 
   void AddStacked(size_t param, const LayerStackRange& stack) {
     const schedule::Table& table = request_.table;
+    // The first of the ranks with the most stages.
+    std::map<int32_t, std::vector<int32_t>> held;
+    for (int32_t s = 0; s < table.stages; ++s) {
+      for (const int32_t rank : out_.RanksOf(s)) held[rank].push_back(s);
+    }
+    const auto fullest = std::max_element(
+        held.begin(), held.end(),
+        [](auto& a, auto& b) { return a.second.size() < b.second.size(); });
     std::string layers;
-    int64_t own = 0;
-    for (int32_t s = 0; s < table.stages && own < 2; ++s) {
-      if (!table.Holds(0, s)) continue;
-      layers += (own++ > 0 ? " and " : "") + LayersText(out_.LayersOf(s));
+    for (size_t i = 0; i < std::min<size_t>(2, fullest->second.size()); ++i) {
+      layers += (i > 0 ? " and " : "") +
+                LayersText(out_.LayersOf(fullest->second[i]));
     }
     const int64_t stages = table.stages / table.ranks();
     const int64_t each = stack.layers / table.stages;
@@ -281,10 +288,10 @@ class Planner {
         ShortQuote(compiled_.plan.names[param]) + " holds " +
             Counted(stack.layers, "layer") + " in dimension " +
             std::to_string(stack.dim) + ", and `" + table.name + "` takes " +
-            layers +
-            " to rank 0, which no spec over that "
-            "dimension states",
-        loop && each * table.stages == stack.layers
+            layers + " to rank " + std::to_string(fullest->first) +
+            ", which no spec over that dimension states",
+        loop && stages * table.ranks() == table.stages &&
+                each * table.stages == stack.layers
             ? "store the layers as [" + std::to_string(stages) + ", " +
                   std::to_string(table.ranks()) + ", " + std::to_string(each) +
                   ", ...], with `assign: even`"

@@ -279,6 +279,20 @@ targets:
                           mesh="pp:2,tp:4")
         self.assertEqual(value["microbatches"], 2)
 
+    def test_two_ranges_of_a_stack_on_one_rank_of_a_file_are_refused(self):
+        self.write("three.csv", "0F0,2F0,2B0,0B0\n1F0,1B0\n")
+        rules = self.write(
+            "stacked.yaml", "version: 1\nstages: {axis: pp, schedule: {file: "
+            "three.csv}, stacked: [{match: ^layers/}]}\n"
+            "rules: [{match: '.*', spec: []}]\n")
+        manifest = self.write("m.json", json.dumps(STACKED))
+        done = run("plan", "--no-project", "--mesh", "pp:2", "--rules", rules,
+                   "--manifest", manifest)
+        self.assertEqual((done.rc, done.out), (1, ""), done)
+        self.assertIn("SHD244", done.err)
+        self.assertIn("takes layers 0-1 and layers 5-7 to rank 0", done.err)
+        self.assertIn("take a schedule with one stage on a rank", done.err)
+
     def test_an_export_of_refused_stages_exits_with_1(self):
         for stages, code in (("{axis: pp, assign: [1, 2, 3, 4]}", "SHD242"),
                              ("{axis: pp, schedule: zbv, virtual: 3}",
