@@ -56,7 +56,8 @@ class Planner {
         request_.declared ? request_.declared->place : request_.axis_place;
     out_.weights = Weights();
     out_.balance = request_.balance;
-    if (!CheckCounts() || !Cut() || !CheckStacks() || !CheckTied()) {
+    if (!CheckCounts() || !Cut() || !CheckStacks() || !CheckShares() ||
+        !CheckTied()) {
       return std::nullopt;
     }
     return std::move(out_);
@@ -296,6 +297,50 @@ class Planner {
                   std::to_string(table.ranks()) + ", " + std::to_string(each) +
                   ", ...], with `assign: even`"
             : "take a schedule with one stage on a rank, such as 1f1b");
+    finding.params.emplace_back(compiled_.plan.names[param]);
+  }
+
+  // Checks that the layers of each stage divide by the axes of the dimension
+  // that counts them. Of three dimensions, the second counts the ranks, of
+  // which a rank has one.
+  bool CheckShares() {
+    for (size_t i = 0; i < out_.units.of.size(); ++i) {
+      const LayerStackRange* stack = out_.units.StackOf(i);
+      if (stack == nullptr) continue;
+      const size_t dim = AsIndex(stack->dim) + (stack->dims > 1 ? 1 : 0);
+      for (const ModeLayout& mode : LayoutOf(i).modes) {
+        if (dim >= mode.spec.size()) continue;
+        const int64_t parts =
+            compiled_.plan.mesh.Parts(mode.spec[dim]).value_or(1);
+        for (const StageShare& share : out_.SharesOf(i)) {
+          const int64_t size = stack->dims > 1 ? 1 : share.end - share.begin;
+          if (size % parts == 0) continue;
+          AddIndivisible(i, mode.spec[dim], dim, share.stage, size);
+          return false;
+        }
+      }
+    }
+    return true;
+  }
+
+  void AddIndivisible(size_t param, const AxisGroup& axes, size_t dim,
+                      int32_t stage, int64_t size) {
+    const int64_t parts = compiled_.plan.mesh.Parts(axes).value_or(1);
+    Finding& finding = findings_.Add(
+        code::kStackedVirtual,
+        (*request_.declared->stacked)[out_.units.stack_of[param]].match.place,
+        "dimension " + std::to_string(dim) + " of " +
+            ShortQuote(compiled_.plan.names[param]) + " is " + CountText(size) +
+            " in stage " + std::to_string(stage) + ", and " + GroupText(axes) +
+            " has " + CountText(parts) + ": " + CountText(size) + " % " +
+            CountText(parts) + " = " + CountText(size % parts),
+        "take the axes out of that dimension in the rules, or give each stage "
+        "a number of layers that they divide with `assign`");
+    const int32_t rule = LayoutOf(param).rule;
+    if (rule >= 0) {
+      finding.labels.push_back({compiled_.rules.rules[AsIndex(rule)].place,
+                                "this rule splits the layers"});
+    }
     finding.params.emplace_back(compiled_.plan.names[param]);
   }
 

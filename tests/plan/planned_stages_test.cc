@@ -216,6 +216,30 @@ TEST_CASE("several stages on a rank need layers in three dimensions") {
             .findings.starts_with("SHD244"));
 }
 
+TEST_CASE("axes that split the layers of a stack divide those of each stage") {
+  const auto of = [](const std::string& shape, const std::string& more,
+                     const std::string& spec) {
+    return PlanOf("pp:2,fsdp:2",
+                  "{axis: pp, stacked: [{match: w}], first: embed, last: "
+                  "head" +
+                      more + "}",
+                  Param("embed", "8, 4") + ", " + Param("w", shape) + ", " +
+                      Param("head", "8, 4"),
+                  "[{match: w, spec: " + spec + "}, {match: '.*', spec: []}]")
+        .findings;
+  };
+  CHECK(of("8, 4, 4", "", "[fsdp]") == "");
+  CHECK(of("6, 4, 4", "", "[null, fsdp]") == "");
+  CHECK(of("6, 4, 4", "", "[fsdp]") ==
+        "SHD244 dimension 0 of `w` is 3 in stage 0, and \"fsdp\" has 2: 3 % 2 "
+        "= 1\n");
+  CHECK(of("8, 4, 4", ", assign: [2, 6]", "[fsdp]") == "");
+  CHECK(of("8, 4, 4", ", assign: [5, 3]", "[fsdp]").starts_with("SHD244"));
+  CHECK(of("2, 2, 2, 4", ", schedule: interleaved", "[null, fsdp]") ==
+        "SHD244 dimension 1 of `w` is 1 in stage 0, and \"fsdp\" has 2: 1 % 2 "
+        "= 1\n");
+}
+
 TEST_CASE("stages that cannot be are refused with one finding") {
   struct Refused {
     std::string mesh, stages, params, starts;

@@ -126,7 +126,9 @@ $ shardc cost --stages pp --mesh pp:2,tp:2 --rules r.yaml --manifest m.json --ba
           .code = &code::kStackedVirtual,
           .what = "Finds tensors that hold all layers in one dimension, in a "
                   "pipeline whose ranks have several ranges of layers, or "
-                  "whose stages are on two ranks.",
+                  "whose stages are on two ranks. Also finds specs that split "
+                  "that dimension over axes that do not divide the layers of "
+                  "a stage.",
           .why = "A spec over a dimension gives each rank one range of it. "
                  "With two stages on each of 4 ranks, rank 0 has layers 0-3 "
                  "and 16-19 of 32, which no spec states, and a permutation of "
