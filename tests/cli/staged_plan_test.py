@@ -317,6 +317,15 @@ class StagedPlan(Case):
         self.assertEqual(value["stages"]["bytes_by_rank"], {
             "before": BY_RANK, "after": after["summary"]["bytes_by_rank"]["of"]})
         self.assertEqual(run("diff", one, one).rc, 0)
+        # Without stages there are no ranks that could hold nothing.
+        none = self.path("none.json")
+        run("plan", "--no-project", "--mesh", "pp:4,tp:2", "--rules",
+            "builtin:llama/hf", *LLAMA, "-o", none)
+        for plans in ((one, none), (none, one)):
+            for form in ("text", "markdown"):
+                done = run("diff", *plans, "--format", form)
+                self.assertIn("`stages` is n", done.out)
+                self.assertNotIn("nothing", done.out)
 
     def test_a_committed_plan_is_compared_by_layers(self):
         self.write("shardc.yaml", f"""version: 1

@@ -62,7 +62,9 @@ class DiffMarkdown {
                DiffChangeText(held.before, held.after));
     }
     const size_t ranks =
-        std::max(diff_.by_rank_before.size(), diff_.by_rank_after.size());
+        DiffRanksDiffer(diff_)
+            ? std::max(diff_.by_rank_before.size(), diff_.by_rank_after.size())
+            : 0;
     for (size_t r = 0; r < ranks; ++r) {
       const std::string before = DiffRankBytesText(diff_.by_rank_before, r);
       const std::string after = DiffRankBytesText(diff_.by_rank_after, r);

@@ -88,7 +88,7 @@ void WriteStages(const PlanDifference& diff, Sink& out) {
   for (const LayerMove& move : diff.layers) {
     out.Append("~ " + LayerMoveText(move) + "\n");
   }
-  if (diff.by_rank_before == diff.by_rank_after) return;
+  if (!DiffRanksDiffer(diff)) return;
   const size_t ranks =
       std::max(diff.by_rank_before.size(), diff.by_rank_after.size());
   for (size_t r = 0; r < ranks; ++r) {

@@ -72,6 +72,11 @@ std::string DiffMoveText(const SpecChange& change) {
   return out;
 }
 
+bool DiffRanksDiffer(const PlanDifference& diff) {
+  return !diff.by_rank_before.empty() && !diff.by_rank_after.empty() &&
+         diff.by_rank_before != diff.by_rank_after;
+}
+
 std::string DiffRankBytesText(const std::vector<std::optional<int64_t>>& bytes,
                               size_t rank) {
   return rank < bytes.size() ? DiffBytesText(bytes[rank]) : "nothing";

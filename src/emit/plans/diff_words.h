@@ -23,6 +23,9 @@ std::string DiffChangeText(const std::optional<int64_t>& before,
 // Returns "all_gather over `fsdp`, 24.5 MiB sent per device"; empty if no data
 // moves or the collective is not known.
 std::string DiffMoveText(const SpecChange& change);
+// Returns whether both plans have stages, and ranks hold other bytes. Without
+// stages every device holds all parameters, and there is no rank to compare.
+bool DiffRanksDiffer(const PlanDifference& diff);
 // Returns the bytes of a pipeline rank; "nothing" if the plan has fewer ranks.
 std::string DiffRankBytesText(const std::vector<std::optional<int64_t>>& bytes,
                               size_t rank);
