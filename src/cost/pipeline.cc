@@ -138,6 +138,22 @@ class Pipeline {
     if (memory.weights) last.gathered = memory.weights->held;
   }
 
+  static double TimeOf(const StageCost& stage) {
+    return stage.times.forward + stage.times.input + stage.times.weight;
+  }
+
+  // Returns the time of a unit, whose cost alone is `cost`. The time of an end
+  // of the model is what it adds to the time of the layer next to it: a stage
+  // of an end alone has no collectives of layers.
+  double TimeOfUnit(int64_t u, const StageCost& cost) {
+    const bool first = u == 0, last = u + 1 == units_.count();
+    if ((!first && !last) || units_.layers == 0) return TimeOf(cost);
+    const int64_t layer = first ? u + 1 : u - 1;
+    const double both =
+        TimeOf(CostOf(std::min(u, layer), std::max(u, layer) + 1));
+    return std::max(0.0, both - TimeOf(CostOf(layer, layer + 1)));
+  }
+
   // Returns the units (the layers and both ends of the model) with their costs.
   // The costs of equal units are computed once.
   std::vector<schedule::Unit> Units() {
@@ -149,7 +165,7 @@ class Pipeline {
       if (fresh) {
         const StageCost cost = CostOf(u, u + 1);
         at->second = {
-            cost.times.forward + cost.times.input + cost.times.weight,
+            TimeOfUnit(u, cost),
             (Size(cost.parameters.value_or(0)) + cost.gradients.value_or(0) +
              cost.optimizer.value_or(0) + cost.gathered)
                 .value(),

@@ -168,6 +168,16 @@ class Pipeline(DescribedCase):
         self.assertEqual(given["time"], best["time"])
         self.assertIsNone(best["better"])
 
+    def test_the_head_takes_what_it_adds_to_a_stage_of_layers(self):
+        # A stage of the head alone has no collectives of layers.
+        def longest(*assign):
+            stages = self.pipeline(
+                "--microbatches", "16", "--schedule", "zb-h1", "--profile",
+                "h100-sxm", *assign, sizes=["--batch", "32", "--seq", "4096"])
+            return max(one["forward"] + one["input"] + one["weight"]
+                       for one in stages["stages"])
+        self.assertLess(longest(), longest("--assign", "9,8,8,7"))
+
     def test_the_layers_of_llama_405b_fill_128_stages(self):
         value = self.pipeline(
             "--schedule", "interleaved", "--virtual", "8", "--microbatches",
