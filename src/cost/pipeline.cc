@@ -11,6 +11,8 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <span>
+#include <tuple>
 #include <utility>
 
 #include "cost/stack.h"
@@ -27,6 +29,24 @@ namespace {
 // The report names another division of the layers if its step takes less than
 // this fraction of the time of a step with the division in use.
 constexpr double kClearlyBetter = 0.99;
+
+// The most divisions that are tried until one fits in memory.
+constexpr size_t kMostDivisions = 4;
+
+// Returns the bytes of the fullest stage as AssignUnits counts them.
+int64_t BytesOf(std::span<const schedule::Unit> units,
+                std::span<const int64_t> in_flight,
+                const schedule::StageBounds& bounds) {
+  int64_t most = 0;
+  for (size_t s = 0; s + 1 < bounds.size(); ++s) {
+    Size held = 0;
+    for (size_t u = AsIndex(bounds[s]); u < AsIndex(bounds[s + 1]); ++u) {
+      held += Size(units[u].bytes) + Size(units[u].kept) * in_flight[s];
+    }
+    most = std::max(most, held.value());
+  }
+  return most;
+}
 
 class Pipeline {
  public:
@@ -167,7 +187,7 @@ class Pipeline {
         at->second = {
             TimeOfUnit(u, cost),
             (Size(cost.parameters.value_or(0)) + cost.gradients.value_or(0) +
-             cost.optimizer.value_or(0) + cost.gathered)
+             cost.optimizer.value_or(0) + cost.gathered + cost.peak.logits)
                 .value(),
             cost.peak.kept};
       }
@@ -194,24 +214,67 @@ class Pipeline {
     if (planned_.listed || planned_.balance != StageBalance::kSearched) {
       return planned_.bounds;
     }
-    const StageBounds& even = planned_.bounds;
-    auto balanced = schedule::AssignUnits(Units(), InFlight(), out_.capacity);
-    if (!balanced) {
-      balanced = schedule::AssignUnits(Units(), InFlight(), std::nullopt);
+    std::vector<Division> tried = Search();
+    if (tried.empty()) {
+      const auto found =
+          schedule::AssignUnits(Units(), InFlight(), std::nullopt);
+      if (found) tried.push_back(DivisionOf(*found));
     }
     // The division whose longest stage is shortest need not have the shortest
-    // step, so the schedule is run with this division and with the even
-    // division.
-    return balanced && StepOf(*balanced) <= StepOf(even) ? *balanced : even;
+    // step, so the schedule is run with the even division too.
+    tried.push_back(DivisionOf(planned_.bounds));
+    return BestOf(tried).bounds;
   }
 
-  double StepOf(const StageBounds& bounds) {
+  // A division that Search tries.
+  struct Division {
+    StageBounds bounds;
+    Fit fit = Fit::kFits;  // kFits also if the memory is not known
+    double step = 0;
+    int64_t missing = 0;  // bytes of the fullest rank beyond the capacity
+  };
+
+  static const Division& BestOf(const std::vector<Division>& tried) {
+    return *std::min_element(
+        tried.begin(), tried.end(), [](const Division& a, const Division& b) {
+          return std::tie(a.fit, a.step) < std::tie(b.fit, b.step);
+        });
+  }
+
+  // Returns the divisions that AssignUnits finds until one fits in memory.
+  std::vector<Division> Search() {
+    const std::vector<schedule::Unit> units = Units();
+    const std::vector<int64_t> in_flight = InFlight();
+    std::vector<Division> tried;
+    auto limit = out_.capacity;
+    while (tried.size() < kMostDivisions) {
+      const auto found = schedule::AssignUnits(units, in_flight, limit);
+      if (!found) break;
+      tried.push_back(DivisionOf(*found));
+      if (!limit || tried.back().fit == Fit::kFits) break;
+      // A rank takes more than AssignUnits counts, which does not know the
+      // other stages of a rank and what the allocator reserves. The fullest
+      // stage must get smaller by what is missing.
+      limit = BytesOf(units, in_flight, *found) - tried.back().missing;
+    }
+    return tried;
+  }
+
+  Division DivisionOf(const StageBounds& bounds) {
     PipelineCost cost;
     cost.table = out_.table;
     cost.boundary = out_.boundary;
     cost.hop = out_.hop;
+    cost.capacity = out_.capacity;
     Fill(bounds, cost);
-    return cost.Step();
+    Division out{bounds, cost.Verdict().value_or(Fit::kFits), cost.Step(), 0};
+    for (const RankCost& rank : cost.ranks) {
+      const int64_t bytes =
+          rank.taken ? rank.taken->most : rank.held.total.value_or(0);
+      out.missing =
+          std::max(out.missing, bytes - out_.capacity.value_or(bytes));
+    }
+    return out;
   }
 
   void Fill(const StageBounds& bounds, PipelineCost& out) {
@@ -275,22 +338,27 @@ class Pipeline {
     out.timeline = schedule::Simulate(out.table, times);
   }
 
-  // Sets `better` and `better_step` if the division that AssignUnits finds is
-  // clearly faster than the requested one. Does nothing if the layers are not
-  // known, or if the requested division was itself searched.
+  // Sets `better` and `better_step` if the division that Search finds is
+  // clearly faster than the requested one and fits as well as it does. Does
+  // nothing if the layers are not known, or if the requested division was
+  // itself searched.
   void Suggest(const StageBounds& bounds) {
     if (!model_.layers_known) return;
     if (!planned_.listed && planned_.balance == StageBalance::kSearched) {
       return;
     }
-    const auto best = schedule::AssignUnits(Units(), InFlight(), out_.capacity);
-    if (!best || *best == bounds) return;
-    const double step = StepOf(*best);
-    if (step >= kClearlyBetter * out_.Step()) return;
-    out_.better_step = step;
-    for (size_t s = 0; s + 1 < best->size(); ++s) {
+    const std::vector<Division> tried = Search();
+    if (tried.empty()) return;
+    const Division& best = BestOf(tried);
+    if (best.bounds == bounds ||
+        best.fit > out_.Verdict().value_or(Fit::kFits) ||
+        best.step >= kClearlyBetter * out_.Step()) {
+      return;
+    }
+    out_.better_step = best.step;
+    for (size_t s = 0; s + 1 < best.bounds.size(); ++s) {
       out_.better.push_back(
-          LayersIn((*best)[s], (*best)[s + 1], units_.layers).count());
+          LayersIn(best.bounds[s], best.bounds[s + 1], units_.layers).count());
     }
   }
 

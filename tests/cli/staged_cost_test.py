@@ -244,6 +244,18 @@ rules:
         self.assertEqual(done.rc, 1, done)
         self.assertIn("it exceeds 1 GiB by", done.out)
 
+    def test_a_division_that_fits_is_searched_for(self):
+        # The logits of the last rank need more than its layers do.
+        cost = ["cost", "--rules", "auto", "--no-project", "--manifest",
+                manifest_of("gpt2.hf"), "--model",
+                os.path.join(CONFIGS, "gpt2.config.json"), "--mesh",
+                "pp:3,tp:2", "--stages", "pp", "--schedule", "gpipe",
+                "--microbatches", "12", "--batch", "24", "--seq", "512",
+                "--profile", "h100-sxm", "--memory", "4400000000"]
+        for more, rc in (["--assign", "4,7,1"], 0), (["--assign", "even"], 1):
+            self.check(run(*cost, *more), rc)
+        self.check(run(*cost), 0)
+
     def test_pictures_and_pages_have_the_memory_of_ranks(self):
         inputs = self.inputs("llama/hf", "pp:4,tp:2", "{axis: pp}",
                              manifest_of("llama-3-8b.hf"), "llama-3-8b")
