@@ -268,6 +268,16 @@ targets:
                       bubble[0]["help"])
         self.assertEqual(found("{axis: pp, microbatches: 32}", "SHD250"), [])
 
+    def test_a_file_of_three_stages_on_two_ranks_has_no_better_schedule(self):
+        # No schedule by name has three stages on two ranks.
+        self.write("three.csv", "0F0,2F0,2B0,0B0\n1F0,1B0\n")
+        done = run("check", *self.inputs(
+            "{axis: pp, schedule: {file: three.csv}}", mesh="pp:2,tp:4"),
+            "--format", "json")
+        bubble = [one for one in done.json() if one["code"] == "SHD250"]
+        self.assertEqual(len(bubble), 1, done)
+        self.assertEqual(bubble[0]["help"], "use more micro-batches")
+
     def test_a_schedule_of_a_file_is_proven(self):
         self.write("bad.csv", "0F0,0F1,0B1,0B0\n1F0,1B0,1B1,1F1\n")
         done = run("check", *self.inputs("{axis: pp, schedule: {file: bad.csv}}",

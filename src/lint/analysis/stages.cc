@@ -133,7 +133,7 @@ std::optional<LargeBubble> LargeBubbleOf(const Facts& facts) {
     // stages, are skipped, because they need more memory or another division of
     // the layers.
     if (one.placement == schedule::Placement::kBoth ||
-        schedule::Refusal(one, extent)) {
+        extent.Stages() != table.stages || schedule::Refusal(one, extent)) {
       continue;
     }
     const schedule::Table other = schedule::MakeTable(one, extent);
