@@ -19,6 +19,7 @@
 #include "importers/rules/logical.h"
 #include "plan/planned_stages.h"
 #include "source/file.h"
+#include "source/index.h"
 #include "source/wording.h"
 
 namespace shardc::cli {
@@ -189,9 +190,41 @@ std::optional<std::vector<LogicalNames>> NamesOf(const ExportFlags& flags,
   return imports::ReadLogicalNames(source, findings);
 }
 
+// Returns whether stage n of the plan is on rank n alone, for each rank.
+bool HasStageOfEachRank(const PlanStages& planned) {
+  if (std::ssize(planned.of) != planned.ranks) return false;
+  for (size_t s = 0; s < planned.of.size(); ++s) {
+    const std::vector<int32_t>& ranks = planned.of[s].ranks;
+    if (ranks.size() != 1 || AsIndex(ranks.front()) != s) return false;
+  }
+  return true;
+}
+
 // Sets the flags of stages that are not given to the values of the plan's
-// stages.
-void CompleteFlags(const PlanStages& planned, ExportFlags& flags) {
+// stages. Returns false after a finding.
+bool CompleteFlags(const exports::Exporter& exporter, const PlanStages& planned,
+                   const Place& place, ExportFlags& flags, Findings& findings) {
+  // Formats without the flag divide the layers only, whatever the schedule is.
+  if (exporter.flags.find("--schedule") == std::string_view::npos) {
+    if (!HasStageOfEachRank(planned)) {
+      findings.Add(code::kInexpressible, place,
+                   "`" + flags.format + "` has stage n on rank n, and " +
+                       ShortQuote(planned.schedule) + " places " +
+                       Counted(std::ssize(planned.of), "stage") + " on " +
+                       Counted(planned.ranks, "rank") + " otherwise",
+                   "take `schedule: 1f1b` and `virtual: 1` in `stages:`");
+      return false;
+    }
+    flags.schedule = "1f1b";
+  } else if (flags.schedule.empty() && IsScheduleFile(planned.schedule)) {
+    findings.Add(code::kUsage, place,
+                 "the schedule of the plan is the file " +
+                     ShortQuote(planned.schedule) +
+                     ", of which the plan has the digest alone",
+                 "give the file with `--schedule FILE`, or the name of a "
+                 "schedule");
+    return false;
+  }
   flags.stages = planned.axis;
   if (flags.schedule.empty()) flags.schedule = planned.schedule;
   if (flags.virtual_stages.empty() && !IsScheduleFile(flags.schedule)) {
@@ -200,6 +233,7 @@ void CompleteFlags(const PlanStages& planned, ExportFlags& flags) {
   if (flags.microbatches.empty()) {
     flags.microbatches = std::to_string(planned.microbatches);
   }
+  return true;
 }
 
 // Returns the stages that the flags describe or, unless `--stages` names
@@ -207,12 +241,15 @@ void CompleteFlags(const PlanStages& planned, ExportFlags& flags) {
 // no stages, adds a finding. Returns nullopt after a finding.
 std::optional<exports::PipelineChoice> PipelineOf(
     const exports::Exporter& exporter, const ExportFlags& given,
-    const Mesh& mesh, const std::optional<PlanStages>& planned,
+    const ReadPlan& plan, const std::optional<PlanStages>& planned,
     Findings& findings) {
+  const Mesh& mesh = plan.mesh;
   exports::PipelineChoice out;
   ExportFlags flags = given;
   if (planned && (flags.stages.empty() || flags.stages == planned->axis)) {
-    CompleteFlags(*planned, flags);
+    if (!CompleteFlags(exporter, *planned, plan.mesh_place, flags, findings)) {
+      return std::nullopt;
+    }
     if (given.assign.empty() && given.virtual_stages.empty()) {
       for (const PlanStage& stage : planned->of) {
         out.layers.push_back(stage.layers.count());
@@ -297,7 +334,7 @@ int RunExport(const ExportFlags& flags, const Common& common,
   }
   std::optional<exports::PipelineChoice> pipeline = std::move(of_inputs.stages);
   if (staged && !pipeline) {
-    pipeline = PipelineOf(*exporter, flags, plan->mesh, stages, findings);
+    pipeline = PipelineOf(*exporter, flags, *plan, stages, findings);
     if (!pipeline) return StageStatus(findings);
   }
   Findings said;

@@ -195,6 +195,27 @@ rules:
         self.assertIn("has another table than the one that the plan was made "
                       "with", done.err)
 
+    def test_an_export_of_a_plan_does_not_read_its_schedule_file(self):
+        # The file of that name may have another table by now.
+        table = run("schedule", "1f1b", "--ranks", "4", "--microbatches", "6",
+                    "--csv").out
+        file = self.write("steps.csv", table)
+        plan = self.plan(self.inputs("llama/hf", "pp:4,tp:2", "{axis: pp, "
+                                     "schedule: {file: steps.csv}}",
+                                     manifest_of("llama-3-8b.hf")))
+        done = self.check(run("export", "torch-pipeline", "--plan", plan), 2)
+        self.assertIn(", of which the plan has the digest alone", done.err)
+        done = run("export", "torch-pipeline", "--plan", plan, "--schedule",
+                   file)
+        self.assertEqual(self.check(done, 0).out, table)
+        done = self.check(run("export", "vllm-pipeline", "--plan", plan), 0)
+        self.assertIn("VLLM_PP_LAYER_PARTITION=", done.out)
+        dual = self.plan(self.inputs("llama/hf", "pp:4,tp:2",
+                                     "{axis: pp, schedule: dualpipe}",
+                                     manifest_of("llama-3-8b.hf")))
+        done = self.check(run("export", "vllm-pipeline", "--plan", dual), 2)
+        self.assertIn("has stage n on rank n, and `dualpipe`", done.err)
+
     def test_flags_cannot_divide_a_plan_again(self):
         inputs = self.inputs("llama/hf", "pp:4,tp:2", "{axis: pp}",
                              manifest_of("llama-3-8b.hf"))
