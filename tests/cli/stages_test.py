@@ -303,6 +303,15 @@ targets:
         self.assertIn("takes layers 0-1 and layers 5-7 to rank 0", done.err)
         self.assertIn("take a schedule with one stage on a rank", done.err)
 
+    def test_a_step_names_the_stages_of_uneven_ranks(self):
+        self.write("three.csv", "0F0,0F1,2F0,2B0,2F1,2B1,0B0,0B1\n"
+                   "1F0,1F1,1B0,1B1\n")
+        done = run("verify", "step", *self.inputs(
+            "{axis: pp, schedule: {file: three.csv}}", mesh="pp:2,tp:2"),
+            "--batch", "4")
+        self.assertEqual(done.rc, 0, done)
+        self.assertEqual(done.out.count(" on 2 ranks, 3 stages, 2 "), 2)
+
     def test_an_export_of_refused_stages_exits_with_1(self):
         for stages, code in (("{axis: pp, assign: [1, 2, 3, 4]}", "SHD242"),
                              ("{axis: pp, schedule: zbv, virtual: 3}",

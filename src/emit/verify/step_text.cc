@@ -149,17 +149,23 @@ std::string TotalsText(const StepReport& report) {
   return out;
 }
 
+// Returns "2 stages each", or "5 stages" if ranks have different numbers, as in
+// a schedule of a file.
+std::string StagesOnRanks(int32_t stages, int32_t ranks) {
+  if (stages % std::max(1, ranks) != 0) return Counted(stages, "stage");
+  return Counted(stages / std::max(1, ranks), "stage") + " each";
+}
+
 std::string StagesText(const StepReport& report) {
   if (!report.stages) return "";
   const verify::StageProof& of = *report.stages;
   std::string layers, held;
   for (const int64_t number : of.layers) layers += " " + CountText(number);
   for (const int64_t number : of.held) held += " " + CountText(number);
-  std::string out = "\nstages over " + of.axis + ": " + of.schedule + " on " +
-                    Counted(of.ranks, "rank") + ", " +
-                    Counted(of.virtual_stages, "stage") + " each, " +
-                    Counted(of.microbatches, "micro-batch", "micro-batches") +
-                    "\n";
+  std::string out =
+      "\nstages over " + of.axis + ": " + of.schedule + " on " +
+      Counted(of.ranks, "rank") + ", " + StagesOnRanks(of.stages, of.ranks) +
+      ", " + Counted(of.microbatches, "micro-batch", "micro-batches") + "\n";
   std::vector<std::vector<std::string>> rows = {
       {"  layers", "by stage:" + layers},
       {"  order", Counted(of.tasks, "task") + ", each once and after those "
@@ -226,7 +232,7 @@ std::string ReducedText(const StepReport& report) {
   if (report.stages) {
     const verify::StageProof& of = *report.stages;
     out += "; " + of.schedule + " on " + Counted(of.proved_ranks, "rank") +
-           ", " + Counted(of.proved_virtual, "stage") + " each, " +
+           ", " + StagesOnRanks(of.proved_stages, of.proved_ranks) + ", " +
            Counted(of.proved_microbatches, "micro-batch", "micro-batches") +
            ", " + Counted(of.messages, "message");
   }

@@ -50,6 +50,7 @@ StageProof ProveTable(const StageSettings& stages,
   out.all_mesh = stages.all_mesh;
   out.schedule = table.name;
   out.ranks = table.ranks();
+  out.stages = table.stages;
   out.virtual_stages = table.stages / table.ranks();
   out.microbatches = table.microbatches;
   out.layers = stages.layers;

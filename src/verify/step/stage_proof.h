@@ -27,7 +27,7 @@ struct StageSettings {
 struct StageProof {
   std::string axis, schedule;
   Mesh all_mesh;  // of all stages
-  int32_t ranks = 0, virtual_stages = 0, microbatches = 0;
+  int32_t ranks = 0, stages = 0, virtual_stages = 0, microbatches = 0;
   std::vector<int64_t> layers;  // of each stage
   int64_t tasks = 0;
   // The number of messages that a channel must have room for, if each receive
@@ -37,7 +37,8 @@ struct StageProof {
   std::optional<int64_t> capacity;
   std::vector<int64_t> held;  // most micro-batches of stages, by rank
   // The size of the step that has run; 0 if none has.
-  int32_t proved_ranks = 0, proved_virtual = 0, proved_microbatches = 0;
+  int32_t proved_ranks = 0, proved_stages = 0, proved_virtual = 0;
+  int32_t proved_microbatches = 0;
   int64_t messages = 0;
 };
 
