@@ -328,6 +328,9 @@ class Exports(Case):
         self.assertEqual(modules["0"][:2],
                          ["model.embed_tokens", "model.layers.0"])
         self.assertEqual(modules["3"][-2:], ["model.norm", "lm_head"])
+        tied = self.export("torch-pipeline", "--microbatches", "8", "--format",
+                           "json", model=inputs("llama-3.2-1b")).json()
+        self.assertEqual(tied["3"][0], "model.embed_tokens")
 
     def test_the_settings_of_other_systems(self):
         flags = "--pipeline-model-parallel-size 4 " \

@@ -35,6 +35,7 @@ class StageReader {
     }
     const auto layers = CountLayers();
     if (!layers || !Divide(*layers)) return std::nullopt;
+    has_head_ = HasHead();
     for (const ReadParam& param : request_.plan.params) {
       if (!Add(param)) return std::nullopt;
     }
@@ -158,6 +159,16 @@ class StageReader {
     return true;
   }
 
+  // Returns whether a parameter outside of layers is of the head. Otherwise the
+  // head is the embedding.
+  bool HasHead() const {
+    const auto& params = request_.plan.params;
+    return std::any_of(params.begin(), params.end(), [&](const auto& param) {
+      return !LayerOf(param.name, separator_) &&
+             Classify(param.name, separator_).module_role == Role::kHead;
+    });
+  }
+
   bool Add(const ReadParam& param) {
     ExportedStage* stage = nullptr;
     if (const auto layer = LayerOf(param.name, separator_)) {
@@ -169,6 +180,9 @@ class StageReader {
       const ParameterRole role = Classify(param.name, separator_);
       if (IsBeforeLayers(role, param.name)) {
         stage = &stages_.front();
+        if (!has_head_ && role.module_role == Role::kEmbedding) {
+          AddModule(ModuleOf(param.name), stages_.back());
+        }
       } else if (IsAfterLayers(role, param.name)) {
         stage = &stages_.back();
       } else {
@@ -186,6 +200,7 @@ class StageReader {
   std::string_view format_;
   Findings& findings_;
   char separator_ = '.';
+  bool has_head_ = false;
   std::vector<ExportedStage> stages_;
 };
 
