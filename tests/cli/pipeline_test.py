@@ -482,6 +482,8 @@ class Exports(Case):
                  "layer"),
                 (["encoder.0.w", "decoder.0.w"],
                  "layers are counted below `encoder` and below `decoder`"),
+                (["layers.0.w", "layers.2.w"],
+                 "no parameter is of layer 1 of 3"),
                 (["layers.0.w", "extra.w"], "`extra.w` is of no layer, and it "
                  "is neither an embedding, a norm nor a head")):
             with self.subTest(names), tempfile.TemporaryDirectory() as folder:
@@ -492,8 +494,7 @@ class Exports(Case):
                         for name in names}}, file)
                 rules = os.path.join(folder, "r.yaml")
                 with open(rules, "w", encoding="utf-8") as file:
-                    file.write("version: 1\nrules: [{match: '.*', "
-                               "spec: []}]\n")
+                    file.write("rules: [{match: '.*', spec: []}]\n")
                 done = run("export", "vllm-pipeline", "--manifest", tree,
                            "--rules", rules, "--no-project", "--mesh", "pp:1",
                            "--stages", "pp")

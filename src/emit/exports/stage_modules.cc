@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 #include "emit/exports/view.h"
 #include "roles/layer_units.h"
@@ -101,7 +102,7 @@ class StageReader {
 
   std::optional<int64_t> CountLayers() {
     separator_ = SeparatorOf(request_.plan);
-    int64_t layers = 0;
+    std::set<int64_t> layers;
     std::string_view chain;
     for (const ReadParam& param : request_.plan.params) {
       bool splits = SplitsOverStages(param.spec);
@@ -123,9 +124,19 @@ class StageReader {
                "stages divide one chain of layers");
         return std::nullopt;
       }
-      layers = std::max(layers, layer->layer + 1);
+      layers.insert(layer->layer);
     }
-    if (layers > 0) return layers;
+    int64_t next = 0;
+    for (const int64_t layer : layers) {
+      if (layer != next) {
+        Refuse("no parameter is of layer " + std::to_string(next) + " of " +
+                   CountText(*layers.rbegin() + 1),
+               "the names of layers count from 0 without gaps");
+        return std::nullopt;
+      }
+      ++next;
+    }
+    if (next > 0) return next;
     Refuse("no parameter's name has the number of its layer",
            "a tree that stacks its layers is divided by a spec");
     return std::nullopt;
