@@ -482,8 +482,7 @@ class Exports(Case):
                  "layer"),
                 (["encoder.0.w", "decoder.0.w"],
                  "layers are counted below `encoder` and below `decoder`"),
-                (["layers.0.w", "layers.2.w"],
-                 "no parameter is of layer 1 of 3"),
+                (["layers.0.w", "layers.2.w"], "is of layer 1 of 3"),
                 (["layers.0.w", "extra.w"], "`extra.w` is of no layer, and it "
                  "is neither an embedding, a norm nor a head")):
             with self.subTest(names), tempfile.TemporaryDirectory() as folder:
