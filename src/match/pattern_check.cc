@@ -28,6 +28,8 @@ struct Lacking {
   std::string_view help;
 };
 
+constexpr std::string_view kNamedGroup = "(?P<";
+
 // The features that Python's `re` or other engines have and RE2 lacks. A
 // spelling comes before its own prefixes, such as `(?<=` before `(?<`.
 constexpr std::array kLacking = {
@@ -47,7 +49,7 @@ constexpr std::array kLacking = {
             "RE2 never backtracks: write `(?:...)`"},
     Lacking{"(?P=", "back-references are not part of RE2",
             "spell the alternatives out, one rule each"},
-    Lacking{"(?P<", "the group's name is not usable",
+    Lacking{kNamedGroup, "the group's name is not usable",
             "a name is one or more letters, digits or `_`, closed by `>`"},
     Lacking{"(?<", "this spelling of a named group is not part of RE2",
             "write `(?P<name>...)`"},
@@ -56,6 +58,27 @@ constexpr std::array kLacking = {
     Lacking{"(?(", "conditional groups are not part of RE2",
             "spell the alternatives out, one rule each"},
 };
+
+// Returns the position of the first group of the pattern that begins with
+// `text`, such as `(?=`; npos if there is none. A parenthesis that is escaped
+// or in a class begins no group.
+size_t FindGroup(std::string_view pattern, std::string_view text) {
+  bool in_class = false;
+  for (size_t i = 0; i < pattern.size(); ++i) {
+    if (pattern[i] == '\\') {
+      ++i;
+    } else if (in_class) {
+      in_class = pattern[i] != ']';
+    } else if (pattern[i] == '[') {
+      in_class = true;
+      if (pattern.substr(i + 1).starts_with('^')) ++i;
+      if (pattern.substr(i + 1).starts_with(']')) ++i;
+    } else if (pattern.substr(i).starts_with(text)) {
+      return i;
+    }
+  }
+  return std::string_view::npos;
+}
 
 // Returns the position of the first back-reference, which is an escaped digit
 // other than 0; npos if there is none.
@@ -126,10 +149,20 @@ PatternFault ExplainFault(std::string_view pattern, std::string_view error,
                           std::string_view argument) {
   PatternFault fault;
   fault.end = pattern.size();
-  if (error.find("invalid perl operator") != std::string_view::npos ||
-      error.find("invalid named capture") != std::string_view::npos) {
+  const bool is_name =
+      error.find("invalid named capture") != std::string_view::npos;
+  if (is_name ||
+      error.find("invalid perl operator") != std::string_view::npos) {
     for (const Lacking& lacking : kLacking) {
-      const size_t at = pattern.find(lacking.text);
+      // The argument is the text of the group up to the character that RE2 does
+      // not know, or the complete name. The pattern may have other groups.
+      if (!argument.starts_with(lacking.text) &&
+          !lacking.text.starts_with(argument)) {
+        continue;
+      }
+      if (is_name != (lacking.text == kNamedGroup)) continue;
+      const size_t at = FindGroup(
+          pattern, is_name && !argument.empty() ? argument : lacking.text);
       if (at == std::string_view::npos) continue;
       fault.reason = lacking.reason;
       fault.help = lacking.help;
