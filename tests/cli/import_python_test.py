@@ -110,6 +110,15 @@ CHANGES = [
     (f"r = ({A},)\nR = r\nr += ({B},)", FOLLOWED),
     (f"r = [{A}]\nR = list(r)\nr += [{B}]", FOLLOWED),
     (f"r = [{A}]\nR = r\nR.append({B})", FOLLOWED),
+    (f"r = [{A}, {B}]\nR = r\nr.pop()", REFUSED),
+    (f"r = [{A}]\nd = (r,)\nd[0].append({B})\nR = r", REFUSED),
+    (f"d = {{'r': [{A}]}}\nd['r'].append({B})\nR = d['r']", REFUSED),
+    (f"def f():\n  d = {{'r': []}}\n  for i in range(2):\n"
+     f"    d['r'].append({A})\n  return d['r']\nR = f()", REFUSED),
+    (f"def q(o):\n  o.append({B})\ndef f():\n  d = {{'r': [{A}]}}\n"
+     "  q(d['r'])\n  return d['r']\nR = f()", REFUSED),
+    (f"def q(o):\n  o.append({B})\ndef p(o):\n  q(o)\ndef f():\n"
+     f"  r = [{A}]\n  p(r)\n  return r\nR = f()", REFUSED),
     ("d = {'a': P('x')}\nd.update({'b': P(), 'a': P('y')})\n"
      "R = list(d.items())", FOLLOWED),
     ("d = {'a': P('x')}\nd.update(b=P())\nR = list(d.items())", REFUSED),

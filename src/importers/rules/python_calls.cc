@@ -350,7 +350,7 @@ void PyEvaluator::ForgetArguments(const PyNode& call, PyScope& scope,
                                   const PyClass* owner) {
   const PyKind kind = call.items[0].kind;
   if (kind != PyKind::kName && kind != PyKind::kAttribute) return;
-  const PyMethod method = FunctionOf(call.items[0], scope, owner).first;
+  const auto [method, object] = FunctionOf(call.items[0], scope, owner);
   if (method.function == nullptr) return;
   const auto& parameters = method.function->parameters;
   size_t next = !parameters.empty() && IsSelf(parameters[0].first) ? 1 : 0;
@@ -361,23 +361,28 @@ void PyEvaluator::ForgetArguments(const PyNode& call, PyScope& scope,
     if (name.empty() && next < parameters.size()) {
       name = parameters[next++].first;
     }
-    if (item.kind != PyKind::kName || name.empty()) continue;
-    const auto own = scope.find(item.text);
-    const auto global = names_.globals.find(item.text);
+    // A function may change the part `x["q"]` of a value.
+    const PyNode* whole = &item;
+    while (whole->kind == PyKind::kPart) whole = &whole->items[0];
+    if (whole->kind != PyKind::kName || name.empty()) continue;
+    const auto own = scope.find(whole->text);
+    const auto global = names_.globals.find(whole->text);
     if (own == scope.end() && global == names_.globals.end()) continue;
     const PyValue value = own == scope.end() ? global->second : own->second;
     if (value.is != PyIs::kSequence && value.is != PyIs::kDict) continue;
-    if (!Changes(method.function->body, name, IsList(value))) continue;
+    const bool list = whole != &item || IsList(value);
+    if (!Changes(method.function->body, name, list, object)) continue;
     PyStatement at;
-    at.name = item.text;
+    at.name = whole->text;
     at.value = item;
-    ForgetOthers(value, at, scope);
-    scope[item.text] = Unknown(item, "what `" + item.text + "` holds");
+    ForgetInside(value, at, scope);
+    scope[at.name] = Unknown(item, "what `" + at.name + "` holds");
   }
 }
 
 bool PyEvaluator::Changes(const std::vector<PyStatement>& body,
-                          std::string_view name, bool list) {
+                          std::string_view name, bool list,
+                          const PyClass* owner) {
   return std::any_of(body.begin(), body.end(), [&](const PyStatement& one) {
     if (++steps_ > kPyStepLimit) return true;
     const bool grows = one.act == PyAct::kAppend || one.act == PyAct::kPut ||
@@ -386,8 +391,45 @@ bool PyEvaluator::Changes(const std::vector<PyStatement>& body,
         one.act == PyAct::kUnknown &&
         std::find(one.names.begin(), one.names.end(), name) != one.names.end();
     return (grows && one.name == name) || unknown ||
-           Changes(one.body, name, list) || Changes(one.other, name, list);
+           Changes(one.target, name, list, owner) ||
+           Changes(one.value, name, list, owner) ||
+           std::any_of(one.calls.begin(), one.calls.end(),
+                       [&](const PyNode& call) {
+                         return Changes(call, name, list, owner);
+                       }) ||
+           Changes(one.body, name, list, owner) ||
+           Changes(one.other, name, list, owner);
   });
+}
+
+bool PyEvaluator::Changes(const PyNode& node, std::string_view name, bool list,
+                          const PyClass* owner) {
+  if (++steps_ > kPyStepLimit) return true;
+  if (std::any_of(node.items.begin(), node.items.end(),
+                  [&](const PyNode& item) {
+                    return Changes(item, name, list, owner);
+                  })) {
+    return true;
+  }
+  if (node.kind != PyKind::kCall || calls_ >= kPyCallLimit) return false;
+  const auto [method, object] = FunctionOf(node.items[0], {}, owner);
+  if (method.function == nullptr) return false;
+  const auto& parameters = method.function->parameters;
+  size_t next = !parameters.empty() && IsSelf(parameters[0].first) ? 1 : 0;
+  for (size_t i = 1; i < node.items.size(); ++i) {
+    const PyNode& item = node.items[i];
+    if (item.kind == PyKind::kName && IsSelf(item.text)) continue;
+    std::string_view given = node.keywords[i - 1];
+    if (given.empty() && next < parameters.size()) {
+      given = parameters[next++].first;
+    }
+    if (item.kind != PyKind::kName || item.text != name) continue;
+    ++calls_;
+    const bool changes = Changes(method.function->body, given, list, object);
+    --calls_;
+    if (changes) return true;
+  }
+  return false;
 }
 
 PyValue PyEvaluator::Arguments(PyIs is, const PyNode& node, PyScope& scope,

@@ -15,8 +15,6 @@
 namespace shardc::imports {
 namespace {
 
-// The maximum depth of nested function calls.
-constexpr int kCallLimit = 20;
 // The maximum bytes of all values of a file. A value that several names share
 // counts once. Real files need less than 4 MiB.
 constexpr int64_t kByteLimit = int64_t{64} << 20;
@@ -86,9 +84,14 @@ void PyEvaluator::Step(const PyStatement& one, PyScope& scope,
     default:
       for (const std::string& name : one.names) {
         if (!name.empty()) {
-          PyNode at;
-          at.begin = at.end = one.begin;
-          scope[name] = Unknown(at, "`" + name + "`, which is changed here,");
+          PyStatement changed;
+          changed.name = name;
+          changed.value.begin = changed.value.end = one.begin;
+          if (const auto old = scope.find(name); old != scope.end()) {
+            ForgetInside(old->second, changed, scope);
+          }
+          scope[name] =
+              Unknown(changed.value, "`" + name + "`, which is changed here,");
         }
       }
       // Nothing uses the values of calls, so they are not run.
@@ -114,7 +117,8 @@ PyValue PyEvaluator::Called(const PyMethod& method, const PyClass* owner,
   PyNode whole;
   whole.begin = function.begin;
   whole.end = function.begin;
-  if (calls_ >= kCallLimit) return Unknown(whole, "functions call each other");
+  if (calls_ >= kPyCallLimit)
+    return Unknown(whole, "functions call each other");
   ++calls_;
   const PyClass* const before = std::exchange(in_, method.in);
   PyScope scope = std::move(given);
@@ -283,6 +287,15 @@ void PyEvaluator::ForgetOthers(const PyValue& value, const PyStatement& at,
       other = Unknown(at.value, "`" + name + "`, which `" + at.name +
                                     "` shares a value with,");
     }
+  }
+}
+
+void PyEvaluator::ForgetInside(const PyValue& value, const PyStatement& at,
+                               PyScope& scope) {
+  if (++steps_ > kPyStepLimit) return;
+  if (IsList(value)) ForgetOthers(value, at, scope);
+  for (const PyValue& item : value.items) {
+    if (IsList(item) || !item.items.empty()) ForgetInside(item, at, scope);
   }
 }
 

@@ -18,6 +18,8 @@ namespace shardc::imports {
 
 // The maximum number of evaluation steps for all functions of a file.
 inline constexpr int64_t kPyStepLimit = 5'000'000;
+// The maximum depth of nested function calls.
+inline constexpr int kPyCallLimit = 20;
 inline constexpr std::string_view kPyTooInvolved = "this file is too involved";
 // The text that marks the unknown value of `args` in `def f(*args)`.
 inline constexpr std::string_view kPyStarred = "*";
@@ -110,14 +112,21 @@ class PyEvaluator {
   // statement `at` changes it by one of its names.
   void ForgetOthers(const PyValue& value, const PyStatement& at,
                     PyScope& scope);
+  // Does the same for all lists and dicts in a value, of which the statement
+  // `at` may change any.
+  void ForgetInside(const PyValue& value, const PyStatement& at,
+                    PyScope& scope);
   // Marks the lists and dicts that a call of a function of the file changes
   // through its parameters as unknown.
   void ForgetArguments(const PyNode& call, PyScope& scope,
                        const PyClass* owner);
-  // Returns whether one of the statements changes the value of a parameter;
-  // `list`: += changes it, as for a list, and does not make a new tuple.
+  // Returns whether one of the statements changes the value of a parameter, or
+  // passes it to a function of the file that does; `list`: += changes it, as
+  // for a list, and does not make a new tuple.
   bool Changes(const std::vector<PyStatement>& body, std::string_view name,
-               bool list);
+               bool list, const PyClass* owner);
+  bool Changes(const PyNode& node, std::string_view name, bool list,
+               const PyClass* owner);
   // Sets the value of a key in `dict`. Returns false if `dict` would exceed a
   // limit.
   bool PutItem(const PyValue& key, const PyValue& value, PyValue& dict);

@@ -40,7 +40,9 @@ std::string ChangedName(const PyNode& call) {
   const PyNode& function = call.items[0];
   const bool changes = std::find(std::begin(kMethods), std::end(kMethods),
                                  function.text) != std::end(kMethods);
-  return changes ? NameOf(function.items[0]) : std::string();
+  const PyNode* object = &function.items[0];
+  while (object->kind == PyKind::kPart) object = &object->items[0];
+  return changes ? NameOf(*object) : std::string();
 }
 
 PyNode PyExpressionParser::Made(PyKind kind, size_t begin,

@@ -15,7 +15,8 @@ namespace shardc::imports {
 // Returns the name of a variable, or of an attribute of `self` with `self.` in
 // front. Returns an empty text for other expressions.
 std::string NameOf(const PyNode& node);
-// Returns the name of the value that a call such as `rules.append(x)` changes.
+// Returns the name of the value that a call such as `rules.append(x)` or
+// `rules["q"].append(x)` changes.
 // Returns an empty text for other expressions.
 std::string ChangedName(const PyNode& call);
 

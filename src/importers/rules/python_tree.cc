@@ -87,6 +87,7 @@ bool Leaves(const std::vector<PyStatement>& body) {
 bool Method(PyNode& call, PyStatement& made) {
   std::string name = ChangedName(call);
   if (name.empty() || call.items.size() != 2) return false;
+  if (call.items[0].items[0].kind == PyKind::kPart) return false;
   const std::string& method = call.items[0].text;
   if (method == "append") {
     made.act = PyAct::kAppend;
