@@ -110,6 +110,12 @@ CHANGES = [
     (f"r = ({A},)\nR = r\nr += ({B},)", FOLLOWED),
     (f"r = [{A}]\nR = list(r)\nr += [{B}]", FOLLOWED),
     (f"r = [{A}]\nR = r\nR.append({B})", FOLLOWED),
+    ("class C:\n  t = 'x'\nC.t = 'y'\nR = [('a', P(C.t))]", REFUSED),
+    (f"class C:\n  r = [{A}]\nC.r.append({B})\nR = C.r", REFUSED),
+    (f"class C:\n  r = [{A}]\n  def get(self):\n    return self.r\n"
+     f"C.r += [{B}]\nR = C().get()", REFUSED),
+    ("class C:\n  t = 'x'\n  @classmethod\n  def get(cls):\n"
+     "    cls.t = 'y'\n    return [('a', P(cls.t))]\nR = C.get()", REFUSED),
     (f"r = [{A}, {B}]\nR = r\nr.pop()", REFUSED),
     (f"r = [{A}]\nd = (r,)\nd[0].append({B})\nR = r", REFUSED),
     (f"d = {{'r': [{A}]}}\nd['r'].append({B})\nR = d['r']", REFUSED),

@@ -226,6 +226,7 @@ void PyEvaluator::Grow(const PyStatement& one, PyScope& scope,
                        const PyClass* owner) {
   const auto at = scope.find(one.name);
   if (at == scope.end()) {  // a name of the module or of another object
+    ForgetCalls(one, scope, owner);
     scope[one.name] = Unknown(one.value, "what `" + one.name + "` holds");
     return;
   }

@@ -23,9 +23,8 @@ constexpr int kClauseLimit = 8;  // of one comprehension
 
 std::string NameOf(const PyNode& node) {
   if (node.kind == PyKind::kName) return node.text;
-  if (node.kind == PyKind::kAttribute && node.items[0].kind == PyKind::kName &&
-      node.items[0].text == "self") {
-    return std::string(kPySelf) + node.text;
+  if (node.kind == PyKind::kAttribute && node.items[0].kind == PyKind::kName) {
+    return node.items[0].text + "." + node.text;
   }
   return {};
 }

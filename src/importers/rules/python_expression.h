@@ -12,8 +12,8 @@
 
 namespace shardc::imports {
 
-// Returns the name of a variable, or of an attribute of `self` with `self.` in
-// front. Returns an empty text for other expressions.
+// Returns the name of a variable, or of an attribute of one with the variable
+// in front, such as `self.rules`. Returns an empty text for other expressions.
 std::string NameOf(const PyNode& node);
 // Returns the name of the value that a call such as `rules.append(x)` or
 // `rules["q"].append(x)` changes.

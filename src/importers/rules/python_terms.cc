@@ -97,13 +97,12 @@ PyValue PyEvaluator::Attribute(const PyNode& node, PyScope& scope,
       if (set != values_.end()) return FromFlag(set->second, node);
     }
     const bool of_object = object.text == "self";
-    if (of_object) {
-      const auto own = scope.find(std::string(kPySelf) + node.text);
-      if (own != scope.end()) return Copied(own->second, node);
-    }
+    const auto own = scope.find(object.text + "." + node.text);
+    if (of_object && own != scope.end()) return Copied(own->second, node);
     if (in != nullptr) {
       const PyValue* at = AttributeOf(*in, node.text);
-      const bool changed = of_object && SetsAttribute(*in, node.text);
+      const bool changed =
+          own != scope.end() || (of_object && SetsAttribute(*in, node.text));
       if (at != nullptr && !changed) return Copied(*at, node);
       return Unknown(node, "the value of `" + TextOf(node) + "`", node.text);
     }

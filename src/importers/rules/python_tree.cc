@@ -15,7 +15,7 @@
 namespace shardc::imports {
 namespace {
 
-// Returns the names, and the attributes of `self`, that an assignment to the
+// Returns the names, and the attributes of names, that an assignment to the
 // expression `target` binds or changes.
 std::vector<std::string> NamesOf(const PyNode& target) {
   std::vector<std::string> names;

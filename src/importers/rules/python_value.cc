@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "importers/rules/python_evaluator.h"
+#include "importers/rules/python_literal.h"
 
 namespace shardc::imports {
 namespace {
@@ -69,7 +70,7 @@ class ModuleSymbols {
                PyScope& scope, PyClass* owner, bool branch = false) {
     for (const PyStatement& one : body) {
       if (one.act == PyAct::kIf || one.act == PyAct::kBlock) {
-        if (!branch) evaluator_.Step(one, scope, owner);
+        if (!branch) Run(one, scope, owner);
         Collect(one.body, prefix, scope, owner, true);
         Collect(one.other, prefix, scope, owner, true);
       } else if (one.act == PyAct::kClass) {
@@ -80,9 +81,34 @@ class ModuleSymbols {
         (owner ? owner->functions : names_.functions)[one.name] = &one;
         if (owner) AddAttributes(one.body, owner->assigned);
       } else if (!branch) {
-        evaluator_.Step(one, scope, owner);
+        Run(one, scope, owner);
       }
     }
+  }
+
+  void Run(const PyStatement& one, PyScope& scope, const PyClass* owner) {
+    evaluator_.Step(one, scope, owner);
+    if (owner == nullptr) ForgetAttributes(one);
+  }
+
+  // Marks the attributes of classes that a statement outside of them assigns or
+  // changes, such as `C.rules.append(x)`, as unknown.
+  void ForgetAttributes(const PyStatement& one) {
+    if (one.act == PyAct::kDefine || one.act == PyAct::kClass) return;
+    const auto forget = [&](const std::string& name) {
+      const size_t dot = name.find('.');
+      if (dot == std::string::npos) return;
+      const auto at = names_.classes.find(name.substr(0, dot));
+      if (at == names_.classes.end()) return;
+      PyNode place;
+      place.begin = place.end = one.begin;
+      at->second.attributes[name.substr(dot + 1)] =
+          Unknown(place, "`" + name + "`, which is changed here,");
+    };
+    forget(one.name);
+    for (const std::string& name : one.names) forget(name);
+    for (const PyStatement& inside : one.body) ForgetAttributes(inside);
+    for (const PyStatement& inside : one.other) ForgetAttributes(inside);
   }
 
   std::vector<const PyClass*> OrderOf(const PyStatement& one,
@@ -150,6 +176,7 @@ class ModuleSymbols {
         symbol.value = evaluator_.Called(one, owner, owner, symbol.defaults);
         out.push_back(std::move(symbol));
       } else if (one.act == PyAct::kAssign && !one.name.empty() &&
+                 one.name.find('.') == std::string::npos &&
                  listed.insert(one.name).second) {
         const PyScope& scope = owner ? owner->attributes : names_.globals;
         const auto at = scope.find(one.name);
