@@ -34,6 +34,7 @@ std::string NameTemplate(std::string_view name, char separator) {
 }
 
 bool NamesEmbedding(std::string_view last_part) {
+  if (last_part == "embed_out") return false;  // GPT-NeoX's output projection
   return last_part.find("embed") != std::string_view::npos ||
          last_part == "wte" || last_part == "wpe";
 }

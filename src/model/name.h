@@ -9,7 +9,7 @@
 namespace shardc {
 
 // Returns whether the last part of a module's name suggests an embedding table:
-// it contains `embed`, or it is `wte` or `wpe`.
+// it contains `embed` and is not `embed_out`, or it is `wte` or `wpe`.
 bool NamesEmbedding(std::string_view last_part);
 
 bool AllDigits(std::string_view part);

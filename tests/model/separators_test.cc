@@ -93,7 +93,8 @@ TEST_CASE("embeddings are found by a part of their name or by GPT-2's names") {
     CAPTURE(part);
     CHECK(NamesEmbedding(part));
   }
-  for (const std::string_view part : {"", "emb", "wt", "wtex", "xwpe", "w"}) {
+  for (const std::string_view part :
+       {"", "emb", "wt", "wtex", "xwpe", "w", "embed_out"}) {
     CAPTURE(part);
     CHECK_FALSE(NamesEmbedding(part));
   }
