@@ -272,6 +272,9 @@ class Imports(Case):
         self.assertEqual(self.matches("R = [(('a', '.*proj'), PS('tp'))]",
                                       [*names, "b/a/k_proj/x"]),
                          ["a/q_proj", "b/a/k_proj/x"])
+        self.assertEqual(self.matches(r"R = [(('a', r'\A[^]]q.*\Z'), PS('tp'))]",
+                                      ["a/xq", "a/]q", "b/a/xq/c", "xa/xq"]),
+                         ["a/xq", "b/a/xq/c"])
         self.assertEqual(self.matches("R = {'q_proj': P('tp')}", names),
                          ["q_proj"])
 

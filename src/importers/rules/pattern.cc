@@ -55,12 +55,20 @@ std::string Repetition(std::string_view pattern, size_t& at) {
          (most.empty() ? "" : Count(most)) + "}";
 }
 
-// Returns whether the `^` or `$` at `at` is at an end of the pattern or of one
-// of its alternatives.
-bool IsAtEnd(std::string_view pattern, size_t at) {
-  if (pattern[at] == '$') {
-    return at + 1 == pattern.size() || pattern[at + 1] == ')' ||
-           pattern[at + 1] == '|';
+// Returns the size of the anchor `^`, `$`, `\A` or `\z` at `at`; 0 if there is
+// none.
+size_t AnchorSize(std::string_view pattern, size_t at) {
+  const std::string_view rest = pattern.substr(at);
+  if (rest.starts_with('^') || rest.starts_with('$')) return 1;
+  return rest.starts_with("\\A") || rest.starts_with("\\z") ? 2 : 0;
+}
+
+// Returns whether the anchor at `at` is at an end of the pattern or of one of
+// its alternatives.
+bool IsAtEnd(std::string_view pattern, size_t at, size_t size) {
+  const size_t end = at + size;
+  if (pattern[end - 1] == '$' || pattern[end - 1] == 'z') {
+    return end == pattern.size() || pattern[end] == ')' || pattern[end] == '|';
   }
   const std::string_view before = pattern.substr(0, at);
   return before.empty() || before.ends_with("(?:") ||
@@ -69,15 +77,18 @@ bool IsAtEnd(std::string_view pattern, size_t at) {
 }
 
 // Makes the dots and negated classes of a pattern match no separator, and
-// removes the `^` and `$` at its ends: the pattern must match a complete part,
-// and RE2's `^` and `$` match at the ends of the complete name only. A pattern
-// with an unclosed class is returned unchanged.
+// removes the anchors at its ends: the pattern must match a complete part, and
+// RE2's anchors match at the ends of the complete name only. A pattern with an
+// unclosed class is returned unchanged.
 std::string WithinPart(std::string_view pattern, char separator) {
   const std::string other =
       separator == '.' ? "\\." : std::string(1, separator);
   std::string out;
   for (size_t i = 0; i < pattern.size();) {
-    if (pattern[i] == '\\' && i + 1 < pattern.size()) {
+    const size_t anchor = AnchorSize(pattern, i);
+    if (anchor > 0 && IsAtEnd(pattern, i, anchor)) {
+      i += anchor;
+    } else if (pattern[i] == '\\' && i + 1 < pattern.size()) {
       const char c = pattern[i + 1];
       if (c == 'S' || c == 'D' || c == 'W') {
         constexpr std::string_view kLower = "sdw", kUpper = "SDW";
@@ -90,16 +101,13 @@ std::string WithinPart(std::string_view pattern, char separator) {
       const size_t end = ClassEnd(pattern, i);
       if (end == std::string_view::npos) return std::string(pattern);
       std::string text(pattern.substr(i, end - i));
+      if (text.starts_with("[^]")) text.insert(2, "\\");
       if (text.starts_with("[^")) text.insert(2, other);
       out += text;
       i = end;
     } else {
-      const bool anchor = pattern[i] == '^' || pattern[i] == '$';
-      if (pattern[i] == '.') {
-        out += "[^" + other + "]";
-      } else if (!anchor || !IsAtEnd(pattern, i)) {
-        out += pattern[i];
-      }
+      out +=
+          pattern[i] == '.' ? "[^" + other + "]" : std::string(1, pattern[i]);
       ++i;
     }
   }
