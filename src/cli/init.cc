@@ -24,6 +24,7 @@
 #include "families/families.h"
 #include "parse/model_document.h"
 #include "parse/project.h"
+#include "plan/pack_axes.h"
 #include "source/file.h"
 #include "source/json_writer.h"
 #include "source/wording.h"
@@ -190,8 +191,9 @@ std::string PackText(const std::string& pack) {
 // Compiles rules text as `plan` will compile the written files.
 std::unique_ptr<const Compiled> CompileText(const std::string& text,
                                             const Mesh& mesh,
-                                            const Manifest& manifest,
+                                            const InitInputs& inputs,
                                             Findings& findings) {
+  const Manifest& manifest = inputs.manifest;
   const SourceRef source = MakeSource("rules.yaml", text);
   const std::string word = "builtin:init";
   auto rules = ReadRules(
@@ -202,6 +204,7 @@ std::unique_ptr<const Compiled> CompileText(const std::string& text,
       findings);
   if (!rules) return nullptr;
   FitPacksToStacks(*rules, manifest);
+  ChoosePackAxes(*rules, inputs.model ? &*inputs.model : nullptr, mesh);
   for (Rule& rule : rules->rules) {
     if (rule.place.source != nullptr) {
       rule.source_name = rule.place.source->name();
@@ -234,7 +237,7 @@ std::optional<Rules> RulesFor(const InitInputs& inputs, const Mesh& mesh,
   if (pack) {
     Findings ignored;
     out.text = PackText(*pack);
-    out.compiled = CompileText(out.text, mesh, inputs.manifest, ignored);
+    out.compiled = CompileText(out.text, mesh, inputs, ignored);
     out.origin = "the pack `" + *pack + "`";
     if (out.compiled != nullptr && IsClean(*out.compiled, inputs.model)) {
       return out;
@@ -249,7 +252,7 @@ std::optional<Rules> RulesFor(const InitInputs& inputs, const Mesh& mesh,
   }
   out.origin = "suggested for this mesh";
   out.text = made.text;
-  out.compiled = CompileText(out.text, mesh, inputs.manifest, findings);
+  out.compiled = CompileText(out.text, mesh, inputs, findings);
   if (out.compiled == nullptr) return std::nullopt;
   return out;
 }

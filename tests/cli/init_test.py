@@ -112,6 +112,12 @@ class Init(Case):
                              "shardc.yaml")
         self.assertNotIn("working-directory", step)
 
+    def test_a_pack_shards_kv_heads_as_the_projects_plan_does(self):
+        config = os.path.join(TESTDATA, "configs", "gemma-2-9b.config.json")
+        done = self.init(config, "--mesh", "dp:2,fsdp:2,tp:2")
+        self.assertIn("builtin:gemma/hf", done.out)
+        self.assert_good()
+
     def test_a_folder_that_is_missing_is_made_and_removed_after_a_failure(self):
         self.project = os.path.join(self.folder, "a", "b")
         self.init(CONFIG, "--mesh", "fsdp:7", rc=1)
