@@ -248,13 +248,26 @@ def compile(
     return plan
 
 
+def _findings_of_stderr(stderr: str) -> list[Finding] | None:
+    """What a command with `--format json` reports on standard error: a list in
+    JSON. None where it is not."""
+    lines = stderr.splitlines()
+    if "[" not in lines:
+        return None
+    try:
+        return findings_of_json(json.loads("\n".join(lines[lines.index("[") :])))
+    except ValueError:
+        return None
+
+
 def json_of(arguments: Sequence[str]) -> tuple[subprocess.CompletedProcess[str], Any]:
     """A run and its JSON output, whatever its exit status."""
     done = run([*arguments, "--format", "json"], check=False)
     try:
         return done, json.loads(done.stdout)
     except ValueError:
-        raise ShardcError(done.returncode, done.stderr) from None
+        found = _findings_of_stderr(done.stderr)
+        raise ShardcError(done.returncode, done.stderr, found) from None
 
 
 def check(
