@@ -146,6 +146,16 @@ class Audits(unittest.TestCase):
             self.assertEqual(raised.exception.returncode, 2)
             self.assertTrue(raised.exception.findings)
 
+    def test_errors_in_json_carry_the_findings(self):
+        for call in (lambda: shardc.verify(mesh="tp:4"),
+                     lambda: shardc.check(mesh="tp:4",
+                                          arguments=["--no-such"])):
+            with self.assertRaises(shardc.ShardcError) as raised:
+                call()
+            self.assertEqual([f.code for f in raised.exception.findings],
+                             ["SHD001"])
+            self.assertIn("error[SHD001 usage]", str(raised.exception))
+
     def test_a_notebook_shows_the_table_and_escapes_it(self):
         text = text_of(LAYERS).replace("jit_step", "jit_<b>")
         html = shardc.audit(text, mesh=MESH)._repr_html_()

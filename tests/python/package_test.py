@@ -343,14 +343,6 @@ class Program(unittest.TestCase):
                 self.assertEqual((finding.file, finding.line), (rules, 3))
                 self.assertIn("close the group", finding.help)
                 self.assertEqual(caught.exception.returncode, 2)
-        for call in (lambda: shardc.verify(mesh="tp:4"),
-                     lambda: shardc.check(mesh="tp:4", manifest=LLAMA,
-                                          arguments=["--no-such"])):
-            with self.assertRaises(shardc.ShardcError) as caught:
-                call()
-            self.assertEqual([f.code for f in caught.exception.findings],
-                             ["SHD001"])
-            self.assertIn("error[SHD001 usage]", str(caught.exception))
 
     def test_the_program_runs_as_a_module(self):
         env = dict(os.environ, PYTHONPATH=os.path.join(ROOT, "python"))
