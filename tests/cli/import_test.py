@@ -264,6 +264,8 @@ class Imports(Case):
                 ("start", "a/q|x", ["a/q_proj", "xq_proj/b", "a/q_projx"]),
                 ("glob", "a/*q_proj", ["a/q_proj", "a/b/q_proj"]),
                 ("glob", "?[!/]*/b", ["xq_proj/b"]),
+                ("glob", "[[:alpha:]/q_proj", ["a/q_proj"]),
+                ("glob", "[\\\\w]_proj", []),
                 ("name", "q_proj", ["q_proj"])):
             self.assertEqual(
                 self.matches(one.format(pattern), names, "--matching", how),

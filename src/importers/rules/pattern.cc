@@ -1,6 +1,7 @@
-// Translates patterns character by character. Character classes are copied,
-// with `^` for the `!` that negates one in a glob. Python's patterns are copied
-// except for what RE2 would read as something else:
+// Translates patterns character by character. Character classes of globs get
+// `^` for `!`, and escapes for what RE2 would read as something else than a
+// member. Python's patterns are copied except for what RE2 would read as
+// something else:
 //
 //   glob    layers.*.q_[!ab]  ->  ^layers\..*\.q_[^ab]$
 //   Python  kernel\Z          ->  kernel\z
@@ -16,12 +17,15 @@ bool IsSpecial(char c) {
 }
 
 // Returns the offset after the character class, such as `[ab]`, that begins at
-// `at`.
-size_t ClassEnd(std::string_view text, size_t at) {
+// `at`; npos if it does not end. `!` negates a class of a glob, in which a
+// backslash is a member.
+size_t ClassEnd(std::string_view text, size_t at, bool glob) {
   size_t i = at + 1;
-  if (i < text.size() && (text[i] == '^' || text[i] == '!')) ++i;
+  if (i < text.size() && text[i] == (glob ? '!' : '^')) ++i;
   if (i < text.size() && text[i] == ']') ++i;
-  while (i < text.size() && text[i] != ']') i += text[i] == '\\' ? 2 : 1;
+  while (i < text.size() && text[i] != ']') {
+    i += text[i] == '\\' && !glob ? 2 : 1;
+  }
   return i < text.size() ? i + 1 : std::string_view::npos;
 }
 
@@ -98,7 +102,7 @@ std::string WithinPart(std::string_view pattern, char separator) {
       }
       i += 2;
     } else if (pattern[i] == '[') {
-      const size_t end = ClassEnd(pattern, i);
+      const size_t end = ClassEnd(pattern, i, false);
       if (end == std::string_view::npos) return std::string(pattern);
       std::string text(pattern.substr(i, end - i));
       if (text.starts_with("[^]")) text.insert(2, "\\");
@@ -112,6 +116,21 @@ std::string WithinPart(std::string_view pattern, char separator) {
     }
   }
   return out;
+}
+
+// Returns the class of a glob with these members, such as `!a\b`, as a class of
+// RE2.
+std::string ClassOf(std::string_view members) {
+  std::string out = "[";
+  if (members.starts_with('!')) {
+    out += '^';
+    members.remove_prefix(1);
+  }
+  for (const char c : members) {
+    if (c == '\\' || c == '[' || c == ']' || c == '^') out += '\\';
+    out += c;
+  }
+  return out + "]";
 }
 
 }  // namespace
@@ -133,7 +152,7 @@ std::string FromGlob(std::string_view glob) {
   std::string out = "^";
   for (size_t i = 0; i < glob.size();) {
     const size_t end =
-        glob[i] == '[' ? ClassEnd(glob, i) : std::string_view::npos;
+        glob[i] == '[' ? ClassEnd(glob, i, true) : std::string_view::npos;
     if (glob[i] == '*') {
       out += ".*";
       ++i;
@@ -141,13 +160,7 @@ std::string FromGlob(std::string_view glob) {
       out += '.';
       ++i;
     } else if (end != std::string_view::npos) {
-      std::string text(glob.substr(i, end - i));
-      if (text[1] == '!') {
-        text[1] = '^';
-      } else if (text[1] == '^') {
-        text.insert(1, "\\");
-      }
-      out += text;
+      out += ClassOf(glob.substr(i + 1, end - i - 2));
       i = end;
     } else {
       out += Literal(glob.substr(i, 1));
