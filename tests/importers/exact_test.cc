@@ -115,6 +115,11 @@ TEST_CASE("names of key paths lose their brackets and the last `.value`") {
   CHECK(NameOfPath("params['a'].value") == "a");
   CHECK(NameOfPath("params['attn']['value']") == "attn/value");
   CHECK(NameOfPath("params['attn']['value'].value") == "attn/value");
+  // Keys in quotes are Python's repr.
+  CHECK(NameOfPath(R"(params['b\\']['c'])") == R"(b\/c)");
+  CHECK(NameOfPath(R"(params['p\'q"']["it's"])") == R"(p'q"/it's)");
+  CHECK(NameOfPath(R"(params['p\']"x']['y'])") == R"(p']"x/y)");
+  CHECK(NameOfPath(R"(params['never ends\']x)") == R"(params['never ends\']x)");
   CHECK(NameOfPath("a.b") == "a.b");
   CHECK(NameOfPath("blocks[0]/attn/q") == "blocks[0]/attn/q");
 }

@@ -92,6 +92,24 @@ void NamePaths(std::vector<NamedSpec>& params) {
   }
 }
 
+// Returns a key of a path, which is in quotes as Python's repr writes it: with
+// a backslash before each backslash, and before `'` if the key has both quotes.
+// `at` is the offset after the first quote, and is set to that after the
+// bracket that follows the last one. Returns nullopt if the key does not end.
+std::optional<std::string> QuotedKey(std::string_view path, size_t& at) {
+  const char quote = path[at - 1];
+  std::string key;
+  for (size_t i = at; i + 1 < path.size(); ++i) {
+    if (path[i] == quote && path[i + 1] == ']') {
+      at = i + 2;
+      return key;
+    }
+    if (path[i] == '\\' && (path[i + 1] == '\\' || path[i + 1] == '\'')) ++i;
+    key += path[i];
+  }
+  return std::nullopt;
+}
+
 const Place& PlaceOf(const NamedSpec& param) { return param.place; }
 const Place& PlaceOf(const NamedRule& param) { return param.made.rule.place; }
 
@@ -204,14 +222,18 @@ std::string NameOfPath(std::string_view path) {
     if (c == '[') {
       const bool quoted =
           i + 1 < path.size() && (path[i + 1] == '\'' || path[i + 1] == '"');
-      const size_t end =
-          quoted ? path.find(std::string(1, path[i + 1]) + "]", i + 2)
-                 : path.find(']', i);
-      if (end == std::string_view::npos) return std::string(path);
-      const size_t begin = i + (quoted ? 2 : 1);
-      parts.emplace_back(path.substr(begin, end - begin));
       is_attribute = false;
-      i = end + (quoted ? 2 : 1);
+      if (quoted) {
+        i += 2;
+        auto key = QuotedKey(path, i);
+        if (!key) return std::string(path);
+        parts.push_back(std::move(*key));
+        continue;
+      }
+      const size_t end = path.find(']', i);
+      if (end == std::string_view::npos) return std::string(path);
+      parts.emplace_back(path.substr(i + 1, end - i - 1));
+      i = end + 1;
     } else if (c == '.') {
       const size_t end =
           std::min(path.find_first_of(".[/", i + 1), path.size());
