@@ -316,6 +316,9 @@ class Imports(Case):
         self.assertIn("# With tp=False, its default.", text)
         self.assertIn("[z]", text)
         self.assertIn("[y]", self.python(other, "--set", "full=true").out)
+        for name in ("ful", "self.full"):
+            self.refused(other, "--set", name + "=true", said=f"`{name}`",
+                         name="usage")
 
     def test_several_rule_sets_ask_which(self):
         source = "A = [('a', P('x'))]\nclass C:\n  B = [('b', P('y'))]\n"

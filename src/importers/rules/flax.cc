@@ -49,7 +49,9 @@ std::optional<PySymbol> Choose(const Request& request,
 
 std::optional<Imported> ReadFlax(const Request& request, Findings& findings) {
   const auto module = ParsePython(request.source, findings);
-  if (!module) return std::nullopt;
+  if (!module || !HasNames(request.source, request.values, findings)) {
+    return std::nullopt;
+  }
   const auto symbols =
       SymbolsOf(*module, request.source->text(), request.values);
   const auto chosen = Choose(request, symbols, findings);

@@ -134,6 +134,7 @@ class RulesModuleReader {
   std::optional<Imported> Read() {
     auto module = ParsePython(source_, findings_);
     if (!module) return std::nullopt;
+    if (!HasNames(source_, request_.values, findings_)) return std::nullopt;
     module_ = std::move(*module);
     const auto symbols = SymbolsOf(module_, source_->text(), request_.values);
     Imported imported;

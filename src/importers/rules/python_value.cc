@@ -12,6 +12,7 @@
 
 #include "importers/rules/python_evaluator.h"
 #include "importers/rules/python_literal.h"
+#include "source/wording.h"
 
 namespace shardc::imports {
 namespace {
@@ -192,6 +193,24 @@ class ModuleSymbols {
   PyEvaluator evaluator_;
 };
 
+bool IsWordPart(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
+         (c >= '0' && c <= '9') || static_cast<unsigned char>(c) >= 0x80;
+}
+
+bool HasWord(std::string_view text, std::string_view word) {
+  if (!std::all_of(word.begin(), word.end(), IsWordPart)) return false;
+  for (size_t at = text.find(word); at != std::string_view::npos;
+       at = text.find(word, at + 1)) {
+    const size_t end = at + word.size();
+    if ((at == 0 || !IsWordPart(text[at - 1])) &&
+        (end == text.size() || !IsWordPart(text[end]))) {
+      return true;
+    }
+  }
+  return false;
+}
+
 void FindAxes(const PyNode& node, std::vector<const PyNode*>& out) {
   if (node.kind == PyKind::kCall && node.items[0].text == "PartitionAxis") {
     out.push_back(&node);
@@ -217,6 +236,21 @@ std::vector<PySymbol> SymbolsOf(
     const PyModule& module, std::string_view text,
     const std::map<std::string, std::string>& values) {
   return ModuleSymbols(module, text, values).All();
+}
+
+bool HasNames(const SourceRef& source,
+              const std::map<std::string, std::string>& values,
+              Findings& findings) {
+  for (const auto& [name, value] : values) {
+    if (HasWord(source->text(), name)) continue;
+    findings.Add(code::kUsage, {source},
+                 "this file has no " + ShortQuote(name) +
+                     ", to which `--set` gives a value",
+                 "name a parameter of a function, or an attribute without its "
+                 "object, such as `num_layers`");
+    return false;
+  }
+  return true;
 }
 
 std::vector<PyValue> AxesIn(const PyModule& module, std::string_view text) {

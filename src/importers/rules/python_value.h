@@ -103,6 +103,12 @@ std::vector<PySymbol> SymbolsOf(
     const PyModule& module, std::string_view text,
     const std::map<std::string, std::string>& values);
 
+// Returns whether the source contains every name that `--set` gives a value, as
+// a complete word. Adds a finding for the first one that it does not contain.
+bool HasNames(const SourceRef& source,
+              const std::map<std::string, std::string>& values,
+              Findings& findings);
+
 // Returns the values of the file's calls of PartitionAxis.
 std::vector<PyValue> AxesIn(const PyModule& module, std::string_view text);
 
