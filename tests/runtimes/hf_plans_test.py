@@ -345,10 +345,12 @@ class Plans(unittest.TestCase):
                            ("model.layers.1.b.weight", [8, 8]),
                            ("model.layers.1.b.bias", [8]),
                            ("model.layers.1.b.scale", [8]),
+                           ("model.layers.1.b.sinks", [8]),
                            ("model.layers.1.shared_experts.up", [2, 8, 8]),
                            ("model.layers.1.x.a.weight", [8, 8]))}})
         plan = {"layers.*.a": "colwise", "x.a": "rowwise",
                 "layers.*.b": "rowwise", "layers.*.c": "colwise",
+                "layers.*.b.sinks": "local_rowwise",
                 "layers.*.shared_experts.up": "rowwise",
                 "layers.*.shared_experts": "all_reduce"}
 
@@ -365,7 +367,7 @@ class Plans(unittest.TestCase):
         self.assertEqual(specs, {
             "0.a.weight": ["tp"], "0.a.bias": ["tp"],
             "1.a.weight": ["tp"], "1.b.weight": [None, "tp"],
-            "1.b.bias": [], "1.b.scale": [],
+            "1.b.bias": [], "1.b.scale": [], "1.b.sinks": ["tp"],
             "1.shared_experts.up": [None, None, "tp"],
             "1.x.a.weight": [None, "tp"]})
         self.assertNotIn("'.*'", text)

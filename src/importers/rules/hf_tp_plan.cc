@@ -373,11 +373,15 @@ class TpPlan {
     return match;
   }
 
-  // Returns the dimension that is sharded. A vector has no input dimension, so
-  // `rowwise` leaves it replicated.
+  // Returns the dimension that is sharded. A vector of a module has no input
+  // dimension, so `rowwise` leaves it replicated. A vector with a key of its
+  // own, such as attention sinks, is sharded unless it is a bias.
   static std::optional<size_t> DimOf(const Match& match) {
     const Split split = match.key->split;
-    const bool by_input = split == Split::kIn || split == Split::kPackedIn;
+    const bool own =
+        match.leaf.empty() && AfterLast(match.key->name, '.') != "bias";
+    const bool by_input =
+        split == Split::kPackedIn || (split == Split::kIn && !own);
     if (match.rank < (by_input ? size_t{2} : size_t{1})) return std::nullopt;
     const auto dim = imports::DimOf(split, match.rank);
     return dim && *dim < match.rank ? dim : std::nullopt;
