@@ -14,6 +14,8 @@ TEST_CASE("dots of paths are escaped, others are not") {
       {R"(layers.\d+.up)", R"(layers\.\d+\.up)"},
       {"(q|k).weight", R"((q|k)\.weight)"},
       {"a.(b|c)", R"(a\.(b|c))"},
+      {"[^]a.b].c", R"([^]a.b]\.c)"},
+      {R"(\Qa.b\E.c)", R"(\Qa.b\E\.c)"},
   };
   for (const auto& one : cases) {
     const char* pattern = one.first;
@@ -22,7 +24,8 @@ TEST_CASE("dots of paths are escaped, others are not") {
     CHECK(EscapeDots(pattern) == std::string(want));
   }
   for (const char* pattern :
-       {".*", "a.*b", "a.+", "[a.b]", R"(a\.b)", ".a", "a.", "a.?b", ""}) {
+       {".*", "a.*b", "a.+", "[a.b]", R"(a\.b)", ".a", "a.", "a.?b", "",
+        "[]a.b]", "[[:alpha:]a.b]", R"(\Qa.b\E)", R"(\Qa.b)"}) {
     CAPTURE(pattern);
     CHECK_FALSE(EscapeDots(pattern));
   }
