@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -5,6 +7,7 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
 #include "lint/rules/lint.h"
+#include "match/match.h"
 
 namespace shardc {
 
@@ -24,15 +27,33 @@ bool EndsInsideWord(const std::string& name, size_t end) {
          IsWord(name[end]);
 }
 
+// Returns a pattern that finds the matches of a rule that do not end inside a
+// word; nullopt if there is none. A rule such as `kernel|kernel_scale` finds
+// `kernel` first, although it also matches all of `kernel_scale`.
+std::optional<Regex> EndsOfWords(const Rule& rule) {
+  Findings ignored;
+  return Regex::Compile(
+      {"(?:" + rule.match + ")\\b", rule.match_place, rule.separator}, ignored);
+}
+
+// Returns the name as the rule's pattern is compared with it.
+std::string Converted(std::string name, char separator, const Rule& rule) {
+  if (separator == 0 || rule.separator == 0) return name;
+  std::replace(name.begin(), name.end(), separator, rule.separator);
+  return name;
+}
+
 void CheckUnanchoredPattern(const Facts& facts, FindingSink& sink) {
   for (size_t r = 0; r < facts.rule_facts().size(); ++r) {
     const RuleFacts& rule = facts.rule_facts()[r];
-    const std::string& pattern = facts.rules()[r].match;
+    const Rule& written = facts.rules()[r];
+    const std::string& pattern = written.match;
     // A `$` at the end of `a|b$` ends only the last alternative.
     const bool ended =
         rule.sketch.end_anchor && pattern.find('|') == std::string::npos;
     if (ended || rule.sketch.catch_all || rule.builtin) continue;
     bool whole = false;
+    std::optional<Regex> ends;
     std::vector<std::string> texts;
     LintFinding finding = FindingAt(kUnanchoredPattern.code,
                                     facts.RulePlace(static_cast<int32_t>(r)));
@@ -42,7 +63,10 @@ void CheckUnanchoredPattern(const Facts& facts, FindingSink& sink) {
       const auto found =
           facts.compiled().matcher->Find(r, name, facts.separator());
       if (!found) continue;
-      if (!EndsInsideWord(name, found->second)) {
+      const bool inside = EndsInsideWord(name, found->second);
+      if (inside && !ends) ends = EndsOfWords(written);
+      if (!inside ||
+          (ends && ends->Found(Converted(name, facts.separator(), written)))) {
         whole = true;
         continue;
       }

@@ -235,5 +235,28 @@ rules:
   }
 }
 
+TEST_CASE("a pattern that also matches all of a longer name needs no `$`") {
+  LintExample example{.mesh = "tp:2",
+                      .manifest = R"({"schema": "shardc.manifest/v1",
+ "separator": ".", "params": {
+  "q.kernel": {"shape": [8], "dtype": "BF16"},
+  "q.kernel_scale": {"shape": [8], "dtype": "BF16"}}})"};
+  const auto reported = [&](const std::string& pattern) {
+    const std::string rules =
+        "version: 1\nrules:\n  - {match: '" + pattern + "', spec: [TP]}\n";
+    example.rules = rules;
+    return CodesOf(example).count("SHD110") == 1;
+  };
+  for (const char* pattern : {"(kernel|kernel_scale)", "kernel(_scale)??",
+                              "q/kernel|q/kernel_scale"}) {
+    CAPTURE(pattern);
+    CHECK_FALSE(reported(pattern));
+  }
+  for (const char* pattern : {"kernel", "q/(kernel|kernel_zero)"}) {
+    CAPTURE(pattern);
+    CHECK(reported(pattern));
+  }
+}
+
 }  // namespace
 }  // namespace shardc
