@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <string>
+#include <variant>
+
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
 #include "lint/rules/lint.h"
@@ -8,6 +12,17 @@ extern const Lint kRedundantWildcard;
 
 namespace {
 
+// Returns whether the rule names a parameter by its match, as in
+// `like: '\1.weight'`. A leading wildcard then decides what the groups match.
+bool UsesMatch(const Rule& rule) {
+  const auto is_like = [](const SpecSource& spec) {
+    return std::holds_alternative<SpecLike>(spec);
+  };
+  return is_like(rule.spec) ||
+         std::any_of(rule.modes.begin(), rule.modes.end(),
+                     [&](const auto& mode) { return is_like(mode.second); });
+}
+
 void CheckRedundantWildcard(const Facts& facts, FindingSink& sink) {
   for (size_t r = 0; r < facts.rules().size(); ++r) {
     const RuleFacts& rule = facts.rule_facts()[r];
@@ -16,7 +31,7 @@ void CheckRedundantWildcard(const Facts& facts, FindingSink& sink) {
     const bool leading = pattern.starts_with(".*") &&
                          !pattern.starts_with(".*?") &&
                          pattern.find('|') == std::string::npos;
-    if (!leading) continue;
+    if (!leading || UsesMatch(facts.rules()[r])) continue;
     LintFinding finding = FindingAt(kRedundantWildcard.code,
                                     facts.RulePlace(static_cast<int32_t>(r)));
     finding.message = "the leading `.*` of " + Quoted(pattern) +
@@ -32,7 +47,9 @@ constinit const Lint kRedundantWildcard{
     .code = {117, "redundant-wildcard", Level::kNote,
              "a pattern begins with a wildcard that has no effect"},
     .preview = true,
-    .what = "Finds patterns that begin with `.*`.",
+    .what =
+        "Finds patterns that begin with `.*`, except where the rule has "
+        "`like`, which uses what the pattern matches.",
     .why =
         "A pattern may match anywhere in a name, so that the wildcard only "
         "makes it look as if it matched from the start.",

@@ -258,5 +258,28 @@ TEST_CASE("a pattern that also matches all of a longer name needs no `$`") {
   }
 }
 
+TEST_CASE(
+    "a leading wildcard that decides what a group matches has an effect") {
+  LintExample example{.mesh = "tp:2,fsdp:2",
+                      .manifest = R"({"schema": "shardc.manifest/v1",
+ "separator": ".", "params": {
+  "w.1": {"shape": [8], "dtype": "BF16"},
+  "w.2": {"shape": [8], "dtype": "BF16"},
+  "a.1.scale.a.2.scale": {"shape": [8], "dtype": "BF16"}}})"};
+  const std::string others =
+      "  - {match: 'w\\.1$', spec: [tp]}\n"
+      "  - {match: 'w\\.2$', spec: [fsdp]}\n";
+  const auto reported = [&](const std::string& spec) {
+    const std::string rules =
+        "version: 1\nrules:\n  - {match: '.*a\\.(\\d)\\.scale', spec: " + spec +
+        "}\n" + others;
+    example.rules = rules;
+    return CodesOf(example).count("SHD117") == 1;
+  };
+  CHECK(reported("[tp]"));
+  CHECK_FALSE(reported("{like: 'w.\\1'}"));
+  CHECK_FALSE(reported("[tp], modes: {decode: {like: 'w.\\1'}}"));
+}
+
 }  // namespace
 }  // namespace shardc
