@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <string>
 #include <variant>
 
@@ -15,12 +14,7 @@ namespace {
 // Returns whether the rule names a parameter by its match, as in
 // `like: '\1.weight'`. A leading wildcard then decides what the groups match.
 bool UsesMatch(const Rule& rule) {
-  const auto is_like = [](const SpecSource& spec) {
-    return std::holds_alternative<SpecLike>(spec);
-  };
-  return is_like(rule.spec) ||
-         std::any_of(rule.modes.begin(), rule.modes.end(),
-                     [&](const auto& mode) { return is_like(mode.second); });
+  return std::holds_alternative<SpecLike>(rule.spec);
 }
 
 void CheckRedundantWildcard(const Facts& facts, FindingSink& sink) {

@@ -278,7 +278,6 @@ TEST_CASE(
   };
   CHECK(reported("[tp]"));
   CHECK_FALSE(reported("{like: 'w.\\1'}"));
-  CHECK_FALSE(reported("[tp], modes: {decode: {like: 'w.\\1'}}"));
 }
 
 }  // namespace
