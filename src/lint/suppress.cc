@@ -2,7 +2,7 @@
 // comments that are unused or misspelled. A comment covers its own line. If
 // nothing else is on that line, it also covers the next line that is neither
 // blank nor a comment. Comments are searched in the text, because the YAML tree
-// does not have them.
+// does not have them. The tree has the strings, in which `#` begins no comment.
 //
 //   # shardc: ignore[SHD105, dead-rule]   two ignores,
 //   - match: 'w_qkv'                      both for this line
@@ -10,10 +10,13 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "lint/rules/all.h"
 #include "model/pack_name.h"
 #include "source/wording.h"
+#include "yaml/yaml.h"
 
 namespace shardc {
 namespace {
@@ -30,33 +33,40 @@ std::string_view Trim(std::string_view text) {
   return text;
 }
 
-// Returns whether a quote at this position begins a scalar. A quote inside a
-// plain scalar is a character of it, as in `note: don't`.
-bool BeginsScalar(std::string_view text, size_t at) {
-  constexpr std::string_view kBefore = " \t[{,:";
-  return at == 0 || kBefore.find(text[at - 1]) != std::string_view::npos;
-}
-
-// Returns whether the text before a comment opens a quoted scalar, so that the
-// comment is a part of the scalar. YAML writes a quote in a scalar as '' in
-// single quotes and as \" in double quotes.
-bool InQuotes(std::string_view before) {
-  char open = 0;
-  for (size_t i = 0; i < before.size(); ++i) {
-    const char c = before[i];
-    const bool quote = c == '\'' || c == '"';
-    if (open == '"' && c == '\\') {
-      ++i;
-    } else if (open == '\'' && before.substr(i, 2) == "''") {
-      ++i;
-    } else if (quote && c == open) {
-      open = 0;
-    } else if (quote && open == 0 && BeginsScalar(before, i)) {
-      open = c;
-    }
+// The strings of a file that are in quotes or blocks (`|`), in which `#` begins
+// no comment.
+class Strings {
+ public:
+  explicit Strings(const SourceRef& source) : text_(source->text()) {
+    Findings ignored;  // reported when the rules were read
+    const auto tree = YamlDocument::Parse(source, ignored);
+    if (tree) Add(tree->root());
   }
-  return open != 0;
-}
+
+  bool Contain(size_t at) const {
+    return std::any_of(ranges_.begin(), ranges_.end(), [at](const auto& one) {
+      return one.first <= at && at < one.second;
+    });
+  }
+
+ private:
+  void Add(const YamlNode& node) {
+    for (const YamlNode& item : node.items) Add(item);
+    for (const YamlMember& member : node.members) {
+      Add(member.key);
+      Add(member.value);
+    }
+    if (!node.IsScalar() || node.style == YamlStyle::kPlain) return;
+    // A comment may follow the `|` of a block.
+    const size_t begin = node.style == YamlStyle::kBlock
+                             ? std::min(text_.find('\n', node.begin), node.end)
+                             : node.begin;
+    ranges_.emplace_back(begin, node.end);
+  }
+
+  std::string_view text_;
+  std::vector<std::pair<size_t, size_t>> ranges_;
+};
 
 // Returns whether a comment has the form `# shardc: ignore[SHD105, ...]`, in
 // which no name is empty.
@@ -109,13 +119,15 @@ bool IsIgnoreMark(std::string_view line) {
 std::vector<Ignore> IgnoresIn(const SourceRef& source) {
   std::vector<Ignore> out;
   size_t at = source->text().find(kMark);
+  if (at == std::string_view::npos) return out;
+  const Strings strings(source);
   for (; at != std::string_view::npos;
        at = source->text().find(kMark, at + 1)) {
     const int line = source->At(at).line;
     const size_t start = source->LineStart(line);
     const std::string_view text = source->Line(line);
     const std::string_view before = text.substr(0, at - start);
-    if (InQuotes(before)) continue;
+    if (strings.Contain(at)) continue;
     const size_t list = at - start + kMark.size();
     const size_t close = text.find(']', list);
     if (close == std::string_view::npos) continue;
@@ -151,6 +163,13 @@ std::vector<Ignore> IgnoresIn(const SourceRef& source) {
 std::vector<Place> MalformedIgnoresIn(const SourceRef& source) {
   std::vector<Place> out;
   const std::string_view text = source->text();
+  bool any = false;
+  for (size_t at = text.find('#'); !any && at != std::string_view::npos;
+       at = text.find('#', at + 1)) {
+    any = IsMeantAsMark(text.substr(at, text.find('\n', at) - at));
+  }
+  if (!any) return out;
+  const Strings strings(source);
   for (size_t at = text.find('#'); at != std::string_view::npos;
        at = text.find('#', at + 1)) {
     const int line = source->At(at).line;
@@ -161,7 +180,7 @@ std::vector<Place> MalformedIgnoresIn(const SourceRef& source) {
     if (!before.empty() && before.back() != ' ' && before.back() != '\t') {
       continue;
     }
-    if (InQuotes(before)) continue;
+    if (strings.Contain(at)) continue;
     const std::string_view comment = whole.substr(at - start);
     if (IsMeantAsMark(comment) && !IsMark(comment)) {
       out.push_back({source, at, at + comment.size()});

@@ -67,6 +67,29 @@ class Ignores(Folder):
             'note: "narrow"', 'note: "see # shardc: ignore[SHD105]"'))
         self.assertNotIn("SHD190", self.codes())
 
+    def write_rule(self, rule):
+        self.write("r.yaml", "version: 1\nrules:\n- match: kernel\n"
+                   f"  spec: []\n{rule}\n"
+                   "policy: {unmatched: replicate}\n")
+
+    def test_a_mark_in_a_string_of_several_lines_is_text(self):
+        for note in ("|\n    # shardc: ignore[SHD105]",
+                     "|\n    # shardc: ingore[SHD105]",
+                     '"see\n    # shardc: ignore[SHD105]\n    "',
+                     "'see\n    # shardc ignore SHD105'"):
+            self.write_rule(f"  note: {note}\n- {{match: gone, spec: []}}")
+            codes = self.codes()
+            self.assertIn("SHD105", codes, note)
+            self.assertNotIn("SHD190", codes, note)
+
+    def test_a_comment_behind_a_string_of_several_lines(self):
+        mark = "# shardc: ignore[SHD105] why"
+        for rule in (f'- {{spec: [], note: "a\n  ", match: gone}}  {mark}',
+                     f"- spec: []\n  note: 'a\n    b'\n  match: gone  {mark}",
+                     f"- spec: []\n  match: |-  {mark}\n    gone"):
+            self.write_rule(rule)
+            self.assertFalse({"SHD105", "SHD190"} & set(self.codes()), rule)
+
     def test_a_quote_in_a_scalar_does_not_hide_a_comment(self):
         for rule in ("{match: gone, note: don't use, spec: []}",
                      '{match: "go\\"ne", spec: []}',
