@@ -286,8 +286,11 @@ Context ContextAt(string_view text, size_t offset) {
 Word WordAt(string_view text, size_t offset) {
   offset = std::min(offset, text.size());
   Word out{offset, offset};
-  while (out.begin > 0 && IsNameByte(text[out.begin - 1])) --out.begin;
-  while (out.end < text.size() && IsNameByte(text[out.end])) ++out.end;
+  const auto in_name = [](char c) {
+    return IsNameByte(c) || c == '-' || c == '.';
+  };
+  while (out.begin > 0 && in_name(text[out.begin - 1])) --out.begin;
+  while (out.end < text.size() && in_name(text[out.end])) ++out.end;
   return out;
 }
 

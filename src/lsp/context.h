@@ -33,8 +33,8 @@ struct Context {
 // Returns the context at an offset in bytes.
 Context ContextAt(std::string_view text, size_t offset);
 
-// The name around an offset, of letters, digits and `_`; empty if there is
-// none.
+// The name around an offset, of the characters that a mesh axis may have:
+// letters, digits, `_`, `-` and `.`; empty if there is none.
 struct Word {
   size_t begin = 0, end = 0;
 };

@@ -104,17 +104,29 @@ std::optional<Place> FileNamedAt(const Workspace& workspace,
   return Place{MakeSource(path, {}), 0, 0};
 }
 
-// Returns the places in a target's files that define the name.
+// Returns whether a name means something in the list of a spec.
+bool IsDimension(const Resolver& resolver, const std::string& name) {
+  Findings none;
+  SpecList list;
+  list.entries.push_back({{SpecName{name, {}}}, false});
+  return resolver.Resolve(list, Mode::kTrain, none).has_value();
+}
+
+// Returns the places in a target's files that define the name. A bundle is
+// meant by a complete spec, and by a name in a list only if that has no other
+// meaning there.
 std::vector<Place> NamedLines(const NameScope& scope, const NameAt& at) {
-  std::vector<Place> out;
+  std::vector<Place> bundles, out;
   for (const Bundle& bundle : scope.rules->bundles) {
-    if (bundle.name == at.name) out.push_back(bundle.place);
+    if (bundle.name == at.name) bundles.push_back(bundle.place);
   }
+  if (at.whole && !bundles.empty()) return bundles;
   const std::string token = CanonicalToken(at.name);
   for (const Registration& one : scope.rules->registrations) {
     if (CanonicalToken(one.name) == token) out.push_back(one.place);
   }
   if (!out.empty()) return out;
+  if (!IsDimension(*scope.resolver, at.name)) return bundles;
   const Token* const built_in = FindToken(at.name);
   const auto rule = built_in != nullptr && built_in->rule
                         ? built_in->rule

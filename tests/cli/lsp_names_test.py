@@ -36,6 +36,29 @@ class Features(Files):
         for word in ("version", "match", "# \U0001F600 rules", "note"):
             self.assertIsNone(client.hover(uri, word))
 
+    def test_names_with_dashes_and_dots(self):
+        self.write("mesh.yaml", "axes: {tp: 2, tp-x: 2, tp.y: 2}\n")
+        self.write("rules.yaml", "version: 1\n"
+                   "bundles: {my-b: [tp-x], tp: [tp-x]}\n"
+                   "register: {A.B: {rule: tp.y}}\nrules:\n"
+                   "- {match: q_proj, spec: my-b}\n"
+                   "- {match: embed, spec: [tp, A.B]}\n"
+                   "- {match: up, spec: [tp.y, [tp-x]]}\n"
+                   "- {match: norm, spec: tp}\n")
+        client = self.start()
+        uri = self.open("rules.yaml")
+        for word, shift, kind, name, line in (
+                ("spec: my-b", 7, "bundle", "my-b", 1),
+                ("A.B]", 2, "registered", "A.B", 2),
+                ("tp.y, [", 1, "mesh axis", "tp.y", None),
+                ("tp-x]]", 3, "mesh axis", "tp-x", None),
+                ("tp, A", 1, "mesh axis", "tp", None),
+                ("spec: tp}", 7, "bundle", "tp", 1)):
+            self.assertIn(f"{kind} `{name}` in", client.hover(uri, word, shift))
+            places = client.at("definition", uri, word, shift) or []
+            self.assertEqual([p["range"]["start"]["line"] for p in places],
+                             [] if line is None else [line], word)
+
     def test_inlay_hints(self):
         """The counts of each pattern, with those of other texts in view."""
         client = self.start()

@@ -79,6 +79,9 @@ TEST_CASE("context: the word around an offset") {
   const Word word = WordAt(text, text.find("HEAD"));
   CHECK(text.substr(word.begin, word.end - word.begin) == "KV_HEAD");
   CHECK(WordAt(text, 6).begin == WordAt(text, 6).end);
+  const std::string axis = "spec: [tp-x.1, tp]";
+  const Word dashed = WordAt(axis, axis.find("-x"));
+  CHECK(axis.substr(dashed.begin, dashed.end - dashed.begin) == "tp-x.1");
 }
 
 }  // namespace
