@@ -50,13 +50,6 @@ std::string TitleOf(const Code& code) {
   return "Fix " + std::string(code.name);
 }
 
-// Returns the line break of the document's first line.
-std::string BreakOf(const std::string& text) {
-  const size_t at = text.find('\n');
-  return at != std::string::npos && at > 0 && text[at - 1] == '\r' ? "\r\n"
-                                                                   : "\n";
-}
-
 // Adds the fixes of lint/fix.h for one finding.
 void AddFixes(const Workspace& workspace, const Document& document,
               const Finding& finding, int& left, std::vector<Action>& out) {
@@ -161,7 +154,7 @@ void AddIgnore(const Document& document, const Lines& lines,
     const size_t at = lines.Begin(line);
     action.edits = {{at, at,
                      std::string(indent, ' ') + std::string(kMark) + id + "]" +
-                         BreakOf(document.text)}};
+                         std::string(BreakOf(document.text))}};
   }
   out.push_back(std::move(action));
 }

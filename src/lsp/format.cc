@@ -227,7 +227,7 @@ class Formatter {
     }
     const size_t last = lines_.count() - 1;
     if (FirstOf(last) < lines_.Text(last).size() && !kept_.contains(last)) {
-      Edit(text_.size(), text_.size(), "\n");
+      Edit(text_.size(), text_.size(), std::string(BreakOf(text_)));
     }
   }
 

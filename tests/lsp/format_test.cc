@@ -26,6 +26,7 @@ TEST_CASE("format: indentation, spaces and empty lines") {
         "bundles:\n  A: [x]\n  B:\n    axes: [y]\n    mode: decode\n");
   CHECK(Formatted("\n\nversion: 1\n") == "version: 1\n");
   CHECK(Formatted("a: 1\r\nb:   2  \r\n") == "a: 1\r\nb: 2\r\n");
+  CHECK(Formatted("a: 1\r\nb: 2") == "a: 1\r\nb: 2\r\n");
 }
 
 TEST_CASE("format: comments move with what they are aligned with") {
