@@ -50,6 +50,20 @@ std::string TitleOf(const Code& code) {
   return "Fix " + std::string(code.name);
 }
 
+// Returns whether the document has the texts that the fix replaces. It has
+// others where an entry with an error was left out of the text that was checked
+// (lsp/recover.h), so that the fix would change that entry.
+bool Applies(const RuleFix& fix, const Document& document) {
+  const std::string_view checked = fix.source->text();
+  const std::string_view own = document.text;
+  return std::all_of(
+      fix.edits.begin(), fix.edits.end(), [&](const TextEdit& edit) {
+        const size_t size = edit.end - edit.begin;
+        return edit.end <= std::min(checked.size(), own.size()) &&
+               checked.substr(edit.begin, size) == own.substr(edit.begin, size);
+      });
+}
+
 // Adds the fixes of lint/fix.h for one finding.
 void AddFixes(const Workspace& workspace, const Document& document,
               const Finding& finding, int& left, std::vector<Action>& out) {
@@ -58,7 +72,7 @@ void AddFixes(const Workspace& workspace, const Document& document,
     for (const CheckedTarget& target : project->targets) {
       for (const RuleFix& fix : target.fixes) {
         if (fix.code != finding.code || fix.file != file ||
-            fix.place.begin != finding.place.begin) {
+            fix.place.begin != finding.place.begin || !Applies(fix, document)) {
           continue;
         }
         const bool known = std::any_of(

@@ -18,10 +18,12 @@
 #include <tuple>
 #include <utility>
 
+#include "lint/suppress.h"
 #include "lsp/context.h"
 #include "lsp/names.h"
 #include "lsp/position.h"
 #include "source/file.h"
+#include "yaml/scan.h"
 #include "yaml/yaml.h"
 
 namespace shardc::lsp {
@@ -59,6 +61,25 @@ bool Contains(size_t begin, size_t end, size_t offset) {
 struct Span {
   size_t begin = 0, end = 0;
 };
+
+// Returns the entry with the comment behind it and with the comments above it
+// that ignore findings in it. They would otherwise belong to the next entry.
+Span WithComments(string_view text, Span entry) {
+  const size_t rest = text.find_first_not_of(" \t", entry.end);
+  if (rest != text.npos && text[rest] == '#') entry.end = FindBreak(text, rest);
+  size_t line = LineBegin(text, entry.begin);
+  const size_t first = text.find_first_not_of(" \t", line);
+  if (first < entry.begin) return entry;
+  while (line > 0) {
+    const size_t above = LineBegin(text, line - 1);
+    const string_view own = text.substr(above, line - above);
+    const size_t begin = own.find_first_not_of(" \t\r\n");
+    if (begin != own.npos && own[begin] != '#') break;
+    if (IsIgnoreMark(own)) entry.begin = above;
+    line = above;
+  }
+  return entry;
+}
 
 Span ItemAt(const YamlNode& list, string_view text, size_t offset) {
   for (const YamlNode& item : list.items) {
@@ -108,6 +129,7 @@ class LineEntries {
       if (first == line.npos || line[first] == '#') continue;
       if (IsTopKey(line)) {
         Close(i);
+        content_ = lines_.End(i);
         blocks_.push_back({lines_.Begin(i), text.size()});
         opened_ = false;
         continue;
@@ -119,7 +141,9 @@ class LineEntries {
         entries_.push_back({lines_.Begin(i), text.size()});
       }
       opened_ = true;
+      content_ = lines_.End(i);
     }
+    EndEntry();
   }
 
   const std::vector<Span>& entries() const { return entries_; }
@@ -136,16 +160,23 @@ class LineEntries {
   // the file, the open block too.
   void Close(size_t line) {
     const size_t end = lines_.Begin(line);
-    if (!entries_.empty())
-      entries_.back().end = std::min(entries_.back().end, end);
+    EndEntry();
     if (!blocks_.empty() && IsTopKey(lines_.Text(line))) {
       blocks_.back().end = end;
     }
   }
 
+  // Ends the open entry with its last line that is neither blank nor a comment:
+  // comments below it may belong to the next entry.
+  void EndEntry() {
+    if (entries_.empty()) return;
+    entries_.back().end = std::min(entries_.back().end, content_);
+  }
+
   string_view text_;
   Lines lines_;
   bool opened_ = false;  // the block has an entry
+  size_t content_ = 0;   // the end of the last line that is no comment
   std::vector<Span> entries_, blocks_;
 };
 
@@ -187,7 +218,8 @@ std::optional<Blanked> BlankLines(const SourceRef& source) {
   bool first = true;
   for (const Span& entry : lines.entries()) {
     if (IsYamlAlone(*source, entry)) continue;
-    Blank(out.text, entry.begin, entry.end);
+    const Span blanked = WithComments(source->text(), entry);
+    Blank(out.text, blanked.begin, blanked.end);
     if (!first) IsYaml(Only(*source, entry), out.errors);
     first = false;
   }
@@ -226,7 +258,8 @@ std::optional<Blanked> BlankEntries(const SourceRef& source,
   Blanked out;
   out.text = source->text();
   for (const size_t offset : offsets) {
-    const Span entry = EntryAt(document->root(), source->text(), offset);
+    Span entry = EntryAt(document->root(), source->text(), offset);
+    if (entry.end > 0) entry = WithComments(source->text(), entry);
     Blank(out.text, entry.begin, entry.end);
   }
   if (out.text == source->text() ||

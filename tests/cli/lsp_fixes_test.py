@@ -344,6 +344,27 @@ class Recovering(Files):
         self.assertEqual(client.actions(uri, "rules", only=["source.fixAll"]),
                          [])
 
+    def test_a_fix_next_to_a_broken_rule_leaves_that_rule(self):
+        client = self.start()
+        broken = "  - match: 'q_proj'\n    spec: [TPP]  # typing\n"
+        dead = "  - match: 'nothing$'\n    spec: [TP]\n"
+        rest = "  - match: 'kernel|norm|embed'\n    spec: [TP]\n"
+        head = "version: 1\nrules:\n"
+        uri = self.open("rules.yaml", head + rest)
+        ignore = "  # shardc: ignore[SHD105] the next model\n"
+        for before, after in ((broken, ""), (ignore + broken, ""),
+                              ("", broken),
+                              ("", "  - {match: q_proj, spec: [TPP]}  # t\n")):
+            text = head + before + dead + after + rest
+            client.put(uri, text)
+            self.assertIn("SHD105", client.codes(uri), text)
+            for action in client.actions(uri, "nothing$"):
+                if action["title"] != "Remove the rule":
+                    continue
+                client.apply(action)
+                self.assertEqual(client.texts[uri][1],
+                                 head + before + after + rest)
+
     def test_a_file_of_no_target(self):
         client = self.start()
         uri = self.open("alone.yaml", "version: 1\nrules:\n"

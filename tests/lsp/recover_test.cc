@@ -59,6 +59,21 @@ TEST_CASE("recover: an entry that is not YAML ends where its lines end") {
   CHECK(Blanks("rules: [a\n", {7}) == "none");
 }
 
+TEST_CASE("recover: comments of an entry do not become the next one's") {
+  const std::string ignore = "# shardc: ignore[SHD105] why\n";
+  const std::string next = "- match: b\n";
+  // The comment behind the entry, and the ignore above it.
+  CHECK(Blanks("rules:\n" + ignore + "\n# a\n- match: 5  # c\n" + next,
+               {7 + ignore.size() + 14}) == "rules:\n\n\n\n\n" + next);
+  CHECK(Blanks("rules:\n- c: d\n" + ignore + "- match: 'a\n" + next, {0}) ==
+        "rules:\n- c: d\n\n\n" + next);
+  // Those of the next entry stay.
+  CHECK(Blanks("rules:\n- match: 'a\n" + ignore + "\n" + next, {0}) ==
+        "rules:\n\n" + ignore + "\n" + next);
+  CHECK(Blanks("rules: [{match: 5},  # c\n  {match: b}]\n", {8}) ==
+        "rules: [\n  {match: b}]\n");
+}
+
 TEST_CASE("recover: errors of further entries that are not YAML are kept") {
   const auto out = BlankEntries(
       MakeSource("rules.yaml", "rules:\n- 'a\n- b\n- 'c\n- [d\n"), {9});
