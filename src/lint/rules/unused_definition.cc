@@ -1,6 +1,6 @@
-// Collects all names that specs and bundles use, without surrounding
-// underscores, and reports definitions that are not among them. Definitions in
-// packs are not reported.
+// Collects all names that specs, bundles, registrations, attention's tensors
+// and the `model:` section use, without surrounding underscores, and reports
+// definitions that are not among them. Definitions in packs are not reported.
 //
 //   bundles: {QKV: ...}, and no `spec: QKV`  ->  bundle `QKV`
 #include <set>
@@ -9,7 +9,9 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
 #include "lint/rules/lint.h"
+#include "model/model_description.h"
 #include "model/pack_name.h"
+#include "resolve/attention.h"
 
 namespace shardc {
 
@@ -37,6 +39,20 @@ class Uses {
       for (const auto& [mode, spec] : rule.modes) Take(spec);
     }
     for (const Bundle& bundle : set.bundles) TakeList(bundle.axes);
+    for (const Registration& one : set.registrations) {
+      TakeRule(one.rule);
+      if (one.generation) TakeRule(*one.generation);
+    }
+    const auto& resolver = facts.compiled().resolver;
+    if (resolver) {
+      for (const auto& tensor : AttentionSpecs(*resolver, Mode::kTrain, {})) {
+        for (const std::string_view token : tensor.tokens) {
+          names_.insert(Bare(token));
+        }
+      }
+    }
+    if (set.model == nullptr) return;
+    for (const auto& [dim, axis] : set.model->axes) names_.insert(Bare(axis));
   }
   bool HasName(const std::string& name) const {
     return names_.count(Bare(name)) > 0;
@@ -49,6 +65,11 @@ class Uses {
   void TakeList(const SpecList& list) {
     for (const SpecEntry& entry : list.entries) {
       for (const SpecName& name : entry.names) names_.insert(Bare(name.text));
+    }
+  }
+  void TakeRule(const RegisteredRule& rule) {
+    for (const auto& name : rule.names) {
+      if (!name.forced_axis) names_.insert(Bare(name.text));
     }
   }
   void Take(const SpecSource& spec) {
@@ -91,8 +112,9 @@ constinit const Lint kUnusedDefinition{
     .code = {116, "unused-definition", Level::kWarning,
              "a bundle, registration or override is used by no spec"},
     .what =
-        "Finds bundles, registered names and overrides of rules files that no "
-        "spec of a rule and no bundle uses.",
+        "Finds bundles that no rule uses, and registered names and overrides "
+        "that no spec of a rule, no bundle, no other registration, no tensor "
+        "of attention and no `model:` section uses.",
     .why =
         "A definition is written to be used; some rule probably should use it.",
     .instead = "Use it, or remove it.",

@@ -280,5 +280,21 @@ TEST_CASE(
   CHECK_FALSE(reported("{like: 'w.\\1'}"));
 }
 
+TEST_CASE("a registration that another one or attention uses is used") {
+  LintExample example{.mesh = "fsdp:2,tp:2", .manifest = kNorm};
+  const auto unused = [&](const std::string& registered) {
+    const std::string rules = "version: 1\nregister:\n" + registered +
+                              "rules:\n  - {match: norm, spec: [B]}\n";
+    example.rules = rules;
+    return CodesOf(example).count("SHD116");
+  };
+  const std::string used = "  B: {rule: tp}\n";
+  CHECK(unused("  A: {rule: tp}\n  B: {rule: [A]}\n") == 0);
+  CHECK(unused("  A: {rule: tp}\n  B: {rule: tp, generation: [A]}\n") == 0);
+  CHECK(unused(used + "  HEAD: {rule: tp, override: true}\n") == 0);
+  CHECK(unused(used + "  A: {rule: tp}\n") == 1);
+  CHECK(unused(used + "  VOCAB: {rule: tp, override: true}\n") == 1);
+}
+
 }  // namespace
 }  // namespace shardc
