@@ -281,6 +281,25 @@ std::vector<TextEdit> InCaseOf(const Rule& rule, std::string_view name) {
   return out;
 }
 
+// Returns whether a line continues the value of a key with this indentation. A
+// list may have the same indentation as its key.
+bool ContinuesBelow(std::string_view line, size_t indent) {
+  if (IsBlank(line)) return false;
+  const size_t own = Indent(line);
+  if (own != indent) return own > indent;
+  return line[own] == '-' && IsBlank(line.substr(own + 1, 1));
+}
+
+// Returns whether a line is only a dash, or a key without a value, apart from a
+// comment: `bundles:  # of ours`.
+bool OpensBlock(std::string_view line) {
+  const size_t comment = line.find(" #");
+  line = line.substr(0, comment);
+  const size_t last = line.find_last_not_of(" \t\r\n");
+  return last != std::string_view::npos &&
+         (line[last] == ':' || line[last] == '-');
+}
+
 // Removes a definition in block style, and the key above it if that has no
 // other definition. Returns nullopt for a definition in flow style.
 std::optional<RuleFix> WithoutDefinition(const Finding& finding) {
@@ -295,14 +314,15 @@ std::optional<RuleFix> WithoutDefinition(const Finding& finding) {
     return std::nullopt;
   }
   size_t end = begin + first.size();
-  while (end < text.size() && !IsBlank(LineAt(text, end)) &&
-         Indent(LineAt(text, end)) > indent) {
+  while (end < text.size() && ContinuesBelow(LineAt(text, end), indent)) {
     end = LineEnd(text, end);
   }
   if (begin == 0) return std::nullopt;
   const size_t above = LineBegin(text, begin - 1);
   const std::string_view key = LineAt(text, above);
   if (IsBlank(key) || IsComment(key)) return std::nullopt;
+  // Another start of a line with less indentation is a mapping in flow style.
+  if (Indent(key) < indent && !OpensBlock(key)) return std::nullopt;
   size_t next = end;
   while (next < text.size() &&
          (IsBlank(LineAt(text, next)) || IsComment(LineAt(text, next)))) {
