@@ -14,6 +14,7 @@
 #include "lint/rules/all.h"
 #include "lsp/position.h"
 #include "source/file.h"
+#include "yaml/yaml.h"
 
 namespace shardc::lsp {
 namespace {
@@ -64,6 +65,15 @@ bool Applies(const RuleFix& fix, const Document& document) {
       });
 }
 
+// Returns whether the file is YAML after the fix. It is not if the fix removes
+// an anchor that another entry refers to.
+bool LeavesYaml(const RuleFix& fix) {
+  Findings ignored;
+  const SourceRef after =
+      MakeSource(fix.source->name(), Fixed(fix.source->text(), {&fix, 1}));
+  return YamlDocument::Parse(after, ignored).has_value();
+}
+
 // Adds the fixes of lint/fix.h for one finding.
 void AddFixes(const Workspace& workspace, const Document& document,
               const Finding& finding, int& left, std::vector<Action>& out) {
@@ -80,6 +90,7 @@ void AddFixes(const Workspace& workspace, const Document& document,
             [&](const Action& other) { return other.edits == fix.edits; });
         if (known || left == 0) continue;
         --left;
+        if (!LeavesYaml(fix)) continue;
         const bool safe = workspace.checker().IsSafe(fix, *project);
         out.push_back({TitleOf(*fix.code) + (safe ? "" : " (changes specs)"),
                        &finding, safe && !fix.by_hand, fix.edits});

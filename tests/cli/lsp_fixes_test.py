@@ -147,6 +147,25 @@ class Editing(Files):
             self.assertEqual(client.texts[uri][1], RULES)
             self.assertEqual(client.codes(uri), [])
 
+    def test_what_would_not_be_yaml_is_not_offered(self):
+        self.write("shardc.yaml",
+                   PROJECT + "lint: {select: [SHD116, SHD105]}\n")
+        rest = "rules:\n  - {match: '.', spec: Used}\n"
+        client = self.start()
+        uri = self.open("rules.yaml", rest)
+        for rules in ("bundles:\n  Unused: [\n    tp\n  ]\n  Used: [tp]\n" + rest,
+                      "bundles: {\n  Unused: [tp] }\nrules: []\n",
+                      "bundles:\n  Unused: &a [tp]\n  Used: *a\n" + rest,
+                      "bundles: {Used: [tp]}\nrules:\n  - match: gone\n"
+                      "    spec: &s [tp]\n  - {match: '.', spec: *s}\n"):
+            client.put(uri, rules)
+            client.codes(uri)
+            for word in ("Unused", "gone"):
+                for action in (client.actions(uri, word)
+                               if word in rules else []):
+                    self.assertFalse(action["title"].startswith("Remove"),
+                                     rules)
+
     def test_the_key_of_definitions_stays_while_it_has_one(self):
         """A blank line or a comment after the definition does not end the
         mapping."""
