@@ -113,6 +113,17 @@ std::vector<RuledPattern> Ruled(const RuleSet& rules,
   return out;
 }
 
+// Returns whether two sets of rules define the same names. Fixes remove
+// complete definitions only.
+bool SameDefinitions(const RuleSet& a, const RuleSet& b) {
+  const auto same = [](const auto& mine, const auto& other) {
+    return std::equal(
+        mine.begin(), mine.end(), other.begin(), other.end(),
+        [](const auto& x, const auto& y) { return x.name == y.name; });
+  };
+  return same(a.bundles, b.bundles) && same(a.registrations, b.registrations);
+}
+
 PatternProof SameForAllNames(const RuleSet& before, const RuleSet& after) {
   std::map<std::string, uint32_t> numbers;
   const auto old_rules = Ruled(before, numbers);
@@ -150,7 +161,9 @@ class TargetSpecs {
     SettleSeparators(*rules, opened_->manifest.separator, before_->CompatMode(),
                      findings);
     if (findings.HasErrors()) return FixOutcome::kBroken;
-    if (SameForAllNames(before_->rules, *rules).answer == Answer::kYes) {
+    // The proof compares specs as they are written, with the names in them.
+    if (SameDefinitions(before_->rules, *rules) &&
+        SameForAllNames(before_->rules, *rules).answer == Answer::kYes) {
       return FixOutcome::kProven;
     }
     const auto after = CompileOf(std::move(*rules));
