@@ -15,6 +15,8 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <limits>
+#include <system_error>
 #include <vector>
 
 #include "source/wording.h"
@@ -121,26 +123,47 @@ Place Inside(const Place& place, std::string_view pattern, size_t begin,
   return place;
 }
 
+// Returns the numbers of a repetition such as `{2,5}`; INT_MAX for one that is
+// larger.
+std::vector<int> NumbersOf(std::string_view repetition) {
+  std::vector<int> numbers;
+  for (size_t at = 0; at < repetition.size();) {
+    int number = 0;
+    const auto [end, error] = std::from_chars(
+        repetition.data() + at, repetition.data() + repetition.size(), number);
+    if (error == std::errc::invalid_argument) {
+      ++at;
+      continue;
+    }
+    numbers.push_back(error == std::errc() ? number
+                                           : std::numeric_limits<int>::max());
+    at = static_cast<size_t>(end - repetition.data());
+  }
+  return numbers;
+}
+
+constexpr int kMostRepeats = 1000;
+
 // Returns whether a repetition is invalid in itself, such as `{1001}`. RE2
 // reports the same error for `(.{1000}){1000}`, in which each repetition is
 // valid but the total is too large.
 bool IsBadRepetition(std::string_view argument) {
-  std::vector<int> numbers;
-  for (size_t at = 0; at < argument.size();) {
-    int number = 0;
-    const auto [end, error] = std::from_chars(
-        argument.data() + at, argument.data() + argument.size(), number);
-    if (error == std::errc::result_out_of_range) return true;
-    if (error != std::errc()) {
-      ++at;
-      continue;
-    }
-    numbers.push_back(number);
-    at = static_cast<size_t>(end - argument.data());
-  }
-  const bool too_many = std::any_of(numbers.begin(), numbers.end(),
-                                    [](int number) { return number > 1000; });
+  const std::vector<int> numbers = NumbersOf(argument);
+  const bool too_many =
+      std::any_of(numbers.begin(), numbers.end(),
+                  [](int number) { return number > kMostRepeats; });
   return too_many || !std::is_sorted(numbers.begin(), numbers.end());
+}
+
+std::string RepetitionHelp(std::string_view argument) {
+  const std::vector<int> numbers = NumbersOf(argument);
+  if (numbers.size() == 2 && numbers[1] < numbers[0] &&
+      numbers[0] <= kMostRepeats) {
+    return "write the smaller number first: `{" + std::to_string(numbers[1]) +
+           "," + std::to_string(numbers[0]) + "}`";
+  }
+  return "RE2 repeats at most 1000 times, nested counts multiplied: "
+         "write `+` or `*`";
 }
 
 }  // namespace
@@ -196,9 +219,7 @@ PatternFault ExplainFault(std::string_view pattern, std::string_view error,
     }
   }
   if (error.find("repetition size") != std::string_view::npos) {
-    fault.help =
-        "RE2 repeats at most 1000 times, nested counts multiplied: "
-        "write `+` or `*`";
+    fault.help = RepetitionHelp(argument);
   } else if (error.find("no argument for repetition") !=
              std::string_view::npos) {
     fault.help = "put something before it, or escape it: `\\*`";

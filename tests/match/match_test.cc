@@ -128,6 +128,7 @@ TEST_CASE(
       {"(a", "regex-syntax", "missing )", "escape"},
       {"[a", "regex-syntax", "missing ]", "escape"},
       {"a{1001}", "regex-syntax", "repetition", "1000"},
+      {"a{2,1}", "regex-syntax", "repetition", "`{1,2}`"},
       {"\\pL{1000}", "regex-limit", "too large", "fewer"},
   };
   for (const Case& c : cases) {
