@@ -1,13 +1,15 @@
 // Finds rules with the same file, pattern and separator. Each later one repeats
 // the first of them. `same_spec` is set if the two rules have equal placements,
-// and equal specs in every mode.
+// and equal specs in every mode, or `like` of the same parameter.
 //
 //   [0] `up` ColumnWise, [2] `up` RowWise  ->  {0, 2, not the same spec}
 #include "lint/analysis/repeats.h"
 
 #include <map>
+#include <string>
 #include <string_view>
 #include <tuple>
+#include <variant>
 
 namespace shardc {
 namespace {
@@ -20,17 +22,27 @@ bool SamePlacement(const Rule& a, const Rule& b) {
          a.placement->count == b.placement->count;
 }
 
+// Returns whether neither rule has `like`, or both name the same parameter.
+// Patterns that differ may have different groups.
+bool SameLike(const Rule& a, const Rule& b) {
+  const auto* mine = std::get_if<SpecLike>(&a.spec);
+  const auto* other = std::get_if<SpecLike>(&b.spec);
+  if (mine == nullptr || other == nullptr) return mine == other;
+  return mine->rewrite == other->rewrite &&
+         (a.match == b.match || mine->rewrite.find('\\') == std::string::npos);
+}
+
+}  // namespace
+
 bool SameSpec(const Facts& facts, int32_t a, int32_t b) {
   const Rule& first = facts.rules()[static_cast<size_t>(a)];
   const Rule& later = facts.rules()[static_cast<size_t>(b)];
-  if (!SamePlacement(first, later)) return false;
+  if (!SamePlacement(first, later) || !SameLike(first, later)) return false;
   for (Mode mode : facts.plan().modes) {
     if (facts.RuleSpec(a, mode) != facts.RuleSpec(b, mode)) return false;
   }
   return facts.RuleSpec(a) == facts.RuleSpec(b);
 }
-
-}  // namespace
 
 std::vector<Repeat> RepeatsOf(const Facts& facts) {
   std::map<std::tuple<const Source*, std::string_view, char>, int32_t> seen;

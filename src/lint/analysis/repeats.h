@@ -15,6 +15,10 @@ struct Repeat {
   bool same_spec = true;  // in every mode, and the same placement
 };
 
+// Returns whether two rules have the same spec in every mode and the same
+// placement. With `like`, they have if both name the same parameter.
+bool SameSpec(const Facts& facts, int32_t a, int32_t b);
+
 // Returns each later rule once, in the order of rules, with the first rule that
 // has the same file, pattern and separator.
 std::vector<Repeat> RepeatsOf(const Facts& facts);

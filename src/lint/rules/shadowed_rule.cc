@@ -10,6 +10,7 @@
 
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
+#include "lint/analysis/repeats.h"
 #include "lint/rules/lint.h"
 #include "match/proof/prover.h"
 #include "source/wording.h"
@@ -67,12 +68,11 @@ void CheckShadowedRule(const Facts& facts, FindingSink& sink) {
   for (size_t r = 0; r < facts.rule_facts().size(); ++r) {
     if (!IsShadowed(facts, r)) continue;
     const RuleFacts& rule = facts.rule_facts()[r];
-    const auto own = facts.RuleSpec(static_cast<int32_t>(r));
     bool same = true;
     Finding finding;
     for (const LostTo& lost : rule.lost) {
       const auto winner = static_cast<int32_t>(lost.rule);
-      if (facts.RuleSpec(winner) != own) same = false;
+      if (!SameSpec(facts, winner, static_cast<int32_t>(r))) same = false;
       finding.labels.push_back({facts.RulePlace(winner),
                                 "takes " + Counted(lost.count, "parameter") +
                                     ", such as " +

@@ -80,6 +80,7 @@ TEST_CASE("conflicting-rules, duplicate-rule: every later rule is reported") {
       "rule is never used";
   const Rule column = {"q.kernel", "ColumnWise"}, row = {"q.kernel", "RowWise"},
              whole = {"q.kernel", "Replicated"};
+  const Rule up = {"^up", "[tp, null]"}, down = {"^down", "[fsdp, null]"};
   CheckRows({
       {"conflicting-rules", "fsdp:2,tp:2", {column, row}, {q}, conflict},
       {"conflicting-rules",
@@ -98,6 +99,47 @@ TEST_CASE("conflicting-rules, duplicate-rule: every later rule is reported") {
        {column, column, column},
        {q},
        duplicate + "\n" + duplicate},
+      {"conflicting-rules",
+       "fsdp:2,tp:2",
+       {{"q.kernel", "{like: up}"}, {"q.kernel", "{like: down}"}, up, down},
+       {q, {"up", "[8, 8]"}, {"down", "[8, 8]"}},
+       conflict},
+      {"duplicate-rule",
+       "fsdp:2,tp:2",
+       {{"q.kernel", "{like: up}"}, {"q.kernel", "{like: up}"}, up, down},
+       {q, {"up", "[8, 8]"}, {"down", "[8, 8]"}},
+       duplicate},
+  });
+}
+
+TEST_CASE("shadowed-rule: the same spec is that of all modes and placements") {
+  const Rule narrow = {"w.(\\d)", "[tp]"};
+  const std::string same =
+      "rule `w.(\\d)` never applies: the parameter it matches goes to earlier "
+      "rules with the same spec";
+  const std::string other = same.substr(0, same.find(" with the same"));
+  const std::vector<Param> params = {
+      {"w.1", "[8]"}, {"up", "[8]"}, {"out", "[8]"}};
+  const Rule up = {"^up", "[tp]"}, out = {"^out", "[fsdp]"};
+  const auto row = [&](const Rule& earlier, const Rule& later,
+                       const std::string& expected) {
+    return Row{"shadowed-rule",
+               "fsdp:2,tp:2",
+               {earlier, later, up, out},
+               params,
+               expected};
+  };
+  CheckRows({
+      row({"w", "[tp]"}, narrow, same),
+      row({"w", "[tp]"}, {"w.(\\d)", "[fsdp]"}, other),
+      row({"w", "[tp]"}, {"w.(\\d)", "[tp]", ", modes: {decode: [fsdp]}"},
+          other),
+      row({"w", "[tp]"},
+          {"w.(\\d)", "[tp]",
+           ", place: {axis: fsdp, index: 'w.(\\d)', count: 4}"},
+          other),
+      row({"w", "{like: up}"}, {"w.(\\d)", "{like: out}"}, other),
+      row({"w", "{like: up}"}, {"w.(\\d)", "{like: up}"}, same),
   });
 }
 
