@@ -12,8 +12,9 @@ extern const Lint kAxisOfSizeOne;
 
 namespace {
 
-// Reports rules whose axes all have size 1 on this mesh, so that they shard
-// nothing. Rules with the same axes are one finding, at the first of them.
+// Reports rules whose axes in all modes have size 1 on this mesh, so that they
+// shard nothing. Rules with the same axes are one finding, at the first of
+// them.
 void CheckAxisOfSizeOne(const Facts& facts, FindingSink& sink) {
   std::vector<AxisGroup> reported;
   for (size_t r = 0; r < facts.rule_facts().size(); ++r) {
@@ -22,11 +23,14 @@ void CheckAxisOfSizeOne(const Facts& facts, FindingSink& sink) {
     int64_t parts = 1;
     for (uint32_t index : rule.groups) {
       const ParameterGroup& group = facts.groups()[index];
-      parts *= facts.Parts(group) > 1 ? 2 : 1;
-      for (const AxisGroup& split : facts.Train(group).spec) {
-        for (const std::string& axis : split) {
-          if (std::find(axes.begin(), axes.end(), axis) == axes.end()) {
-            axes.push_back(axis);
+      if (facts.Parts(group) > 1) parts = 2;
+      for (const ModeLayout& mode : facts.LayoutOf(group).modes) {
+        for (const AxisGroup& split : mode.spec) {
+          for (const std::string& axis : split) {
+            if (facts.mesh().SizeOf(axis) > 1) parts = 2;
+            if (std::find(axes.begin(), axes.end(), axis) == axes.end()) {
+              axes.push_back(axis);
+            }
           }
         }
       }

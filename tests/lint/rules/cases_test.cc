@@ -206,6 +206,11 @@ TEST_CASE("axis-of-size-one: specs that split nothing on this mesh") {
        "the spec splits over `tp` and `dp` only, which have size 1 on this "
        "mesh: the parameters are replicated"},
       {"axis-of-size-one", "dp:4,tp:1", {{".", "[null]"}}, kParams, ""},
+      {"axis-of-size-one",
+       "dp:4,tp:1",
+       {{".", "[tp]", ", modes: {decode: [dp]}"}},
+       kParams,
+       ""},
       // Nothing is reported if another parameter of the rule is sharded.
       {"axis-of-size-one",
        "dp:4,tp:1",
