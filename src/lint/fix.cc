@@ -424,9 +424,9 @@ class RulesEditor {
     if (!block || !target) return {};
     const std::string_view text = source->text();
     std::string moved(text.substr(block->begin, block->end - block->begin));
-    if (moved.empty() || moved.back() != '\n') moved += '\n';
+    if (moved.empty() || moved.back() != '\n') moved += BreakOf(text);
     if (target->end > 0 && text[target->end - 1] != '\n') {
-      moved.insert(moved.begin(), '\n');
+      moved.insert(0, BreakOf(text));
     }
     return {{block->begin, block->end, ""},
             {target->end, target->end, std::move(moved)}};
@@ -440,6 +440,11 @@ bool Meet(const TextEdit& a, const TextEdit& b) {
 }
 
 }  // namespace
+
+std::string_view BreakOf(std::string_view text) {
+  const size_t at = text.find('\n');
+  return at != text.npos && at > 0 && text[at - 1] == '\r' ? "\r\n" : "\n";
+}
 
 std::vector<RuleFix> FixesOf(const Facts& facts,
                              std::span<const Finding> findings) {

@@ -46,6 +46,9 @@ std::vector<RuleFix> FixesOf(const Facts& facts,
 // be made.
 bool Meet(const RuleFix& a, const RuleFix& b);
 
+// Returns the line break of the first line; \n if there is only one line.
+std::string_view BreakOf(std::string_view text);
+
 // Returns the text after all of these fixes, which must not conflict.
 std::string Fixed(std::string_view text, std::span<const RuleFix> fixes);
 

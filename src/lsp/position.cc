@@ -56,11 +56,6 @@ size_t FindBreak(std::string_view text, size_t at) {
   return at;
 }
 
-std::string_view BreakOf(std::string_view text) {
-  const size_t at = text.find('\n');
-  return at != text.npos && at > 0 && text[at - 1] == '\r' ? "\r\n" : "\n";
-}
-
 size_t OffsetInLine(std::string_view line, int64_t column, Encoding encoding) {
   size_t at = 0;
   while (at < line.size() && column > 0) {

@@ -32,9 +32,6 @@ struct Range {
 // Returns the offset of the next \n or \r at or after `at`; the size if none.
 size_t FindBreak(std::string_view text, size_t at);
 
-// Returns the line break of the first line; \n if there is only one line.
-std::string_view BreakOf(std::string_view text);
-
 // Returns the offset in the line of the character at this column. A column past
 // the end gives the line's size; a column inside a character gives the start of
 // the character.

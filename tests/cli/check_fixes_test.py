@@ -48,6 +48,17 @@ rules:
         self.lint("--fix")  # nothing is left to fix
         self.assertEqual(self.read("r.yaml"), self.SAFE_MENDED)
 
+    def test_a_moved_rule_has_the_line_breaks_of_the_file(self):
+        rule = "- match: '.*'\r\n  spec: [[FSDP, SP]]"
+        last = "- match: 'narrow'\r\n  spec: [[FSDP, SP]]"
+        head = "version: 1\r\nrules:\r\n"
+        with open(self.path("r.yaml"), "w", newline="") as file:
+            file.write(head + rule + "\r\n" + last)
+        self.check(self.lint("--fix"), 0)
+        with open(self.path("r.yaml"), newline="") as file:
+            self.assertEqual(file.read(),
+                             head + last + "\r\n" + rule + "\r\n")
+
     def test_a_compressed_file_is_not_fixed(self):
         packed = gzip.compress(self.SAFE.encode())
         with open(self.path("r.yaml"), "wb") as file:
