@@ -9,7 +9,7 @@ import tempfile
 import unittest
 
 import code_examples
-from driver import BIN, Case
+from driver import BIN, Case, run
 
 HEADINGS = ["What it means", "Why that is bad", "How to fix it", "Example",
             "Fixed"]
@@ -68,6 +68,27 @@ class Explain(Case):
                 status, out = run_example(page["Fixed"])
                 self.assertEqual(status, 0, out)
                 self.assertNotRegex(out, r"\[SHD\d{3}")
+
+
+class Parameters(Case):
+    def test_an_axis_that_is_twice_in_one_dimension(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "r.yaml"), "w",
+                      encoding="utf-8") as file:
+                file.write("rules:\n- {match: w, spec: [[HEAD, TP]],"
+                           " illegal: shrink}\n"
+                           "- {match: v, spec: [HEAD, TP], illegal: shrink}\n")
+            with open(os.path.join(folder, "m.json"), "w",
+                      encoding="utf-8") as file:
+                file.write('{"w": {"shape": [4, 4], "dtype": "F32"},'
+                           ' "v": {"shape": [4, 4], "dtype": "F32"}}')
+            for name, reason in (("w", "`tp` is twice in this dimension"),
+                                 ("v", "`tp` shards an earlier dimension")):
+                out = self.check(run(
+                    "explain", name, "--no-project", "--mesh", "tp:2",
+                    "--rules", "r.yaml", "--manifest", "m.json", cwd=folder),
+                    0).out
+                self.assertIn(reason, out)
 
 
 if __name__ == "__main__":

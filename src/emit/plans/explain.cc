@@ -95,7 +95,10 @@ std::string EditText(const Edit& edit, const ModeLayout& mode) {
       out += ", the mesh has no axis `" + edit.axis + "`";
       break;
     case Reason::kRepeatedAxis:
-      out += ", `" + edit.axis + "` shards an earlier dimension";
+      out += ", `" + edit.axis + "`" +
+             (std::count(edit.from.begin(), edit.from.end(), edit.axis) > 1
+                  ? " is twice in this dimension"
+                  : " shards an earlier dimension");
       break;
     case Reason::kTooLong:
       out += ", the parameter has no such dimension";
