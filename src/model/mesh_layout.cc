@@ -218,11 +218,14 @@ NodeRanks RanksOf(int64_t tensor_parallel, int64_t sequence_parallel,
 }
 
 NodeRanks RanksOf(const Mesh& mesh, const AxisRules& axes, int64_t process) {
-  auto size = [&](AxisRule rule) {
-    return mesh.Parts(axes.Value(rule).axes).value_or(1);
-  };
-  return RanksOf(size(AxisRule::kTensorParallel),
-                 size(AxisRule::kSequenceParallel), DevicesPerProcess(mesh),
+  const AxisGroup tensor = axes.Value(AxisRule::kTensorParallel).axes;
+  AxisGroup sequence = axes.Value(AxisRule::kSequenceParallel).axes;
+  // The devices of an axis that both rules name count once.
+  std::erase_if(sequence, [&](const std::string& axis) {
+    return std::find(tensor.begin(), tensor.end(), axis) != tensor.end();
+  });
+  return RanksOf(mesh.Parts(tensor).value_or(1),
+                 mesh.Parts(sequence).value_or(1), DevicesPerProcess(mesh),
                  mesh.processes, process);
 }
 

@@ -183,6 +183,10 @@ TEST_CASE("ranks") {
   axes.Set(AxisRule::kTensorParallel, {.is_null = false, .axes = {"model"}});
   CHECK(RanksOf(mesh, axes, 3) == NodeRanks{2, 2, 1, 1});
   CHECK(RanksOf(mesh, AxisRules(), 3) == NodeRanks{1, 4, 3, 0});
+  // An axis of both rules counts once.
+  AxisRules both = axes;
+  both.Set(AxisRule::kSequenceParallel, axes.Value(AxisRule::kTensorParallel));
+  CHECK(RanksOf(mesh, both, 3) == NodeRanks{2, 2, 1, 1});
 }
 
 }  // namespace

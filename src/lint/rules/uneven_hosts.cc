@@ -3,6 +3,7 @@
 // nor is a multiple of it.
 //
 //   tp 6, 24 devices on 3 hosts: 8 a host, 8 % 6 = 2
+#include <algorithm>
 #include <string>
 
 #include "lint/analysis/facts.h"
@@ -24,7 +25,10 @@ void CheckUnevenHosts(const Facts& facts, FindingSink& sink) {
   AxisGroup model = rules.Value(AxisRule::kTensorParallel).axes;
   for (const std::string& axis :
        rules.Value(AxisRule::kSequenceParallel).axes) {
-    model.push_back(axis);
+    // Sequences may be sharded over the tensor parallel axis itself.
+    if (std::find(model.begin(), model.end(), axis) == model.end()) {
+      model.push_back(axis);
+    }
   }
   const int64_t group = mesh.Parts(model).value_or(1);
   if (per_host <= 0 || group <= 1) return;

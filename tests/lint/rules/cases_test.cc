@@ -240,6 +240,23 @@ TEST_CASE("axis-of-size-one: specs that split nothing on this mesh") {
   });
 }
 
+TEST_CASE("uneven-hosts: an axis of tensors and sequences counts once") {
+  Row row = {"uneven-hosts",
+             "axes: {dp: 6, tp: 2}\nprocesses: 2\n",
+             {{".", "[tp]"}},
+             {{"a.weight", "[8, 8]"}},
+             ""};
+  row.axes = "sequence_parallel: tp";
+  CheckRows({row});
+  row.mesh = "axes: {dp: 2, tp: 4}\nprocesses: 4\n";
+  CheckRows({row});
+  row.mesh = "axes: {dp: 3, tp: 4}\nprocesses: 2\n";
+  row.expected =
+      "a model replica takes 4 devices (tensor times sequence parallel) and a "
+      "host has 6: replicas straddle hosts unevenly";
+  CheckRows({row});
+}
+
 TEST_CASE("sibling-differs: the rarer of two specs for one name") {
   const std::vector<Param> kThree = {{"layers.0.up.weight", "[8, 8]"},
                                      {"layers.1.up.weight", "[8, 8]"},
