@@ -96,7 +96,7 @@ CheckedTarget CheckOne(const Target& target, const CheckOptions& options,
   if (audit) CheckBudgetAxes(*audit, mesh, out.errors);
   if (audit && options.programs != nullptr) {
     const auto sums = options.programs->Of(target, *audit, mesh);
-    if (sums != nullptr) extra = BudgetFindings(*audit, *sums);
+    if (sums != nullptr) extra = BudgetFindings(*audit, *sums, selection);
   } else if (audit) {
     FindingSink more = CheckProgram(target, *audit, mesh, options.locked,
                                     selection, out.errors);

@@ -121,8 +121,10 @@ void CheckBudgetAxes(const AuditInput& audit, const Mesh& mesh,
   }
 }
 
-FindingSink BudgetFindings(const AuditInput& audit, const audit::Sums& sums) {
+FindingSink BudgetFindings(const AuditInput& audit, const audit::Sums& sums,
+                           const Selection& selection) {
   FindingSink out;
+  if (!selection.Selects(code::kOverAuditBudget)) return out;
   for (const audit::Excess& one : audit::OverBudget(audit.limits, sums)) {
     const AuditLimit& limit = *one.limit;
     const std::string what =
@@ -152,7 +154,7 @@ FindingSink CheckProgram(const Target& target, const AuditInput& audit,
   const auto program = ReadTargetProgram(target, audit, mesh, errors);
   if (program == nullptr) return {};
   const audit::Report& report = *program->report;
-  FindingSink out = BudgetFindings(audit, audit::SumsOf(report));
+  FindingSink out = BudgetFindings(audit, audit::SumsOf(report), selection);
   std::optional<audit::Lock> lock;
   const std::string& path = audit.locked;
   if (!path.empty() && (locked || IsThere(path))) {
@@ -161,7 +163,8 @@ FindingSink CheckProgram(const Target& target, const AuditInput& audit,
   }
   Append(out, AuditFindings(program->program, report, selection,
                             lock ? &*lock : nullptr));
-  if (locked && lock && Suits(*lock, *program, target, audit, errors)) {
+  if (locked && lock && selection.Selects(code::kTrafficGrew) &&
+      Suits(*lock, *program, target, audit, errors)) {
     Append(out, GrowthFindings(
                     program->program, report,
                     audit::GrowthOf(lock->sent, audit::SentOf(report)), path));

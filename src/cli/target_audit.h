@@ -36,12 +36,12 @@ std::unique_ptr<const TargetProgram> ReadTargetProgram(const Target& target,
                                                        const Mesh& mesh,
                                                        Findings& findings);
 
-// Returns a finding for each limit of the budget that the program exceeds, and
-// for each flaw that the committed summary does not list. With `locked`, also
-// returns a finding for each collective and axes that send more bytes than the
-// summary records. If the file of the program does not exist, `locked` makes
-// that an error; without `locked` nothing is checked, because the program may
-// not have been compiled yet.
+// Returns the selected findings: one for each limit of the budget that the
+// program exceeds, and for each flaw that the committed summary does not list.
+// With `locked`, also returns a finding for each collective and axes that send
+// more bytes than the summary records. If the file of the program does not
+// exist, `locked` makes that an error; without `locked` nothing is checked,
+// because the program may not have been compiled yet.
 FindingSink CheckProgram(const Target& target, const AuditInput& audit,
                          const Mesh& mesh, bool locked,
                          const Selection& selection, Findings& errors);
@@ -78,8 +78,9 @@ void CheckBudgetAxes(const AuditInput& audit, const Mesh& mesh,
                      Findings& findings);
 
 // Returns a finding for each limit that the program exceeds, at the limit's
-// line in the project file.
-FindingSink BudgetFindings(const AuditInput& audit, const audit::Sums& sums);
+// line in the project file; none if the selection leaves them out.
+FindingSink BudgetFindings(const AuditInput& audit, const audit::Sums& sums,
+                           const Selection& selection);
 
 }  // namespace shardc::cli
 

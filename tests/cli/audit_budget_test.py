@@ -92,6 +92,25 @@ class Budget(Case):
         self.audit("budget:", "  total: 418KiB", "  all_gather: 160KiB")
         self.assertEqual(self.found(status=0), [])
 
+    def test_a_finding_that_is_not_selected_is_left_out(self):
+        self.program("layers.after_spmd")
+        self.audit("locked: step.audit.json", "budget: {total: 0}")
+        self.check(self.shardc("plan", "--write-locked"), 0)
+        self.program("grad_accum.after_spmd")
+        for options, codes in (
+                (["--ignore", "SHD611"], ["SHD612"]),
+                (["--ignore", "traffic-grew"], ["SHD611"]),
+                (["--ignore", "SHD6"], []),
+                (["--select", "SHD101"], []),
+                (["--select", "SHD612"], ["SHD612"])):
+            with self.subTest(options):
+                done = self.check(self.shardc(
+                    "check", "--locked", "--format", "json", *options),
+                    1 if codes else 0)
+                found = {one["code"] for one in done.json()}
+                self.assertEqual([code for code in sorted(found)
+                                  if code.startswith("SHD61")], codes)
+
     def test_a_program_that_is_not_compiled_yet_is_no_failure(self):
         os.remove(os.path.join(self.folder, "step.hlo.txt.gz"))
         self.audit("budget: {total: 0}")
