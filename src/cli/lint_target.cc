@@ -5,6 +5,7 @@
 #include "cli/lint_target.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "cli/settings_flags.h"
@@ -89,18 +90,17 @@ LintSettings ProjectLintSettings(const TargetRequest& asked,
   return project ? project->lint : LintSettings{};
 }
 
-std::optional<LintResult> LintBySettings(const Target& target,
-                                         const Compiled& compiled,
-                                         std::optional<ModelConfig> config,
-                                         const LintFlags& flags,
-                                         const LintSettings& settings,
-                                         Findings& findings) {
+std::optional<LintResult> LintBySettings(
+    const Target& target, const Compiled& compiled,
+    std::optional<ModelConfig> config, const LintFlags& flags,
+    const LintSettings& settings, Findings& findings, FindingSink extra) {
   Findings wrong;
   const auto selection = Selection::Make(settings, false, wrong);
   if (!selection) return std::nullopt;
-  LintResult out =
-      LintTarget(target, compiled, std::move(config), flags, *selection,
-                 RefusedStages(compiled, *selection, wrong));
+  FindingSink refused = RefusedStages(compiled, *selection, wrong);
+  std::move(refused.begin(), refused.end(), std::back_inserter(extra));
+  LintResult out = LintTarget(target, compiled, std::move(config), flags,
+                              *selection, std::move(extra));
   if (!settings.baseline.empty()) {
     const auto baseline = ReadBaseline(settings.baseline, wrong);
     if (baseline) baseline->Apply(out.findings);

@@ -44,13 +44,12 @@ LintResult LintTarget(const Target& target, const Compiled& compiled,
 LintSettings ProjectLintSettings(const TargetRequest& asked,
                                  Findings& findings);
 // Runs the lints with a project's settings, without the findings of the
-// baseline. Returns nullopt if the settings are invalid, which `check` reports.
-std::optional<LintResult> LintBySettings(const Target& target,
-                                         const Compiled& compiled,
-                                         std::optional<ModelConfig> config,
-                                         const LintFlags& flags,
-                                         const LintSettings& settings,
-                                         Findings& findings);
+// baseline. `extra` are findings to add to the result. Returns nullopt if the
+// settings are invalid, which `check` reports.
+std::optional<LintResult> LintBySettings(
+    const Target& target, const Compiled& compiled,
+    std::optional<ModelConfig> config, const LintFlags& flags,
+    const LintSettings& settings, Findings& findings, FindingSink extra = {});
 
 }  // namespace shardc::cli
 

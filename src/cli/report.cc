@@ -97,9 +97,9 @@ bool GatherBase(const ReportCommand& command, Gathered& to,
   return true;
 }
 
-// Adds the findings that `check` reports for the inputs with the project's
-// settings; none for a plan file. Returns false after a finding about an
-// option.
+// Adds the findings that `check` reports for the inputs and the target's
+// program with the project's settings; none for a plan file. Returns false
+// after a finding about an option.
 bool GatherFindings(const ReportCommand& command, const Target& target,
                     Gathered& to, Findings& findings) {
   if (to.planned->compiled == nullptr) return true;
@@ -117,7 +117,8 @@ bool GatherFindings(const ReportCommand& command, const Target& target,
   flags.kv_length = settings->kv_length;
   const auto result = LintBySettings(
       target, *to.planned->compiled, to.planned->model, flags,
-      ProjectLintSettings(command.flags.inputs.asked, findings), findings);
+      ProjectLintSettings(command.flags.inputs.asked, findings), findings,
+      to.program == nullptr ? FindingSink{} : to.program->over_budget);
   if (!result) return true;
   for (const Finding& finding : result->findings) to.findings.Add(finding);
   to.findings.Sort();
@@ -238,10 +239,10 @@ int RunReport(const ReportCommand& command, const Common& common,
   all.page.version = kVersion;
   all.page.coverage = CoverageIn(*all.planned, *all.folded);
   if (!GatherBase(command, all, findings) ||
+      !GatherProgram(command, *target, all, findings) ||
       !GatherFindings(command, *target, all, findings) ||
       !GatherCosts(command, *target, all, findings) ||
-      !GatherVerified(command, all, findings) ||
-      !GatherProgram(command, *target, all, findings)) {
+      !GatherVerified(command, all, findings)) {
     return findings.HasErrors() ? StageStatus(findings) : kFailed;
   }
   if (!PutResult(report::ReportHtml(all.page), command.output, findings)) {

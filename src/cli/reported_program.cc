@@ -15,6 +15,7 @@
 #include "cli/audit_findings.h"
 #include "cli/compared_step.h"
 #include "cli/output.h"
+#include "cli/target_audit.h"
 #include "devices/profiles.h"
 #include "parse/audit_read.h"
 #include "source/after_last.h"
@@ -23,24 +24,31 @@
 namespace shardc::cli {
 namespace {
 
-// Returns the path of the program's text; empty if there is none. Returns
-// nullopt after a finding.
-std::optional<std::string> FileOf(const ProgramFlags& files,
+// The path of the program's text, empty if there is none. `own` is set if the
+// program is the target's.
+struct ProgramFile {
+  std::string path;
+  std::optional<AuditInput> own;
+};
+
+// Returns nullopt after a finding.
+std::optional<ProgramFile> FileOf(const ProgramFlags& files,
                                   const CostFlags& flags, const Target& target,
-                                  Findings& findings) {
-  if (!files.program.empty()) return files.program;
+                                  const Mesh& mesh, Findings& findings) {
+  if (!files.program.empty()) return ProgramFile{files.program, {}};
   Findings own;
   const auto audit =
       ReadTargetAudit(target, flags.inputs.asked.allow_outside, own);
+  if (audit) CheckBudgetAxes(*audit, mesh, own);
   if (own.HasErrors()) {
     for (const Finding& one : own.all()) findings.Add(one);
     return std::nullopt;
   }
   std::error_code error;
   if (audit && std::filesystem::exists(audit->program, error)) {
-    return audit->program;
+    return ProgramFile{audit->program, audit};
   }
-  if (files.step.empty()) return "";
+  if (files.step.empty()) return ProgramFile{};
   findings.Add(code::kUsage, FlagPlace("--step", files.step),
                "a step is compared with a compiled program, and none is given",
                "add `--program`");
@@ -79,19 +87,19 @@ bool ReadReportedProgram(const ProgramFlags& files, const CostFlags& flags,
                          const Selection& selection,
                          std::unique_ptr<const ReportedProgram>& out,
                          Findings& findings) {
-  const auto file = FileOf(files, flags, target, findings);
+  const Mesh& mesh = planned.mesh();
+  const auto file = FileOf(files, flags, target, mesh, findings);
   const auto mode = ParseModeFlag(flags.mode, findings);
   if (!file || !mode) return false;
-  if (file->empty()) return true;
-  const SourceRef source = ReadSource(*file, findings);
+  if (file->path.empty()) return true;
+  const SourceRef source = ReadSource(file->path, findings);
   if (source == nullptr) return false;
   auto program = hlo::ReadProgram(source, findings);
   if (!program) return false;
   auto read = std::make_unique<ReportedProgram>();
-  read->from = AfterLast(*file, '/');
+  read->from = AfterLast(file->path, '/');
   read->program = std::move(*program);
   read->profile = ReadProfile(flags.profile, findings);
-  const Mesh& mesh = planned.mesh();
   const DeviceProfile* profile = read->profile.get();
   if (profile == nullptr && mesh.device) {
     profile = FindDeviceProfile(mesh.device->profile);
@@ -108,6 +116,10 @@ bool ReadReportedProgram(const ProgramFlags& files, const CostFlags& flags,
     }
   }
   read->findings = AuditFindings(read->program, *read->report, selection);
+  if (file->own) {
+    read->over_budget =
+        BudgetFindings(*file->own, audit::SumsOf(*read->report), selection);
+  }
   out = std::move(read);
   return true;
 }

@@ -13,6 +13,7 @@
 #include "emit/audits/audit_report.h"
 #include "emit/report/report.h"
 #include "hlo/program.h"
+#include "lint/rules/lint.h"
 #include "lint/select.h"
 #include "model/project.h"
 #include "source/finding.h"
@@ -27,6 +28,9 @@ struct ReportedProgram {
   std::optional<audit::Report> report;
   AuditText compared;
   Findings findings;
+  // The limits of the target's budget that its own program exceeds, as `check`
+  // reports them; empty for a program of `--program`.
+  FindingSink over_budget;
 
   report::Program ForPage() const;
   // Returns whether `shardc audit` of the same files would exit with 1.

@@ -163,6 +163,25 @@ class Program(ReportCase):
         self.assertNotIn(self.folder, self.report(
             "--target", "t", cwd=self.folder))
 
+    def test_a_budget_of_the_target_that_is_exceeded_is_a_finding(self):
+        self.small()
+        self.write("step.hlo.txt", text("layers"))
+        for budget, ignored, rc in (
+                ({"total": "418KiB"}, [], 0), ({"total": "400KiB"}, [], 1),
+                ({"total": "400KiB"}, ["SHD611"], 0),
+                ({"all_gather": {"tpp": 0}}, [], 2)):
+            with self.subTest(budget=budget, ignored=ignored):
+                self.write("shardc.yaml", {
+                    "version": 1, "lint": {"ignore": ignored}, "targets": {
+                        "t": {"mesh": MESH[1], "rules": ["small.yaml"],
+                              "manifest": "small.json", "audit": {
+                                  "program": "step.hlo.txt",
+                                  "budget": budget}}}})
+                self.check(run("check", "--target", "t", cwd=self.folder), rc)
+                done = run("report", "--target", "t", cwd=self.folder)
+                self.check(done, rc)
+                self.assertEqual("SHD611" in done.out, rc == 1)
+
     def test_controls_have_names_and_tables_headings(self):
         inputs, step = inputs_of_steps(self.folder)
         page = self.page(*inputs, "--program", os.path.join(
