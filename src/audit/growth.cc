@@ -27,6 +27,13 @@ std::string Unnamed(int64_t size) {
   return "groups of " + std::to_string(size);
 }
 
+// Adds an axis to the text of a mesh. An axis of size 1 names no group.
+void AddAxis(std::string_view name, int64_t size, std::string& mesh) {
+  if (size == 1) return;
+  if (!mesh.empty()) mesh += ' ';
+  mesh += std::string(name) + "=" + std::to_string(size);
+}
+
 int64_t SumOf(const std::map<Sent::Cause, int64_t>& causes) {
   int64_t out = 0;
   for (const auto& [cause, bytes] : causes) out += bytes;
@@ -51,6 +58,8 @@ class SentReader {
     }
     Sent out;
     out.devices = *devices;
+    const auto mesh = root.Find("mesh");
+    if (mesh && !ReadMesh(*mesh, out.mesh.emplace())) return std::nullopt;
     int64_t total = 0;
     for (const JsonValue one : collectives->items()) {
       const auto bytes = saved_.Number(one, "bytes_per_device");
@@ -87,6 +96,24 @@ class SentReader {
   static constexpr std::string_view kHow =
       "write it with `shardc audit PROGRAM --format json`";
 
+  // Returns false after a finding.
+  bool ReadMesh(const JsonValue& mesh, std::string& out) {
+    if (mesh.kind() == JsonKind::kNull) return true;
+    const auto axes =
+        mesh.IsObject() ? mesh.Find("axes") : std::optional<JsonValue>();
+    if (!axes || !axes->IsArray()) {
+      saved_.Refuse(mesh, "`mesh` has a list of axes, or is null");
+      return false;
+    }
+    for (const JsonValue axis : axes->items()) {
+      const auto name = saved_.Text(axis, "name");
+      const auto size = saved_.Number(axis, "size");
+      if (!name || !size) return false;
+      AddAxis(*name, *size, out);
+    }
+    return true;
+  }
+
   // Returns the same text as MovedText (audit/table.h), from an audit's JSON.
   static std::string CauseText(const std::string& what, const JsonValue& one) {
     Moved moved;
@@ -121,6 +148,12 @@ Route RouteOf(const Traffic& one) {
 Sent SentOf(const Report& report) {
   Sent out;
   out.devices = report.devices;
+  out.mesh.emplace();
+  if (report.mesh) {
+    for (const MeshAxis& axis : report.mesh->axes) {
+      AddAxis(axis.name, axis.size, *out.mesh);
+    }
+  }
   for (const Traffic& one : report.traffic) {
     out.bytes[RouteOf(one)][{MovedText(one.moved), one.moved.shape,
                              std::string(one.line.function)}] +=

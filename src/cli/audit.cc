@@ -108,6 +108,19 @@ bool Compare(const std::string& path, const audit::Report& report,
                  "compare programs for the same mesh");
     return false;
   }
+  // Groups of devices have other names on another mesh, so that all bytes would
+  // count as new.
+  if (before->mesh && before->mesh != after.mesh) {
+    const auto text = [](const std::string& mesh) {
+      return mesh.empty() ? std::string("no mesh") : "the mesh " + mesh;
+    };
+    findings.Add(
+        code::kDeviceCount, {source},
+        "the groups of this audit are named by " + text(*before->mesh) +
+            ", and those of the program by " + text(*after.mesh),
+        "give the same mesh to both audits, with `--mesh` or `--plan`");
+    return false;
+  }
   how.growth = audit::GrowthOf(*before, after);
   return true;
 }

@@ -48,12 +48,16 @@ TEST_CASE("an earlier audit is read by kind and axes") {
          "bytes_per_device": 12, "what": "gradient", "parameter": "gate",
          "shape": "f32[2]", "line": {"function": "layer"}},
         {"collective": "all_gather", "axes": null, "group_size": 4,
-         "bytes_per_device": 3, "what": "activation", "shape": "f32[2]"}]})"),
+         "bytes_per_device": 3, "what": "activation", "shape": "f32[2]"}],
+        "mesh": {"axes": [{"name": "dp", "size": 1},
+                          {"name": "fsdp", "size": 2},
+                          {"name": "tp", "size": 4}]}})"),
       findings);
   REQUIRE(document);
   const auto sent = ReadSent(*document, findings);
   REQUIRE(sent);
   CHECK(sent->devices == 8);
+  CHECK(sent->mesh == "fsdp=2 tp=4");
   const auto& causes = sent->bytes.at({"all_gather", "fsdp+tp"});
   CHECK(causes.at({"gradient of gate", "f32[2]", "layer"}) == 12);
   CHECK(sent->bytes.at({"all_gather", "groups of 4"}).size() == 1);
@@ -82,6 +86,9 @@ TEST_CASE("what is no earlier audit is refused at its place") {
       {R"({"schema": "shardc.audit/v1", "devices": 1})",
        R"({"schema": "shardc.audit/v1", "devices": 1})",
        "the list `collectives` is missing"},
+      {R"({"schema": "shardc.audit/v1", "devices": 1, "collectives": [], )"
+       R"("mesh": 7})",
+       "7", "`mesh` has a list of axes, or is null"},
       {audit("7"), "7", "`bytes_per_device` is a whole number from 0 on"},
       {without("3,", "-3,"), "-3",
        "`bytes_per_device` is a whole number from 0 on"},

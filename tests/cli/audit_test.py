@@ -208,6 +208,28 @@ class Audit(AuditCase):
                                         stdin=longer.replace('"8"', '"1"')
                                         )["growth"], [])
 
+    def test_an_earlier_audit_of_another_mesh_is_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            base = os.path.join(folder, "base.json")
+            for before, now, said in (
+                    (MESH, [], "by the mesh dp=2 fsdp=2 tp=2, and those of "
+                     "the program by no mesh"),
+                    ([], MESH, "by no mesh, and those of the program by the "
+                     "mesh dp=2 fsdp=2 tp=2"),
+                    (MESH, ["--mesh", "dp:2,fsdp:2,model:2"], "model=2"),
+                    ([], [], None), (["--mesh", "dp:2,x:1,fsdp:2,tp:2"], MESH,
+                                     None)):
+                with self.subTest(before=before, now=now):
+                    self.check(run("audit", path("layers"), *before,
+                                   "--format", "json", "-o", base), 0)
+                    if said:
+                        self.refused(path("layers"), *now, "--against", base,
+                                     said=said)
+                    else:
+                        self.assertEqual(self.audit(
+                            path("layers"), *now, "--against", base)["growth"],
+                            [])
+
     def test_what_is_no_earlier_audit_is_refused(self):
         with tempfile.TemporaryDirectory() as folder:
             base = os.path.join(folder, "base.json")
