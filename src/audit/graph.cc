@@ -122,11 +122,14 @@ bool Graph::Sort(Findings& findings) {
   }
   std::vector<Call> sorted;
   call_of_.assign(blocks, kNoCall);
+  shared_.assign(blocks, false);
   if (callers[program_->entry] == 0) order_.push_back(program_->entry);
   for (size_t i = 0; i < order_.size(); ++i) {
     for (const Call& call : from(order_[i])) {
       if (call_of_[call.to] == kNoCall) {
         call_of_[call.to] = static_cast<uint32_t>(sorted.size());
+      } else {
+        shared_[call.to] = true;
       }
       sorted.push_back(call);
       if (--callers[call.to] == 0) order_.push_back(call.to);

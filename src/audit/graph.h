@@ -58,6 +58,9 @@ class Graph {
   // Returns the first call to a computation; null if nothing that the entry
   // reaches calls it.
   const Call* CallOf(Block block) const;
+  // Returns whether several calls of a computation are reached from the entry,
+  // so that its parameters can have different values.
+  bool IsShared(Block block) const { return shared_[block]; }
   // Returns the calls made by computations that the entry reaches, sorted so
   // that all calls to a computation come before the calls that it makes.
   const std::vector<Call>& calls() const { return calls_; }
@@ -89,6 +92,7 @@ class Graph {
   std::vector<Call> calls_;
   std::vector<Block> order_;
   std::vector<uint32_t> call_of_;  // index into calls_ or kNoCall, by block
+  std::vector<bool> shared_;       // by block
   // The operands of a computation are resolved when one of them is first looked
   // up, because most computations are never traced.
   mutable std::unordered_map<Block, Links> links_;

@@ -11,6 +11,9 @@
 //                                           unchanged: the loop's operand,
 //                                           path {2}
 //   %i = tuple(%a, %b, %p)                  p, path {}
+//
+// A computation that several instructions call has no single operand for a
+// parameter, so the trace ends there.
 #include "audit/trace.h"
 
 #include <algorithm>
@@ -68,6 +71,7 @@ std::optional<Value> Tracer::FromParameter(const Value& value,
                                            std::optional<Block> stop) {
   const Block block = graph_.BlockOf(value.node);
   if (block == stop || block == graph_.program().entry) return std::nullopt;
+  if (graph_.IsShared(block)) return std::nullopt;
   const Call* call = graph_.CallOf(block);
   const auto number =
       hlo::LeadingNumber(graph_.At(value.node).operands).value_or(-1);

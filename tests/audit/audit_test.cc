@@ -213,6 +213,32 @@ TEST_CASE("how often a loop runs follows from its start, step and limit") {
   }
 }
 
+TEST_CASE("a computation with several calls has no single operand") {
+  // The loop of `inner` starts at a parameter, which two calls give.
+  std::string before = kLoop;
+  before +=
+      "%inner (p: f32[8,4], start: s32[]) -> f32[8,4] {\n"
+      "  %p = f32[8,4] parameter(0)\n  %start = s32[] parameter(1)\n";
+  before += kCallsLoop;
+  before.replace(before.find("constant(0)"), 11, "copy(%start)");
+  before += "\n  ROOT %out = f32[8,4] get-tuple-element(%loop), index=1\n}\n\n";
+  const std::string once =
+      "  %a = s32[] constant(2)\n"
+      "  %first = f32[8,4] call(%p, %a), to_apply=%inner\n";
+  const std::string twice =
+      once +
+      "  %b = s32[] constant(4)\n"
+      "  %second = f32[8,4] call(%first, %b), to_apply=%inner\n";
+  const Audited single = Run(Module(kParameter + once, before));
+  REQUIRE(single.report);
+  CHECK(single.report->calls == 3);
+  CHECK(single.report->unknown_loops.empty());
+  const Audited both = Run(Module(kParameter + twice, before));
+  REQUIRE(both.report);
+  CHECK(both.report->calls == 2);
+  CHECK(both.report->unknown_loops.size() == 1);
+}
+
 TEST_CASE("a condition that communicates runs once more than the body") {
   std::string loop = kLoop;
   loop.replace(loop.find("  %limit"), 0,
