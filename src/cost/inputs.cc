@@ -416,6 +416,7 @@ const ParamClass* CostInputs::Find(Role role, bool expert) const {
 
 std::optional<int64_t> CostInputs::Hidden() const {
   if (model && model->hidden) return model->hidden;
+  if (hidden_size) return hidden_size;
   const ParamClass* embedding = Find(Role::kEmbedding);
   if (embedding == nullptr || embedding->type.shape->size() != 2) {
     return std::nullopt;
@@ -455,6 +456,7 @@ CostInputs ChosenInputs(const Plan& plan, char separator,
                         const Representatives& chosen,
                         const StackSlices* slices) {
   CostInputs out = whole;
+  out.hidden_size = whole.Hidden();
   out.model = std::move(model);
   out.params = ClassesOf(plan, separator, whole.mode, &chosen, slices);
   OrientAll(out, separator);

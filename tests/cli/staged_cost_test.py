@@ -243,6 +243,19 @@ rules:
             for key in ("least", "expected", "most"):
                 self.assertEqual(own[key], without[key], flags)
 
+    def test_without_a_configuration_activations_are_those_of_the_weights(self):
+        # Middle stages have no embedding, which has the hidden size.
+        inputs = self.inputs("llama/hf", "pp:4,tp:2", "{axis: pp}",
+                             manifest_of("llama-3-8b.hf"))
+        bare = run("cost", *inputs, *SIZES, "--format", "json").json()
+        cost = run("cost", *inputs, *model_of("llama-3-8b"), *SIZES, "--format",
+                   "json").json()
+        for key in ("activations", "logits"):
+            for one, other in zip(bare["ranks"], cost["ranks"]):
+                self.assertAlmostEqual(one[key], other[key],
+                                       delta=0.05 * other[key])
+        self.assertGreater(cost["ranks"][2]["activations"], 1 << 30)
+
     def test_a_rank_that_may_not_fit(self):
         # What the allocator and the context add is no part of the tensors.
         inputs = self.inputs("llama/hf", "pp:4,tp:2", "{axis: pp}",
