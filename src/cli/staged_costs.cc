@@ -48,6 +48,7 @@ MemoryBars BarsOfRanks(const cost::PipelineCost& cost, int64_t devices) {
   MemoryBars out = BarsOf({});
   out.devices = devices;
   out.budget = cost.capacity;
+  out.unknown = cost.Unknown();
   for (size_t r = 0; r < cost.ranks.size(); ++r) {
     MemoryBar bar;
     bar.name = "rank " + std::to_string(r);

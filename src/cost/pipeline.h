@@ -56,6 +56,8 @@ struct PipelineCost {
   // Returns whether all ranks fit, as Memory::Verdict does for one device.
   std::optional<Fit> Verdict() const;
   std::optional<bool> Fits() const;
+  // Returns the reasons why activations of stages are unknown, each once.
+  std::vector<std::string> Unknown() const;
 };
 
 // Returns the communication of a device of a rank in a step: the collectives of

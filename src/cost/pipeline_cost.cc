@@ -139,9 +139,10 @@ const RankCost* PipelineCost::FullestRank() const {
 std::optional<Fit> PipelineCost::Verdict() const {
   if (!capacity) return std::nullopt;
   if (FullestRank() == nullptr) {
+    // What is known may fit, but not with what is unknown.
     const auto tensors = Fullest();
-    if (!tensors) return std::nullopt;
-    return *tensors <= *capacity ? Fit::kFits : Fit::kExceeds;
+    if (!tensors || *tensors <= *capacity) return std::nullopt;
+    return Fit::kExceeds;
   }
   bool fits = true;
   for (const RankCost& rank : ranks) {
@@ -199,12 +200,25 @@ Communication CommunicationOf(const PipelineCost& cost, const RankCost& rank) {
   return out;
 }
 
+std::vector<std::string> PipelineCost::Unknown() const {
+  std::vector<std::string> out;
+  for (const StageCost& stage : stages) {
+    if (stage.unknown.empty() ||
+        std::find(out.begin(), out.end(), stage.unknown) != out.end()) {
+      continue;
+    }
+    out.push_back(stage.unknown);
+  }
+  return out;
+}
+
 std::vector<Report> ReportsOfMemory(const PipelineCost& cost,
                                     const Mesh& mesh) {
   const auto fill = [&](const RankCost& rank, Report& out) {
     out.memory.most = out.memory.least = rank.held;
     out.memory.taken = rank.taken;
     out.memory.capacity = cost.capacity;
+    out.memory.unknown = cost.Unknown();
   };
   return ReportsOf(cost, mesh, fill, HoldEqual);
 }

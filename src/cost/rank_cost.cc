@@ -39,13 +39,14 @@ class Ranks {
   RankCost CostOf(int32_t r) const {
     RankCost out;
     Size parameters = 0, gradients = 0, optimizer = 0, gathered = 0;
-    bool known = true;
+    bool known = true, kept = true;
     for (int32_t s = 0; s < table_.stages; ++s) {
       if (!table_.Holds(r, s)) continue;
       const StageCost& stage = stages_[AsIndex(s)];
       out.stages.push_back(s);
       out.microbatches.push_back(MicrobatchesOf(r, s));
       known = known && stage.States();
+      kept = kept && stage.unknown.empty();
       parameters += stage.parameters.value_or(0);
       gradients += stage.gradients.value_or(0);
       optimizer += stage.optimizer.value_or(0);
@@ -63,14 +64,14 @@ class Ranks {
     set(Component::kGradients, gradients, known);
     set(Component::kOptimizer, optimizer, known);
     set(Component::kCache, 0);
-    set(Component::kActivations, Size(peak.kept) + peak.working);
-    set(Component::kLogits, peak.logits);
+    set(Component::kActivations, Size(peak.kept) + peak.working, kept);
+    set(Component::kLogits, peak.logits, kept);
     set(Component::kGathered, gathered + peak.gathered);
     const Size states = parameters + gradients + optimizer + gathered;
     if (known) {
       out.held.total = (states + peak.kept + peak.Besides()).Checked();
     }
-    if (out.held.total) {
+    if (out.held.total && kept) {
       out.taken = TakenOf(work_, settings_, states.value(), peak);
     }
     return out;

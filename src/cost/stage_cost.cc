@@ -118,6 +118,7 @@ StageCost StageCostOf(const CostInputs& work, const Settings& settings,
                       *memory.weights);
     out.gathered = memory.weights->held;
   } else {
+    if (!memory.activations) ActivationsOf(work, settings, out.unknown);
     out.peak.gathered = memory.most.Of(Component::kGathered).value_or(0);
     out.peak.most = out.peak.gathered;
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "cost/communication.h"
 #include "cost/inputs.h"
@@ -22,6 +23,9 @@ struct StageCost {
   std::optional<int64_t> parameters, gradients, optimizer;
   int64_t gathered = 0;  // weights that are gathered once and held for the step
   Peak peak;  // of a device of this stage that runs a single micro-batch
+  // Why the activations, which `peak` then lacks, are unknown; empty if they
+  // are known.
+  std::string unknown;
   Communication communication;  // of all micro-batches, without messages
   // Of a step of one micro-batch, without messages. Only if ranks share the
   // micro-batches of the stage.

@@ -256,6 +256,33 @@ rules:
                                        delta=0.05 * other[key])
         self.assertGreater(cost["ranks"][2]["activations"], 1 << 30)
 
+    def test_unknown_activations_are_not_counted_as_none(self):
+        manifest = self.write("tree.json", json.dumps({
+            "schema": "shardc.manifest/v1", "params": {
+                f"layers.{i}.{name}.weight": {"shape": shape, "dtype": "F32"}
+                for i in range(4) for name, shape in (
+                    ("self_attn.q_proj", [256, 256]),
+                    ("mlp.up_proj", [1024, 256]))}}))
+        inputs = self.inputs("llama/hf", "pp:2,tp:2", "{axis: pp}", manifest)
+        why = ("without --model the hidden size and therefore activations are "
+               "unknown")
+        for memory, fits in (("1GiB", None), ("1MiB", False)):
+            done = run("cost", *inputs, *SIZES, "--memory", memory, "--format",
+                       "json")
+            self.assertEqual(done.rc, 1 if fits is False else 0, done)
+            cost = done.json()
+            self.assertEqual(cost["fits"], fits)
+            for rank in cost["ranks"]:
+                self.assertIsNone(rank["activations"])
+                self.assertIsNone(rank["logits"])
+                self.assertNotIn("peak", rank)
+                self.assertGreater(rank["total"], 1 << 20)
+        for command in (["cost"], ["show", "memory"], ["report"]):
+            done = run(*command, *inputs, *SIZES)
+            self.assertIn(why, " ".join(done.out.split()))
+        done = run("cost", *inputs, *SIZES)
+        self.assertNotIn("the fullest rank", done.out)
+
     def test_a_rank_that_may_not_fit(self):
         # What the allocator and the context add is no part of the tensors.
         inputs = self.inputs("llama/hf", "pp:4,tp:2", "{axis: pp}",

@@ -115,13 +115,15 @@ std::string LeftText(int64_t needs, int64_t has) {
 }
 
 // Returns a line on the memory of the fullest rank, including the memory that
-// the software stack takes. If the stack's memory is unknown, the line compares
-// the tensors alone with the device's capacity. It is empty if the bytes of the
-// tensors or the capacity are unknown.
+// the software stack takes. If a component is unknown, the line states that the
+// known tensors alone exceed the device's capacity; it is empty if they do not,
+// or if the capacity is unknown.
 std::string PeakText(const PipelineCost& cost) {
   const cost::RankCost* rank = cost.FullestRank();
   if (rank == nullptr) {
-    if (!cost.capacity || !cost.Fullest()) return "";
+    if (!cost.capacity || cost.Fullest().value_or(0) <= *cost.capacity) {
+      return "";
+    }
     return "the fullest rank " + LeftText(*cost.Fullest(), *cost.capacity) +
            "\n";
   }
@@ -195,6 +197,9 @@ std::string PipelineReportText(const PipelineCost& cost,
       ", messages of " + BytesText(cost.boundary) + "\n";
   out += RanksText(cost) + StepText(cost);
   out += PeakText(cost);
+  for (const std::string& text : cost.Unknown()) {
+    out += "not known: " + text + "\n";
+  }
   if (!explain) return out;
   out += "assumed\n";
   for (const std::string& text : cost.assumptions) out += "  " + text + "\n";

@@ -154,8 +154,10 @@ void WriteUnknown(Page& page) {
   std::map<std::string, std::vector<Mode>> modes;
   for (const cost::Report& report : page.in.costs) {
     for (const std::string& text : report.memory.unknown) {
-      if (modes[text].empty()) order.push_back(text);
-      modes[text].push_back(report.mode);
+      std::vector<Mode>& in = modes[text];
+      if (in.empty()) order.push_back(text);
+      // Reports of ranks have one mode.
+      if (in.empty() || in.back() != report.mode) in.push_back(report.mode);
     }
   }
   for (const std::string& text : order) {
