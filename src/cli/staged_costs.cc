@@ -47,6 +47,7 @@ std::optional<cost::PipelineCost> StagedCostOf(const Planned& planned,
 MemoryBars BarsOfRanks(const cost::PipelineCost& cost, int64_t devices) {
   MemoryBars out = BarsOf({});
   out.devices = devices;
+  out.of_ranks = true;
   out.budget = cost.capacity;
   out.unknown = cost.Unknown();
   for (size_t r = 0; r < cost.ranks.size(); ++r) {

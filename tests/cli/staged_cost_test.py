@@ -325,6 +325,9 @@ rules:
                               for of in (plan, inputs))
         self.assertEqual(of_plan.rc, 0, of_plan)
         self.assertEqual(of_plan.out, of_target.out)
+        # Ranks differ, so the devices are not all equal.
+        self.assertEqual(of_plan.out.splitlines()[0],
+                         "memory per device, fullest of each rank")
         for rank in range(4):
             self.assertIn(f"rank {rank}", of_plan.out)
         done = run("show", "memory", *plan)

@@ -97,7 +97,9 @@ std::string MemoryText(const MemoryBars& memory, const PictureStyle& style) {
   const int64_t width =
       std::max<int64_t>(8, style.width - 2 - name - 1 - 2 - bytes - 2 - 6 - 6);
   Lines out = {Line(style).Bold("memory per device")};
-  if (memory.devices > 1) {
+  if (memory.of_ranks) {
+    out[0].Put(", fullest of each rank");
+  } else if (memory.devices > 1) {
     out[0].Put(", fullest of " + CountText(memory.devices) +
                (even ? " (all equal)" : ""));
   }

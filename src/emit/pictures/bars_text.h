@@ -26,6 +26,7 @@ struct MemoryPart {
 
 struct MemoryBars {
   int64_t devices = 1;
+  bool of_ranks = false;  // each bar is of a pipeline's rank, not of a mode
   std::vector<MemoryPart> parts;
   std::vector<MemoryBar> bars;
   std::optional<int64_t> budget;     // bytes of memory of a device
