@@ -247,6 +247,23 @@ targets:
                     self.assertRegex(found[0]["message"],
                                      f"replicated on {devices}(:|$)")
 
+    def test_bytes_of_a_step_are_added_over_the_ranks(self):
+        # Rules that gather the activation of the query's weight.
+        rules = ("extends: builtin:llama/hf\n"
+                 "rules: [{match: q_proj, spec: [null, [fsdp, tp]]}]\n")
+        for stages, end in (
+                ("", "(unsharded|of the weight)"),
+                ("stages: {axis: pp, assign: even}\n",
+                 "each added over the 4 ranks of the pipeline")):
+            path = self.write("r.yaml", stages + rules)
+            found = run("check", *LLAMA, "--rules", path, "--mesh",
+                        "pp:4,fsdp:2,tp:2", "--no-project", "--attention",
+                        "batch=32", "--select", "SHD237,SHD411", "--format",
+                        "json").json()
+            self.assertIn("SHD411", {one["code"] for one in found})
+            for one in found:
+                self.assertRegex(one["message"], end + "$")
+
     def test_check_finds_uneven_stages_and_large_bubbles(self):
         def found(stages, code):
             done = run("check", *self.inputs(stages), "--format", "json")

@@ -15,6 +15,7 @@
 #include "schedule/schedules.h"
 #include "schedule/simulate.h"
 #include "source/index.h"
+#include "source/wording.h"
 
 namespace shardc {
 namespace {
@@ -83,6 +84,13 @@ std::string StageAxis(const Facts& facts) {
 Place StagesPlace(const Facts& facts) {
   const PlannedStages* stages = facts.compiled().stages.get();
   return stages == nullptr ? Place{} : stages->place;
+}
+
+std::string AddedOverRanks(const Facts& facts) {
+  const std::string axis = StageAxis(facts);
+  const int64_t ranks = axis.empty() ? 1 : facts.mesh().SizeOf(axis);
+  if (ranks == 1) return "";
+  return ", each added over the " + CountText(ranks) + " ranks of the pipeline";
 }
 
 std::optional<UnevenStages> UnevenStagesOf(const Facts& facts) {

@@ -19,6 +19,7 @@
 
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
+#include "lint/analysis/stages.h"
 #include "lint/analysis/step_facts.h"
 #include "lint/rules/lint.h"
 #include "lint/rules/step_example.h"
@@ -169,7 +170,8 @@ void CheckConflictReshardsActivation(const Facts& facts, FindingSink& sink) {
             ParametersText(facts, group) + " on another dimension. A step of " +
             Counted(of->inputs.batch, "row") + " sends " + BytesText(now) +
             " a device, and " + BytesText(*less) + " with " + axis +
-            " on dimension " + std::to_string(dim) + " of the weight",
+            " on dimension " + std::to_string(dim) + " of the weight" +
+            AddedOverRanks(facts),
         "split dimension " + std::to_string(dim) + " over " + axis);
     const bool own =
         group.rule >= 0 &&

@@ -12,6 +12,7 @@
 
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
+#include "lint/analysis/stages.h"
 #include "lint/analysis/step_facts.h"
 #include "lint/rules/lint.h"
 #include "lint/rules/step_example.h"
@@ -115,7 +116,7 @@ void CheckDecodeGathersWeights(const Facts& facts, FindingSink& sink) {
                     BytesText(bytes) + " of the " + BytesText(of->Sent()) +
                     " that a device sends for each token of " +
                     Counted(of->inputs.batch, "row") + ", " + BytesText(*less) +
-                    " without these axes";
+                    " without these axes" + AddedOverRanks(facts);
   finding.help =
       "leave these axes out of the weights' specs in decode, `modes: {decode: "
       "...}`, if the memory of a device allows it";

@@ -3,6 +3,7 @@
 // scatters it.
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
+#include "lint/analysis/stages.h"
 #include "lint/analysis/step_facts.h"
 #include "lint/rules/lint.h"
 #include "source/wording.h"
@@ -33,7 +34,8 @@ void CheckDefault(const Facts& facts, FindingSink& sink) {
       " by default, and gathered before every projection: a step of " +
       Counted(of->inputs.batch, "row") + " of " +
       Counted(of->inputs.length, "token") + " sends " + BytesText(now) +
-      " a device, " + BytesText(*whole) + " if it is unsharded";
+      " a device, " + BytesText(*whole) + " if it is unsharded" +
+      AddedOverRanks(facts);
   finding.help = "write `axes: {hidden_state: []}`";
   sink.push_back(std::move(finding));
 }
