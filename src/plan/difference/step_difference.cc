@@ -42,6 +42,9 @@ struct Step {
 constexpr std::array<std::string_view, 9> kSettings = {
     "status", "reason",        "mesh",   "batch",        "length",
     "layers", "element_bytes", "policy", "keep_gathered"};
+// Settings that step programs of earlier versions do not state.
+constexpr std::array<std::string_view, 5> kLaterSettings = {
+    "operation", "remat", "microbatches", "reduction", "zero"};
 
 class StepComparison {
  public:
@@ -93,15 +96,13 @@ class StepComparison {
                    const Step& after) {
     const size_t known = out_.size();
     for (std::string_view name : kSettings) {
-      const std::string a = TextAt(before.members, name);
-      const std::string b = TextAt(after.members, name);
-      if (a == b) continue;
-      const auto at = MemberAt(before.members, name);
-      const auto shown = [](const std::string& text) {
-        return text.empty() ? "absent" : text;
-      };
-      Add(at ? at->place() : before.json.place(), mode,
-          mode + ": `" + std::string(name) + "`", WasAndIs(shown(a), shown(b)));
+      CompareSetting(mode, before, after, name);
+    }
+    for (std::string_view name : kLaterSettings) {
+      if (!MemberAt(before.members, name) || !MemberAt(after.members, name)) {
+        continue;
+      }
+      CompareSetting(mode, before, after, name);
     }
     CompareCollectives(mode, before, after, out_.size() == known);
     if (out_.size() != known) return;
@@ -114,6 +115,19 @@ class StepComparison {
                         : ": `" + std::string(name) + "`"),
           order ? " differs" : " differ");
     }
+  }
+
+  void CompareSetting(const std::string& mode, const Step& before,
+                      const Step& after, std::string_view name) {
+    const std::string a = TextAt(before.members, name);
+    const std::string b = TextAt(after.members, name);
+    if (a == b) return;
+    const auto at = MemberAt(before.members, name);
+    const auto shown = [](const std::string& text) {
+      return text.empty() ? "absent" : text;
+    };
+    Add(at ? at->place() : before.json.place(), mode,
+        mode + ": `" + std::string(name) + "`", WasAndIs(shown(a), shown(b)));
   }
 
   // Compares the collectives of a mode. The bytes follow from the settings, so
