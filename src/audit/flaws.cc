@@ -384,11 +384,11 @@ Flaw Search::Worded(const Found& found) const {
   out.level = found.level;
   if (found.most == nullptr) {
     out.at = graph_.program().name;
-    out.message = "mesh axis `" + found.detail +
-                  "` shards no argument and no "
-                  "collective runs over it, so its " +
-                  CountText(found.times) + " groups compute the same";
-    out.help = "shard the batch or the weights over `" + found.detail +
+    out.axis = found.detail;
+    out.message = "mesh axis `" + out.axis + "` shards no argument and no " +
+                  "collective runs over it, so its " + CountText(found.times) +
+                  " groups compute the same";
+    out.help = "shard the batch or the weights over `" + out.axis +
                "`, or give its devices to another axis";
     return out;
   }

@@ -27,7 +27,14 @@ std::string TextAt(const JsonValue& object, const char* key) {
 }  // namespace
 
 LockedFlaw LockedOf(const Flaw& flaw) {
-  return {flaw.code->Id(), flaw.parameter, std::string(flaw.line.function)};
+  return {flaw.code->Id(), flaw.parameter, std::string(flaw.line.function),
+          flaw.axis};
+}
+
+bool Lock::Has(LockedFlaw flaw) const {
+  if (flaws.contains(flaw)) return true;
+  flaw.axis.clear();
+  return flaws.contains(flaw);
 }
 
 std::string_view StageName(bool scheduled) {
@@ -74,6 +81,7 @@ std::vector<std::string> ChangesOf(const Lock& before, const Lock& now) {
       if (other.flaws.contains(flaw)) continue;
       out.push_back(flaw.code +
                     (flaw.parameter.empty() ? "" : " of " + flaw.parameter) +
+                    (flaw.axis.empty() ? "" : " of the axis " + flaw.axis) +
                     (flaw.function.empty() ? "" : " in " + flaw.function) +
                     std::string(how));
     }
@@ -109,7 +117,7 @@ std::optional<Lock> ReadLock(const JsonDocument& document, Findings& findings) {
   }
   for (const JsonValue flaw : flaws->items()) {
     out.flaws.insert({TextAt(flaw, "code"), TextAt(flaw, "parameter"),
-                      TextAt(flaw, "function")});
+                      TextAt(flaw, "function"), TextAt(flaw, "axis")});
   }
   return out;
 }

@@ -20,7 +20,7 @@ namespace shardc::audit {
 // A flaw, reduced to the members that stay the same if source lines move or the
 // program is compiled again.
 struct LockedFlaw {
-  std::string code, parameter, function;
+  std::string code, parameter, function, axis;
   auto operator<=>(const LockedFlaw&) const = default;
 };
 LockedFlaw LockedOf(const Flaw& flaw);
@@ -31,6 +31,10 @@ struct Lock {
   Sent sent;
   bool scheduled = false;  // optimised, not only partitioned
   std::set<LockedFlaw> flaws;
+
+  // Returns whether the summary has the flaw. Summaries of earlier versions do
+  // not name the axis, and have the flaw for every axis then.
+  bool Has(LockedFlaw flaw) const;
 };
 Lock LockOf(const Report& report, bool scheduled);
 // Returns a line for each difference of two summaries: the stage, the number of

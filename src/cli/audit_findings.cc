@@ -110,7 +110,7 @@ Findings AuditFindings(const hlo::Program& program, const audit::Report& report,
   Findings out;
   for (const audit::Flaw& flaw : report.flaws) {
     if (!selection.Selects(*flaw.code)) continue;
-    if (locked != nullptr && locked->flaws.contains(audit::LockedOf(flaw))) {
+    if (locked != nullptr && locked->Has(audit::LockedOf(flaw))) {
       continue;
     }
     Finding finding;

@@ -4,6 +4,7 @@ The programs are those of testdata/audit: what a step was before a change, and
 after it.
 """
 
+import gzip
 import json
 import os
 import shutil
@@ -159,6 +160,41 @@ class Budget(Case):
         self.assertLessEqual(
             {"SHD601", "SHD602", "SHD612"},
             {one["code"] for one in self.found("--locked", status=1)})
+
+    def test_an_unused_axis_of_the_summary_is_that_axis_alone(self):
+        def program(batch, weight):
+            with gzip.open(os.path.join(self.folder, "step.hlo.txt.gz"), "wt",
+                           encoding="utf-8") as file:
+                file.write(
+                    "HloModule m, num_partitions=8\n\nENTRY %main {\n"
+                    f"  %x = f32[4,8] parameter(0), sharding={batch}, "
+                    "metadata={op_name=\"batch['x']\"}\n"
+                    f"  %w = f32[4,8] parameter(1), sharding={weight}, "
+                    "metadata={op_name=\"p['up']\"}\n"
+                    "  ROOT %g = f32[4,8] all-reduce(%x), "
+                    "replica_groups={{0,2},{1,3},{4,6},{5,7}}\n}\n")
+
+        over = {axis: f"{{devices=[2,1,4]<=[2,2,2]T({order}) "
+                      "last_tile_dim_replicate}"
+                for axis, order in (("dp", "0,1,2"), ("fsdp", "1,0,2"),
+                                    ("tp", "2,0,1"))}
+        select = ("check", "--select", "SHD609", "--format", "json")
+        self.audit("locked: step.audit.json")
+        program(over["fsdp"], over["tp"])
+        self.check(self.shardc("plan", "--write-locked"), 0)
+        lock = json.loads(self.read("step.audit.json"))
+        jsonschema.validate(lock, json.loads(run("schema", "audit-lock").out))
+        self.assertEqual(lock["findings"], [
+            {"code": "SHD609", "parameter": None, "function": None,
+             "axis": "dp"}])
+        self.assertEqual(self.shardc(*select, "--locked").json(), [])
+        program(over["fsdp"], over["dp"])
+        (found,) = self.shardc(*select, "--locked").json()
+        self.assertIn("mesh axis `tp` shards no argument", found["message"])
+        # A summary of an earlier version names no axis.
+        del lock["findings"][0]["axis"]
+        self.write("step.audit.json", json.dumps(lock))
+        self.assertEqual(self.shardc(*select, "--locked").json(), [])
 
     def test_a_summary_of_another_stage_or_file_is_refused(self):
         self.program("layers.after_spmd")

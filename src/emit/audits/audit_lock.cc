@@ -83,6 +83,7 @@ void WriteAuditLock(const audit::Report& report, bool scheduled, Sink& out) {
     json.Member("code", flaw.code);
     json.TextOrNull("parameter", flaw.parameter);
     json.TextOrNull("function", flaw.function);
+    if (!flaw.axis.empty()) json.Member("axis", flaw.axis);
     json.EndObject();
   }
   json.EndArray();
