@@ -330,6 +330,33 @@ targets:
         self.assertLess(out.index("plans/one.plan.json"),
                         out.index("plans/two.plan.json"))
 
+    def test_the_stages_of_a_plan_edited_by_hand(self):
+        self.write("r.yaml", "version: 1\nrules:\n"
+                   "  - {match: '.*', spec: []}\n"
+                   "stages: {axis: pp, assign: [2, 2]}\n")
+        self.write("m.json", json.dumps({
+            "schema": "shardc.manifest/v1", "params": {
+                name: {"shape": [8, 8], "dtype": "F32"} for name in (
+                    "embed", *(f"layers.{i}.up" for i in range(4)), "head")}}))
+        self.write("shardc.yaml", self.read("shardc.yaml").replace(
+            "fsdp:2", "pp:2"))
+        self.check(self.shardc("plan", "--write-locked"), 0)
+        text = self.read("one.plan.json")
+        for edit, said in (
+                (lambda of: of[0].update(parts=[]), "`of` of the stages was"),
+                (lambda of: of[1].update(note=1), "`of` of the stages was"),
+                (lambda of: of[1].update(ranks=[0]),
+                 "layers 2-3 move from stage 1 on rank 0 to stage 1 on rank 1"),
+                (lambda of: (of[0].update(layers=[0, 3]),
+                             of[1].update(layers=[3, 4])),
+                 "layer 2 moves from stage 0 on rank 0 to stage 1 on rank 1")):
+            plan = json.loads(text)
+            edit(plan["stages"]["of"])
+            self.write("one.plan.json", json.dumps(plan))
+            self.assertIn(said, self.check(self.shardc("check", "--locked"),
+                                           1).out)
+            self.check(self.shardc("plan", "--diff"), 1)
+
     def test_what_is_no_plan(self):
         for text in ("{}", "[", '{"schema": "shardc.manifest/v1"}'):
             self.write("one.plan.json", text)

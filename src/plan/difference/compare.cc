@@ -307,6 +307,9 @@ std::optional<PlanDifference> Compare(const SourceRef& before,
   CompareParams(json_before, json_after, classes ? &*classes : nullptr, out);
   CompareAttentionFields(json_before, json_after, out);
   CompareRuleFields(json_before, json_after, out);
+  if (out.fields.empty() && out.layers.empty()) {
+    CompareStageLists(json_before, json_after, out);
+  }
   CompareRemainingFields(json_before, json_after, out);
   return out;
 }

@@ -149,7 +149,7 @@ struct PlanDifference {
 
   bool empty() const {
     return fields.empty() && steps.empty() && specs.empty() &&
-           attention.empty();
+           attention.empty() && layers.empty();
   }
 };
 

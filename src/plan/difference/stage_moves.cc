@@ -103,4 +103,15 @@ void CompareStageFields(const PlanJson& before, const PlanJson& after,
   if (!to.detailed) AddValue("of", before, a, b, to);
 }
 
+void CompareStageLists(const PlanJson& before, const PlanJson& after,
+                       PlanDifference& to) {
+  const auto was = MemberAt(before.members, "stages");
+  const auto now = MemberAt(after.members, "stages");
+  if (!was || !now) return;
+  const JsonMembers a = MembersOf(*was), b = MembersOf(*now);
+  for (const std::string_view member : {"of", "copies"}) {
+    AddValue(member, before, a, b, to);
+  }
+}
+
 }  // namespace shardc

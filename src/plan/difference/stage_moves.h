@@ -36,6 +36,12 @@ bool IsExplained(const std::vector<LayerMove>& moves, const ParamStages& before,
 void CompareStageFields(const PlanJson& before, const PlanJson& after,
                         PlanDifference& to);
 
+// Appends the lists of stages and of copies to `to.fields` if they differ. They
+// follow from the layers and the parameters, so this is called only if nothing
+// else differs.
+void CompareStageLists(const PlanJson& before, const PlanJson& after,
+                       PlanDifference& to);
+
 }  // namespace shardc
 
 #endif  // SHARDC_PLAN_DIFFERENCE_STAGE_MOVES_H_
