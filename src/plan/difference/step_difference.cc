@@ -115,6 +115,14 @@ class StepComparison {
                         : ": `" + std::string(name) + "`"),
           order ? " differs" : " differ");
     }
+    // Figures that follow from the rest, and that earlier versions do not have.
+    for (std::string_view name : {"totals", "flops", "memory"}) {
+      const auto at = MemberAt(before.members, name);
+      if (!at || !MemberAt(after.members, name)) continue;
+      if (TextAt(before.members, name) == TextAt(after.members, name)) continue;
+      Add(at->place(), mode, mode + ": `" + std::string(name) + "`",
+          name == "memory" ? " differs" : " differ");
+    }
   }
 
   void CompareSetting(const std::string& mode, const Step& before,
