@@ -8,6 +8,7 @@
 //       SHD604 of up in keep is gone
 #include "audit/lock.h"
 
+#include <map>
 #include <string_view>
 #include <utility>
 
@@ -22,6 +23,25 @@ std::string TextAt(const JsonValue& object, const char* key) {
       object.IsObject() ? object.Find(key) : std::optional<JsonValue>();
   return value && value->IsString() ? std::string(value->string())
                                     : std::string();
+}
+
+using Causes = std::map<Sent::Cause, int64_t>;
+
+// Returns what sends bytes over a route.
+Causes CausesOf(const Lock& lock, const Route& route) {
+  Causes out;
+  const auto found = lock.sent.bytes.find(route);
+  if (found == lock.sent.bytes.end()) return out;
+  for (const auto& [cause, bytes] : found->second) {
+    if (bytes > 0) out.emplace(cause, bytes);
+  }
+  return out;
+}
+
+int64_t SumOf(const Causes& causes) {
+  int64_t out = 0;
+  for (const auto& [cause, bytes] : causes) out += bytes;
+  return out;
 }
 
 }  // namespace
@@ -63,17 +83,14 @@ std::vector<std::string> ChangesOf(const Lock& before, const Lock& now) {
   for (const auto& [route, causes] : before.sent.bytes) routes.insert(route);
   for (const auto& [route, causes] : now.sent.bytes) routes.insert(route);
   for (const Route& route : routes) {
-    const auto bytes = [&](const Lock& lock) {
-      const auto found = lock.sent.bytes.find(route);
-      if (found == lock.sent.bytes.end()) return int64_t{0};
-      int64_t sum = 0;
-      for (const auto& [cause, sent] : found->second) sum += sent;
-      return sum;
-    };
-    const int64_t from = bytes(before), to = bytes(now);
-    if (from == to) continue;
-    out.push_back(route.first + " over " + route.second + ": " +
-                  BytesText(from) + " -> " + BytesText(to) + " per device");
+    const Causes was = CausesOf(before, route), is = CausesOf(now, route);
+    if (was == is) continue;
+    const int64_t from = SumOf(was), to = SumOf(is);
+    const std::string what = route.first + " over " + route.second + ": ";
+    out.push_back(from == to ? what + "other tensors or functions send " +
+                                   BytesText(to) + " per device"
+                             : what + BytesText(from) + " -> " + BytesText(to) +
+                                   " per device");
   }
   const auto list = [&](const Lock& of, const Lock& other,
                         std::string_view how) {

@@ -38,8 +38,8 @@ struct Lock {
 };
 Lock LockOf(const Report& report, bool scheduled);
 // Returns a line for each difference of two summaries: the stage, the number of
-// devices, the bytes of a kind of collective over the same axes, and findings
-// that are new or gone.
+// devices, the bytes of a kind of collective over the same axes or what sends
+// them, and findings that are new or gone.
 std::vector<std::string> ChangesOf(const Lock& before, const Lock& now);
 
 // Reads a summary that WriteAuditLock (emit/audits) wrote. Returns nullopt
