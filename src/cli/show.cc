@@ -85,7 +85,8 @@ std::optional<std::pair<size_t, size_t>> DrawnDims(const std::string& text,
     findings.Add(code::kUsage, {},
                  "`--dims " + text + "` does not give two dimensions of " +
                      std::to_string(rank),
-                 "give rows and columns, such as `--dims 0,1`");
+                 rank < 2 ? "leave out `--dims`"
+                          : "give rows and columns, such as `--dims 0,1`");
     return std::nullopt;
   }
   return std::pair(out[0], out[1]);

@@ -62,6 +62,13 @@ class Show(Case):
                 devices *= int(size)
             self.assertEqual(sorted(numbers), list(range(devices)))
 
+    def test_dimensions_that_a_parameter_lacks_are_refused(self):
+        for name, dims, remedy in (
+                ("model.norm.weight", "0,1", "leave out `--dims`"),
+                (PARAM, "0,2", "give rows and columns, such as `--dims 0,1`")):
+            done = run("show", "layout", name, *LLAMA, *MESH, "--dims", dims)
+            self.assertIn(remedy, self.check(done, 2).err)
+
     def test_inputs_and_their_plan_give_the_same_picture(self):
         # Experts are placed, and names are no plain text.
         params = [
