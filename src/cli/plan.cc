@@ -3,7 +3,9 @@
 // 1, and no plan is written unless --keep-going is given.
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <set>
+#include <system_error>
 
 #include "cli/commands.h"
 #include "cli/committed_plan.h"
@@ -114,9 +116,21 @@ std::unique_ptr<const Compiled> CompileFor(const PlanFlags& flags,
   return CompileTarget(std::move(*loaded), findings);
 }
 
+// Returns whether `check` would read a compiled program of the target. It takes
+// long to read, so the summary of a plan does not count its findings.
+bool HasProgram(const PlanFlags& flags, const Target& target) {
+  Findings unread;
+  std::error_code error;
+  const auto audit =
+      ReadTargetAudit(target, flags.inputs.asked.allow_outside, unread);
+  return audit && std::filesystem::exists(audit->program, error);
+}
+
 // Returns a text with the number of findings that `check` would report, and the
-// command that lists them; empty if the lint settings are invalid.
-std::string CheckText(const Target& target, const Compiled& compiled,
+// command that lists them; empty if the lint settings are invalid. Findings
+// about a compiled program are not counted, which the text states.
+std::string CheckText(const PlanFlags& flags, const Target& target,
+                      const Compiled& compiled,
                       std::optional<ModelConfig> model,
                       const LintSettings& settings, Findings& findings) {
   const auto result = LintBySettings(target, compiled, std::move(model), {},
@@ -126,9 +140,11 @@ std::string CheckText(const Target& target, const Compiled& compiled,
   for (const Finding& finding : result->findings) {
     ++counts[static_cast<size_t>(finding.level)];
   }
-  if (result->findings.empty()) return "nothing found\n";
+  const std::string rest =
+      HasProgram(flags, target) ? ", without the compiled program" : "";
+  if (result->findings.empty()) return "nothing found" + rest + "\n";
   return Counted(counts[0], "error") + ", " + Counted(counts[1], "warning") +
-         ", " + Counted(counts[2], "note") +
+         ", " + Counted(counts[2], "note") + rest +
          (counts[0] + counts[1] > 0
               ? ": run `shardc check` to list them\n"
               : ": run `shardc check --notes` to list them\n");
@@ -317,7 +333,7 @@ int PlanOne(const PlanFlags& flags, const Target& target, const Common& common,
   const bool refused = found.HasErrors();
   if (settings) {
     const std::string check =
-        CheckText(target, *compiled, model, *settings, findings);
+        CheckText(flags, target, *compiled, model, *settings, findings);
     PrintMessage(common, in_one_line
                              ? TargetLine(target, *compiled, check)
                              : PlanSummaryText(*compiled) +

@@ -113,8 +113,12 @@ class Budget(Case):
                                   if code.startswith("SHD61")], codes)
 
     def test_a_program_that_is_not_compiled_yet_is_no_failure(self):
-        os.remove(os.path.join(self.folder, "step.hlo.txt.gz"))
         self.audit("budget: {total: 0}")
+        done = self.check(self.shardc("plan", "-o", "plan.json"), 0)
+        self.assertRegex(done.err, "check .*, without the compiled program")
+        os.remove(os.path.join(self.folder, "step.hlo.txt.gz"))
+        done = self.check(self.shardc("plan", "-o", "plan.json"), 0)
+        self.assertNotIn("the compiled program", done.err)
         self.assertEqual(self.found(status=0), [])
         done = self.shardc("check", "--locked")
         self.assertEqual(done.rc, 2, done.err)
