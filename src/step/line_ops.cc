@@ -170,10 +170,6 @@ ValueId ApplyFunction(BuildContext& c, const Line& line, ValueId x) {
   const auto by = c.Constant(line.arguments[2]);
   return by ? c.write.Fn(fn, x, *by) : x;
 }
-ValueId Activated(BuildContext& c, ValueId x) {
-  const Activation& by = c.settings.activation;
-  return c.write.Fn(by.fn, x, by.fn == "swish" ? by.alpha : 0);
-}
 
 // Returns the elementwise product. The operand with fewer labels is broadcast,
 // so it becomes the second one.
@@ -266,7 +262,7 @@ std::vector<ValueId> WriteLine(BuildContext& c, const Line& line) {
     case LineOp::kGatedFused:
       return {GatedFused(c, line, x)};
     case LineOp::kActivation:
-      return {Activated(c, x)};
+      return {Activated(c.write, x, c.settings.activation)};
     case LineOp::kFunction:
       return {ApplyFunction(c, line, x)};
     case LineOp::kTake:

@@ -140,6 +140,11 @@ ValueId Convolved(GraphWriter& write, ValueId x, ValueId weight, ValueId bias,
   return bias == kNoValue ? sum : write.Add({sum, bias});
 }
 
+ValueId Activated(GraphWriter& write, ValueId x, const Activation& activation) {
+  const bool scaled = activation.fn == "swish";
+  return write.Fn(activation.fn, x, scaled ? activation.alpha : 0);
+}
+
 ValueId Gated(GraphWriter& write, ValueId gate, ValueId up,
               const Activation& activation) {
   if (activation.clamped) {
@@ -149,7 +154,7 @@ ValueId Gated(GraphWriter& write, ValueId gate, ValueId up,
     up = write.Fn("shift", up, 1);
     return write.Times(gate, up);
   }
-  return write.Times(write.Fn(activation.fn, gate), up);
+  return write.Times(Activated(write, gate, activation), up);
 }
 
 namespace {

@@ -51,6 +51,8 @@ struct Activation {
   bool clamped = false;  // gpt-oss: gate and up are clamped, 1 is added to up
   double limit = 7, alpha = 1.702;
 };
+// The function of each element of x. `alpha` is the constant of a swish.
+ValueId Activated(GraphWriter& write, ValueId x, const Activation& activation);
 ValueId Gated(GraphWriter& write, ValueId gate, ValueId up,
               const Activation& activation);
 

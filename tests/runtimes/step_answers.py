@@ -91,6 +91,8 @@ CASES = {
     "mistral": {"model_type": "mistral", **SMALL, "sliding_window": 3},
     "qwen2": {"model_type": "qwen2", **SMALL, "tie_word_embeddings": True},
     "qwen3": {"model_type": "qwen3", **SMALL, "head_dim": 6},
+    "qwen3-quick": {"model_type": "qwen3", **SMALL, "head_dim": 6,
+                    "hidden_act": "quick_gelu"},
     "mixtral": {"model_type": "mixtral", **SMALL, "num_local_experts": 4,
                 "num_experts_per_tok": 2},
     "gpt2": {"model_type": "gpt2", **GPT},
