@@ -186,7 +186,13 @@ CASES = {
     "mt5": {"model_type": "mt5", **T5},
     "umt5": {"model_type": "umt5", **T5},
     "whisper": {"model_type": "whisper", **WHISPER},
+    "qwen2-window": {"model_type": "qwen2", **SMALL, "num_hidden_layers": 3,
+                     "use_sliding_window": True, "sliding_window": 3,
+                     "max_window_layers": 1},
+    "ministral": {"model_type": "ministral", **SMALL, "sliding_window": 3},
 }
+# Keys that transformers writes and that a published config.json may lack.
+LACKING = {"qwen2-window": ["layer_types"], "ministral": ["layer_types"]}
 
 
 def pictures(model, draw):
@@ -258,8 +264,10 @@ def answer(name, config):
             torch.from_numpy(labels.reshape(-1)))
         if out.get("aux_loss") is not None:
             loss += model.router_aux_loss_coef * out.aux_loss
-    return {"name": name, "config": json.loads(made.to_json_string(
-                use_diff=False)),
+    written = json.loads(made.to_json_string(use_diff=False))
+    return {"name": name,
+            "config": {key: value for key, value in written.items()
+                       if key not in LACKING.get(name, [])},
             "buffers": [{"name": tensor, "shape": list(values.shape)}
                         for tensor, values in buffers], **given,
             "labels": labels.tolist(), "loss": round(float(loss), 9),

@@ -23,7 +23,7 @@ namespace {
 struct Pack {
   std::string_view model_type, name;
 };
-constexpr std::array<Pack, 45> kPacks = {{
+constexpr std::array<Pack, 46> kPacks = {{
     {"granitemoe", "granitemoe"},
     {"nemotron", "nemotron"},
     {"gpt_bigcode", "gpt_bigcode"},
@@ -33,6 +33,7 @@ constexpr std::array<Pack, 45> kPacks = {{
     {"mpt", "mpt"},
     {"llama", "llama"},
     {"mistral", "llama"},
+    {"ministral", "llama"},
     {"qwen2", "llama"},
     {"qwen3", "llama"},
     {"mixtral", "mixtral"},
