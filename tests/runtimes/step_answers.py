@@ -189,7 +189,8 @@ CASES = {
     "qwen2-window": {"model_type": "qwen2", **SMALL, "num_hidden_layers": 3,
                      "use_sliding_window": True, "sliding_window": 3,
                      "max_window_layers": 1},
-    "ministral": {"model_type": "ministral", **SMALL, "sliding_window": 3},
+    "ministral": {"model_type": "ministral", **SMALL, "head_dim": 6,
+                  "sliding_window": 3},
 }
 # Keys that transformers writes and that a published config.json may lack.
 LACKING = {"qwen2-window": ["layer_types"], "ministral": ["layer_types"]}
