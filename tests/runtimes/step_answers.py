@@ -191,9 +191,17 @@ CASES = {
                      "max_window_layers": 1},
     "ministral": {"model_type": "ministral", **SMALL, "head_dim": 6,
                   "sliding_window": 3},
+    "ernie4.5": {"model_type": "ernie4_5", **SMALL, "head_dim": 6,
+                 "use_bias": True},
+    "helium": {"model_type": "helium", **SMALL, "head_dim": 4},
+    "smollm3": {"model_type": "smollm3", **SMALL, "no_rope_layer_interval": 2,
+                "pad_token_id": 0},
+    "smollm3-list": {"model_type": "smollm3", **SMALL, "pad_token_id": 0,
+                     "no_rope_layers": [0, 1]},
 }
 # Keys that transformers writes and that a published config.json may lack.
-LACKING = {"qwen2-window": ["layer_types"], "ministral": ["layer_types"]}
+LACKING = {"qwen2-window": ["layer_types"], "ministral": ["layer_types"],
+           "smollm3": ["no_rope_layers"]}
 
 
 def pictures(model, draw):

@@ -23,7 +23,7 @@ namespace {
 struct Pack {
   std::string_view model_type, name;
 };
-constexpr std::array<Pack, 46> kPacks = {{
+constexpr std::array<Pack, 49> kPacks = {{
     {"granitemoe", "granitemoe"},
     {"nemotron", "nemotron"},
     {"gpt_bigcode", "gpt_bigcode"},
@@ -34,6 +34,9 @@ constexpr std::array<Pack, 46> kPacks = {{
     {"llama", "llama"},
     {"mistral", "llama"},
     {"ministral", "llama"},
+    {"ernie4_5", "llama"},
+    {"helium", "llama"},
+    {"smollm3", "llama"},
     {"qwen2", "llama"},
     {"qwen3", "llama"},
     {"mixtral", "mixtral"},
