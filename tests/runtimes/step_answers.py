@@ -198,10 +198,16 @@ CASES = {
                 "pad_token_id": 0},
     "smollm3-list": {"model_type": "smollm3", **SMALL, "pad_token_id": 0,
                      "no_rope_layers": [0, 1]},
+    "cohere2": {"model_type": "cohere2", **SMALL, "num_hidden_layers": 4,
+                "head_dim": 6, "sliding_window": 3, "logit_scale": 0.25,
+                "pad_token_id": 0},
+    "cohere2-types": {"model_type": "cohere2", **SMALL, "sliding_window": 3,
+                      "logit_scale": 0.25, "pad_token_id": 0, "layer_types": [
+                          "full_attention", "sliding_attention"]},
 }
 # Keys that transformers writes and that a published config.json may lack.
 LACKING = {"qwen2-window": ["layer_types"], "ministral": ["layer_types"],
-           "smollm3": ["no_rope_layers"]}
+           "smollm3": ["no_rope_layers"], "cohere2": ["layer_types"]}
 
 
 def pictures(model, draw):

@@ -23,7 +23,7 @@ namespace {
 struct Pack {
   std::string_view model_type, name;
 };
-constexpr std::array<Pack, 49> kPacks = {{
+constexpr std::array<Pack, 50> kPacks = {{
     {"granitemoe", "granitemoe"},
     {"nemotron", "nemotron"},
     {"gpt_bigcode", "gpt_bigcode"},
@@ -58,6 +58,7 @@ constexpr std::array<Pack, 49> kPacks = {{
     {"stablelm", "stablelm"},
     {"starcoder2", "starcoder2"},
     {"cohere", "cohere"},
+    {"cohere2", "cohere"},
     {"olmo", "olmo"},
     {"olmo2", "olmo"},
     {"olmoe", "olmoe"},
