@@ -140,6 +140,13 @@ TEST_CASE("an absent key has the value that transformers' class gives it") {
       {"seed_oss", R"(, "head_dim": null)", 8 * 4},
       {"smollm3", "", 4 * 4},
       {"starcoder2", "", 2 * 4},
+      {"cohere", R"(, "head_dim": 6)", 2 * 6},
+      {"cohere2", R"(, "head_dim": 6)", 2 * 6},
+      {"granite", R"(, "head_dim": 6)", 2 * 6},
+      {"olmo", R"(, "head_dim": 6)", 2 * 6},
+      {"olmo2", R"(, "head_dim": 6)", 2 * 6},
+      {"qwen2", R"(, "head_dim": 6)", 32 * 6},
+      {"starcoder2", R"(, "head_dim": 6)", 2 * 6},
   };
   for (const Case& test : cases) {
     CAPTURE(test.family);
