@@ -273,7 +273,8 @@ class ModelConfigReader {
   // code: 1/sqrt(head_dim) times the square of 0.1 mscale_all_dim ln(factor) +
   // 1.
   void ReadYarnScale() {
-    const auto scaling = fields_.Find("rope_scaling");
+    auto scaling = fields_.Find("rope_scaling");
+    if (!scaling) scaling = fields_.Find("rope_parameters");
     if (!fields_.Find("qk_nope_head_dim") || !scaling || !scaling->IsObject() ||
         !config_.head_dim) {
       return;

@@ -245,6 +245,15 @@ TEST_CASE("recent files hold the rotary embedding in one object") {
   CHECK(config->rope->factor == 2.5);
   CHECK(config->rope->original_length == 2048);
   CHECK(config->rope->attention_factor == 0.5);
+  const Written latent(R"({"kv_lora_rank": 16, "qk_nope_head_dim": 8,
+    "qk_rope_head_dim": 4, "v_head_dim": 6, "rope_parameters": {
+      "rope_theta": 1e4, "rope_type": "yarn", "factor": 4,
+      "mscale_all_dim": 1.0, "original_max_position_embeddings": 32}})");
+  const auto scaled = ReadModelConfig(latent.path, findings);
+  REQUIRE(scaled);
+  // 12^-0.5 (0.1 ln 4 + 1)^2.
+  CHECK(scaled->softmax_scale.value_or(0) ==
+        doctest::Approx(0.37426067).epsilon(1e-6));
   const Written small(R"({"rope_theta": 0.5})");
   const auto without = ReadModelConfig(small.path, findings);
   REQUIRE(findings.errors() == 1);
