@@ -303,6 +303,9 @@ class ModelConfigReader {
     auto scaling = fields_.Find("rope_scaling");
     auto all = fields_.Find("rope_parameters");
     if (all && !all->IsObject()) all.reset();
+    // Models whose layers rotate differently have one object for each kind.
+    const auto full = all ? all->Find("full_attention") : std::nullopt;
+    if (full && full->IsObject()) all = full;
     if (!scaling && all) scaling = all;
     if (scaling && !scaling->IsObject()) {
       RefuseType("rope_scaling", *scaling, "an object");

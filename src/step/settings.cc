@@ -99,6 +99,7 @@ std::optional<LayerSettings> SettingsReader::ReadLayer(
   if (Holds("rope.plain", false)) {
     out.rope.scaling.clear();
     out.rope.factor = 1;
+    out.rope.amplitude = 0;
   }
   out.rope.base = Number("rope.base").value_or(out.rope.base);
   out.rope.rotary_fraction = Number("rope.turned").value_or(1);

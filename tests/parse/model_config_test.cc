@@ -245,6 +245,16 @@ TEST_CASE("recent files hold the rotary embedding in one object") {
   CHECK(config->rope->factor == 2.5);
   CHECK(config->rope->original_length == 2048);
   CHECK(config->rope->attention_factor == 0.5);
+  const Written layered(R"({"model_type": "x", "rope_parameters": {
+    "sliding_attention": {"rope_theta": 1e4, "rope_type": "default"},
+    "full_attention": {"rope_theta": 1e6, "rope_type": "linear",
+                       "factor": 8}}})");
+  const auto kinds = ReadModelConfig(layered.path, findings);
+  REQUIRE(kinds);
+  REQUIRE(kinds->rope);
+  CHECK(kinds->rope->base == 1e6);
+  CHECK(kinds->rope->scaling == "linear");
+  CHECK(kinds->rope->factor == 8);
   const Written latent(R"({"kv_lora_rank": 16, "qk_nope_head_dim": 8,
     "qk_rope_head_dim": 4, "v_head_dim": 6, "rope_parameters": {
       "rope_theta": 1e4, "rope_type": "yarn", "factor": 4,

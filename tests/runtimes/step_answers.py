@@ -48,6 +48,16 @@ HEADS = {"bert": transformers.AutoModelForMaskedLM,
          "whisper": transformers.AutoModelForSpeechSeq2Seq,
          "qwen2_vl": transformers.AutoModelForImageTextToText}
 
+# Layers without a window rotate otherwise than those with one.
+TURNED = {"sliding_window": 3,
+          "layer_types": ["sliding_attention", "full_attention"],
+          "rope_parameters": {
+              "sliding_attention": {"rope_type": "default", "rope_theta": 300.0},
+              "full_attention": {
+                  "rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0,
+                  "original_max_position_embeddings": 16,
+                  "attention_factor": 1.5}}}
+
 # Name: the config.json, save for what all have.
 CASES = {
     "granite-moe": {"model_type": "granitemoe", **SMALL,
@@ -204,6 +214,9 @@ CASES = {
     "cohere2-types": {"model_type": "cohere2", **SMALL, "sliding_window": 3,
                       "logit_scale": 0.25, "pad_token_id": 0, "layer_types": [
                           "full_attention", "sliding_attention"]},
+    "olmo3": {"model_type": "olmo3", **SMALL, **TURNED, "pad_token_id": 0},
+    "gemma3-yarn": {"model_type": "gemma3_text", **SMALL, **TURNED,
+                    "head_dim": 6, "query_pre_attn_scalar": 8},
 }
 # Keys that transformers writes and that a published config.json may lack.
 LACKING = {"qwen2-window": ["layer_types"], "ministral": ["layer_types"],

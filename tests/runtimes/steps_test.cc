@@ -23,7 +23,7 @@ namespace {
 struct Pack {
   std::string_view model_type, name;
 };
-constexpr std::array<Pack, 50> kPacks = {{
+constexpr std::array<Pack, 51> kPacks = {{
     {"granitemoe", "granitemoe"},
     {"nemotron", "nemotron"},
     {"gpt_bigcode", "gpt_bigcode"},
@@ -61,6 +61,7 @@ constexpr std::array<Pack, 50> kPacks = {{
     {"cohere2", "cohere"},
     {"olmo", "olmo"},
     {"olmo2", "olmo"},
+    {"olmo3", "olmo"},
     {"olmoe", "olmoe"},
     {"phimoe", "phimoe"},
     {"dbrx", "dbrx"},
