@@ -217,6 +217,11 @@ CASES = {
     "olmo3": {"model_type": "olmo3", **SMALL, **TURNED, "pad_token_id": 0},
     "gemma3-yarn": {"model_type": "gemma3_text", **SMALL, **TURNED,
                     "head_dim": 6, "query_pre_attn_scalar": 8},
+    "olmo-clip": {"model_type": "olmo", **SMALL, "pad_token_id": 0,
+                  "clip_qkv": 0.3},
+    "olmoe-clip": {"model_type": "olmoe", **SMALL, "num_experts": 4,
+                   "num_experts_per_tok": 2, "pad_token_id": 0,
+                   "clip_qkv": 0.3},
 }
 # Keys that transformers writes and that a published config.json may lack.
 LACKING = {"qwen2-window": ["layer_types"], "ministral": ["layer_types"],
