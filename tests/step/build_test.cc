@@ -53,6 +53,32 @@ TEST_CASE("gradients are the loss's derivatives") {
   }
 }
 
+// Returns the number of ops of a training step's forward pass.
+size_t OpsOf(const std::string& config, std::string_view naming) {
+  const Described model = FromConfig(config, naming, "t5");
+  Findings findings;
+  const auto step = BuildForward(*model.description, &model.config,
+                                 model.manifest, Mode::kTrain, findings);
+  CAPTURE(TextOf(findings));
+  REQUIRE(step);
+  return step->graph.ops.size();
+}
+
+TEST_CASE("T5 has the same ops under both names of its parameters") {
+  const std::string small =
+      R"("vocab_size": 11, "d_model": 8, "d_kv": 4, "d_ff": 12,)"
+      R"( "num_layers": 2, "num_heads": 4, "feed_forward_proj": "relu",)"
+      R"( "relative_attention_num_buckets": 6, "layer_norm_epsilon": 1e-6)";
+  for (const std::string_view tied :
+       {"", R"(, "tie_word_embeddings": true)",
+        R"(, "tie_word_embeddings": true, "scale_decoder_outputs": false)"}) {
+    CAPTURE(tied);
+    const std::string config =
+        R"({"model_type": "t5", )" + small + std::string(tied) + "}";
+    CHECK(OpsOf(config, "hf") == OpsOf(config, "flax"));
+  }
+}
+
 // All forms of attention compute the same function.
 TEST_CASE("attention has the same gradients in every form") {
   constexpr int64_t kLength = 8;
