@@ -222,6 +222,9 @@ CASES = {
     "olmoe-clip": {"model_type": "olmoe", **SMALL, "num_experts": 4,
                    "num_experts_per_tok": 2, "pad_token_id": 0,
                    "clip_qkv": 0.3},
+    "granite": {"model_type": "granite", **SMALL, "embedding_multiplier": 1.5,
+                "attention_multiplier": 0.4, "residual_multiplier": 0.7,
+                "logits_scaling": 2.0, "pad_token_id": 0},
 }
 # Keys that transformers writes and that a published config.json may lack.
 LACKING = {"qwen2-window": ["layer_types"], "ministral": ["layer_types"],

@@ -23,7 +23,8 @@ namespace {
 struct Pack {
   std::string_view model_type, name;
 };
-constexpr std::array<Pack, 51> kPacks = {{
+constexpr std::array<Pack, 52> kPacks = {{
+    {"granite", "llama"},
     {"granitemoe", "granitemoe"},
     {"nemotron", "nemotron"},
     {"gpt_bigcode", "gpt_bigcode"},
