@@ -226,13 +226,17 @@ CASES = {
                       "sliding_window": 3, "query_pre_attn_scalar": 8,
                       "rope_parameters": {"rope_type": "linear",
                                           "rope_theta": 100.0, "factor": 4.0}},
+    "gpt2-depth": {"model_type": "gpt2", **GPT,
+                   "scale_attn_by_inverse_layer_idx": True},
+    "t5-silu": {"model_type": "t5", **T5, "feed_forward_proj": "gated-silu"},
     "granite": {"model_type": "granite", **SMALL, "embedding_multiplier": 1.5,
                 "attention_multiplier": 0.4, "residual_multiplier": 0.7,
                 "logits_scaling": 2.0, "pad_token_id": 0},
 }
 # Keys that transformers writes and that a published config.json may lack.
 LACKING = {"qwen2-window": ["layer_types"], "ministral": ["layer_types"],
-           "smollm3": ["no_rope_layers"], "cohere2": ["layer_types"]}
+           "smollm3": ["no_rope_layers"], "cohere2": ["layer_types"],
+           "t5-silu": ["dense_act_fn"]}
 
 
 def pictures(model, draw):
