@@ -124,15 +124,16 @@ Mesh Alone(const std::string& axis, int64_t size) {
   return out;
 }
 
-// Returns whether the rules give every parameter a plan on one device; adds the
-// findings. Otherwise no mesh is possible.
-bool IsPlanned(const cost::FitInputs& inputs, const std::string& axis,
-               Findings& findings) {
+// Returns kDone if the rules give every parameter a plan on one device. If not,
+// no mesh is possible: returns kFailed if the rules do not compile, else
+// kFound, and adds the findings.
+ExitStatus PlanOnOne(const cost::FitInputs& inputs, const std::string& axis,
+                     Findings& findings) {
   const auto compiled = Compile(Alone(axis, 1), inputs.rules, inputs.manifest,
                                 inputs.options, findings);
-  if (compiled == nullptr) return false;
+  if (compiled == nullptr) return kFailed;
   findings.Append(PlanFindings(*compiled));
-  return !findings.HasErrors();
+  return findings.HasErrors() ? kFound : kDone;
 }
 
 // If no mesh is legal, adds the findings of the first mesh whose stages are
@@ -175,9 +176,9 @@ int Fit(const FitCommand& command, const cost::FitInputs& inputs,
                      "` to `--axes`, or pass `--stages none`");
     return kFailed;
   }
-  if (axes.empty() || !IsPlanned(inputs, axes.front(), findings)) {
-    return findings.HasErrors() ? kFound : kFailed;
-  }
+  if (axes.empty()) return findings.HasErrors() ? kFound : kFailed;
+  const ExitStatus planned = PlanOnOne(inputs, axes.front(), findings);
+  if (planned != kDone) return planned;
   const auto evaluator = cost::MeshEvaluator::Make(inputs, axes, findings);
   if (evaluator == nullptr) return kFailed;
   cost::FitReport report;

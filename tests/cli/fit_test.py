@@ -247,6 +247,19 @@ class Fit(DescribedCase):
         self.assertIn("mlp.experts.down_proj: a part of 360 splits blocks",
                       sizes["tp", 8]["reason"])
 
+    def test_rules_with_an_unknown_name_cannot_be_compiled(self):
+        with tempfile.TemporaryDirectory() as folder:
+            rules = os.path.join(folder, "rules.yaml")
+            with open(rules, "w", encoding="utf-8") as file:
+                file.write("version: 1\n"
+                           "rules: [{match: '.*', spec: [axis]}]\n")
+            given = [*LLAMA[:-3], "--no-project", "--rules", rules]
+            for command in (["plan", "--mesh", "dp:2"],
+                            ["fit", "--devices", "2"]):
+                with self.subTest(command=command):
+                    self.assertIn("SHD028", self.check(
+                        run(*command, *given), 2).err)
+
     def test_none_fits_and_the_nearest_is_reported(self):
         arguments = [*LLAMA, *TRAIN, "--devices", "4", "--memory", "16GiB"]
         value = self.fit(*arguments, rc=1)
