@@ -117,9 +117,27 @@ std::optional<cost::FitInputs> ReadInputs(const FitCommand& command,
   return out;
 }
 
-Mesh Alone(const std::string& axis, int64_t size) {
+// Returns the axes among `axes` that every mesh needs, because the rules may
+// name them: all but those of parallelism, which count as size 1 where the mesh
+// lacks them, and that of the stages.
+std::vector<std::string> NamedAxes(const cost::FitInputs& inputs,
+                                   std::vector<std::string> axes) {
+  const auto usual = cost::UsualAxes(inputs.rules, true, true);
+  std::erase_if(axes, [&](const std::string& axis) {
+    return (inputs.stages && inputs.stages->axis == axis) ||
+           std::find(usual.begin(), usual.end(), axis) != usual.end();
+  });
+  return axes;
+}
+
+// Returns a mesh of one axis, and of the other ones of `named` with size 1.
+Mesh Alone(const std::string& axis, int64_t size,
+           const std::vector<std::string>& named) {
   Mesh out;
   out.axes.push_back({axis, size, AxisType::kAuto});
+  for (const std::string& other : named) {
+    if (other != axis) out.axes.push_back({other, 1, AxisType::kAuto});
+  }
   out.devices = size;
   return out;
 }
@@ -128,9 +146,10 @@ Mesh Alone(const std::string& axis, int64_t size) {
 // no mesh is possible: returns kFailed if the rules do not compile, else
 // kFound, and adds the findings.
 ExitStatus PlanOnOne(const cost::FitInputs& inputs, const std::string& axis,
+                     const std::vector<std::string>& named,
                      Findings& findings) {
-  const auto compiled = Compile(Alone(axis, 1), inputs.rules, inputs.manifest,
-                                inputs.options, findings);
+  const auto compiled = Compile(Alone(axis, 1, named), inputs.rules,
+                                inputs.manifest, inputs.options, findings);
   if (compiled == nullptr) return kFailed;
   findings.Append(PlanFindings(*compiled));
   return findings.HasErrors() ? kFound : kDone;
@@ -177,7 +196,8 @@ int Fit(const FitCommand& command, const cost::FitInputs& inputs,
     return kFailed;
   }
   if (axes.empty()) return findings.HasErrors() ? kFound : kFailed;
-  const ExitStatus planned = PlanOnOne(inputs, axes.front(), findings);
+  const auto named = NamedAxes(inputs, axes);
+  const ExitStatus planned = PlanOnOne(inputs, axes.front(), named, findings);
   if (planned != kDone) return planned;
   const auto evaluator = cost::MeshEvaluator::Make(inputs, axes, findings);
   if (evaluator == nullptr) return kFailed;
@@ -191,7 +211,7 @@ int Fit(const FitCommand& command, const cost::FitInputs& inputs,
   std::vector<std::string> alone_axes;
   for (const std::string& axis : axes) {
     for (const int64_t size : SizesAlone(devices)) {
-      alone.push_back(Alone(axis, size));
+      alone.push_back(Alone(axis, size, named));
       alone_axes.push_back(axis);
     }
   }
@@ -199,6 +219,9 @@ int Fit(const FitCommand& command, const cost::FitInputs& inputs,
   auto sizes = evaluator->OnEach(alone, threads, findings);
   if (!sizes) return kFailed;
   for (size_t i = 0; i < alone.size(); ++i) {
+    std::erase_if((*sizes)[i].mesh.axes, [&](const MeshAxis& axis) {
+      return axis.name != alone_axes[i];
+    });
     report.sizes.push_back({alone_axes[i], std::move((*sizes)[i])});
   }
   if (devices) {

@@ -260,6 +260,23 @@ class Fit(DescribedCase):
                     self.assertIn("SHD028", self.check(
                         run(*command, *given), 2).err)
 
+    def test_rules_may_name_any_of_the_axes_that_are_tried(self):
+        with tempfile.TemporaryDirectory() as folder:
+            rules = os.path.join(folder, "rules.yaml")
+            with open(rules, "w", encoding="utf-8") as file:
+                file.write("version: 1\nextends: [builtin:llama/hf]\nrules:\n"
+                           "  - {match: embed_tokens, spec: [rows, null]}\n")
+            given = [*LLAMA[:-3], "--no-project", "--rules", rules, *TRAIN]
+            value = self.fit(*given, "--devices", "4", "--axes", "fsdp,rows")
+            self.assertEqual(
+                {tuple(one["axes"]) for one in value["sizes"]},
+                {("fsdp",), ("rows",)})
+            for one in value["meshes"]:
+                cost = run("cost", *given, "--mesh", self.mesh(one),
+                           "--format", "json").json()
+                self.assertEqual(cost["memory"]["total"],
+                                 one["bytes_per_device"])
+
     def test_none_fits_and_the_nearest_is_reported(self):
         arguments = [*LLAMA, *TRAIN, "--devices", "4", "--memory", "16GiB"]
         value = self.fit(*arguments, rc=1)
