@@ -143,6 +143,13 @@ std::string PipelineTarget(const SearchInputs& inputs) {
   return (inputs.target.empty() ? "searched" : inputs.target) + "-pipeline";
 }
 
+// Returns what the names of the model's files begin with: the target's name, or
+// "searched" if it has none or one that would lead to another folder.
+std::string FileStem(const SearchInputs& inputs) {
+  const bool plain = inputs.target.find_first_of("/\\") == std::string::npos;
+  return plain && !inputs.target.empty() ? inputs.target : "searched";
+}
+
 void TakePolicy(const Policy& from, Policy& to) {
   if (from.unmatched) to.unmatched = from.unmatched;
   if (from.illegal) to.illegal = from.illegal;
@@ -387,14 +394,14 @@ bool WriteSearched(const search::Sharding& one,
                                  ? ""
                                  : add("pipeline-", pipeline->mesh,
                                        pipeline->file, !IsGivenAsIs(*pipeline));
-  ModelFiles model = {name + ".manifest.json", ""};
+  ModelFiles model = {FileStem(inputs) + ".manifest.json", ""};
   files.push_back({model.manifest, TextOf([&](Sink& sink) {
                      WriteManifestJson(inputs.request.manifest, sink);
                    })});
   if (!inputs.model_path.empty()) {
     const SourceRef text = ReadSource(inputs.model_path, findings);
     if (text == nullptr) return false;
-    model.config = name + ".config.json";
+    model.config = FileStem(inputs) + ".config.json";
     files.push_back({model.config, std::string(text->text())});
   }
   const cost::Settings& settings = one.report.settings;

@@ -124,6 +124,22 @@ class Searched(DescribedCase):
                     self.assertIn(words, result.err)
                     self.assertEqual(result.out, "")
 
+    def test_a_target_name_is_no_way_out_of_the_folder(self):
+        project = self.write(
+            "shardc.yaml",
+            "version: 1\ntargets:\n  ../out:\n    mesh: 'fsdp:4'\n"
+            "    rules: [builtin:llama]\n"
+            f"    model: {json.dumps(STEP[2])}\n    batch: 64\n")
+        os.mkdir(self.path("a"))
+        folder = self.path("a", "b")
+        self.check(run("search", "--project", project, "--allow-outside",
+                       "--seq", "2048", "--profile", "h100-sxm", "--prove",
+                       "0", "-o", folder), 0)
+        self.assertEqual(os.listdir(self.path("a")), ["b"])
+        self.assertIn("searched.manifest.json", os.listdir(folder))
+        self.check(run("cost", "--project", os.path.join(folder, "shardc.yaml"),
+                       "--seq", "2048"), 0)
+
 
 if __name__ == "__main__":
     unittest.main()
