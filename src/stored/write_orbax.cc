@@ -27,6 +27,7 @@
 #include "stored/write_ocdbt.h"
 #include "stored/write_orbax_metadata.h"
 #include "stored/write_parts.h"
+#include "stored/zarr.h"
 
 namespace shardc::stored {
 namespace {
@@ -237,6 +238,14 @@ bool WriteOrbax(std::span<const ArrayToWrite> arrays,
       DivideArrays(arrays, leaves, WriteForm::kOrbax, options, findings);
   if (!divided) return false;
   for (const Array& array : *divided) {
+    if (array.shape.size() > kMostZarrDims) {
+      findings.Add(code::kInexpressible, {MakeSource(options.folder, {})},
+                   ShortQuote(array.name) + " has " +
+                       Counted(std::ssize(array.shape), "dimension") +
+                       ", more than the " + CountText(kMostZarrDims) +
+                       " that orbax can restore",
+                   "write another format");
+    }
     if (!ZarrName(*array.dtype).empty()) continue;
     findings.Add(code::kDtype, {MakeSource(options.folder, {})},
                  ShortQuote(array.name) + " has the data type " +

@@ -29,8 +29,6 @@
 namespace shardc::stored {
 namespace {
 
-constexpr size_t kRankLimit = 32;  // numpy's limit before version 2
-
 // Returns the bytes of one element of an integer type; an empty text if the
 // number does not fit in the type.
 std::string IntegerBytes(int64_t number, size_t bytes, bool is_signed) {
@@ -239,9 +237,9 @@ class ZarrParser {
   }
 
   bool ReadShape(const JsonValue& value, int64_t least, Shape& out) {
-    if (!value.IsArray() || value.size() > kRankLimit) {
+    if (!value.IsArray() || value.size() > kMostZarrDims) {
       Malformed(value, "is not a list of at most " +
-                           std::to_string(kRankLimit) + " sizes");
+                           std::to_string(kMostZarrDims) + " sizes");
       return false;
     }
     for (const JsonValue& size : value.items()) {

@@ -3,6 +3,7 @@
 #ifndef SHARDC_STORED_ZARR_H_
 #define SHARDC_STORED_ZARR_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -16,6 +17,10 @@
 #include "stored/codecs.h"
 
 namespace shardc::stored {
+
+// The most dimensions of a zarr array: tensorstore's limit, and numpy's before
+// version 2.
+inline constexpr size_t kMostZarrDims = 32;
 
 struct ZarrArray {
   Shape shape;

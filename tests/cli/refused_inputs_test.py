@@ -270,6 +270,9 @@ ROWS = [
      tensors("m.safetensors", {"a": F32["x"], "a/b": F32["x"]})),
     ("has the packed data type", "merge m.safetensors --to orbax -o o",
      tensors("m.safetensors", {"x": ("F4", [4, 2], b"1234")})),
+    (", more than the 32 that orbax can restore",
+     "merge m.safetensors --to orbax -o o",
+     tensors("m.safetensors", {"x": ("F32", [1] * 33, b"1234")})),
     (", which orbax cannot store", "merge d --to orbax -o o", {
         "d/.zarray": '{"zarr_format": 2, "shape": [4], "chunks": [4], "dtype": '
                      '"uint4", "compressor": null, "fill_value": null, '
