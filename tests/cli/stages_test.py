@@ -381,6 +381,20 @@ rules:
                          [2 * layer + end, 2 * layer, 2 * layer,
                           2 * layer + end])
 
+    def test_bytes_of_a_stack_are_those_of_all_layers_or_of_a_rank(self):
+        manifest = self.write("m.json", json.dumps(STACKED))
+        inputs = ["--manifest", manifest, "--mesh", "pp:4", "--no-project",
+                  "--rules", self.write(
+                      "stacked.yaml", "stages: {axis: pp, assign: [3, 2, 2, "
+                      "1], stacked: [{match: ^layers/}]}\n"
+                      "rules: [{match: '.*', spec: []}]\n")]
+        # 8 layers of 32 * 64 numbers, of which rank 0 has 3.
+        done = run("explain", "layers/up/kernel", *inputs)
+        self.assertIn("32 KiB with the layers of all stages\n", done.out)
+        done = run("export", "markdown", *inputs)
+        self.assertIn("| [8, 32, 64] BF16 | `replicated`<br>by `pp` | 12 KiB |",
+                      done.out)
+
     def test_explain_names_the_stages_of_a_parameter(self):
         stages = "{axis: pp, schedule: interleaved, assign: even}"
         name = "model.layers.9.mlp.up_proj.weight"

@@ -44,6 +44,18 @@ std::optional<int64_t> TotalPerDevice(const ReadPlan& plan) {
   return sum;
 }
 
+// Returns the bytes of one parameter on a device that holds it. Of a tensor
+// that holds the layers of several stages, it is a device of the rank with the
+// most layers.
+std::optional<int64_t> EachPerDevice(const ReadPlan& plan,
+                                     const ReadParam& param) {
+  const auto bytes = ShardBytes(plan.mesh, param.spec, param.type);
+  if (!plan.stages || !param.stages.dim) return bytes;
+  BytesByRank ranks(*plan.stages);
+  ranks.Add(param.stages, bytes, 1);
+  return MostOf(ranks.Fullest());
+}
+
 void WriteMarkdown(const Request& request, Sink& out, Findings&) {
   const ReadPlan& plan = request.plan;
   const auto total = TotalPerDevice(plan);
@@ -55,7 +67,7 @@ void WriteMarkdown(const Request& request, Sink& out, Findings&) {
              "|\n|---|--:|---|---|--:|\n");
   for (const Fold& fold : Folded(plan, SeparatorOf(plan))) {
     const ReadParam& param = *fold.first;
-    const auto bytes = ShardBytes(plan.mesh, param.spec, param.type);
+    const auto bytes = EachPerDevice(plan, param);
     out.Append("| " + CodeCell(fold.name) + " | " +
                (fold.count > 1 ? CountText(fold.count) : "") + " | " +
                (param.type.shape ? ShapeText(*param.type.shape) : "unknown") +

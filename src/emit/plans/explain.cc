@@ -124,9 +124,10 @@ std::string AddedText(const ModeLayout& mode) {
          " due to corrections";
 }
 
-// Returns the text of a mode without its heading.
+// Returns the text of a mode without its heading. `stacked` is whether the
+// parameter holds the layers of several stages, of which a device has some.
 std::string ModeBody(const Compiled& c, const ModeLayout& mode, int32_t rule,
-                     const std::optional<DevicePlace>& holder) {
+                     const std::optional<DevicePlace>& holder, bool stacked) {
   std::string out;
   if (mode.spec_rule != rule && mode.spec_rule >= 0) {
     out += "  spec of rule " + RuleLabel(c, AsIndex(mode.spec_rule)) + "\n";
@@ -153,7 +154,8 @@ std::string ModeBody(const Compiled& c, const ModeLayout& mode, int32_t rule,
   if (mode.shard_shape) {
     out += "  shard     " + ShapeText(*mode.shard_shape);
     if (mode.bytes_per_device) {
-      out += ", " + BytesText(*mode.bytes_per_device) + " per device" +
+      out += ", " + BytesText(*mode.bytes_per_device) +
+             (stacked ? " with the layers of all stages" : " per device") +
              AddedText(mode);
     }
     out += "\n";
@@ -169,10 +171,10 @@ std::string ModeBody(const Compiled& c, const ModeLayout& mode, int32_t rule,
 // Appends the modes. Modes with the same text share a heading, at the first of
 // them.
 void AddModes(std::string& out, const Compiled& c, const ParamLayout& layout,
-              const std::optional<DevicePlace>& holder) {
+              const std::optional<DevicePlace>& holder, bool stacked) {
   std::vector<std::pair<std::string, std::string>> sections;  // body, heading
   for (const ModeLayout& mode : layout.modes) {
-    const std::string body = ModeBody(c, mode, layout.rule, holder);
+    const std::string body = ModeBody(c, mode, layout.rule, holder, stacked);
     const auto same =
         std::find_if(sections.begin(), sections.end(),
                      [&](const auto& each) { return each.first == body; });
@@ -346,7 +348,7 @@ std::string ExplainText(const Compiled& c, size_t param,
   // Do not print the device's slices of a stacked tensor: they would be slices
   // of all layers, and a stage has only some of them.
   if (IsStacked(stages, param)) holder.reset();
-  AddModes(out, c, layout, holder);
+  AddModes(out, c, layout, holder, IsStacked(stages, param));
   return out;
 }
 
