@@ -32,11 +32,13 @@ constexpr double kClearlyBetter = 0.99;
 
 // The most divisions that are tried until one fits in memory.
 constexpr size_t kMostDivisions = 4;
+// The limit on the steps of one search for a division, stages * units^2.
+constexpr int64_t kMostSteps = int64_t{1} << 30;
 
 // Returns the bytes of the fullest stage as AssignUnits counts them.
-int64_t BytesOf(std::span<const schedule::Unit> units,
-                std::span<const int64_t> in_flight,
-                const schedule::StageBounds& bounds) {
+int64_t FullestStageBytes(std::span<const schedule::Unit> units,
+                          std::span<const int64_t> in_flight,
+                          const schedule::StageBounds& bounds) {
   int64_t most = 0;
   for (size_t s = 0; s + 1 < bounds.size(); ++s) {
     Size held = 0;
@@ -215,7 +217,7 @@ class Pipeline {
       return planned_.bounds;
     }
     std::vector<Division> tried = Search();
-    if (tried.empty()) {
+    if (tried.empty() && CanSearch()) {
       const auto found =
           schedule::AssignUnits(Units(), InFlight(), std::nullopt);
       if (found) tried.push_back(DivisionOf(*found));
@@ -241,8 +243,15 @@ class Pipeline {
         });
   }
 
-  // Returns the divisions that AssignUnits finds until one fits in memory.
+  bool CanSearch() const {
+    const int64_t units = units_.count();
+    return (Size(planned_.table.stages) * units * units).value() <= kMostSteps;
+  }
+
+  // Returns the divisions that AssignUnits finds until one fits in memory; none
+  // if a search takes too long.
   std::vector<Division> Search() {
+    if (!CanSearch()) return {};
     const std::vector<schedule::Unit> units = Units();
     const std::vector<int64_t> in_flight = InFlight();
     std::vector<Division> tried;
@@ -255,7 +264,8 @@ class Pipeline {
       // A rank takes more than AssignUnits counts, which does not know the
       // other stages of a rank and what the allocator reserves. The fullest
       // stage must get smaller by what is missing.
-      limit = BytesOf(units, in_flight, *found) - tried.back().missing;
+      limit =
+          FullestStageBytes(units, in_flight, *found) - tried.back().missing;
     }
     return tried;
   }
@@ -364,6 +374,12 @@ class Pipeline {
 
   void AddAssumptions() {
     auto& out = out_.assumptions;
+    if (!planned_.listed && planned_.balance == StageBalance::kSearched &&
+        !CanSearch()) {
+      out.push_back("the division of " + CountText(units_.layers) +
+                    " layers takes too long to search for, so that they are "
+                    "divided evenly");
+    }
     out.push_back(timed_ ? "a task takes its part of the expected time of its "
                            "stage's own program"
                          : "without a profile, a task takes the time of its "

@@ -7,6 +7,10 @@
 
 namespace shardc {
 
+// The limit on the number of layers of a model with stages. A larger number in a
+// name is unlikely to be the number of a layer.
+inline constexpr int64_t kMostStageLayers = 100'000;
+
 // The layers from `first` to before `end`.
 struct LayerRange {
   int64_t first = 0, end = 0;

@@ -148,6 +148,12 @@ class StagesReader {
                       findings_);
       }
       end = range->end;
+      if (end > kMostStageLayers) {
+        findings_.Add(code::kLimit, layers->place(),
+                      "a stage has layer " + CountText(end - 1) + ", beyond " +
+                          CountText(kMostStageLayers) + " layers");
+        return false;
+      }
       stage.layers = *range;
       for (const JsonValue part : parts->items()) {
         stage.first = stage.first || part.string() == "first";

@@ -30,10 +30,6 @@
 namespace shardc {
 namespace {
 
-// The limit on the number of layers. A larger number in a name is unlikely to
-// be the number of a layer.
-constexpr int64_t kMostLayers = 100'000;
-
 class UnitReader {
  public:
   UnitReader(const Compiled& compiled, const StageRequest& request,
@@ -110,10 +106,10 @@ class UnitReader {
   }
 
   bool CheckCount() {
-    if (out_.layers <= kMostLayers) return true;
+    if (out_.layers <= kMostStageLayers) return true;
     findings_.Add(code::kLimit, place_,
                   "a name has layer " + CountText(out_.layers - 1) +
-                      ", beyond " + CountText(kMostLayers) + " layers");
+                      ", beyond " + CountText(kMostStageLayers) + " layers");
     return false;
   }
 

@@ -113,6 +113,8 @@ TEST_CASE("plan: stages that cannot be are refused") {
       {of(R"("of": [{"ranks": [0], "layers": [0], "parts": []}])"), good,
        "SHD022 the layers of a stage are [first, end], and begin where those "
        "of the stage before end"},
+      {of(R"("of": [{"ranks": [0], "layers": [0, 100001], "parts": []}])"),
+       good, "SHD005 a stage has layer 100,000, beyond 100,000 layers"},
       {of(R"("of": [{"layers": [0, 1], "parts": []}])"), good,
        "SHD022 `ranks` is missing"},
       {Stages("pp",
