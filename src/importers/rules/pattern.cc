@@ -59,16 +59,16 @@ std::string Repetition(std::string_view pattern, size_t& at) {
          (most.empty() ? "" : Count(most)) + "}";
 }
 
-// Returns the size of the anchor `^`, `$`, `\A` or `\z` at `at`; 0 if there is
-// none.
-size_t AnchorSize(std::string_view pattern, size_t at) {
+// Returns the size of `^`, `$`, `\A` or `\z` at `at`; 0 if none of them is
+// there.
+size_t EdgeSize(std::string_view pattern, size_t at) {
   const std::string_view rest = pattern.substr(at);
   if (rest.starts_with('^') || rest.starts_with('$')) return 1;
   return rest.starts_with("\\A") || rest.starts_with("\\z") ? 2 : 0;
 }
 
-// Returns whether the anchor at `at` is at an end of the pattern or of one of
-// its alternatives.
+// Returns whether the `^`, `$`, `\A` or `\z` at `at` is at an end of the
+// pattern or of one of its alternatives.
 bool IsAtEnd(std::string_view pattern, size_t at, size_t size) {
   const size_t end = at + size;
   if (pattern[end - 1] == '$' || pattern[end - 1] == 'z') {
@@ -81,17 +81,17 @@ bool IsAtEnd(std::string_view pattern, size_t at, size_t size) {
 }
 
 // Makes the dots and negated classes of a pattern match no separator, and
-// removes the anchors at its ends: the pattern must match a complete part, and
-// RE2's anchors match at the ends of the complete name only. A pattern with an
-// unclosed class is returned unchanged.
+// removes `^`, `$`, `\A` and `\z` at its ends: the pattern must match a
+// complete part, and in RE2 they match at the ends of the complete name only. A
+// pattern with an unclosed class is returned unchanged.
 std::string WithinPart(std::string_view pattern, char separator) {
   const std::string other =
       separator == '.' ? "\\." : std::string(1, separator);
   std::string out;
   for (size_t i = 0; i < pattern.size();) {
-    const size_t anchor = AnchorSize(pattern, i);
-    if (anchor > 0 && IsAtEnd(pattern, i, anchor)) {
-      i += anchor;
+    const size_t edge = EdgeSize(pattern, i);
+    if (edge > 0 && IsAtEnd(pattern, i, edge)) {
+      i += edge;
     } else if (pattern[i] == '\\' && i + 1 < pattern.size()) {
       const char c = pattern[i + 1];
       if (c == 'S' || c == 'D' || c == 'W') {
