@@ -53,7 +53,7 @@ ROWS = [
      "dots -= param.name.find('/') != std::string::npos ? 1 : 0;",
      "param.name.find('/') != std::string::npos", "param.name.find('/') == std::string::npos", ''),
     ('importers/rules/exact.cc',
-     'i = end + (quoted ? 2 : 1);',
+     'i = end + 1;',
      '1', '2', ''),
     ('importers/rules/exact.cc',
      'if (!seen.insert(param.name).second) {',
