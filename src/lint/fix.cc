@@ -15,6 +15,8 @@
 #include "lint/analysis/dots.h"
 #include "lint/rules/all.h"
 #include "lint/suppress.h"
+#include "match/match.h"
+#include "match/re2_finder.h"
 #include "source/file.h"
 
 namespace shardc {
@@ -251,8 +253,10 @@ std::string Lower(std::string_view text) {
 
 // Writes the words of the pattern in the case of the name: `attn/WQKV$` for
 // `layers/0/attn/Wqkv` becomes `attn/Wqkv$`. A word that does not occur in the
-// name, in any case, stays.
-std::vector<TextEdit> InCaseOf(const Rule& rule, std::string_view name) {
+// name, in any case, stays. Returns no edits if the result does not match the
+// name, as for `[QK]_proj`.
+std::vector<TextEdit> InCaseOf(const Rule& rule, std::string_view name,
+                               char separator) {
   const auto begin = PatternBegin(rule);
   if (!begin) return {};
   const std::string_view pattern = rule.match;
@@ -262,6 +266,7 @@ std::vector<TextEdit> InCaseOf(const Rule& rule, std::string_view name) {
            (Lower(c) >= 'a' && Lower(c) <= 'z');
   };
   std::vector<TextEdit> out;
+  std::string fixed = rule.match;
   for (size_t at = 0; at < pattern.size();) {
     if (pattern[at] == '\\') {
       at += 2;  // a class such as `\d`, or an escaped character
@@ -273,11 +278,17 @@ std::vector<TextEdit> InCaseOf(const Rule& rule, std::string_view name) {
     const size_t found =
         word.empty() ? std::string::npos : lower.find(Lower(word));
     if (found != std::string::npos && name.find(word) == name.npos) {
-      out.push_back({*begin + at, *begin + end,
-                     std::string(name.substr(found, word.size()))});
+      const std::string own(name.substr(found, word.size()));
+      out.push_back({*begin + at, *begin + end, own});
+      fixed.replace(at, own.size(), own);
     }
     at = std::max(end, at + 1);
   }
+  Findings ignored;
+  std::string scratch;
+  const auto regex = Regex::Compile({fixed, Place{}, rule.separator}, ignored);
+  const auto text = Convert(name, separator, rule.separator, scratch);
+  if (!regex || !regex->Found(text)) out.clear();
   return out;
 }
 
@@ -380,7 +391,8 @@ class RulesEditor {
       if (group < 0) return std::nullopt;
       fix.edits =
           InCaseOf(facts_.rules()[*rule],
-                   facts_.Example(facts_.groups()[static_cast<size_t>(group)]));
+                   facts_.Example(facts_.groups()[static_cast<size_t>(group)]),
+                   facts_.separator());
     } else if (number == kDeadRule.code.number) {
       fix.edits = Removal(*rule);
       fix.by_hand = true;
