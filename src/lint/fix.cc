@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <optional>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "lint/analysis/dots.h"
@@ -288,24 +289,21 @@ std::vector<TextEdit> InCaseOf(const Rule& rule, std::string_view name,
   std::string scratch;
   const auto regex = Regex::Compile({fixed, Place{}, rule.separator}, ignored);
   const auto text = Convert(name, separator, rule.separator, scratch);
-  if (!regex || !regex->Found(text)) out.clear();
-  return out;
+  return regex && regex->Found(text) ? out : std::vector<TextEdit>();
 }
 
 // Returns whether a line continues the value of a key with this indentation. A
 // list may have the same indentation as its key.
 bool ContinuesBelow(std::string_view line, size_t indent) {
-  if (IsBlank(line)) return false;
   const size_t own = Indent(line);
-  if (own != indent) return own > indent;
-  return line[own] == '-' && IsBlank(line.substr(own + 1, 1));
+  if (IsBlank(line) || own < indent) return false;
+  return own > indent || (line[own] == '-' && IsBlank(line.substr(own + 1, 1)));
 }
 
 // Returns whether a line is only a dash, or a key without a value, apart from a
 // comment: `bundles:  # of ours`.
 bool OpensBlock(std::string_view line) {
-  const size_t comment = line.find(" #");
-  line = line.substr(0, comment);
+  line = line.substr(0, line.find(" #"));
   const size_t last = line.find_last_not_of(" \t\r\n");
   return last != std::string_view::npos &&
          (line[last] == ':' || line[last] == '-');
@@ -482,9 +480,11 @@ std::string Fixed(std::string_view text, std::span<const RuleFix> fixes) {
   for (const RuleFix& fix : fixes) {
     edits.insert(edits.end(), fix.edits.begin(), fix.edits.end());
   }
-  std::stable_sort(
-      edits.begin(), edits.end(),
-      [](const TextEdit& a, const TextEdit& b) { return a.begin < b.begin; });
+  // An insertion comes before the removal of the text behind it.
+  std::stable_sort(edits.begin(), edits.end(),
+                   [](const TextEdit& a, const TextEdit& b) {
+                     return std::tie(a.begin, a.end) < std::tie(b.begin, b.end);
+                   });
   std::string out;
   size_t at = 0;
   for (const TextEdit& edit : edits) {

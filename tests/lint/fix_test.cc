@@ -60,5 +60,15 @@ TEST_CASE("the fix of each finding of a rules file") {
   });
 }
 
+TEST_CASE("a text that is inserted where another is removed comes before it") {
+  RuleFix removal, insertion;
+  removal.edits = {{2, 3, ""}};
+  insertion.edits = {{2, 2, "(?:"}, {5, 5, ")$"}};
+  CHECK(Fixed("m:^ab\n", std::vector<RuleFix>{removal, insertion}) ==
+        "m:(?:ab)$\n");
+  CHECK(Fixed("m:^ab\n", std::vector<RuleFix>{insertion, removal}) ==
+        "m:(?:ab)$\n");
+}
+
 }  // namespace
 }  // namespace shardc
