@@ -20,6 +20,7 @@
 #include "lint/analysis/step_facts.h"
 #include "model/name.h"
 #include "model/pack_name.h"
+#include "parse/spec_read.h"
 #include "plan/placement.h"
 #include "roles/orientation.h"
 #include "roles/quantisation.h"
@@ -334,6 +335,23 @@ std::optional<Spec> Facts::RuleSpec(int32_t rule, Mode mode) const {
       own == written.modes.end() ? written.spec : own->second, mode, ignored);
   if (!resolved) return std::nullopt;
   return resolved->spec;
+}
+
+const Registration* Facts::OverrideOf(std::string_view token) const {
+  const std::string wanted = CanonicalToken(token);
+  for (const Registration& one : compiled().rules.registrations) {
+    if (CanonicalToken(one.name) == wanted) return &one;
+  }
+  return nullptr;
+}
+
+AxisGroup Facts::LogicalAxes(std::string_view token) const {
+  SpecList list;
+  list.entries.push_back({{SpecName{std::string(token), {}}}, false});
+  Findings ignored;
+  const auto resolved =
+      compiled().resolver->Resolve(list, Mode::kTrain, ignored);
+  return resolved ? resolved->spec.front() : AxisGroup{};
 }
 
 AxisGroup Facts::RequestedAxes(int32_t rule) const {

@@ -155,6 +155,13 @@ class Facts {
   // the mesh lacks.
   AxisGroup RequestedAxes(int32_t rule) const;
 
+  // Returns the registration that replaces a built-in logical axis, such as
+  // `EXPERT: {rule: fsdp, override: true}`; null if there is none.
+  const Registration* OverrideOf(std::string_view token) const;
+  // Returns the mesh axes of a built-in logical axis in train, which may be
+  // those of its override.
+  AxisGroup LogicalAxes(std::string_view token) const;
+
   // Return the places of a rule (the manifest for rule -1), of a group's rule
   // and of the mesh; without a position if the place is unknown.
   Place RulePlace(int32_t rule) const;

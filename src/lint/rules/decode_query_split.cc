@@ -17,8 +17,11 @@ void CheckDecodeQuerySplit(const Facts& facts, FindingSink& sink) {
   if (facts.mesh().Parts(axes).value_or(1) <= 1) return;
   const auto& rules = facts.compiled().rules;
   const auto& given = rules.axes.Given(AxisRule::kDecodeQuerySequence);
-  const bool is_null = !given || given->is_null;
-  if (!given && !Written(facts, Mode::kDecode, "query", kLengthDim)) return;
+  const Registration* const own = facts.OverrideOf("QUERY_LENGTH");
+  const bool is_null = own == nullptr && (!given || given->is_null);
+  if (!given && own == nullptr &&
+      !Written(facts, Mode::kDecode, "query", kLengthDim))
+    return;
   LintFinding finding = FindingAt(
       kDecodeQuerySplit.code,
       rules.axes_places[static_cast<size_t>(AxisRule::kDecodeQuerySequence)]);
@@ -26,6 +29,7 @@ void CheckDecodeQuerySplit(const Facts& facts, FindingSink& sink) {
     finding.place = AttentionPlace(facts, Mode::kDecode, "query", kLengthDim,
                                    facts.MeshPlace());
   }
+  if (own != nullptr) finding.place = own->place;
   finding.reports = {
       DecodeNullTopic(AxisRuleName(AxisRule::kDecodeQuerySequence))};
   finding.message =
@@ -34,9 +38,10 @@ void CheckDecodeQuerySplit(const Facts& facts, FindingSink& sink) {
       std::to_string(facts.mesh().Parts(axes).value_or(1)) +
       (is_null ? ": a null decode rule does not replace the standard rule"
                : "");
-  finding.help =
-      "write `axes: {decode_query_sequence: []}` to unshard it in"
-      " decode";
+  finding.help = std::string("write ") +
+                 (own == nullptr ? "`axes: {decode_query_sequence: []}`"
+                                 : "`generation: null` in this registration") +
+                 " to unshard it in decode";
   sink.push_back(std::move(finding));
 }
 

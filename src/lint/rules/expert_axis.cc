@@ -49,8 +49,7 @@ LintFinding Report(const Facts& facts, const ParameterGroup& group,
 }
 
 void CheckExpertAxis(const Facts& facts, FindingSink& sink) {
-  const AxisGroup experts =
-      facts.compiled().rules.axes.Value(AxisRule::kExpert).axes;
+  const AxisGroup experts = facts.LogicalAxes("EXPERT");
   if (facts.mesh().Parts(experts).value_or(1) <= 1) return;
   for (const ParameterGroup& group : facts.groups()) {
     if (!group.role.expert || !facts.Judged(group) ||

@@ -25,15 +25,13 @@ bool Holds(const AxisGroup& axes, const std::string& axis) {
 // Returns the expert axes that shard no tokens, without tensor-parallel axes
 // and axes of size 1.
 AxisGroup Outside(const Facts& facts) {
-  const AxisRules& axes = facts.compiled().rules.axes;
   AxisGroup tokens;
-  for (AxisRule rule :
-       {AxisRule::kBatch, AxisRule::kSequence, AxisRule::kQuerySequence}) {
-    const AxisGroup more = axes.Value(rule).axes;
+  for (const char* name : {"BATCH", "LENGTH", "QUERY_LENGTH"}) {
+    const AxisGroup more = facts.LogicalAxes(name);
     tokens.insert(tokens.end(), more.begin(), more.end());
   }
   AxisGroup out;
-  for (const std::string& axis : axes.Value(AxisRule::kExpert).axes) {
+  for (const std::string& axis : facts.LogicalAxes("EXPERT")) {
     if (Holds(tokens, axis) || facts.TensorParts({axis}) > 1) continue;
     if (facts.mesh().Parts({axis}).value_or(1) > 1) out.push_back(axis);
   }
@@ -67,6 +65,15 @@ void CheckExpertsOutsideBatch(const Facts& facts, FindingSink& sink) {
                     std::to_string(copies) +
                     " times, and every token is all-reduced instead of "
                     "exchanged by an all_to_all";
+  if (const Registration* own = facts.OverrideOf("BATCH")) {
+    finding.place = own->place;
+    finding.level = finding.code->level;
+    finding.help = "add " + GroupText(outside) +
+                   " to the rule of this registration, or ignore this if it is "
+                   "intended";
+    sink.push_back(std::move(finding));
+    return;
+  }
   std::string list;
   AxisGroup batch = rules.axes.Value(AxisRule::kBatch).axes;
   batch.insert(batch.end(), outside.begin(), outside.end());

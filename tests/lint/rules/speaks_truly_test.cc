@@ -296,5 +296,37 @@ TEST_CASE("a registration that another one or attention uses is used") {
   CHECK(unused(used + "  VOCAB: {rule: tp, override: true}\n") == 1);
 }
 
+TEST_CASE("overrides of logical axes decide what lints expect") {
+  LintExample example{.mesh = "fsdp:4,ep:2,sp:2,tp:2",
+                      .manifest = R"({"schema": "shardc.manifest/v1",
+ "separator": "/", "params": {
+  "layers/0/experts/up_proj/kernel":
+      {"shape": [8, 1024, 1024], "dtype": "BF16"}}})"};
+  const auto helps = [&](const std::string& more, std::string_view code) {
+    const std::string rules = "version: 1\n" + more +
+                              "\nrules:\n  - {match: experts, spec: [EXPERT, "
+                              "null, TP]}\n";
+    example.rules = rules;
+    std::string out;
+    for (const Finding& finding : FindingsOf(example)) {
+      if (finding.code->Id() == code) out += finding.help;
+    }
+    return out;
+  };
+  CHECK(helps("register: {EXPERT: {rule: fsdp, override: true}}", "SHD216")
+            .empty());
+  const std::string batch = "register: {BATCH: {rule: [fsdp";
+  CHECK(helps(batch + ", ep], override: true}}", "SHD410").empty());
+  CHECK(helps(batch + "], override: true}}", "SHD410")
+            .starts_with("add \"ep\" to the rule of this registration"));
+  CHECK(helps("", "SHD410").starts_with("write `axes: {batch: [fsdp, "));
+  const std::string query =
+      "register: {QUERY_LENGTH: {rule: sp, override: true";
+  CHECK(helps(query + "}}\naxes: {decode_query_sequence: []}", "SHD402") ==
+        "write `generation: null` in this registration to unshard it in "
+        "decode");
+  CHECK(helps(query + ", generation: null}}", "SHD402").empty());
+}
+
 }  // namespace
 }  // namespace shardc
