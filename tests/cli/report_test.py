@@ -294,6 +294,16 @@ class Report(ReportCase):
         self.assertIn("attention: length of query, bias, mask, output", text)
         self.assertNotIn("heads of", text)
 
+    def test_other_changes_than_of_specs_are_named(self):
+        with tempfile.TemporaryDirectory() as folder:
+            plans = [os.path.join(folder, f"{n}.json") for n in (1, 2)]
+            for count, plan in enumerate(plans, 1):
+                self.check(run("plan", *LLAMA[:3], *LLAMA[5:9], "-q",
+                               "--processes", str(count), "-o", plan), 0)
+            text = self.report("--plan", plans[1], "--base", plans[0])
+        self.assertNotIn("0 changes of specs", text)
+        self.assertIn("no change of a parameter’s spec, but others", text)
+
     def test_unknown_sizes_are_no_change_of_bytes(self):
         with tempfile.TemporaryDirectory() as folder:
             manifest = os.path.join(folder, "m.json")

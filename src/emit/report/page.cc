@@ -147,10 +147,12 @@ void WriteBaseVerdict(Page& page) {
   html.Raw(diff.empty() ? "</dd><dd>no changes" : "</dd><dd>");
   if (!diff.empty()) {
     const int64_t shards = ShardChanges(diff);
-    html.Raw(Counted(changed, "change") + " of " +
-             (shards == 0         ? "specs"
-              : shards == changed ? "shards"
-                                  : "specs and shards"));
+    // Specs of attention, stages or other members may have changed.
+    html.Raw(changed == 0 ? "no change of a parameter’s spec, but others"
+                          : Counted(changed, "change") + " of " +
+                                (shards == 0         ? "specs"
+                                 : shards == changed ? "shards"
+                                                     : "specs and shards"));
     for (const HeldChange& held : diff.held) {
       const bool first = std::find(held.modes.begin(), held.modes.end(),
                                    page.First()) != held.modes.end();
