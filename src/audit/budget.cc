@@ -34,13 +34,18 @@ class Summer {
   int64_t most_ = 0;
 };
 
-// Sorts the names of axes: "fsdp+dp" becomes "dp+fsdp".
-std::string Sorted(std::string_view over) {
-  std::vector<std::string> names = AxesIn(over);
-  std::ranges::sort(names);
-  std::string out;
-  for (const std::string& name : names) out += (out.empty() ? "" : "+") + name;
-  return out;
+std::set<std::string> NamesIn(std::string_view over) {
+  const std::vector<std::string> names = AxesIn(over);
+  return {names.begin(), names.end()};
+}
+
+// Returns the names with which routes over the limit's axes are written: those
+// of axes with two coordinates or more.
+std::set<std::string> NamesOf(const AuditLimit& limit, const Sums& sums) {
+  std::set<std::string> out = NamesIn(limit.over);
+  std::erase_if(
+      out, [&](const std::string& name) { return !sums.axes.contains(name); });
+  return out.empty() ? NamesIn(AxesText({})) : out;
 }
 
 Excess SentOf(const AuditLimit& limit, const Sums& sums) {
@@ -53,9 +58,10 @@ Excess SentOf(const AuditLimit& limit, const Sums& sums) {
     return out;
   }
   int64_t largest = 0;
+  const std::set<std::string> names = NamesOf(limit, sums);
   for (const auto& [route, part] : sums.routes) {
     if (route.first != limit.of ||
-        (!limit.over.empty() && Sorted(route.second) != Sorted(limit.over))) {
+        (!limit.over.empty() && NamesIn(route.second) != names)) {
       continue;
     }
     out.sent = CheckedAdd(out.sent, part.bytes).value_or(INT64_MAX);
@@ -81,6 +87,11 @@ std::vector<std::string> AxesIn(std::string_view over) {
 
 Sums SumsOf(const Report& report) {
   Sums out;
+  if (report.mesh) {
+    for (const MeshAxis& axis : report.mesh->axes) {
+      if (axis.size > 1) out.axes.insert(axis.name);
+    }
+  }
   std::map<Route, Summer> routes;
   Summer total(out.total), activations(out.activations_gathered);
   for (const Traffic& one : report.traffic) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,6 +25,7 @@ struct Sums {
   };
   std::map<Route, Part> routes;
   Part total, activations_gathered;
+  std::set<std::string> axes;  // of the mesh, with two coordinates or more
 };
 Sums SumsOf(const Report& report);
 
@@ -37,8 +39,9 @@ struct Excess {
 std::vector<std::string> AxesIn(std::string_view over);
 
 // Returns the limits that are exceeded, in their order. A limit that names axes
-// applies to collectives over exactly these axes, in any order; a limit without
-// axes applies to the sum over all axes.
+// applies to collectives over exactly these axes, in any order, where axes of
+// size 1 make no difference; a limit without axes applies to the sum over all
+// axes.
 std::vector<Excess> OverBudget(std::span<const AuditLimit> limits,
                                const Sums& sums);
 

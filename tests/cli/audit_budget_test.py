@@ -92,6 +92,13 @@ class Budget(Case):
         self.assertIn("all_reduce over `fsdp+dp` sends 1.51 KiB", both)
         self.audit("budget:", "  total: 418KiB", "  all_gather: 160KiB")
         self.assertEqual(self.found(status=0), [])
+        # An axis of size 1, or none of the mesh, makes no difference.
+        for over in ("ep+fsdp", "fsdp+x", "fsdp+fsdp", "x+ep"):
+            self.audit("budget:", f"  all_gather: {{{over}: 0}}")
+            self.write("shardc.yaml", self.read("shardc.yaml").replace(
+                "tp:2", "tp:2,x:1"))
+            self.assertEqual([one["code"] for one in self.found()],
+                             [] if over == "x+ep" else ["SHD611"], over)
 
     def test_a_finding_that_is_not_selected_is_left_out(self):
         self.program("layers.after_spmd")
