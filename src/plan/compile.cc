@@ -342,6 +342,15 @@ void Compiler::PlanRules() {
     const int32_t rule = plan.layouts[i].rule;
     if (rule != kNoRule) plan.rules[AsIndex(rule)].params += counts_[i];
   }
+  // The names with each set of matching rules.
+  std::vector<int64_t> names(c_.matches.begin.size());
+  for (uint32_t set : c_.matches.set) ++names[set];
+  for (size_t set = 0; set + 1 < names.size(); ++set) {
+    const auto end = c_.matches.begin[set + 1];
+    for (auto at = c_.matches.begin[set]; at < end; ++at) {
+      plan.rules[c_.matches.rules[at]].matched += names[set];
+    }
+  }
 }
 
 void Compiler::PlanAttention() {

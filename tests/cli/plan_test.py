@@ -31,6 +31,23 @@ class Plan(Case):
         self.assertIn("291", result.err)
         self.assertIn("largest replicated", result.err)
 
+    def test_rules_count_what_they_won_and_what_their_patterns_match(self):
+        patterns = ["layers.0", "mlp", "^model", "proj\\.weight$", "gone"]
+        with tempfile.TemporaryDirectory() as folder:
+            rules = write(folder, "r.yaml", json.dumps(
+                {"version": 1, "policy": {"unmatched": "replicate"},
+                 "rules": [{"match": one, "spec": []} for one in patterns]}))
+            plan = self.check(run("plan", *MESH, "--rules", rules,
+                                  "--manifest", LLAMA), 0).json()
+        for i, (one, rule) in enumerate(zip(patterns, plan["rules"])):
+            found = [name for name in plan["params"] if re.search(one, name)]
+            won = [name for name, param in plan["params"].items()
+                   if param["rule"] == i]
+            self.assertEqual((rule["matched"], rule["params"]),
+                             (len(found), len(won)), one)
+        self.assertGreater(plan["rules"][3]["matched"],
+                           plan["rules"][3]["params"])
+
     def test_a_wrong_manifest_is_reported_alone(self):
         """Not after what follows from it."""
         config = os.path.join(ROOT, "testdata", "configs",

@@ -113,6 +113,7 @@ void WriteRules(JsonWriter& json, const Plan& plan) {
     json.Member("match", rule.match);
     json.Member("source", rule.source);
     json.Member("params", rule.params);
+    json.Member("matched", rule.matched);
     json.EndObject();
   }
   json.EndArray();
