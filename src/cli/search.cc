@@ -29,6 +29,13 @@ std::function<void(const search::Progress&)> SearchProgressLine(
   };
 }
 
+bool IsSame(const search::Sharding& a, const search::Sharding& b) {
+  return a.mesh.axes == b.mesh.axes && a.rules == b.rules &&
+         a.schedule == b.schedule &&
+         SearchSettingsText(a.report.settings) ==
+             SearchSettingsText(b.report.settings);
+}
+
 void Prove(const SearchInputs& inputs, SearchReport& report) {
   const search::Found& found = report.found;
   if (inputs.prove == 0 || !found.winner) return;
@@ -37,16 +44,16 @@ void Prove(const SearchInputs& inputs, SearchReport& report) {
     report.of_pipeline = ProofOf(*pipeline, inputs);
   }
   // Pipelines of the Pareto front are not proved here. Only the fastest
-  // pipeline is proved, above.
+  // pipeline is proved, above. The winner may be in the front.
   int64_t left = inputs.prove - 1;
   for (const search::Sharding& one : found.front) {
-    if (left == 0) break;
-    if (one.IsPipeline()) {
-      report.proofs.emplace_back();
-      continue;
+    SearchProof& proof = report.proofs.emplace_back();
+    if (IsSame(one, *found.winner)) {
+      proof = report.proof;
+    } else if (!one.IsPipeline() && left > 0) {
+      proof = ProofOf(one, inputs);
+      --left;
     }
-    report.proofs.push_back(ProofOf(one, inputs));
-    --left;
   }
 }
 

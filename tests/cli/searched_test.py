@@ -140,6 +140,18 @@ class Searched(DescribedCase):
         self.check(run("cost", "--project", os.path.join(folder, "shardc.yaml"),
                        "--seq", "2048"), 0)
 
+    def test_a_winner_in_the_front_is_proved_once(self):
+        for prove in (1, 2):
+            found = self.described(
+                run("search", *STEP[:-2], "--devices", "4", "--mesh", "fsdp:4",
+                    "--keep", "mesh,rules", "--prove", str(prove), "--format",
+                    "json"), 0)
+            proved = [one for one in found["front"] if one["proved"]]
+            same = [one for one in proved if all(
+                one[key] == found["winner"][key]
+                for key in ("mesh", "remat", "microbatches", "zero"))]
+            self.assertEqual((len(proved), len(same)), (prove, 1))
+
 
 if __name__ == "__main__":
     unittest.main()
