@@ -55,7 +55,9 @@ std::optional<Grid> Grid::Make(const TransferTensor& tensor, std::string* why) {
   }
   const Folding fold = Fold(tensor);
   bool whole_bytes = true;
-  // The last dimension counts bytes, so boxes must start and end at a byte.
+  // The last dimension counts bytes, so boxes must start and end at a byte. A
+  // tensor without elements has no bytes.
+  const bool empty = FullBox(tensor.shape).Elements() == 0;
   const auto region = [&](const Box& box) {
     Region out;
     for (size_t i = 0; i < fold.first.size(); ++i) {
@@ -64,7 +66,8 @@ std::optional<Grid> Grid::Make(const TransferTensor& tensor, std::string* why) {
       int64_t end = (box.offset[dim] + box.shape[dim]) * fold.inner[i];
       if (i + 1 == fold.first.size()) {
         begin *= bits, end *= bits;
-        whole_bytes = whole_bytes && begin % 8 == 0 && end % 8 == 0;
+        whole_bytes =
+            whole_bytes && (empty || (begin % 8 == 0 && end % 8 == 0));
         begin /= 8, end /= 8;
       }
       out.begin.push_back(begin);

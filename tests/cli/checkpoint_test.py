@@ -198,6 +198,15 @@ class Checkpoints(Base):
         self.assertTrue(self.contents()["back.safetensors"] ==
                         self.contents()["m.safetensors"])
 
+    def test_packed_types_without_elements_are_split_anywhere(self):
+        write_safetensors(self.path("m.safetensors"), {"w": ("F4", [0, 4], b"")})
+        plan = self.write_plan("plan.json", [("tp", 4)],
+                               {"w": ([0, 4], [None, "tp"])})
+        self.split(plan, "out")
+        self.shardc("merge", self.path("out"), "--out",
+                    self.path("back.safetensors"))
+        self.assertIn(b'"shape":[0,4]', self.contents()["back.safetensors"])
+
     def test_all_differences_are_reported(self):
         write_safetensors(self.path("m.safetensors"), sample_tensors())
         params = sample_params()
