@@ -7,8 +7,8 @@
 
 namespace shardc {
 
-// The limit on the number of layers of a model with stages. A larger number in a
-// name is unlikely to be the number of a layer.
+// The limit on the number of layers of a model with stages. A larger number in
+// a name is unlikely to be the number of a layer.
 inline constexpr int64_t kMostStageLayers = 100'000;
 
 // The layers from `first` to before `end`.
