@@ -6,6 +6,10 @@
 //   `^params/dense` wins params/dense/kernel, whose path is dense/kernel
 //   opt_state/0/mu/dense/kernel      ends in dense/kernel: a missed state
 //   opt_state/0/mu/dense/kernel/row  without `row` ends in it too: another
+//
+// A module may end in the path of another parameter, as layers.0.norm.weight
+// does in norm.weight. A name counts as a state only if at least half of the
+// names with its first part end in paths of other parameters.
 #include "match/state_names.h"
 
 #include <algorithm>
@@ -28,6 +32,10 @@ std::string_view Core(std::string_view name, char separator) {
   return name;
 }
 
+std::string_view FirstPart(std::string_view name, char separator) {
+  return name.substr(0, name.find(separator));
+}
+
 using Cores = std::unordered_map<std::string_view, uint32_t>;
 
 // Returns the parameter with the longest path that is a suffix of `text` after
@@ -40,6 +48,48 @@ std::optional<uint32_t> Embedded(const Cores& cores, std::string_view text,
     if (found != cores.end()) return found->second;
   }
   return std::nullopt;
+}
+
+// Returns Embedded() of the text, or else of the text without its last part.
+std::optional<uint32_t> ParameterIn(const Cores& cores, std::string_view text,
+                                    char separator) {
+  if (auto found = Embedded(cores, text, separator)) return found;
+  const size_t last = text.rfind(separator);
+  if (last == std::string_view::npos) return std::nullopt;
+  return Embedded(cores, text.substr(0, last), separator);
+}
+
+// The names with one first part, and how many of them end in the path of a name
+// with another first part.
+struct Copies {
+  size_t names = 0;
+  size_t copies = 0;
+};
+
+// Removes the names that only seem to be states: those that end in a longer
+// path of another parameter, and those of modules.
+void RemoveOthers(std::span<const std::string_view> names, char separator,
+                  std::vector<MissedState>& missed) {
+  Cores all;
+  for (size_t i = 0; i < names.size(); ++i) {
+    all.emplace(Core(names[i], separator), static_cast<uint32_t>(i));
+  }
+  std::unordered_map<std::string_view, Copies> by_first;
+  for (const std::string_view name : names) {
+    const std::string_view first = FirstPart(name, separator);
+    Copies& copies = by_first[first];
+    ++copies.names;
+    const auto found = ParameterIn(all, name, separator);
+    if (found && FirstPart(names[*found], separator) != first) ++copies.copies;
+  }
+  std::erase_if(missed, [&](const MissedState& one) {
+    const std::string_view name = names[one.state];
+    const auto found = ParameterIn(all, name, separator);
+    const Copies& of = by_first[FirstPart(name, separator)];
+    return !found || 2 * of.copies < of.names ||
+           Core(names[*found], separator) !=
+               Core(names[one.parameter], separator);
+  });
 }
 
 // Returns the pattern without leading `(`, `(?:`, `(?P<n>` and `(?i)`.
@@ -107,18 +157,14 @@ std::vector<MissedState> FindMissedStates(
     cores.emplace(Core(names[i], separator), static_cast<uint32_t>(i));
   }
   for (size_t i = 0; i < names.size(); ++i) {
-    auto parameter = Embedded(cores, names[i], separator);
-    if (!parameter) {
-      const size_t last = names[i].rfind(separator);
-      if (last == std::string_view::npos) continue;
-      parameter = Embedded(cores, names[i].substr(0, last), separator);
-    }
+    const auto parameter = ParameterIn(cores, names[i], separator);
     if (!parameter || *parameter == i) continue;
     const auto pattern = static_cast<uint32_t>(matches.first[*parameter]);
     const auto found = matches.Of(i);
     if (std::binary_search(found.begin(), found.end(), pattern)) continue;
     out.push_back({pattern, *parameter, static_cast<uint32_t>(i)});
   }
+  if (!out.empty()) RemoveOthers(names, separator, out);
   return out;
 }
 

@@ -31,7 +31,9 @@ struct MissedState {
 
 // Returns the missed states in the order of the names. A state is a name that
 // ends in the path of a parameter that an anchored pattern wins, with at most
-// one part after it. A leading `params` of the parameter does not count.
+// one part after it. A leading `params` of the parameter does not count. A name
+// whose first part is that of a module (`layers.0.norm.weight`, which ends in
+// norm.weight) is no state.
 std::vector<MissedState> FindMissedStates(
     std::span<const std::string_view> patterns, const Matches& matches,
     std::span<const std::string_view> names, char separator);

@@ -65,6 +65,24 @@ TEST_CASE("names that contain each other without the prefix params") {
   CHECK(missed[0] == MissedState{0, 0, 1});
 }
 
+TEST_CASE("a module that ends in the path of a parameter is no state") {
+  const Views names = {"norm.weight",
+                       "embed.weight",
+                       "layers.0.norm.weight",
+                       "layers.0.q.weight",
+                       "layers.0.k.weight",
+                       "exp_avg.norm.weight",
+                       "exp_avg.embed.weight",
+                       "exp_avg.layers.0.norm.weight",
+                       "exp_avg.layers.0.q.weight",
+                       "exp_avg.layers.0.k.weight"};
+  const auto missed = Missed({"^norm", "."}, names, '.');
+  REQUIRE(missed.size() == 1);
+  CHECK(missed[0] == MissedState{0, 0, 5});
+  CHECK(Missed({"^norm", "."}, Views(names.begin(), names.begin() + 5), '.')
+            .empty());
+}
+
 TEST_CASE("a tree without states has no missed states") {
   const Views names = {"model/a", "model/b", "a"};
   // `model/a` ends in the path `a`, but the rule that wins `a` is not anchored.
