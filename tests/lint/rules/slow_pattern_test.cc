@@ -48,6 +48,12 @@ TEST_CASE("nested counts are multiplied, and counts side by side are not") {
       {"up/[(]{20}(b){30}", ""},
       {"up/\\(a{20}\\){30}", ""},
       {"up/[])]{20}x{30}", ""},
+      {"up/\\x{600}", ""},
+      {"up/\\x{61}{600}", "600"},
+      {"up/\\Qa{600}\\E", ""},
+      {"up/\\Qa\\E{600}", "600"},
+      {"up/[[:alpha:]{600}]", ""},
+      {"up/[[:alpha:]]{600}", "600"},
   };
   for (const Case& one : cases) {
     const std::string pattern = one.pattern;
