@@ -66,7 +66,7 @@ bool Applies(const RuleFix& fix, const Document& document) {
 }
 
 // Returns whether the file is YAML after the fix. It is not if the fix removes
-// an anchor that another entry refers to.
+// the node of `&a` and another entry has the alias `*a`.
 bool LeavesYaml(const RuleFix& fix) {
   Findings ignored;
   const SourceRef after =
