@@ -56,7 +56,7 @@ std::optional<Named> ReadNames(const AuditFlags& flags, Mode mode,
   if (!flags.plan.empty()) {
     auto plan =
         ReadPlanFile(flags.plan, EditedPlanOf(flags.allow_edited), findings);
-    if (!plan) return std::nullopt;
+    if (!plan || !CheckMode(plan->modes, mode, findings)) return std::nullopt;
     out.mesh = std::move(plan->mesh);
     out.plan.emplace();
     for (const ReadParam& param : plan->params) {

@@ -57,11 +57,24 @@ std::optional<cost::CostInputs> ReadWork(const CostCommand& command,
   std::optional<ModelConfig>& config = inputs.target.model;
   if (!model.empty()) config = ReadModelConfig(model, findings);
   if (!inputs.view || (!model.empty() && !config)) return std::nullopt;
+  if (!CheckMode(inputs.view->plan.modes, mode, findings)) return std::nullopt;
   const bool staged = inputs.view->plan.stages.has_value();
   if (!CheckStageFlags(command.stages, staged, findings)) return std::nullopt;
   return inputs.HasStages(command.stages) && mode == Mode::kTrain
              ? cost::StagedPlanInputs(*inputs.view, config)
              : cost::MakeCostInputs(*inputs.view, config, mode);
+}
+
+// Returns the flags with `mode` among the modes to compile, which may be those
+// of the target. Specs of train are always compiled.
+InputFlags WithMode(InputFlags flags, const Target& target, Mode mode) {
+  const bool all = flags.modes.empty() && target.modes.empty();
+  if (all || mode == Mode::kTrain) return flags;
+  if (flags.modes.empty()) {
+    for (const Mode one : target.modes) flags.modes.emplace_back(ModeName(one));
+  }
+  flags.modes.emplace_back(ModeName(mode));
+  return flags;
 }
 
 // Compiles the inputs. Sets `found` to true if the inputs can be read but give
@@ -71,8 +84,9 @@ std::optional<cost::CostInputs> CompileWork(const CostCommand& command,
                                             const Common& common, Mode mode,
                                             bool& found, Inputs& inputs,
                                             Findings& findings) {
-  inputs.target = CompileStaged(command.stages, command.flags.inputs, target,
-                                common, findings);
+  inputs.target = CompileStaged(command.stages,
+                                WithMode(command.flags.inputs, target, mode),
+                                target, common, findings);
   const Compiled* const compiled = inputs.target.compiled.get();
   if (compiled == nullptr) return std::nullopt;
   Findings wrong = PlanFindings(*compiled);

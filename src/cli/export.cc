@@ -169,17 +169,6 @@ std::optional<ReadPlan> PlanOf(const ExportFlags& flags, const Common& common,
   return ParsePlan(*document, EditedPlan::kAllowed, findings);
 }
 
-bool HasMode(const ReadPlan& plan, Mode mode, Findings& findings) {
-  if (mode == Mode::kTrain || std::find(plan.modes.begin(), plan.modes.end(),
-                                        mode) != plan.modes.end()) {
-    return true;
-  }
-  findings.Add(code::kUsage, {},
-               "the plan has no mode `" + std::string(ModeName(mode)) + "`",
-               "compile the plan with `--modes`");
-  return false;
-}
-
 // Reads the file of `--names`. Returns nullopt without a finding if the option
 // is not given.
 std::optional<std::vector<LogicalNames>> NamesOf(const ExportFlags& flags,
@@ -326,7 +315,7 @@ int RunExport(const ExportFlags& flags, const Common& common,
                : exports::WithoutStages(*plan, exporter->name, findings);
     if (!plan) return kFailed;
   }
-  if (!HasMode(*plan, options.mode, findings)) return kFailed;
+  if (!CheckMode(plan->modes, options.mode, findings)) return kFailed;
   std::optional<Manifest> state;
   if (!flags.state.empty()) {
     state = LoadManifest(flags.inputs, flags.state, findings);

@@ -369,4 +369,15 @@ std::optional<Mode> ParseModeFlag(const std::string& text, Findings& findings) {
                      findings);
 }
 
+bool CheckMode(std::span<const Mode> planned, Mode mode, Findings& findings) {
+  if (mode == Mode::kTrain ||
+      std::find(planned.begin(), planned.end(), mode) != planned.end()) {
+    return true;
+  }
+  findings.Add(code::kUsage, {},
+               "the plan has no mode `" + std::string(ModeName(mode)) + "`",
+               "compile the plan with `--modes`");
+  return false;
+}
+
 }  // namespace shardc::cli

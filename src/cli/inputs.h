@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -88,6 +89,10 @@ Option ModeOption(std::string* to);
 std::optional<std::vector<Mode>> ParseModes(const Strings& given,
                                             Findings& findings);
 std::optional<Mode> ParseModeFlag(const std::string& text, Findings& findings);
+
+// Returns false after a finding (usage) if a plan with the modes `planned` has
+// no specs of `mode`. It always has those of train.
+bool CheckMode(std::span<const Mode> planned, Mode mode, Findings& findings);
 
 }  // namespace shardc::cli
 

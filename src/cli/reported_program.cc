@@ -92,6 +92,9 @@ bool ReadReportedProgram(const ProgramFlags& files, const CostFlags& flags,
   const auto mode = ParseModeFlag(flags.mode, findings);
   if (!file || !mode) return false;
   if (file->path.empty()) return true;
+  if (!CheckMode(planned.table.classes.plan.modes, *mode, findings)) {
+    return false;
+  }
   const SourceRef source = ReadSource(file->path, findings);
   if (source == nullptr) return false;
   auto program = hlo::ReadProgram(source, findings);

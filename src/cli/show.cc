@@ -66,7 +66,8 @@ std::optional<Mode> ModeOf(const Subject& of, Mode otherwise,
         std::find(planned.begin(), planned.end(), otherwise) != planned.end();
     return there || planned.empty() ? otherwise : planned.front();
   }
-  return ParseModeFlag(text, findings);
+  const auto mode = ParseModeFlag(text, findings);
+  return mode && CheckMode(planned, *mode, findings) ? mode : std::nullopt;
 }
 
 // Parses two different dimensions below `rank`, such as `0,2`.
@@ -174,7 +175,7 @@ std::optional<Drawn> DrawMemory(const Subject& of, Findings& findings) {
   std::vector<Mode> modes = of.planned.table.classes.plan.modes;
   if (!of.command.flags.mode.empty()) {
     const auto mode = ParseModeFlag(of.command.flags.mode, findings);
-    if (!mode) return std::nullopt;
+    if (!mode || !CheckMode(modes, *mode, findings)) return std::nullopt;
     modes = {*mode};
   }
   std::vector<cost::Report> reports;

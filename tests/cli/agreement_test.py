@@ -52,6 +52,40 @@ def asked(every):
 
 class Agreement(CostCase):
 
+    def test_a_mode_that_the_plan_lacks_is_not_that_of_training(self):
+        path = os.path.join(self.folder.name, "plan.json")
+        rules = os.path.join(self.folder.name, "rules.yaml")
+        with open(rules, "w", encoding="utf-8") as file:
+            file.write("version: 1\nextends: builtin:llama/hf\nrules:\n"
+                       "- {match: mlp, spec: [fsdp, null], modes: {prefill: "
+                       "[null, null]}}\n")
+        manifest = os.path.join(TESTDATA, "models",
+                                "llama-3-8b.hf.manifest.json")
+        given = ["--no-project", "--mesh", "fsdp:4,tp:4", "--rules", rules,
+                 "--manifest", manifest]
+        sizes = ["--mode", "prefill", "--batch", "8", "--seq", "512",
+                 "--format", "json"]
+        all_modes = self.check(run("cost", *given, *sizes), 0).json()
+        decode = self.check(run("cost", *given, "--modes", "decode", *sizes),
+                            0).json()
+        self.assertEqual(decode, all_modes)
+        self.check(run("plan", *given, "--modes", "decode", "-o", path), 0)
+        for command in (["cost", "--plan", path, *sizes],
+                        ["show", "memory", "--plan", path, *sizes[:-2]],
+                        ["show", "memory", *given, "--modes", "decode",
+                         *sizes[:-2]],
+                        ["show", "layout", "lm_head.weight", "--plan", path,
+                         *sizes[:2]],
+                        ["report", "--plan", path, "--program", os.path.join(
+                            TESTDATA, "audit", "layers.hlo.txt.gz"),
+                         *sizes[:2]],
+                        ["audit", os.path.join(
+                            TESTDATA, "audit", "layers.hlo.txt.gz"), "--plan",
+                         path, *sizes[:2]]):
+            done = self.check(run(*command), 2)
+            self.assertIn("the plan has no mode `prefill`",
+                          done.err + done.out)
+
     def test_a_plan_file_states_what_it_lacks(self):
         path = os.path.join(self.folder.name, "plan.json")
         rules = os.path.join(self.folder.name, "rules.yaml")
