@@ -111,6 +111,9 @@ int RunShards(const std::string& path, ReadCheckpoint read,
   const auto plan =
       ReadPlanFile(flags.plan, EditedPlanOf(flags.allow_edited), findings);
   if (!plan) return kFailed;
+  if (options->mode && !CheckMode(plan->modes, *options->mode, findings)) {
+    return kFailed;
+  }
   const auto stored = read(path, settings->input, findings);
   if (!stored) return kFailed;
   const auto job = PlanShards(*stored, *plan, *options, findings);

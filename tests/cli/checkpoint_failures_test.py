@@ -250,6 +250,7 @@ class Processes(Base):
                      ["--process-index", "2", "--process-count", "2"],
                      ["--dtype", "int8"], ["--select", "("],
                      ["--per", "host"], ["--mode", "serve"],
+                     ["--mode", "insert"],  # no mode of the plan
                      ["--processes", "3"]):
             run = self.shardc(*self.command(plan, *args)[1:], status=2)
             self.assertIn("error", run.stderr)
