@@ -32,7 +32,11 @@ Memory MemoryOfRanks(const PipelineCost& cost) {
   for (const RankCost& rank : cost.ranks) {
     if (!out.taken || !rank.taken) {
       out.taken.reset();
-      out.unknown = {"parameters: the manifest has no shape or dtype for some"};
+      out.unknown = cost.Unknown();
+      if (!out.most.total) {
+        out.unknown.emplace_back(
+            "parameters: the manifest has no shape or dtype for some");
+      }
       break;
     }
     out.taken->least = std::max(out.taken->least, rank.taken->least);
