@@ -49,7 +49,7 @@ HEADS = {"bert": transformers.AutoModelForMaskedLM,
          "qwen2_vl": transformers.AutoModelForImageTextToText}
 
 # Layers without a window rotate otherwise than those with one.
-TURNED = {"sliding_window": 3,
+LAYERED = {"sliding_window": 3,
           "layer_types": ["sliding_attention", "full_attention"],
           "rope_parameters": {
               "sliding_attention": {"rope_type": "default", "rope_theta": 300.0},
@@ -214,8 +214,8 @@ CASES = {
     "cohere2-types": {"model_type": "cohere2", **SMALL, "sliding_window": 3,
                       "logit_scale": 0.25, "pad_token_id": 0, "layer_types": [
                           "full_attention", "sliding_attention"]},
-    "olmo3": {"model_type": "olmo3", **SMALL, **TURNED, "pad_token_id": 0},
-    "gemma3-yarn": {"model_type": "gemma3_text", **SMALL, **TURNED,
+    "olmo3": {"model_type": "olmo3", **SMALL, **LAYERED, "pad_token_id": 0},
+    "gemma3-yarn": {"model_type": "gemma3_text", **SMALL, **LAYERED,
                     "head_dim": 6, "query_pre_attn_scalar": 8},
     "olmo-clip": {"model_type": "olmo", **SMALL, "pad_token_id": 0,
                   "clip_qkv": 0.3},
