@@ -52,7 +52,8 @@ HEADS = {"bert": transformers.AutoModelForMaskedLM,
 LAYERED = {"sliding_window": 3,
           "layer_types": ["sliding_attention", "full_attention"],
           "rope_parameters": {
-              "sliding_attention": {"rope_type": "default", "rope_theta": 300.0},
+              "sliding_attention": {"rope_type": "default",
+                                    "rope_theta": 300.0},
               "full_attention": {
                   "rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0,
                   "original_max_position_embeddings": 16,
