@@ -225,6 +225,9 @@ ValueId Renormalised(GraphWriter& write, ValueId weights, LabelId experts,
   return write.Times(weights, write.Fn("recip", size));
 }
 
+// Beyond every score of an expert, and a number of float16.
+constexpr double kBeyondScores = 1e4;
+
 }  // namespace
 
 Routed Route(GraphWriter& write, ValueId logits, LabelId experts,
@@ -252,6 +255,12 @@ Routed Route(GraphWriter& write, ValueId logits, LabelId experts,
     const ValueId kept =
         write.Append(OpKind::kTopGroups, {choice}, best, labels, true);
     choice = write.Times(choice, kept);
+    // A corrected score may be below 0, and the experts of other groups are
+    // below all.
+    if (settings.correction != kNoValue) {
+      const ValueId others = write.Fn("shift", Negative(write, kept), 1);
+      choice = write.Add({choice, write.Scaled(others, {-kBeyondScores, {}})});
+    }
   }
   const ValueId chosen = Best(write, choice, experts, top_k);
   ValueId weights = kNoValue;

@@ -53,6 +53,50 @@ TEST_CASE("gradients are the loss's derivatives") {
   }
 }
 
+TEST_CASE("no expert of another group is chosen, however low the scores are") {
+  const Described model = FromConfig(
+      R"({"model_type": "deepseek_v3", "vocab_size": 11, "hidden_size": 8,)"
+      R"( "intermediate_size": 12, "moe_intermediate_size": 6,)"
+      R"( "num_hidden_layers": 2, "num_attention_heads": 2,)"
+      R"( "num_key_value_heads": 2, "q_lora_rank": 6, "kv_lora_rank": 6,)"
+      R"( "qk_nope_head_dim": 4, "qk_rope_head_dim": 2, "v_head_dim": 4,)"
+      R"( "n_routed_experts": 8, "num_experts_per_tok": 3, "n_group": 4,)"
+      R"( "topk_group": 2, "n_shared_experts": 1, "rms_norm_eps": 1e-6,)"
+      R"( "first_k_dense_replace": 1, "num_nextn_predict_layers": 0})",
+      "hf-files", "deepseek");
+  Findings findings;
+  const auto step = BuildForward(*model.description, &model.config,
+                                 model.manifest, Mode::kTrain, findings);
+  CAPTURE(TextOf(findings));
+  REQUIRE(step);
+  const Graph& graph = step->graph;
+  Sizes sizes = RealSizes(*step, 2, 5);
+  sizes[AsIndex(graph.common.slot)] = 5;
+  auto values = RandomInputs(graph, sizes, 7);
+  int corrections = 0;
+  for (const Parameter& parameter : graph.parameters) {
+    if (parameter.role != "correction") continue;
+    for (double& x : values[AsIndex(parameter.value)].data) x = -2;
+    ++corrections;
+  }
+  CHECK(corrections == 1);
+  dense::RunStep(graph, sizes, Phase::kForward, values);
+  const dense::StepTensor<double>*kept = nullptr, *chosen = nullptr;
+  for (const Op& op : graph.ops) {
+    if (op.kind == OpKind::kTopGroups) kept = &values[AsIndex(op.out)];
+    if (op.kind == OpKind::kTopK) chosen = &values[AsIndex(op.out)];
+  }
+  REQUIRE(kept != nullptr);
+  REQUIRE(chosen != nullptr);
+  REQUIRE(kept->data.size() == chosen->data.size());
+  double sum = 0;
+  for (size_t i = 0; i < kept->data.size(); ++i) {
+    CHECK(chosen->data[i] <= kept->data[i]);
+    sum += chosen->data[i];
+  }
+  CHECK(sum == 3 * 2 * 5);
+}
+
 // Returns the number of ops of a training step's forward pass.
 size_t OpsOf(const std::string& config, std::string_view naming) {
   const Described model = FromConfig(config, naming, "t5");
