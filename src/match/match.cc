@@ -78,6 +78,17 @@ std::string LiteralBegin(std::string_view pattern) {
 
 }  // namespace
 
+std::vector<int64_t> Matches::Counts(size_t patterns) const {
+  std::vector<int64_t> out(patterns), names(begin.size());
+  for (const uint32_t number : set) ++names[number];
+  for (size_t number = 0; number + 1 < begin.size(); ++number) {
+    for (uint32_t at = begin[number]; at < begin[number + 1]; ++at) {
+      out[rules[at]] += names[number];
+    }
+  }
+  return out;
+}
+
 struct Matcher::State {
   std::vector<CompiledPattern> patterns;
   std::optional<Re2Finder> all;

@@ -48,6 +48,9 @@ struct Matches {
     const size_t s = set[name];
     return std::span(rules).subspan(begin[s], begin[s + 1] - begin[s]);
   }
+  // Returns, for each of `patterns` patterns, the number of names that it
+  // matches.
+  std::vector<int64_t> Counts(size_t patterns) const;
 };
 
 // The implementation of matching. Both engines give the same result; tests

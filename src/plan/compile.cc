@@ -327,10 +327,10 @@ std::optional<int64_t> Compiler::CoordinateOf(uint32_t tensor, int32_t rule) {
 
 void Compiler::PlanRules() {
   Plan& plan = c_.plan;
+  const auto matched = c_.matches.Counts(c_.rules.rules.size());
   for (const Rule& rule : c_.rules.rules) {
-    PlannedRule planned;
-    planned.match = rule.match;
-    planned.source = rule.source_name;
+    PlannedRule planned{.match = rule.match, .source = rule.source_name};
+    planned.matched = matched[plan.rules.size()];
     if (rule.place.HasPosition()) {
       planned.source +=
           ":" + std::to_string(rule.place.source->At(rule.place.begin).line);
@@ -341,15 +341,6 @@ void Compiler::PlanRules() {
   for (size_t i = 0; i < counts_.size(); ++i) {
     const int32_t rule = plan.layouts[i].rule;
     if (rule != kNoRule) plan.rules[AsIndex(rule)].params += counts_[i];
-  }
-  // The names with each set of matching rules.
-  std::vector<int64_t> names(c_.matches.begin.size());
-  for (uint32_t set : c_.matches.set) ++names[set];
-  for (size_t set = 0; set + 1 < names.size(); ++set) {
-    const auto end = c_.matches.begin[set + 1];
-    for (auto at = c_.matches.begin[set]; at < end; ++at) {
-      plan.rules[c_.matches.rules[at]].matched += names[set];
-    }
   }
 }
 

@@ -83,34 +83,23 @@ class Report(ReportCase):
             with open(rules, "w", encoding="utf-8") as file:
                 file.write("version: 1\nextends: [builtin:llama]\nrules:\n"
                            "  - {match: 'lm_head', spec: [TP, null]}\n"
-                           "  - {match: 'gone', spec: [TP]}\n")
+                           "  - {match: 'gone', spec: [TP]}\n"
+                           "  - {match: 'mlp/gate_proj', spec: [null]}\n"
+                           "  - {match: 'gone_too', spec: [TP]}\n")
             run("plan", *LLAMA[:-10], "-q", "-o", base)
             now = [rules if one == "builtin:llama" else one for one in LLAMA]
             text = self.report(*now, "--base", base)
             page = Page(text)
             self.assertIn("lm_head.weight", page.texts["changes"])
             self.assertIn("all_gather", page.texts["changes"])
-            self.assertIn("SHD105", page.texts["findings"])
+            # In the order of levels, then of lines.
+            self.assertEqual(re.findall(r"SHD\d+ [a-z-]+?r\.yaml:(\d+)",
+                                        page.texts["findings"]),
+                             ["5", "6", "6", "7", "4"])
             # No folder that it was made in.
             self.assertNotIn(folder, text)
             same = Page(self.report("--plan", base, "--base", base))
             self.assertIn("Nothing changes", same.texts["changes"])
-
-    def test_findings_are_in_the_order_of_levels_and_lines(self):
-        with tempfile.TemporaryDirectory() as folder:
-            rules = os.path.join(folder, "r.yaml")
-            with open(rules, "w", encoding="utf-8") as file:
-                file.write("version: 1\nextends: [builtin:llama]\nrules:\n"
-                           "  - {match: 'gone', spec: [TP]}\n"
-                           "  - {match: 'mlp/gate_proj', spec: [null, null]}\n"
-                           "  - {match: 'lm_head', spec: [TP, null]}\n"
-                           "  - {match: 'lm_head/x', spec: [FSDP]}\n")
-            now = [rules if one == "builtin:llama" else one for one in LLAMA]
-            text = Page(self.report(*now)).texts["findings"]
-        found = re.findall(r"(warning|note) SHD\d+ [a-z-]+?r\.yaml:(\d+)", text)
-        self.assertEqual(found, [("warning", "4"), ("warning", "5"),
-                                 ("warning", "5"), ("warning", "7"),
-                                 ("note", "6")])
 
     def test_the_time_of_a_step_is_drawn_in_its_parts(self):
         """The parts are those of `cost`, and each begins where the one above

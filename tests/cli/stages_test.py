@@ -425,6 +425,30 @@ rules:
                     text = done.out + done.err
                     self.assertEqual(text.count("error["), 1, done)
 
+    def test_an_export_needs_one_chain_of_layers(self):
+        for names, words in (
+                (["layers.w"], "no parameter's name has the number of its "
+                 "layer"),
+                (["encoder.0.w", "decoder.0.w"],
+                 "layers are counted below `encoder` and below `decoder`"),
+                (["layers.0.w", "layers.2.w"], "is of layer 1 of 3"),
+                (["layers.0.w", "extra.w"], "`extra.w` is of no layer, and it "
+                 "is neither an embedding, a norm nor a head")):
+            with self.subTest(names), tempfile.TemporaryDirectory() as folder:
+                tree = os.path.join(folder, "m.json")
+                with open(tree, "w", encoding="utf-8") as file:
+                    json.dump({"schema": "shardc.manifest/v1", "params": {
+                        name: {"shape": [8, 8], "dtype": "BF16"}
+                        for name in names}}, file)
+                rules = os.path.join(folder, "r.yaml")
+                with open(rules, "w", encoding="utf-8") as file:
+                    file.write("rules: [{match: '.*', spec: []}]\n")
+                done = run("export", "vllm-pipeline", "--manifest", tree,
+                           "--rules", rules, "--no-project", "--mesh", "pp:1",
+                           "--stages", "pp")
+                self.assertEqual(done.rc, 2)
+                self.assertIn(words, done.err)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -1,0 +1,116 @@
+"""The layers, products and activations that `cost` counts in models whose layers
+differ: shared experts, experts of their own, mixers, and names that mean something
+else in another family."""
+
+import json
+import os
+import unittest
+
+from agreeing import CostCase
+from driver import TESTDATA
+
+
+class CountedLayers(CostCase):
+    def test_a_layer_with_shared_experts_is_one_layer(self):
+        config = os.path.join(TESTDATA, "configs", "deepseek-v3.config.json")
+        shown = self.cost(["--model", config, "--rules", "auto", "--mesh",
+                           "fsdp:1", "--batch", "1", "--seq", "64"])
+        layers = [(one["name"], one["layers"])
+                  for one in shown["activations"]["tensors"]]
+        self.assertEqual(layers[:4], [("layer_input", 61), ("norm", 61),
+                                      ("norm", 61), ("residual", 61)])
+        # 64 tokens of the latents of queries and of keys and values, and of
+        # what 128 heads compute from them.
+        for name, widths in (("latent_down", [512 + 64, 1536]),
+                             ("latent_up", [128 * 192, 128 * 256])):
+            self.assertEqual(
+                [(128 * width, 61, True) for width in widths],
+                sorted((one["bytes"], one["layers"], one["kept"])
+                       for one in shown["activations"]["tensors"]
+                       if one["name"] == name))
+
+    def test_layers_of_experts_are_counted_without_a_configuration(self):
+        path = os.path.join(TESTDATA, "models",
+                            "real-dolphin-2.5-mixtral-8x7b.hf.manifest.json.gz")
+        shown = self.cost(["--manifest", path, "--rules", "auto", "--mesh",
+                           "fsdp:8", "--batch", "8", "--seq", "64"])
+        self.assertEqual({one["layers"]
+                          for one in shown["activations"]["tensors"]}, {32})
+        self.assertEqual(shown["unknown"], [
+            "the number of experts of a token: needs --model; assumed to be 1",
+            "communication and operations of attention: needs --model, for "
+            "the heads and their size"])
+
+    def test_two_projections_lead_into_a_block_of_the_first_qwen(self):
+        config = os.path.join(TESTDATA, "configs", "qwen-72b.config.json")
+        shown = self.cost(["--model", config, "--rules", "auto", "--mesh",
+                           "fsdp:1", "--batch", "1", "--seq", "64"])
+        tensors = [(one["name"], one["bytes"] // 128, one["layers"])
+                   for one in shown["activations"]["tensors"]]
+        for name, width in (("layer_input", 8192), ("residual", 8192),
+                            ("gate_proj", 24576), ("up_proj", 24576),
+                            ("down_proj", 8192)):
+            self.assertEqual([one for one in tensors if one[0] == name],
+                             [(name, width, 80)])
+
+    def test_projections_of_state_space_mixers_are_products(self):
+        wide, inner, tokens = 64, 128, 256
+        block = {"mlp.gate_proj": [256, wide], "mlp.up_proj": [256, wide],
+                 "mlp.down_proj": [wide, 256]}
+        mixer = {"mamba.in_proj": [2 * inner, wide],
+                 "mamba.x_proj": [40, inner], "mamba.dt_proj": [inner, 8],
+                 "mamba.out_proj": [wide, inner]}
+        attention = {f"self_attn.{one}_proj": [wide, wide] for one in "qkvo"}
+        params = {"model.embed_tokens.weight": [100, wide],
+                  "lm_head.weight": [100, wide]}
+        for layer in range(4):
+            own = attention if layer == 1 else mixer
+            for name, shape in {**own, **block}.items():
+                params[f"model.layers.{layer}.{name}.weight"] = shape
+            if layer != 1:
+                mamba = f"model.layers.{layer}.mamba."
+                params[mamba + "conv1d.weight"] = [inner, 1, 4]
+                params[mamba + "A_log"] = [inner, 16]
+        files = {
+            "manifest": {"schema": "shardc.manifest/v1", "params": {
+                name: {"shape": shape, "dtype": "BF16"}
+                for name, shape in params.items()}},
+            "config": {"model_type": "jamba", "hidden_size": wide,
+                       "num_attention_heads": 4, "num_hidden_layers": 4,
+                       "attn_layer_period": 4, "attn_layer_offset": 1},
+            "rules": {"version": 1, "rules": [
+                {"match": "(in|x)_proj", "spec": ["tp", None]},
+                {"match": "out_proj", "spec": [None, "tp"]},
+                {"match": ".*", "spec": []}]}}
+        paths = {}
+        for name, value in files.items():
+            paths[name] = os.path.join(self.folder.name, name + ".json")
+            with open(paths[name], "w", encoding="utf-8") as file:
+                json.dump(value, file)
+        given = ["--manifest", paths["manifest"], "--model", paths["config"],
+                 "--rules", paths["rules"], "--profile", "h100-sxm", "--batch",
+                 "2", "--seq", str(tokens // 2)]
+        shown = self.cost([*given, "--mesh", "fsdp:1"])
+        weights = sum(
+            shape[0] * shape[1] for name, shape in params.items()
+            if len(shape) == 2 and "embed" not in name and "A_log" not in name)
+        self.assertEqual(
+            shown["time"]["flops"],
+            3 * (2 * tokens * weights + 2 * tokens * tokens // 2 * wide))
+        names = [one["name"] for one in shown["activations"]["tensors"]]
+        for name, times in (("in_proj", 3), ("mixed", 1), ("context", 1)):
+            self.assertEqual(names.count(name), times)
+        self.assertEqual(shown["unknown"], [])
+        self.assertEqual(
+            self.cost([*given, "--mesh", "tp:2"])["unknown"],
+            ["communication within state-space mixers and linear attention"])
+        # Of layers that are a mixer, attention or an MLP, all have an input.
+        files["config"]["num_hidden_layers"] = 8
+        with open(paths["config"], "w", encoding="utf-8") as file:
+            json.dump(files["config"], file)
+        shown = self.cost([*given, "--mesh", "fsdp:1"])
+        self.assertEqual(shown["activations"]["tensors"][0]["layers"], 8)
+
+
+if __name__ == "__main__":
+    unittest.main()
