@@ -321,13 +321,21 @@ targets:
         self.assertIn("take a schedule with one stage on a rank", done.err)
 
     def test_a_step_names_the_stages_of_uneven_ranks(self):
-        self.write("three.csv", "0F0,0F1,2F0,2B0,2F1,2B1,0B0,0B1\n"
-                   "1F0,1F1,1B0,1B1\n")
-        done = run("verify", "step", *self.inputs(
-            "{axis: pp, schedule: {file: three.csv}}", mesh="pp:2,tp:2"),
-            "--batch", "4")
-        self.assertEqual(done.rc, 0, done)
-        self.assertEqual(done.out.count(" on 2 ranks, 3 stages, 2 "), 2)
+        for stages, table in (
+                (3, "0F0,0F1,2F0,2B0,2F1,2B1,0B0,0B1\n1F0,1F1,1B0,1B1\n"),
+                (4, "0F0,0F1,2F0,3F0,3B0,2B0,2F1,3F1,3B1,2B1,0B0,0B1\n"
+                    "1F0,1F1,1B0,1B1\n")):
+            self.write("uneven.csv", table)
+            step = ["verify", "step", *self.inputs(
+                "{axis: pp, schedule: {file: uneven.csv}}", mesh="pp:2,tp:2"),
+                "--batch", "4"]
+            done = run(*step)
+            self.assertEqual(done.rc, 0, done)
+            self.assertEqual(
+                done.out.count(f" on 2 ranks, {stages} stages, 2 "), 2)
+            (one,) = run(*step, "--format", "json").json()["steps"]
+            self.assertIsNone(one["stages"]["virtual_stages"])
+            self.assertIsNone(one["stages"]["proof"]["virtual_stages"])
 
     def test_an_export_of_refused_stages_exits_with_1(self):
         for stages, code in (("{axis: pp, assign: [1, 2, 3, 4]}", "SHD242"),

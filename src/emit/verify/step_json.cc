@@ -134,7 +134,7 @@ void WriteStages(JsonWriter& json, const verify::StageProof& of) {
   WriteMesh(json, of.all_mesh, MeshDetail::kSizes);
   json.Member("schedule", of.schedule);
   json.Member("ranks", int64_t{of.ranks});
-  json.Member("virtual_stages", int64_t{of.virtual_stages});
+  json.Member("virtual_stages", of.virtual_stages);
   json.Member("microbatches", int64_t{of.microbatches});
   json.Key("layers");
   json.Array(of.layers);
@@ -148,7 +148,7 @@ void WriteStages(JsonWriter& json, const verify::StageProof& of) {
   } else {
     json.BeginObject();
     json.Member("ranks", int64_t{of.proved_ranks});
-    json.Member("virtual_stages", int64_t{of.proved_virtual});
+    json.Member("virtual_stages", of.proved_virtual);
     json.Member("microbatches", int64_t{of.proved_microbatches});
     json.Member("messages", of.messages);
     json.EndObject();

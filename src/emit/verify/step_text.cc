@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <optional>
 #include <vector>
 
 #include "source/byte_size.h"
@@ -149,11 +150,10 @@ std::string TotalsText(const StepReport& report) {
   return out;
 }
 
-// Returns "2 stages each", or "5 stages" if ranks have different numbers, as in
-// a schedule of a file.
-std::string StagesOnRanks(int32_t stages, int32_t ranks) {
-  if (stages % std::max(1, ranks) != 0) return Counted(stages, "stage");
-  return Counted(stages / std::max(1, ranks), "stage") + " each";
+// Returns "2 stages each", or "5 stages" if ranks have different numbers of
+// them, as in a schedule of a file.
+std::string StagesOnRanks(std::optional<int32_t> each, int32_t all) {
+  return each ? Counted(*each, "stage") + " each" : Counted(all, "stage");
 }
 
 std::string StagesText(const StepReport& report) {
@@ -162,10 +162,11 @@ std::string StagesText(const StepReport& report) {
   std::string layers, held;
   for (const int64_t number : of.layers) layers += " " + CountText(number);
   for (const int64_t number : of.held) held += " " + CountText(number);
-  std::string out =
-      "\nstages over " + of.axis + ": " + of.schedule + " on " +
-      Counted(of.ranks, "rank") + ", " + StagesOnRanks(of.stages, of.ranks) +
-      ", " + Counted(of.microbatches, "micro-batch", "micro-batches") + "\n";
+  std::string out = "\nstages over " + of.axis + ": " + of.schedule + " on " +
+                    Counted(of.ranks, "rank") + ", " +
+                    StagesOnRanks(of.virtual_stages, of.stages) + ", " +
+                    Counted(of.microbatches, "micro-batch", "micro-batches") +
+                    "\n";
   std::vector<std::vector<std::string>> rows = {
       {"  layers", "by stage:" + layers},
       {"  order", Counted(of.tasks, "task") + ", each once and after those "
@@ -232,7 +233,7 @@ std::string ReducedText(const StepReport& report) {
   if (report.stages) {
     const verify::StageProof& of = *report.stages;
     out += "; " + of.schedule + " on " + Counted(of.proved_ranks, "rank") +
-           ", " + StagesOnRanks(of.proved_stages, of.proved_ranks) + ", " +
+           ", " + StagesOnRanks(of.proved_virtual, of.proved_stages) + ", " +
            Counted(of.proved_microbatches, "micro-batch", "micro-batches") +
            ", " + Counted(of.messages, "message");
   }

@@ -42,6 +42,18 @@ std::string PlaceText(const Table& table, const schedule::Fault& fault) {
 
 }  // namespace
 
+std::optional<int32_t> StagesOfEachRank(const Table& table) {
+  const int32_t each = table.stages / table.ranks();
+  if (table.placement == schedule::Placement::kBoth) return each;
+  std::vector<int32_t> held(AsIndex(table.ranks()), 0);
+  for (int32_t stage = 0; stage < table.stages; ++stage) {
+    ++held[AsIndex(table.RankOf(stage, 0))];
+  }
+  const bool equal = std::all_of(held.begin(), held.end(),
+                                 [&](int32_t own) { return own == each; });
+  return equal ? std::optional(each) : std::nullopt;
+}
+
 StageProof ProveTable(const StageSettings& stages,
                       std::vector<std::string>& problems) {
   const Table& table = stages.table;
@@ -51,7 +63,7 @@ StageProof ProveTable(const StageSettings& stages,
   out.schedule = table.name;
   out.ranks = table.ranks();
   out.stages = table.stages;
-  out.virtual_stages = table.stages / table.ranks();
+  out.virtual_stages = StagesOfEachRank(table);
   out.microbatches = table.microbatches;
   out.layers = stages.layers;
   out.tasks = TasksOf(table);

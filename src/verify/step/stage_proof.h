@@ -27,8 +27,9 @@ struct StageSettings {
 struct StageProof {
   std::string axis, schedule;
   Mesh all_mesh;  // of all stages
-  int32_t ranks = 0, stages = 0, virtual_stages = 0, microbatches = 0;
-  std::vector<int64_t> layers;  // of each stage
+  int32_t ranks = 0, stages = 0, microbatches = 0;
+  std::optional<int32_t> virtual_stages;  // StagesOfEachRank
+  std::vector<int64_t> layers;            // of each stage
   int64_t tasks = 0;
   // The number of messages that a channel must have room for, if each receive
   // comes right before the task that reads its value, and activations and
@@ -37,10 +38,15 @@ struct StageProof {
   std::optional<int64_t> capacity;
   std::vector<int64_t> held;  // most micro-batches of stages, by rank
   // The size of the step that has run; 0 if none has.
-  int32_t proved_ranks = 0, proved_stages = 0, proved_virtual = 0;
-  int32_t proved_microbatches = 0;
+  int32_t proved_ranks = 0, proved_stages = 0, proved_microbatches = 0;
+  std::optional<int32_t> proved_virtual;
   int64_t messages = 0;
 };
+
+// Returns the number of stages of each rank, or nullopt if ranks have different
+// numbers of them, as in a schedule of a file. A stage that two ranks share
+// counts half for each.
+std::optional<int32_t> StagesOfEachRank(const schedule::Table& table);
 
 // Proves a table's order and, if the order is correct, that none of its sends
 // and receives waits for ever. Appends errors to `problems`.

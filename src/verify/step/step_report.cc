@@ -338,7 +338,7 @@ class Reporter {
     StepProof proof = ProveStep(test);
     out_.stages->proved_ranks = step.table.ranks();
     out_.stages->proved_stages = step.table.stages;
-    out_.stages->proved_virtual = step.table.stages / step.table.ranks();
+    out_.stages->proved_virtual = StagesOfEachRank(step.table);
     out_.stages->proved_microbatches = step.table.microbatches;
     out_.stages->messages = traffic.messages;
     return proof;
