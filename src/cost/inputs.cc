@@ -61,19 +61,21 @@ void FindMixer(ParamClass& param, char separator) {
 // `c_proj` out of it. In other models `w2` leads out.
 void FindSecondUps(CostInputs& work, char separator) {
   const std::string ending = {separator, 'w', '2'};
+  // A projection out of each block, and whether the block has another one.
+  std::unordered_map<std::string, std::pair<std::string, bool>> outs;
+  for (const ParamClass& param : work.params) {
+    const ParameterRole& role = param.role;
+    if (role.module_role != Role::kDown) continue;
+    const auto at =
+        outs.try_emplace(role.sibling_path, role.module_path, false).first;
+    if (at->second.first != role.module_path) at->second.second = true;
+  }
   for (ParamClass& param : work.params) {
     ParameterRole& role = param.role;
-    if (role.module_role != Role::kDown ||
-        !role.module_path.ends_with(ending)) {
-      continue;
+    if (role.module_role == Role::kDown && role.module_path.ends_with(ending) &&
+        outs.at(role.sibling_path).second) {
+      role.module_role = role.role = Role::kUp;
     }
-    const bool leads_in = std::any_of(
-        work.params.begin(), work.params.end(), [&](const ParamClass& one) {
-          return one.role.module_role == Role::kDown &&
-                 one.role.sibling_path == role.sibling_path &&
-                 one.role.module_path != role.module_path;
-        });
-    if (leads_in) role.module_role = role.role = Role::kUp;
   }
 }
 
