@@ -9,6 +9,8 @@
 #include "lint/suppress.h"
 
 #include <algorithm>
+#include <iterator>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -41,12 +43,15 @@ class Strings {
     Findings ignored;  // reported when the rules were read
     const auto tree = YamlDocument::Parse(source, ignored);
     if (tree) Add(tree->root());
+    // An alias has the ranges of the strings that it refers to.
+    std::sort(ranges_.begin(), ranges_.end());
   }
 
   bool Contain(size_t at) const {
-    return std::any_of(ranges_.begin(), ranges_.end(), [at](const auto& one) {
-      return one.first <= at && at < one.second;
-    });
+    const auto after = std::upper_bound(
+        ranges_.begin(), ranges_.end(), at,
+        [](size_t offset, const auto& range) { return offset < range.first; });
+    return after != ranges_.begin() && at < std::prev(after)->second;
   }
 
  private:
@@ -83,18 +88,37 @@ bool IsMark(std::string_view comment) {
   }
 }
 
+constexpr std::string_view kProgram = "shardc";
+
+// Returns the letters of a text, in lower case.
+std::string LettersOf(std::string_view text) {
+  std::string out;
+  for (const char c : FoldCase(std::string(text))) {
+    if (c >= 'a' && c <= 'z') out += c;
+  }
+  return out;
+}
+
+// Returns whether the text has a line with a `#`, and behind it the letters of
+// the program's name. Each line is read once, because it may have many `#`.
+bool MayHaveMarks(std::string_view text) {
+  for (size_t at = text.find('#'); at != std::string_view::npos;) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    const std::string letters = LettersOf(text.substr(at, end - at));
+    if (letters.find(kProgram) != std::string::npos) return true;
+    at = text.find('#', end);
+  }
+  return false;
+}
+
 // Returns whether a comment is meant as an ignore, even if it is misspelled,
 // such as `#shardc ignore SHD105`: its letters begin with the program's name
 // and a word that tools use to ignore findings, or it begins with `# shardc:`
 // and has a bracket or a code.
 bool IsMeantAsMark(std::string_view comment) {
-  std::string words;
-  for (const char c : FoldCase(std::string(comment))) {
-    if (c >= 'a' && c <= 'z') words += c;
-  }
-  constexpr std::string_view kName = "shardc";
-  if (!words.starts_with(kName)) return false;
-  const std::string_view rest = std::string_view(words).substr(kName.size());
+  const std::string words = LettersOf(comment);
+  if (!words.starts_with(kProgram)) return false;
+  const std::string_view rest = std::string_view(words).substr(kProgram.size());
   constexpr std::string_view kWords[] = {"ignore", "disable",  "noqa",
                                          "nolint", "suppress", "allow"};
   return std::any_of(
@@ -163,12 +187,7 @@ std::vector<Ignore> IgnoresIn(const SourceRef& source) {
 std::vector<Place> MalformedIgnoresIn(const SourceRef& source) {
   std::vector<Place> out;
   const std::string_view text = source->text();
-  bool any = false;
-  for (size_t at = text.find('#'); !any && at != std::string_view::npos;
-       at = text.find('#', at + 1)) {
-    any = IsMeantAsMark(text.substr(at, text.find('\n', at) - at));
-  }
-  if (!any) return out;
+  if (!MayHaveMarks(text)) return out;
   const Strings strings(source);
   for (size_t at = text.find('#'); at != std::string_view::npos;
        at = text.find('#', at + 1)) {

@@ -82,6 +82,19 @@ class Ignores(Folder):
             self.assertIn("SHD105", codes, note)
             self.assertNotIn("SHD190", codes, note)
 
+    def test_a_mark_in_a_string_before_an_alias_is_text(self):
+        self.write_rule("  modes: &m {'decode': []}\n- match: '.*'\n  spec: []\n"
+                        "  note: 'see # shardc: ignore[SHD105]'\n  modes: *m")
+        self.assertNotIn("SHD190", self.codes())
+
+    def test_lines_of_many_hashes_are_read_once(self):
+        """100,000 of them take milliseconds, and not minutes."""
+        gone = "- {match: gone, spec: []}  # shardc: ingore[SHD105]"
+        for text in ("#" * 100000, "# " * 50000,
+                     f"  note: '{' #' * 50000}'"):
+            self.write_rule(f"{text}\n{gone}")
+            self.assertLessEqual({"SHD105", "SHD190"}, set(self.codes()))
+
     def test_a_comment_behind_a_string_of_several_lines(self):
         mark = "# shardc: ignore[SHD105] why"
         for rule in (f'- {{spec: [], note: "a\n  ", match: gone}}  {mark}',
