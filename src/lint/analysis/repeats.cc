@@ -34,26 +34,35 @@ bool SameLike(const Rule& a, const Rule& b) {
 
 }  // namespace
 
-bool SameSpec(const Facts& facts, int32_t a, int32_t b) {
-  const Rule& first = facts.rules()[static_cast<size_t>(a)];
-  const Rule& later = facts.rules()[static_cast<size_t>(b)];
-  if (!SamePlacement(first, later) || !SameLike(first, later)) return false;
-  for (Mode mode : facts.plan().modes) {
-    if (facts.RuleSpec(a, mode) != facts.RuleSpec(b, mode)) return false;
+bool SpecComparison::Same(int32_t a, int32_t b) {
+  const Rule& first = facts_->rules()[static_cast<size_t>(a)];
+  const Rule& later = facts_->rules()[static_cast<size_t>(b)];
+  return SamePlacement(first, later) && SameLike(first, later) &&
+         SpecsOf(a) == SpecsOf(b);
+}
+
+const SpecComparison::Specs& SpecComparison::SpecsOf(int32_t rule) {
+  const auto [at, added] = specs_.try_emplace(rule);
+  if (added) {
+    for (const Mode mode : facts_->plan().modes) {
+      at->second.push_back(facts_->RuleSpec(rule, mode));
+    }
+    at->second.push_back(facts_->RuleSpec(rule));
   }
-  return facts.RuleSpec(a) == facts.RuleSpec(b);
+  return at->second;
 }
 
 std::vector<Repeat> RepeatsOf(const Facts& facts) {
   std::map<std::tuple<const Source*, std::string_view, char>, int32_t> seen;
   std::vector<Repeat> out;
+  SpecComparison specs(facts);
   for (size_t r = 0; r < facts.rules().size(); ++r) {
     const Rule& rule = facts.rules()[r];
     const auto index = static_cast<int32_t>(r);
     const auto [at, fresh] = seen.try_emplace(
         {rule.place.source.get(), rule.match, rule.separator}, index);
     if (fresh) continue;
-    out.push_back({at->second, index, SameSpec(facts, at->second, index)});
+    out.push_back({at->second, index, specs.Same(at->second, index)});
   }
   return out;
 }

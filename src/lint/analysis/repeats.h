@@ -3,6 +3,8 @@
 #define SHARDC_LINT_ANALYSIS_REPEATS_H_
 
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <vector>
 
 #include "lint/analysis/facts.h"
@@ -15,9 +17,23 @@ struct Repeat {
   bool same_spec = true;  // in every mode, and the same placement
 };
 
-// Returns whether two rules have the same spec in every mode and the same
-// placement. With `like`, they have if both name the same parameter.
-bool SameSpec(const Facts& facts, int32_t a, int32_t b);
+// Compares the specs of rules, and resolves those of each rule once. The facts
+// must outlive this object.
+class SpecComparison {
+ public:
+  explicit SpecComparison(const Facts& facts) : facts_(&facts) {}
+
+  // Returns whether two rules have the same spec in every mode and the same
+  // placement. With `like`, they have if both name the same parameter.
+  bool Same(int32_t a, int32_t b);
+
+ private:
+  using Specs = std::vector<std::optional<Spec>>;
+  const Specs& SpecsOf(int32_t rule);
+
+  const Facts* facts_;
+  std::map<int32_t, Specs> specs_;  // by rule: of each mode, and of train
+};
 
 // Returns each later rule once, in the order of rules, with the first rule that
 // has the same file, pattern and separator.

@@ -65,6 +65,7 @@ std::string OfAllNamesText(const Facts& facts, size_t rule) {
 }
 
 void CheckShadowedRule(const Facts& facts, FindingSink& sink) {
+  SpecComparison specs(facts);
   for (size_t r = 0; r < facts.rule_facts().size(); ++r) {
     if (!IsShadowed(facts, r)) continue;
     const RuleFacts& rule = facts.rule_facts()[r];
@@ -72,7 +73,7 @@ void CheckShadowedRule(const Facts& facts, FindingSink& sink) {
     Finding finding;
     for (const LostTo& lost : rule.lost) {
       const auto winner = static_cast<int32_t>(lost.rule);
-      if (!SameSpec(facts, winner, static_cast<int32_t>(r))) same = false;
+      same = same && specs.Same(winner, static_cast<int32_t>(r));
       finding.labels.push_back({facts.RulePlace(winner),
                                 "takes " + Counted(lost.count, "parameter") +
                                     ", such as " +
