@@ -204,7 +204,8 @@ constexpr Field kAxisFields[] = {
     {"type", IsAxisType, "one of `auto`, `explicit` and `manual`"}};
 constexpr Field kRuleFields[] = {{"match", IsText, kText},
                                  {"source", IsText, kText},
-                                 {"params", IsCount, kCount}};
+                                 {"params", IsCount, kCount},
+                                 {"matched", IsCount, kCount, false}};
 constexpr Field kParamFields[] = {
     {"shape", IsShape, kShape},
     {"dtype", IsTextOrNull, kTextOrNull},
