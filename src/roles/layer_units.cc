@@ -11,12 +11,16 @@ namespace {
 
 constexpr std::array<std::string_view, 6> kLayerWords = {
     "layer", "layers", "block", "blocks", "h", "encoderblock"};
+// A larger number is no layer's, so that a count of layers, and of the units
+// before and after them, fits in 64 bits.
+constexpr int64_t kLargestLayer = INT64_MAX - 3;
 
 std::optional<int64_t> Number(std::string_view text) {
   int64_t out = 0;
   const auto [end, error] =
       std::from_chars(text.data(), text.data() + text.size(), out);
-  if (error != std::errc() || end != text.data() + text.size() || out < 0) {
+  if (error != std::errc() || end != text.data() + text.size() || out < 0 ||
+      out > kLargestLayer) {
     return std::nullopt;
   }
   return out;

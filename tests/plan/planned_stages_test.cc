@@ -289,6 +289,11 @@ TEST_CASE("stages that cannot be are refused with one finding") {
        "SHD242 no parameter is of layer 0 of 2"},
       {"pp:2", "{axis: pp}", Param("up/w", "4, 4"),
        "SHD001 no parameter's name has the number of its layer"},
+      {"pp:2", "{axis: pp}", Param("layers.9223372036854775807.up", "4, 4"),
+       "SHD001 no parameter's name has the number of its layer"},
+      {"pp:2", "{axis: pp}", Param("layers.9223372036854775804.up", "4, 4"),
+       "SHD005 a name has layer 9,223,372,036,854,775,804, beyond 100,000 "
+       "layers"},
   };
   for (const Refused& one : cases) {
     const auto planned = PlanOf(one.mesh, one.stages, one.params);
