@@ -125,6 +125,11 @@ CHANGES = [
      "  q(d['r'])\n  return d['r']\nR = f()", REFUSED),
     (f"def q(o):\n  o.append({B})\ndef p(o):\n  q(o)\ndef f():\n"
      f"  r = [{A}]\n  p(r)\n  return r\nR = f()", REFUSED),
+    (f"def p(o, n):\n  if n == 0:\n    return 0\n"
+     f"  return p(o, n - 1) + p(o, 0)\ndef f():\n  r = [{A}]\n  p(r, 2)\n"
+     "  return r\nR = f()", FOLLOWED),
+    (f"def p(o, n):\n  if n:\n    p(o, 0)\n  else:\n    o.append({B})\n"
+     f"def f():\n  r = [{A}]\n  p(r, 1)\n  return r\nR = f()", REFUSED),
     ("d = {'a': P('x')}\nd.update({'b': P(), 'a': P('y')})\n"
      "R = list(d.items())", FOLLOWED),
     ("d = {'a': P('x')}\nd.update(b=P())\nR = list(d.items())", REFUSED),

@@ -424,9 +424,13 @@ bool PyEvaluator::Changes(const PyNode& node, std::string_view name, bool list,
       given = parameters[next++].first;
     }
     if (item.kind != PyKind::kName || item.text != name) continue;
+    // A function that calls itself changes what its other statements change.
+    const std::pair followed(method.function, std::string(given));
+    if (!followed_.insert(followed).second) continue;
     ++calls_;
     const bool changes = Changes(method.function->body, given, list, object);
     --calls_;
+    followed_.erase(followed);
     if (changes) return true;
   }
   return false;

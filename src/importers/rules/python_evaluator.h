@@ -183,6 +183,8 @@ class PyEvaluator {
   const PyNames& names_;
   std::vector<std::string>* defaults_ = nullptr;
   const PyClass* in_ = nullptr;  // the class of the function that is called
+  // The functions, with one of their parameters, that Changes follows.
+  std::set<std::pair<const PyStatement*, std::string>> followed_;
   int calls_ = 0;
   int64_t steps_ = 0, copied_ = 0, made_ = 0;
 };
