@@ -29,10 +29,16 @@ Memory MemoryOfRanks(const PipelineCost& cost) {
   out.most = FullestOf(cost).held;
   out.most.total = cost.Fullest();
   out.taken = FullestOf(cost).taken;
+  out.unknown = cost.Unknown();
+  for (const RankCost& rank : cost.ranks) {
+    // The rank whose logits are unknown need not be the fullest.
+    if (!rank.held.Of(Component::kLogits)) {
+      out.most.by[static_cast<size_t>(Component::kLogits)].reset();
+    }
+  }
   for (const RankCost& rank : cost.ranks) {
     if (!out.taken || !rank.taken) {
       out.taken.reset();
-      out.unknown = cost.Unknown();
       if (!out.most.total) {
         out.unknown.emplace_back(
             "parameters: the manifest has no shape or dtype for some");

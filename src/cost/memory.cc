@@ -266,7 +266,7 @@ Memory MemoryOf(const CostInputs& work, const Settings& settings) {
     activations = out.activations->Total();
     logits = out.activations->logits;
     if (!logits) {
-      out.unknown.emplace_back("logits: no embedding and no head was found");
+      out.unknown.emplace_back(kUnknownLogits);
     }
     if (work.mode == Mode::kTrain && gathered) {
       gathered->casts = CastBytes(work, settings);

@@ -32,6 +32,10 @@ inline constexpr std::array<std::string_view, kComponentCount> kComponentNames =
     {"parameters",  "gradients", "optimizer", "kv_cache",
      "activations", "logits",    "gathered"};
 
+// Why logits are unknown, for Memory::unknown.
+inline constexpr std::string_view kUnknownLogits =
+    "logits: no embedding and no head was found";
+
 // Returns the dtype in which weights are gathered: the stored dtype or, in
 // training, the dtype of the activations if that is narrower.
 Dtype GatheredDtype(const CostInputs& work, const Settings& settings,

@@ -51,12 +51,13 @@ struct PipelineCost {
   double Unevenness() const;
   std::optional<int64_t> Fullest() const;
   // Returns the rank that is expected to take the most memory; null if a
-  // component of any rank is unknown.
+  // component of any rank, other than its logits, is unknown.
   const RankCost* FullestRank() const;
   // Returns whether all ranks fit, as Memory::Verdict does for one device.
   std::optional<Fit> Verdict() const;
   std::optional<bool> Fits() const;
-  // Returns the reasons why activations of stages are unknown, each once.
+  // Returns the reasons why activations and logits of stages are unknown, each
+  // once.
   std::vector<std::string> Unknown() const;
 };
 

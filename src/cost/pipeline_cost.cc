@@ -144,12 +144,14 @@ std::optional<Fit> PipelineCost::Verdict() const {
     if (!tensors || *tensors <= *capacity) return std::nullopt;
     return Fit::kExceeds;
   }
-  bool fits = true;
+  bool fits = true, known = true;
   for (const RankCost& rank : ranks) {
     if (rank.taken->least > *capacity) return Fit::kExceeds;
     fits = fits && rank.taken->most <= *capacity;
+    known = known && rank.held.Of(Component::kLogits);
   }
-  return fits ? Fit::kFits : Fit::kMayFit;
+  if (!fits) return Fit::kMayFit;
+  return known ? std::optional(Fit::kFits) : std::nullopt;
 }
 
 std::optional<bool> PipelineCost::Fits() const {
@@ -208,6 +210,10 @@ std::vector<std::string> PipelineCost::Unknown() const {
       continue;
     }
     out.push_back(stage.unknown);
+  }
+  if (std::any_of(stages.begin(), stages.end(),
+                  [](const StageCost& stage) { return !stage.logits_known; })) {
+    out.emplace_back(kUnknownLogits);
   }
   return out;
 }

@@ -39,7 +39,7 @@ class Ranks {
   RankCost CostOf(int32_t r) const {
     RankCost out;
     Size parameters = 0, gradients = 0, optimizer = 0, gathered = 0;
-    bool known = true, kept = true;
+    bool known = true, kept = true, logits = true;
     for (int32_t s = 0; s < table_.stages; ++s) {
       if (!table_.Holds(r, s)) continue;
       const StageCost& stage = stages_[AsIndex(s)];
@@ -47,6 +47,7 @@ class Ranks {
       out.microbatches.push_back(MicrobatchesOf(r, s));
       known = known && stage.States();
       kept = kept && stage.unknown.empty();
+      logits = logits && stage.logits_known;
       parameters += stage.parameters.value_or(0);
       gradients += stage.gradients.value_or(0);
       optimizer += stage.optimizer.value_or(0);
@@ -65,7 +66,7 @@ class Ranks {
     set(Component::kOptimizer, optimizer, known);
     set(Component::kCache, 0);
     set(Component::kActivations, Size(peak.kept) + peak.working, kept);
-    set(Component::kLogits, peak.logits, kept);
+    set(Component::kLogits, peak.logits, kept && logits);
     set(Component::kGathered, gathered + peak.gathered);
     const Size states = parameters + gradients + optimizer + gathered;
     if (known) {

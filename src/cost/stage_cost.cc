@@ -117,6 +117,7 @@ StageCost StageCostOf(const CostInputs& work, const Settings& settings,
                                          end == units.count()),
                       *memory.weights);
     out.gathered = memory.weights->held;
+    out.logits_known = end < units.count() || memory.activations->logits;
   } else {
     if (!memory.activations) ActivationsOf(work, settings, out.unknown);
     out.peak.gathered = memory.most.Of(Component::kGathered).value_or(0);

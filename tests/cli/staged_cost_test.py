@@ -283,6 +283,27 @@ rules:
         done = run("cost", *inputs, *SIZES)
         self.assertNotIn("the fullest rank", done.out)
 
+    def test_unknown_logits_are_not_counted_as_none(self):
+        shapes = {f"layers.{i}.{name}.weight": shape for i in range(4)
+                  for name, shape in (("self_attn.q_proj", [4096, 4096]),
+                                      ("mlp.up_proj", [14336, 4096]))}
+        shapes.update({"rotary_emb.inv_freq": [64], "norm.weight": [4096]})
+        inputs = self.inputs(
+            "llama/hf", "pp:2,tp:2", "{axis: pp, first: [rotary], "
+            "last: [norm]}", self.write("tree.json", json.dumps({
+                "schema": "shardc.manifest/v1", "params": {
+                    name: {"shape": shape, "dtype": "BF16"}
+                    for name, shape in shapes.items()}})), "llama-3-8b")
+        cost = run("cost", *inputs, *SIZES, "--memory", "9999GiB", "--format",
+                   "json").json()
+        self.assertIsNone(cost["fits"])
+        self.assertEqual([rank["logits"] for rank in cost["ranks"]], [0, None])
+        self.assertGreater(cost["ranks"][1]["activations"], 0)
+        done = run("cost", *inputs, *SIZES, "--memory", "9999GiB")
+        self.assertIn("not known: logits: no embedding and no head was found",
+                      done.out)
+        self.assertNotIn("free", done.out)
+
     def test_a_rank_that_may_not_fit(self):
         # What the allocator and the context add is no part of the tensors.
         inputs = self.inputs("llama/hf", "pp:4,tp:2", "{axis: pp}",

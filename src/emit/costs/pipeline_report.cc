@@ -132,7 +132,7 @@ std::string PeakText(const PipelineCost& cost) {
                     std::to_string(rank - cost.ranks.data()) + ", takes " +
                     BytesText(taken.expected) + " expected, from " +
                     BytesText(taken.least) + " to " + BytesText(taken.most);
-  if (!cost.capacity) return out + "\n";
+  if (!cost.capacity || !cost.Verdict()) return out + "\n";
   const bool may = cost.Verdict() == cost::Fit::kMayFit;
   return out +
          (may ? ": of " + BytesText(*cost.capacity) + ", may not fit"
