@@ -130,6 +130,12 @@ CHANGES = [
      "  return r\nR = f()", FOLLOWED),
     (f"def p(o, n):\n  if n:\n    p(o, 0)\n  else:\n    o.append({B})\n"
      f"def f():\n  r = [{A}]\n  p(r, 1)\n  return r\nR = f()", REFUSED),
+    (f"def q(o):\n  o.append({B})\nclass C:\n  t = {{}}\nr = [{A}]\n"
+     "C.t['a'] = q(r)\nR = r", REFUSED),
+    (f"def q(o):\n  o.append({B})\nr = [{A}]\nx = sorted([1])\n"
+     "x[0] = q(r)\nR = r", REFUSED),
+    (f"def q(o):\n  o.append({B})\nr = [{A}]\nx = sorted([1])\n"
+     "x.append(q(r))\nR = r", REFUSED),
     ("d = {'a': P('x')}\nd.update({'b': P(), 'a': P('y')})\n"
      "R = list(d.items())", FOLLOWED),
     ("d = {'a': P('x')}\nd.update(b=P())\nR = list(d.items())", REFUSED),

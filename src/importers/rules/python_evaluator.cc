@@ -232,6 +232,7 @@ void PyEvaluator::Grow(const PyStatement& one, PyScope& scope,
   }
   if (at->second.is == PyIs::kUnknown) {
     at->second.text.clear();  // no longer the arguments that were given
+    ForgetCalls(one, scope, owner);
     return;
   }
   PyValue value = Value(one.value, scope, owner);
@@ -304,11 +305,13 @@ void PyEvaluator::Put(const PyStatement& one, PyScope& scope,
                       const PyClass* owner) {
   const auto at = scope.find(one.name);
   if (at == scope.end()) {
+    ForgetCalls(one, scope, owner);
     scope[one.name] = Unknown(one.target, "what `" + one.name + "` holds");
     return;
   }
   if (at->second.is == PyIs::kUnknown) {
     at->second.text.clear();  // no longer the arguments that were given
+    ForgetCalls(one, scope, owner);
     return;
   }
   const PyValue key = Value(one.target, scope, owner);
