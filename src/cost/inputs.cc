@@ -210,9 +210,10 @@ void KeepHeadsOnly(CostInputs& work) {
 void OrientAll(CostInputs& work, char separator) {
   MoveStacksFirst(work, separator);
   FindSecondUps(work, separator);
+  const auto hidden = work.Hidden();
   for (ParamClass& param : work.params) {
     FindMixer(param, separator);
-    Orient(param, work.Hidden());
+    Orient(param, hidden);
   }
   SetStreams(work, separator);
   KeepHeadsOnly(work);

@@ -70,10 +70,9 @@ double HiddenParts(const CostInputs& work, const ParamClass& param) {
 std::optional<Product> ConvolutionOf(const CostInputs& work,
                                      const ParamClass& param,
                                      const Tokens& tokens) {
+  if (!IsEncoderConvolution(param)) return std::nullopt;
   const auto hidden = work.Hidden();
-  if (!IsEncoderConvolution(param) || !hidden || param.SizeAt(0) != *hidden) {
-    return std::nullopt;
-  }
+  if (!hidden || param.SizeAt(0) != *hidden) return std::nullopt;
   const double frames = param.SizeAt(1) == *hidden ? 1 : 2;
   return Product{.role = Role::kConvolution,
                  .rows = frames * Real(tokens.Of(param.stream)),
