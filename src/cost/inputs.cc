@@ -210,10 +210,10 @@ void KeepHeadsOnly(CostInputs& work) {
 void OrientAll(CostInputs& work, char separator) {
   MoveStacksFirst(work, separator);
   FindSecondUps(work, separator);
-  const auto hidden = work.Hidden();
+  const auto width = work.Hidden();
   for (ParamClass& param : work.params) {
     FindMixer(param, separator);
-    Orient(param, hidden);
+    Orient(param, width);
   }
   SetStreams(work, separator);
   KeepHeadsOnly(work);
