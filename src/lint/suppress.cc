@@ -147,11 +147,11 @@ std::vector<Ignore> IgnoresIn(const SourceRef& source) {
   const Strings strings(source);
   for (; at != std::string_view::npos;
        at = source->text().find(kMark, at + 1)) {
+    if (strings.Contain(at)) continue;
     const int line = source->At(at).line;
     const size_t start = source->LineStart(line);
     const std::string_view text = source->Line(line);
     const std::string_view before = text.substr(0, at - start);
-    if (strings.Contain(at)) continue;
     const size_t list = at - start + kMark.size();
     const size_t close = text.find(']', list);
     if (close == std::string_view::npos) continue;
@@ -191,20 +191,19 @@ std::vector<Place> MalformedIgnoresIn(const SourceRef& source) {
   const Strings strings(source);
   for (size_t at = text.find('#'); at != std::string_view::npos;
        at = text.find('#', at + 1)) {
-    const int line = source->At(at).line;
-    const size_t start = source->LineStart(line);
-    const std::string_view whole = source->Line(line);
-    const std::string_view before = whole.substr(0, at - start);
     // In YAML a comment is on a line of its own or follows white space.
-    if (!before.empty() && before.back() != ' ' && before.back() != '\t') {
+    constexpr std::string_view kBefore = " \t\n";
+    if (at > 0 && kBefore.find(text[at - 1]) == std::string_view::npos) {
       continue;
     }
     if (strings.Contain(at)) continue;
-    const std::string_view comment = whole.substr(at - start);
+    const size_t end = std::min(text.find('\n', at), text.size());
+    std::string_view comment = text.substr(at, end - at);
+    if (comment.ends_with('\r')) comment.remove_suffix(1);
     if (IsMeantAsMark(comment) && !IsMark(comment)) {
       out.push_back({source, at, at + comment.size()});
     }
-    at = start + whole.size();
+    at = end;
   }
   return out;
 }
