@@ -32,7 +32,7 @@ class Plan(Case):
         self.assertIn("largest replicated", result.err)
 
     def test_rules_count_what_they_won_and_what_their_patterns_match(self):
-        patterns = ["layers.0", "mlp", "^model", "proj\\.weight$", "gone"]
+        patterns = ["layers.0", "mlp", "^model", "proj/kernel$", "gone"]
         with tempfile.TemporaryDirectory() as folder:
             rules = write(folder, "r.yaml", json.dumps(
                 {"version": 1, "policy": {"unmatched": "replicate"},
