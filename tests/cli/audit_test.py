@@ -212,8 +212,8 @@ class Audit(AuditCase):
         with tempfile.TemporaryDirectory() as folder:
             base = os.path.join(folder, "base.json")
             for before, now, said in (
-                    (MESH, [], "by the mesh dp=2 fsdp=2 tp=2, and those of "
-                     "the program by no mesh"),
+                    (MESH, [], "the groups of this audit are named by the mesh "
+                     "dp=2 fsdp=2 tp=2, and those of the program by no mesh"),
                     ([], MESH, "by no mesh, and those of the program by the "
                      "mesh dp=2 fsdp=2 tp=2"),
                     (MESH, ["--mesh", "dp:2,fsdp:2,model:2"], "model=2"),
