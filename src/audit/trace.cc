@@ -12,8 +12,8 @@
 //                                           path {2}
 //   %i = tuple(%a, %b, %p)                  p, path {}
 //
-// A computation that several instructions call has no single operand for a
-// parameter, so the trace ends there.
+// If several instructions call a computation, the trace ends at its parameter
+// unless all of them give it the same value.
 #include "audit/trace.h"
 
 #include <algorithm>
@@ -71,20 +71,32 @@ std::optional<Value> Tracer::FromParameter(const Value& value,
                                            std::optional<Block> stop) {
   const Block block = graph_.BlockOf(value.node);
   if (block == stop || block == graph_.program().entry) return std::nullopt;
-  if (graph_.IsShared(block)) return std::nullopt;
   const Call* call = graph_.CallOf(block);
   const auto number =
       hlo::LeadingNumber(graph_.At(value.node).operands).value_or(-1);
   if (call == nullptr || number < 0) return std::nullopt;
-  const Value caller{call->from, {}};
-  switch (call->kind) {
+  const auto first = FromCall(*call, AsIndex(number), value);
+  if (!first || !graph_.IsShared(block)) return first;
+  Charge(graph_.calls().size());
+  for (const Call& other : graph_.calls()) {
+    if (other.to == block && FromCall(other, AsIndex(number), value) != first) {
+      return std::nullopt;
+    }
+  }
+  return first;
+}
+
+std::optional<Value> Tracer::FromCall(const Call& call, size_t parameter,
+                                      const Value& value) {
+  const Value caller{call.from, {}};
+  switch (call.kind) {
     case CallKind::kOnce:
-      return OperandOf(caller, AsIndex(number), value.path);
+      return OperandOf(caller, parameter, value.path);
     case CallKind::kBranch:
-      return OperandOf(caller, AsIndex(call->branch) + 1, value.path);
+      return OperandOf(caller, AsIndex(call.branch) + 1, value.path);
     case CallKind::kBody:
     case CallKind::kCondition:
-      return ThroughLoop(call->from, value);
+      return ThroughLoop(call.from, value);
   }
   return std::nullopt;
 }

@@ -54,6 +54,10 @@ class Tracer {
   std::optional<Value> Step(const Value& value, std::optional<Block> stop);
   std::optional<Value> FromParameter(const Value& value,
                                      std::optional<Block> stop);
+  // Returns the value that a call gives the parameter `value` of the called
+  // computation.
+  std::optional<Value> FromCall(const Call& call, size_t parameter,
+                                const Value& value);
   std::optional<Value> ThroughLoop(Node loop, const Value& value);
   std::optional<Value> OperandOf(const Value& value, size_t index,
                                  std::vector<int64_t> path);

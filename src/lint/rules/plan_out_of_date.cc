@@ -14,7 +14,7 @@ extern const Lint kPlanOutOfDate;
   "  \"mesh\": {\"axes\": [{\"name\": \"fsdp\", \"size\": 2, \"type\": \"auto\"}, {\"name\": \"tp\", \"size\": 4, \"type\": \"auto\"}], \"devices\": 8},\n" \
   "  \"modes\": [\"train\", \"prefill\", \"decode\", \"insert\"],\n" \
   "  \"rules\": [\n" \
-  "    {\"match\": \"up/kernel\", \"source\": \"rules.yaml:3\", \"params\": 1}\n" \
+  "    {\"match\": \"up/kernel\", \"source\": \"rules.yaml:3\", \"params\": 1, \"matched\": 1}\n" \
   "  ],\n" \
   "  \"params\": {\n" \
   "    \"up/kernel\": {\"shape\": [1024, 4096], \"dtype\": \"BF16\", \"spec\": " spec ", \"rule\": 0, \"shard_shape\": [512, 1024], \"bytes_per_device\": 1048576}\n" \
