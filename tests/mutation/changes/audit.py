@@ -35,7 +35,7 @@ ROWS = [
      'if (times_[i].value() == 0 || callee.value() == 0) continue;',
      'times_[i].value() == 0 || callee.value() == 0', '!(times_[i].value() == 0 || callee.value() == 0)', ''),
     ('audit/trace.cc',
-     'return OperandOf(caller, AsIndex(call->branch) + 1, value.path);',
+     'return OperandOf(caller, AsIndex(call.branch) + 1, value.path);',
      '1', '2', ''),
     ('audit/trips.cc',
      'return Number(sum.node, 1 - operand, *body_);',
