@@ -1,5 +1,6 @@
 // Room: lint. Runs the lints and selects, suppresses and fixes their findings.
-// Includes: source, model, plan/difference, lint/analysis, lint/rules.
+// Includes: source, model, yaml, match, plan/difference, lint/analysis,
+// lint/rules.
 //
 // This file runs the selected lints whose inputs are given.
 #ifndef SHARDC_LINT_RUN_H_

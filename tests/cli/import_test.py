@@ -317,8 +317,8 @@ class Imports(Case):
         self.assertIn("[z]", text)
         self.assertIn("[y]", self.python(other, "--set", "full=true").out)
         for name in ("ful", "self.full"):
-            self.refused(other, "--set", name + "=true", said=f"`{name}`",
-                         name="usage")
+            self.refused(other, "--set", name + "=true", said=f"`{name}`, "
+                         "to which `--set` gives a value", name="usage")
 
     def test_several_rule_sets_ask_which(self):
         source = "A = [('a', P('x'))]\nclass C:\n  B = [('b', P('y'))]\n"

@@ -47,6 +47,18 @@ class Show(Case):
     def show(self, *arguments, rc=0, **more):
         return self.check(run("show", *arguments, **more), rc).out
 
+    def test_a_plan_may_lack_the_specs_of_attention_of_a_mode(self):
+        plan = self.check(run("plan", *LLAMA, "--mesh", "tp:2"), 0).json()
+        del plan["attention"]["decode"]
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "p.json")
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump(plan, file)
+            done = self.check(run("show", "cache", "--plan", path, "--batch",
+                                  "4", "--kv-len", "64", "--allow-edited"), 2)
+        self.assertIn("the plan has no attention specs for mode decode",
+                      done.err)
+
     def test_every_device_is_drawn_as_often_as_it_holds_a_piece(self):
         for naming, name in (("dp:2,fsdp:8,tp:4", PARAM),
                              ("fsdp:2,tp:8", "lm_head.weight"),

@@ -1,6 +1,6 @@
 // Room: lint/rules. The lints: one file each, with its check, its explanation
 // and two examples.
-// Includes: source, model, match, match/proof, roles, comm, step,
+// Includes: source, model, match, match/proof, resolve, roles, comm, step,
 // lint/analysis.
 //
 // table.h lists the lints. `explain`, the SARIF rule list and the documentation
