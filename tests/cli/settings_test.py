@@ -64,6 +64,12 @@ class Settings(Case):
             self.assertEqual(other["status"], "pass")
             self.assertEqual(other["settings"]["order"], order)
             self.assertEqual(other["communication"], plain["communication"])
+            # Rows of different texts one after the other.
+            packed = self.verify(
+                "--operation", "ring", "--order", order, "--layout", "thd",
+                "--mode", "train", "--dtype", "float32", "--format", "json")
+            self.assertEqual({one["status"]
+                              for one in packed.json()["cases"]}, {"pass"})
         # Another association of the same sums.
         self.assertNotEqual(other["max_abs_error"], plain["max_abs_error"])
 
