@@ -34,12 +34,6 @@ void AddAxis(std::string_view name, int64_t size, std::string& mesh) {
   mesh += std::string(name) + "=" + std::to_string(size);
 }
 
-int64_t SumOf(const std::map<Sent::Cause, int64_t>& causes) {
-  int64_t out = 0;
-  for (const auto& [cause, bytes] : causes) out += bytes;
-  return out;
-}
-
 class SentReader {
  public:
   explicit SentReader(Findings& findings) : findings_(findings) {}
@@ -138,6 +132,12 @@ class SentReader {
 };
 
 }  // namespace
+
+int64_t SumOf(const std::map<Sent::Cause, int64_t>& causes) {
+  int64_t out = 0;
+  for (const auto& [cause, bytes] : causes) out += bytes;
+  return out;
+}
 
 Route RouteOf(const Traffic& one) {
   const Members& members = *one.members;

@@ -42,6 +42,8 @@ struct Sent {
   std::optional<std::string> mesh;
 };
 
+// Returns the bytes of all causes together.
+int64_t SumOf(const std::map<Sent::Cause, int64_t>& causes);
 // Returns the route of a collective. A group of devices that is not named by
 // axes is named by its size.
 Route RouteOf(const Traffic& one);

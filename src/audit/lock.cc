@@ -38,12 +38,6 @@ Causes CausesOf(const Lock& lock, const Route& route) {
   return out;
 }
 
-int64_t SumOf(const Causes& causes) {
-  int64_t out = 0;
-  for (const auto& [cause, bytes] : causes) out += bytes;
-  return out;
-}
-
 }  // namespace
 
 LockedFlaw LockedOf(const Flaw& flaw) {
