@@ -44,6 +44,8 @@ class Show(Case):
             self.check(run("resolve", "AttnQ", "--shape", "4,1,32,128",
                            "--format", "json"), 0).json()["mode"], "decode")
         self.check(run("resolve", "AttnQ"), 2)
+        for shape in ("4,", ",4", "4,,4"):
+            self.check(run("resolve", "[BATCH]", "--shape", shape), 2)
 
     def test_resolve_judges_a_shape_on_a_mesh(self):
         def resolve(*args, rc=0):
