@@ -360,7 +360,11 @@ def check_seal(data: Mapping[str, Any]) -> None:
             won[rule] += 1
 
     for number, count in enumerate(won):
-        _equal(data["rules"][number]["params"], count, ("rules", number, "params"))
+        planned = data["rules"][number]
+        _equal(planned["params"], count, ("rules", number, "params"))
+        # A pattern may match parameters that earlier rules won.
+        if not count <= planned.get("matched", count) <= len(params):
+            _equal(planned["matched"], count, ("rules", number, "matched"))
     summary = data["summary"]
     _equal(summary["params"], len(params), ("summary", "params"))
     for key, total in totals.items():

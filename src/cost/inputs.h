@@ -105,8 +105,8 @@ struct CostInputs {
   // the axes are unknown because there are no rules.
   AxisGroup hidden;
   bool hidden_known = false;
-  // The hidden size of the entire model, if `params` are chosen from it, such as
-  // those of a stage without the embedding.
+  // The hidden size of the entire model, if `params` are chosen from it, such
+  // as those of a stage without the embedding.
   std::optional<int64_t> hidden_size;
   // The axes of the experts (axis rule `expert`); nullopt if there are no
   // rules.

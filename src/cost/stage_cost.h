@@ -26,7 +26,7 @@ struct StageCost {
   // Why the activations, which `peak` then lacks, are unknown; empty if they
   // are known.
   std::string unknown;
-  bool logits_known = true;  // if false, `peak` lacks the logits
+  bool logits_known = true;     // if false, `peak` lacks the logits
   Communication communication;  // of all micro-batches, without messages
   // Of a step of one micro-batch, without messages. Only if ranks share the
   // micro-batches of the stage.

@@ -64,7 +64,7 @@ struct PlannedParam {
 
 struct PlannedRule {
   std::string match;
-  std::string source;  // "rules.yaml:12"
+  std::string source;   // "rules.yaml:12"
   int64_t params = 0;   // number of parameters that the rule won
   int64_t matched = 0;  // number of parameters in which its pattern is found
 };

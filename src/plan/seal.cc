@@ -281,12 +281,20 @@ class Checker {
   }
 
   bool CheckTotals() {
+    const auto params = static_cast<int64_t>(classes_.names.size());
     size_t i = 0;
     for (const JsonValue rule : root_.Find("rules")->items()) {
-      if (!Equal(rule, "params", won_[i++])) return false;
+      const int64_t won = won_[i++];
+      if (!Equal(rule, "params", won)) return false;
+      // A pattern may match parameters that earlier rules won.
+      const auto matched = rule.Find("matched");
+      if (matched &&
+          (matched->integer() < won || matched->integer() > params)) {
+        return Equal(*matched, "matched",
+                     std::to_string(won) + " to " + std::to_string(params));
+      }
     }
     const JsonValue summary = *root_.Find("summary");
-    const auto params = static_cast<int64_t>(classes_.names.size());
     auto fullest = known_ ? held_.Fullest() : std::nullopt;
     if (by_rank_) {
       const auto bytes = by_rank_->Fullest();

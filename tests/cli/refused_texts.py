@@ -184,7 +184,7 @@ WRITTEN_BY_PEOPLE = [
         ("axes: {a: 2}\nslices: 2\ndcn: {a: 3}\n",
          "SHD040 3:6 the factors of `dcn` make 3, and there are 2 slices"),
         ("axes: {a: 4}\nslices: 3\n",
-         "SHD040 2:9 no axis can be divided among 3 slices"),
+         "SHD040 2:9 4 devices cannot be divided among 3 slices"),
         ("axes: {a: 4, b: 2}\nslices: 2\ndcn: {a: -1, b: -1}\n",
          "SHD023 3:6 two factors of `dcn` are -1"),
         ("axes: {a: 4, b: 2}\nslices: 2\ndcn: {c: 2}\n",

@@ -76,6 +76,8 @@ TEST_CASE("members that the fingerprint does not cover are computed again") {
        "`bytes_per_device` is 9"},
       {R"("elements": 16)", R"("elements": 17)", "`elements` is 17"},
       {R"("params": 2})", R"("params": 1})", "`params` is 1"},
+      {R"("params": 2})", R"("params": 2, "matched": 1})",
+       "`matched` is 1, and the rest of the plan gives 2 to 2"},
       {R"("rule": 0)", R"("rule": 1)", "no such rule"},
       {R"("rule": 0)", R"("role": 0)", "`role` is not a member"},
       {R"("source": "r:1", )", "", "has no `source`"},
