@@ -138,7 +138,20 @@ def flags():
     return args
 
 
+def write(path, text):
+    with open(path, "w", encoding="utf-8") as out:
+        out.write(text)
+
+
+def text_of(results, args):
+    """The results as JSON: a list, or the one suite that is measured."""
+    return json.dumps(results if args.suite == "all" else results[0],
+                      indent=1) + "\n"
+
+
 def main():
+    """Writes the files after each suite, so that a run that is stopped leaves
+    those that have ended."""
     args = flags()
     results = []
     for name in sorted(SUITES) if args.suite == "all" else [args.suite]:
@@ -151,18 +164,13 @@ def main():
             result["remark"] = ("the machine's floors moved by %d%% within "
                                 "the run: repeat it" % round(100 * drift))
         results.append(result)
-    text = json.dumps(results if args.suite == "all" else results[0],
-                      indent=1) + "\n"
+        if args.output != "-":
+            write(args.output, text_of(results, args))
+        if args.table:
+            write(args.table, table(results, machine()))
     if args.output == "-":
-        sys.stdout.write(text)
-    else:
-        with open(args.output, "w", encoding="utf-8") as out:
-            out.write(text)
-    printed = table(results, machine())
-    print(printed, file=sys.stderr)
-    if args.table:
-        with open(args.table, "w", encoding="utf-8") as out:
-            out.write(printed)
+        sys.stdout.write(text_of(results, args))
+    print(table(results, machine()), file=sys.stderr)
     for result in results:
         if "remark" in result:
             print(result["suite"] + ": " + result["remark"], file=sys.stderr)
