@@ -46,7 +46,7 @@ MAY_INCLUDE = {
     "plan": {"source", "model", "match", "resolve", "legalize", "roles", "comm",
         "schedule", "step"},
     "plan/difference": {"source", "model", "comm", "plan"},
-    "lint/analysis": {"source", "model", "parse", "resolve", "legalize",
+    "lint/analysis": {"source", "model", "parse", "match", "resolve", "legalize",
         "roles", "comm", "schedule", "step", "plan"},
     "lint/rules": {"source", "model", "match", "match/proof", "resolve",
         "roles", "comm", "step", "lint/analysis"},

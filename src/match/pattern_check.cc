@@ -19,6 +19,7 @@
 #include <system_error>
 #include <vector>
 
+#include "match/pattern_atom.h"
 #include "source/wording.h"
 
 namespace shardc {
@@ -62,22 +63,10 @@ constexpr std::array kLacking = {
 };
 
 // Returns the position of the first group of the pattern that begins with
-// `text`, such as `(?=`; npos if there is none. A parenthesis that is escaped
-// or in a class begins no group.
+// `text`, such as `(?=`; npos if there is none.
 size_t FindGroup(std::string_view pattern, std::string_view text) {
-  bool in_class = false;
-  for (size_t i = 0; i < pattern.size(); ++i) {
-    if (pattern[i] == '\\') {
-      ++i;
-    } else if (in_class) {
-      in_class = pattern[i] != ']';
-    } else if (pattern[i] == '[') {
-      in_class = true;
-      if (pattern.substr(i + 1).starts_with('^')) ++i;
-      if (pattern.substr(i + 1).starts_with(']')) ++i;
-    } else if (pattern.substr(i).starts_with(text)) {
-      return i;
-    }
+  for (size_t i = 0; i < pattern.size(); i = AtomEnd(pattern, i)) {
+    if (pattern.substr(i).starts_with(text)) return i;
   }
   return std::string_view::npos;
 }
@@ -145,8 +134,8 @@ std::vector<int> NumbersOf(std::string_view repetition) {
 constexpr int kMostRepeats = 1000;
 
 // Returns whether a repetition is invalid in itself, such as `{1001}`. RE2
-// reports the same error for `(.{1000}){1000}`, in which each repetition is
-// valid but the total is too large.
+// reports the same error for `(.{1000}){1000}`, where each repetition is valid
+// and only the number of copies, 1,000,000, is too large.
 bool IsBadRepetition(std::string_view argument) {
   const std::vector<int> numbers = NumbersOf(argument);
   const bool too_many =
@@ -177,8 +166,9 @@ PatternFault ExplainFault(std::string_view pattern, std::string_view error,
   if (is_name ||
       error.find("invalid perl operator") != std::string_view::npos) {
     for (const Lacking& lacking : kLacking) {
-      // The argument is the text of the group up to the character that RE2 does
-      // not know, or the complete name. The pattern may have other groups.
+      // RE2 gives the group as `argument`: its complete name, or its text up to
+      // the character that RE2 does not support. The pattern may also have
+      // valid groups, which are skipped.
       if (!argument.starts_with(lacking.text) &&
           !lacking.text.starts_with(argument)) {
         continue;

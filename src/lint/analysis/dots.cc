@@ -6,7 +6,7 @@
 //   `layers.\d+.mlp`  ->  `layers\.\d+\.mlp`     `.*kernel`, `a[.]b`  no change
 #include "lint/analysis/dots.h"
 
-#include <algorithm>
+#include "match/pattern_atom.h"
 
 namespace shardc {
 namespace {
@@ -21,41 +21,14 @@ bool IsWord(char c) {
 bool Before(char c) { return IsWord(c) || c == ')' || c == ']' || c == '+'; }
 bool After(char c) { return IsWord(c) || c == '(' || c == '[' || c == '\\'; }
 
-// Returns the end of the part at `at` in which a dot is no operator: an escaped
-// character, a text between `\Q` and `\E`, or a class. Returns `at` if there is
-// none.
-size_t LiteralEnd(std::string_view pattern, size_t at) {
-  const auto after = [&](std::string_view text, size_t from) {
-    const size_t found = pattern.find(text, from);
-    return found == pattern.npos ? pattern.size() : found + text.size();
-  };
-  if (pattern[at] == '\\') {
-    return pattern.substr(at, 2) == "\\Q" ? after("\\E", at + 2)
-                                          : std::min(at + 2, pattern.size());
-  }
-  if (pattern[at] != '[') return at;
-  size_t end = at + 1;
-  if (pattern.substr(end, 1) == "^") ++end;
-  if (pattern.substr(end, 1) == "]") ++end;  // the first one is literal
-  while (end < pattern.size() && pattern[end] != ']') {
-    if (pattern[end] == '\\') {
-      end += 2;
-    } else if (pattern.substr(end, 2) == "[:") {
-      end = after(":]", end + 2);
-    } else {
-      ++end;
-    }
-  }
-  return std::min(end + 1, pattern.size());
-}
-
 }  // namespace
 
 std::optional<std::string> EscapeDots(std::string_view pattern) {
   std::string out;
   bool changed = false;
   for (size_t i = 0; i < pattern.size(); ++i) {
-    if (const size_t end = LiteralEnd(pattern, i); end > i) {
+    if (pattern[i] == '\\' || pattern[i] == '[') {
+      const size_t end = AtomEnd(pattern, i);
       out += pattern.substr(i, end - i);
       i = end - 1;
       continue;

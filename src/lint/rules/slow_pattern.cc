@@ -11,6 +11,7 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
 #include "lint/rules/lint.h"
+#include "match/pattern_atom.h"
 #include "source/checked.h"
 #include "source/wording.h"
 
@@ -23,38 +24,6 @@ namespace {
 // Patterns with this many copies of a part are reported, because a rule set
 // with such patterns may be too large for the fast automaton.
 constexpr int64_t kManyCopies = 500;
-
-// Returns the index after `text`, searched from `i`; the size if there is none.
-size_t After(std::string_view pattern, std::string_view text, size_t i) {
-  const size_t found = pattern.find(text, i);
-  return found == pattern.npos ? pattern.size() : found + text.size();
-}
-
-// Returns the index after the escape, the text between `\Q` and `\E`, the class
-// in brackets or the single character at `i`. In a class, a bracket directly
-// after `[` or `[^` is literal.
-size_t AfterAtom(std::string_view pattern, size_t i) {
-  if (pattern[i] == '\\') {
-    if (pattern.substr(i, 2) == "\\Q") return After(pattern, "\\E", i + 2);
-    // The braces of `\x{600}` and `\p{Greek}` are no repetition.
-    const bool braces =
-        i + 2 < pattern.size() && pattern[i + 2] == '{' &&
-        std::string_view("xpP").find(pattern[i + 1]) != std::string_view::npos;
-    return braces ? After(pattern, "}", i + 2) : i + 2;
-  }
-  if (pattern[i] != '[') return i + 1;
-  ++i;
-  if (i < pattern.size() && pattern[i] == '^') ++i;
-  if (i < pattern.size() && pattern[i] == ']') ++i;
-  while (i < pattern.size() && pattern[i] != ']') {
-    if (pattern.substr(i, 2) == "[:") {
-      i = After(pattern, ":]", i + 2);
-    } else {
-      i += pattern[i] == '\\' ? 2 : 1;
-    }
-  }
-  return i + 1;
-}
 
 struct Count {
   int64_t most = 1;
@@ -101,7 +70,7 @@ int64_t Copies(std::string_view pattern) {
       copies = most.back();
       most.pop_back();
     }
-    i = AfterAtom(pattern, i);
+    i = AtomEnd(pattern, i);
     while (i < pattern.size() && pattern[i] == '{') {
       const auto count = ReadCount(pattern, i);
       if (!count) break;

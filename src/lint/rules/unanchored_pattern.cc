@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
@@ -8,6 +7,7 @@
 #include "lint/analysis/phrase.h"
 #include "lint/rules/lint.h"
 #include "match/match.h"
+#include "match/re2_finder.h"
 
 namespace shardc {
 
@@ -36,13 +36,6 @@ std::optional<Regex> EndsOfWords(const Rule& rule) {
       {"(?:" + rule.match + ")\\b", rule.match_place, rule.separator}, ignored);
 }
 
-// Returns the name as the rule's pattern is compared with it.
-std::string Converted(std::string name, char separator, const Rule& rule) {
-  if (separator == 0 || rule.separator == 0) return name;
-  std::replace(name.begin(), name.end(), separator, rule.separator);
-  return name;
-}
-
 void CheckUnanchoredPattern(const Facts& facts, FindingSink& sink) {
   for (size_t r = 0; r < facts.rule_facts().size(); ++r) {
     const RuleFacts& rule = facts.rule_facts()[r];
@@ -65,8 +58,10 @@ void CheckUnanchoredPattern(const Facts& facts, FindingSink& sink) {
       if (!found) continue;
       const bool inside = EndsInsideWord(name, found->second);
       if (inside && !ends) ends = EndsOfWords(written);
+      std::string scratch;
       if (!inside ||
-          (ends && ends->Found(Converted(name, facts.separator(), written)))) {
+          (ends && ends->Found(Convert(name, facts.separator(),
+                                       written.separator, scratch)))) {
         whole = true;
         continue;
       }

@@ -1,0 +1,18 @@
+// Scans the text of a pattern in RE2's syntax.
+#ifndef SHARDC_MATCH_PATTERN_ATOM_H_
+#define SHARDC_MATCH_PATTERN_ATOM_H_
+
+#include <cstddef>
+#include <string_view>
+
+namespace shardc {
+
+// Returns the offset after the part at `at`: an escape such as `\d` or
+// `\x{600}`, a text between `\Q` and `\E`, a character class or a single
+// character. In the first three, no character is an operator. A part that does
+// not end reaches to the end of the pattern.
+size_t AtomEnd(std::string_view pattern, size_t at);
+
+}  // namespace shardc
+
+#endif  // SHARDC_MATCH_PATTERN_ATOM_H_
