@@ -346,37 +346,57 @@ std::optional<PyScope> PyEvaluator::Given(const PyStatement& function,
   return given;
 }
 
+namespace {
+
+struct Argument {
+  std::string_view parameter;
+  const PyNode* value = nullptr;
+};
+
+// Returns the arguments of a call of `function` with the parameters that take
+// them, without the object itself and without those that no parameter takes.
+std::vector<Argument> ArgumentsOf(const PyStatement& function,
+                                  const PyNode& call) {
+  const auto& parameters = function.parameters;
+  size_t next = !parameters.empty() && IsSelf(parameters[0].first) ? 1 : 0;
+  std::vector<Argument> out;
+  for (size_t i = 1; i < call.items.size(); ++i) {
+    const PyNode& item = call.items[i];
+    if (item.kind == PyKind::kName && IsSelf(item.text)) continue;
+    std::string_view name = call.keywords[i - 1];
+    if (name.empty() && next < parameters.size()) {
+      name = parameters[next++].first;
+    }
+    if (!name.empty()) out.push_back({name, &item});
+  }
+  return out;
+}
+
+}  // namespace
+
 void PyEvaluator::ForgetArguments(const PyNode& call, PyScope& scope,
                                   const PyClass* owner) {
   const PyKind kind = call.items[0].kind;
   if (kind != PyKind::kName && kind != PyKind::kAttribute) return;
   const auto [method, object] = FunctionOf(call.items[0], scope, owner);
   if (method.function == nullptr) return;
-  const auto& parameters = method.function->parameters;
-  size_t next = !parameters.empty() && IsSelf(parameters[0].first) ? 1 : 0;
-  for (size_t i = 1; i < call.items.size(); ++i) {
-    const PyNode& item = call.items[i];
-    std::string_view name = call.keywords[i - 1];
-    if (item.kind == PyKind::kName && IsSelf(item.text)) continue;
-    if (name.empty() && next < parameters.size()) {
-      name = parameters[next++].first;
-    }
+  for (const Argument& one : ArgumentsOf(*method.function, call)) {
     // A function may change the part `x["q"]` of a value.
-    const PyNode* whole = &item;
+    const PyNode* whole = one.value;
     while (whole->kind == PyKind::kPart) whole = &whole->items[0];
-    if (whole->kind != PyKind::kName || name.empty()) continue;
+    if (whole->kind != PyKind::kName) continue;
     const auto own = scope.find(whole->text);
     const auto global = names_.globals.find(whole->text);
     if (own == scope.end() && global == names_.globals.end()) continue;
     const PyValue value = own == scope.end() ? global->second : own->second;
     if (value.is != PyIs::kSequence && value.is != PyIs::kDict) continue;
-    const bool list = whole != &item || IsList(value);
-    if (!Changes(method.function->body, name, list, object)) continue;
+    const bool list = whole != one.value || IsList(value);
+    if (!Changes(method.function->body, one.parameter, list, object)) continue;
     PyStatement at;
     at.name = whole->text;
-    at.value = item;
+    at.value = *one.value;
     ForgetInside(value, at, scope);
-    scope[at.name] = Unknown(item, "what `" + at.name + "` holds");
+    scope[at.name] = Unknown(*one.value, "what `" + at.name + "` holds");
   }
 }
 
@@ -414,21 +434,14 @@ bool PyEvaluator::Changes(const PyNode& node, std::string_view name, bool list,
   if (node.kind != PyKind::kCall || calls_ >= kPyCallLimit) return false;
   const auto [method, object] = FunctionOf(node.items[0], {}, owner);
   if (method.function == nullptr) return false;
-  const auto& parameters = method.function->parameters;
-  size_t next = !parameters.empty() && IsSelf(parameters[0].first) ? 1 : 0;
-  for (size_t i = 1; i < node.items.size(); ++i) {
-    const PyNode& item = node.items[i];
-    if (item.kind == PyKind::kName && IsSelf(item.text)) continue;
-    std::string_view given = node.keywords[i - 1];
-    if (given.empty() && next < parameters.size()) {
-      given = parameters[next++].first;
-    }
-    if (item.kind != PyKind::kName || item.text != name) continue;
+  for (const Argument& one : ArgumentsOf(*method.function, node)) {
+    if (one.value->kind != PyKind::kName || one.value->text != name) continue;
     // A function that calls itself changes what its other statements change.
-    const std::pair followed(method.function, std::string(given));
+    const std::pair followed(method.function, std::string(one.parameter));
     if (!followed_.insert(followed).second) continue;
     ++calls_;
-    const bool changes = Changes(method.function->body, given, list, object);
+    const bool changes =
+        Changes(method.function->body, one.parameter, list, object);
     --calls_;
     followed_.erase(followed);
     if (changes) return true;

@@ -25,7 +25,6 @@ bool IsNameStart(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
          static_cast<unsigned char>(c) >= 0x80;
 }
-bool IsNamePart(char c) { return IsNameStart(c) || IsDigit(c); }
 
 class Tokenizer {
  public:
@@ -90,12 +89,12 @@ class Tokenizer {
       String();
     } else if (IsNameStart(c)) {
       const size_t begin = at_;
-      while (IsNamePart(Peek())) ++at_;
+      while (IsPyNamePart(Peek())) ++at_;
       Add(PyToken::kName, begin, at_,
           std::string(text_.substr(begin, at_ - begin)));
     } else if (IsDigit(c) || (c == '.' && IsDigit(Peek(1)))) {
       const size_t begin = at_;
-      while (IsNamePart(Peek()) || Peek() == '.') ++at_;
+      while (IsPyNamePart(Peek()) || Peek() == '.') ++at_;
       Add(PyToken::kNumber, begin, at_,
           std::string(text_.substr(begin, at_ - begin)));
     } else {
@@ -374,6 +373,8 @@ class Tokenizer {
 };
 
 }  // namespace
+
+bool IsPyNamePart(char c) { return IsNameStart(c) || IsDigit(c); }
 
 std::optional<PyTokens> TokenizePython(const SourceRef& source,
                                        Findings& findings) {

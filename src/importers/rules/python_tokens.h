@@ -37,6 +37,9 @@ struct PyTokenAt {
   std::vector<std::string> parts;
 };
 
+// Returns whether a byte of UTF-8 may be in a name.
+bool IsPyNamePart(char c);
+
 struct PyComment {
   size_t begin = 0;
   std::string text;    // without `#` and the blanks around it

@@ -12,6 +12,7 @@
 
 #include "importers/rules/python_evaluator.h"
 #include "importers/rules/python_literal.h"
+#include "importers/rules/python_tokens.h"
 #include "source/wording.h"
 
 namespace shardc::imports {
@@ -193,18 +194,13 @@ class ModuleSymbols {
   PyEvaluator evaluator_;
 };
 
-bool IsWordPart(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
-         (c >= '0' && c <= '9') || static_cast<unsigned char>(c) >= 0x80;
-}
-
 bool HasWord(std::string_view text, std::string_view word) {
-  if (!std::all_of(word.begin(), word.end(), IsWordPart)) return false;
+  if (!std::all_of(word.begin(), word.end(), IsPyNamePart)) return false;
   for (size_t at = text.find(word); at != std::string_view::npos;
        at = text.find(word, at + 1)) {
     const size_t end = at + word.size();
-    if ((at == 0 || !IsWordPart(text[at - 1])) &&
-        (end == text.size() || !IsWordPart(text[end]))) {
+    if ((at == 0 || !IsPyNamePart(text[at - 1])) &&
+        (end == text.size() || !IsPyNamePart(text[end]))) {
       return true;
     }
   }
