@@ -330,7 +330,8 @@ std::optional<RuleFix> WithoutDefinition(const Finding& finding) {
   const size_t above = LineBegin(text, begin - 1);
   const std::string_view key = LineAt(text, above);
   if (IsBlank(key) || IsComment(key)) return std::nullopt;
-  // Another start of a line with less indentation is a mapping in flow style.
+  // A line above with less indentation that opens no block is the start of a
+  // mapping in flow style.
   if (Indent(key) < indent && !OpensBlock(key)) return std::nullopt;
   size_t next = end;
   while (next < text.size() &&

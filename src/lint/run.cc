@@ -8,6 +8,7 @@
 //   SHD101 is suppressed
 #include "lint/run.h"
 
+#include <algorithm>
 #include <iterator>
 #include <set>
 
@@ -60,10 +61,9 @@ LintResult RunLints(const Facts& facts, const Selection& selection,
   std::vector<Ignore> ignores;
   std::vector<Place> malformed;
   for (const SourceRef& source : facts.compiled().rules.sources) {
-    std::vector<Ignore> more = IgnoresIn(source);
-    std::move(more.begin(), more.end(), std::back_inserter(ignores));
-    const std::vector<Place> wrong = MalformedIgnoresIn(source);
-    malformed.insert(malformed.end(), wrong.begin(), wrong.end());
+    IgnoreComments more = IgnoreCommentsIn(source);
+    std::ranges::move(more.ignores, std::back_inserter(ignores));
+    std::ranges::move(more.malformed, std::back_inserter(malformed));
   }
   const size_t before = found.size();
   ApplyIgnores(ignores, found);

@@ -2,7 +2,7 @@
 // comments that are unused or misspelled. A comment covers its own line. If
 // nothing else is on that line, it also covers the next line that is neither
 // blank nor a comment. Comments are searched in the text, because the YAML tree
-// does not have them. The tree has the strings, in which `#` begins no comment.
+// does not have them. It has the strings, in which a `#` begins no comment.
 //
 //   # shardc: ignore[SHD105, dead-rule]   two ignores,
 //   - match: 'w_qkv'                      both for this line
@@ -43,7 +43,8 @@ class Strings {
     Findings ignored;  // reported when the rules were read
     const auto tree = YamlDocument::Parse(source, ignored);
     if (tree) Add(tree->root());
-    // An alias has the ranges of the strings that it refers to.
+    // The strings of an alias are those of the node that it refers to, which
+    // comes before it.
     std::sort(ranges_.begin(), ranges_.end());
   }
 
@@ -134,18 +135,9 @@ int LineCount(const Source& source) {
   return source.At(source.text().size()).line;
 }
 
-}  // namespace
-
-bool IsIgnoreMark(std::string_view line) {
-  return Trim(line).starts_with(kMark);
-}
-
-std::vector<Ignore> IgnoresIn(const SourceRef& source) {
+std::vector<Ignore> IgnoresIn(const SourceRef& source, const Strings& strings) {
   std::vector<Ignore> out;
-  size_t at = source->text().find(kMark);
-  if (at == std::string_view::npos) return out;
-  const Strings strings(source);
-  for (; at != std::string_view::npos;
+  for (size_t at = source->text().find(kMark); at != std::string_view::npos;
        at = source->text().find(kMark, at + 1)) {
     if (strings.Contain(at)) continue;
     const int line = source->At(at).line;
@@ -184,11 +176,10 @@ std::vector<Ignore> IgnoresIn(const SourceRef& source) {
   return out;
 }
 
-std::vector<Place> MalformedIgnoresIn(const SourceRef& source) {
+std::vector<Place> MalformedIgnoresIn(const SourceRef& source,
+                                      const Strings& strings) {
   std::vector<Place> out;
   const std::string_view text = source->text();
-  if (!MayHaveMarks(text)) return out;
-  const Strings strings(source);
   for (size_t at = text.find('#'); at != std::string_view::npos;
        at = text.find('#', at + 1)) {
     // In YAML a comment is on a line of its own or follows white space.
@@ -206,6 +197,18 @@ std::vector<Place> MalformedIgnoresIn(const SourceRef& source) {
     at = end;
   }
   return out;
+}
+
+}  // namespace
+
+bool IsIgnoreMark(std::string_view line) {
+  return Trim(line).starts_with(kMark);
+}
+
+IgnoreComments IgnoreCommentsIn(const SourceRef& source) {
+  if (!MayHaveMarks(source->text())) return {};
+  const Strings strings(source);
+  return {IgnoresIn(source, strings), MalformedIgnoresIn(source, strings)};
 }
 
 void ReportMalformed(std::span<const Place> marks, FindingSink& sink) {

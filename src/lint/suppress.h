@@ -31,10 +31,13 @@ struct Ignore {
 // next line.
 bool IsIgnoreMark(std::string_view line);
 
-std::vector<Ignore> IgnoresIn(const SourceRef& source);
-
-// Returns the places of comments that are meant as ignores but are misspelled.
-std::vector<Place> MalformedIgnoresIn(const SourceRef& source);
+// The ignores in the comments of a file, and the places of comments that are
+// meant as ignores but are misspelled.
+struct IgnoreComments {
+  std::vector<Ignore> ignores;
+  std::vector<Place> malformed;
+};
+IgnoreComments IgnoreCommentsIn(const SourceRef& source);
 
 // Removes suppressed findings and marks the ignores that matched them.
 void ApplyIgnores(std::vector<Ignore>& ignores, FindingSink& findings);
