@@ -11,11 +11,10 @@ import json
 import os
 import re
 import shlex
-import tempfile
 import unittest
 
-from described import DescribedCase
 from driver import MODELS, TESTDATA, run
+from search_case import SearchCase
 
 CONFIGS = os.path.join(TESTDATA, "configs")
 STEP = ["--batch", "64", "--seq", "2048"]
@@ -32,16 +31,7 @@ def config(name):
 LLAMA = config("llama-3.2-1b")
 
 
-class Search(DescribedCase):
-    SCHEMA = "search"
-
-    def setUp(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self.addCleanup(self.folder.cleanup)
-
-    def path(self, *names):
-        return os.path.join(self.folder.name, *names)
-
+class Search(SearchCase):
     def search(self, *arguments, rc=0):
         return self.described(run("search", *arguments, "--format", "json"), rc)
 

@@ -6,11 +6,10 @@ import json
 import os
 import re
 import shlex
-import tempfile
 import unittest
 
-from described import DescribedCase
 from driver import TESTDATA, run
+from search_case import SearchCase
 
 STEP = ["--no-project", "--model",
         os.path.join(TESTDATA, "configs", "llama-3.2-1b.config.json"),
@@ -18,16 +17,7 @@ STEP = ["--no-project", "--model",
         "--prove", "0"]
 
 
-class Searched(DescribedCase):
-    SCHEMA = "search"
-
-    def setUp(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self.addCleanup(self.folder.cleanup)
-
-    def path(self, *names):
-        return os.path.join(self.folder.name, *names)
-
+class Searched(SearchCase):
     def write(self, name, text):
         with open(self.path(name), "w", encoding="utf-8") as file:
             file.write(text)
