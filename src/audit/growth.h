@@ -36,9 +36,9 @@ struct Sent {
   };
   std::map<Route, std::map<Cause, int64_t>> bytes;
   int64_t devices = 1;
-  // The axes that name the groups, with their sizes and without axes of size 1:
-  // "dp=2 tp=4". Empty without a mesh; nullopt if the document does not state
-  // it, as a committed summary does not.
+  // The mesh, whose axes name the groups of devices: "dp=2 tp=4", without axes
+  // of size 1. Empty if the audit had no mesh; nullopt if the document does not
+  // state it, as a committed summary does not.
   std::optional<std::string> mesh;
 };
 

@@ -65,8 +65,8 @@ std::optional<cost::CostInputs> ReadWork(const CostCommand& command,
              : cost::MakeCostInputs(*inputs.view, config, mode);
 }
 
-// Returns the flags with `mode` among the modes to compile, which may be those
-// of the target. Specs of train are always compiled.
+// Returns the flags with `mode` added to the modes to compile. If `--modes` is
+// not given, these are the target's. Train is always compiled.
 InputFlags WithMode(InputFlags flags, const Target& target, Mode mode) {
   const bool all = flags.modes.empty() && target.modes.empty();
   if (all || mode == Mode::kTrain) return flags;

@@ -38,10 +38,11 @@ std::unique_ptr<const TargetProgram> ReadTargetProgram(const Target& target,
 
 // Returns the selected findings: one for each limit of the budget that the
 // program exceeds, and for each flaw that the committed summary does not list.
-// With `locked`, also returns a finding for each collective and axes that send
-// more bytes than the summary records. If the file of the program does not
-// exist, `locked` makes that an error; without `locked` nothing is checked,
-// because the program may not have been compiled yet.
+// With `locked`, also returns one for each kind of collective and the axes that
+// it runs over, if a device sends more bytes than the summary records. If the
+// file of the program does not exist, `locked` makes that an error; without
+// `locked` nothing is checked, because the program may not have been compiled
+// yet.
 FindingSink CheckProgram(const Target& target, const AuditInput& audit,
                          const Mesh& mesh, bool locked,
                          const Selection& selection, Findings& errors);

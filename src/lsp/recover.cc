@@ -166,8 +166,8 @@ class LineEntries {
     }
   }
 
-  // Ends the open entry with its last line that is neither blank nor a comment:
-  // comments below it may belong to the next entry.
+  // Closes the last entry after its last line that is neither blank nor a
+  // comment. Comments below that line may belong to the next entry.
   void EndEntry() {
     if (entries_.empty()) return;
     entries_.back().end = std::min(entries_.back().end, content_);
