@@ -30,7 +30,7 @@ TEST_CASE("escapes, quoted texts and classes are one part each") {
                  {R"(\d.\.)", R"(\d . \.)"},
                  {R"(\x{600}{2})", R"(\x{600} { 2 })"},
                  {R"(\p{Greek}\PL)", R"(\p{Greek} \P L)"},
-                 {R"(\Qa.(?=\E(?=b))", R"(\Qa.(?=\E ( ? = b))"},
+                 {R"(\Qa.(?=\E(?=b))", R"(\Qa.(?=\E ( ? = b ))"},
                  {"[a.]b", "[a.] b"},
                  {"[]a]b", "[]a] b"},
                  {"[^]a]b", "[^]a] b"},
