@@ -37,7 +37,8 @@ TARGETS = ["src/cli/shardc", "tests/lint_test", "tests/parse_test",
            "tests/programs/describe_commands"]
 # What the program's tables determine, written by the documented commands.
 GENERATED = ("docs/diagnostics.md", "man/commands.json", "man/shardc-mesh.5",
-             "man/shardc-operations.5", "schemas/", "testdata/golden/")
+             "man/shardc-operations.5", "schemas/", "testdata/golden/",
+             "testdata/tables/lint_rules.txt")
 QUICK = os.environ.get("SHARDC_EXTENDING") == "quick"
 ALL = os.environ.get("SHARDC_EXTENDING") == "all"
 REFRESH = ("\na patch of docs/extending.md is out of date: see the head of "
@@ -216,6 +217,9 @@ class Extending(unittest.TestCase):
         cls.tree.python("tests/cli/tables_test.py", "--write")
         cls.tree.make()
         cls.tree.python("tests/cli/golden_test.py", "--write")
+        run(os.path.join(cls.tree.build, "tests", "lint_test"),
+            cwd=cls.tree.root,
+            env=dict(cls.tree.env(), SHARDC_WRITE_TABLES="1"))
 
     def test_each_record_is_a_file_and_a_line_of_a_table(self):
         self.assertIn("families/pocket.yaml", self.patched)

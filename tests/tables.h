@@ -18,6 +18,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -115,9 +116,12 @@ inline void CheckSameLines(const std::string& found,
 }
 
 // Checks every case of testdata/tables/`name`. `result` is a function that
-// computes the result of a case, a text that ends with a line break.
+// computes the result of a case, a text that ends with a line break. There must
+// be a case for each of `titles`; when the table is written, those that have
+// none are added.
 template <class Result>
-void CheckTable(const std::string& name, const Result& result) {
+void CheckTable(const std::string& name, const Result& result,
+                const std::vector<std::string>& titles = {}) {
   const char* root = std::getenv("SHARDC_SOURCE_ROOT");
   REQUIRE(root != nullptr);
   const std::string path = std::string(root) + "/testdata/tables/" + name;
@@ -125,6 +129,13 @@ void CheckTable(const std::string& name, const Result& result) {
   std::vector<TableCase> cases = ReadTable(path, head);
   REQUIRE(!cases.empty());
   const bool write = std::getenv("SHARDC_WRITE_TABLES") != nullptr;
+  for (const std::string& title : titles) {
+    if (std::ranges::find(cases, title, &TableCase::title) != cases.end()) {
+      continue;
+    }
+    CHECK_MESSAGE(write, name << " has no case `" << title << "`");
+    if (write) cases.push_back({title, {}});
+  }
   for (TableCase& one : cases) {
     CAPTURE(name);
     CAPTURE(one.title);

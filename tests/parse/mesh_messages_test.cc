@@ -4,7 +4,9 @@
 #include <string>
 #include <string_view>
 
+#include "devices/profiles.h"
 #include "parse/render.h"
+#include "yaml/fields.h"
 
 namespace shardc {
 namespace {
@@ -12,7 +14,8 @@ namespace {
 struct Case {
   std::string_view kind;
   std::string_view text;
-  std::string_view said;  // after the first line break
+  // After the first line break. PROFILES stands for the names of all profiles.
+  std::string_view said;
 };
 
 constexpr Case kCases[] = {
@@ -301,7 +304,7 @@ constexpr Case kCases[] = {
      "device: {profile: cerebras, memory: 80GiB}\n",
      R"(
 2:19: error: no accelerator is called `cerebras` [reference]
-    the profiles are `a100-40-sxm`, `a100-40gb`, `a100-80-sxm`, `a100-80gb`, `b200-hgx`, `b200`, `h100-sxm`, `h100-80gb`, `h200-sxm`, `h200-141gb`, `mi300x`, `tpu-7x`, `tpu7x`, `tpu-v4`, `v4`, `tpu-v5e`, `v5e`, `tpu-v5p`, `v5p`, `tpu-v6e`, `v6e`, `trn2` and `trainium2`; another one is `device: {memory: 80GiB}`
+    the profiles are PROFILES; another one is `device: {memory: 80GiB}`
 )"},
     {"text", "dp:2,tp",
      R"(
@@ -330,7 +333,10 @@ constexpr Case kCases[] = {
 TEST_CASE("messages about broken YAML and meshes") {
   for (const Case& test : kCases) {
     CAPTURE(test.text);
-    CHECK("\n" + FindingsOf(test.kind, test.text) == test.said);
+    std::string expected(test.said);
+    const size_t at = expected.find("PROFILES");
+    if (at != std::string::npos) expected.replace(at, 8, Listed(DeviceNames()));
+    CHECK("\n" + FindingsOf(test.kind, test.text) == expected);
   }
 }
 

@@ -170,19 +170,18 @@ std::string Result(const Lint& lint) {
 }
 
 TEST_CASE("what lints report of variations of their examples") {
-  std::set<std::string> left;
-  for (const Lint* lint : AllLints()) left.insert(std::string(lint->code.name));
-  CheckTable("lint_rules.txt", [&](const TableCase& given) {
-    for (const Lint* lint : AllLints()) {
-      if (lint->code.name != given.title) continue;
-      left.erase(given.title);
-      return Result(*lint);
-    }
-    FAIL("no lint has this name");
-    return std::string();
-  });
-  // Every lint must have a case.
-  CHECK(left == std::set<std::string>{});
+  std::vector<std::string> names;
+  for (const Lint* lint : AllLints()) names.emplace_back(lint->code.name);
+  CheckTable(
+      "lint_rules.txt",
+      [](const TableCase& given) {
+        for (const Lint* lint : AllLints()) {
+          if (lint->code.name == given.title) return Result(*lint);
+        }
+        FAIL("no lint has this name");
+        return std::string();
+      },
+      names);
 }
 
 }  // namespace
