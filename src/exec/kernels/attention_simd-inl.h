@@ -87,7 +87,7 @@ HWY_INLINE Rows RowsOf(const AttentionSlice& in, int64_t t) {
 }
 
 HWY_INLINE float RowScale(const float* scales, int64_t stride, int64_t row) {
-  return scales == nullptr ? 1.0f : scales[row * stride] / 127.5f;
+  return scales == nullptr ? 1.0f : scales[row * stride] * (1 / 127.5f);
 }
 
 // Calls f with the element type of `dtype`.
