@@ -371,7 +371,8 @@ const AxisGroup& ParamClass::AxesAt(int dim) const {
 
 bool ParamClass::MayCountExperts(int dim) const {
   const int of_tensor = (IsWeight() ? 2 : 1) + (role.packed_blocks ? 1 : 0);
-  return role.expert && dim + of_tensor < std::ssize(spec);
+  return role.expert && !role.counted_expert &&
+         dim + of_tensor < std::ssize(spec);
 }
 
 int64_t CostInputs::Experts() const {

@@ -85,7 +85,8 @@ struct ParamClass {
     return static_cast<int>(type.shape->size()) - (role.packed_blocks ? 1 : 0);
   }
   // Returns whether a dimension of an expert's parameter may count the experts:
-  // it is not one of a matrix, or of a vector such as a bias.
+  // the tensor is not one of a single expert, and the dimension is not one of a
+  // matrix, or of a vector such as a bias.
   bool MayCountExperts(int dim) const;
 };
 

@@ -315,5 +315,18 @@ TEST_CASE("microbatches repeat gathers and not the reduction of gradients") {
         SentBy(one, "gradients", Collective::kAllReduce, true));
 }
 
+// Block scales of DeepSeek-V3 have two dimensions, neither of which counts
+// experts if each expert has a tensor of its own.
+TEST_CASE("scales of one expert are gathered over the axes of tokens") {
+  CostInputs work = TrainingOn(MeshOf({{"fsdp", 4}}), {"fsdp"});
+  const auto gathered = [&](const std::string& name, Shape shape) {
+    ParamClass param = ClassOf(name, std::move(shape), Dtype::kF32, {{"fsdp"}});
+    param.out_dim = param.in_dim = -1;
+    return work.IsGathered(param);
+  };
+  CHECK(gathered("layers.*.mlp.experts.*.up_proj.weight_scale_inv", {16, 56}));
+  CHECK(!gathered("layers.*.mlp.experts.up_proj_scales", {16, 56}));
+}
+
 }  // namespace
 }  // namespace shardc::cost
