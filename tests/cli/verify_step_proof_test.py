@@ -10,7 +10,7 @@ import unittest
 import numpy as np
 
 from driver import run
-from verify_step_case import CONFIGS, LLAMA, StepCase
+from verify_step_case import CONFIGS, GEMMA, LLAMA, StepCase
 
 
 class ProvedStep(StepCase):
@@ -63,6 +63,22 @@ class ProvedStep(StepCase):
                              "nothing_saveable", "--reduce", "once")
         self.assertEqual(step["stages"]["layers"], [0, 16, 16, 0])
         self.assertEqual(step["status"], "pass")
+
+    def test_a_rank_adds_both_gradients_of_a_tied_embedding(self):
+        """In any order of the weight tasks of its first and its last stage."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "steps.csv")
+            for tasks in ("2W0,0W0,2W1,0W1", "0W0,2W0,0W1,2W1",
+                          "2W0,2W1,0W0,0W1", "0W0,0W1,2W1,2W0"):
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write("1F0,1F1,1B0,1B1\n0F0,2F0,0F1,2F1,2I0,0I0,2I1,"
+                               f"0I1,{tasks}\n")
+                with self.subTest(tasks):
+                    (step,) = self.steps(
+                        *GEMMA, "--mesh", "pp:2,tp:2", "--stages", "pp",
+                        "--schedule", path, "--microbatches", "2", "--batch",
+                        "4", "--seq", "64", "--mode", "train")
+                    self.assertEqual(step["status"], "pass", step["reason"])
 
     def test_stages_that_overflow(self):
         """Numbers that float16 does not hold make a step unsupported."""

@@ -237,7 +237,10 @@ void StagedProgram::FindMessages() {
     int32_t lowest = from.stage, highest = from.stage;
     for (const int32_t reader : readers_[slot]) {
       const InstructionPlace& to = places_[AsIndex(reader)];
-      const bool same = to.work == StageWork::kTask && to.micro == from.micro;
+      // A rank adds the gradients of all its stages. They are in no message.
+      const bool adds = to.stage != from.stage && AddsToSum(reader);
+      const bool same =
+          to.work == StageWork::kTask && to.micro == from.micro && !adds;
       if (!same) {
         lasts_[slot] = true;
         if (to.work == StageWork::kTask && to.stage != from.stage &&
@@ -260,6 +263,11 @@ void StagedProgram::FindMessages() {
     }
     goes_back_[slot] = lowest < from.stage;
   }
+}
+
+bool StagedProgram::AddsToSum(int32_t instruction) const {
+  const int32_t op = program_.code[AsIndex(instruction)].op;
+  return op >= 0 && step_.sums.contains(graph_.ops[AsIndex(op)].out);
 }
 
 bool StagedProgram::FeedsInput(int32_t instruction) const {

@@ -97,6 +97,9 @@ class StagedProgram {
   void PlaceMoves();
   void FindMessages();
   void FindHalves();
+  // Returns whether an instruction is of an op that adds a gradient to the sum
+  // of its rank.
+  bool AddsToSum(int32_t instruction) const;
   bool FeedsInput(int32_t instruction) const;
 
   const step::Graph& graph_;
