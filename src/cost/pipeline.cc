@@ -139,18 +139,20 @@ class Pipeline {
                        settings_, units_, begin, end);
   }
 
-  // Returns whether every rank that has the last of several stages also has the
-  // first one, and so the embedding whose weights the head shares.
-  bool SharesEnds() const {
+  // Returns for each rank that has the last of several stages whether it also
+  // has the first one, and so the embedding whose weights the head shares.
+  std::vector<bool> SharedEnds() const {
     const schedule::Table& table = planned_.table;
-    if (table.stages == 1) return false;
-    for (int32_t r = 0; r < table.ranks(); ++r) {
-      if (table.Holds(r, table.stages - 1) && !table.Holds(r, 0)) return false;
+    std::vector<bool> out;
+    for (int32_t r = 0; r < table.ranks() && table.stages > 1; ++r) {
+      if (table.Holds(r, table.stages - 1)) out.push_back(table.Holds(r, 0));
     }
-    return true;
+    return out;
   }
 
-  void DropCopies(StageCost& last) const {
+  // Returns the cost of the last stage on a rank that also has the first one:
+  // without the copy of the embedding whose weights the head shares.
+  StageCost WithoutCopy(StageCost last) const {
     const Memory memory = MemoryOf(
         StageInputs(model_, work_, planned_, last.begin, last.end, false),
         settings_);
@@ -158,6 +160,7 @@ class Pipeline {
     last.gradients = memory.most.Of(Component::kGradients);
     last.optimizer = memory.most.Of(Component::kOptimizer);
     if (memory.weights) last.gathered = memory.weights->held;
+    return last;
   }
 
   static double TimeOf(const StageCost& stage) {
@@ -301,14 +304,22 @@ class Pipeline {
       cost.end = bounds[s + 1];
       out.stages.push_back(cost);
     }
-    if (SharesEnds()) DropCopies(out.stages.back());
+    // A schedule of a file may have ranks of either kind.
+    const std::vector<bool> shared = SharedEnds();
+    StageCost last = out.stages.back();
+    if (std::count(shared.begin(), shared.end(), true) > 0) {
+      last = WithoutCopy(std::move(last));
+      if (std::count(shared.begin(), shared.end(), false) == 0) {
+        out.stages.back() = last;
+      }
+    }
     timed_ = timed_ ||
              std::any_of(out.stages.begin(), out.stages.end(),
                          [](const StageCost& stage) { return stage.timed; });
     out.timed = timed_;
     RunTable(out);
-    out.ranks =
-        RankCostsOf(out.table, out.stages, out.boundary, work_, settings_);
+    out.ranks = RankCostsOf(out.table, out.stages, last, out.boundary, work_,
+                            settings_);
     for (const RankCost& rank : out.ranks) {
       out.after = std::max(out.after, rank.after);
     }

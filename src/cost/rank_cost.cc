@@ -21,9 +21,11 @@ constexpr int64_t kBuffers = 2;  // messages: one received, one to be sent
 class Ranks {
  public:
   Ranks(const schedule::Table& table, std::span<const StageCost> stages,
-        int64_t boundary, const CostInputs& work, const Settings& settings)
+        const StageCost& shared_last, int64_t boundary, const CostInputs& work,
+        const Settings& settings)
       : table_(table),
         stages_(stages),
+        shared_last_(shared_last),
         boundary_(boundary),
         work_(work),
         settings_(settings) {
@@ -42,7 +44,8 @@ class Ranks {
     bool known = true, kept = true, logits = true;
     for (int32_t s = 0; s < table_.stages; ++s) {
       if (!table_.Holds(r, s)) continue;
-      const StageCost& stage = stages_[AsIndex(s)];
+      const bool shared = s > 0 && s + 1 == table_.stages && table_.Holds(r, 0);
+      const StageCost& stage = shared ? shared_last_ : stages_[AsIndex(s)];
       out.stages.push_back(s);
       out.microbatches.push_back(MicrobatchesOf(r, s));
       known = known && stage.States();
@@ -120,6 +123,7 @@ class Ranks {
 
   const schedule::Table& table_;
   const std::span<const StageCost> stages_;
+  const StageCost& shared_last_;
   const int64_t boundary_;
   const CostInputs& work_;
   const Settings& settings_;
@@ -132,9 +136,10 @@ class Ranks {
 
 std::vector<RankCost> RankCostsOf(const schedule::Table& table,
                                   std::span<const StageCost> stages,
+                                  const StageCost& shared_last,
                                   int64_t boundary, const CostInputs& work,
                                   const Settings& settings) {
-  const Ranks ranks(table, stages, boundary, work, settings);
+  const Ranks ranks(table, stages, shared_last, boundary, work, settings);
   std::vector<RankCost> out;
   for (int32_t r = 0; r < table.ranks(); ++r) out.push_back(ranks.CostOf(r));
   return out;

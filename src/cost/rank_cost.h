@@ -27,9 +27,11 @@ struct RankCost {
 };
 
 // Returns the costs of the ranks of a table with these stages, whose messages
-// have `boundary` bytes. `work` are the inputs of the complete model.
+// have `boundary` bytes. `shared_last` is the last stage on a rank that has the
+// first one too. `work` are the inputs of the complete model.
 std::vector<RankCost> RankCostsOf(const schedule::Table& table,
                                   std::span<const StageCost> stages,
+                                  const StageCost& shared_last,
                                   int64_t boundary, const CostInputs& work,
                                   const Settings& settings);
 

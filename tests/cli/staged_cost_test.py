@@ -195,6 +195,18 @@ rules:
         self.assertIn("has another table than the one that the plan was made "
                       "with", done.err)
 
+    def test_a_rank_with_both_ends_has_a_tied_embedding_once(self):
+        # Rank 1 has the last stage without the first one, rank 0 has both.
+        self.write("steps.csv", "0F0,1F0,1B0,0B0,0F1,0B1\n1F1,1B1\n")
+        inputs = self.inputs("llama/hf", "pp:2",
+                             "{axis: pp, schedule: {file: steps.csv}}",
+                             manifest_of("llama-3.2-1b.hf"), "llama-3.2-1b")
+        with open(self.plan(inputs), encoding="utf-8") as file:
+            held = json.load(file)["summary"]["bytes_by_rank"]["of"]
+        done = run("cost", *inputs, *SIZES, "--format", "json")
+        self.assertEqual([rank["parameters"] for rank in done.json()["ranks"]],
+                         held)
+
     def test_an_export_of_a_plan_does_not_read_its_schedule_file(self):
         # The file of that name may have another table by now.
         table = run("schedule", "1f1b", "--ranks", "4", "--microbatches", "6",
