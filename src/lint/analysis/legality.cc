@@ -31,10 +31,11 @@ std::string CostText(const ModeLayout& mode) {
 
 }  // namespace
 
-void ReportEdits(const Facts& facts, const Code& code, Reason reason,
-                 const std::function<std::string(const ParameterGroup&,
-                                                 const Edit&)>& observe,
-                 const std::string& help, FindingSink& sink) {
+void ReportEdits(
+    const Facts& facts, const Code& code, Reason reason,
+    const std::function<std::string(const ParameterGroup&, const ModeLayout&,
+                                    const Edit&)>& observe,
+    const std::string& help, FindingSink& sink) {
   for (const ParameterGroup& group : facts.groups()) {
     std::vector<Edit> reported;
     const auto say = [&](const ModeLayout& mode, const Edit& edit,
@@ -43,7 +44,7 @@ void ReportEdits(const Facts& facts, const Code& code, Reason reason,
       if (std::find(reported.begin(), reported.end(), edit) != reported.end())
         return;
       reported.push_back(edit);
-      std::string message = observe(group, edit);
+      std::string message = observe(group, mode, edit);
       if (mode.mode != Mode::kTrain) {
         message += " (in " + std::string(ModeName(mode.mode)) + ")";
       }

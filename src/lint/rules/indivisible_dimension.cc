@@ -31,7 +31,7 @@ std::string ObserveIndivisibleDimension(const Facts& facts,
 void CheckIndivisibleDimension(const Facts& facts, FindingSink& sink) {
   ReportEdits(
       facts, kIndivisibleDimension.code, Reason::kIndivisible,
-      [&](const ParameterGroup& group, const Edit& edit) {
+      [&](const ParameterGroup& group, const ModeLayout&, const Edit& edit) {
         return ObserveIndivisibleDimension(facts, group, edit);
       },
       "pad the dimension, use an axis that divides it, or drop the axis with "

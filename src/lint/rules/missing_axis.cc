@@ -33,7 +33,7 @@ void CheckMissingAxis(const Facts& facts, FindingSink& sink) {
   const size_t before = sink.size();
   ReportEdits(
       facts, kMissingAxis.code, Reason::kMissingAxis,
-      [&](const ParameterGroup& group, const Edit& edit) {
+      [&](const ParameterGroup& group, const ModeLayout&, const Edit& edit) {
         axes.push_back(edit.axis);
         return ObserveMissingAxis(facts, group, edit);
       },

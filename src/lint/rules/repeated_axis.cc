@@ -13,18 +13,18 @@ namespace {
 constexpr const char* kRepeatedHelp =
     "use another axis, or none, for one of the two dimensions";
 
-std::string ObserveRepeatedAxis([[maybe_unused]] const Facts& facts,
-                                const ParameterGroup& group, const Edit& edit) {
+std::string ObserveRepeatedAxis(const Facts& facts, const ParameterGroup& group,
+                                const ModeLayout& mode, const Edit& edit) {
   return "axis " + Quoted(edit.axis) + " is used twice in the spec of " +
-         ParametersText(facts, group) + ", " +
-         SpecText(facts.Train(group).resolved);
+         ParametersText(facts, group) + ", " + SpecText(mode.resolved);
 }
 
 void CheckRepeatedAxis(const Facts& facts, FindingSink& sink) {
   ReportEdits(
       facts, kRepeatedAxis.code, Reason::kRepeatedAxis,
-      [&](const ParameterGroup& group, const Edit& edit) {
-        return ObserveRepeatedAxis(facts, group, edit);
+      [&](const ParameterGroup& group, const ModeLayout& mode,
+          const Edit& edit) {
+        return ObserveRepeatedAxis(facts, group, mode, edit);
       },
       kRepeatedHelp, sink);
   ReportAttentionEdits(

@@ -10,11 +10,11 @@ extern const Lint kSpecTooLong;
 
 namespace {
 
-std::string ObserveSpecTooLong([[maybe_unused]] const Facts& facts,
-                               const ParameterGroup& group, const Edit& edit) {
+std::string ObserveSpecTooLong(const Facts& facts, const ParameterGroup& group,
+                               const ModeLayout& mode, const Edit& edit) {
   return "the spec of " + ParametersText(facts, group) + " has " +
-         Counted(static_cast<int64_t>(facts.Train(group).resolved.size()),
-                 "entry", "entries") +
+         Counted(static_cast<int64_t>(mode.resolved.size()), "entry",
+                 "entries") +
          ", the parameter " + Counted(facts.Rank(group), "dimension") +
          (edit.from.empty()
               ? ""
@@ -24,8 +24,9 @@ std::string ObserveSpecTooLong([[maybe_unused]] const Facts& facts,
 void CheckSpecTooLong(const Facts& facts, FindingSink& sink) {
   ReportEdits(
       facts, kSpecTooLong.code, Reason::kTooLong,
-      [&](const ParameterGroup& group, const Edit& edit) {
-        return ObserveSpecTooLong(facts, group, edit);
+      [&](const ParameterGroup& group, const ModeLayout& mode,
+          const Edit& edit) {
+        return ObserveSpecTooLong(facts, group, mode, edit);
       },
       "shorten the spec, or write a rule for this parameter", sink);
 }

@@ -29,6 +29,20 @@ constexpr std::string_view kGrouped =
     R"({"num_attention_heads": 32, "num_key_value_heads": 8,
         "hidden_size": 4096})";
 
+// Returns the messages and helps of the findings with this code.
+std::string TextsOf(const LintExample& example, std::string_view code) {
+  std::string out;
+  for (const Finding& finding : FindingsOf(example)) {
+    if (finding.code->Id() != code) continue;
+    out += finding.message + "; help: " + finding.help + "\n";
+  }
+  return out;
+}
+
+bool Has(const std::string& text, std::string_view words) {
+  return text.find(words) != std::string::npos;
+}
+
 // Returns rules that replicate norms, with the given `axes` section.
 std::string NormRules(const std::string& axes) {
   return "version: 1\n" + axes +
@@ -326,6 +340,27 @@ TEST_CASE("overrides of logical axes decide what lints expect") {
         "write `generation: null` in this registration to unshard it in "
         "decode");
   CHECK(helps(query + ", generation: null}}", "SHD402").empty());
+}
+
+TEST_CASE("an illegal spec of one mode is quoted as that mode has it") {
+  const LintExample example{.mesh = "fsdp:2,tp:4",
+                            .rules = R"(version: 1
+rules:
+  - match: 'up/kernel$'
+    spec: [FSDP, TP]
+    modes: {decode: [HEAD, MLP_INTERMEDIATE]}
+  - match: 'up/bias$'
+    spec: [TP]
+    modes: {decode: [TP, null]}
+)",
+                            .manifest =
+                                R"({"schema": "shardc.manifest/v1", "params": {
+  "up/kernel": {"shape": [1024, 4096], "dtype": "BF16"},
+  "up/bias": {"shape": [4096], "dtype": "BF16"}}})"};
+  CHECK(Has(TextsOf(example, "SHD203"),
+            R"(the spec of `up/kernel`, ["tp", "tp"] (in decode))"));
+  CHECK(Has(TextsOf(example, "SHD204"),
+            "`up/bias` has 2 entries, the parameter 1 dimension (in decode)"));
 }
 
 }  // namespace
