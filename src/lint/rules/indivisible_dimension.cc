@@ -29,6 +29,7 @@ std::string ObserveIndivisibleDimension(const Facts& facts,
 }
 
 void CheckIndivisibleDimension(const Facts& facts, FindingSink& sink) {
+  const size_t before = sink.size();
   ReportEdits(
       facts, kIndivisibleDimension.code, Reason::kIndivisible,
       [&](const ParameterGroup& group, const ModeLayout&, const Edit& edit) {
@@ -37,6 +38,13 @@ void CheckIndivisibleDimension(const Facts& facts, FindingSink& sink) {
       "pad the dimension, use an axis that divides it, or drop the axis with "
       "`illegal: shrink`",
       sink);
+  // A policy that corrects the spec is in force if the level is lower.
+  for (size_t i = before; i < sink.size(); ++i) {
+    if (sink[i].level == kIndivisibleDimension.code.level) continue;
+    sink[i].help =
+        "pad the dimension, use an axis that divides it, or leave the "
+        "dimension unsharded in the spec";
+  }
 }
 
 }  // namespace

@@ -363,5 +363,25 @@ rules:
             "`up/bias` has 2 entries, the parameter 1 dimension (in decode)"));
 }
 
+TEST_CASE("a policy that corrects a spec is not advised again") {
+  const auto texts = [](const char* policy) {
+    const std::string rules =
+        "version: 1\npolicy: {illegal: " + std::string(policy) +
+        "}\nrules:\n  - {match: 'up', spec: [null, TP]}\n";
+    const LintExample example{
+        .mesh = "tp:4",
+        .rules = rules,
+        .manifest =
+            R"({"schema": "shardc.manifest/v1", "separator": "/", "params": {
+  "up": {"shape": [1024, 4098], "dtype": "BF16"}}})"};
+    return TextsOf(example, "SHD202");
+  };
+  CHECK(Has(texts("error"), "or drop the axis with `illegal: shrink`"));
+  for (const char* policy : {"drop", "shrink"}) {
+    CAPTURE(policy);
+    CHECK(Has(texts(policy), "or leave the dimension unsharded in the spec"));
+  }
+}
+
 }  // namespace
 }  // namespace shardc
