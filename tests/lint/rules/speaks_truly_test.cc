@@ -383,5 +383,36 @@ TEST_CASE("a policy that corrects a spec is not advised again") {
   }
 }
 
+TEST_CASE("the ignore comments that helps name remove their findings") {
+  constexpr std::string_view kTree =
+      R"({"schema": "shardc.manifest/v1", "separator": "/", "params": {
+  "layers/0/up": {"shape": [1024, 4096], "dtype": "BF16"},
+  "layers/1/up": {"shape": [1024, 4096], "dtype": "BF16"},
+  "layers/2/up": {"shape": [1024, 4096], "dtype": "BF16"}}})";
+  const auto texts = [&](std::string_view rules, std::string_view code) {
+    const LintExample example{
+        .mesh = "fsdp:2,tp:4", .rules = rules, .manifest = kTree};
+    return TextsOf(example, code);
+  };
+  CHECK(
+      Has(texts("version: 1\nrules:\n  - {match: 'up', spec: [_]}\n", "SHD207"),
+          "write `# shardc: ignore[SHD207]` and the reason above the rule"));
+  CHECK(texts("version: 1\nrules:\n  # shardc: ignore[SHD207] small\n"
+              "  - {match: 'up', spec: [_]}\n",
+              "SHD207")
+            .empty());
+  CHECK(Has(texts("version: 1\nrules: []\npolicy: {unmatched: replicate}\n",
+                  "SHD207"),
+            "help: write a rule that splits a dimension\n"));
+  const std::string siblings =
+      "  - {match: '2/up', spec: [TP]}\n  - {match: 'up', spec: [FSDP]}\n";
+  CHECK(Has(texts("version: 1\nrules:\n" + siblings, "SHD115"),
+            "or `# shardc: ignore[SHD115]` and the reason above this rule"));
+  CHECK(
+      texts("version: 1\nrules:\n  # shardc: ignore[SHD115] last\n" + siblings,
+            "SHD115")
+          .empty());
+}
+
 }  // namespace
 }  // namespace shardc
