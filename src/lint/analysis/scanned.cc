@@ -1,5 +1,6 @@
 #include "lint/analysis/scanned.h"
 
+#include <algorithm>
 #include <optional>
 #include <vector>
 
@@ -15,6 +16,22 @@ LayerStacks StacksOf(const Facts& facts) {
   return FindLayerStacks(
       candidates, facts.separator(),
       facts.model() == nullptr ? std::nullopt : facts.model()->layers);
+}
+
+std::vector<int> UnscannedDims(const Facts& facts, const LayerStacks& stacks,
+                               const ParameterGroup& group) {
+  const auto at = static_cast<size_t>(&group - facts.groups().data());
+  const std::vector<ScannedDim>& scanned = stacks.dims[at];
+  std::vector<int> out;
+  for (int dim = 0; dim < facts.Rank(group); ++dim) {
+    const bool layers =
+        std::any_of(scanned.begin(), scanned.end(), [&](const ScannedDim& one) {
+          return one.dim == dim && stacks.stacks[one.stack].confidence !=
+                                       StackConfidence::kUndecided;
+        });
+    if (!layers) out.push_back(dim);
+  }
+  return out;
 }
 
 }  // namespace shardc

@@ -1,15 +1,17 @@
 // Reports large experts that are neither sharded over the expert axis nor
 // placed at one coordinate of an axis. All rules concerned have one cause, so
-// there is one finding for stacked experts and one for experts with a tensor
-// each.
+// there is one finding for experts with a tensor each, and one for each
+// dimension of stacks that counts experts.
 //
 //   ep 4, experts [8, 1024, 4096] over [null, fsdp, tp]  ->  reported
 #include <string>
+#include <vector>
 
 #include "lint/analysis/facts.h"
 #include "lint/analysis/fall_through.h"
 #include "lint/analysis/groups.h"
 #include "lint/analysis/phrase.h"
+#include "lint/analysis/scanned.h"
 #include "lint/rules/lint.h"
 
 namespace shardc {
@@ -24,20 +26,32 @@ bool IsSingle(const ParameterGroup& group) {
          group.name.find("experts.*") != std::string::npos;
 }
 
+// Returns the dimension of a stack that counts its experts: the first that
+// counts no scanned layers.
+int ExpertDim(const Facts& facts, const LayerStacks& stacks,
+              const ParameterGroup& group) {
+  const std::vector<int> dims = UnscannedDims(facts, stacks, group);
+  return dims.empty() ? 0 : dims.front();
+}
+
 LintFinding Report(const Facts& facts, const ParameterGroup& group,
-                   const AxisGroup& experts) {
+                   const AxisGroup& experts, int dim) {
   const bool single = IsSingle(group);
   const std::string after =
       " not split over the expert axis: every one of the " +
       std::to_string(facts.mesh().Parts(experts).value_or(1)) +
       " coordinates of " + GroupText(experts) + " holds all of them";
-  LintFinding finding =
-      GroupFinding(facts, kExpertAxis.code, group,
-                   ParametersText(facts, group) + " " +
-                       std::string(IsAre(group.count())) + after,
-                   single ? "give the rule a `place` on the expert axis"
-                          : "split the first dimension over EXPERT");
-  finding.several = {single ? "single" : "stacked", "", " are" + after};
+  LintFinding finding = GroupFinding(
+      facts, kExpertAxis.code, group,
+      ParametersText(facts, group) + " " + std::string(IsAre(group.count())) +
+          after,
+      single ? "give the rule a `place` on the expert axis"
+             : "split " +
+                   (dim == 0 ? "the first dimension"
+                             : "dimension " + std::to_string(dim)) +
+                   " over EXPERT");
+  finding.several = {single ? "single" : "stacked in " + std::to_string(dim),
+                     "", " are" + after};
   for (const std::string& axis : experts) {
     finding.reports.push_back(UnusedAxisTopic(axis));
   }
@@ -51,6 +65,7 @@ LintFinding Report(const Facts& facts, const ParameterGroup& group,
 void CheckExpertAxis(const Facts& facts, FindingSink& sink) {
   const AxisGroup experts = facts.LogicalAxes("EXPERT");
   if (facts.mesh().Parts(experts).value_or(1) <= 1) return;
+  const LayerStacks stacks = StacksOf(facts);
   for (const ParameterGroup& group : facts.groups()) {
     if (!group.role.expert || !facts.Judged(group) ||
         facts.Elements(group) < kLargeElements) {
@@ -58,7 +73,8 @@ void CheckExpertAxis(const Facts& facts, FindingSink& sink) {
     }
     if (!IsSingle(group) && facts.Rank(group) < 3) continue;
     if (IsPlaced(facts, group) || SplitOver(facts, group, experts)) continue;
-    sink.push_back(Report(facts, group, experts));
+    sink.push_back(
+        Report(facts, group, experts, ExpertDim(facts, stacks, group)));
   }
 }
 

@@ -414,5 +414,29 @@ TEST_CASE("the ignore comments that helps name remove their findings") {
           .empty());
 }
 
+TEST_CASE("help names the dimension that counts experts, not that of layers") {
+  const auto texts = [](const std::string& shape, const std::string& spec) {
+    const std::string rules =
+        "version: 1\nrules:\n  - {match: 'experts/up', spec: " + spec +
+        "}\n  - {match: 'norm', spec: [_]}\n";
+    const std::string manifest =
+        R"({"schema": "shardc.manifest/v1", "params": {
+  "layers/mlp/experts/up_proj/kernel": {"shape": )" +
+        shape + R"(, "dtype": "BF16"},
+  "layers/norm/scale": {"shape": [24, 1024], "dtype": "BF16"}}})";
+    const LintExample example{.mesh = "fsdp:2,ep:2,tp:4",
+                              .rules = rules,
+                              .manifest = manifest,
+                              .model = R"({"num_hidden_layers": 24,
+                                           "hidden_size": 1024})"};
+    return TextsOf(example, "SHD216") + TextsOf(example, "SHD224");
+  };
+  CHECK(Has(texts("[24, 8, 1024, 4096]", "[null, null, FSDP, TP]"),
+            "help: split dimension 1 over EXPERT\n"));
+  CHECK(texts("[24, 8, 1024, 4096]", "[null, EXPERT, FSDP, TP]").empty());
+  CHECK(Has(texts("[8, 24, 1024, 4096]", "[null, null, FSDP, TP]"),
+            "help: split the first dimension over EXPERT\n"));
+}
+
 }  // namespace
 }  // namespace shardc
