@@ -2,6 +2,8 @@
 #ifndef SHARDC_LINT_ANALYSIS_SCANNED_H_
 #define SHARDC_LINT_ANALYSIS_SCANNED_H_
 
+#include <array>
+#include <optional>
 #include <vector>
 
 #include "lint/analysis/facts.h"
@@ -18,6 +20,16 @@ LayerStacks StacksOf(const Facts& facts);
 // in ascending order: 1 and 2 of [layers, in, out].
 std::vector<int> UnscannedDims(const Facts& facts, const LayerStacks& stacks,
                                const ParameterGroup& group);
+
+// The dimensions of a stored matrix that correspond to dimensions 0 and 1 of
+// the matrix of one layer.
+using MatrixDims = std::array<int, 2>;
+
+// Returns the dimensions of a matrix, of one layer or of scanned layers: 0 and
+// 2 of [in, layers, out]. Returns nullopt if the parameters are no matrices.
+std::optional<MatrixDims> MatrixDimsOf(const Facts& facts,
+                                       const LayerStacks& stacks,
+                                       const ParameterGroup& group);
 
 }  // namespace shardc
 

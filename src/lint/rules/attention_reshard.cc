@@ -4,12 +4,14 @@
 // gathered over data axes such as fsdp before the product.
 //
 //   q_proj [fsdp, tp], o_proj [fsdp, tp]  ->  output over tp, input unsharded
+#include <optional>
 #include <string>
 
 #include "comm/reshard.h"
 #include "lint/analysis/facts.h"
 #include "lint/analysis/groups.h"
 #include "lint/analysis/phrase.h"
+#include "lint/analysis/scanned.h"
 #include "lint/rules/lint.h"
 
 namespace shardc {
@@ -18,14 +20,23 @@ extern const Lint kAttentionReshard;
 
 namespace {
 
-// Return the tensor-parallel axes of a projection's output and of its input.
-AxisGroup Out(const Facts& facts, const ParameterGroup& group) {
-  return facts.TensorAxes(
-      facts.AxesAt(group, OutDim(group.role, facts.Rank(group))));
-}
-AxisGroup In(const Facts& facts, const ParameterGroup& group) {
-  return facts.TensorAxes(
-      facts.AxesAt(group, InDim(group.role, facts.Rank(group))));
+// The tensor-parallel axes of a projection's output and of its input.
+struct Sides {
+  AxisGroup out, in;
+};
+
+// Returns nullopt if the projection is not a matrix, of one layer or of scanned
+// layers, or if its orientation is unknown.
+std::optional<Sides> SidesOf(const Facts& facts, const LayerStacks& stacks,
+                             const ParameterGroup& group) {
+  const auto dims = MatrixDimsOf(facts, stacks, group);
+  const int out = OutDim(group.role, 2), in = InDim(group.role, 2);
+  if (!dims || out < 0 || in < 0) return std::nullopt;
+  const auto at = [&](int side) {
+    return facts.TensorAxes(
+        facts.AxesAt(group, (*dims)[static_cast<size_t>(side)]));
+  };
+  return Sides{at(out), at(in)};
 }
 
 bool Empty(const Facts& facts, const AxisGroup& group) {
@@ -35,9 +46,9 @@ bool Empty(const Facts& facts, const AxisGroup& group) {
 // Reports a projection to heads that is sharded over its input instead of its
 // heads.
 void CheckTransposed(const Facts& facts, const ParameterGroup& group,
-                     FindingSink& sink) {
-  const AxisGroup axes = In(facts, group);
-  if (!Empty(facts, Out(facts, group)) || Empty(facts, axes)) return;
+                     const Sides& sides, FindingSink& sink) {
+  const AxisGroup& axes = sides.in;
+  if (!Empty(facts, sides.out) || Empty(facts, axes)) return;
   const std::string over = GroupText(axes);
   const std::string so =
       " the heads: the result is all-reduced over that axis before attention";
@@ -55,22 +66,24 @@ void CheckTransposed(const Facts& facts, const ParameterGroup& group,
 }
 
 void CheckAttentionReshard(const Facts& facts, FindingSink& sink) {
+  const LayerStacks stacks = StacksOf(facts);
   for (const Siblings& module : SiblingsOf(facts)) {
     for (Role role :
          {Role::kQuery, Role::kKey, Role::kValue, Role::kFusedQkv}) {
       const ParameterGroup* group = module.Find(role);
       if (group == nullptr || !group->role.attention) continue;
-      if (facts.Rank(*group) != 2 || OutDim(group->role, 2) < 0) continue;
-      CheckTransposed(facts, *group, sink);
+      const auto sides = SidesOf(facts, stacks, *group);
+      if (sides) CheckTransposed(facts, *group, *sides, sink);
     }
     const ParameterGroup* query = module.Find(Role::kQuery);
     if (query == nullptr) query = module.Find(Role::kFusedQkv);
     const ParameterGroup* output = module.Find(Role::kOutput);
     if (query == nullptr || output == nullptr) continue;
-    if (facts.Rank(*query) != 2 || facts.Rank(*output) != 2) continue;
-    if (OutDim(query->role, 2) < 0 || InDim(output->role, 2) < 0) continue;
-    const AxisGroup heads = Out(facts, *query);
-    const AxisGroup entering = In(facts, *output);
+    const auto first = SidesOf(facts, stacks, *query);
+    const auto last = SidesOf(facts, stacks, *output);
+    if (!first || !last) continue;
+    const AxisGroup& heads = first->out;
+    const AxisGroup& entering = last->in;
     if (Empty(facts, heads) || SameSplit(facts.mesh(), heads, entering))
       continue;
     LintFinding finding = GroupFinding(

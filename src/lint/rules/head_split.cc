@@ -11,6 +11,7 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/heads.h"
 #include "lint/analysis/phrase.h"
+#include "lint/analysis/scanned.h"
 #include "lint/rules/lint.h"
 
 namespace shardc {
@@ -27,9 +28,9 @@ struct HeadSplit {
 };
 
 std::optional<HeadSplit> HeadSplitOf(const Facts& facts, const Heads& heads,
+                                     const LayerStacks& stacks,
                                      const ParameterGroup& group) {
-  const int rank = facts.Rank(group);
-  if (rank != 2 || !facts.Judged(group) || group.role.expert ||
+  if (!facts.Judged(group) || group.role.expert ||
       group.role.leaf == Leaf::kBias) {
     return std::nullopt;
   }
@@ -38,9 +39,11 @@ std::optional<HeadSplit> HeadSplitOf(const Facts& facts, const Heads& heads,
   const bool query = role == Role::kQuery || role == Role::kOutput || fused;
   const bool key = role == Role::kKey || role == Role::kValue;
   if (!query && !key) return std::nullopt;
-  const int dim = role == Role::kOutput ? InDim(group.role, rank)
-                                        : OutDim(group.role, rank);
-  if (dim < 0) return std::nullopt;
+  const auto dims = MatrixDimsOf(facts, stacks, group);
+  const int side =
+      role == Role::kOutput ? InDim(group.role, 2) : OutDim(group.role, 2);
+  if (!dims || side < 0) return std::nullopt;
+  const int dim = (*dims)[static_cast<size_t>(side)];
   const int64_t count = query ? heads.heads : heads.kv_heads;
   // A fused projection has query heads, and KV heads for keys and for values.
   const int64_t all = fused ? count + 2 * heads.kv_heads : count;
@@ -90,8 +93,9 @@ LintFinding Report(const Facts& facts, const ParameterGroup& group,
 void CheckHeadSplit(const Facts& facts, FindingSink& sink) {
   const auto heads = HeadsOf(*facts.model());
   if (!heads) return;
+  const LayerStacks stacks = StacksOf(facts);
   for (const ParameterGroup& group : facts.groups()) {
-    const auto cut = HeadSplitOf(facts, *heads, group);
+    const auto cut = HeadSplitOf(facts, *heads, stacks, group);
     if (cut) sink.push_back(Report(facts, group, *cut, heads->head_dim));
   }
 }

@@ -4,9 +4,12 @@
 //
 //   kv_a_proj_with_mqa [576, 7168] over [tp, fsdp]  ->  reported
 //   kv_b_proj [32768, 512] over [tp, fsdp]          ->  its heads are split
+#include <cstdint>
+
 #include "lint/analysis/facts.h"
 #include "lint/analysis/groups.h"
 #include "lint/analysis/phrase.h"
+#include "lint/analysis/scanned.h"
 #include "lint/rules/lint.h"
 
 namespace shardc {
@@ -16,16 +19,20 @@ extern const Lint kLatentSplit;
 namespace {
 
 void CheckLatentSplit(const Facts& facts, FindingSink& sink) {
+  const LayerStacks stacks = StacksOf(facts);
   for (const ParameterGroup& group : facts.groups()) {
-    const int rank = facts.Rank(group);
-    if (rank != 2 || group.role.module_role != Role::kLatentDown ||
-        !IsWeight(group) || !facts.Judged(group)) {
+    if (group.role.module_role != Role::kLatentDown || !IsWeight(group) ||
+        !facts.Judged(group)) {
       continue;
     }
+    const auto dims = MatrixDimsOf(facts, stacks, group);
+    if (!dims) continue;
     // The latent is the shorter dimension of the projection.
     const Shape& shape = *facts.TypeOf(group).shape;
-    if (shape[0] == shape[1]) continue;
-    const int dim = shape[0] < shape[1] ? 0 : 1;
+    const int64_t first = shape[static_cast<size_t>((*dims)[0])];
+    const int64_t last = shape[static_cast<size_t>((*dims)[1])];
+    if (first == last) continue;
+    const int dim = first < last ? (*dims)[0] : (*dims)[1];
     const AxisGroup axes = facts.TensorAxes(facts.AxesAt(group, dim));
     if (facts.TensorParts(axes) <= 1) continue;
     sink.push_back(GroupFinding(

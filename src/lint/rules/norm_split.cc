@@ -3,10 +3,13 @@
 // either. Norms of queries, keys and latents, and norms inside a mixer, are not
 // reported: they have other sizes, which may be sharded.
 #include <algorithm>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
+#include "lint/analysis/scanned.h"
 #include "lint/rules/lint.h"
 #include "model/name.h"
 #include "roles/words.h"
@@ -27,19 +30,27 @@ bool IsInner(std::string_view name, char separator) {
 }
 
 void CheckNormSplit(const Facts& facts, FindingSink& sink) {
+  const LayerStacks stacks = StacksOf(facts);
   for (const ParameterGroup& group : facts.groups()) {
-    if (group.role.module_role != Role::kNorm || facts.Rank(group) != 1 ||
+    if (group.role.module_role != Role::kNorm || facts.Rank(group) > 2 ||
         !facts.Judged(group) || IsInner(group.name, facts.separator())) {
       continue;
     }
-    const AxisGroup axes = facts.TensorAxes(facts.AxesAt(group, 0));
+    const std::vector<int> dims = UnscannedDims(facts, stacks, group);
+    // The only dimension of an unscanned scale may be as large as the number of
+    // layers.
+    if (facts.Rank(group) != 1 && dims.size() != 1) continue;
+    const int dim = facts.Rank(group) == 1 ? 0 : dims.front();
+    const AxisGroup axes = facts.TensorAxes(facts.AxesAt(group, dim));
     if (facts.TensorParts(axes) <= 1) continue;
     sink.push_back(GroupFinding(
         facts, kNormSplit.code, group,
         ParametersText(facts, group) + " is split over " + GroupText(axes) +
             ", and the activations that it scales are not: it is gathered in "
             "every layer, for " +
-            std::to_string(facts.Elements(group)) + " elements",
+            std::to_string(
+                (*facts.TypeOf(group).shape)[static_cast<size_t>(dim)]) +
+            " elements",
         "replicate it: `spec: Replicated`"));
   }
 }

@@ -2,9 +2,12 @@
 // that are not gathered before use.
 //
 //   gate [4096, 8] over [null, ep]  ->  a device sees 2 of 8 scores at ep 4
+#include <cstdint>
+
 #include "lint/analysis/facts.h"
 #include "lint/analysis/groups.h"
 #include "lint/analysis/phrase.h"
+#include "lint/analysis/scanned.h"
 #include "lint/rules/lint.h"
 
 namespace shardc {
@@ -14,14 +17,18 @@ extern const Lint kRouterSplit;
 namespace {
 
 void CheckRouterSplit(const Facts& facts, FindingSink& sink) {
+  const LayerStacks stacks = StacksOf(facts);
   for (const ParameterGroup& group : facts.groups()) {
-    const int rank = facts.Rank(group);
-    if (group.role.module_role != Role::kRouter || rank != 2 ||
-        !IsWeight(group) || !facts.Judged(group)) {
+    if (group.role.module_role != Role::kRouter || !IsWeight(group) ||
+        !facts.Judged(group)) {
       continue;
     }
+    const auto dims = MatrixDimsOf(facts, stacks, group);
+    if (!dims) continue;
     const Shape& shape = *facts.TypeOf(group).shape;
-    const int dim = shape[0] < shape[1] ? 0 : 1;
+    const int64_t first = shape[static_cast<size_t>((*dims)[0])];
+    const int64_t last = shape[static_cast<size_t>((*dims)[1])];
+    const int dim = first < last ? (*dims)[0] : (*dims)[1];
     const int64_t experts = shape[static_cast<size_t>(dim)];
     const AxisGroup axes = facts.KeptAxes(facts.AxesAt(group, dim));
     const int64_t parts = facts.mesh().Parts(axes).value_or(1);

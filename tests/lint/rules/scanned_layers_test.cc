@@ -1,0 +1,79 @@
+// A tree whose layers are scanned, with the findings of the same tree with a
+// tensor for each layer.
+#include <string>
+#include <string_view>
+
+#include "doctest/doctest.h"
+#include "lint/rules/lint.h"
+#include "lint/target.h"
+
+namespace shardc {
+namespace {
+
+// Returns a tree of a decoder, and rules that split its heads, router and norm
+// wrongly. With `layers` the parameters of all layers are in one tensor.
+LintExample WrongDecoder(bool layers, std::string& rules, std::string& tree) {
+  const std::string path = layers ? "layers/" : "layers/0/";
+  const std::string none = layers ? "null, " : "";
+  rules = "version: 1\nrules:\n";
+  const auto rule = [&](const char* match, const char* spec) {
+    rules += "  - {match: '" + std::string(match) + "', spec: [" + none + spec +
+             "]}\n";
+  };
+  rule("attn/[qkvo]_proj", "FSDP, TP");
+  rule("norm", "TP");
+  rule("router", "FSDP, TP");
+  rule("kv_a_proj", "FSDP, TP");
+  tree = R"({"schema": "shardc.manifest/v1", "separator": "/", "params": {)";
+  const auto param = [&](const char* name, const char* shape) {
+    if (tree.back() != '{') tree += ",";
+    tree += "\"" + path + name + R"(": {"dtype": "BF16", "shape": [)" +
+            (layers ? "24, " : "") + shape + "]}";
+  };
+  param("self_attn/q_proj/kernel", "768, 768");
+  param("self_attn/k_proj/kernel", "768, 128");
+  param("self_attn/v_proj/kernel", "768, 128");
+  param("self_attn/o_proj/kernel", "768, 768");
+  param("input_norm/scale", "768");
+  param("mlp/router/kernel", "768, 8");
+  param("mla/kv_a_proj_with_mqa/kernel", "768, 96");
+  tree += "}}";
+  return {.mesh = "fsdp:2,tp:8",
+          .rules = rules,
+          .manifest = tree,
+          .model = R"({"num_attention_heads": 12, "num_key_value_heads": 2,
+                       "head_dim": 64, "hidden_size": 768,
+                       "num_hidden_layers": 24})"};
+}
+
+TEST_CASE(
+    "projections and norms of scanned layers are judged as those of one") {
+  for (const bool layers : {false, true}) {
+    CAPTURE(layers);
+    std::string rules, tree;
+    const LintExample example = WrongDecoder(layers, rules, tree);
+    const auto has = [&](const char* code, std::string_view words) {
+      std::string texts;
+      for (const Finding& finding : FindingsOf(example)) {
+        if (finding.code->Id() == code) texts += finding.message + "\n";
+      }
+      CAPTURE(texts);
+      CHECK(texts.find(words) != std::string::npos);
+    };
+    const std::string path = layers ? "`layers/" : "`layers/0/";
+    const std::string last = layers ? "dimension 2 of " : "dimension 1 of ";
+    has("SHD220",
+        last + path + "self_attn/q_proj/kernel` holds 12 heads of 64");
+    has("SHD220",
+        last + path + "self_attn/v_proj/kernel` hold 2 KV heads of 64");
+    has("SHD214",
+        "input of " + path + "self_attn/o_proj/kernel` split over null");
+    has("SHD226", last + path + "mlp/router/kernel` scores 8 experts");
+    has("SHD227", path + R"(input_norm/scale` is split over "tp")");
+    has("SHD227", "for 768 elements");
+    has("SHD228", last + path + "mla/kv_a_proj_with_mqa/kernel` is the latent");
+  }
+}
+
+}  // namespace
+}  // namespace shardc
