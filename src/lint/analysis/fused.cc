@@ -16,20 +16,24 @@ namespace {
 // Returns the input size of the output projection of the same attention block,
 // which equals the size of the block's queries; 0 if there is no such
 // projection.
-int64_t QueriesOf(const Facts& facts, const ParameterGroup& group) {
+int64_t QueriesOf(const Facts& facts, const LayerStacks& stacks,
+                  const ParameterGroup& group) {
   for (const ParameterGroup& output : facts.groups()) {
-    if (output.role.role != Role::kOutput || facts.Rank(output) != 2 ||
+    if (output.role.role != Role::kOutput ||
         output.role.block_path != group.role.block_path) {
       continue;
     }
-    const int dim = InDim(output.role, 2);
-    if (dim >= 0) return (*facts.TypeOf(output).shape)[AsIndex(dim)];
+    const auto dims = MatrixDimsOf(facts, stacks, output);
+    const int side = InDim(output.role, 2);
+    if (!dims || side < 0) continue;
+    return (*facts.TypeOf(output).shape)[AsIndex((*dims)[AsIndex(side)])];
   }
   return 0;
 }
 
-std::vector<FusedPart> QkvParts(const Facts& facts, const ParameterGroup& group,
-                                int64_t size, int64_t other) {
+std::vector<FusedPart> QkvParts(const Facts& facts, const LayerStacks& stacks,
+                                const ParameterGroup& group, int64_t size,
+                                int64_t other) {
   if (facts.model() != nullptr) {
     const auto heads = HeadsOf(*facts.model());
     if (heads &&
@@ -42,7 +46,7 @@ std::vector<FusedPart> QkvParts(const Facts& facts, const ParameterGroup& group,
   // three parts have the input size each.
   if (size == 3 * other) return {{"queries, keys and values each", other}};
   // With grouped queries, the rest after the queries is keys and values.
-  const int64_t queries = QueriesOf(facts, group);
+  const int64_t queries = QueriesOf(facts, stacks, group);
   const int64_t rest = size - queries;
   if (queries > 0 && rest > 0 && rest % 2 == 0 && rest / 2 <= queries) {
     return {{"queries", queries}, {"keys", rest / 2}};
@@ -70,7 +74,8 @@ int GateUpDim(const Facts& facts, const ParameterGroup& group) {
 
 }  // namespace
 
-std::optional<Fused> FusedOf(const Facts& facts, const ParameterGroup& group) {
+std::optional<Fused> FusedOf(const Facts& facts, const LayerStacks& stacks,
+                             const ParameterGroup& group) {
   const int rank = facts.Rank(group);
   if (rank < 2) return std::nullopt;
   const Shape& shape = *facts.TypeOf(group).shape;
@@ -80,11 +85,13 @@ std::optional<Fused> FusedOf(const Facts& facts, const ParameterGroup& group) {
     out.dim = GateUpDim(facts, group);
     if (out.dim < 0) return std::nullopt;
     out.parts = {{"gate and up each", shape[static_cast<size_t>(out.dim)] / 2}};
-  } else if (group.role.module_role == Role::kFusedQkv && rank == 2) {
-    out.dim = OutDim(group.role, rank);
-    if (out.dim < 0) return std::nullopt;
-    out.parts = QkvParts(facts, group, shape[static_cast<size_t>(out.dim)],
-                         shape[static_cast<size_t>(1 - out.dim)]);
+  } else if (group.role.module_role == Role::kFusedQkv) {
+    const auto dims = MatrixDimsOf(facts, stacks, group);
+    const int side = OutDim(group.role, 2);
+    if (!dims || side < 0) return std::nullopt;
+    out.dim = (*dims)[AsIndex(side)];
+    out.parts = QkvParts(facts, stacks, group, shape[AsIndex(out.dim)],
+                         shape[AsIndex((*dims)[AsIndex(1 - side)])]);
   }
   if (out.parts.empty()) return std::nullopt;
   return out;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lint/analysis/facts.h"
+#include "lint/analysis/scanned.h"
 
 namespace shardc {
 
@@ -26,7 +27,8 @@ struct Fused {
 
 // Returns nullopt if the group is not a fused projection, or if the sizes of
 // its parts are unknown.
-std::optional<Fused> FusedOf(const Facts& facts, const ParameterGroup& group);
+std::optional<Fused> FusedOf(const Facts& facts, const LayerStacks& stacks,
+                             const ParameterGroup& group);
 
 }  // namespace shardc
 

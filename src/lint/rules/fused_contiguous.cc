@@ -56,9 +56,10 @@ bool PartsDivide(const Fused& fused, int64_t shards) {
 void CheckFusedContiguous(const Facts& facts, FindingSink& sink) {
   const auto& model = facts.compiled().rules.model;
   if (model != nullptr && model->IsFusedByPart()) return;
+  const LayerStacks stacks = StacksOf(facts);
   for (const ParameterGroup& group : facts.groups()) {
     if (!facts.Judged(group) || Interleaves(facts, group)) continue;
-    const auto fused = FusedOf(facts, group);
+    const auto fused = FusedOf(facts, stacks, group);
     if (!fused) continue;
     const AxisGroup axes = facts.TensorAxes(facts.AxesAt(group, fused->dim));
     const int64_t shards = facts.TensorParts(axes);

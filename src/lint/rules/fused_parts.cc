@@ -16,9 +16,10 @@ extern const Lint kFusedParts;
 namespace {
 
 void CheckFusedParts(const Facts& facts, FindingSink& sink) {
+  const LayerStacks stacks = StacksOf(facts);
   for (const ParameterGroup& group : facts.groups()) {
     if (!facts.Judged(group)) continue;
-    const auto fused = FusedOf(facts, group);
+    const auto fused = FusedOf(facts, stacks, group);
     if (!fused) continue;
     const AxisGroup axes = facts.TensorAxes(facts.AxesAt(group, fused->dim));
     const int64_t shards = facts.TensorParts(axes);

@@ -75,5 +75,40 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("the parts of fused projections of scanned layers are found") {
+  const auto messages = [](const char* shape, const char* spec,
+                           const char* code) {
+    const std::string rules =
+        "version: 1\nrules:\n  - {match: 'qkv', spec: " + std::string(spec) +
+        "}\n  - {match: 'norm', spec: [_]}\n";
+    const std::string tree =
+        R"({"schema": "shardc.manifest/v1", "separator": "/", "params": {
+  "layers/self_attn/qkv_proj/kernel": {"shape": )" +
+        std::string(shape) + R"(, "dtype": "BF16"},
+  "layers/norm/scale": {"shape": [24, 768], "dtype": "BF16"}}})";
+    const LintExample example{.mesh = "tp:8",
+                              .rules = rules,
+                              .manifest = tree,
+                              .model = R"({"num_attention_heads": 16,
+                                           "num_key_value_heads": 2,
+                                           "head_dim": 30, "hidden_size": 768,
+                                           "num_hidden_layers": 24})"};
+    std::string out;
+    for (const Finding& finding : FindingsOf(example)) {
+      if (finding.code->Id() == code) out += finding.message;
+    }
+    return out;
+  };
+  // 16 heads and twice 2 KV heads of 30: 600 columns divide by 8, the 60 of the
+  // keys do not.
+  CHECK(messages("[24, 768, 600]", "[null, null, TP]", "SHD221")
+            .starts_with("dimension 2 of `layers/self_attn/qkv_proj/kernel` is "
+                         "600 wide and holds several parts, keys 60"));
+  CHECK(messages("[24, 768, 2304]", "[null, null, TP]", "SHD230")
+            .starts_with("dimension 2 of `layers/self_attn/qkv_proj/kernel` "
+                         "stores several parts"));
+  CHECK(messages("[24, 768, 600]", "[null, TP, null]", "SHD221").empty());
+}
+
 }  // namespace
 }  // namespace shardc
