@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "lint/analysis/dots.h"
+#include "lint/analysis/pattern_ends.h"
 #include "lint/rules/all.h"
 #include "lint/suppress.h"
 #include "match/match.h"
@@ -365,21 +366,17 @@ class RulesEditor {
     }
     const auto rule = RuleAt(finding.place);
     if (!rule) return std::nullopt;
-    RuleFix fix{finding.code,
-                facts_.rules()[*rule].place.source,
-                {},
-                {},
-                finding.place};
+    const Rule& one = facts_.rules()[*rule];
+    RuleFix fix{finding.code, one.place.source, {}, {}, finding.place};
     const int number = finding.code->number;
     if (number == kDuplicateRule.code.number) {
       fix.edits = Removal(*rule);
     } else if (number == kCatchAllNotLast.code.number) {
       fix.edits = MoveToEnd(*rule);
     } else if (number == kUnanchoredPattern.code.number) {
-      const Rule& one = facts_.rules()[*rule];
-      fix.edits = Insertions(one, WithEnd(one.match));
+      const auto ended = EndedPattern(facts_, *rule);
+      if (ended) fix.edits = Insertions(one, *ended);
     } else if (number == kUnescapedDot.code.number) {
-      const Rule& one = facts_.rules()[*rule];
       fix.edits = Insertions(one, EscapeDots(one.match).value_or(one.match));
     } else if (number == kRedundantWildcard.code.number) {
       fix.edits = WithoutStart(facts_.rules()[*rule], ".*");

@@ -36,7 +36,7 @@ std::string TitleOf(const Code& code) {
   const std::pair<const Code*, const char*> titles[] = {
       {&kDuplicateRule.code, "Remove the duplicate rule"},
       {&kCatchAllNotLast.code, "Move the catch-all to the end"},
-      {&kUnanchoredPattern.code, "Match the pattern only at the end of a name"},
+      {&kUnanchoredPattern.code, "Match the pattern only at the end of a word"},
       {&kUnescapedDot.code, "Escape the dots of the pattern"},
       {&kRedundantWildcard.code, "Remove the leading `.*`"},
       {&kAnchoredMissesStates.code, "Remove the leading `^`"},

@@ -85,7 +85,7 @@ class Editing(Files):
         self.assertIn("SHD110", client.codes(uri))
         fix = client.actions(uri, "mlp/up/kernel")[0]
         self.assertEqual(fix["title"],
-                         "Match the pattern only at the end of a name (changes specs)")
+                         "Match the pattern only at the end of a word (changes specs)")
         self.assertNotIn("isPreferred", fix)
         client.apply(fix)
         self.assertIn("'mlp/up/kernel$'", client.texts[uri][1])

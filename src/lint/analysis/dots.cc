@@ -45,9 +45,9 @@ std::optional<std::string> EscapeDots(std::string_view pattern) {
   return out;
 }
 
-std::string WithEnd(const std::string& pattern) {
+std::string WithEnd(const std::string& pattern, std::string_view end) {
   const bool alternatives = pattern.find('|') != std::string::npos;
-  return alternatives ? "(?:" + pattern + ")$" : pattern + "$";
+  return (alternatives ? "(?:" + pattern + ")" : pattern) + std::string(end);
 }
 
 }  // namespace shardc

@@ -1,5 +1,5 @@
 // Corrects patterns: escapes dots that are meant as separators, and ends a
-// pattern with `$`.
+// pattern with `$` or `\b`.
 #ifndef SHARDC_LINT_ANALYSIS_DOTS_H_
 #define SHARDC_LINT_ANALYSIS_DOTS_H_
 
@@ -13,9 +13,10 @@ namespace shardc {
 // `mlp\.up\.weight`. Returns nullopt if the pattern has no such dot.
 std::optional<std::string> EscapeDots(std::string_view pattern);
 
-// Ends a pattern with `$`. Alternatives become a group: in `a|b$` the `$` would
-// end the last alternative only, so `a|b` becomes `(?:a|b)$`.
-std::string WithEnd(const std::string& pattern);
+// Ends a pattern with `$` or another assertion. Alternatives become a group: in
+// `a|b$` the `$` would end the last alternative only, so `a|b` becomes
+// `(?:a|b)$`.
+std::string WithEnd(const std::string& pattern, std::string_view end = "$");
 
 }  // namespace shardc
 

@@ -35,6 +35,8 @@ TEST_CASE("a pattern is ended with $, alternatives as a group") {
   CHECK(WithEnd("kernel") == "kernel$");
   CHECK(WithEnd("q/kernel|k/kernel") == "(?:q/kernel|k/kernel)$");
   CHECK(WithEnd("q/kernel|k/kernel$") == "(?:q/kernel|k/kernel$)$");
+  CHECK(WithEnd("attn/q", R"(\b)") == R"(attn/q\b)");
+  CHECK(WithEnd("q|k", R"(\b)") == R"((?:q|k)\b)");
 }
 
 }  // namespace

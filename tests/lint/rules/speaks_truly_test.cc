@@ -438,5 +438,26 @@ TEST_CASE("help names the dimension that counts experts, not that of layers") {
             "help: split the first dimension over EXPERT\n"));
 }
 
+TEST_CASE("the end that help names keeps the names that end with a word") {
+  const auto help = [](const std::string& pattern) {
+    const std::string rules = "version: 1\nrules:\n  - {match: '" + pattern +
+                              "', spec: [TP]}\n  - {match: '.', spec: [_]}\n";
+    const LintExample example{.mesh = "tp:2",
+                              .rules = rules,
+                              .manifest = R"({"schema": "shardc.manifest/v1",
+ "separator": "/", "params": {
+  "attn/q/kernel": {"shape": [8], "dtype": "BF16"},
+  "attn/q_norm/scale": {"shape": [8], "dtype": "BF16"},
+  "up/kernel": {"shape": [8], "dtype": "BF16"},
+  "up/kernel_scale": {"shape": [8], "dtype": "BF16"}}})"};
+    return TextsOf(example, "SHD110");
+  };
+  CHECK(Has(help("up/kernel"), "help: end it with `$`: `up/kernel$`\n"));
+  CHECK(Has(help("attn/q"), R"(help: end it with `\b`: `attn/q\b`)"));
+  CHECK(Has(help("attn/q|up/kernel"),
+            R"(help: end it with `\b`: `(?:attn/q|up/kernel)\b`)"));
+  CHECK(help(R"(attn/q\b)").empty());
+}
+
 }  // namespace
 }  // namespace shardc

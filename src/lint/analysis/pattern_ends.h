@@ -1,0 +1,31 @@
+// Finds patterns that match some names up to the end of a word and others up to
+// the middle of one, and ends them so that only the first remain.
+#ifndef SHARDC_LINT_ANALYSIS_PATTERN_ENDS_H_
+#define SHARDC_LINT_ANALYSIS_PATTERN_ENDS_H_
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lint/analysis/facts.h"
+
+namespace shardc {
+
+// The parameter groups that a rule wins, by where the match of its pattern ends
+// in their names.
+struct PatternEnds {
+  std::vector<const ParameterGroup*> words;   // `q` in `attn/q/kernel`
+  std::vector<const ParameterGroup*> inside;  // `q` in `attn/q_norm/scale`
+};
+
+PatternEnds PatternEndsOf(const Facts& facts, size_t rule);
+
+// Returns the rule's pattern with an end that keeps the names in which it ends
+// with a word: `$` if it is found at the end of all of them, or else `\b`.
+// Returns nullopt if neither keeps them all.
+std::optional<std::string> EndedPattern(const Facts& facts, size_t rule);
+
+}  // namespace shardc
+
+#endif  // SHARDC_LINT_ANALYSIS_PATTERN_ENDS_H_
