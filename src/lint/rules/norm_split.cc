@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "comm/reshard.h"
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
 #include "lint/analysis/scanned.h"
@@ -31,6 +32,11 @@ bool IsInner(std::string_view name, char separator) {
 
 void CheckNormSplit(const Facts& facts, FindingSink& sink) {
   const LayerStacks stacks = StacksOf(facts);
+  AxisGroup hidden;
+  if (const auto& written =
+          facts.compiled().rules.axes.Given(AxisRule::kHiddenState)) {
+    hidden = facts.TensorAxes(written->axes);
+  }
   for (const ParameterGroup& group : facts.groups()) {
     if (group.role.module_role != Role::kNorm || facts.Rank(group) > 2 ||
         !facts.Judged(group) || IsInner(group.name, facts.separator())) {
@@ -43,6 +49,8 @@ void CheckNormSplit(const Facts& facts, FindingSink& sink) {
     const int dim = facts.Rank(group) == 1 ? 0 : dims.front();
     const AxisGroup axes = facts.TensorAxes(facts.AxesAt(group, dim));
     if (facts.TensorParts(axes) <= 1) continue;
+    // If the activations are split in the same way, SHD411 reports that.
+    if (SameSplit(facts.mesh(), axes, hidden)) continue;
     sink.push_back(GroupFinding(
         facts, kNormSplit.code, group,
         ParametersText(facts, group) + " is split over " + GroupText(axes) +

@@ -459,5 +459,20 @@ TEST_CASE("the end that help names keeps the names that end with a word") {
   CHECK(help(R"(attn/q\b)").empty());
 }
 
+TEST_CASE(
+    "a norm that is split as the written hidden dimension is no finding") {
+  const auto norms = [](const char* axes) {
+    const std::string rules =
+        "version: 1\naxes: {hidden_state: " + std::string(axes) +
+        "}\nrules:\n  - {match: 'norm', spec: [TP]}\n";
+    const LintExample example{
+        .mesh = "fsdp:2,tp:4", .rules = rules, .manifest = kNorm};
+    return TextsOf(example, "SHD227");
+  };
+  CHECK(norms("tp").empty());
+  CHECK_FALSE(norms("[]").empty());
+  CHECK_FALSE(norms("fsdp").empty());
+}
+
 }  // namespace
 }  // namespace shardc
