@@ -78,6 +78,11 @@ LintFinding Report(const Facts& facts, const ParameterGroup& group,
   const int64_t size = facts.Elements(group);
   const bool sinks = vector.role == Role::kSink;
   const std::string of = vector.role == Role::kKeyNorm ? "key" : "query";
+  // A vector may be split over axes that are gathered before use.
+  const AxisGroup axes = facts.AxesAt(group, 0);
+  const std::string held = facts.mesh().Parts(axes).value_or(1) > 1
+                               ? "split over " + GroupText(axes)
+                               : "replicated";
   return GroupFinding(
       facts, kHeadVectorReplicated.code, group,
       ParametersText(facts, group) +
@@ -85,7 +90,7 @@ LintFinding Report(const Facts& facts, const ParameterGroup& group,
                        " heads"
                  : " norms all " + std::to_string(size) + " columns of the " +
                        of + " together") +
-          " and is replicated, while the " + of +
+          " and is " + held + ", while the " + of +
           "'s projection is split over " + GroupText(projection.axes) +
           ": a device uses " +
           std::to_string(size / facts.TensorParts(projection.axes)) +

@@ -474,5 +474,24 @@ TEST_CASE(
   CHECK_FALSE(norms("fsdp").empty());
 }
 
+TEST_CASE("a vector of heads is not called replicated if fsdp splits it") {
+  const auto texts = [](const char* spec) {
+    const std::string rules =
+        "version: 1\nseparator: '.'\nrules:\n  - {match: 'sinks', spec: " +
+        std::string(spec) + "}\n  - {match: 'q_proj', spec: [TP, FSDP]}\n";
+    const LintExample example{.mesh = "fsdp:2,tp:4",
+                              .rules = rules,
+                              .manifest = R"({"schema": "shardc.manifest/v1",
+ "separator": ".", "params": {
+  "layers.0.self_attn.sinks": {"shape": [64], "dtype": "BF16"},
+  "layers.0.self_attn.q_proj.weight":
+      {"shape": [4096, 2880], "dtype": "BF16"}}})"};
+    return TextsOf(example, "SHD231");
+  };
+  CHECK(Has(texts("[_]"), "for each of 64 heads and is replicated, while"));
+  CHECK(Has(texts("[FSDP]"),
+            R"(for each of 64 heads and is split over "fsdp", while)"));
+}
+
 }  // namespace
 }  // namespace shardc
