@@ -1,4 +1,7 @@
+#include <algorithm>
+
 #include "comm/reshard.h"
+#include "lint/analysis/attention_edits.h"
 #include "lint/analysis/cache.h"
 #include "lint/analysis/facts.h"
 #include "lint/analysis/groups.h"
@@ -12,6 +15,28 @@ extern const Lint kCacheReshard;
 
 namespace {
 
+// Returns the line that gives the first dimension that differs its axes in
+// `mode`, or the mesh if that is no line of a file.
+Place PlaceOf(const Facts& facts, const Spec& before, const Spec& after,
+              Mode mode) {
+  for (size_t dim = 0; dim < std::max(before.size(), after.size()); ++dim) {
+    const AxisGroup one = dim < before.size() ? before[dim] : AxisGroup();
+    const AxisGroup other = dim < after.size() ? after[dim] : AxisGroup();
+    if (SameSplit(facts.mesh(), one, other)) continue;
+    return AttentionPlace(facts, mode, "key", dim, facts.MeshPlace());
+  }
+  return facts.MeshPlace();
+}
+
+// Returns whether a registration of a logical axis is at this place.
+bool IsRegistration(const Facts& facts, const Place& place) {
+  const auto& all = facts.compiled().rules.registrations;
+  return std::any_of(all.begin(), all.end(), [&](const Registration& one) {
+    return one.place.HasPosition() && one.place.source == place.source &&
+           one.place.begin == place.begin;
+  });
+}
+
 void CheckCacheReshard(const Facts& facts, FindingSink& sink) {
   if (!Plans(facts, Mode::kPrefill)) return;
   for (Mode mode : {Mode::kDecode, Mode::kInsert}) {
@@ -19,7 +44,8 @@ void CheckCacheReshard(const Facts& facts, FindingSink& sink) {
     const Spec before = AttentionSpecOf(facts, Mode::kPrefill, "key");
     const Spec after = AttentionSpecOf(facts, mode, "key");
     if (SameSplit(facts.mesh(), before, after)) continue;
-    LintFinding finding = FindingAt(kCacheReshard.code);
+    LintFinding finding =
+        FindingAt(kCacheReshard.code, PlaceOf(facts, before, after, mode));
     finding.message = "the KV cache is " + SpecText(before) +
                       " in prefill and " + SpecText(after) + " in " +
                       std::string(ModeName(mode)) +
@@ -27,17 +53,11 @@ void CheckCacheReshard(const Facts& facts, FindingSink& sink) {
     if (const auto bytes = CacheBytes(facts)) {
       finding.message += ", " + BytesText(*bytes) + " for the entire batch";
     }
-    for (AxisRule rule :
-         {AxisRule::kDecodeBatch, AxisRule::kDecodeKeySequence,
-          AxisRule::kDecodeKvHead, AxisRule::kDecodeAttentionKvDim}) {
-      const Place& place =
-          facts.compiled().rules.axes_places[static_cast<size_t>(rule)];
-      if (place.source == nullptr) continue;
-      if (finding.place.source == nullptr) finding.place = place;
-    }
     finding.help =
-        "give the decode axis rules the axes of the standard ones, or run "
-        "prefill with decode's";
+        IsRegistration(facts, finding.place)
+            ? "give `generation` of this registration the axes of its `rule`"
+            : "give the decode axis rules the axes of the standard ones, or "
+              "run prefill with decode's";
     sink.push_back(std::move(finding));
     return;
   }
