@@ -1,3 +1,5 @@
+#include <variant>
+
 #include "comm/reshard.h"
 #include "lint/analysis/facts.h"
 #include "lint/analysis/groups.h"
@@ -10,6 +12,27 @@ namespace shardc {
 extern const Lint kParameterReshard;
 
 namespace {
+
+// Returns what gives the group another spec in `mode`: the rule's own spec of
+// the mode, the parameter that `like` names, or axis rules of decode.
+std::string HelpFor(const Facts& facts, const ParameterGroup& group,
+                    Mode mode) {
+  if (group.rule >= 0) {
+    const Rule& rule = facts.rules()[static_cast<size_t>(group.rule)];
+    const auto own = rule.modes.find(mode);
+    const SpecSource& spec = own == rule.modes.end() ? rule.spec : own->second;
+    if (std::holds_alternative<SpecLike>(spec)) {
+      return "give the parameter that `like` names one spec in both modes";
+    }
+    if (own != rule.modes.end()) {
+      return "remove the mode's spec if one spec serves both";
+    }
+  }
+  return "give the decode axis rules (or `generation` of the registrations) "
+         "that the spec names the axes of the standard ones, if one spec "
+         "serves "
+         "both";
+}
 
 void CheckParameterReshard(const Facts& facts, FindingSink& sink) {
   for (const ParameterGroup& group : facts.groups()) {
@@ -25,7 +48,7 @@ void CheckParameterReshard(const Facts& facts, FindingSink& sink) {
               std::string(ModeName(mode.mode)) +
               (bytes > 0 ? ": the reshard moves up to " + BytesText(bytes)
                          : ""),
-          "remove the mode's spec if one spec serves both");
+          HelpFor(facts, group, mode.mode));
       finding.subject.clear();  // not joined: the message has its bytes
       sink.push_back(std::move(finding));
       break;

@@ -45,5 +45,33 @@ TEST_CASE("a cache that is resharded is reported where its axes differ") {
       remedies(registered + "generation: kv_head, override: true}\n").empty());
 }
 
+TEST_CASE("a reshard between modes has the remedy of its cause") {
+  const auto remedies = [](const std::string& text) {
+    const std::string rules = "version: 1\n" + text;
+    const LintExample example{
+        .mesh = "fsdp:2,tp:4",
+        .rules = rules,
+        .manifest =
+            R"({"schema": "shardc.manifest/v1", "separator": "/", "params": {
+  "up": {"shape": [1024, 4096], "dtype": "BF16"},
+  "down": {"shape": [1024, 4096], "dtype": "BF16"}}})"};
+    return RemediesOf(example, "SHD407");
+  };
+  const std::string down = "  - {match: 'down', spec: [TP]}\n";
+  CHECK(remedies("rules:\n" + down +
+                 "  - {match: 'up', spec: [TP], modes: {decode: [FSDP]}}\n") ==
+        "4: remove the mode's spec if one spec serves both\n");
+  CHECK(remedies("axes: {decode_head: fsdp}\nrules:\n" + down +
+                 "  - {match: 'up', spec: [HEAD]}\n") ==
+        "5: give the decode axis rules (or `generation` of the registrations) "
+        "that the spec names the axes of the standard ones, if one spec serves "
+        "both\n");
+  CHECK(
+      remedies("rules:\n  - {match: 'up', spec: {like: down}}\n"
+               "  - {match: 'down', spec: [TP], modes: {decode: [FSDP]}}\n") ==
+      "3: give the parameter that `like` names one spec in both modes\n"
+      "4: remove the mode's spec if one spec serves both\n");
+}
+
 }  // namespace
 }  // namespace shardc
