@@ -30,8 +30,7 @@ std::string HelpFor(const Facts& facts, const ParameterGroup& group,
   }
   return "give the decode axis rules (or `generation` of the registrations) "
          "that the spec names the axes of the standard ones, if one spec "
-         "serves "
-         "both";
+         "serves both";
 }
 
 void CheckParameterReshard(const Facts& facts, FindingSink& sink) {
