@@ -18,6 +18,24 @@ extern const Lint kSeparatorMismatch;
 
 namespace {
 
+// Returns how a pattern writes this separator.
+std::string Written(char separator) { return separator == '.' ? "\\." : "/"; }
+
+// Returns whether a rule of the file is written with the file's separator and
+// matches. With another separator it would match nothing.
+bool NeedsSeparator(const Facts& facts, const Source* file) {
+  for (size_t r = 0; r < facts.rules().size(); ++r) {
+    const Rule& rule = facts.rules()[r];
+    if (rule.place.source.get() != file || facts.rule_facts()[r].found == 0) {
+      continue;
+    }
+    if (rule.match.find(Written(rule.separator)) != std::string::npos) {
+      return true;
+    }
+  }
+  return false;
+}
+
 void CheckSeparatorMismatch(const Facts& facts, FindingSink& sink) {
   std::vector<std::pair<const Source*, std::vector<int32_t>>> files;
   for (size_t r = 0; r < facts.rules().size(); ++r) {
@@ -52,7 +70,12 @@ void CheckSeparatorMismatch(const Facts& facts, FindingSink& sink) {
         Quoted(std::string(1, rule.separator)) + ": " + Quoted(rule.match) +
         " would match " + Quoted(facts.Example(facts.groups()[group]));
     finding.help =
-        "set `separator: \"" + std::string(1, other) + "\"` in the rules file";
+        NeedsSeparator(facts, file)
+            ? "write " + Quoted(Written(rule.separator)) + " for " +
+                  Quoted(Written(other)) +
+                  (dead.size() == 1 ? " in the pattern" : " in the patterns")
+            : "set `separator: \"" + std::string(1, other) +
+                  "\"` in the rules file";
     sink.push_back(std::move(finding));
   }
 }

@@ -73,5 +73,30 @@ TEST_CASE("a reshard between modes has the remedy of its cause") {
       "4: remove the mode's spec if one spec serves both\n");
 }
 
+TEST_CASE("a separator that other rules of the file need stays") {
+  const auto remedies = [](const std::string& separator,
+                           const std::string& patterns) {
+    const std::string rules = "version: 1\nseparator: '" + separator +
+                              "'\nrules:\n" + patterns +
+                              "  - {match: 'norm', spec: [_]}\n";
+    const LintExample example{
+        .mesh = "tp:4",
+        .rules = rules,
+        .manifest =
+            R"({"schema": "shardc.manifest/v1", "separator": "/", "params": {
+  "norm": {"shape": [64], "dtype": "BF16"},
+  "embed/table": {"shape": [1024, 64], "dtype": "BF16"},
+  "attn/q/kernel": {"shape": [64, 64], "dtype": "BF16"}}})"};
+    return RemediesOf(example, "SHD113");
+  };
+  const std::string embed = "  - {match: 'embed/table$', spec: [TP]}\n";
+  const std::string q = "  - {match: 'attn\\.q\\.kernel$', spec: [TP]}\n";
+  CHECK(remedies("/", embed + q) == "5: write `/` for `\\.` in the pattern\n");
+  CHECK(remedies("/", q) == "4: set `separator: \".\"` in the rules file\n");
+  CHECK(remedies(".", embed + q) == "4: write `\\.` for `/` in the pattern\n");
+  CHECK(remedies(".", embed) ==
+        "4: set `separator: \"/\"` in the rules file\n");
+}
+
 }  // namespace
 }  // namespace shardc
