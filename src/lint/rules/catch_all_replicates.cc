@@ -53,10 +53,16 @@ void CheckCatchAllReplicates(const Facts& facts, FindingSink& sink) {
                Quoted(intended.written) + " where the tree has " + found});
       if (!intended.rewrite.empty()) rewrites.push_back(rewrite);
     }
+    // Under this policy a parameter that no rule matches is replicated too.
+    const bool replicates =
+        facts.compiled().Unmatched() == UnmatchedPolicy::kReplicate;
     finding.help =
         rewrites.empty()
-            ? "write rules for them above the catch-all, or remove the "
-              "catch-all, so that an unmatched parameter is an error"
+            ? std::string("write rules for them above the catch-all, or ") +
+                  (replicates ? "set `policy: {unmatched: error}` and remove "
+                                "the catch-all"
+                              : "remove the catch-all") +
+                  ", so that an unmatched parameter is an error"
             : "write " + ListText(rewrites, 4);
     sink.push_back(std::move(finding));
   }

@@ -98,5 +98,27 @@ TEST_CASE("a separator that other rules of the file need stays") {
         "4: set `separator: \"/\"` in the rules file\n");
 }
 
+TEST_CASE("without its catch-all a policy that replicates reports nothing") {
+  const auto remedies = [](const std::string& policy) {
+    const std::string rules = "version: 1\npolicy: {unmatched: " + policy +
+                              "}\nrules:\n  - {match: 'up', spec: [TP]}\n"
+                              "  - {match: '.*', spec: Replicated}\n";
+    const LintExample example{
+        .mesh = "tp:4",
+        .rules = rules,
+        .manifest =
+            R"({"schema": "shardc.manifest/v1", "separator": "/", "params": {
+  "up": {"shape": [1024, 4096], "dtype": "BF16"},
+  "other": {"shape": [1024, 4096], "dtype": "BF16"}}})"};
+    return RemediesOf(example, "SHD101");
+  };
+  const std::string first = "5: write rules for them above the catch-all, or ";
+  const std::string last = ", so that an unmatched parameter is an error\n";
+  CHECK(remedies("error") == first + "remove the catch-all" + last);
+  CHECK(remedies("replicate") ==
+        first + "set `policy: {unmatched: error}` and remove the catch-all" +
+            last);
+}
+
 }  // namespace
 }  // namespace shardc
