@@ -408,6 +408,18 @@ targets:
         self.assertIn("SHD002", codes)
         self.assertIn("SHD109", codes)
 
+    def test_a_catch_all_above_another_file_that_it_does_not_extend(self):
+        self.write("r.yaml", "version: 1\nrules:\n"
+                   "  - {match: 'wide', spec: [TP]}\n"
+                   "  - {match: '.*', spec: [FSDP]}\n")
+        self.write("more.yaml", "version: 1\nrules:\n"
+                   "  - {match: 'narrow', spec: [TP]}\n")
+        result = self.check(self.lint("--rules", "more.yaml", "--select",
+                                      "SHD109", "--format", "json"), 0)
+        self.assertEqual([f["message"] for f in result.json()],
+                         ["the catch-all `.*` is above 1 rule of other files, "
+                          "which it makes dead"])
+
 
 class Packs(Case):
     def test_a_pack_has_no_finding_but_what_its_mesh_gives(self):

@@ -34,10 +34,10 @@ void CheckCatchAllNotLast(const Facts& facts, FindingSink& sink) {
     finding.place = facts.RulePlace(static_cast<int32_t>(r));
     finding.message = "the catch-all " + Quoted(facts.rules()[r].match) +
                       " is above " + Counted(below, "rule") +
-                      (same_file ? "" : " of extended files") +
+                      (same_file ? "" : " of other files") +
                       ", which it makes dead";
     finding.help = same_file ? "move it to the end"
-                             : "remove it if the extended file has one";
+                             : "remove it if one of these files has one";
     sink.push_back(std::move(finding));
     return;
   }
@@ -50,7 +50,7 @@ constinit const Lint kCatchAllNotLast{
              "rules below a catch-all can never apply"},
     .what =
         "Finds a catch-all such as `.*` with other rules below it. It is a "
-        "warning if those are of extended files only.",
+        "warning if those are of other files only.",
     .why = "The first match wins, and a catch-all matches everything.",
     .instead =
         "Move it to the end. `--fix` moves it if no spec changes, "
