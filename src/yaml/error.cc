@@ -109,7 +109,32 @@ struct Report {
     return true;
   }
 
+  // Returns whether the parser stopped at the dash of the next item of a list
+  // because a bracket above has entries and is not closed.
+  bool IsItemAfterBracket() const {
+    const std::string_view text = source->text();
+    if (!failure.open_flow ||
+        SkipBlank(text, *failure.open_flow + 1) >= failure.offset) {
+      return false;
+    }
+    const size_t own = LineBegin(text, failure.offset);
+    const size_t above = LineBegin(text, *failure.open_flow);
+    const auto indent = [&](size_t line) {
+      return std::min(text.find_first_not_of(' ', line), text.size()) - line;
+    };
+    return own > above && own + indent(own) == failure.offset &&
+           indent(own) <= indent(above);
+  }
+
   bool OpenBracket(const std::string& reason) const {
+    if (reason.starts_with("illegal block entry") && IsItemAfterBracket()) {
+      const char open = source->text()[*failure.open_flow];
+      Add(*failure.open_flow, *failure.open_flow + 1,
+          std::string("the bracket `") + open +
+              "` is not closed before the next item",
+          std::string("close it with `") + (open == '{' ? "}`" : "]`"));
+      return true;
+    }
     if (!reason.starts_with("end of map flow") &&
         !reason.starts_with("end of sequence flow")) {
       return false;
@@ -124,7 +149,8 @@ struct Report {
     } else {
       Add(failure.offset, failure.offset + 1,
           "neither `,` nor `" + close + "` before this",
-          "separate the entries with commas");
+          std::string("separate the entries with commas, or close `") + open +
+              "` with `" + close + "` where it ends");
     }
     return true;
   }

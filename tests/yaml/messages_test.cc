@@ -55,6 +55,16 @@ TEST_CASE("broken YAML is reported where it is broken") {
         "yaml-syntax: the bracket `[` is never closed @3 [\n");
   CHECK(reported("a: 'b\n") ==
         "yaml-syntax: the quote `'` is never closed @3 '\n");
+  CHECK(reported("a:\n  - b: [c, \"d\"\n  - e\n") ==
+        "yaml-syntax: the bracket `[` is not closed before the next item @10 "
+        "[\n");
+  CHECK(reported("a:\n- b: {c: \"d\"\n- e\n") ==
+        "yaml-syntax: the bracket `{` is not closed before the next item @8 "
+        "{\n");
+  for (const char* dashes : {"a: [- b]\n", "a: [\n- b\n- c]\n"}) {
+    CAPTURE(dashes);
+    CHECK(reported(dashes).starts_with("yaml-syntax: no list item can stand"));
+  }
   CHECK(
       reported("a: *b\n").starts_with("yaml-syntax: this alias refers to no "));
   CHECK(reported("a: *b\n").ends_with(" before it @3 *\n"));
