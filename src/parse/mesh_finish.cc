@@ -70,6 +70,26 @@ std::string SizesText(const MeshDraft& draft, int64_t product) {
   return out;
 }
 
+// Returns how to make the axes' sizes agree with the devices: by an axis that
+// is -1, if the other sizes divide the devices.
+std::string DevicesHelp(const MeshDraft& draft, int64_t product,
+                        int64_t devices) {
+  std::string first;
+  bool all = !draft.axes.empty();
+  for (const MeshDraft::Axis& axis : draft.axes) {
+    if (axis.size < 1 || devices % (product / axis.size) != 0) {
+      all = false;
+    } else if (first.empty()) {
+      first = axis.name;
+    }
+  }
+  if (all) return "make one axis -1 to let it take what remains";
+  if (first.empty()) {
+    return "give sizes whose product is " + CountText(devices);
+  }
+  return "make `" + first + "` -1 to let it take what remains";
+}
+
 // Sets the size of the -1 axis and returns the number of devices; nullopt after
 // a finding.
 std::optional<int64_t> SettleDevices(const MeshDraft& draft, const Sizes& sizes,
@@ -79,7 +99,7 @@ std::optional<int64_t> SettleDevices(const MeshDraft& draft, const Sizes& sizes,
       findings.Add(code::kDeviceCount, draft.devices->place,
                    "the axes make " + SizesText(draft, sizes.product) +
                        " devices, not " + CountText(draft.devices->value),
-                   "make one axis -1 to let it take what remains");
+                   DevicesHelp(draft, sizes.product, draft.devices->value));
       return std::nullopt;
     }
     return sizes.product;

@@ -230,6 +230,20 @@ constexpr Case kCases[] = {
 2:10: error: the axes make 2 * 4 = 8 devices, not 16 [device-count]
     make one axis -1 to let it take what remains
 )"},
+    {"mesh",
+     "axes: {dp: 3, tp: 2}\n"
+     "devices: 8\n",
+     R"(
+2:10: error: the axes make 3 * 2 = 6 devices, not 8 [device-count]
+    make `dp` -1 to let it take what remains
+)"},
+    {"mesh",
+     "axes: {dp: 2, tp: 4}\n"
+     "devices: 7\n",
+     R"(
+2:10: error: the axes make 2 * 4 = 8 devices, not 7 [device-count]
+    give sizes whose product is 7
+)"},
     {"mesh", "axes: {a: 4294967296, b: 4294967296}\n",
      R"(
 1:26: error: with axis `b` of size 4,294,967,296 the device count does not fit in 64 bits [overflow]
