@@ -25,8 +25,8 @@ namespace {
 LintFinding Report(const Facts& facts, const Heads& heads,
                    const ModeSplit& query, const AxisGroup& key) {
   LintFinding finding = FindingAt(
-      kHeadGroupsStraddle.code,
-      Place{facts.model()->source, Place::kEntireFile, Place::kEntireFile});
+      kHeadGroupsStraddle.code, AttentionPlace(facts, query.modes.front(),
+                                               "key", kHeadsDim, query.place));
   finding.message = std::to_string(heads.heads / heads.kv_heads) +
                     " query heads share a KV head, and in " +
                     ModesText(facts, query) + " a device has " +
