@@ -192,6 +192,34 @@ std::string ModesText(const Facts& facts, const ModeSplit& split) {
                                                       : ModesText(split.modes);
 }
 
+std::string SourceOf(const Facts& facts, const ModeSplit& split,
+                     std::string_view tensor, AttentionDim dim,
+                     AxisRule standard) {
+  const auto parallelism = ParallelismRules();
+  for (const ModeAttention& attention : facts.plan().attention) {
+    if (attention.mode != split.modes.front()) continue;
+    for (const AttentionLayout& layout : attention.tensors) {
+      if (layout.tensor != tensor || dim >= layout.why.traces.size()) continue;
+      for (const NameTrace& trace : layout.why.traces[dim]) {
+        if (RegisteredPlace(facts, trace.name).HasPosition()) {
+          return "this registration";
+        }
+        for (auto rule = ParseAxisRule(trace.rule); rule;
+             rule = DerivedFrom(*rule)) {
+          if (std::find(parallelism.begin(), parallelism.end(), *rule) !=
+              parallelism.end()) {
+            break;
+          }
+          if (facts.compiled().rules.axes.Given(*rule)) {
+            return Quoted(AxisRuleName(*rule));
+          }
+        }
+      }
+    }
+  }
+  return Quoted(AxisRuleName(standard));
+}
+
 void ReportAttentionEdits(
     const Facts& facts, const Code& code, Reason reason,
     const std::function<std::string(const std::string&, const Edit&)>& observe,

@@ -51,6 +51,15 @@ std::vector<ModeSplit> SplitsOf(const Facts& facts, std::string_view tensor,
 // several modes and the split has all of them.
 std::string ModesText(const Facts& facts, const ModeSplit& split);
 
+// Returns what to change to split a dimension in another way, in quotes: the
+// axis rule that a file sets and by which the dimension's names are resolved in
+// the split's modes, such as "`decode_kv_head`", or `standard` if all of these
+// rules are defaults. Returns "this registration" for names that a file
+// registers, whose place is the split's.
+std::string SourceOf(const Facts& facts, const ModeSplit& split,
+                     std::string_view tensor, AttentionDim dim,
+                     AxisRule standard);
+
 // Reports one finding for each distinct edit that has this reason, at the line
 // that causes it, or at the mesh if axis rules that no file states cause it.
 // `observe` returns the message from its subject, such as "attention's `key`

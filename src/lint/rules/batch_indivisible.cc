@@ -21,9 +21,12 @@ void CheckBatchIndivisible(const Facts& facts, FindingSink& sink) {
                       AxesHave(facts, split.axes) + " in " +
                       ModesText(facts, split) + ": " +
                       RemainderText(batch, parts);
+    const std::string source =
+        SourceOf(facts, split, "query", kBatchDim, AxisRule::kBatch);
     finding.help = "use a batch of " +
                    std::to_string((batch / parts + 1) * parts) +
-                   ", or name fewer axes in the axis rule `batch`";
+                   ", or name fewer axes in " +
+                   (source.front() == '`' ? "the axis rule " + source : source);
     sink.push_back(std::move(finding));
   }
 }

@@ -29,7 +29,9 @@ void CheckHeadsIndivisible(const Facts& facts, FindingSink& sink) {
     // redundant.
     finding.unless = {HeadsTopic(heads->heads, parts)};
     finding.reports = finding.unless;
-    finding.help = "give `head` an axis whose size divides the heads";
+    finding.help = "give " +
+                   SourceOf(facts, split, "query", kHeadsDim, AxisRule::kHead) +
+                   " an axis whose size divides the heads";
     sink.push_back(std::move(finding));
   }
 }

@@ -33,8 +33,9 @@ void CheckKvHeadsIndivisible(const Facts& facts, FindingSink& sink) {
     // redundant: one at a projection's rule, or about query heads if there are
     // as many of them as KV heads.
     finding.unless = {HeadsTopic(kv, parts)};
-    finding.help = "give `kv_head` an axis whose size divides " +
-                   std::to_string(kv) +
+    finding.help = "give " +
+                   SourceOf(facts, split, "key", kHeadsDim, AxisRule::kKvHead) +
+                   " an axis whose size divides " + std::to_string(kv) +
                    ", or leave it unsharded and split the length instead";
     sink.push_back(std::move(finding));
   }

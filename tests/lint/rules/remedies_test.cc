@@ -120,5 +120,40 @@ TEST_CASE("without its catch-all a policy that replicates reports nothing") {
             last);
 }
 
+TEST_CASE("findings of a decode axis rule name it and are at its line") {
+  const auto remedies = [](const std::string& definitions, const char* code) {
+    const std::string rules =
+        "version: 1\n" + definitions +
+        "rules:\n  - {match: 'q_proj', spec: [FSDP, TP]}\n";
+    const LintExample example{
+        .mesh = "dp:3,fsdp:2,tp:4",
+        .rules = rules,
+        .manifest =
+            R"({"schema": "shardc.manifest/v1", "separator": "/", "params": {
+  "self_attn/q_proj/kernel": {"shape": [1024, 1024], "dtype": "BF16"}}})",
+        .model = R"({"num_attention_heads": 16, "num_key_value_heads": 4,
+                     "head_dim": 64, "hidden_size": 1024})",
+        .batch = 8};
+    return RemediesOf(example, code);
+  };
+  const std::string kv = "axes:\n  batch: fsdp\n  decode_kv_head: dp\n";
+  CHECK(remedies(kv, "SHD404") ==
+        "4: give `decode_kv_head` an axis whose size divides 4, or leave it "
+        "unsharded and split the length instead\n");
+  CHECK(remedies(kv, "SHD405") ==
+        "4: split KV heads over the axes of the query heads, or over the first "
+        "of these axes\n");
+  CHECK(remedies("axes:\n  batch: fsdp\n  decode_head: dp\n", "SHD409") ==
+        "4: give `decode_head` an axis whose size divides the heads\n");
+  CHECK(remedies("axes:\n  batch: fsdp\n  decode_batch: dp\n", "SHD408") ==
+        "4: use a batch of 9, or name fewer axes in the axis rule "
+        "`decode_batch`\n");
+  CHECK(remedies("axes:\n  batch: [fsdp, dp]\n", "SHD408") ==
+        "3: use a batch of 12, or name fewer axes in the axis rule `batch`\n");
+  CHECK(
+      remedies("register:\n  BATCH: {rule: dp, override: true}\n", "SHD408") ==
+      "3: use a batch of 9, or name fewer axes in this registration\n");
+}
+
 }  // namespace
 }  // namespace shardc
