@@ -43,8 +43,8 @@ constinit const Lint kRepeatedAxis{
              "an axis splits two dimensions of one tensor"},
     .what =
         "Finds specs of parameters and attention tensors in which two names "
-        "resolve to the same axis. A name that is written twice is reported "
-        "as SHD027.",
+        "resolve to the same axis. A mesh axis that is written twice is "
+        "reported as SHD027.",
     .why =
         "A device has one coordinate along an axis, so that the axis can split "
         "only one dimension.",
