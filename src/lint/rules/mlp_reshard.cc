@@ -79,8 +79,11 @@ void CheckMlpReshard(const Facts& facts, FindingSink& sink) {
             GroupText(leaving) + " and the input of " +
             ParametersText(facts, *down) + " is split over " +
             GroupText(entering) + ": activations are resharded in between",
-        "split the input dimension of the down projection over " +
-            GroupText(leaving));
+        SameSplit(facts.mesh(), leaving, {})
+            ? "split the output dimension of the up projection over " +
+                  GroupText(entering)
+            : "split the input dimension of the down projection over " +
+                  GroupText(leaving));
     finding.labels.push_back({facts.GroupPlace(*up), "the up projection"});
     finding.reports.push_back(ReshardTopic(facts.Example(*down)));
     sink.push_back(std::move(finding));

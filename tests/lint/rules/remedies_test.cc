@@ -155,5 +155,26 @@ TEST_CASE("findings of a decode axis rule name it and are at its line") {
       "3: use a batch of 9, or name fewer axes in this registration\n");
 }
 
+TEST_CASE("a down projection over the axis of no up projection keeps it") {
+  const auto remedies = [](const char* up, const char* down) {
+    const std::string rules =
+        "version: 1\nrules:\n  - {match: 'up', spec: " + std::string(up) +
+        "}\n  - {match: 'down', spec: " + down + "}\n";
+    const LintExample example{
+        .mesh = "fsdp:2,tp:4",
+        .rules = rules,
+        .manifest =
+            R"({"schema": "shardc.manifest/v1", "separator": "/", "params": {
+  "mlp/up_proj/kernel": {"shape": [1024, 4096], "dtype": "BF16"},
+  "mlp/down_proj/kernel": {"shape": [4096, 1024], "dtype": "BF16"}}})"};
+    return RemediesOf(example, "SHD215");
+  };
+  CHECK(remedies("[FSDP, null]", "[TP, FSDP]") ==
+        "4: split the output dimension of the up projection over \"tp\"\n");
+  CHECK(remedies("[FSDP, TP]", "[FSDP, null]") ==
+        "4: split the input dimension of the down projection over \"tp\"\n");
+  CHECK(remedies("[FSDP, TP]", "[TP, FSDP]").empty());
+}
+
 }  // namespace
 }  // namespace shardc
