@@ -317,7 +317,10 @@ class StepCollectives {
     const bool chosen_known = work_.model && work_.model->experts_per_token;
     if (!chosen_known && work_.Find(Role::kDown, true) != nullptr) {
       out_.unknown.emplace_back(
-          "the number of experts of a token: needs --model; assumed to be 1");
+          work_.model ? "the number of experts of a token: the configuration "
+                        "does not define it; assumed to be 1"
+                      : "the number of experts of a token: needs --model; "
+                        "assumed to be 1");
     }
     for (const ParamClass& param : work_.params) {
       if (!param.role.expert || param.role.module_role != Role::kDown ||

@@ -90,6 +90,27 @@ ConfigField ConfigFields::Number(std::span<const std::string_view> names) {
   return First(names, Least::kNumber);
 }
 
+ConfigField ConfigFields::EqualInLayers(
+    std::span<const std::string_view> names) {
+  for (const std::string_view name : names) {
+    const auto list = Find(name);
+    if (!list || !list->IsArray() || list->size() == 0) continue;
+    std::optional<int64_t> value;
+    bool equal = true;
+    for (const JsonValue item : list->items()) {
+      if (item.kind() != JsonKind::kInteger || item.integer() < 1 ||
+          item.integer() > kLargestModelSize ||
+          (value && *value != item.integer())) {
+        equal = false;
+        break;
+      }
+      value = item.integer();
+    }
+    if (equal) return {value, list->place(), false};
+  }
+  return {};
+}
+
 std::optional<int64_t> ConfigFields::CountOf(const JsonValue& value,
                                              std::string_view key) {
   return Integer(value, key, Least::kCount);

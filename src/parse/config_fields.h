@@ -57,6 +57,9 @@ class ConfigFields {
   ConfigField Count(std::string_view name) { return Count({&name, 1}); }
   // Does the same as Size, but accepts 0.
   ConfigField Number(std::span<const std::string_view> names);
+  // Returns the value of the first of the names that has a list of equal
+  // integers above 0: Hunyuan gives the experts of a token for each layer.
+  ConfigField EqualInLayers(std::span<const std::string_view> names);
   // Reads one value as a count.
   std::optional<int64_t> CountOf(const JsonValue& value, std::string_view key);
 

@@ -61,9 +61,14 @@ constexpr std::array<Key, 5> kExperts = {"num_local_experts", "num_experts",
                                          "ffn_config.moe_num_experts"};
 constexpr std::array<Key, 3> kStateGroups = {"n_groups", "mamba_n_groups",
                                              "ngroups"};
-constexpr std::array<Key, 5> kExpertsPerToken = {
-    "num_experts_per_tok", "experts_per_token", "num_experts_per_token",
-    "moe_top_k", "ffn_config.moe_top_k"};
+constexpr std::array<Key, 8> kExpertsPerToken = {"num_experts_per_tok",
+                                                 "experts_per_token",
+                                                 "num_experts_per_token",
+                                                 "moe_top_k",
+                                                 "moe_topk",
+                                                 "moe_k",
+                                                 "ffn_config.moe_top_k",
+                                                 "top_k_experts"};
 constexpr std::array<Key, 1> kMoeIntermediate = {"moe_intermediate_size"};
 constexpr std::array<Key, 2> kWindow = {"sliding_window",
                                         "sliding_window_size"};
@@ -106,9 +111,15 @@ class ModelConfigReader {
     config_.experts = experts.value;
     read.experts_per_token = experts.value ? fields_.Number(kExpertsPerToken)
                                            : fields_.Count(kExpertsPerToken);
+    if (!read.experts_per_token.value) {
+      read.experts_per_token = fields_.EqualInLayers(kExpertsPerToken);
+    }
     config_.experts_per_token = read.experts_per_token.value;
     config_.state_groups = fields_.Count(kStateGroups).value;
     config_.moe_intermediate = fields_.Count(kMoeIntermediate).value;
+    if (!config_.moe_intermediate) {
+      config_.moe_intermediate = fields_.EqualInLayers(kMoeIntermediate).value;
+    }
     config_.max_positions = fields_.Count(kPositions).value;
     if (fields_.IsTrue("use_sliding_window")
             .value_or(!IsA(config_families::kWindowOnRequest))) {

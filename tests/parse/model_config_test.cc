@@ -335,6 +335,8 @@ TEST_CASE("fields that no model can have are refused at their place") {
        "7 KV heads cannot serve 48 attention heads: 7 does not divide 48"},
       {R"({"ffn_config": {"moe_num_experts": 4, "moe_top_k": 6}})", "6",
        "each token goes to 6 experts, and the model has 4 experts"},
+      {R"({"num_experts": 4, "moe_topk": [6, 6]})", "[6, 6]",
+       "each token goes to 6 experts, and the model has 4 experts"},
       {R"({"quantization_config": {"group_size": 9007199254740992}})",
        "9007199254740992", "`group_size` is larger than in any model"},
   };
@@ -368,6 +370,38 @@ TEST_CASE("sizes in objects of attention and feed-forward") {
   CHECK(config->experts_per_token == 4);
   REQUIRE(config->rope);
   CHECK(config->rope->base == 500000);
+}
+
+TEST_CASE("the number of experts of a token, by the names of families") {
+  struct Case {
+    std::string_view text;
+    int64_t experts_per_token, moe_intermediate;  // 0: not given
+  };
+  constexpr Case kCases[] = {
+      {R"({"model_type": "ernie4_5_moe", "moe_num_experts": 64, "moe_k": 6,
+           "moe_intermediate_size": 1536})",
+       6, 1536},
+      {R"({"model_type": "longcat_flash", "n_routed_experts": 512,
+           "moe_topk": 12})",
+       12, 0},
+      {R"({"num_experts": 128, "top_k_experts": 8})", 8, 0},
+      // Hunyuan-A13B has lists with a value for each layer.
+      {R"({"model_type": "hunyuan_v1_moe", "num_experts": 64,
+           "moe_topk": [8, 8], "moe_intermediate_size": [3072, 3072]})",
+       8, 3072},
+      {R"({"num_experts": 64, "moe_topk": [8, 4],
+           "moe_intermediate_size": [3072, true]})",
+       0, 0},
+  };
+  for (const Case& test : kCases) {
+    CAPTURE(test.text);
+    const Written file(test.text);
+    Findings findings;
+    const auto config = ReadModelConfig(file.path, findings);
+    REQUIRE(config);
+    CHECK(config->experts_per_token.value_or(0) == test.experts_per_token);
+    CHECK(config->moe_intermediate.value_or(0) == test.moe_intermediate);
+  }
 }
 
 // The first two nest configs as those of gemma-3-4b-it and llava-1.5-7b do.
