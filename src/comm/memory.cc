@@ -42,6 +42,7 @@ std::optional<std::vector<CacheSizes>> CachesOf(const ModelConfig& model,
     return std::nullopt;
   }
   const int64_t layers = model.attention_layers.value_or(*model.layers);
+  if (layers == 0) return std::vector<CacheSizes>{};
   CacheSizes all{.layers = layers, .batch = batch, .length = length};
   all.element_bytes = DtypeBits(dtype) / 8;
   if (model.latent_rank) {

@@ -379,6 +379,7 @@ class StepCollectives {
   }
 
   void Attention() {
+    if (work_.model && work_.model->attention_layers == 0) return;
     const auto sizes = AttentionSizesOf(work_, settings_);
     if (!sizes) {
       out_.unknown.emplace_back(

@@ -21,23 +21,76 @@ namespace {
 constexpr std::array<std::string_view, 1> kAttentionOffset = {
     "attn_layer_offset"};
 
-// Reads which layers have attention if the others have a state-space mixer:
-// Bamba lists them, and in Jamba every P-th layer has it.
-void ReadAttentionLayers(ConfigFields& fields, ModelConfig& config) {
-  const auto listed = fields.Find("attn_layer_indices");
-  if (listed && listed->IsArray()) {
-    config.attention_layers = static_cast<int64_t>(listed->size());
-    return;
-  }
+// The lists of layers with attention of Bamba, LFM2, Zamba2 and Kimi Linear.
+constexpr std::array<std::string_view, 4> kAttentionLists = {
+    "attn_layer_indices", "full_attn_idxs", "hybrid_layer_ids",
+    "linear_attn_config.full_attn_layers"};
+// The lists of RecurrentGemma, which are repeated until all layers have a kind.
+constexpr std::array<std::string_view, 2> kRepeated = {"block_types",
+                                                       "_block_types"};
+
+// Reads which layers have attention if every P-th layer has it, as in Jamba.
+void ReadPeriod(ConfigFields& fields, ModelConfig& config) {
   const std::optional<int64_t> period = fields.Count("attn_layer_period").value;
   if (!period) return;
   // 4 is the default of Jamba's class.
   const int64_t first = fields.Number(kAttentionOffset).value.value_or(4);
-  int64_t attention = 0;
+  // In Zamba the period begins after three layers, the last of which has
+  // attention.
+  const bool zamba = fields.IsA(config_families::kAttentionInThird);
+  const int64_t layers = *config.layers - (zamba ? 3 : 0);
+  int64_t attention = zamba && layers >= 0 ? 1 : 0;
   if (first < *period) {
-    for (int64_t i = first; i < *config.layers; i += *period) ++attention;
+    for (int64_t i = first; i < layers; i += *period) ++attention;
   }
   config.attention_layers = attention;
+}
+
+// Returns the number of layers with attention if the list `kinds` is repeated
+// until all layers have a kind.
+int64_t RepeatedAttention(const JsonValue& kinds, int64_t layers) {
+  const auto length = static_cast<int64_t>(kinds.size());
+  int64_t at = 0, out = 0;
+  for (const JsonValue kind : kinds.items()) {
+    const bool attends = kind.IsString() && kind.string() == "attention";
+    if (attends && at < layers) out += (layers - at + length - 1) / length;
+    ++at;
+  }
+  return out;
+}
+
+// Reads which layers have attention if the others have a state-space mixer,
+// linear attention or a convolution.
+void ReadAttentionLayers(ConfigFields& fields, ModelConfig& config) {
+  for (const std::string_view key : kAttentionLists) {
+    const auto listed = fields.Find(key);
+    if (!listed || !listed->IsArray()) continue;
+    config.attention_layers = static_cast<int64_t>(listed->size());
+    return;
+  }
+  // MiniMax: 1 for a layer with attention, 0 for one with linear attention.
+  const auto marks = fields.Find("attn_type_list");
+  if (marks && marks->IsArray() && marks->size() > 0) {
+    int64_t attention = 0;
+    for (const JsonValue one : marks->items()) {
+      if (one.kind() == JsonKind::kInteger && one.integer() != 0) ++attention;
+    }
+    config.attention_layers = attention;
+    return;
+  }
+  for (const std::string_view key : kRepeated) {
+    const auto kinds = fields.Find(key);
+    if (!kinds || !kinds->IsArray() || kinds->size() == 0) continue;
+    config.attention_layers = RepeatedAttention(*kinds, *config.layers);
+    return;
+  }
+  const std::optional<int64_t> every =
+      fields.Count("full_attention_interval").value;
+  if (every || fields.IsA(config_families::kAttentionInFourth)) {
+    config.attention_layers = *config.layers / every.value_or(4);
+    return;
+  }
+  ReadPeriod(fields, config);
 }
 
 void ReadLayerTypes(const JsonValue& kinds, ModelConfig& config) {
@@ -47,8 +100,10 @@ void ReadLayerTypes(const JsonValue& kinds, ModelConfig& config) {
     const bool sliding =
         name == "sliding_attention" || name == "chunked_attention";
     windowed += sliding ? 1 : 0;
-    // Granite 4 was published with the second name.
-    const bool full = name == "full_attention" || name == "attention";
+    // Granite 4 was published with the second name. Zamba's hybrid layers have
+    // a mixer and attention.
+    const bool full =
+        name == "full_attention" || name == "attention" || name == "hybrid";
     attention += sliding || full ? 1 : 0;
   }
   if (attention == 0) return;
@@ -125,9 +180,14 @@ void ReadLayerKinds(ConfigFields& fields, ModelConfig& config) {
                        fields.Find("encoder_layers").has_value();
   config.causal = !fields.IsA(config_families::kBidirectional) ||
                   fields.IsTrue("is_decoder").value_or(false);
+  if (fields.IsA(config_families::kWithoutAttention)) {
+    config.attention_layers = 0;
+    return;
+  }
   if (!config.layers) return;
   ReadChunks(fields, config);
-  const auto kinds = fields.Find("layer_types");
+  auto kinds = fields.Find("layer_types");
+  if (!kinds) kinds = fields.Find("layers_block_type");
   const auto pattern = fields.Find("hybrid_override_pattern");
   if (kinds && kinds->IsArray()) {
     ReadLayerTypes(*kinds, config);
@@ -139,6 +199,10 @@ void ReadLayerKinds(ConfigFields& fields, ModelConfig& config) {
   }
   if (config.sliding_window && !config.windowed_layers) {
     config.windowed_layers = WindowedByPattern(fields, *config.layers);
+  }
+  if (config.windowed_layers && config.attention_layers) {
+    config.windowed_layers =
+        std::min(*config.windowed_layers, *config.attention_layers);
   }
 }
 

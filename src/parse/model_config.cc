@@ -70,8 +70,8 @@ constexpr std::array<Key, 8> kExpertsPerToken = {"num_experts_per_tok",
                                                  "ffn_config.moe_top_k",
                                                  "top_k_experts"};
 constexpr std::array<Key, 1> kMoeIntermediate = {"moe_intermediate_size"};
-constexpr std::array<Key, 2> kWindow = {"sliding_window",
-                                        "sliding_window_size"};
+constexpr std::array<Key, 3> kWindow = {"sliding_window", "sliding_window_size",
+                                        "attention_window_size"};
 constexpr std::array<Key, 6> kPositions = {
     "max_position_embeddings", "n_positions", "n_ctx",
     "max_target_positions",    "seq_length",  "max_sequence_length"};

@@ -33,6 +33,17 @@ inline constexpr std::array<Period, 7> kSeesAll = {{
 inline constexpr std::array<Name, 9> kBidirectional = {
     "albert",     "bert",    "deberta-v2", "distilbert", "electra",
     "modernbert", "roberta", "vit",        "xlm-roberta"};
+// Families whose layers have a state-space mixer or a recurrence, and no
+// attention. Mamba 2's `num_heads` are those of its mixer.
+inline constexpr std::array<Name, 8> kWithoutAttention = {
+    "falcon_mamba", "mamba", "mamba2", "rwkv",
+    "rwkv5",        "rwkv6", "rwkv7",  "xlstm"};
+// Families of which every fourth layer has attention and the others linear
+// attention, unless the config has another interval.
+inline constexpr std::array<Name, 3> kAttentionInFourth = {
+    "qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"};
+// Families whose third layer has attention before the period begins.
+inline constexpr std::array<Name, 1> kAttentionInThird = {"zamba"};
 // Families whose windowed layers attend within chunks of tokens.
 inline constexpr std::array<Name, 2> kChunked = {"llama4", "llama4_text"};
 // Families that ignore `sliding_window` unless `use_sliding_window` is true.

@@ -223,6 +223,13 @@ TEST_CASE("caches of unknown size") {
   known.heads = 8;
   known.head_dim = 16;
   CHECK(Rows(known).size() == 1);
+  // A model without attention has no cache, whatever its heads are.
+  ModelConfig recurrent;
+  recurrent.layers = 6;
+  recurrent.attention_layers = 0;
+  const auto none = CachesOf(recurrent, 3, 100, Dtype::kBF16);
+  REQUIRE(none);
+  CHECK(none->empty());
   ModelConfig model = known;
   model.layers = {};
   CHECK(Rows(model) == Table());
