@@ -41,8 +41,9 @@ std::optional<std::vector<CacheSizes>> CachesOf(const ModelConfig& model,
   if (model.model_type.starts_with("deepseek_v") && !model.latent_rank) {
     return std::nullopt;
   }
-  const int64_t layers = model.attention_layers.value_or(*model.layers);
-  if (layers == 0) return std::vector<CacheSizes>{};
+  const int64_t attending = model.attention_layers.value_or(*model.layers);
+  const int64_t layers = attending - model.borrowing_layers.value_or(0);
+  if (layers <= 0) return std::vector<CacheSizes>{};
   CacheSizes all{.layers = layers, .batch = batch, .length = length};
   all.element_bytes = DtypeBits(dtype) / 8;
   if (model.latent_rank) {
@@ -60,7 +61,10 @@ std::optional<std::vector<CacheSizes>> CachesOf(const ModelConfig& model,
   const auto window =
       model.sliding_window ? model.sliding_window : model.attention_chunk;
   const int64_t windowed =
-      window ? std::min(model.windowed_layers.value_or(layers), layers) : 0;
+      window ? std::clamp<int64_t>(model.windowed_layers.value_or(attending) -
+                                       model.borrowing_windowed.value_or(0),
+                                   0, layers)
+             : 0;
   all.layers = layers - windowed;
   if (all.layers > 0) out.push_back(all);
   if (windowed > 0) {

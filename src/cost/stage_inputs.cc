@@ -35,6 +35,8 @@ std::optional<ModelConfig> StageModel(const std::optional<ModelConfig>& whole,
   };
   share(out->attention_layers);
   share(out->windowed_layers);
+  share(out->borrowing_layers);
+  share(out->borrowing_windowed);
   out->layers = layers;
   return out;
 }

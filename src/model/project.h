@@ -108,6 +108,9 @@ struct ModelConfig {
   // is unknown, and the number of layers whose attention has a window or
   // chunks.
   std::optional<int64_t> attention_layers, windowed_layers;
+  // The number of layers with attention that keep no keys and values because
+  // they attend to those of another layer, and how many of these have a window.
+  std::optional<int64_t> borrowing_layers, borrowing_windowed;
   // Llama 4: the tokens of a chunk, within which windowed layers attend.
   std::optional<int64_t> attention_chunk;
   bool has_encoder = false;              // `layers` counts the decoder's only

@@ -172,6 +172,36 @@ int64_t WindowedByPattern(ConfigFields& fields, int64_t layers) {
   return layers;
 }
 
+// Reads how many layers attend to the keys of another layer: the last ones of
+// Gemma 3n and, if Hunyuan-Large has cross-layer attention, all but every F-th.
+// `kinds` are the layers' kinds, if they are listed.
+void ReadBorrowing(ConfigFields& fields, const std::optional<JsonValue>& kinds,
+                   ModelConfig& config) {
+  const int64_t layers = *config.layers;
+  const std::optional<int64_t> group = fields.Count("cla_share_factor").value;
+  if (group && fields.IsTrue("use_cla").value_or(false)) {
+    config.borrowing_layers = layers - (layers + *group - 1) / *group;
+    return;
+  }
+  const std::optional<int64_t> last =
+      fields.Count("num_kv_shared_layers").value;
+  if (!last || *last >= layers) return;
+  config.borrowing_layers = *last;
+  if (!config.windowed_layers) return;
+  if (!kinds || !kinds->IsArray()) {
+    config.borrowing_windowed = *config.windowed_layers * *last / layers;
+    return;
+  }
+  int64_t at = 0, windowed = 0;
+  for (const JsonValue kind : kinds->items()) {
+    const bool sliding =
+        kind.IsString() && kind.string() == "sliding_attention";
+    if (at >= layers - *last && sliding) ++windowed;
+    ++at;
+  }
+  config.borrowing_windowed = windowed;
+}
+
 }  // namespace
 
 void ReadLayerKinds(ConfigFields& fields, ModelConfig& config) {
@@ -204,6 +234,7 @@ void ReadLayerKinds(ConfigFields& fields, ModelConfig& config) {
     config.windowed_layers =
         std::min(*config.windowed_layers, *config.attention_layers);
   }
+  ReadBorrowing(fields, kinds, config);
 }
 
 }  // namespace shardc

@@ -199,6 +199,13 @@ TEST_CASE("the caches that a model's layers keep") {
   model.windowed_layers = 3;
   CHECK(Rows(model) ==
         Table{{2, 1, 3, 100, 2, 16, 2}, {2, 3, 3, 30, 2, 16, 2}});
+  // Layers that attend to the keys of others keep none: two of the three left
+  // have chunks.
+  model.borrowing_layers = 1;
+  model.borrowing_windowed = 1;
+  CHECK(Rows(model) ==
+        Table{{2, 1, 3, 100, 2, 16, 2}, {2, 2, 3, 30, 2, 16, 2}});
+  model.borrowing_layers = {};
   model.attention_chunk = {};
   // Without a number of KV heads, each query head has its own.
   model.kv_heads = {};

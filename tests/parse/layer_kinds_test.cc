@@ -129,6 +129,40 @@ TEST_CASE("which layers see a window, and which have attention") {
   }
 }
 
+TEST_CASE("layers that attend to the keys of another layer") {
+  struct Case {
+    std::string_view text;
+    int64_t layers, windowed;  // -1: not given
+  };
+  constexpr Case kCases[] = {
+      // Gemma 3n: the last layers.
+      {R"({"num_hidden_layers": 5, "num_kv_shared_layers": 2,
+           "sliding_window": 512, "layer_types": ["sliding_attention",
+           "sliding_attention", "full_attention", "sliding_attention",
+           "full_attention"]})",
+       2, 1},
+      {R"({"num_hidden_layers": 5, "num_kv_shared_layers": 2})", 2, -1},
+      {R"({"num_hidden_layers": 5, "num_kv_shared_layers": 0})", -1, -1},
+      {R"({"num_hidden_layers": 5, "num_kv_shared_layers": 5})", -1, -1},
+      // Hunyuan-Large: one layer of two has keys.
+      {R"({"num_hidden_layers": 64, "use_cla": true, "cla_share_factor": 2})",
+       32, -1},
+      {R"({"num_hidden_layers": 5, "use_cla": true, "cla_share_factor": 2})", 2,
+       -1},
+      {R"({"num_hidden_layers": 64, "use_cla": false, "cla_share_factor": 2})",
+       -1, -1},
+  };
+  for (const Case& test : kCases) {
+    CAPTURE(test.text);
+    const Written file(test.text);
+    Findings findings;
+    const auto config = ReadModelConfig(file.path, findings);
+    REQUIRE(config);
+    CHECK(config->borrowing_layers.value_or(-1) == test.layers);
+    CHECK(config->borrowing_windowed.value_or(-1) == test.windowed);
+  }
+}
+
 TEST_CASE("a model with an encoder, and its dropout") {
   const Written file(
       "{\"model_type\": \"t5\", \"num_layers\": 6, \"resid_pdrop\": 0.1}");
