@@ -35,9 +35,10 @@ constexpr std::array<Key, 6> kHeads = {"num_attention_heads",
                                        "n_heads",
                                        "decoder_attention_heads",
                                        "encoder_attention_heads"};
-constexpr std::array<Key, 6> kKvHeads = {
+constexpr std::array<Key, 7> kKvHeads = {
     "num_key_value_heads",   "num_kv_heads", "n_head_kv",
-    "multi_query_group_num", "n_kv_heads",   "attn_config.kv_n_heads"};
+    "multi_query_group_num", "n_kv_heads",   "num_attention_groups",
+    "attn_config.kv_n_heads"};
 constexpr std::array<Key, 4> kHeadDim = {"head_dim", "d_kv", "kv_channels",
                                          "attention_head_dim"};
 constexpr std::array<Key, 5> kHidden = {"hidden_size", "n_embd", "n_embed",
