@@ -48,7 +48,8 @@ std::optional<std::vector<CacheSizes>> CachesOf(const ModelConfig& model,
   all.element_bytes = DtypeBits(dtype) / 8;
   if (model.latent_rank) {
     all.kv_heads = 1;
-    all.head_dim = *model.latent_rank + model.latent_rope_dim.value_or(0);
+    all.head_dim = *model.latent_rank + model.latent_rope_dim.value_or(0) +
+                   model.index_dim.value_or(0);
     all.tensors = 1;
   } else {
     const auto heads = model.kv_heads ? model.kv_heads : model.heads;

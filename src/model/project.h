@@ -128,6 +128,9 @@ struct ModelConfig {
   // Multi-head latent attention: the widths of the latent vector, of the
   // rotated part of a key, and of a head's value.
   std::optional<int64_t> latent_rank, latent_rope_dim, latent_value_dim;
+  // DeepSeek-V3.2: the width of the key by which an indexer chooses the tokens
+  // that attention reads, one for each token.
+  std::optional<int64_t> index_dim;
   std::optional<RopeConfig> rope;
   // Quantisation group size along the input dimension, if any.
   std::optional<int64_t> quant_group;

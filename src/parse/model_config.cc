@@ -230,6 +230,7 @@ class ModelConfigReader {
     if (config_.latent_rank) {
       config_.latent_rope_dim = rotated;
       config_.latent_value_dim = value;
+      config_.index_dim = Count("index_head_dim");
     }
     const Number plain = part("qk_nope_head_dim");
     if (plain && rotated) {

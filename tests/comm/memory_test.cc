@@ -219,6 +219,9 @@ TEST_CASE("a latent is cached once for all heads, with its rotated part") {
   model.latent_rank = 512;
   model.latent_rope_dim = 64;
   CHECK(Rows(model) == Table{{1, 6, 3, 100, 1, 576, 2}});
+  model.index_dim = 128;
+  CHECK(Rows(model) == Table{{1, 6, 3, 100, 1, 704, 2}});
+  model.index_dim = {};
   model.latent_rope_dim = {};
   CHECK(Rows(model) == Table{{1, 6, 3, 100, 1, 512, 2}});
 }

@@ -28,5 +28,14 @@ TEST_CASE("Step-3 counts its KV heads as groups of heads") {
   CHECK(config.head_dim == 256);
 }
 
+TEST_CASE("an indexer has a key for each token") {
+  CHECK(Read(R"({"kv_lora_rank": 512, "qk_nope_head_dim": 128,
+      "qk_rope_head_dim": 64, "index_head_dim": 128})")
+            .index_dim == 128);
+  CHECK_FALSE(Read(R"({"kv_lora_rank": 512, "qk_nope_head_dim": 128,
+      "qk_rope_head_dim": 64})")
+                  .index_dim);
+}
+
 }  // namespace
 }  // namespace shardc
