@@ -105,8 +105,8 @@ struct ModelConfig {
       sliding_window, max_positions;
   bool tied_embeddings = false;
   // The number of layers with attention, absent if all layers have it or if it
-  // is unknown, and the number of layers whose attention has a window or
-  // chunks.
+  // is unknown (twice the number of layers in LongCat-Flash), and the number of
+  // layers whose attention has a window or chunks.
   std::optional<int64_t> attention_layers, windowed_layers;
   // The number of layers with attention that keep no keys and values because
   // they attend to those of another layer, and how many of these have a window.

@@ -62,6 +62,10 @@ int64_t RepeatedAttention(const JsonValue& kinds, int64_t layers) {
 // Reads which layers have attention if the others have a state-space mixer,
 // linear attention or a convolution.
 void ReadAttentionLayers(ConfigFields& fields, ModelConfig& config) {
+  if (fields.IsA(config_families::kAttentionTwice)) {
+    config.attention_layers = 2 * *config.layers;
+    return;
+  }
   for (const std::string_view key : kAttentionLists) {
     const auto listed = fields.Find(key);
     if (!listed || !listed->IsArray()) continue;

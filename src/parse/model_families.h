@@ -42,6 +42,8 @@ inline constexpr std::array<Name, 8> kWithoutAttention = {
 // attention, unless the config has another interval.
 inline constexpr std::array<Name, 3> kAttentionInFourth = {
     "qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"};
+// Families whose layers have two blocks of attention each.
+inline constexpr std::array<Name, 1> kAttentionTwice = {"longcat_flash"};
 // Families whose third layer has attention before the period begins.
 inline constexpr std::array<Name, 1> kAttentionInThird = {"zamba"};
 // Families whose windowed layers attend within chunks of tokens.

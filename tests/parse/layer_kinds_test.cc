@@ -61,6 +61,7 @@ TEST_CASE("which layers see a window, and which have attention") {
        8, 8},
       {R"({"num_hidden_layers": 48, "full_attention_interval": 4})", -1, 12},
       {R"({"model_type": "qwen3_next", "num_hidden_layers": 48})", -1, 12},
+      {R"({"model_type": "longcat_flash", "num_layers": 28})", -1, 56},
       {R"({"model_type": "mamba2", "num_hidden_layers": 64, "num_heads": 128,
            "head_dim": 64})",
        -1, 0},
