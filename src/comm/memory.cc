@@ -67,7 +67,12 @@ std::optional<std::vector<CacheSizes>> CachesOf(const ModelConfig& model,
                                    0, layers)
              : 0;
   all.layers = layers - windowed;
-  if (all.layers > 0) out.push_back(all);
+  if (all.layers > 0) {
+    out.push_back(all);
+    CacheSizes& full = out.back();
+    full.kv_heads = model.full_kv_heads.value_or(all.kv_heads);
+    full.head_dim = model.full_head_dim.value_or(all.head_dim);
+  }
   if (windowed > 0) {
     all.layers = windowed;
     all.length = std::min(length, *window);

@@ -169,9 +169,12 @@ double AttentionFlops(const CostInputs& work, const Tokens& tokens) {
     window *=
         model->sliding_window ? 1 - window / (2 * std::max(keys, 1.0)) : 0.5;
   }
-  const double all = IsEncoderAlone(work) ? 0
-                                          : (layers - windowed) * keys * seen +
-                                                windowed * window;
+  const double wider = Real(model->full_head_dim.value_or(*model->head_dim)) /
+                       Real(*model->head_dim);
+  const double all =
+      IsEncoderAlone(work)
+          ? 0
+          : (layers - windowed) * keys * seen * wider + windowed * window;
   // An encoder's tokens, and cross-attention, see all keys of the encoder.
   const double encoder_keys = Real(tokens.encoder_keys);
   const double crossed = AttentionLayers(work, Stream::kCrossed) * encoder_keys;

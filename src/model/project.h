@@ -111,6 +111,9 @@ struct ModelConfig {
   // The number of layers with attention that keep no keys and values because
   // they attend to those of another layer, and how many of these have a window.
   std::optional<int64_t> borrowing_layers, borrowing_windowed;
+  // Gemma 4: the size of a head and the KV heads of the layers without a
+  // window, where they differ from `head_dim` and `kv_heads`.
+  std::optional<int64_t> full_head_dim, full_kv_heads;
   // Llama 4: the tokens of a chunk, within which windowed layers attend.
   std::optional<int64_t> attention_chunk;
   bool has_encoder = false;              // `layers` counts the decoder's only

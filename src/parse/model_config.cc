@@ -247,6 +247,11 @@ class ModelConfigReader {
         *config_.hidden % *config_.heads == 0) {
       config_.head_dim = *config_.hidden / *config_.heads;
     }
+    if (!IsA(config_families::kWideFullHeads)) return;
+    config_.full_head_dim = Count("global_head_dim").value_or(512);
+    if (fields_.IsTrue("attention_k_eq_v").value_or(false)) {
+      config_.full_kv_heads = Count("num_global_key_value_heads");
+    }
   }
 
   void UseScale(double scale, std::string_view key, const JsonValue& value) {

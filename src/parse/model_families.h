@@ -42,6 +42,9 @@ inline constexpr std::array<Name, 8> kWithoutAttention = {
 // attention, unless the config has another interval.
 inline constexpr std::array<Name, 3> kAttentionInFourth = {
     "qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"};
+// Families whose layers without a window have heads of another size, 512 unless
+// the config has another.
+inline constexpr std::array<Name, 2> kWideFullHeads = {"gemma4", "gemma4_text"};
 // Families whose layers have two blocks of attention each.
 inline constexpr std::array<Name, 1> kAttentionTwice = {"longcat_flash"};
 // Families whose third layer has attention before the period begins.

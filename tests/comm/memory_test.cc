@@ -199,6 +199,12 @@ TEST_CASE("the caches that a model's layers keep") {
   model.windowed_layers = 3;
   CHECK(Rows(model) ==
         Table{{2, 1, 3, 100, 2, 16, 2}, {2, 3, 3, 30, 2, 16, 2}});
+  // Gemma 4: layers without a window have fewer and larger heads.
+  model.full_kv_heads = 1;
+  model.full_head_dim = 32;
+  CHECK(Rows(model) ==
+        Table{{2, 1, 3, 100, 1, 32, 2}, {2, 3, 3, 30, 2, 16, 2}});
+  model.full_kv_heads = model.full_head_dim = {};
   // Layers that attend to the keys of others keep none: two of the three left
   // have chunks.
   model.borrowing_layers = 1;

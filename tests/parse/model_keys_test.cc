@@ -37,5 +37,24 @@ TEST_CASE("an indexer has a key for each token") {
                   .index_dim);
 }
 
+TEST_CASE("heads of Gemma 4's layers without a window") {
+  const ModelConfig large = Read(R"({"model_type": "gemma4", "text_config":
+      {"model_type": "gemma4_text", "head_dim": 256, "global_head_dim": 512,
+       "num_attention_heads": 32, "num_key_value_heads": 16,
+       "num_global_key_value_heads": 4, "attention_k_eq_v": true}})");
+  CHECK(large.kv_heads == 16);
+  CHECK(large.head_dim == 256);
+  CHECK(large.full_kv_heads == 4);
+  CHECK(large.full_head_dim == 512);
+  const ModelConfig small = Read(R"({"model_type": "gemma4_text",
+      "head_dim": 256, "num_attention_heads": 8,
+      "num_global_key_value_heads": 4})");
+  CHECK_FALSE(small.full_kv_heads);
+  CHECK(small.full_head_dim == 512);
+  CHECK_FALSE(Read(R"({"model_type": "gemma3_text", "head_dim": 256,
+      "global_head_dim": 512})")
+                  .full_head_dim);
+}
+
 }  // namespace
 }  // namespace shardc
