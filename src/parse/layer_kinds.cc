@@ -21,6 +21,9 @@ namespace {
 constexpr std::array<std::string_view, 1> kAttentionOffset = {
     "attn_layer_offset"};
 
+// The names of P if every P-th layer attends to all tokens.
+constexpr std::array<std::string_view, 2> kWindowPattern = {
+    "sliding_window_pattern", "global_attn_every_n_layers"};
 // The lists of layers with attention of Bamba, LFM2, Zamba2 and Kimi Linear.
 constexpr std::array<std::string_view, 4> kAttentionLists = {
     "attn_layer_indices", "full_attn_idxs", "hybrid_layer_ids",
@@ -44,6 +47,15 @@ void ReadPeriod(ConfigFields& fields, ModelConfig& config) {
     for (int64_t i = first; i < layers; i += *period) ++attention;
   }
   config.attention_layers = attention;
+}
+
+// Returns how many integers of the list are not 0.
+int64_t Marked(const JsonValue& list) {
+  int64_t out = 0;
+  for (const JsonValue one : list.items()) {
+    if (one.kind() == JsonKind::kInteger && one.integer() != 0) ++out;
+  }
+  return out;
 }
 
 // Returns the number of layers with attention if the list `kinds` is repeated
@@ -75,11 +87,7 @@ void ReadAttentionLayers(ConfigFields& fields, ModelConfig& config) {
   // MiniMax: 1 for a layer with attention, 0 for one with linear attention.
   const auto marks = fields.Find("attn_type_list");
   if (marks && marks->IsArray() && marks->size() > 0) {
-    int64_t attention = 0;
-    for (const JsonValue one : marks->items()) {
-      if (one.kind() == JsonKind::kInteger && one.integer() != 0) ++attention;
-    }
-    config.attention_layers = attention;
+    config.attention_layers = Marked(*marks);
     return;
   }
   for (const std::string_view key : kRepeated) {
@@ -126,11 +134,7 @@ void ReadChunks(ConfigFields& fields, ModelConfig& config) {
   if (!config.attention_chunk) return;
   const auto rotating = fields.Find("no_rope_layers");
   if (rotating && rotating->IsArray() && rotating->size() > 0) {
-    int64_t chunked = 0;
-    for (const JsonValue one : rotating->items()) {
-      if (one.kind() == JsonKind::kInteger && one.integer() != 0) ++chunked;
-    }
-    config.windowed_layers = chunked;
+    config.windowed_layers = Marked(*rotating);
     return;
   }
   const std::optional<int64_t> period =
@@ -157,13 +161,16 @@ std::optional<int64_t> LocalLayers(std::string_view pattern, int64_t layers) {
 // configuration or the family gives a P above 1, every P-th layer attends to
 // all tokens instead; without a P the first `max_window_layers` layers do.
 int64_t WindowedByPattern(ConfigFields& fields, int64_t layers) {
+  // MiMo-V2: 1 for a layer with a window, 0 for one without.
+  const auto marks = fields.Find("hybrid_layer_pattern");
+  if (marks && marks->IsArray()) return Marked(*marks);
   const auto written = fields.Find("sliding_window_pattern");
   if (written && written->IsString()) {
     const auto local = LocalLayers(written->string(), layers);
     if (local) return *local;
   }
   if (const std::optional<int64_t> pattern =
-          fields.Count("sliding_window_pattern").value) {
+          fields.Count(kWindowPattern).value) {
     return *pattern > 1 ? layers - layers / *pattern : layers;
   }
   for (const config_families::Period& every : config_families::kSeesAll) {

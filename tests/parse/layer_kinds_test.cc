@@ -73,6 +73,13 @@ TEST_CASE("which layers see a window, and which have attention") {
       {"{\"num_hidden_layers\": 9, \"sliding_window\": 128, "
        "\"sliding_window_pattern\": 4}",
        7, -1},
+      {R"({"num_hidden_layers": 56, "sliding_window": 4096,
+           "global_attn_every_n_layers": 4})",
+       42, -1},
+      // MiMo-V2-Flash lists the layers with a window.
+      {R"({"num_hidden_layers": 6, "sliding_window": 128,
+           "hybrid_layer_pattern": [0, 1, 1, 1, 1, 0]})",
+       4, -1},
       // A repeated pattern of local and global layers; the last is global.
       {R"({"num_hidden_layers": 8, "sliding_window": 128,
            "sliding_window_pattern": "LLLG"})",
