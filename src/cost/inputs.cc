@@ -19,6 +19,7 @@
 #include "cost/chosen_inputs.h"
 #include "cost/legality.h"
 #include "cost/streams.h"
+#include "cost/unusual_words.h"
 #include "model/name.h"
 #include "plan/mode_layout.h"
 #include "plan/placement.h"
@@ -92,7 +93,8 @@ void Orient(ParamClass& param, std::optional<int64_t> hidden) {
                      module_role == Role::kLatentDown ||
                      module_role == Role::kFusedKeyValue;
   const bool projects = takes || GivesWidth(module_role) ||
-                        module_role == Role::kLatentUp || param.mixes;
+                        module_role == Role::kLatentUp || param.mixes ||
+                        IsUnnamedMatrix(param);
   if (!param.type.shape || !projects || other) return;
   const Shape& shape = *param.type.shape;
   const int rank = param.Rank();
@@ -146,6 +148,7 @@ void Finish(ParamClass& param, std::string name, const TensorType& type,
   // product is a larger error than a wrong role.
   param.role = Classify(param.name, separator, Confidence::kLikely,
                         type.shape ? static_cast<int>(type.shape->size()) : -1);
+  UseUnusualWord(param, separator);
 }
 
 // Replaces the dimensions that count all layers of the tensor by a first

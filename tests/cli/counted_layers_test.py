@@ -7,7 +7,7 @@ import os
 import unittest
 
 from agreeing import CostCase
-from driver import TESTDATA
+from driver import TESTDATA, run
 
 
 class CountedLayers(CostCase):
@@ -52,6 +52,59 @@ class CountedLayers(CostCase):
                             ("down_proj", 8192)):
             self.assertEqual([one for one in tensors if one[0] == name],
                              [(name, width, 80)])
+
+    def test_published_names_of_granite_count_as_those_of_transformers(self):
+        config = os.path.join(TESTDATA, "configs",
+                              "granite-3.1-1b-a400m.config.json")
+        figures = []
+        for naming in ("hf", "hf-files"):
+            path = os.path.join(self.folder.name, naming + ".json")
+            got = run("manifest", "--model", config, "--naming", naming,
+                      "--format", "json", "-o", path)
+            self.assertEqual(got.rc, 0, got.err)
+            shown = self.cost([
+                "--manifest", path, "--model", config, "--rules", "auto",
+                "--mesh", "fsdp:1", "--profile", "h100-sxm", "--batch", "1",
+                "--seq", "64"])
+            figures.append((shown["time"]["flops"], sorted(
+                (one["name"], one["bytes"], one["layers"], one["kept"])
+                for one in shown["activations"]["tensors"])))
+        self.assertEqual(*figures)
+
+    def test_weights_of_unusual_names_are_products(self):
+        wide, tokens = 64, 256
+        layer = {"attention.wqkv": [2 * wide, wide], "attention.wo": [wide, wide],
+                 "feed_forward.w1": [128, wide], "feed_forward.w2": [wide, 128],
+                 "feed_forward.w3": [128, wide], "mixing": [wide, 32]}
+        params = {"model.tok_embeddings.weight": [100, wide],
+                  "output.weight": [100, wide]}
+        for index in range(2):
+            for name, shape in layer.items():
+                params[f"model.layers.{index}.{name}.weight"] = shape
+        files = {
+            "manifest": {"schema": "shardc.manifest/v1", "params": {
+                name: {"shape": shape, "dtype": "BF16"}
+                for name, shape in params.items()}},
+            "config": {"model_type": "internlm2", "hidden_size": wide,
+                       "num_attention_heads": 4, "num_key_value_heads": 2,
+                       "num_hidden_layers": 2},
+            "rules": {"version": 1, "rules": [{"match": ".*", "spec": []}]}}
+        paths = {}
+        for name, value in files.items():
+            paths[name] = os.path.join(self.folder.name, name + ".json")
+            with open(paths[name], "w", encoding="utf-8") as file:
+                json.dump(value, file)
+        shown = self.cost([
+            "--manifest", paths["manifest"], "--model", paths["config"],
+            "--rules", paths["rules"], "--profile", "h100-sxm", "--batch", "2",
+            "--seq", str(tokens // 2), "--mesh", "fsdp:1"])
+        weights = sum(shape[0] * shape[1] for name, shape in params.items()
+                      if "embed" not in name)
+        self.assertEqual(shown["time"]["flops"],
+                         3 * (2 * tokens * weights + 2 * tokens**2 * wide))
+        # `output` outside of layers is no projection of a third layer.
+        self.assertEqual({one["layers"]
+                          for one in shown["activations"]["tensors"]}, {2})
 
     def test_projections_of_state_space_mixers_are_products(self):
         wide, inner, tokens = 64, 128, 256

@@ -1,0 +1,80 @@
+// The words of roles/words.h serve suggested rules too, where a wrong role does
+// harm. The words here are used by one or two families each, and only decide
+// which products and activations a step has:
+//
+//   layers.*.self_attn.W_pack.weight                  query, key and value
+//   layers.*.block_sparse_moe.input_linear.weight     gate and up of experts
+//   output.weight, outside of layers                  the output head
+#include "cost/unusual_words.h"
+
+#include <array>
+#include <string_view>
+#include <vector>
+
+#include "model/name.h"
+#include "roles/words.h"
+
+namespace shardc::cost {
+namespace {
+
+enum class Where : uint8_t { kAttention, kElsewhere };
+
+struct UnusualWord {
+  std::string_view word;
+  Where where;
+  Role role;
+};
+constexpr std::array<UnusualWord, 7> kWords = {{
+    {"W_pack", Where::kAttention, Role::kFusedQkv},  // Baichuan
+    {"wqkv", Where::kAttention, Role::kFusedQkv},    // InternLM2
+    // The experts of Granite, and its shared block.
+    {"input_linear", Where::kElsewhere, Role::kFusedGateUp},
+    {"output_linear", Where::kElsewhere, Role::kDown},
+    // ModernBERT.
+    {"Wi", Where::kElsewhere, Role::kFusedGateUp},
+    {"Wo", Where::kElsewhere, Role::kDown},
+    {"Wo", Where::kAttention, Role::kOutput},
+}};
+
+void SetRole(ParamClass& param, Role role) {
+  param.role.role = param.role.module_role = role;
+  param.role.confidence = Confidence::kLikely;
+}
+
+}  // namespace
+
+void UseUnusualWord(ParamClass& param, char separator) {
+  const ParameterRole& role = param.role;
+  if (!shardc::IsWeight(role) || !param.type.shape) return;
+  const std::vector<std::string_view> parts = SplitName(param.name, separator);
+  if (parts.size() < 2) return;
+  const std::string_view module = parts[parts.size() - 2];
+  // Within layers, `output` is a projection out of attention or an MLP.
+  if (module == "output" && role.module_role == Role::kDown &&
+      param.name.find('*') == std::string::npos) {
+    SetRole(param, Role::kHead);
+    return;
+  }
+  if (role.module_role != Role::kOther) return;
+  const Where where = role.attention ? Where::kAttention : Where::kElsewhere;
+  for (const UnusualWord& one : kWords) {
+    if (one.word != module || one.where != where) continue;
+    SetRole(param, one.role);
+    // [experts, out, in]; the shared block of all tokens is a matrix.
+    const bool stacked = module.ends_with("_linear") && param.Rank() == 3;
+    if (stacked && param.name.find("shared") == std::string::npos) {
+      param.role.expert = true;
+    }
+    return;
+  }
+}
+
+bool IsUnnamedMatrix(const ParamClass& param) {
+  const ParameterRole& role = param.role;
+  return shardc::IsWeight(role) && role.role == Role::kOther &&
+         role.module_role == Role::kOther && param.type.shape &&
+         param.Rank() == 2 && param.SizeAt(0) > 1 && param.SizeAt(1) > 1 &&
+         param.name.find('*') != std::string::npos;
+}
+
+}  // namespace shardc::cost

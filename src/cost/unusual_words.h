@@ -1,0 +1,19 @@
+// Finds the roles of weights by words that only one or two families use.
+#ifndef SHARDC_COST_UNUSUAL_WORDS_H_
+#define SHARDC_COST_UNUSUAL_WORDS_H_
+
+#include "cost/inputs.h"
+
+namespace shardc::cost {
+
+// Sets the role of a weight whose name has a word that only a few families use,
+// and whether it belongs to experts. `param.role` must be classified.
+void UseUnusualWord(ParamClass& param, char separator);
+
+// Returns whether a weight in layers has no known role. It is a matrix all the
+// same, with which a layer multiplies its tokens.
+bool IsUnnamedMatrix(const ParamClass& param);
+
+}  // namespace shardc::cost
+
+#endif  // SHARDC_COST_UNUSUAL_WORDS_H_
