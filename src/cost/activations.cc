@@ -45,6 +45,7 @@ class Layers {
     if (work_.model && work_.model->layers && down == nullptr && layers_ == 0) {
       layers_ = *work_.model->layers;
     }
+    layers_ = std::min(layers_, MostLayers());
     Hidden({"layer_input", "decoder_layer_input", Made::kCarried, true},
            layers_);
     Norms(hidden);
@@ -85,6 +86,40 @@ class Layers {
                     [](const ParamClass& param) { return param.mixes; });
     return mixes && work_.model && work_.model->layers == downs + outputs &&
            downs > 0 && outputs > 0;
+  }
+
+  // Returns whether some weights of a role, but not all, are in experts, or
+  // some in mixers and others not.
+  template <class Predicate>
+  bool Differ(Role role, const Predicate& predicate) const {
+    bool some = false, others = false;
+    for (const ParamClass& param : work_.params) {
+      if (param.role.module_role != role || !param.IsApplied()) continue;
+      (predicate(param) ? some : others) = true;
+    }
+    return some && others;
+  }
+
+  // Returns the most layers that the projections are in. A layer of which two
+  // blocks have one input (an MLP next to experts in Hunyuan and Arctic,
+  // attention next to a mixer in Falcon-H1) has two projections of a role and
+  // counts once. A tree may have up to three layers that the configuration does
+  // not count, for predicting further tokens.
+  int64_t MostLayers() const {
+    const auto& model = work_.model;
+    const bool parallel =
+        Differ(Role::kDown,
+               [](const ParamClass& param) { return param.role.expert; }) ||
+        Differ(Role::kOutput,
+               [](const ParamClass& param) { return param.mixes; });
+    if (!parallel || !model || !model->layers || model->has_encoder) {
+      return INT64_MAX;
+    }
+    // LongCat-Flash has two blocks of attention in a layer, one after the
+    // other.
+    const int64_t known =
+        std::max(*model->layers, model->attention_layers.value_or(0));
+    return layers_ > known + 3 || layers_ >= 2 * known ? known : INT64_MAX;
   }
 
   void Norms(int64_t hidden) {

@@ -71,6 +71,48 @@ class CountedLayers(CostCase):
                 for one in shown["activations"]["tensors"])))
         self.assertEqual(*figures)
 
+    def test_blocks_with_one_input_are_in_one_layer(self):
+        wide = 64
+        attention = {f"self_attn.{one}_proj": [wide, wide] for one in "qkvo"}
+        norms = {"input_layernorm": [wide], "post_attention_layernorm": [wide]}
+        dense = {"up_proj": [128, wide], "down_proj": [wide, 128]}
+        experts = {f"mlp.experts.{i}.{name}": shape for i in range(2)
+                   for name, shape in dense.items()}
+        # An MLP next to experts, and attention next to a mixer.
+        for blocks, kind in (
+                ({"mlp.gate": [2, wide], **experts,
+                  **{"mlp.shared_mlp." + name: shape
+                     for name, shape in dense.items()}}, "hunyuan_v1_moe"),
+                ({"mamba.in_proj": [256, wide], "mamba.out_proj": [wide, 128],
+                  **{"mlp." + name: shape for name, shape in dense.items()}},
+                 "falcon_h1")):
+            manifest = os.path.join(self.folder.name, kind + ".json")
+            config = os.path.join(self.folder.name, kind + ".config.json")
+            rules = os.path.join(self.folder.name, "rules.yaml")
+            params = {"model.embed_tokens.weight": [100, wide]}
+            for layer in range(4):
+                for name, shape in {**attention, **norms, **blocks}.items():
+                    params[f"model.layers.{layer}.{name}.weight"] = shape
+            for path, value in (
+                    (manifest, {"schema": "shardc.manifest/v1", "params": {
+                        name: {"shape": shape, "dtype": "BF16"}
+                        for name, shape in params.items()}}),
+                    (config, {"model_type": kind, "hidden_size": wide,
+                              "num_attention_heads": 4,
+                              "num_hidden_layers": 4}),
+                    (rules, {"version": 1,
+                             "rules": [{"match": ".*", "spec": []}]})):
+                with open(path, "w", encoding="utf-8") as file:
+                    json.dump(value, file)
+            shown = self.cost([
+                "--manifest", manifest, "--model", config, "--rules", rules,
+                "--batch", "2", "--seq", "16", "--mesh", "fsdp:1"])
+            self.assertEqual(
+                [(one["name"], one["layers"])
+                 for one in shown["activations"]["tensors"]][:4],
+                [("layer_input", 4), ("norm", 4), ("norm", 4),
+                 ("residual", 4)])
+
     def test_weights_of_unusual_names_are_products(self):
         wide, tokens = 64, 256
         layer = {"attention.wqkv": [2 * wide, wide], "attention.wo": [wide, wide],
