@@ -140,6 +140,13 @@ ParameterRole Classify(std::string_view name, char separator, Confidence least,
     at = FindModule(parts, last, Confidence::kLikely, out);
     out.confidence = Confidence::kLikely;
   }
+  // The key of an indexer (DeepSeek-V3.2) is no KV head: the heads of the
+  // indexer all read it, and its norm is over all of it, as that of a latent.
+  const bool indexer =
+      Any(parts, last, [](std::string_view part) { return part == "indexer"; });
+  if (indexer && out.module_role == Role::kKey) {
+    out.module_role = Role::kLatentDown;
+  }
   if (out.module_role == Role::kOther) out.confidence = Confidence::kNone;
   out.conv1d = at && (parts[*at] == "c_attn" || parts[*at] == "c_fc" ||
                       parts[*at] == "c_proj");
