@@ -4,6 +4,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "doctest/doctest.h"
@@ -82,6 +83,21 @@ TEST_CASE("a tree follows the config and the naming") {
   CHECK(flax->tensors[5].name == "model/layers/0/mlp/gate_proj/kernel");
   CHECK(*flax->TypeOf(flax->tensors[5]).shape == Shape{8, 12});
   CHECK(findings.empty());
+}
+
+TEST_CASE(
+    "classes by which models were published before transformers had one") {
+  for (const auto& [type, name] : {std::pair("phimoe", "PhiMoEForCausalLM"),
+                                   std::pair("falcon", "RWForCausalLM")}) {
+    CAPTURE(name);
+    const auto document = Config(
+        "{" + kSmall.substr(kSmall.find(", ") + 2) + R"(, "model_type": ")" +
+        type + R"(", "num_local_experts": 4, "architectures": [")" + name +
+        "\"]}");
+    Findings findings;
+    CHECK(BuildTree(*document, "hf", findings));
+    CHECK(findings.empty());
+  }
 }
 
 TEST_CASE("a dtype that is not known is refused, not taken for F32") {
