@@ -71,6 +71,36 @@ int64_t RepeatedAttention(const JsonValue& kinds, int64_t layers) {
   return out;
 }
 
+// Reads the layers of Nemotron-NAS, whose attention is listed layer by layer:
+//
+//   "block_configs": [{"attention": {"n_heads_in_group": 8, "no_op": false}},
+//                     {"attention": {"n_heads_in_group": null, "no_op": true}}]
+//
+// gives one layer with attention, and a KV head for eight heads.
+void ReadBlockConfigs(const JsonValue& blocks, ModelConfig& config) {
+  int64_t attention = 0;
+  std::optional<int64_t> group;
+  bool equal = true;
+  for (const JsonValue block : blocks.items()) {
+    const auto own = block.IsObject() ? block.Find("attention") : std::nullopt;
+    if (!own || !own->IsObject()) continue;
+    const auto is = [&](std::string_view key) {
+      const auto value = own->Find(key);
+      return value && value->kind() == JsonKind::kBool && value->boolean();
+    };
+    if (is("no_op") || is("replace_with_linear")) continue;
+    ++attention;
+    const auto heads = own->Find("n_heads_in_group");
+    if (!heads || heads->kind() != JsonKind::kInteger) continue;
+    equal = equal && (!group || *group == heads->integer());
+    group = heads->integer();
+  }
+  config.attention_layers = attention;
+  const bool divides =
+      group && *group > 0 && config.heads && *config.heads % *group == 0;
+  if (divides && equal) config.kv_heads = *config.heads / *group;
+}
+
 // Reads which layers have attention if the others have a state-space mixer,
 // linear attention or a convolution.
 void ReadAttentionLayers(ConfigFields& fields, ModelConfig& config) {
@@ -82,6 +112,19 @@ void ReadAttentionLayers(ConfigFields& fields, ModelConfig& config) {
     const auto listed = fields.Find(key);
     if (!listed || !listed->IsArray()) continue;
     config.attention_layers = static_cast<int64_t>(listed->size());
+    return;
+  }
+  // Mllama: the layers that attend to images only, which texts leave out.
+  const auto crossed = fields.Find("cross_attention_layers");
+  if (crossed && crossed->IsArray() &&
+      static_cast<int64_t>(crossed->size()) < *config.layers) {
+    config.attention_layers =
+        *config.layers - static_cast<int64_t>(crossed->size());
+    return;
+  }
+  const auto blocks = fields.Find("block_configs");
+  if (blocks && blocks->IsArray() && blocks->size() > 0) {
+    ReadBlockConfigs(*blocks, config);
     return;
   }
   // MiniMax: 1 for a layer with attention, 0 for one with linear attention.

@@ -56,5 +56,24 @@ TEST_CASE("heads of Gemma 4's layers without a window") {
                   .full_head_dim);
 }
 
+TEST_CASE("Nemotron-NAS lists attention by layer") {
+  const auto read = [](const std::string& blocks) {
+    return Read(R"({"num_hidden_layers": 3, "num_attention_heads": 64,
+        "hidden_size": 8192, "num_key_value_heads": null, "block_configs": [)" +
+                blocks + "]}");
+  };
+  const std::string none =
+      R"({"attention": {"n_heads_in_group": null, "no_op": true}})";
+  const std::string eight =
+      R"({"attention": {"n_heads_in_group": 8, "no_op": false}})";
+  const ModelConfig some = read(eight + ", " + none + ", " + eight);
+  CHECK(some.attention_layers == 2);
+  CHECK(some.kv_heads == 8);
+  const std::string four = R"({"attention": {"n_heads_in_group": 4}})";
+  const ModelConfig mixed = read(eight + ", " + four + ", 7");
+  CHECK(mixed.attention_layers == 2);
+  CHECK(mixed.kv_heads == 64);
+}
+
 }  // namespace
 }  // namespace shardc
