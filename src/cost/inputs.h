@@ -98,6 +98,10 @@ struct CostInputs {
   Mode mode = Mode::kTrain;
   std::vector<ParamClass> params;
   std::optional<ModelConfig> model;
+  // The layers with attention of a stage, and those of them with a window, if
+  // these are parts of the model's, which need not be whole numbers: which
+  // layers have a window is not known.
+  std::optional<double> attention_layers, windowed_layers;
   // Whether a query sees no later keys.
   bool causal = true;
   // The specs of attention's operands and result, in dimension order bthd.

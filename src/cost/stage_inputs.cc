@@ -5,6 +5,7 @@
 #include "cost/stage_inputs.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <string>
@@ -41,6 +42,37 @@ std::optional<ModelConfig> StageModel(const std::optional<ModelConfig>& whole,
   return out;
 }
 
+// Returns the number of layers with a projection of keys.
+int64_t LayersWithKeys(const CostInputs& work) {
+  return work.LayersWith(Role::kKey) + work.LayersWith(Role::kFusedKeyValue) +
+         work.LayersWith(Role::kFusedQkv);
+}
+
+// Sets the layers with attention of a stage that has `layers` of the model's
+// `of` layers. In a hybrid model the projections of keys show which they are.
+// Latent attention has none.
+void SetAttentionLayers(const CostInputs& all, int64_t layers, int64_t of,
+                        CostInputs& stage) {
+  if (!all.model || !all.model->layers || of == 0) return;
+  const auto& hybrid = all.model->attention_layers;
+  int64_t part = layers, whole = of;
+  const int64_t keys = LayersWithKeys(all);
+  if (hybrid && keys > 0 && !all.model->latent_rank) {
+    part = LayersWithKeys(stage);
+    whole = keys;
+  }
+  const auto share = [&](int64_t count) {
+    return Real(count) * Real(part) / Real(whole);
+  };
+  stage.attention_layers = share(hybrid.value_or(*all.model->layers));
+  if (hybrid) {
+    stage.model->attention_layers = std::llround(*stage.attention_layers);
+  }
+  if (all.model->windowed_layers) {
+    stage.windowed_layers = share(*all.model->windowed_layers);
+  }
+}
+
 }  // namespace
 
 CostInputs StageInputs(const StagedModel& model, const CostInputs& all,
@@ -73,11 +105,11 @@ CostInputs StageInputs(const StagedModel& model, const CostInputs& all,
     chosen.placed[i].count = model.plan.mesh.SizeOf(along);
     chosen.placed[i].parameters[*coordinate] = 1;
   }
-  CostInputs out = ChosenInputs(
-      model.plan, model.separator, all,
-      StageModel(all.model, LayersIn(begin, end, units.layers).count(),
-                 units.layers),
-      chosen, slices.empty() ? nullptr : &slices);
+  const int64_t layers = LayersIn(begin, end, units.layers).count();
+  CostInputs out = ChosenInputs(model.plan, model.separator, all,
+                                StageModel(all.model, layers, units.layers),
+                                chosen, slices.empty() ? nullptr : &slices);
+  SetAttentionLayers(all, layers, units.layers, out);
   out.mesh = StageMesh(all.mesh, stages.axis);
   out.all_stages = all.mesh;
   if (!last) {

@@ -11,6 +11,27 @@ from driver import TESTDATA, run
 
 
 class CountedLayers(CostCase):
+    def assert_stages_add_up(self, given, sizes, flops):
+        """The stages of a pipeline have all operations of a step."""
+        for size in sizes:
+            shown = self.cost([
+                *[word for word in given
+                  if word not in ("--profile", "h100-sxm")],
+                "--mesh", f"pp:{size}", "--stages", "pp", "--assign", "even",
+                "--microbatches", "2"])
+            self.assertEqual(shown["time"]["unit"], "flops")
+            tasks = sum(stage[task] for stage in shown["stages"]
+                        for task in ("forward", "input", "weight"))
+            self.assertAlmostEqual(2 * tasks / flops, 1, places=9)
+
+    def test_stages_of_layers_with_windows_add_up(self):
+        config = os.path.join(TESTDATA, "configs", "gpt-oss-20b.config.json")
+        given = ["--model", config, "--rules", "auto", "--batch", "2", "--seq",
+                 "8192"]
+        whole = self.cost([*given, "--mesh", "fsdp:1", "--profile",
+                           "h100-sxm"])
+        self.assert_stages_add_up(given, [2, 8], whole["time"]["flops"])
+
     def test_a_layer_with_shared_experts_is_one_layer(self):
         config = os.path.join(TESTDATA, "configs", "deepseek-v3.config.json")
         shown = self.cost(["--model", config, "--rules", "auto", "--mesh",
@@ -199,6 +220,8 @@ class CountedLayers(CostCase):
         self.assertEqual(
             self.cost([*given, "--mesh", "tp:2"])["unknown"],
             ["communication within state-space mixers and linear attention"])
+        # The stage with the attention has its operations.
+        self.assert_stages_add_up(given, [2, 4], shown["time"]["flops"])
         # Of layers that are a mixer, attention or an MLP, all have an input.
         files["config"]["num_hidden_layers"] = 8
         with open(paths["config"], "w", encoding="utf-8") as file:
