@@ -18,6 +18,7 @@
 
 #include "cost/chosen_inputs.h"
 #include "cost/legality.h"
+#include "cost/packing.h"
 #include "cost/streams.h"
 #include "cost/unusual_words.h"
 #include "model/name.h"
@@ -218,6 +219,7 @@ void OrientAll(CostInputs& work, char separator) {
     FindMixer(param, separator);
     Orient(param, width);
   }
+  FindPacking(work, width);
   SetStreams(work, separator);
   KeepHeadsOnly(work);
   std::erase_if(work.hidden, [&](const std::string& axis) {
@@ -360,12 +362,6 @@ int64_t ParamClass::CountOnDevice() const {
 
 int64_t ParamClass::SizeAt(int dim) const {
   return (*type.shape)[AsIndex(dim)];
-}
-
-int64_t ParamClass::Inputs() const {
-  // A byte of a block has two inputs.
-  return role.packed_blocks ? Times(SizeAt(in_dim), type.shape->back(), 2)
-                            : SizeAt(in_dim);
 }
 
 const AxisGroup& ParamClass::AxesAt(int dim) const {

@@ -58,6 +58,7 @@ struct ParamClass {
   std::map<int64_t, int64_t> placed;  // number of tensors, by coordinate
   // The output and input dimension of a weight; -1 for other parameters.
   int out_dim = -1, in_dim = -1;
+  int64_t packing = 1;  // the weights that one stored number holds
   Stream stream = Stream::kModel;
   // Whether it is a projection of a state-space mixer or of linear attention
   // that no word for attention names: into the mixer, or out of it, which has
@@ -77,7 +78,7 @@ struct ParamClass {
   int64_t CountOnDevice() const;
   int64_t SizeAt(int dim) const;
   // Returns the number of inputs of a weight's matrix, which is the size of
-  // `in_dim` unless a block of 4-bit numbers holds several inputs.
+  // `in_dim` unless a block of 4-bit numbers, or one number, holds several.
   int64_t Inputs() const;
   const AxisGroup& AxesAt(int dim) const;
   // Returns the number of dimensions, without one for the bytes of a block.

@@ -134,6 +134,42 @@ class CountedLayers(CostCase):
                 [("layer_input", 4), ("norm", 4), ("norm", 4),
                  ("residual", 4)])
 
+    def test_packed_weights_are_products_of_all_their_inputs(self):
+        wide = 64
+        layer = {f"self_attn.{one}_proj": [wide, wide] for one in "qkvo"}
+        layer.update({"mlp.gate_proj": [128, wide], "mlp.up_proj": [128, wide],
+                      "mlp.down_proj": [wide, 128]})
+        plain = {"model.embed_tokens.weight": ([100, wide], "BF16")}
+        packed = dict(plain)
+        for index in range(2):
+            for name, shape in layer.items():
+                full = f"model.layers.{index}.{name}."
+                plain[full + "weight"] = (shape, "BF16")
+                packed[full + "weight_packed"] = ([shape[0], shape[1] // 8],
+                                                  "I32")
+                packed[full + "weight_scale"] = ([shape[0], shape[1] // 32],
+                                                 "BF16")
+        config = {"model_type": "llama", "hidden_size": wide,
+                  "num_attention_heads": 4, "num_hidden_layers": 2}
+        rules = {"version": 1, "rules": [{"match": ".*", "spec": []}]}
+        flops = []
+        for params in (plain, packed):
+            files = {"config": config, "rules": rules, "manifest": {
+                "schema": "shardc.manifest/v1", "params": {
+                    name: {"shape": shape, "dtype": dtype}
+                    for name, (shape, dtype) in params.items()}}}
+            paths = {}
+            for name, value in files.items():
+                paths[name] = os.path.join(self.folder.name, name + ".json")
+                with open(paths[name], "w", encoding="utf-8") as file:
+                    json.dump(value, file)
+            shown = self.cost([
+                "--manifest", paths["manifest"], "--model", paths["config"],
+                "--rules", paths["rules"], "--profile", "h100-sxm", "--batch",
+                "2", "--seq", "16", "--mesh", "fsdp:1", "--mode", "prefill"])
+            flops.append(shown["time"]["flops"])
+        self.assertEqual(*flops)
+
     def test_weights_of_unusual_names_are_products(self):
         wide, tokens = 64, 256
         layer = {"attention.wqkv": [2 * wide, wide], "attention.wo": [wide, wide],
