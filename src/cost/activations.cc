@@ -25,6 +25,7 @@ class Layers {
  public:
   Layers(const CostInputs& work, const Settings& settings, const Tokens& tokens)
       : work_(work),
+        layer_counts_(work),
         settings_(settings),
         tokens_(tokens),
         memory_(StackOf(work, settings).memory),
@@ -154,7 +155,7 @@ class Layers {
           param.role.expert || !param.role.attention) {
         continue;
       }
-      Add(what, work_.LayersOf(param), OutOf(param));
+      Add(what, layer_counts_.Of(param), OutOf(param));
     }
   }
 
@@ -181,12 +182,12 @@ class Layers {
           param.role.module_role == Role::kOutput) {
         continue;
       }
-      Add({"in_proj", "", Made::kDot}, work_.LayersOf(param), OutOf(param));
+      Add({"in_proj", "", Made::kDot}, layer_counts_.Of(param), OutOf(param));
     }
     for (const ParamClass& param : work_.params) {
       if (param.role.module_role != Role::kOutput || !param.IsApplied())
         continue;
-      const int64_t layers = work_.LayersOf(param);
+      const int64_t layers = layer_counts_.Of(param);
       const int64_t input = Times(tokens_.All(), Width(param, param.in_dim));
       if (param.mixes) {
         Add({"mixed", "", Made::kOther}, layers, input);
@@ -249,14 +250,16 @@ class Layers {
   }
 
   void Feedforward() {
+    const bool gates[] = {HasGate(false), HasGate(true)};
     for (const ParamClass& param : work_.params) {
       if (!param.IsApplied()) continue;
       const Role role = param.role.module_role;
-      const int64_t layers = work_.LayersOf(param);
+      const int64_t layers = layer_counts_.Of(param);
       const int64_t tokens =
           param.role.expert ? ExpertTokens(param) : tokens_.All();
       const int64_t out = Times(tokens, Width(param, param.out_dim));
-      const bool single = role == Role::kUp && !HasGate(param.role.expert);
+      const bool single =
+          role == Role::kUp && !gates[param.role.expert ? 1 : 0];
       if (role == Role::kGate || role == Role::kUp) {
         const bool gate = role == Role::kGate;
         Add({gate ? "gate_proj" : "up_proj", gate ? "mlpwi_0" : "mlpwi_1",
@@ -290,6 +293,7 @@ class Layers {
   }
 
   const CostInputs& work_;
+  LayerCounts layer_counts_;
   const Settings& settings_;
   const Tokens tokens_;
   const StackMemory& memory_;

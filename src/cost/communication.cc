@@ -71,6 +71,7 @@ class StepCollectives {
  public:
   StepCollectives(const CostInputs& work, const Settings& settings)
       : work_(work),
+        layer_counts_(work),
         settings_(settings),
         train_(work.mode == Mode::kTrain),
         repeats_(settings.microbatches),
@@ -248,9 +249,9 @@ class StepCollectives {
       }
       const AxisGroup axes = work_.Kept(param.AxesAt(param.in_dim));
       const int64_t rows = tokens_.Of(param.stream);
-      Reduce(part, false, axes, work_.LayersOf(param), rows);
+      Reduce(part, false, axes, layer_counts_.Of(param), rows);
       if (train_ && again) {
-        Reduce(part, true, axes, work_.LayersOf(param), rows);
+        Reduce(part, true, axes, layer_counts_.Of(param), rows);
       }
     }
     if (!train_) return;
@@ -265,7 +266,7 @@ class StepCollectives {
           continue;
         }
         Reduce(part, true, work_.Kept(param.AxesAt(param.out_dim)),
-               work_.LayersOf(param), tokens_.Of(param.stream));
+               layer_counts_.Of(param), tokens_.Of(param.stream));
       }
       return;
     }
@@ -327,7 +328,7 @@ class StepCollectives {
           !param.IsWeight()) {
         continue;
       }
-      const int64_t layers = work_.LayersOf(param);
+      const int64_t layers = layer_counts_.Of(param);
       const AxisGroup owners = Owners(param);
       const AxisGroup exchanged = Common(owners, work_.TokenAxes());
       AxisGroup added = work_.Kept(param.AxesAt(param.in_dim));
@@ -450,6 +451,7 @@ class StepCollectives {
   }
 
   const CostInputs& work_;
+  LayerCounts layer_counts_;
   const Settings& settings_;
   bool train_;
   int64_t repeats_;

@@ -390,17 +390,19 @@ int64_t CostInputs::Experts() const {
   return routers > 0 ? tensors / routers : 0;
 }
 
-int64_t CostInputs::LayersOf(const ParamClass& param) const {
-  const int64_t experts = param.role.expert ? Experts() : 1;
-  return param.Matrices() / std::max<int64_t>(experts, 1);
+int64_t LayerCounts::Of(const ParamClass& param) {
+  if (!param.role.expert) return param.Matrices();
+  if (experts_ == 0) experts_ = std::max<int64_t>(work_.Experts(), 1);
+  return param.Matrices() / experts_;
 }
 
 int64_t CostInputs::LayersWith(Role role) const {
+  LayerCounts layers(*this);
   int64_t out = 0;
   for (const ParamClass& param : params) {
     if (param.role.module_role == role && param.IsApplied() &&
         !param.role.shared_expert) {
-      out += LayersOf(param);
+      out += layers.Of(param);
     }
   }
   return out;

@@ -148,7 +148,6 @@ struct CostInputs {
   // parameters that the step applies are counted. Shared experts are left out,
   // because they are in layers that have other experts too.
   int64_t LayersWith(Role role) const;
-  int64_t LayersOf(const ParamClass& param) const;
   // Returns the number of experts of a layer, by the shapes of the parameters,
   // or else by the configuration, or else by the numbers of experts and of
   // routers; 0 if there are none.
@@ -167,6 +166,20 @@ struct CostInputs {
   // so it makes no lists of axes.
   template <typename Take>
   void ForAxesAt(const ParamClass& param, int dim, const Take& take) const;
+};
+
+// Computes numbers of layers. It reads all parameters once to count the
+// experts, and not once for each parameter of an expert.
+class LayerCounts {
+ public:
+  // The inputs must outlive this object and keep their parameters.
+  explicit LayerCounts(const CostInputs& work) : work_(work) {}
+  // Returns the number of layers that have this weight; 0 if it is no weight.
+  int64_t Of(const ParamClass& param);
+
+ private:
+  const CostInputs& work_;
+  int64_t experts_ = 0;  // of a layer, at least 1; 0: not counted yet
 };
 
 // A part of a layer stack: `layers` of the `all` layers that the tensor holds

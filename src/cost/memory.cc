@@ -81,6 +81,7 @@ std::optional<GatheredWeights> GatheredOnce(const CostInputs& work,
 std::optional<GatheredWeights> GatheredBytes(const CostInputs& work,
                                              const Settings& settings) {
   if (settings.gathers_once) return GatheredOnce(work, settings);
+  LayerCounts counts(work);
   Bytes layers = 0, largest = 0;
   for (const ParamClass& param : work.params) {
     if (!param.type.shape || !param.type.dtype) continue;
@@ -97,7 +98,7 @@ std::optional<GatheredWeights> GatheredBytes(const CostInputs& work,
       }
       continue;
     }
-    const int64_t each = std::max<int64_t>(work.LayersOf(param), 1);
+    const int64_t each = std::max<int64_t>(counts.Of(param), 1);
     const Bytes all = CheckedMul(*whole, param.CountOnDevice());
     layers = all && layers ? CheckedAdd(*layers, *all / each) : std::nullopt;
     if (!layers) return std::nullopt;

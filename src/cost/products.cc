@@ -84,6 +84,7 @@ std::optional<Product> ConvolutionOf(const CostInputs& work,
 }  // namespace
 
 std::vector<Product> ProductsOf(const CostInputs& work, const Tokens& tokens) {
+  LayerCounts layers(work);
   std::vector<Product> out;
   const double all = Real(tokens.All());
   // Serving computes the logits of a sequence's last token only.
@@ -104,7 +105,7 @@ std::vector<Product> ProductsOf(const CostInputs& work, const Tokens& tokens) {
              Real(work.Parts(work.Kept(param.AxesAt(param.in_dim)))) /
              HiddenParts(work, param);
     one.out = ShareAt(work, param, param.out_dim);
-    one.layers = Real(work.LayersOf(param));
+    one.layers = Real(layers.Of(param));
     if (one.expert) UseExperts(work, param, one);
     out.push_back(one);
   }
@@ -124,13 +125,14 @@ namespace {
 // Returns the number of layers of a stream that compute attention, which are
 // the layers with a projection of keys.
 double AttentionLayers(const CostInputs& work, Stream stream) {
+  LayerCounts layers(work);
   double out = 0;
   for (const ParamClass& param : work.params) {
     const Role role = param.role.module_role;
     const bool keys = role == Role::kKey || role == Role::kFusedKeyValue ||
                       role == Role::kFusedQkv;
     if (param.IsWeight() && param.stream == stream && keys) {
-      out += Real(work.LayersOf(param));
+      out += Real(layers.Of(param));
     }
   }
   return out;

@@ -67,6 +67,13 @@ class Inputs:
         return self.manifest(
             [(f"block_{word(i)}.weight", [64, 64]) for i in range(n)])
 
+    def experts(self, n):
+        """n experts, of two parameters each, whose names have no numbers."""
+        return self.manifest(
+            [(f"layers.{word(i // 10)}.mlp.experts.{word(i)}.{part}.weight",
+              [64, 64])
+             for i in range(n) for part in ("up_proj", "down_proj")])
+
     def rules(self, patterns, name="rules.yaml"):
         return self.write(name, 'version: 1\nseparator: "."\nrules:\n' + "".join(
             f"  - match: '{pattern}'\n    spec: [TP, FSDP]\n"
@@ -102,6 +109,12 @@ def of_plan(command, *more):
 
 def distinct(command, *more):
     return lambda files, n: [command, "--manifest", files.distinct(n), *MESH,
+                             "--rules", files.rules([ALL]), "--no-project",
+                             *more]
+
+
+def named_experts(command, *more):
+    return lambda files, n: [command, "--manifest", files.experts(n), *MESH,
                              "--rules", files.rules([ALL]), "--no-project",
                              *more]
 
@@ -180,6 +193,8 @@ CASES = [
     ("names without a template", "suggest", 500,
      lambda files, n: ["suggest", "--manifest", files.distinct(n), *MESH,
                        "--no-project", "--force"]),
+    ("experts without numbers", "cost", 1000,
+     named_experts("cost", "--batch", "16")),
     ("dead rules and names", "plan", 250, dead_rules("plan")),
     ("dead rules and names", "check", 250, dead_rules("check")),
     ("rules and names", "plan", 500, used_rules("plan")),
