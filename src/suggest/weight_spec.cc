@@ -39,6 +39,12 @@ bool DividesInto(int64_t size, int64_t parts, int64_t block) {
   return size % parts == 0 && (size / parts) % block == 0;
 }
 
+// Linting compares two projections of a module only if the roles of both are
+// sure.
+bool IsComparedByLint(const ParameterRole& role) {
+  return role.confidence == Confidence::kSure && IsWeight(role);
+}
+
 bool IsLegal(const InferredDims& inferred, const AxisSpec& spec) {
   for (size_t i = 0; i < spec.size(); ++i) {
     const Dim& dim = inferred.dims[i];
@@ -89,6 +95,12 @@ SpecChooser::SpecChooser(const Tree& tree, const ModelDims& dims,
     if (dims_[k].IsMatrix() && IsKeyOrValue(dims_[k].role)) {
       key_bytes_ += group.total_bytes();
     }
+    const ParameterRole& role = dims_[k].by_name;
+    if (!IsComparedByLint(role)) continue;
+    Siblings& module =
+        siblings_.try_emplace(role.sibling_path, Siblings{role.module_role})
+            .first->second;
+    module.several = module.several || module.first != role.module_role;
   }
 }
 
@@ -343,18 +355,10 @@ void SpecChooser::SetReason(const InferredDims& inferred,
 }
 
 // Returns whether linting compares this projection with another projection of
-// its module. Linting compares them only if the roles of both are sure.
+// its module, which has another role.
 bool SpecChooser::HasSibling(const InferredDims& inferred) const {
-  const auto read_by_lint = [](const ParameterRole& role) {
-    return role.confidence == Confidence::kSure && IsWeight(role);
-  };
   const ParameterRole& own = inferred.by_name;
-  if (!read_by_lint(own)) return false;
-  return std::any_of(dims_.begin(), dims_.end(), [&](const InferredDims& one) {
-    return read_by_lint(one.by_name) &&
-           one.by_name.module_role != own.module_role &&
-           one.by_name.sibling_path == own.sibling_path;
-  });
+  return IsComparedByLint(own) && siblings_.at(own.sibling_path).several;
 }
 
 }  // namespace shardc::suggest

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "suggest/choice.h"
@@ -69,6 +71,13 @@ class SpecChooser {
   const Preferences& preferences_;
   int64_t key_bytes_ = 0;  // of all key and value projections
   int64_t elements_ = 0;   // of the model, each tensor up to kSmallElements
+  // The modules, by sibling path, of which linting compares projections, and
+  // whether a module has projections of several roles.
+  struct Siblings {
+    Role first = Role::kOther;
+    bool several = false;
+  };
+  std::unordered_map<std::string_view, Siblings> siblings_;
 };
 
 }  // namespace shardc::suggest

@@ -67,6 +67,12 @@ class Inputs:
         return self.manifest(
             [(f"block_{word(i)}.weight", [64, 64]) for i in range(n)])
 
+    def blocks(self, n):
+        """n parameters of blocks whose names have no numbers."""
+        return self.manifest(
+            [(f"layers.{word(i)}.self_attn.{part}.weight", [64, 64])
+             for i in range(n // 2) for part in ("q_proj", "o_proj")])
+
     def experts(self, n):
         """n experts, of two parameters each, whose names have no numbers."""
         return self.manifest(
@@ -192,6 +198,9 @@ CASES = [
     ("names without a template", "check", 1000, distinct("check")),
     ("names without a template", "suggest", 500,
      lambda files, n: ["suggest", "--manifest", files.distinct(n), *MESH,
+                       "--no-project", "--force"]),
+    ("layers without numbers", "suggest", 5000,
+     lambda files, n: ["suggest", "--manifest", files.blocks(n), *MESH,
                        "--no-project", "--force"]),
     ("experts without numbers", "cost", 1000,
      named_experts("cost", "--batch", "16")),
