@@ -10,8 +10,10 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -131,12 +133,36 @@ bool IsMeantAsMark(std::string_view comment) {
            comment.find("SHD") != std::string_view::npos));
 }
 
-int LineCount(const Source& source) {
-  return source.At(source.text().size()).line;
-}
+// Finds the line that a comment alone on its line covers. The comments must be
+// given from the first to the last.
+class CoveredLines {
+ public:
+  explicit CoveredLines(const Source& source)
+      : source_(source), last_(source.At(source.text().size()).line) {}
+
+  // Returns the next line that is neither blank nor a comment. The comments of
+  // a block cover the same line, which is searched for the first of them.
+  int After(int line) {
+    if (line < covered_) return covered_;
+    covered_ = line + 1;
+    while (covered_ <= last_ && IsPassedOver(covered_)) ++covered_;
+    return covered_;
+  }
+
+ private:
+  bool IsPassedOver(int line) const {
+    const std::string_view text = Trim(source_.Line(line));
+    return text.empty() || text.front() == '#';
+  }
+
+  const Source& source_;
+  int last_;
+  int covered_ = 0;
+};
 
 std::vector<Ignore> IgnoresIn(const SourceRef& source, const Strings& strings) {
   std::vector<Ignore> out;
+  CoveredLines covered(*source);
   for (size_t at = source->text().find(kMark); at != std::string_view::npos;
        at = source->text().find(kMark, at + 1)) {
     if (strings.Contain(at)) continue;
@@ -147,15 +173,7 @@ std::vector<Ignore> IgnoresIn(const SourceRef& source, const Strings& strings) {
     const size_t list = at - start + kMark.size();
     const size_t close = text.find(']', list);
     if (close == std::string_view::npos) continue;
-    int covers = line;
-    if (Trim(before).empty()) {
-      const int last = LineCount(*source);
-      ++covers;
-      while (covers <= last && (Trim(source->Line(covers)).empty() ||
-                                Trim(source->Line(covers)).front() == '#')) {
-        ++covers;
-      }
-    }
+    const int covers = Trim(before).empty() ? covered.After(line) : line;
     size_t begin = list;
     if (!IsMark(text.substr(at - start))) continue;
     while (begin <= close) {
@@ -229,21 +247,23 @@ void ReportMalformed(std::span<const Place> marks, FindingSink& sink) {
 
 void ApplyIgnores(std::vector<Ignore>& ignores, FindingSink& findings) {
   if (ignores.empty()) return;
+  using Line = std::tuple<const Source*, int, const Code*>;
+  std::map<Line, std::vector<Ignore*>> by_line;
+  for (Ignore& ignore : ignores) {
+    const Source* const source = ignore.place.source.get();
+    by_line[{source, ignore.line, ignore.code}].push_back(&ignore);
+    if (ignore.covers == ignore.line) continue;
+    by_line[{source, ignore.covers, ignore.code}].push_back(&ignore);
+  }
   std::erase_if(findings, [&](const Finding& finding) {
     if (!finding.place.HasPosition()) return false;
-    const int line = finding.place.source->At(finding.place.begin).line;
-    bool gone = false;
-    for (Ignore& ignore : ignores) {
-      if (ignore.code != finding.code ||
-          ignore.place.source != finding.place.source) {
-        continue;
-      }
-      if (line == ignore.line || line == ignore.covers) {
-        ignore.used = true;
-        gone = true;
-      }
-    }
-    return gone;
+    const Source* const source = finding.place.source.get();
+    const int line = source->At(finding.place.begin).line;
+    const auto at = by_line.find({source, line, finding.code});
+    if (at == by_line.end()) return false;
+    for (Ignore* ignore : at->second) ignore->used = true;
+    at->second.clear();  // once marked, they need not be marked again
+    return true;
   });
 }
 

@@ -85,6 +85,18 @@ class Inputs:
             f"  - match: '{pattern}'\n    spec: [TP, FSDP]\n"
             for pattern in patterns))
 
+    def ignored_rules(self, n):
+        """n rules that match nothing, each below a comment that ignores this.
+
+        The first is below n + 1 of these comments.
+        """
+        return self.write("rules.yaml", 'version: 1\nrules:\n'
+                          + "  # shardc: ignore[SHD105]\n" * n
+                          + "".join("  # shardc: ignore[SHD105]\n"
+                                    f"  - match: 'head_{word(i)}$'\n"
+                                    "    spec: [TP]\n" for i in range(n))
+                          + "  - match: '.*'\n    spec: [TP]\n")
+
     def config(self, source, **changed):
         with open(os.path.join(TESTDATA, "configs",
                                source + ".config.json")) as file:
@@ -208,6 +220,9 @@ CASES = [
     ("dead rules and names", "check", 250, dead_rules("check")),
     ("rules and names", "plan", 500, used_rules("plan")),
     ("rules and names", "check", 500, used_rules("check")),
+    ("ignore comments", "check", 1000,
+     lambda files, n: ["check", "--manifest", files.distinct(8), *MESH,
+                       "--no-project", "--rules", files.ignored_rules(n)]),
     ("rules with gaps and names", "plan", 500, gaps("plan")),
     ("rules with gaps and names", "check", 500, gaps("check")),
     ("rules", "rules", 250,
