@@ -20,6 +20,8 @@
 #include <set>
 #include <string>
 #include <tuple>
+#include <unordered_set>
+#include <utility>
 
 #include "lint/analysis/phrase.h"
 
@@ -58,10 +60,17 @@ std::vector<bool> Untold(const FindingSink& findings) {
 using Key = std::tuple<int, int, const Source*, size_t, std::string,
                        std::string, std::string>;
 
+// Labels with equal keys state the same about the same place.
+using LabelKey = std::tuple<const Source*, size_t, std::string>;
+
 struct Joined {
   size_t at = 0;  // index in the result
   std::vector<std::string> subjects;
   std::string before, after;  // the joined message around its subjects
+  // The subjects and the labels so far, for look-ups; empty until a second
+  // finding is joined to the first.
+  std::unordered_set<std::string> known;
+  std::set<LabelKey> labels;
 };
 
 Key KeyOf(const LintFinding& one, const Joined& fresh) {
@@ -84,10 +93,11 @@ std::optional<Joined> Cut(const LintFinding& one) {
   const size_t at =
       one.subject.empty() ? std::string::npos : one.message.find(one.subject);
   if (at == std::string::npos) return std::nullopt;
-  return Joined{0,
-                {one.subject},
-                one.message.substr(0, at),
-                one.message.substr(at + one.subject.size())};
+  Joined out;
+  out.subjects = {one.subject};
+  out.before = one.message.substr(0, at);
+  out.after = one.message.substr(at + one.subject.size());
+  return out;
 }
 
 // Changes the words for one parameter to those for several, such as " is " to "
@@ -107,9 +117,16 @@ bool SamePlace(const Place& a, const Place& b) {
   return a.source == b.source && a.begin == b.begin;
 }
 
+LabelKey KeyOf(const Label& label) {
+  return {label.place.source.get(), label.place.begin, label.text};
+}
+
 void Join(Joined& joined, Finding& into, LintFinding&& more) {
-  if (std::find(joined.subjects.begin(), joined.subjects.end(), more.subject) ==
-      joined.subjects.end()) {
+  if (joined.known.empty()) {
+    joined.known.insert(joined.subjects.front());
+    for (const Label& label : into.labels) joined.labels.insert(KeyOf(label));
+  }
+  if (joined.known.insert(more.subject).second) {
     joined.subjects.push_back(more.subject);
     MakeSeveral(more, joined);
   }
@@ -119,11 +136,9 @@ void Join(Joined& joined, Finding& into, LintFinding&& more) {
     more.labels.insert(more.labels.begin(), {more.place, "and here"});
   }
   for (Label& label : more.labels) {
-    const bool there = std::any_of(
-        into.labels.begin(), into.labels.end(), [&](const Label& own) {
-          return SamePlace(own.place, label.place) && own.text == label.text;
-        });
-    if (!there) into.labels.push_back(std::move(label));
+    if (joined.labels.insert(KeyOf(label)).second) {
+      into.labels.push_back(std::move(label));
+    }
   }
 }
 

@@ -67,6 +67,11 @@ class Inputs:
         return self.manifest(
             [(f"block_{word(i)}.weight", [64, 64]) for i in range(n)])
 
+    def indivisible(self, n):
+        """`distinct` with sizes that are all different, half of them odd."""
+        return self.manifest(
+            [(f"block_{word(i)}.weight", [63, i + 1]) for i in range(n)])
+
     def blocks(self, n):
         """n parameters of blocks whose names have no numbers."""
         return self.manifest(
@@ -220,6 +225,9 @@ CASES = [
     ("dead rules and names", "check", 250, dead_rules("check")),
     ("rules and names", "plan", 500, used_rules("plan")),
     ("rules and names", "check", 500, used_rules("check")),
+    ("illegal specs", "check", 2000,
+     lambda files, n: ["check", "--manifest", files.indivisible(n), *MESH,
+                       "--no-project", "--rules", files.rules([ALL])]),
     ("ignore comments", "check", 1000,
      lambda files, n: ["check", "--manifest", files.distinct(8), *MESH,
                        "--no-project", "--rules", files.ignored_rules(n)]),
