@@ -74,8 +74,8 @@ class HeldBytes {
   // their sum overflows. Axes are independent, so some device is at the fullest
   // coordinate of each.
   std::optional<int64_t> Fullest() const;
-  // Returns the bytes of the emptiest device of the mesh, or nullopt as above.
-  // Coordinates without placed tensors count as 0 bytes.
+  // Returns the bytes of the emptiest device of the mesh; nullopt in the same
+  // cases as Fullest(). Coordinates without placed tensors count as 0 bytes.
   std::optional<int64_t> Emptiest(const Mesh& mesh) const;
 
  private:

@@ -90,7 +90,8 @@ bool Frequencies(Call& call, Reply& reply) {
   return true;
 }
 
-// Shapes: tensor [b, h, s, d]; sin and cos [b or 1, 1, at least s, d].
+// Applies a rotary embedding. The shapes are tensor [b, h, s, d], and sin and
+// cos [b or 1, 1, at least s, d].
 bool ApplyRotary(Call& call, Reply& reply) {
   const dense::Array x = call.Array("tensor", 4);
   const dense::Array sine = call.Array("sin", 4);

@@ -1,15 +1,15 @@
 // Evaluates expressions. A name is looked up first among bound names (a
-// counter, a block's parameter), then among the family's lets, then among the
-// config's keys. The name `naming` means the naming scheme, unless it is bound.
-// In the definition of a let its own name means the config's key, as in
-// `head_dim: head_dim ?? hidden_size // heads`.
+// counter, a block's parameter), then among the entries of the family's `let`,
+// then among the config's keys. The name `naming` means the naming scheme,
+// unless it is bound. In the definition of a `let` entry, the entry's own name
+// means the config's key, as in `head_dim: head_dim ?? hidden_size // heads`.
 //
 // A key that the config lacks or sets to null is an error, except left of `??`
-// and inside has() and given(). Most values of lets that depend on no bound
-// name are cached, because a tree with thousands of tensors evaluates the same
-// few lets again and again.
+// and inside has() and given(). Most values of `let` entries that depend on no
+// bound name are cached, because a tree with thousands of tensors evaluates the
+// same few entries again and again.
 //
-// Example: if the config has hidden_size 64, heads 4 and no head_dim, the let
+// Example: if the config has hidden_size 64, heads 4 and no head_dim, the entry
 // above is 16.
 #include "families/evaluate.h"
 
@@ -266,7 +266,7 @@ Evaluator::Result Evaluator::Call(const Expression& expression) {
     if (!value) return std::nullopt;
     return MakeBool(value->kind != Value::Kind::kNull);
   }
-  // Unlike has(), true for a key that is there with the value null.
+  // For a key whose value is null, given() is true and has() is false.
   if (name == "given" && parts.size() == 1 &&
       parts[0].kind == Expression::Kind::kName) {
     return MakeBool(config_.Find(parts[0].text).has_value());

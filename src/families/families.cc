@@ -308,7 +308,8 @@ std::unique_ptr<const Description> FindFamily(const JsonValue& config,
   if (std::find(types.begin(), types.end(), type->string()) != types.end()) {
     return LoadDescription(type->string(), findings);
   }
-  // A near name may be another model, not a slip: `nemotron_h` and `nemotron`.
+  // A similar name may be another model and not a misspelling: `nemotron_h` and
+  // `nemotron`.
   std::string help = DidYouMean(type->string(), types, "");
   if (!help.empty()) help += " ";
   findings.Add(

@@ -17,8 +17,8 @@
 
 namespace shardc::families {
 
-// Naming schemes of parameters: of the modules of transformers, of its
-// checkpoint files, of its Flax classes, and of EasyDeL.
+// The naming schemes of parameters: names of transformers' PyTorch modules, of
+// its checkpoint files, of its Flax classes, and of EasyDeL.
 inline constexpr std::array<std::string_view, 4> kNamings = {"hf", "hf-files",
                                                              "flax", "easydel"};
 
@@ -28,7 +28,7 @@ inline constexpr int64_t kMostTensors = 1000000;
 
 // Builds the tree. Returns nullopt after a finding, for example if the model
 // type is absent or unknown, its class is not described, sizes are missing or
-// out of range, or the family has no such naming.
+// out of range, or the family lacks the naming scheme `naming`.
 std::optional<Manifest> BuildTree(const std::string& config_path,
                                   std::string_view naming, Findings& findings);
 // Builds the tree from a config that has already been read. Its root must be an

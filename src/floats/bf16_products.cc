@@ -1,6 +1,6 @@
 // Linux saves the tile registers of AMX, 8 KiB, only for processes that have
-// asked for it. Linux refuses if a thread has an alternate signal stack that is
-// too small for the tiles, and versions before 5.16 do not know the request.
+// requested it. The request fails if a thread has an alternate signal stack
+// that is too small for the tiles, and in versions of Linux before 5.16.
 #include "floats/bf16_products.h"
 
 #include <atomic>
@@ -42,8 +42,8 @@ bool IsPermitted() {
   return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 }
 
-// The bits of Intel's manual: AMX-BF16 (22) and AMX-TILE (24) are in EDX of
-// CPUID leaf 7.0. AVX512_BF16 (5) is in EAX of leaf 7.1.
+// The numbers of the feature bits in Intel's manual: AMX-BF16 (22) and AMX-TILE
+// (24) are in EDX of CPUID leaf 7.0, and AVX512_BF16 (5) is in EAX of leaf 7.1.
 Detected Detect() {
   constexpr unsigned kAuthenticAmd = 0x68747541;  // "Auth", in EBX of leaf 0
   Detected out;

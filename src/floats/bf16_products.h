@@ -1,4 +1,4 @@
-// By which instructions this processor multiplies bfloat16 numbers.
+// Chooses the processor's instructions that multiply bfloat16 numbers.
 #ifndef SHARDC_FLOATS_BF16_PRODUCTS_H_
 #define SHARDC_FLOATS_BF16_PRODUCTS_H_
 
@@ -14,9 +14,10 @@ enum class Bf16Products { kNone, kVectors, kTiles };
 // the first call.
 bool HasBf16Products(Bf16Products products);
 
-// Returns the products of the last call of UseBf16Products. Before the first
-// call, returns the fastest ones of this processor: tiles, or else vectors on
-// AMD's processors. Intel's take longer for vectors than for float32.
+// Returns the instructions that kernels use: those of the last call of
+// UseBf16Products. Before the first call, returns the fastest ones of this
+// processor: tiles, or else vectors on AMD's processors. On Intel's, vectors of
+// bfloat16 are slower than float32.
 Bf16Products UsedBf16Products();
 // Sets what UsedBf16Products() returns, for tests and measurements; the
 // processor must have it. Call it only while no kernel runs.

@@ -38,11 +38,12 @@ struct Pattern {
 // sets of matching patterns, so each set is stored once.
 struct Matches {
   static constexpr int32_t kNone = -1;
-  std::vector<int32_t> first;  // by name: the least matching index, or kNone
-  // By name: its set. Sets are numbered in order of appearance.
+  std::vector<int32_t> first;  // by name: its first matching pattern, or kNone
+  // By name: the number of its set. Sets are numbered in the order of the first
+  // name that has each.
   std::vector<uint32_t> set;
-  std::vector<uint32_t> begin;  // by set, and one more: range in `rules`
-  std::vector<uint32_t> rules;  // matching indices, ascending within a set
+  std::vector<uint32_t> begin;  // set s is [begin[s], begin[s+1]) of `rules`
+  std::vector<uint32_t> rules;  // indices of patterns, ascending within a set
 
   std::span<const uint32_t> Of(size_t name) const {
     const size_t s = set[name];

@@ -23,8 +23,8 @@ class PatternFilter {
   PatternFilter& operator=(PatternFilter&&) noexcept;
 
   struct Scratch {
-    std::vector<uint32_t> found;  // texts
-    std::vector<bool> has;        // by text: whether the name has it
+    std::vector<uint32_t> found;  // the required texts that the name has
+    std::vector<bool> has;        // by text: whether `found` has it
   };
   // Appends the indices of the patterns that match `text` to `out`, in no
   // order. Several threads may call it, each with its own scratch memory.

@@ -26,7 +26,7 @@ constexpr int64_t kSetBytes = int64_t{256} << 20;
 }  // namespace
 
 struct Re2Finder::Groups {
-  // The patterns of one separator.
+  // The patterns that are written with one separator.
   class Group {
    public:
     Group(char separator, Method method)

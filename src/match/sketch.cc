@@ -30,7 +30,8 @@ bool HasEveryCharacter(const CharSet& set) {
       });
 }
 
-// What a part of a pattern matches wherever it is; false means "not known".
+// What a part of a pattern matches, wherever in the pattern it is. False means
+// "not known".
 struct Reach {
   bool empty = false;  // the empty text
   bool one = false;    // every text of one character
@@ -316,8 +317,8 @@ bool IsLiteral(std::string_view text) {
          text.find(Sketch::kAnyChar) == std::string_view::npos;
 }
 
-// Two positions advance together. After a mismatch, the last kWild takes one
-// more character of the word. The time is at most quadratic.
+// Advances one position in each text. After a mismatch, the last kWild takes
+// one more character of the word. The time is at most quadratic.
 bool SketchFits(std::string_view text, std::string_view word) {
   size_t t = 0;
   size_t w = 0;

@@ -13,7 +13,7 @@ namespace shardc {
 struct Sketch {
   static constexpr char kWild = '\x01';     // any text, or none
   static constexpr char kAnyChar = '\x02';  // an unescaped dot
-  static constexpr size_t kLimit = 64;      // alternatives kept
+  static constexpr size_t kLimit = 64;      // the most texts of a sketch
 
   // The texts, in which kWild or kAnyChar stands for each part that is not
   // literal.
@@ -21,8 +21,8 @@ struct Sketch {
   bool complete = true;       // false: some are left out, by a limit
   bool begin_anchor = false;  // `^` at the start of the pattern
   bool end_anchor = false;    // `$` at its end
-  // Whether every alternative is wild, and the pattern matches every name:
-  // `^[^/]*$` is wild and matches names of one part only.
+  // Whether every alternative is wild and the pattern matches every name. False
+  // for `^[^/]*$`, which is wild but matches only names of one part.
   bool catch_all = false;
 };
 

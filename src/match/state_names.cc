@@ -59,8 +59,8 @@ std::optional<uint32_t> ParameterIn(const Cores& cores, std::string_view text,
   return Embedded(cores, text.substr(0, last), separator);
 }
 
-// The names with one first part, and how many of them end in the path of a name
-// with another first part.
+// Counts of the names with one first part: all of them, and those that end in
+// the path of a name with another first part.
 struct Copies {
   size_t names = 0;
   size_t copies = 0;

@@ -20,8 +20,8 @@ namespace shardc {
 // start of a name, unless a leading group has alternatives, as in `(^a|b)c`.
 bool IsAnchoredAtStart(std::string_view pattern);
 
-// A state that the rule of its parameter does not match. The members are
-// indices into the lists of patterns and names.
+// An array of the training state that the rule of its parameter does not match.
+// The members are indices into the lists of patterns and names.
 struct MissedState {
   uint32_t pattern = 0;    // wins the parameter; anchored at the start
   uint32_t parameter = 0;  // a name

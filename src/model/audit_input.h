@@ -21,8 +21,8 @@ struct AuditLimit {
 };
 
 struct AuditInput {
-  std::string program;  // path of its text
-  std::string locked;   // path of its committed summary; empty: none
+  std::string program;  // path of the program's text
+  std::string locked;   // path of the committed summary; empty: none
   std::vector<AuditLimit> limits;
 };
 

@@ -94,8 +94,8 @@ struct AxisRules {
   bool operator==(const AxisRules&) const = default;
 };
 
-// A built-in semantic axis: short name, long name, and its rule. `_` has no
-// rule.
+// A built-in logical axis: its short name, its long name, and the axis rule
+// that maps it to mesh axes. `_` has no rule.
 struct Token {
   std::string_view short_name;  // "KV_HEAD"
   std::string_view long_name;   // "__KV_HEAD__"

@@ -76,7 +76,7 @@ int64_t RotaryDim(int64_t head_dim, double fraction) {
   // Rounding down needs a margin: a product such as 0.29 * 100 may be just
   // below the intended integer.
   constexpr double kRounding = 1e-9;
-  constexpr double kMost = 1e18;  // is refused, and fits an integer
+  constexpr double kMost = 1e18;  // fits int64_t; callers refuse such a size
   const double count = static_cast<double>(head_dim) * fraction + kRounding;
   return static_cast<int64_t>(std::floor(std::min(count, kMost)));
 }

@@ -18,8 +18,8 @@
 
 namespace shardc {
 
-// A mesh as a target names it, before it is read. At most one of the first
-// three members is set.
+// The mesh of a target as the project file or a flag gives it, before it is
+// read. At most one of the first three members is set.
 struct MeshInput {
   std::string file;                   // path or, from `--mesh`, `dp:2,tp:4`
   std::string text;                   // `dp:2,tp:4`
@@ -29,7 +29,7 @@ struct MeshInput {
 
 // Options of `verify` for a target; empty if the file gives none.
 struct VerifyInput {
-  // An operation for one mode, or for all.
+  // An attention operation to verify, in one mode or, without `mode`, in all.
   struct Named {
     std::string operation;
     std::optional<Mode> mode;
@@ -69,7 +69,7 @@ struct LintSettings {
   std::vector<std::string> select;  // codes or names
   std::vector<std::string> ignore;
   std::map<std::string, Level> severity;
-  std::map<std::string, Level> flag_severity;  // of flags, wins over `severity`
+  std::map<std::string, Level> flag_severity;  // from flags, before `severity`
   std::string fail_on = "error";               // error | warning | note | never
   std::string baseline;                        // a file; empty: none
   // Where the project file has the texts of `select`, `ignore` and `severity`.

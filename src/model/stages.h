@@ -22,7 +22,8 @@ enum class StageAssignment : uint8_t {
   kListed,  // as listed
 };
 
-// Tensors that hold all layers, or all layers of one stack of several.
+// A pattern for parameters that hold scanned layers: all layers of the model,
+// or all layers of one of its layer stacks.
 struct StackedLayers {
   NamePattern match;
   // The dimension that counts the layers, or the first of three that count

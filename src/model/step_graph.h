@@ -31,7 +31,8 @@ struct DimLabel {
   std::string semantic = {};  // the logical axis, HEAD, EMBED ...; empty: none
 };
 
-// By LabelId: the sizes with which a graph is lowered or run.
+// The size of each label, indexed by LabelId, with which a graph is lowered to
+// a program for a mesh or is run.
 using Sizes = std::vector<int64_t>;
 
 // The kinds of ops, written as (operands) -> result. The labels of a result are
@@ -200,7 +201,7 @@ T& As(Op& op) {
   return std::get<T>(op.attributes);
 }
 
-// A parameter of the tree under its role.
+// A parameter of the model, identified by its role and its layer.
 struct Parameter {
   std::string role = {};  // `q`, without the layer
   int32_t layer = -1;
@@ -276,7 +277,7 @@ struct RingLabels {
 struct Graph {
   std::vector<DimLabel> labels = {};
   std::vector<Value> values = {};
-  std::vector<Op> ops = {};  // each after those whose results it takes
+  std::vector<Op> ops = {};  // each follows the ops of its operands
   std::vector<Parameter> parameters = {};
   std::vector<Rope> ropes = {};
   std::vector<Data> data = {};

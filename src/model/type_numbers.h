@@ -13,7 +13,8 @@
 
 namespace shardc {
 
-// A type of limited rank while it is parsed.
+// A tensor's type while it is parsed. It is stored without an allocation, so it
+// has at most kMostDimensions dimensions.
 struct FlatType {
   static constexpr size_t kMostDimensions = 8;
 

@@ -200,9 +200,9 @@ std::optional<int64_t> LocalLayers(std::string_view pattern, int64_t layers) {
   return marked / length * local(pattern) + local(pattern.substr(0, rest));
 }
 
-// Returns the number of layers that attend within a window. If the
-// configuration or the family gives a P above 1, every P-th layer attends to
-// all tokens instead; without a P the first `max_window_layers` layers do.
+// Returns the number of layers that attend within a window. If the config or
+// the family has a period P above 1, every P-th layer attends to all tokens
+// instead. Without a period, the first `max_window_layers` layers do.
 int64_t WindowedByPattern(ConfigFields& fields, int64_t layers) {
   // MiMo-V2: 1 for a layer with a window, 0 for one without.
   const auto marks = fields.Find("hybrid_layer_pattern");

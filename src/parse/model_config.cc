@@ -51,8 +51,8 @@ constexpr std::array<Key, 8> kIntermediate = {"intermediate_size_mlp",
                                               "ffn_hidden_size",
                                               "decoder_ffn_dim",
                                               "ffn_config.ffn_hidden_size"};
-// Of a model with an encoder the decoder's come first: the other names of such
-// a config count the encoder's layers.
+// The names of the decoder's number come first: if a model has an encoder, the
+// other names in its config count the encoder's layers.
 constexpr std::array<Key, 6> kLayers = {"num_decoder_layers", "decoder_layers",
                                         "num_hidden_layers",  "n_layer",
                                         "num_layers",         "n_layers"};

@@ -1,6 +1,6 @@
-// What only the code of a family in transformers fixes: lists of families by a
-// property, and the sizes that a config.json may omit because the family's
-// class has a default for them.
+// Facts that only the code of a model family in transformers has, not its
+// config.json: lists of families by a property, and the sizes that a
+// config.json may omit because the family's class has a default for them.
 #ifndef SHARDC_PARSE_MODEL_FAMILIES_H_
 #define SHARDC_PARSE_MODEL_FAMILIES_H_
 
@@ -13,8 +13,8 @@ namespace shardc::config_families {
 
 using Name = std::string_view;
 
-// Families whose code fixes that every P-th layer attends to all tokens; the
-// other layers attend within a window.
+// A family in which, by its code, every P-th layer attends to all tokens and
+// the other layers attend within a window. `layers` is P.
 struct Period {
   Name family;
   int64_t layers;

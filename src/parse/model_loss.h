@@ -15,7 +15,7 @@ namespace shardc {
 // the YAML value null, which removes an inherited value.
 struct ModelLoss {
   const YamlNode* kind = nullptr;
-  const YamlNode* chunk = nullptr;  // tokens of a device
+  const YamlNode* chunk = nullptr;  // tokens of a device in a chunk
 };
 
 // Adds a finding for each value that is wrong.

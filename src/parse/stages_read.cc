@@ -88,7 +88,8 @@ class StagesReader {
     if (place != nullptr) *place = PlaceOf(*node);
   }
 
-  // Reads the keys by which the stage of a parameter follows from its name.
+  // Reads the patterns for names by which a parameter gets its stage: `layers`
+  // or `stacked`, `first` and `last`.
   void ReadNames(const Fields& fields) {
     const YamlNode* layers = fields.Find("layers");
     const YamlNode* stacked = fields.Find("stacked");

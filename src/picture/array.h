@@ -1,4 +1,4 @@
-// The drawing of an array that is sharded over a mesh, as values: two
+// Computes what a drawing of an array that is sharded over a mesh shows: two
 // dimensions are its rows and columns, and there is a panel for each
 // combination of shard indices of the other sharded dimensions.
 #ifndef SHARDC_PICTURE_ARRAY_H_

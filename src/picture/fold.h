@@ -53,8 +53,9 @@ struct ParamGroup {
   // The axis of the coordinates in `placed`, which may be the stage axis; empty
   // if the parameters are not placed.
   std::string placed_along;
-  // By coordinate, the number of parameters. If stages divide the group's
-  // tensors, which are then stacks of layers, the number of layers.
+  // The number of parameters at each coordinate. If stages divide the group's
+  // tensors, which are then layer stacks, the number of layers at each
+  // coordinate.
   std::map<int64_t, int64_t> placed;
   // The layers in each tensor of the group; 1 if stages do not divide tensors.
   int64_t layers = 1;

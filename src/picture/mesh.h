@@ -1,7 +1,7 @@
-// The drawing of a mesh, as values. Of the axes with more than one device, the
-// last is drawn as columns and the one before it as rows. There is a panel for
-// each combination of coordinates of the other axes. Also finds the axes whose
-// devices are on several hosts.
+// Computes what a drawing of a mesh shows. Of the axes with more than one
+// device, the last is drawn as columns and the one before it as rows. There is
+// a panel for each combination of coordinates of the other axes. Also finds the
+// axes whose devices are on several hosts.
 #ifndef SHARDC_PICTURE_MESH_H_
 #define SHARDC_PICTURE_MESH_H_
 

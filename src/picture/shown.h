@@ -1,4 +1,5 @@
-// A long row is drawn as its beginning, a gap and its last element.
+// Chooses the elements of a long row that are drawn: its beginning and its last
+// element, with a gap between them.
 #ifndef SHARDC_PICTURE_SHOWN_H_
 #define SHARDC_PICTURE_SHOWN_H_
 

@@ -40,7 +40,7 @@ struct Compiled {
   Manifest manifest;
   CompileOptions options;
   std::optional<Resolver> resolver;
-  std::shared_ptr<const Matcher> matcher;  // shared by CompileOn
+  std::shared_ptr<const Matcher> matcher;  // shared with CompileOn's results
   Matches matches;                         // the rules that match each tensor
   Plan plan;
   // The stages of the pipeline that the inputs declare (divide.h); null if they

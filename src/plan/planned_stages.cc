@@ -249,7 +249,7 @@ class Planner {
 
   bool CheckStacks() {
     const schedule::Table& table = request_.table;
-    // A file may have more stages on some ranks than on others.
+    // A schedule's file may put more stages on some ranks than on others.
     const bool one_range = table.stages <= table.ranks() &&
                            table.placement != schedule::Placement::kBoth &&
                            table.placement != schedule::Placement::kListed;

@@ -39,7 +39,7 @@ struct StageRequest {
   // file has one.
   std::optional<StageDeclaration> declared;
   Place axis_place, layers_place, tied_place;
-  std::string layers_name = "`--assign`";  // the source of `layers`
+  std::string layers_name = "`--assign`";  // the name of `layers` in messages
 };
 
 // Returns the number of ranks of the pipeline. Returns nullopt and adds a

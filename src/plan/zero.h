@@ -20,13 +20,14 @@ struct ZeroSpecs {
   std::vector<Spec> sums = {};
 };
 
-// `tokens` are the axes of batch and sequence. Appends to a spec the axes of
-// `tokens` that it does not use yet. This is done for the specs of states, from
-// stage 2 on also for the specs of accumulated gradients, and in stage 3 also
-// for the specs of parameters. `stage` is at least 1. Of the dimensions that
-// the axes divide, the dimension with the largest shard gets them. If they
-// divide no dimension, the last axis is dropped, and then the axis before it,
-// until the remaining axes divide a dimension.
+// Returns the specs of ZeRO stage `stage`, which is at least 1. `tokens` are
+// the axes of batch and sequence. The axes of `tokens` that a spec does not use
+// yet are appended to it: in the specs of states, from stage 2 on also in the
+// specs of accumulated gradients, and in stage 3 also in the specs of
+// parameters. Of the dimensions that the axes divide, the dimension with the
+// largest shard gets them. If they divide no dimension, the last axis is
+// dropped, and then the axis before it, until the remaining axes divide a
+// dimension.
 ZeroSpecs ShardOverReplicas(const step::Graph& graph, const step::Sizes& sizes,
                             const Mesh& mesh, const AxisGroup& tokens,
                             const std::vector<Spec>& specs, int stage);

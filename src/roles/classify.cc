@@ -81,9 +81,10 @@ void FindExperts(const Parts& parts, Confidence least, ParameterRole& out) {
   }
 }
 
-// Returns the role of a part that decides in any position; kOther if there is
-// none. If there are several, positions take precedence over adapters, and
-// adapters over norms and sinks.
+// Returns the role that one of the parts gives to every parameter below it,
+// such as kAdapterDown for `lora_A`; kOther if no part gives one. If several
+// do, positions take precedence over adapters, and adapters over norms and
+// sinks.
 Role RoleBelowAny(const Parts& parts) {
   Role best = Role::kOther;
   for (const std::string_view part : parts) {

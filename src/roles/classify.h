@@ -53,8 +53,8 @@ struct MatrixSizes {
   int64_t last = 0;
   int64_t width = 0;        // of the model; 0 if neither side equals it
   bool vocabulary = false;  // the side that is not the width counts tokens
-  // Whether the matrix is below layers, or no name of the tree has a known
-  // word.
+  // Whether the name has a part that names layers. Also true if no name in the
+  // model has a known word, since then only sizes can decide.
   bool in_layers = false;
 };
 

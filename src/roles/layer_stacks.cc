@@ -91,10 +91,10 @@ class StackFinder {
   }
 
  private:
-  // The stacks that contain a subtree.
+  // The stacks that contain the subtree that is being searched.
   struct Outer {
-    int stacks = 0;      // their number
-    size_t members = 0;  // of the innermost stack
+    int stacks = 0;      // how many stacks contain it
+    size_t members = 0;  // parameter groups of the innermost one
   };
 
   using Children = std::map<std::string_view, Indices>;
@@ -128,9 +128,10 @@ class StackFinder {
     TakeMost(left, depth);
   }
 
-  // Adds the largest subtrees with a common size that may count layers, without
-  // further evidence: as likely stacks if another subtree has as many layers in
-  // the same dimension, else as undecided ones.
+  // Adds the largest subtrees in which all parameters have a size in common
+  // that may count layers, although nothing else shows it. Such a subtree is a
+  // likely stack if another stack has as many layers in the same dimension, and
+  // else an undecided one.
   void VisitUndecided(const Indices& members, size_t depth) {
     Indices left;
     for (const uint32_t i : members) {
@@ -267,7 +268,7 @@ class StackFinder {
   bool Take(const Indices& members, size_t depth, const Outer& outer) {
     std::optional<Candidate> best;
     Verdict verdict;
-    bool also = false;  // another position is as good
+    bool also = false;  // another dimension has equally good evidence
     for (const Candidate& one : CandidatesOf(members)) {
       Verdict found = Judge(members, depth, one, outer);
       if (!found.confidence) continue;

@@ -45,7 +45,8 @@ struct LayerStacks {
   std::vector<std::vector<ScannedDim>> dims;
 };
 
-// One parameter, or several whose names differ only in numbers.
+// One parameter group: a parameter, or several whose names differ only in
+// numbers.
 struct StackCandidate {
   std::string_view name;         // digit parts as `*`
   const Shape* shape = nullptr;  // null: unknown

@@ -1,11 +1,11 @@
 // Decides by sizes whether matrices are [in, out] or [out, in]. Each layer
 // stack has a width: the configuration's, or else the most frequent size of its
-// dimensions. The width is the input size of queries, keys, values, gates and
-// ups, and the output size of attention outputs and downs. So a rectangular
-// matrix of known role votes for the orientation of all matrices with the same
-// leaf (stacked matrices vote separately), and these matrices take the
-// majority. A bias, whose length is the output size, decides for its own
-// rectangular weight:
+// dimensions. The width is the input size of query, key, value, gate and up
+// projections, and the output size of attention outputs and down projections.
+// So a rectangular matrix of known role votes for the orientation of all
+// matrices with the same leaf (stacked matrices vote separately), and these
+// matrices take the majority. A bias, whose length is the output size, decides
+// for its own rectangular weight:
 //
 //   q_proj/kernel [1024, 512] of width 512: [out, in], and so is every kernel
 //   c_attn/weight [768, 2304], bias [2304]: [in, out]

@@ -15,8 +15,8 @@
 
 namespace shardc {
 
-// Parameters with the same name, in which digit parts are `*`, and the same
-// shape.
+// The parameters of one shape whose names differ only in numbers. `name` has
+// `*` in place of each part that is a number.
 struct ShapedParameter {
   std::string_view name;
   const ParameterRole* role = nullptr;

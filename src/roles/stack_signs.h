@@ -16,8 +16,8 @@ namespace shardc {
 
 struct StackMember {
   std::vector<std::string_view> parts;  // of the name
-  Shape shape;                          // without the found dimensions
-  std::vector<int> dims;  // of the parameter as stored, by dimension of `shape`
+  Shape shape;            // without the dimensions of known stacks
+  std::vector<int> dims;  // by dimension of `shape`: its index in storage
   ParameterRole role;
   bool stacked = false;
 };
@@ -58,9 +58,10 @@ struct StackSigns {
 StackSigns SignsOf(std::span<const StackMember> all, const Indices& members,
                    const StackDim& one);
 
-// Whether the common part of all members' paths names experts, or layers by a
-// sure or a weak word. Words before a counter are not used, because the layers
-// that they name have tensors of their own; `counted` is then set.
+// What the common part of all members' paths names: experts, or layers by a
+// sure word or by a weak one such as `block`. Words before a counter are not
+// used, because the layers that they name have tensors of their own; `counted`
+// is then set.
 struct StackPath {
   bool counted = false, experts = false, word = false, weak_word = false;
 };

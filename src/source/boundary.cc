@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kLinkLimit = 40;  // of one path, as in Linux
+constexpr int kLinkLimit = 40;  // links in one path, Linux's limit
 
 // Returns the absolute path without links. Returns an empty path after an
 // error, such as more than kLinkLimit links.

@@ -8,7 +8,8 @@ namespace shardc {
 
 // A project file may come from somebody who is not trusted, such as the author
 // of a pull request. Its paths may only name files of its own repository, so
-// that no message can quote another file. A default Boundary holds every path.
+// that no message can quote another file. A default-constructed Boundary
+// accepts every path.
 class Boundary {
  public:
   // Returns the boundary of a project file: the nearest folder above the file

@@ -59,7 +59,7 @@ std::string_view TakeDigits(std::string_view& text) {
   return digits;
 }
 
-// Why a text is no size.
+// The reasons why a text is not a size.
 enum class SizeFault { kNoSize, kNoUnit, kBelowOne, kTooLarge };
 
 // Returns the value of decimal digits; nullopt if there are no digits or the
@@ -72,7 +72,8 @@ std::optional<int64_t> ValueOf(std::string_view digits) {
   return value;
 }
 
-// Returns `unit` times 0.`places`, rounded down.
+// Returns the bytes of a fraction of a unit, rounded down. `places` are its
+// decimal places: half of `unit` for "5", a quarter for "25".
 int64_t Share(int64_t unit, std::string_view places) {
   int64_t scale = 1;
   for (size_t i = 0; i < places.size(); ++i) scale *= 10;

@@ -18,9 +18,9 @@ namespace shardc {
 // and for sizes that int64_t cannot hold.
 std::optional<int64_t> ParseByteSize(std::string_view text);
 
-// Returns the message that `what` is the text `seen`, with the reason why it is
-// not a size in bytes: "`memory` is `80`, of what unit?". kByteSizeHelp is the
-// help of the finding.
+// Returns the message for a text `seen` that ParseByteSize rejects, with the
+// reason: "`memory` is `80`, of what unit?". `what` names the key or flag that
+// has the text. kByteSizeHelp is the help of the finding.
 std::string NotByteSize(std::string_view what, std::string_view seen);
 inline constexpr std::string_view kByteSizeHelp =
     "write a number and a unit, such as `80GiB`";

@@ -1,7 +1,7 @@
 // The codes of diagnostics: `SHD` and three digits, the first of which is the
 // family. A number is never reused. The codes of family 0 (input, output and
 // the command line) are listed here. Each lint defines its code in its own
-// file. All other codes are in headers like this one.
+// file. The other codes are in headers such as audit_code.h and stage_code.h.
 #ifndef SHARDC_SOURCE_CODE_H_
 #define SHARDC_SOURCE_CODE_H_
 

@@ -11,7 +11,7 @@
 
 namespace shardc {
 
-// Replacement texts by FileIdOf.
+// Maps the identity of a file (FileIdOf) to the text that replaces its content.
 using FileTexts = std::map<FileId, std::string>;
 
 // Like ReadSource (source/file.h), but returns the replacement text if `texts`

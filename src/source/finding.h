@@ -31,8 +31,8 @@ struct Finding {
   std::vector<Label> labels;
   std::vector<std::string> params;   // affected parameters, manifest order
   std::vector<std::string> targets;  // affected targets of a project
-  // The file to show if `place` is in no file, as for packs and flags; may be
-  // empty.
+  // The file in which reports show the finding if `place` is not in a file but
+  // in a pack or a flag; may be empty.
   Place main_file;
 };
 

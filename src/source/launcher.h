@@ -23,7 +23,7 @@ using Variable = std::function<const char*(const char* name)>;
 struct Seat {
   std::string_view index_text, count_text;
   int64_t index = 0;
-  int64_t count = 0;  // 0: the texts are not an index below a count
+  int64_t count = 0;  // 0 if the texts are not an index below a count
 };
 
 // Returns the place of this process among the processes that the launcher

@@ -11,9 +11,9 @@ void Sink::Flush() {
   Drain(held);
 }
 
-// Passes on whole buffers only, so that the writes to a file end where its
-// pages end: the page in which a write ends is looked up again by the next
-// write.
+// Passes only complete buffers to Drain(), so that the writes to a file end
+// where its pages end. After a write that ends inside a page, the kernel has to
+// look up that page again for the next write.
 void Sink::Overflow(std::string_view bytes) {
   const auto size = static_cast<size_t>(end_ - begin_);
   const auto take = [&](size_t count) {

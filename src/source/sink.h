@@ -36,7 +36,7 @@ class Sink {
   }
   void Fill(size_t count, char c);
 
-  // Passes on the buffered bytes.
+  // Passes the buffered bytes to Drain().
   void Flush();
 
  protected:

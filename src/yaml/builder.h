@@ -20,18 +20,20 @@ namespace shardc {
 class YamlBuilder {
  public:
   // Thrown to stop the event parser: after a finding that makes it pointless to
-  // parse the rest of the file, after the last finding that is kept, and where
-  // a second document begins. The caller of the event parser catches it.
+  // parse the rest of the file, after Findings::kErrorLimit errors, and where a
+  // second document begins. The caller of the event parser catches it.
   struct Stop {};
 
   YamlBuilder(const SourceRef& source, Findings& findings)
       : source_(source), text_(source->text()), findings_(findings) {}
 
-  // The parser's events. `at` is the position of the node with its anchor and
-  // tag, or of the next token if the node is an omitted null.
+  // The builder gets one call for each event of the parser. `at` is the offset
+  // at which the node begins, with its anchor and tag. If the node is a null
+  // that is omitted, `at` is the offset of the next token.
   void Null(size_t at, uint64_t anchor);
   void Alias(size_t at, uint64_t anchor);
-  // `tag` is resolved; "?" and "!" mean none.
+  // `tag` is written out: `tag:yaml.org,2002:int` for `!!int`. "?" and "!" mean
+  // that the node has no tag.
   void Scalar(size_t at, const std::string& tag, uint64_t anchor,
               const std::string& value);
   void Open(YamlKind kind, size_t at, const std::string& tag, uint64_t anchor,

@@ -100,7 +100,7 @@ std::optional<double> ReadReal(const YamlContext& context, const YamlNode& node,
   const CoreType type = node.IsScalar() ? CoreTypeOf(node) : CoreType::kString;
   double value = 0;
   // from_chars refuses `.inf`, `.nan` and a plus sign, which YAML allows and
-  // our files do not.
+  // shardc's files do not.
   const char* const end = node.text.data() + node.text.size();
   const auto [read, error] = std::from_chars(node.text.data(), end, value);
   const bool number = type == CoreType::kInteger || type == CoreType::kReal;

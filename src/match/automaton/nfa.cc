@@ -23,9 +23,10 @@
 namespace shardc {
 namespace {
 
-// RE2 matches a pattern with more than kPatternNodes nodes, and a pattern with
-// which the total would exceed kAllNodes. If one of the three other limits is
-// exceeded, RE2 matches all patterns.
+// The limits of the automaton. RE2 matches a pattern with more than
+// kPatternNodes nodes, and a pattern with which the total would exceed
+// kAllNodes. If one of the three other limits is exceeded, RE2 matches all
+// patterns.
 constexpr int64_t kPatternNodes = 5'000;
 constexpr int64_t kAllNodes = 400'000;
 constexpr size_t kMostBeginnings = 4'000'000;
@@ -287,9 +288,9 @@ Builder::Rests Builder::Read(std::span<const NfaPattern> patterns) {
   return rests;
 }
 
-// Fills `after_first` and the other lists of beginnings (nfa.h) from the nodes
-// that the entries reach without reading a character. Returns false if there
-// are too many.
+// Fills `after_first` and the other lists of beginnings (nfa.h): the nodes that
+// are reached from the first nodes of patterns, `entries`, without reading a
+// character. Returns false if there are too many.
 bool Builder::FindBeginnings(const std::vector<uint32_t>& entries) {
   const Alphabet& alphabet = nfa_.alphabet;
   nfa_.after_first.resize(alphabet.symbols());

@@ -25,9 +25,9 @@ enum class Prefixes : bool { kOwn, kShared };
 struct Nfa {
   struct Node {
     enum class Kind : uint8_t {
-      kSet,     // reads a symbol of set `set`, then `next`
-      kFork,    // `next` and `other`, without reading
-      kAssert,  // `next`, if `assertion` holds at this position
+      kSet,     // reads a symbol of set `set` and goes to `next`
+      kFork,    // goes to `next` and to `other`, without reading
+      kAssert,  // goes to `next` if `assertion` holds here
       kFound,   // the pattern matches
     };
     Kind kind = Kind::kFound;
@@ -44,12 +44,13 @@ struct Nfa {
   std::vector<bool> begins_anywhere;
   // By pattern: whether it has nodes and is anchored at the beginning.
   std::vector<bool> begins_at_start;
-  std::vector<uint8_t> asserts;  // bits by Node::pattern
+  std::vector<uint8_t> asserts;  // by Node::pattern: its assertions, as bits
   Alphabet alphabet;
-  // The beginnings of matches, which may be at every position. `after_first`
-  // has the nodes after the first symbol of a match. Patterns that begin with
-  // an assertion are in other lists: those anchored at the beginning of the
-  // text, which are tried once, and those with other assertions.
+  // A match may begin at every position of a name. `after_first` has, for each
+  // symbol, the nodes that a match reaches whose first symbol it is. Patterns
+  // that begin with an assertion are in other lists: those anchored at the
+  // beginning of the text, which are tried once, and those with other
+  // assertions.
   std::vector<std::vector<uint32_t>> after_first;  // by symbol: nodes
   std::vector<uint32_t> begin_anchored;
   std::vector<uint32_t> begin_asserted;

@@ -52,9 +52,9 @@ class StateTable {
   State KnownByte(State from, uint8_t byte) const {
     return Known(from, columns_[byte]);
   }
-  // By state n, the ASCII byte that leads to state n + 1, or kNone. States are
-  // numbered as they are built, so the bytes of a name that built a run of
-  // states are consecutive here.
+  // Returns an array whose element n is the ASCII byte that leads from state n
+  // to state n + 1, or kNone. States are numbered as they are built, so the
+  // bytes of a name that built a run of states are consecutive here.
   const uint8_t* expected() const { return expected_.data(); }
 
   // Builds the state after `symbol`, whose first byte in the text is `byte`.
@@ -100,7 +100,8 @@ class StateTable {
   RuleSets& sets_;
   const size_t limit_bytes_;
   Stepper stepper_;
-  // The number of symbols, and one column that is never filled.
+  // The number of cells of a state in cells_: one for each symbol, and one that
+  // is never filled, which stands for all bytes above 0x7F.
   const size_t stride_;
   std::array<uint32_t, 256> columns_{};  // column in cells_ by byte
 

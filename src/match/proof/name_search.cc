@@ -98,7 +98,7 @@ class Search {
   uint32_t first_avoided_ = 0;   // first node of the patterns to avoid
   std::vector<Letter> letters_;  // most readable first
   std::vector<Text> texts_;
-  std::vector<std::vector<bool>> dead_;  // DeadFor, by the bits of `mask`
+  std::vector<std::vector<bool>> dead_;  // results of DeadFor(), by `mask`
   std::vector<uint32_t> found_;
 };
 

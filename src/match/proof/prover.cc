@@ -254,9 +254,11 @@ bool SameRule(const RuledPattern& a, const RuledPattern& b) {
          a.pattern.separator == b.pattern.separator;
 }
 
-// Compares two lists of rules. Winners in the common beginning of both lists
-// are skipped, and so are pairs of winners in their common end: a name that no
-// other rule matches has the same winner in both lists.
+// Compares two lists of rules. For each pair of rules, one of each list, with
+// different outcomes, searches for a name that both win. Rules of the common
+// beginning are in no pair, because each wins the same names in both lists. A
+// pair of rules of the common end is skipped, because a name that only rules of
+// the common end match has the same winner in both lists.
 class TwoLists {
  public:
   TwoLists(std::span<const RuledPattern> before,

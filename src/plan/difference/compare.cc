@@ -273,7 +273,8 @@ void CompareParams(const PlanJson& before, const PlanJson& after,
   change.message = "`params` is not an object";
 }
 
-// The tables must be null if one of the files is not a valid plan.
+// Compares two plans. Both tables must be null if one of the files is not a
+// valid plan.
 std::optional<PlanDifference> Compare(const SourceRef& before,
                                       const SourceRef& after,
                                       const PlanTable* table_before,

@@ -61,7 +61,8 @@ std::optional<int64_t> BytesHeld(const Mesh& mesh, const TensorType& type,
 MoveCosts::MoveCosts(const Mesh& before, const Mesh& after)
     : before_(before),
       after_(after),
-      // Slices along another axis number the devices differently.
+      // Meshes with equal axes number devices differently if their slices are
+      // along different axes.
       same_mesh_(SameAxes(before, after) &&
                  DeviceOrder(before) == DeviceOrder(after)) {
   if (!same_mesh_) joint_ = JointMesh::Of(before, after);

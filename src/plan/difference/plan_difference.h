@@ -128,7 +128,7 @@ struct StepChange {
 
 struct PlanDifference {
   Mesh mesh_before, mesh_after;
-  bool other_mesh = false;  // axes, their order or their sizes
+  bool other_mesh = false;  // whether axes, their order or sizes differ
   // Whether both files are valid plans. If not, of the lists below only
   // `fields` and `attention` are filled.
   bool detailed = false;
