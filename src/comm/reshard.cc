@@ -1,4 +1,4 @@
-// Finds the collective of a change of spec, and the elements that it moves. The
+// Finds the collective of a change of spec, and the elements that it sends. The
 // blocks of a dimension sharded over [a, b] are parts of its blocks over [a]:
 // removing b joins blocks (all_gather), and adding b splits a block that the
 // device already has, without communication. Any other change of a dimension's

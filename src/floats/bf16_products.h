@@ -22,7 +22,7 @@ Bf16Products UsedBf16Products();
 // Sets what UsedBf16Products() returns, for tests and measurements; the
 // processor must have it. Call it only while no kernel runs.
 void UseBf16Products(Bf16Products products);
-// Makes UsedBf16Products() return the fastest products again.
+// Makes UsedBf16Products() return the fastest instructions again.
 void UseFastestBf16Products();
 
 }  // namespace shardc

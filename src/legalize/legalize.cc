@@ -209,7 +209,7 @@ Legal LegalizeStored(const Spec& spec, const TensorType& type, const Mesh& mesh,
                                                           : options.illegal;
   const size_t rank = shape ? shape->size() : spec.size();
   Legal legal;
-  Axes used;  // by earlier dimensions, after their edits
+  Axes used;  // axes of earlier dimensions, after edits
   for (size_t i = 0; i < std::min(rank, spec.size()); ++i) {
     const Dimension dim{static_cast<int>(i),
                         shape ? std::optional((*shape)[i]) : std::nullopt,

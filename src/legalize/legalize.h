@@ -38,7 +38,7 @@ struct Edit {
   AxisGroup to;
   // The first axis that is missing or repeated; empty for other reasons.
   std::string axis;
-  int64_t size = 0;   // of the dimension, or elements; 0: unknown
+  int64_t size = 0;   // the dimension's size, or elements; 0: unknown
   int64_t parts = 1;  // product of the axes `from`; 0: more than 64 bits
   bool operator==(const Edit&) const = default;
 };

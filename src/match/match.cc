@@ -201,8 +201,9 @@ std::optional<std::string> Matcher::Rewrite(size_t index, std::string_view name,
       if (group >= count) return std::nullopt;
       const auto& piece = groups[static_cast<size_t>(group)];
       if (piece.data() == nullptr) continue;  // not part of the match
-      // The group is copied from the name itself, which may contain `wanted`
-      // in its parts: layers.0/w in a file that is written with dots.
+      // The group is copied from the name itself, because the converted text
+      // may not distinguish separators from other characters: the name
+      // layers.0/w becomes layers.0.w in a file that is written with dots.
       const auto begin = static_cast<size_t>(piece.data() - text.data());
       out.append(name.substr(begin, piece.size()));
     } else {

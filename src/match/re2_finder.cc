@@ -44,7 +44,7 @@ struct Re2Finder::Groups {
    private:
     char separator_;
     Method method_;
-    std::unique_ptr<RE2::Set> set_;        // null: none, or it failed
+    std::unique_ptr<RE2::Set> set_;  // null: not used, or compiling it failed
     std::optional<PatternFilter> filter_;  // if kFiltered
     std::vector<uint32_t> numbers_;  // number of a pattern, by index in the set
     std::vector<std::shared_ptr<const RE2>> patterns_;

@@ -24,7 +24,7 @@ bool IsAnchoredAtStart(std::string_view pattern);
 // The members are indices into the lists of patterns and names.
 struct MissedState {
   uint32_t pattern = 0;    // wins the parameter; anchored at the start
-  uint32_t parameter = 0;  // a name
+  uint32_t parameter = 0;  // the name of that parameter
   uint32_t state = 0;      // the name that ends in the parameter's path
   bool operator==(const MissedState&) const = default;
 };

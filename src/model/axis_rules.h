@@ -102,7 +102,7 @@ struct Token {
   std::optional<AxisRule> rule;
 };
 std::span<const Token> BuiltinTokens();
-// Finds a semantic axis by its short or long name; null if there is none.
+// Finds a logical axis by its short or long name; null if there is none.
 const Token* FindToken(std::string_view name);
 
 }  // namespace shardc

@@ -23,7 +23,8 @@ struct Row {
   Dtype dtype;
   std::string_view name;  // safetensors' name
   int bits;
-  // numpy's long name (with ml_dtypes) and array-protocol code.
+  // numpy's name such as `bfloat16` (from ml_dtypes), and its array-protocol
+  // code such as `f4`.
   std::string_view numpy;
   std::string_view code;
 };
@@ -56,7 +57,8 @@ constexpr std::array<Row, 24> kRows = {{
     {Dtype::kF8E5M2Fnuz, "F8_E5M2FNUZ", 8, "float8_e5m2fnuz", ""},
 }};
 
-// ggml's block types; sizes are of a complete block.
+// A block type of ggml. A complete block has `elements` elements in `bytes`
+// bytes.
 struct BlockRow {
   Dtype dtype;
   std::string_view name;

@@ -16,11 +16,11 @@ inline constexpr int64_t kLargestModelSize = int64_t{1} << 26;
 // The largest magnitude of a model's other numbers, such as a rotary base.
 inline constexpr double kLargestModelNumber = 1e12;
 
-// Sizes that are absent are not checked.
+// The sizes to check. A size that is absent is not checked.
 struct ModelSizes {
   std::optional<int64_t> heads = {}, kv_heads = {};
   std::optional<int64_t> head_dim = {}, rotary_dim = {};
-  // 0 experts: the model has none.
+  // `experts` is 0 for a model without experts.
   std::optional<int64_t> experts = {}, experts_per_token = {};
 };
 

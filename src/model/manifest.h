@@ -21,7 +21,8 @@ using Shape = std::vector<int64_t>;
 
 std::string ShapeText(const Shape& shape);  // "[4096, 11008]"
 
-// Shape and dtype; unknown if the manifest has only names.
+// The shape and the dtype of a tensor. They are nullopt if the manifest has
+// only names.
 struct TensorType {
   std::optional<Shape> shape;
   std::optional<Dtype> dtype;
@@ -70,7 +71,7 @@ struct Manifest {
   std::vector<uint32_t> by_name;
   // True if all names are known to be plain text (source/plain_text.h).
   bool plain_names = false;
-  std::vector<std::string> notes;  // such as that only names are known
+  std::vector<std::string> notes;  // for example that only names are known
 
   const TensorType& TypeOf(const Tensor& tensor) const {
     return types[tensor.type];

@@ -61,7 +61,7 @@ struct Target {
   std::optional<int64_t> memory_bytes;
   std::string plan;  // path of the committed plan
   std::string step;  // path of the committed step program
-  // Replaces the exclusions of the rules files.
+  // If given, replaces the rules files' exclusions from weight decay.
   WeightDecayExclusions weight_decay_exclude;
 };
 

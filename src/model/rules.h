@@ -41,14 +41,14 @@ struct SpecList {
   Place place;
 };
 
-// Copies the spec of another parameter. `rewrite` makes its name from the
-// match.
+// A spec that is copied from another parameter (`like`). `rewrite` gives the
+// name of that parameter; `\1` in it is the first group of the rule's match.
 struct SpecLike {
   std::string rewrite;  // `\1.weight`
   Place place;
 };
 
-// A bundle's name in place of a spec.
+// The name of a bundle, written in place of a list.
 struct SpecBundle {
   std::string name;
   Place place;
@@ -80,7 +80,7 @@ enum class SeparatorFrom : uint8_t {
   kPatterns,  // the patterns contain a slash or an escaped dot
   kNames,     // the patterns contain neither: use the separator of the names
   kBoth,      // the patterns contain both: the file has to state it
-  kCompat     // a reference system, which knows only the slash
+  kCompat     // under `compat`: reference systems know only the slash
 };
 
 struct Rule {
@@ -91,15 +91,16 @@ struct Rule {
   std::optional<int64_t> min_size;  // elements; smaller: replicated
   std::optional<Placement> placement;
   std::string note;
-  char separator = '/';  // that the pattern is written with
+  char separator = '/';  // the separator in `match`
   SeparatorFrom separator_from = SeparatorFrom::kFile;
   std::string source_name;  // the file's name in plans
   Place place;              // of the entire rule
   Place match_place;        // of the pattern
 };
 
-// The value of a registered token's rule: null, or names (axis rules, tokens or
-// mesh axes). A name under `{axis: x}` is always a mesh axis.
+// The value of the rule of a registered logical axis: null, or names (axis
+// rules, logical axes or mesh axes). A name under `{axis: x}` is always a mesh
+// axis.
 struct RegisteredRule {
   struct Name {
     std::string text;
@@ -118,7 +119,7 @@ struct RegisteredRule {
 struct Registration {
   std::string name;  // as written: `KV_GROUP` stands for `__KV_GROUP__`
   RegisteredRule rule;
-  std::optional<RegisteredRule> generation;  // absent: derived
+  std::optional<RegisteredRule> generation;  // absent: derived from `rule`
   bool override_existing = false;
   // Removes the registration of this name by a file that this file extends.
   // With `missing_ok: false` it is an error if no file registers the name.
@@ -127,13 +128,13 @@ struct Registration {
   Place place;
 };
 
-// A named list of semantic axes. `mode` is the mode in which the bundle is
+// A named list of logical axes. `mode` is the mode in which the bundle is
 // resolved on its own, as by the command `resolve`. The spec of a rule uses
 // only the axes.
 struct Bundle {
   std::string name;
   SpecList axes;
-  std::variant<Mode, int> mode = Mode::kTrain;  // int n: from shape[n]
+  std::variant<Mode, int> mode = Mode::kTrain;  // int n: by size of dimension n
   Place place;
 };
 std::span<const Bundle> BuiltinBundles();

@@ -17,9 +17,9 @@ namespace shardc {
 
 // How the number of layers of each stage is chosen.
 enum class StageAssignment : uint8_t {
-  kCost,    // so that the longest stage is shortest
+  kCost,    // minimises the time of the longest stage
   kEven,    // the same number, or one more in some stages
-  kListed,  // as listed
+  kListed,  // the numbers that the file lists
 };
 
 // A pattern for parameters that hold scanned layers: all layers of the model,

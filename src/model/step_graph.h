@@ -251,7 +251,7 @@ struct Moments {
 struct Adam {
   double rate = 1e-3, beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8;
   double decay = 0.1;
-  double clip = 1;   // global norm
+  double clip = 1;   // the largest global norm of the gradients
   int64_t step = 1;  // the number of this step, from 1
 };
 
@@ -289,14 +289,14 @@ struct Graph {
   Adam adam = {};
   // Whether the queues of experts have no limit, so that no token is dropped.
   bool dropless = false;
-  ValueId loss = kNoValue;    // [] in training
+  ValueId loss = kNoValue;    // labels [], in training only
   ValueId logits = kNoValue;  // [b, t, v]
   // The gradient of each parameter, kNoValue for a parameter without one. Empty
   // before Differentiate.
   std::vector<ValueId> gradients = {};
-  ValueId gradient_norm = kNoValue;  // [], before clipping
+  ValueId gradient_norm = kNoValue;  // labels [], before clipping
   std::vector<ValueId> updated = {};
-  std::vector<Moments> moments = {};  // inputs
+  std::vector<Moments> moments = {};  // inputs of the step
   std::vector<Moments> updated_moments = {};
 };
 

@@ -32,7 +32,8 @@ struct MeshDraft {
   std::optional<Counted64> devices;
   std::optional<Counted64> processes;
   std::optional<Counted64> slices;
-  // One factor per axis (1 if none is given, -1 for what remains), or empty.
+  // The number of slices along each axis: 1 if none is given, -1 for the slices
+  // that remain. Empty if the draft has no `dcn`.
   std::vector<int64_t> dcn;
   Place dcn_place;
   std::optional<Device> device;

@@ -151,7 +151,8 @@ void ReadModes(const YamlContext& context, const YamlNode& node, Rule& rule) {
     auto spec = ReadSpecSource(context, member.value, false);
     if (!spec) continue;
     rule.modes.emplace(*mode, std::move(*spec));
-    // The same key twice has been reported by the reader of YAML.
+    // If both keys have the same spelling, the reader of YAML has reported
+    // them.
     if (names.emplace(*mode, *name).first->second != *name) {
       context.Add(code::kDuplicateKey, member.key,
                   "mode `" + std::string(ModeName(*mode)) + "` is given twice",

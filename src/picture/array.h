@@ -61,8 +61,8 @@ class ArrayPicture {
   // Returns the panel's shard index in each of the dimensions `panels()`.
   std::vector<int64_t> PanelPieces(int64_t panel) const;
 
-  // The axes along which shards are replicated, and the number of copies of a
-  // shard.
+  // The axes along which shards are replicated, and the number of devices that
+  // hold a copy of each shard.
   const AxisGroup& copy_axes() const { return copy_axes_; }
   int64_t copies() const { return copies_; }
   bool whole() const { return whole_; }  // neither sharded nor placed

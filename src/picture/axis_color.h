@@ -30,8 +30,8 @@ inline std::vector<uint8_t> AxisColorsOf(const Mesh& mesh) {
   }
   for (uint8_t& color : out) {
     if (color < kAxisColors) continue;
-    // The colours from 5 on, which belong to no known axis, are used first.
-    // After them come the colours of known axes that this mesh lacks.
+    // Use the colours from 5 on first, which belong to no known axis, and then
+    // the colours of known axes that this mesh lacks.
     uint8_t free = kKnown.size();
     while (free < kAxisColors && taken[free]) ++free;
     if (free == kAxisColors) {

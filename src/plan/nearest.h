@@ -19,10 +19,10 @@ namespace shardc {
 
 struct NearRule {
   int32_t rule = -1;
-  int matched = 0;      // equal parts of the path
-  int run = 0;          // equal parts at the end
+  int matched = 0;      // number of equal parts of the path
+  int run = 0;          // number of equal parts at the end
   std::string written;  // the part of the pattern that differs
-  std::string found;    // the name's part there
+  std::string found;    // the part of the name in its place
   // The pattern with `found` in place of `written`; empty if the pattern cannot
   // be changed by replacing that text.
   std::string rewrite;

@@ -267,7 +267,7 @@ class Planner {
 
   void AddStacked(size_t param, const LayerStackRange& stack) {
     const schedule::Table& table = request_.table;
-    // The first of the ranks with the most stages.
+    // Find the first of the ranks that have the most stages.
     std::map<int32_t, std::vector<int32_t>> held;
     for (int32_t s = 0; s < table.stages; ++s) {
       for (const int32_t rank : out_.RanksOf(s)) held[rank].push_back(s);

@@ -1,6 +1,5 @@
-// Resolves the specs of attention's tensors. Each tensor has a list of semantic
-// axes (tokens), one for each dimension. The list is resolved like the spec of
-// a rule:
+// Resolves the specs of attention's tensors. Each tensor has a list of logical
+// axes, one for each dimension. The list is resolved like the spec of a rule:
 //
 //   query in bhtd  ->  BATCH, HEAD, QUERY_LENGTH, HEAD_DIM
 //   decoding       ->  [["fsdp", "dp"], "tp", "sp", null]
@@ -13,7 +12,7 @@ namespace {
 
 using Tokens = std::vector<std::string_view>;
 
-// Returns the semantic axes of a tensor with the dimensions batch, length,
+// Returns the logical axes of a tensor with the dimensions batch, length,
 // heads and dim, in the layout's order. The layout thd packs batch and length
 // into one dimension, which is sharded as BATCH.
 Tokens InLayout(Layout layout, std::string_view length, std::string_view heads,
@@ -76,7 +75,7 @@ std::vector<AttentionTensor> AttentionSpecs(const Resolver& resolver, Mode mode,
 
   std::vector<AttentionTensor> out;
   out.reserve(rows.size());
-  Findings none;  // built-in tokens always resolve
+  Findings none;  // built-in logical axes always resolve
   for (auto& [name, tokens] : rows) {
     auto resolved = resolver.Resolve(ListOf(tokens), mode, none);
     out.push_back({name, std::move(tokens),

@@ -1,9 +1,9 @@
-// Resolves the names in specs. A name is looked up as a registered token, a
-// built-in token, an axis rule and a mesh axis, in this order. Some axis rules
-// have a decode twin (head: decode_head). If the twin is not null, it replaces
-// the rule in the modes decode and insert. Parallelism axes that the mesh lacks
-// are left out, unless the policy has `compat: eformer`. An unknown name is a
-// finding:
+// Resolves the names in specs. A name is looked up as a registered logical
+// axis, a built-in one, an axis rule and a mesh axis, in this order. Some axis
+// rules have a decode twin (head: decode_head). If the twin is not null, it
+// replaces the rule in the modes decode and insert. Parallelism axes that the
+// mesh lacks are left out, unless the policy has `compat: eformer`. An unknown
+// name is a finding:
 //
 //   [BATCH, [FSDP, SP], _] decoding  ->  batch, fsdp and sp, none
 //     on a mesh of dp and fsdp       ->  [["fsdp", "dp"], "fsdp", null]
@@ -35,8 +35,8 @@ constexpr std::string_view kRegistered = "registered";
 constexpr std::string_view kAxisRuleKind = "axis rule";
 constexpr std::string_view kMeshAxis = "mesh axis";
 
-// Returns the spelling under which a token or a registered name is stored:
-// `__BATCH__` for BATCH, `__X__` for X.
+// Returns the spelling under which a logical axis is stored: `__BATCH__` for
+// the built-in BATCH, `__X__` for a registered X.
 std::string LongForm(std::string_view name) {
   if (const Token* token = FindToken(name)) {
     return std::string(token->long_name);
@@ -226,7 +226,7 @@ AxisGroup Resolver::OfRegistration(const Registration& registration,
   if (registration.generation) {
     return OfRegisteredRule(*registration.generation);
   }
-  // Unlike in OfRule(), a decode twin that is null replaces the rule too.
+  // A decode rule replaces the rule even if it is null, unlike in OfRule().
   if (auto twin = InferredGeneration(rule)) return axes_.Value(*twin).axes;
   return OfRegisteredRule(rule);
 }

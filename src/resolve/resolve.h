@@ -3,14 +3,14 @@
 //
 // These are shardc's own semantics; tests/reference/resolve.h implements those
 // of eformer exactly. A spec that is one name is the name of a bundle. A name
-// in a list is looked up as a registered or built-in token, then as an axis
-// rule, then as a mesh axis. Resolution does not use shapes; legalize checks
-// the result against them.
+// in a list is looked up as a logical axis (registered or built in), then as an
+// axis rule, then as a mesh axis. Resolution does not use shapes; legalize
+// checks the result against them.
 //
-// Registered names and tokens are compared in their long form, so `X` means
-// `__X__`. In a registration, a name is looked up as an axis rule first, then
-// as a registered name or token, then as a mesh axis, and it means the standard
-// rule in every mode (resolve.cc has one exception).
+// Names of logical axes are compared in their long form, so `X` means `__X__`.
+// In a registration, a name is looked up as an axis rule first, then as a
+// logical axis, then as a mesh axis, and it means the standard rule in every
+// mode (resolve.cc has one exception).
 #ifndef SHARDC_RESOLVE_RESOLVE_H_
 #define SHARDC_RESOLVE_RESOLVE_H_
 
@@ -34,7 +34,8 @@ namespace shardc {
 // The steps by which one name in a spec was resolved to axes, for `explain`.
 struct NameTrace {
   std::string name;  // as written
-  // The kind of name: "token", "registered", "axis rule" or "mesh axis".
+  // The kind of name: "token" (a built-in logical axis), "registered", "axis
+  // rule" or "mesh axis".
   std::string_view kind;
   std::string rule;  // the rule used, such as "decode_kv_head"; may be empty
   AxisGroup axes;    // the result, including absent parallelism axes
@@ -63,8 +64,8 @@ class Resolver {
  public:
   // Makes a resolver. Returns nullopt after a finding (`schema`,
   // `duplicate-key` or `cycle`): a registration or a bundle has a blank name,
-  // or a registration has the name `_`, redefines a built-in token without
-  // `override`, repeats a name of its file, or is in a cycle. Under
+  // or a registration has the name `_`, redefines a built-in logical axis
+  // without `override`, repeats a name of its file, or is in a cycle. Under
   // `rules.policy.compat` eformer, parallelism axes that the mesh lacks stay in
   // the specs, so that legalize drops their whole group as eformer does.
   static std::optional<Resolver> Make(const RuleSet& rules, const Mesh& mesh,

@@ -29,7 +29,7 @@ constexpr int64_t kMostVotes = 64;
 // votes, and any other vector has one.
 constexpr int64_t kNormVotes = 4;
 
-using Votes = std::map<int64_t, int64_t>;  // by size
+using Votes = std::map<int64_t, int64_t>;  // votes by size of a dimension
 
 struct Sides {
   int64_t first = 0;

@@ -23,7 +23,7 @@ struct ShapedParameter {
   const Shape* shape = nullptr;  // null: unknown
   int64_t count = 1;
   bool packed = false;  // one number holds several weights: sizes mislead
-  // The path of the layer stack; if empty, the name up to its first counter.
+  // The path of the layer stack; if empty, the name up to its first number.
   std::string_view stack = {};
 };
 

@@ -39,8 +39,8 @@ int64_t SizeAt(const Shape& shape, int dim);
 // Signs for and against the assumption that a dimension of a subtree's members
 // counts layers.
 struct StackSigns {
-  // In each layer, a norm or bias would be a single number, or an adapter's
-  // parameter less than a matrix.
+  // Whether some norm or bias would be a single number in each layer, or some
+  // adapter's parameter less than a matrix.
   bool contradiction = false;
   bool numbers = false;  // some parameter would be one number in a layer
   bool norm = false;     // a norm has more dimensions than in one layer

@@ -72,7 +72,7 @@ void DigestBlock(std::array<typename Kind::Word, 8>& state,
   if (last) v[14] = ~v[14];
   for (size_t round = 0; round < Kind::kRounds; ++round) {
     const auto& order = kOrders[round % kOrders.size()];
-    // Four columns, then four diagonals.
+    // Mix the four columns of the 4 x 4 state, then its four diagonals.
     for (size_t i = 0; i < 8; ++i) {
       const size_t turn = i / 4;
       Word& a = v[i % 4];

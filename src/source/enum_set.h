@@ -7,7 +7,7 @@
 
 namespace shardc {
 
-// The values of the enumerators are in [0, 64).
+// A set is a bit mask, so the values of the enumerators must be in [0, 64).
 template <class E>
 class EnumSet {
  public:

@@ -54,7 +54,7 @@ Outcome ReadAll(int fd, int64_t expected, int64_t limit, RawText& out,
 Outcome InflateInto(std::string_view gzip, int64_t limit, std::string& out,
                     std::string* why) {
   z_stream stream = {};
-  // 16 makes zlib accept only gzip, and verify its checksum.
+  // Adding 16 makes zlib accept only gzip, and verify its checksum.
   if (::inflateInit2(&stream, 16 + MAX_WBITS) != Z_OK) throw std::bad_alloc();
   const auto finish = [&](Outcome outcome, std::string text) {
     ::inflateEnd(&stream);

@@ -174,7 +174,8 @@ class JsonReader : public nlohmann::json_sax<Json> {
 
   bool parse_error(size_t position, const std::string&,
                    const Json::exception& error) override {
-    // 406: the number is outside the range of a double, but well-formed JSON.
+    // Error 406 of nlohmann: the number is well-formed JSON, but outside the
+    // range of a double.
     if (error.id == 406) {
       SkipSeparators();
       findings_.Add(code::kNumber, PlaceOf(cursor_, SkipToken(text_, cursor_)),
@@ -246,7 +247,8 @@ class JsonReader : public nlohmann::json_sax<Json> {
     if (!Push(JsonKind::kString)) return false;
     auto& node = document_.nodes_.back();
     node.length = static_cast<uint32_t>(value.size());
-    // An escape sequence is always longer than the character it encodes.
+    // A token that is longer than its value and two quotes has escapes, because
+    // an escape is always longer than the character that it encodes.
     if (end - cursor_ != value.size() + 2) {
       node.escaped = true;
       node.next = static_cast<uint32_t>(document_.strings_.size());
@@ -299,7 +301,7 @@ class JsonReader : public nlohmann::json_sax<Json> {
       return order != 0 ? order < 0 : a.second < b.second;
     };
     std::sort(keys_.begin(), keys_.end(), less);
-    // Pairs of equal keys: the later node, then the earlier one.
+    // The nodes of two equal keys: first the later one, then the earlier one.
     std::vector<std::pair<uint32_t, uint32_t>> twice;
     for (size_t i = 1; i < keys_.size(); ++i) {
       const auto [hash, node] = keys_[i];

@@ -18,7 +18,8 @@ namespace shardc {
 // The byte order mark, with which UTF-8 files may begin.
 inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
-// Both count from 1; the column counts Unicode code points.
+// A position in a text. Lines and columns are counted from 1, and a column is a
+// Unicode code point.
 struct LineColumn {
   int line = 0;
   int column = 0;
@@ -64,7 +65,8 @@ class Source {
   std::string held_;
   RawText raw_;
   std::string_view text_;
-  // Computed when a line is first requested: most files have no finding.
+  // The starts of lines are computed when a line is first requested, because
+  // most files have no finding.
   mutable std::once_flag lines_found_;
   mutable std::vector<size_t> line_starts_;
 };

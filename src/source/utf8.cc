@@ -91,7 +91,7 @@ bool IsHidden(uint32_t point) {
 
 bool IsUtf8(std::string_view text, size_t* bad_offset) {
   for (size_t at = 0; at < text.size();) {
-    // Eight ASCII bytes at a time: manifests are nearly all ASCII.
+    // Skip eight ASCII bytes at a time, because manifests are nearly all ASCII.
     uint64_t word = 0;
     while (at + sizeof(word) <= text.size()) {
       std::memcpy(&word, text.data() + at, sizeof(word));

@@ -38,8 +38,8 @@ std::string BytesText(int64_t bytes) {
     scale *= 1024;
     ++unit;
   }
-  // Count 2^20 or fewer parts of the unit, so that multiplying by 100 does not
-  // overflow.
+  // Count parts of the unit, at most 2^20 to a unit, so that multiplying by 100
+  // does not overflow.
   const uint64_t parts = std::min(scale, uint64_t{1} << 20);
   const uint64_t in_parts = size / (scale / parts);
   const uint64_t whole = size / scale;

@@ -319,8 +319,8 @@ void YamlBuilder::CheckKey(Frame& frame, const YamlNode& key) {
     return;
   }
   const auto [first, is_new] = frame.keys.emplace(key.text, key.begin);
-  // The tree stays valid, so reading goes on after the limit of errors, but
-  // without more findings.
+  // A duplicate key leaves the tree valid, so reading continues after the limit
+  // of errors, without further findings.
   if (is_new || findings_.Full()) return;
   Finding& finding =
       findings_.Add(code::kDuplicateKey, {source_, key.begin, key.end},

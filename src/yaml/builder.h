@@ -42,7 +42,8 @@ class YamlBuilder {
 
   const std::optional<YamlNode>& root() const { return root_; }
   std::optional<YamlNode> TakeRoot() { return std::move(root_); }
-  // True after any finding other than duplicate-key.
+  // Returns whether a finding other than duplicate-key was added, after which
+  // the tree is not used.
   bool broken() const { return broken_; }
   // Returns the input of ReportYamlError for a parser that stopped at `offset`.
   YamlFailure FailureAt(size_t offset) const;

@@ -59,7 +59,8 @@ bool IsC1(std::string_view text, size_t at) {
 }  // namespace
 
 size_t OddBlank(std::string_view text, size_t at) {
-  // No-break, zero-width and ideographic space, byte order mark.
+  // The UTF-8 bytes of the no-break space, the zero-width space, the
+  // ideographic space and the byte order mark.
   constexpr std::array<std::string_view, 4> kBlanks = {
       "\xc2\xa0", "\xe2\x80\x8b", "\xe3\x80\x80", "\xef\xbb\xbf"};
   for (std::string_view blank : kBlanks) {
@@ -242,7 +243,7 @@ std::optional<size_t> FindOpenQuote(std::string_view text, size_t at) {
     } else if (IsIndicator(c) || c == ':' || c == '-' || c == '?') {
       ++at;
     } else {
-      // A plain word: quotes inside it are ordinary characters.
+      // Skip a plain word. Quotes inside it are ordinary characters.
       while (at < text.size() && !EndsWord(text, at)) ++at;
     }
   }

@@ -32,9 +32,9 @@ struct YamlNode {
   YamlKind kind = YamlKind::kNull;
   YamlStyle style = YamlStyle::kPlain;  // of scalars
   std::string text;                     // of scalars, unescaped
-  // `float` for a scalar tagged `!!float`, and likewise `str`, `int`, `bool`
-  // and `null`. The typed readers refuse such a scalar. All other tags are
-  // refused while parsing.
+  // The tag of a scalar without `!!`: `float` for `!!float 4`, and likewise
+  // `str`, `int`, `bool` and `null`. The typed readers refuse a scalar with a
+  // tag. All other tags are refused while parsing.
   std::string tag;
   // The byte range in the source. A null that is omitted has the range of its
   // key or dash or, if it has neither, at most one byte of the text after it.

@@ -71,7 +71,8 @@ Alphabet::Alphabet(std::span<const CharSet> sets, unsigned assertions) {
   for (const CharSet& set : sets) refine(set);
   for (const CharSet& set : extra) refine(set);
 
-  // A symbol all of whose parts were split off is empty: renumber the others.
+  // Renumber the symbols, because a symbol all of whose parts were split off is
+  // empty.
   std::unordered_map<uint32_t, uint32_t> number;
   for (Stretch& stretch : stretches_) {
     const auto next = static_cast<uint32_t>(number.size());

@@ -38,8 +38,9 @@ class Automaton {
  private:
   using State = StateTable::State;
 
-  // From byte `at` of the last name on, the states are `state`, `state` + 1 and
-  // so on, up to the next stretch.
+  // A run of consecutive numbers of states: the state of the last name is
+  // `state` at the offset `at`, `state` + 1 at the next offset and so on, up to
+  // the offset of the next stretch.
   struct Stretch {
     size_t at = 0;
     State state = 0;

@@ -39,7 +39,7 @@ struct Nfa {
   };
 
   std::vector<Node> nodes;
-  std::vector<bool> inside;  // by pattern: has nodes; if not, RE2 matches it
+  std::vector<bool> inside;  // by pattern: whether the automaton matches it
   // By pattern: whether it has nodes and is not anchored at the beginning.
   std::vector<bool> begins_anywhere;
   // By pattern: whether it has nodes and is anchored at the beginning.

@@ -103,7 +103,7 @@ class StateTable {
   // The number of cells of a state in cells_: one for each symbol, and one that
   // is never filled, which stands for all bytes above 0x7F.
   const size_t stride_;
-  std::array<uint32_t, 256> columns_{};  // column in cells_ by byte
+  std::array<uint32_t, 256> columns_{};  // by byte: its column in cells_
 
   std::vector<State> cells_;
   std::vector<uint8_t> expected_;

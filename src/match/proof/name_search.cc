@@ -64,7 +64,7 @@ struct Letter {
   uint32_t symbol = 0;
 };
 
-// A text of the search.
+// A text that the search has reached.
 struct Text {
   NfaPlace place;
   uint32_t found = 0;  // bits of the wanted patterns that have matched
@@ -89,7 +89,7 @@ class Search {
   std::string NameOf(size_t at) const;
 
   const Nfa& nfa_;
-  const uint32_t all_;  // bits of all patterns wanted
+  const uint32_t all_;  // bits of all wanted patterns
   const size_t wanted_;
   int64_t& work_;
   Stepper stepper_;

@@ -45,7 +45,7 @@ struct RuleProof {
 struct PairProof {
   enum class Kind : uint8_t {
     kApart,     // no name matches both
-    kSame,      // the same names
+    kSame,      // both match the same names
     kContains,  // the first matches all names of the second, and more
     kWithin,    // the second matches all names of the first, and more
     kOverlap,   // some names match both, some only one

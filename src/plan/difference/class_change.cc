@@ -42,7 +42,8 @@ bool SameStages(const ReadPlan& before, const ReadPlan& after) {
 }
 
 // Returns the key of a change of a parameter whose type was `before`. The bytes
-// held before depend on that type, and a placed parameter has no move.
+// held before depend on that type, and the cost of resharding is not known for
+// a placed parameter.
 std::string KeyOf(const SpecChange& change, const TensorType& before) {
   std::string out = SpecText(change.before) + SpecText(change.after);
   for (const Mode mode : change.modes) out += ModeName(mode);
@@ -121,8 +122,8 @@ void ClassComparison::AddSpecs(const ReadParam& was, const ReadParam& now,
   SpecChange change;
   change.held_before = BytesHeld(mesh_before(), was.type, a);
   change.held_after = BytesHeld(mesh_after(), now.type, b);
-  // A parameter of a stage is on the devices of some ranks only. While it stays
-  // there, each of these ranks moves it among its own devices.
+  // A parameter of a stage is on the devices of some ranks only. If these ranks
+  // are the same in both plans, each reshards it among its own devices.
   if (!was.placement && !now.placement && same_stages_) {
     const MoveCost& cost = costs_.Of(now.type, a, b);
     change.move = cost.move;

@@ -6,7 +6,7 @@
 //   "layers.1.up": {..1..}   "layers.1.up": {..2..}   the same two entries
 //
 // If both files are valid plans, the bytes that devices hold before and after,
-// and the collectives that move parameters, are computed for the same pairs.
+// and the collectives that reshard parameters, are computed for the same pairs.
 #include <algorithm>
 #include <iterator>
 #include <memory>

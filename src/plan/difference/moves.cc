@@ -1,7 +1,7 @@
-// Finds the collective that moves a parameter from one spec to another. Between
-// two meshes, the specs are compared in the axes of their joint mesh, and the
-// collective is named by the axes of the first mesh. Between meshes without a
-// joint mesh, every move of data is a ppermute:
+// Finds the collective that reshards a parameter. Between two meshes, the specs
+// are compared in the axes of their joint mesh, and the collective is named by
+// the axes of the first mesh. Between meshes without a joint mesh, every move
+// of data is a ppermute:
 //
 //   dp=2 fsdp=16 -> fsdp=32, spec ["fsdp"]: in the joint axes dp x fsdp the
 //   spec changes from [fsdp] to [[dp, fsdp]], which most devices cannot slice

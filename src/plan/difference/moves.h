@@ -1,5 +1,5 @@
 // Computes the cost of changing a parameter's spec: the bytes held before and
-// after, and the collective that moves the parameter.
+// after, and the collective that reshards the parameter.
 #ifndef SHARDC_PLAN_DIFFERENCE_MOVES_H_
 #define SHARDC_PLAN_DIFFERENCE_MOVES_H_
 
@@ -21,20 +21,21 @@ namespace shardc {
 std::optional<int64_t> BytesHeld(const Mesh& mesh, const TensorType& type,
                                  const Spec& spec);
 
-// The collective that moves a parameter, and the bytes that the busiest device
-// sends.
+// The collective that reshards a parameter, and the bytes that the busiest
+// device sends.
 struct MoveCost {
   std::optional<SpecMove> move;
   std::optional<int64_t> sent_bytes_per_device;
 };
 
-// Computes moves between two meshes. Each combination of type and specs is
-// computed once, because the layers of a model share few of them.
+// Computes the costs of resharding from one mesh to another. Each combination
+// of type and specs is computed once, because the layers of a model share few
+// of them.
 class MoveCosts {
  public:
   MoveCosts(const Mesh& before, const Mesh& after);
 
-  // Returns the cost of a move. Both members are nullopt if every device
+  // Returns the cost of resharding. Both members are nullopt if every device
   // already has what it needs, if the meshes have different numbers of devices,
   // if the shape is unknown, or if a spec does not divide it. Only the bytes
   // are nullopt if the dtype is unknown or if they overflow.

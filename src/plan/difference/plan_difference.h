@@ -7,7 +7,7 @@
 // also in members that no other part of the program reads. It does not have
 // differences that follow from other differences. If both files are valid
 // plans, the lists from `added` to `attention` describe the same differences in
-// detail: bytes per device before and after, and the collective that moves a
+// detail: bytes per device before and after, and the collective that reshards a
 // parameter. Parameters whose names differ only in numbers and that differ in
 // the same way are one group.
 #ifndef SHARDC_PLAN_DIFFERENCE_PLAN_DIFFERENCE_H_
@@ -69,7 +69,7 @@ struct SpecChange : NamedGroup {
   std::optional<int64_t> held_before, held_after;
   // The bytes of all parameters of the group on the fullest device.
   std::optional<int64_t> group_before, group_after;
-  // The collective that moves one parameter, and the bytes that the busiest
+  // The collective that reshards one parameter, and the bytes that the busiest
   // device sends for it. Both are nullopt if every device already has what it
   // needs, if the number of devices differs, if the shape is unknown or a spec
   // does not divide it, if the parameter is placed, or if a plan has stages and
