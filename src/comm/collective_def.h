@@ -17,7 +17,7 @@ namespace shardc {
 // collective depends on it.
 enum class Route : uint8_t {
   kChunks,  // chunks of the tensor pass through all devices of the group
-  kPairs,   // a device sends a part of its data to each other one
+  kPairs,   // a device sends a part of its data to each other device
   kShift,   // each device sends all its data to one other device
 };
 

@@ -14,8 +14,8 @@
 
 namespace shardc::families {
 
-// A node of a parameter tree. In the file it is a key such as `layers[i <
-// num_hidden_layers] if c`.
+// A node of a parameter tree. The file writes it as a key:
+// `layers[i < num_hidden_layers] if c: ...`.
 struct Node {
   std::string name;  // parts of the parameter's name; `_` adds none
   // The name that expressions of the children use for the number of a

@@ -81,7 +81,7 @@ inline constexpr SettingSet kCommonSettings = {
     Setting::kRuntimeDtype, Setting::kSoftmaxDtype, Setting::kSoftmaxScale,
     Setting::kSoftCap};
 
-// An operation for the readers of settings, which do not include
+// What the readers of settings know of an operation. They do not include
 // exec/operations.
 struct KnownOperation {
   std::string_view name;
@@ -92,8 +92,8 @@ struct KnownOperation {
 std::vector<std::string_view> TakenBy(
     Setting setting, std::span<const KnownOperation> operations);
 
-// Settings of one operation, or the defaults of all; an empty member is not
-// given.
+// The settings of one operation, or the defaults of all. A member is empty if
+// its setting is not given.
 struct SettingsRecord {
   std::optional<Dtype> runtime_dtype;   // F32, BF16 or F16
   std::optional<Dtype> softmax_dtype;   // F32, BF16 or F16

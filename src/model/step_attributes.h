@@ -98,7 +98,7 @@ enum class GroupScore : uint8_t { kMax, kTop2 };
 
 struct TopGroupsAttributes {
   LabelId experts = kNoLabel;
-  LabelId groups = kNoLabel, chosen = kNoLabel;  // sizes: all, chosen
+  LabelId groups = kNoLabel, chosen = kNoLabel;  // all groups, chosen groups
   // Selects a group's score: its largest score, or the sum of its two largest.
   GroupScore score = GroupScore::kMax;
 };
@@ -134,7 +134,7 @@ struct DistanceAttributes {
   // The size of this label is a distance: keys that are as far from the query,
   // or farther, have the last row of their side.
   LabelId longest = kNoLabel;
-  bool both_sides = false;  // keys are after the query too
+  bool both_sides = false;  // keys may follow the query too
 };
 
 using OpAttributes =

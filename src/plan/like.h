@@ -22,7 +22,7 @@ inline constexpr int32_t kNoRule = -1;
 struct SpecOrigin {
   // kNoRule: the chain of `like` ends at a scalar or at an unmatched parameter.
   int32_t rule = kNoRule;
-  uint32_t tensor = 0;  // the parameter with that rule
+  uint32_t tensor = 0;  // the chain's last parameter, which the rule wins
   bool operator<(const SpecOrigin& o) const { return rule < o.rule; }
 };
 

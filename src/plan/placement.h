@@ -66,9 +66,9 @@ class Placements {
 
   std::vector<std::optional<IndexPattern>> index_patterns_;  // by rule
   std::vector<int64_t> counts_;
-  // indices_[k][tensor] is the index in the tensor's name. There is a k for
-  // each pattern of rules whose count is taken from the names;
-  // indices_of_[rule] is the rule's k.
+  // For rules whose count is taken from the names, the index in a tensor's name
+  // is indices_[indices_of_[rule]][tensor]. Rules with the same pattern share
+  // an entry of indices_.
   std::vector<std::vector<int64_t>> indices_;
   std::vector<std::optional<size_t>> indices_of_;
 };

@@ -31,8 +31,8 @@ struct PlannedStages {
   // the layers evenly, and the cost model may search for other bounds.
   StageBalance balance = StageBalance::kEven;
   bool listed = false;  // the layers of each stage were given
-  // True if the declaration gives the number of micro-batches, itself or by a
-  // schedule's file, and for a plan that was read.
+  // Whether the number of micro-batches is given: by the declaration, by a
+  // schedule's file, or by a plan that was read.
   bool sized = false;
   Place place;  // the place of the declaration or of the flag
   // For each unit, the number of multiplications for a token, and the bytes.

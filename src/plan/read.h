@@ -29,7 +29,7 @@ struct ReadPlacement {
 struct ReadParam {
   std::string name;
   TensorType type;
-  Spec spec;                                 // train's
+  Spec spec;                                 // the spec in train
   std::vector<std::pair<Mode, Spec>> modes;  // modes with another spec
   std::optional<ReadPlacement> placement;
   ParamStages stages;  // empty for a plan without stages

@@ -21,7 +21,7 @@ namespace shardc {
 // of ranks.
 inline constexpr int64_t kMostStageRanks = int64_t{1} << 20;
 
-// The division of layers if their number in each stage is not given.
+// How layers are divided if their number in each stage is not given.
 enum class StageBalance : uint8_t {
   kEven,
   kWeights,   // by the sizes of the weights that a token is multiplied with

@@ -26,7 +26,7 @@ struct PlanView {
   };
   struct Correction {
     Mode mode = Mode::kTrain;
-    std::optional<int64_t> dim;  // nullopt: the spec of all dimensions
+    std::optional<int64_t> dim;  // nullopt: the entire spec
     AxisGroup from;
     std::string reason;
     bool operator==(const Correction&) const = default;

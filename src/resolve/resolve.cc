@@ -226,7 +226,8 @@ AxisGroup Resolver::OfRegistration(const Registration& registration,
   if (registration.generation) {
     return OfRegisteredRule(*registration.generation);
   }
-  // A decode rule replaces the rule even if it is null, unlike in OfRule().
+  // Unlike in OfRule(), a decode twin (decode_head of head) replaces the rule
+  // even if the twin is null.
   if (auto twin = InferredGeneration(rule)) return axes_.Value(*twin).axes;
   return OfRegisteredRule(rule);
 }

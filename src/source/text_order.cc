@@ -142,9 +142,8 @@ class Sorter {
     }
   }
 
-  // Texts with equal heads that end within these eight bytes differ only in
-  // trailing zero bytes. They sort before the texts with equal heads that are
-  // longer.
+  // Divides texts whose next eight bytes are equal. Texts that end within these
+  // bytes differ only in trailing zero bytes, and come before the longer texts.
   void SplitEqualKeys(const Run& run, std::span<Key> alike, size_t at) {
     const size_t depth = run.depth + kStep;
     const auto size_of = [&](const Key& key) {

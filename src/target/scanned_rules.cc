@@ -77,9 +77,8 @@ struct Scanned {
 
   auto operator<=>(const Scanned&) const = default;
 };
-// For one rule: the sets of scanned dimensions of the parameters that the rule
-// is the first to match, each with the smallest rank of a parameter that has
-// them.
+// For one rule and the parameters that it wins: maps each set of scanned
+// dimensions to the smallest rank of a parameter that has this set.
 using Matched = std::map<Scanned, size_t>;
 
 // Returns the list of dimensions of a spec that is a list or a bundle. Returns

@@ -31,7 +31,7 @@ bool IsLetter(char c) {
 
 struct NamedClass {
   std::string_view name;
-  std::string_view pairs;  // low and high of each range
+  std::string_view pairs;  // first and last character of each range
 };
 constexpr std::array kNamedClasses = {
     NamedClass{"\\d", "09"},
