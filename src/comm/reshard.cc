@@ -43,7 +43,7 @@ bool AnyChangesDim(const Mesh& mesh, const Spec& from, const Spec& to) {
   });
 }
 
-// Appends to `out` the axes from index `begin` on that it lacks.
+// Appends to `out` the axes from index `begin` on that `out` lacks.
 void AddAxes(const AxisGroup& axes, size_t begin, AxisGroup& out) {
   for (size_t i = begin; i < axes.size(); ++i) {
     if (std::find(out.begin(), out.end(), axes[i]) == out.end()) {

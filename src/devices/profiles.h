@@ -31,8 +31,8 @@ inline constexpr std::array<std::string_view, 5> kCurveCollectives = {
 // The fractions of its peak rates that an accelerator reaches in complete
 // training steps. Figures without another unit are fractions in (0, 1].
 struct Efficiency {
-  double matmul = 0.75;     // of bf16_rate
-  double matmul_fp8 = 0.5;  // of fp8_rate
+  double matmul = 0.75;     // fraction of bf16_rate
+  double matmul_fp8 = 0.5;  // fraction of fp8_rate
   // The fraction as a function of the smallest dimension of a matrix product on
   // a device; empty: constant. If there is a curve, `matmul` and `matmul_fp8`
   // are the fractions of the largest products.
@@ -43,9 +43,9 @@ struct Efficiency {
   double attention = 0.4;
   std::optional<double> flash_attn1 = {}, flash_attn2 = {}, cudnn = {};
   double narrow_head = 0.8;  // factor for a head dimension of at most 64
-  double memory_ops = 0.7;   // of memory_rate: norms, activations, rotations
-  double near = 0.8;         // of the links within a host or a torus
-  double far = 0.85;         // of the network between hosts or slices
+  double memory_ops = 0.7;   // of memory_rate, in norms, activations, rotations
+  double near = 0.8;         // of the rate of links within a host or a torus
+  double far = 0.85;         // of the network's rate between hosts or slices
   // Seconds that each collective takes in addition to the transfer of its
   // bytes.
   double latency_s = 15e-6;

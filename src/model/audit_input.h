@@ -13,7 +13,8 @@ namespace shardc {
 
 // One limit of the budget: the bytes that a compiled program may send at most.
 struct AuditLimit {
-  // "total", "activations_gathered", or a kind of collective: "all_gather".
+  // What is limited: "total", "activations_gathered", or a kind of collective
+  // such as "all_gather".
   std::string of;
   std::string over;   // axes joined by `+`; empty: over any
   int64_t bytes = 0;  // the most bytes that a device may send

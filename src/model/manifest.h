@@ -66,8 +66,8 @@ struct Manifest {
   char separator = 0;
   SourceRef source;  // for messages
   std::shared_ptr<TextStore> texts;
-  // Indices of the tensors in the byte order of their names; empty if it is
-  // unknown.
+  // Indices of the tensors in the byte order of their names; empty if the order
+  // is unknown.
   std::vector<uint32_t> by_name;
   // True if all names are known to be plain text (source/plain_text.h).
   bool plain_names = false;

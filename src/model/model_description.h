@@ -54,7 +54,7 @@ struct DescribedArgument {
   std::vector<std::string> names = {};  // `a + b` has two
   bool is_number = false;
   double number = 0;
-  bool optional = false;  // `m?`
+  bool optional = false;  // written `m?`
 };
 
 // One op: `q, k = part(z, p+r) @role if condition`, where `@role` is the

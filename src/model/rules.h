@@ -88,7 +88,7 @@ struct Rule {
   SpecSource spec;
   std::map<Mode, SpecSource> modes;  // replace `spec` in these modes
   std::optional<IllegalPolicy> illegal;
-  std::optional<int64_t> min_size;  // elements; smaller: replicated
+  std::optional<int64_t> min_size;  // with fewer elements: replicated
   std::optional<Placement> placement;
   std::string note;
   char separator = '/';  // the separator in `match`

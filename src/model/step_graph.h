@@ -161,7 +161,7 @@ struct Rope {
   double beta_fast = 32, beta_slow = 1;                        // yarn
   bool truncate = true;                                        // yarn
   double low_frequency_factor = 1, high_frequency_factor = 4;  // llama3
-  double amplitude = 0;        // 0: the scaling's own
+  double amplitude = 0;        // 0: as the scaling defines it
   double rotary_fraction = 1;  // the rotated fraction of a head, at its start
   bool interleaved = false;    // pairs 2i, 2i + 1, not i, i + d/2
 };

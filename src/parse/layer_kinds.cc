@@ -185,8 +185,9 @@ void ReadChunks(ConfigFields& fields, ModelConfig& config) {
   config.windowed_layers = *config.layers - *config.layers / period.value_or(4);
 }
 
-// Returns how many layers a repeated pattern such as `LLLG` marks as local, of
-// which the last layer is none. Returns nullopt if the text is no such pattern.
+// Returns the number of local layers by a pattern such as `LLLG` (L is a local
+// layer), which is repeated over the layers. The last layer is never local.
+// Returns nullopt if the text is not such a pattern.
 std::optional<int64_t> LocalLayers(std::string_view pattern, int64_t layers) {
   if (pattern.empty() ||
       pattern.find_first_not_of("LG") != std::string_view::npos) {

@@ -24,7 +24,7 @@ struct Counted64 {
 struct MeshDraft {
   struct Axis {
     std::string name;
-    int64_t size = 1;  // or -1
+    int64_t size = 1;  // -1: follows from the other sizes
     AxisType type = AxisType::kAuto;
     Place place;  // place of the size or of its entry
   };

@@ -143,7 +143,7 @@ bool Compiler::CompilePatterns() {
        exclusions.value_or(std::vector<NamePattern>{})) {
     auto regex = Regex::Compile({pattern.match, pattern.place, '/'}, findings_);
     if (!regex) continue;
-    // eformer compares paths as they are, whatever the pattern.
+    // eformer searches the paths as they are, without converting separators.
     const char own = c_.CompatMode() == Compat::kNone
                          ? PatternSeparator(pattern.match)
                          : '\0';

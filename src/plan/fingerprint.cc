@@ -137,8 +137,8 @@ void AddTimes(std::optional<int64_t>& sum, std::optional<int64_t> term,
   sum = sum && term ? CheckedAdd(*sum, *term) : std::nullopt;
 }
 
-// Prefetches parameters that are written soon. Sorted by name, they are at
-// random places in memory.
+// Prefetches the parameters that are written next, because in the order of
+// their names they are at random places in memory.
 void FetchAhead(const Plan& plan, std::span<const uint32_t> order, size_t at) {
   constexpr size_t kNear = 48;
   constexpr size_t kFar = 96;

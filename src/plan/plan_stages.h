@@ -64,7 +64,7 @@ struct StageCopy {
 struct PlanStages {
   std::string axis;  // the mesh axis whose size is the number of ranks
   int64_t ranks = 0;
-  int64_t virtual_stages = 1;  // on each rank
+  int64_t virtual_stages = 1;  // number on each rank
   std::string placement;       // "loop", "v", "both", "listed"
   std::string schedule;        // name, or path of the file
   std::string table;           // digest of the schedule's CSV

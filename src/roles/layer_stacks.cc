@@ -93,7 +93,7 @@ class StackFinder {
  private:
   // The stacks that contain the subtree that is being searched.
   struct Outer {
-    int stacks = 0;      // how many stacks contain it
+    int stacks = 0;      // the number of these stacks
     size_t members = 0;  // parameter groups of the innermost one
   };
 

@@ -24,13 +24,14 @@ struct StackMember {
 
 using Indices = std::vector<uint32_t>;  // of members
 
-// A dimension of shapes, counted from the last if it is below 0, and its size.
+// A dimension that several shapes have in common, and its size. A `dim` below 0
+// is counted from the last dimension.
 struct StackDim {
   int dim = 0;
   int64_t size = 0;
 };
 
-// Returns the dimension counted from the first one.
+// Returns the index of a dimension from the first on; `dim` may be below 0.
 int FromFront(const Shape& shape, int dim);
 
 // Returns the size of a dimension; 0 if the shape has no such dimension.

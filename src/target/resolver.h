@@ -29,7 +29,7 @@ std::optional<Target> ChooseForResolver(const TargetRequest& request,
 struct OpenedResolver {
   Resolver resolver;
   bool has_mesh = false;
-  Policy policy;  // the rules' own
+  Policy policy;  // the policy of the rules files
 };
 // `texts`, if not null, replaces the contents of files. Rules files must be
 // inside `boundary`. Returns nullopt after a finding.

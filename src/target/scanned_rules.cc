@@ -70,7 +70,8 @@ LayerStacks StacksOf(const Groups& groups, char separator) {
   return FindLayerStacks(candidates, separator);
 }
 
-// Dimensions that count layers, ascending, and the path of their first stack.
+// The dimensions of a parameter that count layers, ascending, and the path of
+// the first stack that it is in.
 struct Scanned {
   std::vector<int> dims;
   std::string path;

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::string_view kEscapes = "\\ufdd0\\ufdd1";
 constexpr std::string_view kCharacters = "\xef\xb7\x90\xef\xb7\x91";
-constexpr size_t kEscape = 6;  // `\ud83d`
+constexpr size_t kEscape = 6;  // bytes of an escape such as `\ud83d`
 
 // Returns the code unit of the escape `\uXXXX` at `at`; 0 if there is none.
 uint32_t UnitAt(std::string_view text, size_t at) {

@@ -38,7 +38,7 @@ class Automaton {
  private:
   using State = StateTable::State;
 
-  // A run of consecutive numbers of states: the state of the last name is
+  // A part of the last name in which the numbers of its states are consecutive:
   // `state` at the offset `at`, `state` + 1 at the next offset and so on, up to
   // the offset of the next stretch.
   struct Stretch {

@@ -92,8 +92,8 @@ class Builder {
 };
 
 uint32_t Builder::SetNumber(CharSet set) {
-  // If names have another separator than the pattern is written with, the
-  // names' separator must be in the set exactly if the pattern's is.
+  // If names have another separator than the pattern is written with, the set
+  // must contain the names' separator if and only if it contains the pattern's.
   if (separator_ != 0 && wanted_ != 0 && separator_ != wanted_) {
     const auto own = static_cast<unsigned char>(separator_);
     const bool holds = Contains(set, static_cast<unsigned char>(wanted_));
@@ -288,9 +288,9 @@ Builder::Rests Builder::Read(std::span<const NfaPattern> patterns) {
   return rests;
 }
 
-// Fills `after_first` and the other lists of beginnings (nfa.h): the nodes that
-// are reached from the first nodes of patterns, `entries`, without reading a
-// character. Returns false if there are too many.
+// Fills `after_first` and the other lists of beginnings (nfa.h). `entries` are
+// the first nodes of patterns, and the lists are made from the nodes that these
+// reach without reading a character. Returns false if there are too many.
 bool Builder::FindBeginnings(const std::vector<uint32_t>& entries) {
   const Alphabet& alphabet = nfa_.alphabet;
   nfa_.after_first.resize(alphabet.symbols());

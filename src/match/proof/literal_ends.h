@@ -12,8 +12,8 @@
 namespace shardc {
 
 struct LiteralEnds {
-  std::u32string begin;  // every name that matches begins so
-  std::u32string end;  // every name that matches ends so, last character first
+  std::u32string begin;  // every name that matches begins with it
+  std::u32string end;    // the end of every name that matches, reversed
 };
 
 // Returns the literal ends of a pattern. `begin` is empty unless the pattern

@@ -115,7 +115,8 @@ class StepComparison {
                         : ": `" + std::string(name) + "`"),
           order ? " differs" : " differ");
     }
-    // Figures that follow from the rest, and that earlier versions do not have.
+    // Compare figures that follow from the other members, if both programs have
+    // them. Earlier versions did not write them.
     for (std::string_view name : {"totals", "flops", "memory"}) {
       const auto at = MemberAt(before.members, name);
       if (!at || !MemberAt(after.members, name)) continue;
