@@ -65,8 +65,7 @@ class FamilyReader {
 
   // Reads the file into `out`. If the family has a key `like`, `out` already
   // has the content of that other family, and a definition in this file
-  // replaces the one of the same name. Only namings are not taken from the
-  // other family.
+  // replaces the one of the same name. Namings are not inherited.
   void Read(const Fields& fields, Description& out) {
     if (const YamlNode* models = fields.Find("models")) {
       out.models = ReadTexts(context_, *models, "`models`")

@@ -136,9 +136,9 @@ AxisGroup Shrink(AxisGroup group, const Dimension& dim, const Axes& used,
 
 // Returns the result for a tensor that gets the spec [] because of its size: a
 // scalar (under fjformer, any tensor of one element), or a tensor below
-// `min_size`. Returns nullopt for other tensors. If the spec has no axis,
-// `min_size` changes nothing, so there is no edit, except for a spec of nulls
-// under a compat mode, which reports one as the reference does.
+// `min_size`. Returns nullopt for other tensors. There is no edit if the spec
+// has no axis, because `min_size` then changes nothing. Only a compat mode
+// reports an edit for a spec of nulls, as the reference system does.
 std::optional<Legal> BySize(const Spec& spec, const Shape& shape,
                             const LegalizeOptions& options) {
   const auto elements = CheckedProduct(shape);

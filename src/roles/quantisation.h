@@ -12,10 +12,11 @@ namespace shardc {
 // tensor has other sizes than the weight.
 bool MayPack(Dtype dtype);
 
-// Returns how many elements along a dimension of `size` share one of `scales`
-// scales: the smallest power of two that gives this many blocks or, if there is
-// none, the quotient if it is exact. Returns 1 if there is no such number, no
-// scale, or a scale for each element.
+// Returns how many elements of a dimension share a scale, if `size` elements
+// have `scales` scales: 128 for 4096 elements and 32 scales. The result is the
+// smallest power of two that gives as many blocks as scales or, if there is
+// none, size / scales if the division is exact. Returns 1 if there is no such
+// number, no scale, or a scale for each element.
 int64_t BlockOf(int64_t size, int64_t scales);
 
 }  // namespace shardc

@@ -47,9 +47,9 @@ struct Nfa {
   std::vector<uint8_t> asserts;  // by Node::pattern: its assertions, as bits
   Alphabet alphabet;
   // A match may begin at every position of a name. `after_first` has, for each
-  // symbol, the nodes that a match reaches whose first symbol it is. Patterns
-  // that begin with an assertion are in other lists: those anchored at the
-  // beginning of the text, which are tried once, and those with other
+  // symbol, the nodes that are reached by a match that begins with the symbol.
+  // Patterns that begin with an assertion are in other lists: those anchored at
+  // the beginning of the text, which are tried once, and those with other
   // assertions.
   std::vector<std::vector<uint32_t>> after_first;  // by symbol: nodes
   std::vector<uint32_t> begin_anchored;

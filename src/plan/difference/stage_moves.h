@@ -21,10 +21,10 @@ std::vector<LayerMove> LayerMoves(const PlanStages& before,
 // rank 0".
 std::string LayerMoveText(const LayerMove& move);
 
-// Returns whether a moved layer explains that a parameter is in other stages: a
-// layer moves from the parameter's stage before to its stage after. Any moved
-// layer explains a layer stack; no move explains a parameter in several stages
-// that is not a layer stack.
+// Returns whether the moves of layers explain that a parameter is in other
+// stages. A parameter in one stage is explained by a layer that moves from the
+// parameter's stage before to its stage after, and a layer stack by any move. A
+// parameter in several stages that is not a layer stack is never explained.
 bool IsExplained(const std::vector<LayerMove>& moves, const ParamStages& before,
                  const ParamStages& after);
 
