@@ -79,8 +79,9 @@ class Layers {
     return Times(tokens_.Of(param.stream), Width(param, param.out_dim));
   }
 
-  // Returns whether a layer is either a mixer or attention, with an output
-  // projection, or an MLP, with a down projection, as in Nemotron-H.
+  // Returns whether each layer is only one block, as in Nemotron-H: a mixer or
+  // attention, which has an output projection, or an MLP, which has a down
+  // projection.
   bool AreApart(int64_t downs, int64_t outputs) const {
     const bool mixes =
         std::any_of(work_.params.begin(), work_.params.end(),

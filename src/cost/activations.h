@@ -14,27 +14,27 @@ namespace shardc::cost {
 
 struct LayerTensor {
   Candidate what;
-  int64_t layers = 0;    // layers that have it
-  int64_t bytes = 0;     // of one layer, on one device
+  int64_t layers = 0;    // number of layers that have this tensor
+  int64_t bytes = 0;     // bytes of one layer's tensor on one device
   bool kept = false;     // whether the policy keeps it for the backward pass
-  bool encoder = false;  // of an encoder's layer, next to a decoder
+  bool encoder = false;  // whether `layers` are an encoder's, next to a decoder
 };
 
 struct Activations {
   std::vector<LayerTensor> tensors;
-  int64_t kept = 0;     // of all layers
+  int64_t kept = 0;     // bytes of the kept tensors of all layers
   int64_t working = 0;  // bytes of the tensors of one layer that are not kept
   bool encoder_works = false;  // `working` is of an encoder layer
   std::optional<int64_t> logits;
-  bool logits_sharded = false;  // over the vocabulary
+  bool logits_sharded = false;  // whether the vocabulary is sharded
 
   int64_t Total() const { return (Size(kept) + working).value(); }
 };
 
 // The tokens and rows of a micro-batch on a device.
 struct Tokens {
-  int64_t rows = 1;    // of the batch
-  int64_t length = 1;  // of the sequence
+  int64_t rows = 1;    // rows of the batch
+  int64_t length = 1;  // tokens of the sequence
   int64_t keys = 1;    // keys of all devices that a token attends to
   // The encoder's tokens on a device for each row: 0 without an encoder, and in
   // decoding, which does not run the encoder. `encoder_keys` counts the

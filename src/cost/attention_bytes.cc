@@ -22,9 +22,9 @@ exec::AttentionProblem HollowProblem(const exec::Operation& operation,
                                      const AttentionSizes& n) {
   exec::AttentionProblem out;
   const int64_t value_dim = n.value_dim > 0 ? n.value_dim : n.head_dim;
-  // In latent attention, the problem has the latent and also the keys and
-  // values that are computed from it. Those keys and values have as many heads
-  // as the queries.
+  // Latent attention has the latent as an operand, and also the keys and values
+  // that are computed from it. Those keys and values have as many heads as the
+  // queries.
   const int64_t keys = operation.latent ? n.heads : n.key_heads;
   out.query =
       Buffer::Hollow({n.batch, n.query_length, n.heads, n.head_dim}, n.dtype);

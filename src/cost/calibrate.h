@@ -44,7 +44,7 @@ double FigureOf(const Efficiency& efficiency, Figure figure);
 struct CalibratedStep {
   std::string name;
   double seconds = 0;  // measured
-  double before = 0;   // expected with the base
+  double before = 0;   // expected with the base profile
   double after = 0;    // expected with the calibrated profile
 };
 

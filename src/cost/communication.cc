@@ -129,7 +129,7 @@ class StepCollectives {
       }
       return;
     }
-    // The step does not run the parameter, so that it has no gradient either.
+    // The step does not use such a parameter, so it has no gradient either.
     if (param.stream == Stream::kNone) return;
     const auto elements =
         CheckedProduct(ShardShape(work_.mesh, *param.type.shape, param.spec));
@@ -296,8 +296,9 @@ class StepCollectives {
     }
   }
 
-  // Returns the axes over which the experts of a weight are divided. An axis
-  // that is not the experts' does not count: the weight is gathered over it.
+  // Returns the axes over which the experts of a weight are divided. Only the
+  // experts' own axes count, because the weight is gathered over any other
+  // axis.
   AxisGroup Owners(const ParamClass& param) const {
     AxisGroup out;
     const int rank = static_cast<int>(param.type.shape->size());

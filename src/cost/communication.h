@@ -54,7 +54,7 @@ bool RecomputesOutputProjection(const Settings& settings);
 struct AttentionSizes {
   int64_t batch = 1, query_length = 1, key_length = 1;
   int64_t heads = 1, key_heads = 1, head_dim = 1;
-  int64_t value_dim = 0;  // 0: head_dim
+  int64_t value_dim = 0;  // 0 if it equals head_dim
   // Latent attention caches for each token a row of `latent_rank` numbers, from
   // which the keys and values of all heads are computed, and `latent_rope_dim`
   // rotated numbers.
@@ -82,8 +82,8 @@ AttentionBytes BytesOfAttention(const exec::Operation& operation,
                                 const exec::AttentionSpecs& specs,
                                 const AttentionSizes& sizes,
                                 const exec::OperationSettings& settings);
-// Returns the operation of the settings. Without one, returns the operation
-// that the mode uses by default.
+// Returns the attention operation that the settings name. If they name none,
+// returns the operation that the mode uses by default.
 const exec::Operation* UsualOperation(const CostInputs& work,
                                       const Settings& settings);
 

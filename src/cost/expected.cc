@@ -32,7 +32,7 @@ namespace {
 constexpr double kOtherKernels = 8;       // kernels of a layer's forward pass
 constexpr double kLossBytes = 20;         // per logit, forward and backward
 constexpr double kScoreBytes = 11;        // per score of unfused attention
-constexpr double kRingCost = 0.1;         // fraction of a hidden ring's time
+constexpr double kRingCost = 0.1;         // exposed fraction of a hidden ring
 constexpr double kGradientsHidden = 0.8;  // fraction of a micro-batch's time
 constexpr double kGradientsCost = 0.05;   // fraction of the gradients' time
 
@@ -424,8 +424,8 @@ std::optional<StepSeconds> ExpectedStepSecondsOf(
     double& sum = part.name == "scale" ? scale : after ? out.after : out.tasks;
     sum += part.seconds;
   }
-  // The part `scale` is a fraction of the sum of all others, so it is divided
-  // in proportion to them.
+  // `scale` is a fraction of the sum of all other parts, so it is distributed
+  // over `tasks` and `after` in proportion to their seconds.
   const double factor = 1 + scale / std::max(1e-30, out.tasks + out.after);
   return StepSeconds{out.tasks * factor, out.after * factor};
 }

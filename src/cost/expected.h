@@ -34,10 +34,10 @@ struct TimePart {
 struct ExpectedTime {
   double seconds = 0;
   std::vector<TimePart> parts;  // their sum is `seconds`
-  // In `least` every part runs at its peak rate, and every collective that can
-  // be hidden is hidden. In `most`, products, attention and element-wise ops
-  // run at the rates of the worst published runs, and no collective is hidden
-  // without cost.
+  // Bounds of `seconds`. In `least` every part runs at its peak rate, and every
+  // collective that can be hidden is hidden. In `most`, products, attention and
+  // element-wise ops run at the rates of the worst published runs, and no
+  // collective is hidden without cost.
   double least = 0, most = 0;
   // `model_flops_share` is the model FLOPs utilisation: the floating-point
   // operations without rematerialisation, as a fraction of the bfloat16 peak

@@ -20,9 +20,9 @@ struct PassMoves {
   // All-gathers of weights and, in the backward pass, reductions of their
   // gradients.
   double weights = 0;
-  double tensor = 0;   // of tensor-parallel activations
-  double ring = 0;     // of keys and values, over the sequence
-  double experts = 0;  // of tokens
+  double tensor = 0;   // collectives of tensor-parallel activations
+  double ring = 0;     // transfers of keys and values over the sequence axis
+  double experts = 0;  // exchanges of tokens with experts
 };
 struct Moves {
   PassMoves forward, backward;

@@ -50,7 +50,7 @@ struct FitMesh {
   std::optional<double> flops;  // per device and step
   std::optional<FitStages> stages;
   std::vector<Finding>
-      refused;  // why the stages are refused; empty: they are not
+      refused;  // why the stages are refused; empty if they are not
   // Set by SortByCost for a mesh that fits or may fit and whose time is known.
   // The best mesh has rank 1. Meshes of the same rank tie.
   std::optional<int64_t> rank;
@@ -62,9 +62,9 @@ struct FitMesh {
   // profile, a batch or a length.
   std::optional<double> Seconds() const;
 
-  // Returns the bytes of the fullest device by which meshes are sorted:
-  // INT64_MAX if those of its parameters or their sum are unknown. By the sum
-  // of what else is known, such a mesh would seem to need the least memory.
+  // Returns the bytes of the fullest device, by which meshes are sorted.
+  // Returns INT64_MAX if the bytes of the parameters or the sum are unknown:
+  // the sum of the remaining components alone would rank such a mesh first.
   int64_t MemoryOrder() const {
     const bool known = memory.most.Of(Component::kParameters).has_value();
     return known ? memory.most.total.value_or(INT64_MAX) : INT64_MAX;
@@ -126,7 +126,8 @@ class MeshEvaluator {
   Settings settings_;
   const std::unique_ptr<const Compiled> all_;
   const Representatives representatives_;
-  const std::unique_ptr<const Compiled> few_;  // of representatives
+  // the target compiled for `representatives_` only
+  const std::unique_ptr<const Compiled> few_;
   // The rules with the experts' axis added to the batch. It is nullopt if the
   // model has no experts, if the rules have no experts' axis, or if they
   // already shard the batch over that axis.
@@ -195,8 +196,8 @@ struct FitReport {
   std::vector<FitMesh> meshes;      // sorted; empty if no device count is given
   std::optional<FitChange> change;  // if no mesh fits
   std::vector<std::string> unknown;
-  // Whether each mesh has the micro-batches of its schedule, because no number
-  // was given.
+  // Whether the number of micro-batches is the default of the schedule on each
+  // mesh, because the user gave none.
   bool usual_microbatches = false;
 };
 

@@ -38,14 +38,14 @@ bool Has(const AxisGroup& axes, const std::string& axis) {
   return std::find(axes.begin(), axes.end(), axis) != axes.end();
 }
 
-// The projections into a state-space mixer, and those of linear attention that
-// have no role of their own.
+// The module names of projections into a state-space mixer, and of projections
+// into linear attention to which Classify gives no role.
 constexpr std::array<std::string_view, 8> kMixerInputs = {
     "in_proj",    "x_proj",    "dt_proj",   "in_proj_qkvz",
     "in_proj_ba", "in_proj_z", "in_proj_b", "in_proj_a"};
 
-// Finds the projections of a mixer. The one out of it counts as an output
-// projection of attention: `layers.*.mamba.out_proj.weight`.
+// Finds the projections into and out of a mixer. A projection out of it, such
+// as `layers.*.mamba.out_proj.weight`, gets the role of an output projection.
 void FindMixer(ParamClass& param, char separator) {
   ParameterRole& role = param.role;
   if (!IsWeight(role) || role.module_role != Role::kOther) return;
@@ -59,11 +59,11 @@ void FindMixer(ParamClass& param, char separator) {
   if (out) role.module_role = Role::kOutput;
 }
 
-// In the first Qwen, `w2` leads into the feed-forward block, as `w1` does, and
-// `c_proj` out of it. In other models `w2` leads out.
+// Gives `w2` of the first Qwen the role of an up projection, because its down
+// projection is `c_proj`. In other models, `w2` is the down projection itself.
 void FindSecondUps(CostInputs& work, char separator) {
   const std::string ending = {separator, 'w', '2'};
-  // A projection out of each block, and whether the block has another one.
+  // By MLP: the first down projection, and whether there is another one.
   std::unordered_map<std::string, std::pair<std::string, bool>> outs;
   for (const ParamClass& param : work.params) {
     const ParameterRole& role = param.role;
@@ -152,8 +152,8 @@ void Finish(ParamClass& param, std::string name, const TensorType& type,
   UseUnusualWord(param, separator);
 }
 
-// Replaces the dimensions that count all layers of the tensor by a first
-// dimension with the layers of the slice.
+// Replaces the layer dimension of a stack (or its three dimensions, see
+// StackSlice) by a first dimension of the slice's number of layers.
 void Take(const StackSlice& slice, ParamClass& param) {
   Shape& shape = *param.type.shape;
   const bool three = shape[AsIndex(slice.dim)] != slice.all;
@@ -195,9 +195,9 @@ void MoveStacksFirst(CostInputs& work, char separator) {
   }
 }
 
-// A square matrix is no head, although its name may be a head's: RoBERTa's
-// `lm_head.dense` comes before the head, which is the embedding. It remains a
-// head if the vocabulary is as large as the hidden size.
+// A square matrix is not taken for a head, although it may have a head's name:
+// RoBERTa's `lm_head.dense` precedes the head, which is the embedding. The
+// matrix is a head if the vocabulary is as large as the hidden size.
 void KeepHeadsOnly(CostInputs& work) {
   const ParamClass* const table = work.Find(Role::kEmbedding);
   if (table == nullptr || table->type.shape->size() != 2) return;

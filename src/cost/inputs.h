@@ -60,9 +60,9 @@ struct ParamClass {
   int out_dim = -1, in_dim = -1;
   int64_t packing = 1;  // the weights that one stored number holds
   Stream stream = Stream::kModel;
-  // Whether it is a projection of a state-space mixer or of linear attention
-  // that no word for attention names: into the mixer, or out of it, which has
-  // the role of an output projection.
+  // Whether the parameter is a projection into or out of a state-space mixer,
+  // or of linear attention whose projections have names of their own. The
+  // projection out of the mixer has the role of an output projection.
   bool mixes = false;
 
   bool IsWeight() const { return out_dim >= 0; }

@@ -1,6 +1,6 @@
-// Judges whether the plan of a mesh is legal for a model. It is if every spec
-// is legal, if it splits no head and no block of quantised weights, and if its
-// axes divide the batch's rows and tokens:
+// Judges whether the plan of a mesh is legal for a model. A plan is legal if
+// every spec is legal, if no head and no block of quantised weights is split,
+// and if the mesh axes divide the batch's rows and tokens:
 //
 //   8 KV heads over tp 16: illegal, because 16 does not divide 8
 //

@@ -31,7 +31,8 @@ std::string UnevenText(const UnevenHeads& one);
 // policy for illegal specs. Under the policy `error` nothing changes.
 void DropUnevenHeads(const Compiled& compiled, CostInputs& work);
 // Does the same for a plan that was read from a file, which does not contain
-// the policy: drops the axes, and adds a note for each kind of heads.
+// the policy: drops the axes, and adds a note for uneven query heads and one
+// for uneven KV heads.
 void DropUnevenHeadsOfFile(CostInputs& work);
 
 // Returns why a mesh is illegal for a target; empty if it is legal.

@@ -33,9 +33,10 @@ void Hold(const ParamClass& param, Bytes each, HeldBytes& held) {
   }
 }
 
-// The bytes of a parameter while it is used, complete but for the axes that are
-// not gathered before; nullopt if they do not fit in 64 bits. `gathers` is
-// whether any axis is gathered. With ZeRO 3, axes of replicas are gathered too.
+// The bytes of a parameter while it is used: still sharded over the axes over
+// which it is not gathered, unsharded over all others. `gathers` is whether it
+// is gathered over any axis. ZeRO 3 also gathers over the axes of replicas. The
+// bytes are nullopt if they do not fit in 64 bits.
 struct UsedWeight {
   Bytes bytes;
   bool gathers = false;
@@ -54,9 +55,9 @@ UsedWeight UsedBytes(const CostInputs& work, const Settings& settings,
   return out;
 }
 
-// Returns the bytes of the weights that a device gathers once a step, complete
-// but for the axes that are not gathered before use. Returns nullopt if bytes
-// do not fit in 64 bits.
+// Returns the bytes of the weights that a device gathers once a step. A
+// gathered weight is still sharded over the axes over which it is not gathered.
+// Returns nullopt if the bytes do not fit in 64 bits.
 std::optional<GatheredWeights> GatheredOnce(const CostInputs& work,
                                             const Settings& settings) {
   HeldBytes out;
@@ -72,12 +73,12 @@ std::optional<GatheredWeights> GatheredOnce(const CostInputs& work,
   return GatheredWeights{.held = *held};
 }
 
-// Returns the bytes of gathered weights: of the weights of one layer, and of
-// the largest other parameter except norms and biases. A class of weights
-// counts the bytes that a device has of it in one of its layers. Parameters
-// that are not gathered are left out. A gathered weight is still sharded over
-// the axes that are not gathered before use. Returns nullopt if bytes do not
-// fit in 64 bits.
+// Returns the bytes of gathered weights: the sum over the weights of one layer,
+// and the largest parameter outside of layers except norms and biases. For a
+// class of weights, the bytes that a device has of it in one layer count.
+// Parameters that are not gathered are left out. A gathered weight is still
+// sharded over the axes over which it is not gathered. Returns nullopt if the
+// bytes do not fit in 64 bits.
 std::optional<GatheredWeights> GatheredBytes(const CostInputs& work,
                                              const Settings& settings) {
   if (settings.gathers_once) return GatheredOnce(work, settings);

@@ -109,8 +109,8 @@ std::optional<int64_t> CapacityOf(const Device& device,
 TakenBytes TakenOf(const CostInputs& work, const Settings& settings,
                    int64_t states, const Peak& peak);
 
-// Returns the bytes that an allocator reserves for tensors of `bytes`: `factor`
-// times as many, or INT64_MAX if that overflows.
+// Returns `bytes` times `factor`, which is what an allocator reserves for
+// tensors of `bytes`; INT64_MAX if the product overflows.
 int64_t Grown(int64_t bytes, double factor);
 
 // Returns the bytes that a GPU needs outside of tensors: 1 GB for its context,

@@ -25,18 +25,18 @@ struct Peak {
   // The activations that are kept from the forward pass for the backward pass:
   // the expected bytes, and a lower estimate.
   int64_t kept = 0, least_kept = 0;
-  // The expected bytes besides `kept`: `working` of the layer in its backward
-  // pass, `logits` with the copies that the loss makes, and `gathered` of
-  // gathered weights. The loss and the backward pass of a layer do not overlap,
-  // so one of `working` and `logits` is 0.
+  // The expected bytes in addition to `kept`: `working` of the layer in its
+  // backward pass, `logits` with the copies that the loss makes, and `gathered`
+  // of gathered weights. The loss and the backward pass of a layer do not
+  // overlap, so one of `working` and `logits` is 0.
   int64_t working = 0, logits = 0, gathered = 0;
-  // A lower and an upper estimate of the bytes besides `kept`.
+  // A lower and an upper estimate of the bytes in addition to `kept`.
   int64_t least = 0, most = 0;
   // The bytes of the layer in its backward pass, even if the peak is at the
   // loss.
   int64_t layer = 0;
 
-  // Returns the sum of the expected bytes besides `kept`.
+  // Returns the sum of the expected bytes in addition to `kept`.
   int64_t Besides() const {
     return (Size(working) + logits + gathered).value();
   }
@@ -44,8 +44,8 @@ struct Peak {
 
 // The bytes of weights that are gathered over the axes that shard tokens.
 struct GatheredWeights {
-  // Those of all weights of one layer, and of the largest parameter outside of
-  // layers. 0 if the weights are gathered once a step.
+  // The bytes of all weights of one layer, and of the largest parameter outside
+  // of layers. Both are 0 if the weights are gathered once a step.
   int64_t layer = 0, largest = 0;
   // The bytes of all weights, if they are gathered once a step
   // (Settings::gathers_once) and held until its end; else 0.

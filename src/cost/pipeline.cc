@@ -167,9 +167,10 @@ class Pipeline {
     return stage.times.forward + stage.times.input + stage.times.weight;
   }
 
-  // Returns the time of a unit, whose cost alone is `cost`. The time of an end
-  // of the model is what it adds to the time of the layer next to it: a stage
-  // of an end alone has no collectives of layers.
+  // Returns the time of a unit. `cost` is the cost of a stage with only this
+  // unit. The time of an end of the model (embedding or head) is what it adds
+  // to the layer next to it, because a stage without layers lacks their
+  // collectives.
   double TimeOfUnit(int64_t u, const StageCost& cost) {
     const bool first = u == 0, last = u + 1 == units_.count();
     if ((!first && !last) || units_.layers == 0) return TimeOf(cost);
@@ -264,9 +265,9 @@ class Pipeline {
       if (!found) break;
       tried.push_back(DivisionOf(*found));
       if (!limit || tried.back().fit == Fit::kFits) break;
-      // A rank takes more than AssignUnits counts, which does not know the
-      // other stages of a rank and what the allocator reserves. The fullest
-      // stage must get smaller by what is missing.
+      // AssignUnits underestimates a rank's bytes: it ignores the rank's other
+      // stages and what the allocator reserves. So the limit for the fullest
+      // stage is reduced by the bytes that are missing.
       limit =
           FullestStageBytes(units, in_flight, *found) - tried.back().missing;
     }

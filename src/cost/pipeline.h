@@ -34,14 +34,14 @@ struct PipelineCost {
   std::vector<RankCost> ranks;
   int64_t boundary = 0;  // bytes of a message
   double hop = 0;        // seconds of a message
-  bool timed = false;    // times are seconds; else floating-point operations
+  bool timed = false;    // whether times are seconds, not FLOPs
   schedule::Timeline timeline;
   double after = 0;  // the longest `StageCost::after` of a rank
   std::optional<int64_t> capacity;
   Settings settings;  // with the table's micro-batches
-  // Set only if another division of the layers has a clearly shorter step: the
-  // number of layers of each stage in the division whose slowest stage is
-  // fastest, and the time of its step.
+  // The number of layers of each stage in the division whose slowest stage is
+  // fastest, and the time of a step with that division. Both are set only if
+  // that step is clearly shorter.
   std::vector<int64_t> better;
   double better_step = 0;
   std::vector<std::string> assumptions;

@@ -50,10 +50,10 @@ bool SendEqual(const Report& a, const Report& b) {
       });
 }
 
-// Returns what a stage sends in one kind of collective if it runs only `part`
-// of its `all` micro-batches, from what it sends in all of them and in a step
-// of one (`of_one`). Weights that are gathered once a step, and gradients that
-// are reduced once, count once in each.
+// Returns the collectives of one kind that a stage sends in `part` of its `all`
+// micro-batches. `sent` is what it sends in all of them, `of_one` what it sends
+// in a step of one micro-batch. What is sent once a step, such as weights that
+// are gathered once, is in both figures, and counts once in the result.
 Transfer TransferOfPart(Transfer sent, const Communication& of_one,
                         int64_t part, int64_t all) {
   if (part == all || all < 2 || sent.count == 0) return sent;
@@ -139,7 +139,7 @@ const RankCost* PipelineCost::FullestRank() const {
 std::optional<Fit> PipelineCost::Verdict() const {
   if (!capacity) return std::nullopt;
   if (FullestRank() == nullptr) {
-    // What is known may fit, but not with what is unknown.
+    // The known components may fit, but not together with the unknown ones.
     const auto tensors = Fullest();
     if (!tensors || *tensors <= *capacity) return std::nullopt;
     return Fit::kExceeds;

@@ -163,8 +163,8 @@ double AttentionFlops(const CostInputs& work, const Tokens& tokens) {
                                 : 0;
   const double heads = Real(*model->heads) / Real(HeadParts(work));
   // With causal attention, a query sees half of the keys on average, or half of
-  // a chunk. Within a window, the first queries see less than the window: 14 of
-  // 16 keys on average if there are 64.
+  // its chunk. With a sliding window, the first queries see less than the
+  // window: with 64 tokens and a window of 16, a query sees 14 keys on average.
   const bool sees_all =
       IsGeneration(work.mode) || !model->causal || !work.causal;
   const double seen = sees_all ? 1 : 0.5;

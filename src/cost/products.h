@@ -15,9 +15,9 @@ namespace shardc::cost {
 struct Product {
   Role role = Role::kOther;
   bool expert = false;
-  double rows = 0, in = 0, out = 0;  // of the device
-  double matrices = 1;               // weights that the rows are divided over
-  double layers = 1;                 // that have this product
+  double rows = 0, in = 0, out = 0;  // of a device
+  double matrices = 1;               // weights among which the rows are divided
+  double layers = 1;                 // number of layers that have this product
 
   double Flops() const { return 2 * rows * in * out * layers; }
 };

@@ -30,8 +30,8 @@
 namespace shardc::cost {
 namespace {
 
-// The largest number of pairs of tokens, so that its product with heads and
-// bytes fits in 64 bits.
+// The largest number of pairs of tokens in attention. A larger number, times
+// heads and bytes, might not fit in 64 bits.
 constexpr int64_t kMostPairs = int64_t{1} << 50;
 // The program is built for at most three micro-batches: the first, the last,
 // and one that represents all others.
@@ -84,8 +84,9 @@ class MoveClassifier {
       return begins ? "embedding" : "logits";
     }
     if (HasExperts(value)) return "experts";
-    // A value without the hidden dimension is a statistic of the norm. The
-    // result of a norm has that dimension, and counts as the layer's.
+    // A value of a norm without the hidden dimension is a statistic, such as
+    // the mean square. The norm's result has that dimension and belongs to the
+    // layer.
     const bool sums = graph_.values[AsIndex(value)].labels.size() <= 2;
     if (sums && name.find("norm") != std::string_view::npos) return "norms";
     const bool attends =
@@ -124,8 +125,8 @@ class MoveClassifier {
 
   const step::Graph& graph_;
   const step::Program& program_;
-  const std::vector<char> weight_;    // by value
-  const std::vector<char> gradient_;  // by value
+  const std::vector<char> weight_;    // by value id
+  const std::vector<char> gradient_;  // by value id
   std::set<step::ValueId> updated_;
   std::vector<std::string_view> begin_;
 };

@@ -1,9 +1,9 @@
-// Adds up the bytes of a rank. It holds the states of all its stages and the
-// weights that they gather once a step, the most activations that it keeps at
-// any point of its row of the schedule, and two messages if it sends any. It
-// runs one stage at a time. Of the bytes that stages need only while they run a
-// micro-batch, only the largest count. The memory is computed from the peak as
-// for a step without stages (TakenOf):
+// Adds up the bytes of a rank. A rank holds the states of all its stages and
+// the weights that they gather once a step, the most activations that it keeps
+// at any point of its row of the schedule, and two messages if it sends any.
+// The rank runs one stage at a time, so of the bytes that a stage needs only
+// while it runs a micro-batch, the largest of all stages count. The memory is
+// computed from the peak as for a step without stages (TakenOf):
 //
 //   stages 0 and 3: the backward pass of a layer takes 2 GiB in both, the loss
 //   of stage 3 takes 3 GiB  ->  3 GiB besides states and kept activations

@@ -23,7 +23,7 @@ struct RankCost {
   // The device memory of the rank; nullopt if a component is unknown.
   std::optional<TakenBytes> taken;
   int64_t sent_forward = 0, sent_back = 0;  // bytes to other ranks in a step
-  double after = 0;  // seconds after the tasks, of all its stages
+  double after = 0;  // seconds after the tasks, summed over its stages
 };
 
 // Returns the costs of the ranks of a table with these stages, whose messages

@@ -13,8 +13,8 @@ namespace shardc::cost {
 // `head`, `layers` and `attention` are in FLOP/s, and the `_bytes` in bytes/s.
 struct Rates {
   double head = 0, layers = 0, attention = 0;
-  // The fraction of `head` and `layers` that a product reaches, by its smallest
-  // dimension; null: products reach the full rates.
+  // The fraction of `head` and `layers` that a product reaches, as a function
+  // of its smallest dimension. Null if products reach the full rates.
   const Curve* head_curve = nullptr;
   const Curve* layer_curve = nullptr;
   // Measured rates of collectives within a host, in the order of

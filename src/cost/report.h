@@ -19,8 +19,8 @@ namespace shardc::cost {
 struct Report {
   std::string target;  // may be empty
   Mode mode = Mode::kTrain;
-  // The ranks of a pipeline that the report is about, such as "ranks 1-6";
-  // empty: all devices.
+  // The ranks of a pipeline that the report is about, such as "ranks 1-6".
+  // Empty if the report is about all devices.
   std::string ranks;
   Mesh mesh;
   Settings settings;

@@ -86,9 +86,9 @@ struct Settings {
 // `model:` section. Settings that already have either of them keep it.
 Settings WithLossOf(const RuleSet& rules, Settings settings);
 
-// Returns the flags of `cost` that give the settings which differ from their
-// defaults, such as "--grad-dtype F32": of dtypes, of the reduction of
-// gradients, of attention, the software and the loss.
+// Returns the flags of `cost` that set the settings which differ from their
+// defaults, such as "--grad-dtype F32". Only dtypes, the reduction of
+// gradients, attention, the software stack and the loss are considered.
 std::vector<std::string> FlagsOfChanges(const Settings& settings, bool train);
 
 }  // namespace shardc::cost

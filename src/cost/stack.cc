@@ -7,10 +7,11 @@
 //
 // The figures of memory come from published peaks and from compiled programs.
 //
-// Copies of the logits, in units of a float32 copy: 3.5 after a compiled model,
-// which are bfloat16 logits (0.5), a float32 copy (1), the log-softmax (1) and
-// its gradient (1); torchtitan's runs of one and of two rows differ by 3.6.
-// Eager ops hold 4 copies; a step that XLA compiles holds 2.
+// Copies of the logits that the loss holds, in units of a float32 copy: 3.5
+// after a compiled model, which are bfloat16 logits (0.5), a float32 copy (1),
+// the log-softmax (1) and its gradient (1); the peaks of torchtitan's runs of
+// one and of two rows differ by 3.6. Eager ops hold 4 copies; a step that XLA
+// compiles holds 2.
 //
 // Kept tensors, as a multiple of the tensors that derivatives read: 1.03 to
 // 1.06 in Megatron's logs; 1.7 in eager Hugging Face models, which keep norms

@@ -28,8 +28,8 @@ struct StageCost {
   std::string unknown;
   bool logits_known = true;     // if false, `peak` lacks the logits
   Communication communication;  // of all micro-batches, without messages
-  // Of a step of one micro-batch, without messages. Only if ranks share the
-  // micro-batches of the stage.
+  // The communication of a step of one micro-batch, without messages. It is set
+  // only if ranks share the micro-batches of the stage.
   Communication of_one;
   schedule::StageTimes times;  // seconds, or floating-point operations
   double after = 0;            // seconds after the tasks: gradients, update

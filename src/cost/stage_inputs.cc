@@ -98,8 +98,9 @@ CostInputs StageInputs(const StagedModel& model, const CostInputs& all,
     const PlannedParam& param = model.plan.params[i];
     const auto coordinate = model.plan.CoordinateOf(param);
     if (!coordinate) continue;
-    // The parameter is placed at one coordinate. With these counts,
-    // ChosenInputs computes this coordinate as index * size / count.
+    // The parameter is placed at one coordinate. ChosenInputs computes that
+    // coordinate as index * size / count, so the count is set to the axis's
+    // size.
     const std::string& along =
         PlacementAxis(model.plan, model.plan.layouts[param.layout]);
     chosen.placed[i].count = model.plan.mesh.SizeOf(along);

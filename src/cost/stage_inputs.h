@@ -17,7 +17,7 @@ namespace shardc::cost {
 // A plan of a model that is divided into the stages of a pipeline.
 struct StagedModel {
   const Plan& plan;
-  char separator = '.';  // of names
+  char separator = '.';  // the separator in parameter names
   // Whether the layer of each parameter is known. If only the stage of each
   // parameter is known, no other division of the layers can be evaluated.
   bool layers_known = true;

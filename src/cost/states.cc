@@ -4,7 +4,7 @@
 // otherwise. Muon keeps one number per element of a projection, and two
 // numbers, as Adam does, for other parameters.
 //
-//   [4096, 11008] split [8, 1] under adafactor: 512 rows and 11008 columns
+// [4096, 11008] sharded [8, 1] under adafactor: 512 rows and 11008 columns
 //
 // Sources: Rajbhandari et al., ZeRO (arXiv 1910.02054), whose K (bytes of
 // states per parameter) is 12 here: float32 master, momentum and variance;
@@ -86,8 +86,9 @@ MaybeBytes In(MaybeBytes elements, Dtype dtype, int64_t parts) {
   return elements ? BytesOf(ShareOf(*elements, parts), dtype) : std::nullopt;
 }
 
-// Returns whether partial gradients are added over several micro-batches and
-// reduced at the end, so that no axis of the reduction shards their sum.
+// Returns whether gradients stay partial while they are added over several
+// micro-batches, and are reduced at the end. The sum is then not sharded over
+// the axes of that reduction.
 bool SumsArePartial(const Settings& settings) {
   return settings.microbatches > 1 &&
          settings.reduction == step::Reduction::kOnce;

@@ -11,8 +11,8 @@
 
 namespace shardc::cost {
 
-// The bytes for one parameter, on a device that holds its shard; nullopt if a
-// size is unknown or overflows 64 bits.
+// The bytes that a device holds for its shard of one parameter. An entry is
+// nullopt if a size is unknown or if the bytes overflow 64 bits.
 struct StateBytes {
   std::optional<int64_t> parameter, gradient, optimizer;
 };

@@ -87,8 +87,9 @@ double SwitchSeconds(const Network& network, const Place& place,
     const double near = network.fabric == Fabric::kFullMesh
                             ? network.link_rate
                             : network.device_rate;
-    // In each domain, one edge of the ring leads to another domain, so its
-    // bytes leave the domain.
+    // A ring that spans several domains (sets of devices that fast links join)
+    // enters and leaves each of them once, so one member's bytes leave the
+    // domain.
     const double far =
         place.domains > 1 ? Real(place.sharing) / network.leaving : 0;
     return network.start +

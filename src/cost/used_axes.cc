@@ -1,6 +1,6 @@
 // Decides over which axes a parameter stays sharded while it is used, and over
-// which it is gathered before. With the batch over fsdp, of a weight over fsdp
-// and tp:
+// which axes it is gathered before. For a weight sharded over fsdp and tp, with
+// the batch over fsdp:
 //
 //   [fsdp, tp]  ->  kept [null, tp], gathered over fsdp
 #include <algorithm>

@@ -57,8 +57,8 @@ Searched BranchAndBound(const Request& request, const Pricer& pricer,
   });
   const std::vector<int>& zeros = pricer.grid().zeros();
   Incumbents found;
-  // Each ZeRO stage is a group of its own, so a candidate is excluded only if
-  // it is excluded for every stage.
+  // Each ZeRO stage puts the candidate into another group (GroupOf), so a
+  // candidate is excluded only if it is excluded with every stage.
   const auto excluded = [&](uint32_t candidate) {
     const Bound& bound = out.bounds[candidate];
     return std::all_of(zeros.begin(), zeros.end(), [&](int zero) {

@@ -16,12 +16,12 @@
 namespace shardc::search {
 
 struct Searched {
-  std::vector<Bound> bounds;  // by candidate
+  std::vector<Bound> bounds;  // one for each candidate
   // The points of the evaluated candidates, except for points that can neither
   // be on the front (front.h) nor win.
   std::vector<Point> points;
   int64_t evaluated = 0;     // candidates whose points were computed
-  int64_t out_of_reach = 0;  // left out by their bounds
+  int64_t out_of_reach = 0;  // not evaluated because of their bounds
   int64_t illegal = 0, too_large = 0;
   // The candidates that were not evaluated because the deadline had passed.
   int64_t left = 0;

@@ -1,7 +1,7 @@
 // Enumerates the candidates. Every factorisation of the number of devices over
 // the axes is a mesh. Two orders of a mesh's axes are different candidates only
-// if the groups of an axis, or of two axes, have another place in the network,
-// such as another number of members in a host:
+// if the groups of an axis, or of two axes, are placed differently in the
+// network, for example with another number of members in a host:
 //
 //   dp=2 fsdp=32 on hosts of 8: fsdp has 8 members in a host, dp has 1
 //   fsdp=32 dp=2:               fsdp has 4, dp has 2
@@ -20,8 +20,8 @@ namespace {
 
 constexpr size_t kMostMeshes = 100'000;
 
-// Returns numbers that describe the place in the network of the groups of every
-// axis, and of every pair of axes. Orders of the axes with equal results are
+// Returns numbers that describe how the groups of every axis, and of every pair
+// of axes, are placed in the network. Orders of the axes with equal results are
 // one candidate.
 std::vector<int64_t> PlacementOf(const Mesh& mesh,
                                  const std::vector<std::string>& axes,

@@ -17,10 +17,10 @@ namespace shardc::search {
 
 struct Candidate {
   uint32_t option = 0;  // index into RuleOptions
-  Mesh mesh;            // without axes of size 1, unless given
+  Mesh mesh;            // without axes of size 1, unless the user gave it
   AxisSizes sizes;
   bool usual_order = true;  // data, sharded data, experts, sequence, tensor
-  std::string unmeasured;   // why no measured run is like it; else empty
+  std::string unmeasured;   // why no measured run is like it; may be empty
 };
 
 // Returns the mesh without axes of size 1. If all axes have size 1, one

@@ -13,8 +13,8 @@
 namespace shardc::search {
 namespace {
 
-// Parts whose difference is below this fraction of the largest difference are
-// not printed.
+// Parts whose difference is smaller than this fraction of the largest
+// difference are not printed.
 constexpr double kSmallPart = 0.25;
 constexpr size_t kMostParts = 3;
 

@@ -19,12 +19,13 @@
 namespace shardc::search {
 namespace {
 
-// The share of a device's parameters that must be replicated for ZeRO stages to
-// be tried. Routers and the weights of norms alone have a smaller share.
+// ZeRO stages above 0 are tried only if more than this fraction of a device's
+// parameters is replicated. Routers and the weights of norms have a smaller
+// fraction.
 constexpr double kFewReplicas = 0.01;
 constexpr double kForever = std::numeric_limits<double>::infinity();
-// The share of the reference setting's communication, in hundredths, that every
-// other setting has at least: kLeastParts of kParts.
+// Every setting has at least kLeastParts / kParts of the communication of its
+// reference setting.
 constexpr int64_t kLeastParts = 97, kParts = 100;
 
 // Returns the settings on which the communication by formulas depends.
@@ -150,11 +151,11 @@ double Evaluator::SecondsOf(Prepared& on, size_t setting,
 }
 
 // The lower bound leaves out gradients and updates, because the ZeRO stage and
-// the number of micro-batches decide how they are reduced. Activations have the
-// same bytes for any number of micro-batches, and a policy that keeps fewer
-// values repeats collectives. A setting can still send a few bytes less than
-// the reference, if a value is kept in another sharding; therefore 3 % are
-// subtracted.
+// the number of micro-batches decide how they are reduced. All other
+// communication is lowest in the reference setting: activations have the same
+// bytes for any number of micro-batches, and a policy that keeps fewer values
+// repeats collectives. A setting that keeps a value in another sharding can
+// still send a few bytes less, so 3 % are subtracted.
 cost::Communication Evaluator::LeastMovesOf(Prepared& on, size_t zero,
                                             int worker) {
   if (!RatesAscend()) return {};

@@ -31,8 +31,8 @@ struct Prepared {
   std::unique_ptr<const Compiled> compiled;
   cost::CostInputs work;
   // The communication that formulas give. The key is the ZeRO stage, whether
-  // the output of attention is rematerialised (nothing else of the policy
-  // matters), and the number of micro-batches.
+  // attention's output projection is rematerialised (no other part of the
+  // policy changes the communication), and the number of micro-batches.
   std::map<std::tuple<int, bool, int64_t>, cost::Communication> formulas = {};
   // The communication that formulas give without the attention operation, by
   // the same key.
@@ -92,9 +92,9 @@ class Evaluator {
                      const cost::Communication& moves) const;
   // Returns the seconds of the tasks of all micro-batches, and of the gradients
   // and the update after them, with the settings of a pipeline's stages
-  // (cost::StageSettings); nullopt if the cost model gives none. The
-  // communication is computed by formulas, as for a stage. Of what the
-  // attention operation sends, it has only `attention`.
+  // (cost::StageSettings). Returns nullopt if the cost model gives none. The
+  // communication is computed by formulas, as for a stage, except that of the
+  // attention operation: only the transfers in `attention` are counted for it.
   static std::optional<cost::StepSeconds> StagedSeconds(
       Prepared& on, const cost::Settings& settings, const cost::Memory& memory,
       const std::vector<cost::Transfer>& attention);
@@ -119,10 +119,10 @@ class Evaluator {
   const SettingsGrid& grid_;
   const std::unique_ptr<const Compiled> all_;
   const Representatives representatives_;
-  // The plan of the representatives; null if they do not compile.
+  // The plan of the representatives. Null if their rules do not compile.
   std::unique_ptr<const Compiled> few_;
-  // By worker, then by SettingsGrid::GraphOf. Each entry is created when it is
-  // first needed.
+  // Indexed by worker, then by SettingsGrid::GraphOf. Each entry is created
+  // when it is first needed.
   std::vector<std::vector<std::unique_ptr<cost::StepTraffic>>> traffic_;
 };
 

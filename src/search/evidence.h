@@ -1,6 +1,6 @@
 // Decides which choices measured runs support. A search would exploit every
-// cost that the cost model does not include. A choice without a measured run
-// therefore wins only if the user allows that.
+// cost that the cost model leaves out, so a choice without a measured run wins
+// only if the user allows that.
 #ifndef SHARDC_SEARCH_EVIDENCE_H_
 #define SHARDC_SEARCH_EVIDENCE_H_
 

@@ -19,7 +19,7 @@ constexpr int64_t kMemoryShares = 12;
 
 struct Ties {
   double fastest = 0;
-  std::string kind;  // of the fastest
+  std::string kind;  // kind of the fastest point
   double LimitFor(const std::string& other) const {
     return fastest * (1 + (other == kind ? kTieSameKind : kTieOther));
   }

@@ -51,8 +51,8 @@ inline std::string KindOf(const Candidate& candidate, int zero) {
 }
 
 // Returns as a text the properties on which ties and the choice of the winner
-// depend. Of two points of one group, the faster one is always preferred if it
-// has no more bytes.
+// depend. Points with the same text are a group. Of two points of one group,
+// the faster one is always preferred if it has no more bytes.
 std::string GroupOf(const Candidate& candidate, int zero);
 
 // Returns the winner. It is the fastest point, or a point that ties with the

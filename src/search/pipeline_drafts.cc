@@ -1,16 +1,17 @@
-// The bound of a pipeline is the time that its ranks compute and communicate,
-// if the layers were divided evenly and nothing was sent between stages, and
-// the least bubble of the schedule:
+// Computes a lower bound of a pipeline's time: the time that a rank computes
+// and communicates if the layers are divided evenly and nothing is sent between
+// stages, plus the least bubble of the schedule:
 //
 //   32 layers on pp:4, 8 micro-batches, interleaved with 2 stages a rank
 //     ->  a quarter of the model's tasks times 1 + 3 / (2 * 8), and a quarter
 //         of the gradients and the update after them
 //
-// If there are few micro-batches, the tasks of one of them take longer: each
-// waits for the task of the stage before.
+// With few micro-batches the bound is the time of one of them instead, if it is
+// longer: its tasks run one after another, each on the result of the stage
+// before.
 //
-// Pipelines whose states and activations exceed a device even then are left
-// out.
+// Pipelines whose states and activations exceed a device's memory are left out,
+// even if every rank has only an equal part of them.
 #include "search/pipeline_drafts.h"
 
 #include <algorithm>
@@ -37,7 +38,7 @@ constexpr double kLeastForward = 0.2;
 // the bubble is (ranks - 1)(F + B + W) in 1f1b and (ranks - 1)(F + B - W) in
 // zb-h1. W is at most a third of F + B + W, so at least a third remains.
 constexpr double kFilled = 1.0 / 3;
-// What remains of a micro-batch's tasks without the gradients of weights.
+// The fraction of a micro-batch's tasks that are not gradients of weights.
 constexpr double kWithoutWeights = 2.0 / 3;
 
 int64_t AllOthers(int64_t ranks) { return ranks - 1; }
@@ -46,7 +47,8 @@ int64_t OneForEachRank(int64_t ranks, int64_t /*chunks*/, int64_t micro) {
 }
 int64_t HalfOfOthers(int64_t ranks) { return ranks / 2 - 1; }
 
-// The kept chunks are counted by schedule::HeldByRank in the schedules' tables.
+// The formulas of `kept` agree with schedule::HeldByRank, which counts the
+// chunks in the schedule's table.
 constexpr std::array kBounds = {
     ScheduleBound{.name = "1f1b",
                   .measured = true,
@@ -137,7 +139,7 @@ class Drafter {
   }
 
  private:
-  // Keeps one of the pipelines that take nearly equal times (DraftPipelines).
+  // Of pipelines that take nearly equal times, keeps only one (DraftPipelines).
   void DropEquals() {
     using Key = std::tuple<uint32_t, int64_t, int64_t, int64_t, int64_t,
                            int64_t, uint32_t, int32_t, size_t, int64_t>;
@@ -204,10 +206,11 @@ class Drafter {
     }
   }
 
-  // Returns what the attention operation sends over the axes that divide the
-  // sequence, in a step of the complete model. The devices of a batch axis send
-  // equal bytes, so these are computed on a mesh without such axes, once for
-  // all meshes with equal other axes and equally many rows on a device.
+  // Returns what the attention operation sends over the axes that shard the
+  // sequence, in a step of the complete model. Devices along a batch axis send
+  // equal bytes, so the bytes are computed on a mesh without batch axes. Meshes
+  // that have the same other axes and the same rows on a device share the
+  // result.
   const std::vector<cost::Transfer>& AttentionOf(const Prepared& on,
                                                  const Candidate& candidate,
                                                  cost::Settings settings) {
@@ -247,8 +250,8 @@ class Drafter {
     if (!memory.capacity || !memory.activations || !memory.weights) return;
     const int64_t micro = settings.microbatches;
     gathers_once_ = settings.gathers_once;
-    // Those of all schedules: without what the attention operation sends, so
-    // that they are a lower bound, and with it.
+    // The seconds are the same for all schedules. `least` leaves out what the
+    // attention operation sends, so that it is a lower bound; `seconds` has it.
     std::optional<cost::StepSeconds> least, seconds;
     for (size_t i = 0; i < kBounds.size(); ++i) {
       const ScheduleBound& bound = kBounds[i];
@@ -271,9 +274,9 @@ class Drafter {
                               AttentionOf(on, candidate, settings));
         }
         if (!seconds) return;
-        // The longest chunk has this many layers. Numbers of chunks with
-        // equally long ones have equal bubbles, so the fewest chunks come
-        // first.
+        // `longest` is the number of layers of the longest chunk. Different
+        // numbers of chunks with the same `longest` have equal bubbles, so the
+        // fewest chunks come first.
         const int64_t stages = ranks * chunks;
         const int64_t longest = (layers_ + stages - 1) / stages;
         const double waits = bound.bubble * cost::Real(bound.waits_for(ranks)) /
@@ -307,11 +310,12 @@ class Drafter {
                                      static_cast<int32_t>(micro)});
   }
 
-  // Returns the bytes that the fuller of two ranks is expected to take, each
-  // with an equal part of the states and of the weights that are gathered once:
-  // a rank that keeps as many activations as the schedule's fullest rank and
-  // runs the backward pass of a layer, and the last rank, with the activations
-  // of one micro-batch and that pass or the logits.
+  // Returns the bytes that the fuller of two ranks is expected to take. The
+  // first rank keeps as many activations as the schedule's fullest rank and
+  // runs the backward pass of a layer. The other is the last rank: it keeps the
+  // activations of one micro-batch, and holds the logits or runs that pass.
+  // Both have an equal part of the states and of the weights that are gathered
+  // once.
   static double BytesOf(const ScheduleBound& bound,
                         const cost::CostInputs& work,
                         const cost::Settings& settings,
@@ -346,7 +350,8 @@ class Drafter {
   const Deadline& deadline_;
   const int64_t layers_;
   bool gathers_once_ = false;  // Settings::gathers_once of all drafts
-  // By rules, mesh without the batch's axes, rows, and micro-batches.
+  // What AttentionOf returned. The key has the rules, the mesh without axes of
+  // the batch, the rows of a micro-batch, and the number of micro-batches.
   std::map<std::tuple<uint32_t, std::string, int64_t, int64_t>,
            std::vector<cost::Transfer>>
       attention_;

@@ -23,10 +23,10 @@ namespace shardc::search {
 namespace {
 
 constexpr int64_t kMostParameters = 5000;
-// The largest numbers of pipelines that are evaluated in one pass: over the
-// schedules of published runs (one pass without and one with a divided
-// sequence), over one other schedule, over other numbers of ranks, and over
-// other pairs of a number of ranks and a rematerialisation policy.
+// The largest numbers of pipelines that are evaluated in one pass. There are
+// two passes over the schedules of published runs (the sequence is sharded only
+// in the second), one pass for each other schedule, one over other numbers of
+// ranks, and one over other pairs of a number of ranks and a policy.
 constexpr int64_t kMostMeasured = 48, kMostUnmeasured = 24;
 constexpr int64_t kMostRanks = 8, kMostPolicies = 24;
 
@@ -59,7 +59,7 @@ class Finder {
     }
     for (uint32_t i = 0; request_.unmeasured && i < schedules.size(); ++i) {
       if (schedules[i].measured) continue;
-      // First evaluate the fastest pipeline so far, but with this schedule.
+      // Evaluate the fastest pipeline so far with this schedule first.
       if (const PipelineDraft* const like = fastest_) {
         EvaluateSome(kMostUnmeasured, [&](const PipelineDraft& one) {
           return one.schedule == i && one.mesh == like->mesh &&
@@ -97,8 +97,9 @@ class Finder {
     }
   }
 
-  // Evaluates, of the pipelines whose bounds are close to the fastest time, the
-  // first one of each key, unless it has been evaluated: at most `most`.
+  // Evaluates pipelines whose bounds are close to the fastest time: for each
+  // key the first one, unless it has been evaluated already. Evaluates at most
+  // `most` of them.
   template <typename KeyOf>
   void EvaluateOthers(int64_t most, const KeyOf& key) {
     most += out_.evaluated;
@@ -114,7 +115,7 @@ class Finder {
     }
   }
 
-  // Returns whether the devices of a rank divide the sequence.
+  // Returns whether the pipeline shards the sequence.
   bool Divides(const PipelineDraft& one) const {
     return drafts_->meshes[one.mesh].sizes.sequence > 1;
   }
@@ -246,7 +247,8 @@ class Finder {
   const PipelineDrafts* drafts_ = nullptr;
   const PipelineDraft* fastest_ = nullptr;
   std::set<const PipelineDraft*> evaluated_;
-  // By PipelineDraft::mesh, which belongs to one option.
+  // The complete model compiled for a mesh, by PipelineDraft::mesh. A mesh
+  // belongs to one option, so the key needs no rules.
   std::map<uint32_t, std::unique_ptr<const Compiled>> compiled_;
   Pipelines out_;
 };

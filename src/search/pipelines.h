@@ -34,8 +34,8 @@ struct Pipeline {
   RuleChanges changes;
   std::string rules;
   RulesFile file;
-  double bound = 0;    // the seconds that a step takes at least
-  double seconds = 0;  // of a step
+  double bound = 0;    // a lower bound of the seconds of a step
+  double seconds = 0;  // expected seconds of a step
   double bubble = 0;   // the fraction of the step
   double after = 0;    // seconds after the tasks: gradients and the update
   bool gathers_once = false;  // cost::Settings::gathers_once of its stages
@@ -61,12 +61,12 @@ struct Pipelines {
   int64_t bounded = 0;    // pipelines that may fit
   int64_t evaluated = 0;  // how many of `bounded`
   std::string why_not;    // why none was tried; empty if some were
-  bool finished = true;   // false: the deadline passed before
+  bool finished = true;   // false if the deadline passed before
 };
 
-// Evaluates pipelines in the order of PipelineDraft::expected: all meshes that
-// a published run supports on each rank, first those without and then those
-// with a divided sequence, the schedules 1f1b and interleaved (with
+// Evaluates pipelines in the order of PipelineDraft::expected, on all meshes
+// whose ranks a published run supports: first the meshes that do not shard the
+// sequence, then those that do. Tries the schedules 1f1b and interleaved (with
 // Request::unmeasured all schedules), and ZeRO stages 0, 1 and 3 unless a flag
 // has fixed the stage. Skips a pipeline whose bound is not below the fastest
 // time. Stops at the deadline, or after a fixed number of pipelines. For

@@ -1,6 +1,6 @@
-// The time of a pipeline has other parts than the time of a mesh: the bubble,
-// the gradients and the update after the last task, and the time that a rank
-// computes and sends for its stages:
+// The time of a pipeline has other parts than the time of a sharding without
+// stages: the bubble, the gradients and the update after the last task, and the
+// time that a rank computes and sends for its stages:
 //
 //   pp 1 -> 8: bubble +624 ms, stage updates -50 ms, stages -2.1 s
 #include "search/placed_pipelines.h"
@@ -179,7 +179,7 @@ class Placer {
 
   Found& found_;
   const std::optional<int64_t> capacity_;
-  const double fastest_;  // without pipelines
+  const double fastest_;  // without pipelines, in seconds
 };
 
 }  // namespace

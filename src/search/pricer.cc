@@ -5,18 +5,19 @@
 // reference of its own, because it gathers parameters over other axes.
 //
 // If products with more rows never run at a lower rate (`ascends_`), more
-// micro-batches take no less time with the same communication: each product has
-// fewer rows, and every micro-batch reads the weights. Then only the fewest
-// micro-batches that fit are bounded. Otherwise every larger number of
-// micro-batches is bounded too. The bound of the candidate is the least over
-// all ZeRO stages and policies:
+// micro-batches with the same communication never take less time: each product
+// has fewer rows, and every micro-batch reads the weights. Then only the
+// smallest number of micro-batches that fits is bounded. Otherwise every larger
+// number is bounded too. The bound of the candidate is the least over all ZeRO
+// stages and policies:
 //
 //   fsdp=64, dots kept, 2 micro-batches fit, 1 does not
 //     ->  no setting with this policy takes less than 1.69 s; with 2 it is 1.70
 //
 // More micro-batches need less memory, so the bound of memory is computed with
-// the most micro-batches. A single micro-batch has gradients of another size,
-// so the memory with the fewest micro-batches is computed too.
+// the most micro-batches. With a single micro-batch the gradients have another
+// size, so the memory with the fewest micro-batches is computed too, and the
+// smaller of the two is the bound.
 #include "search/pricer.h"
 
 #include <algorithm>
@@ -64,11 +65,11 @@ struct Pricer::Entry {
   Evaluator* evaluator = nullptr;
   Mesh mesh;                   // of the first candidate with these shardings
   bool compiles = true;        // whether the rules compile for the mesh
-  std::mutex mutex;            // of what follows
+  std::mutex mutex;            // guards the members below
   std::optional<Prepared> on;  // nullopt: released, or the rules do not compile
   // For each reference stage: the communication that all its settings have.
   std::vector<std::optional<cost::Communication>> moves;
-  // By setting. Each value is computed when it is first needed.
+  // Indexed by setting. Each value is computed when it is first needed.
   std::vector<std::optional<Room>> rooms;
   std::vector<std::optional<double>> least, seconds;
 
@@ -153,8 +154,8 @@ Pricer::Entry& Pricer::EntryOf(const Candidate& candidate) const {
   return *of_candidate;
 }
 
-// An entry that another thread uses at the moment is not released, but moved to
-// the end of the queue. The loop ends before it comes to `entry`.
+// An entry that another thread is using is not released but moved to the end of
+// the queue. `entry` itself is at the end, and the loop ends before it.
 void Pricer::HoldLocked(Entry& entry) const {
   held_.push_back(&entry);
   for (size_t tries = held_.size(); held_.size() > most_held_ && tries > 1;

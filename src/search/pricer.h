@@ -33,10 +33,10 @@ struct Point {
 // Lower bounds of a candidate: of the time over its settings that fit, and of
 // the bytes over all its settings.
 struct Bound {
-  std::vector<std::string> reasons;  // why it is illegal; empty: it is legal
+  std::vector<std::string> reasons;  // why it is illegal; empty if it is legal
   double seconds = 0;
   int64_t bytes = 0;
-  bool fits = true;  // false: no setting fits
+  bool fits = true;  // false if no setting fits
 
   bool Usable() const { return reasons.empty() && fits; }
 };
@@ -141,10 +141,9 @@ class Pricer {
   const RuleOptions& options_;
   const bool may_;
   const size_t most_held_;
-  // Whether a step without communication never takes less time with more
-  // micro-batches.
+  // Whether more micro-batches never make a step without communication faster.
   const bool ascends_;
-  mutable std::mutex mutex_;  // of the following four
+  mutable std::mutex mutex_;  // guards the four members below
   mutable std::vector<std::unique_ptr<Entry>> entries_;
   mutable std::deque<Entry*> held_;
   mutable std::map<std::string, Entry*> by_candidate_, by_signature_;

@@ -36,7 +36,7 @@ struct RulesFile {
 // The progress of a search, for a line on a terminal.
 struct Progress {
   int64_t done = 0, all = 0;  // shardings of the parameters
-  double best_seconds = 0;    // 0: nothing fits yet
+  double best_seconds = 0;    // 0 if nothing fits yet
 };
 
 struct Request {
@@ -54,8 +54,8 @@ struct Request {
   // whose rules match the names of the parameters. If empty, only suggested
   // rules are searched.
   std::vector<std::string> rules;
-  bool keep_rules = false;   // search no others, and change nothing in them
-  std::optional<Mesh> mesh;  // search no other
+  bool keep_rules = false;   // search no other rules, and do not change these
+  std::optional<Mesh> mesh;  // search no other mesh
   Device device;             // of every mesh
   suggest::Preferences preferences;
   // The files that suggested rules extend, because they describe the model.

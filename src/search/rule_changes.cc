@@ -1,7 +1,7 @@
-// Axis rules are changed in the file's section `axes`. To replicate weights of
-// one purpose over the data axes, the rules that win only such weights are
-// copied without these axes, or changed in place. A copy comes before the rules
-// of the extended files:
+// Changes of axis rules are written to the section `axes` of the rules file. To
+// replicate the weights of one purpose, such as attention, over the data axes,
+// the rules that win only such weights are copied without these axes, or
+// changed in place. A copy is placed before the rules of the extended files:
 //
 //   - match: 'self_attn\.q_proj\.weight$'     - match: 'self_attn\.q_proj...'
 //     spec: [HEAD, [FSDP, SP]]           ->     spec: [HEAD, null]
@@ -28,8 +28,9 @@ Family FamilyOf(Role role) {
   return end ? Family::kEnds : Family::kOther;
 }
 
-// Returns for each rule the purpose of the weights that it wins: kNone if it
-// wins none, kOther if they have several purposes.
+// Returns for each rule the purpose of the weights that it wins. The purpose is
+// kNone if the rule wins no weight, and kOther if its weights have several
+// purposes.
 std::vector<Family> FamiliesOf(const Compiled& all) {
   std::vector<Family> out(all.rules.rules.size(), Family::kNone);
   const char separator = all.manifest.separator;

@@ -49,8 +49,8 @@ class RuleOptions {
   std::optional<uint32_t> For(Base base, const Mesh& mesh,
                               const RuleChanges& changes);
 
-  // Returns the option's file. One option may serve several meshes, and the
-  // YAML comments of suggested rules describe one mesh: here `mesh`.
+  // Returns the option's file. Several meshes may share an option, but the YAML
+  // comments of suggested rules describe a single mesh, which is `mesh` here.
   RulesFile FileFor(uint32_t index, const Mesh& mesh) const;
 
   const RuleOption& operator[](uint32_t index) const {
@@ -59,7 +59,8 @@ class RuleOptions {
   size_t size() const { return options_.size(); }
 
  private:
-  // A file without changes. `option` is nullopt if it does not compile.
+  // A rules file without changes. `option` is nullopt if the file does not
+  // compile.
   struct BaseFile {
     std::string name;
     RulesFile file;
@@ -77,7 +78,8 @@ class RuleOptions {
   const suggest::Tree tree_;
   std::vector<Base> bases_;
   std::vector<std::string> given_axes_, usual_axes_;
-  std::map<int64_t, suggest::ModelDims> dims_;  // by the size of tp
+  // by the number of devices of tp
+  std::map<int64_t, suggest::ModelDims> dims_;
   std::map<std::string, BaseFile> files_;
   std::map<std::pair<std::string, RuleChanges>, std::optional<uint32_t>> known_;
   std::vector<std::unique_ptr<RuleOption>> options_;

@@ -5,9 +5,9 @@
 //   Llama 3 8B on 64 H100s  ->  fsdp:64, 1 micro-batch, dots kept: 1.7 s
 //
 // Unless the deadline passes, the winner is not slower than the sharding that
-// `fit` or `suggest` would choose for the same settings: their shardings are
-// candidates, and a tied point can win only if it is not slower than the faster
-// of the two.
+// `fit` or `suggest` would choose for the same settings. Both shardings are
+// candidates, and a point that ties with the fastest can win only if it is not
+// slower than the faster of the two.
 #include "search/search.h"
 
 #include <algorithm>
@@ -70,9 +70,9 @@ std::vector<uint32_t> OrderOf(const std::vector<Candidate>& candidates,
   return out;
 }
 
-// Returns the time of the fastest sharding that needs no search: unchanged
-// rules, with the settings of `fit` or of `suggest`. Infinite if it takes
-// longer than `most_seconds`. Returns nullopt if the deadline passes first.
+// Returns the seconds of the fastest sharding that needs no search: unchanged
+// rules, with the settings of `fit` or of `suggest`. Returns infinity if they
+// exceed `most_seconds`, and nullopt if the deadline passes first.
 std::optional<double> UsualSeconds(const Pricer& pricer,
                                    const std::vector<Candidate>& candidates,
                                    const std::vector<Bound>& bounds,
@@ -125,8 +125,8 @@ std::optional<Point> RunnerUp(const Pricer& pricer,
 }
 
 // Describes why nothing fits: the candidate that needs the least memory, and
-// the reasons why the first illegal mesh is refused or, if the memory of no
-// legal candidate is known, why that of the first one is unknown.
+// the reasons why the first illegal mesh is refused. If the memory of no legal
+// candidate is known, describes why that of the first one is unknown.
 void DescribeMisfit(const SettingsGrid& grid, const RuleOptions& options,
                     const std::vector<Candidate>& candidates,
                     const Searched& searched, Found& out) {

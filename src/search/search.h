@@ -26,7 +26,7 @@ struct Sharding {
   std::string rules;  // name of the rules, with their changes
   RuleChanges changes;
   RulesFile file;
-  std::string unmeasured;  // why no measured run is like it; else empty
+  std::string unmeasured;  // why no measured run is like it; may be empty
   int64_t stages = 1;      // of a pipeline, over all ranks
   // The schedule of a pipeline, such as "1f1b" or "interleaved with 2 stages a
   // rank"; empty if the sharding is not a pipeline.
@@ -40,13 +40,13 @@ struct Sharding {
   int64_t Bytes() const { return report.memory.Expected().value_or(0); }
 };
 
-// The change of the step if one choice of the winner is changed and the other
-// choices are optimised again.
+// The outcome if one choice of the winner is changed and the other choices are
+// optimised again.
 enum class Verdict : uint8_t { kSlower, kTie, kFaster, kExceeds, kIllegal };
 struct WhyNot {
-  std::vector<std::string> changes;  // with the same outcome: "tp 4 -> 8"
+  std::vector<std::string> changes;  // changes with this outcome: "tp 4 -> 8"
   Verdict verdict = Verdict::kSlower;
-  std::optional<Sharding> best;  // absent if nothing fits or is legal
+  std::optional<Sharding> best;  // nullopt if nothing fits or is legal
   // For each part of the step, the seconds that `best` takes more than the
   // winner. Their sum is the difference of the two times.
   std::vector<cost::TimePart> parts;
@@ -59,8 +59,8 @@ struct Tie {
 };
 
 struct Counts {
-  int64_t shardings = 0;  // of parameters: meshes times rules
-  int64_t settings = 0;   // for each, at most
+  int64_t shardings = 0;  // number of meshes times rules
+  int64_t settings = 0;   // settings for each sharding, at most
   int64_t rules = 0;
   int64_t evaluated = 0, out_of_reach = 0, illegal = 0, too_large = 0;
   int64_t left = 0;  // not evaluated before the deadline
@@ -69,24 +69,24 @@ struct Counts {
 struct Found {
   std::optional<Sharding> winner;
   bool may_fit = false;               // the winner's verdict is Fit::kMayFit
-  std::optional<Sharding> fastest;    // if it is not the winner
+  std::optional<Sharding> fastest;    // nullopt if it is the winner
   std::optional<Sharding> runner_up;  // the fastest on another mesh
-  // The Pareto front of time and memory, the fastest first. Pipelines are on it
-  // if no other sharding beats them. A sharding that only a pipeline beats is
-  // on it too.
+  // The Pareto front of time and memory, the fastest first. It includes
+  // pipelines that nothing else beats, and shardings that only a pipeline
+  // beats.
   std::vector<Sharding> front;
-  std::vector<size_t> shown;  // indices of the printed ones
-  size_t knee = 0;            // index of the front; its size: none
+  std::vector<size_t> shown;  // indices into `front` of the printed points
+  size_t knee = 0;            // index into `front`; its size if there is none
   std::vector<Tie> ties;
   std::vector<WhyNot> why_not;
   Counts counts;
   // The parts of the result that are incomplete because Request::seconds had
   // passed, such as "3 of 20 alternatives".
   std::vector<std::string> unfinished;
-  Pipelines pipelines;       // none of which can be the winner
-  std::vector<Known> known;  // about the choices of the search
-  // If nothing fits: the sharding that needs the least memory, and a mesh with
-  // the reasons why it is refused or why its memory is not known.
+  Pipelines pipelines;       // pipelines, which cannot be the winner
+  std::vector<Known> known;  // evidence for the choices of the search
+  // Set if nothing fits: the sharding that needs the least memory, and the
+  // reasons why a mesh is refused or why its memory is not known.
   std::optional<Sharding> least;
   std::vector<std::string> reasons;
 };

@@ -1,8 +1,8 @@
 // Builds the settings. The rematerialisation policies range from keeping
 // everything to keeping only the input of each layer. Policy i keeps all that
 // policy i + 2 keeps. Unless a flag has fixed the number of micro-batches, each
-// divisor of the batch up to 4,096 is tried. Whether it also divides the rows
-// of a device is checked later, for each mesh:
+// divisor of the batch up to 4,096 is tried. For each mesh, the search checks
+// later whether the number also divides the rows of a device:
 //
 //   --batch 128  ->  1, 2, 4, 8, 16, 32, 64 and 128 micro-batches
 #include "search/settings_grid.h"

@@ -1,10 +1,13 @@
-// For each alternative one choice is fixed, and the best of all shardings with
-// this choice is compared with the winner, for each part of the step's time:
+// For each alternative one choice of the winner is changed, and the best of all
+// shardings with that choice is compared with the winner, part by part of the
+// step's time:
 //
 //   tp 1 -> 2   +3.1 %  tensor collectives +52 ms; dp:2,fsdp:16,tp:2
 //   remat everything_saveable  no mesh that it divides has room
 //
 // Alternatives with the same best sharding share a line. If the winner's own
+// settings do not fit in memory with an alternative, the line has the bytes
+// that they would need.
 // settings do not fit with an alternative, the line has the bytes.
 #include "search/why_not.h"
 
@@ -26,9 +29,9 @@ struct Pin {
   std::string change;
   std::vector<Candidate> candidates;
   Filter filter;
-  // Whether the settings are changed, and not the mesh or the rules.
+  // Whether the alternative changes the settings, not the mesh or the rules.
   bool of_settings = false;
-  std::string excluded = {};  // why it is not evaluated; empty: it is
+  std::string excluded = {};  // why it is not evaluated; may be empty
 };
 
 // Finds the bounds that the search has already computed.
@@ -53,9 +56,9 @@ class KnownBounds {
 };
 
 struct Outcome {
-  std::vector<std::string> reasons;  // of the first illegal candidate
+  std::vector<std::string> reasons;  // against the first illegal candidate
   bool legal = false;
-  int64_t least_bytes = INT64_MAX;  // of the legal ones
+  int64_t least_bytes = INT64_MAX;  // the least bytes of a legal candidate
   std::optional<Point> best;
   size_t candidate = 0;
   bool unfinished = false;  // the deadline left no time
@@ -381,10 +384,12 @@ Alternatives WhyNotOf(const Request& request, const SettingsGrid& grid,
   Alternatives found;
   found.tried = pins.size();
   std::vector<WhyNot>& out = found.all;
-  std::map<std::string, size_t> same;  // by mesh, rules and settings
+  // index into `out` by mesh, rules and settings
+  std::map<std::string, size_t> same;
   for (size_t i = 0; i < pins.size(); ++i) {
     const Outcome& outcome = outcomes[i];
-    // The best of only some candidates could be slower than the best of all.
+    // If the deadline passed, the best of the evaluated candidates could be
+    // slower than the best of all, so the alternative is not reported.
     if (outcome.unfinished) {
       ++found.unfinished;
       continue;

@@ -24,10 +24,10 @@ Sharding LeastOf(const SettingsGrid& grid, const RuleOptions& options,
 
 // The alternatives to the winner `point`. WhyNotOf changes one choice of the
 // winner at a time and optimises the others again: the size of an axis, the
-// policy, the number of micro-batches, the ZeRO stage, the rules, the order of
-// the axes. Alternatives that no measured run supports are included. `bounds`
-// has the bounds of the candidates. Alternatives that could not be evaluated
-// before the deadline are not in the result.
+// rematerialisation policy, the number of micro-batches, the ZeRO stage, the
+// rules, the order of the axes. Alternatives that no measured run supports are
+// included. `bounds` has the bounds of the candidates. Alternatives that could
+// not be evaluated before the deadline are not in the result.
 struct Alternatives {
   std::vector<WhyNot> all;
   size_t tried = 0, unfinished = 0;  // numbers of changed choices
