@@ -11,9 +11,9 @@
 namespace shardc::schedule {
 
 struct Unit {
-  double time = 0;    // of a micro-batch, forward and back
-  int64_t bytes = 0;  // held during the step
-  int64_t kept = 0;   // activations of a micro-batch
+  double time = 0;    // of a micro-batch, forward and backward
+  int64_t bytes = 0;  // held throughout the step
+  int64_t kept = 0;   // bytes of a micro-batch's activations
 };
 
 // The first unit of each stage, followed by the number of units: {0, 9, 18, 26,
@@ -22,7 +22,9 @@ struct Unit {
 using StageBounds = std::vector<int64_t>;
 
 // Returns the division whose longest stage is shortest, among the divisions
-// whose stages all have at most `capacity` bytes; nullopt as a capacity means
+// whose stages all have at most `capacity` bytes; if `capacity` is nullopt,
+// there is no limit. Stage s holds the activations of `in_flight[s]`
+// micro-batches.
 // no limit. Stage s holds the activations of `in_flight[s]` micro-batches.
 // Among divisions with equally long stages the function prefers the one whose
 // fullest stage has the fewest bytes; this choice is made for each prefix of

@@ -84,8 +84,8 @@ class Runner {
       do {
         ++next_[r];
       } while (next_[r] < program.size() && program[next_[r]].batched);
-      // Count all operations of the batch as open before Post completes one of
-      // them.
+      // Count all operations of the batch as incomplete before Post completes
+      // one of them: the rank continues when the count reaches 0.
       for (size_t i = first; i < next_[r]; ++i) {
         if (program[i].kind != OperationKind::kTask) ++open_[r];
       }

@@ -66,8 +66,8 @@ inline constexpr int64_t kUnbounded = INT64_MAX;
 struct ChannelRun {
   bool passes = false;
   bool mismatch = false;  // a receive got another message
-  int32_t rank = 0;       // if it does not pass: whose operation failed
-  std::string text;       // if it does not pass: the failure
+  int32_t rank = 0;       // rank of the failed operation, if any
+  std::string text;       // the failure; empty if the run passes
   // The largest number of messages that waited in one channel.
   int64_t most_waiting = 0;
 };

@@ -20,7 +20,7 @@ namespace shardc::schedule {
 // Returns the table as CSV, without empty cells.
 std::string CsvText(const Table& table);
 
-// The numbers of ranks and micro-batches that a file must have; 0 means any
+// The numbers of ranks and micro-batches that a file must have. A 0 accepts any
 // number.
 struct Expected {
   int32_t ranks = 0;

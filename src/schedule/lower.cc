@@ -12,9 +12,9 @@
 namespace shardc::schedule {
 namespace {
 
-// A message and the other rank. SentBy returns the message that a task sends,
-// with the receiver; nullopt if the task sends nothing to another rank. ReadBy
-// returns a message with its sender.
+// A message and the other rank. SentBy returns the message that a task sends to
+// another rank, and the receiver. ReadBy returns the message that a task reads
+// from another rank, and the sender. Both return nullopt if there is none.
 struct Sent {
   Message message;
   int32_t to = 0;

@@ -138,7 +138,8 @@ class Simulation {
 
   const Table& table_;
   const Times& times_;
-  std::vector<double> forward_, back_;  // ends, by stage and micro-batch
+  // ends of tasks, by stage and micro-batch
+  std::vector<double> forward_, back_;
 };
 
 double Bubble(const std::vector<RankTime>& ranks, double length) {

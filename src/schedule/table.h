@@ -50,7 +50,7 @@ struct Cell {
   bool operator==(const Cell&) const = default;
 };
 
-// Which rank runs stage s, on p ranks.
+// The rank that runs stage s, on p ranks.
 enum class Placement : uint8_t {
   kLoop,    // rank s mod p
   kV,       // rank s, or 2p - 1 - s from the middle on

@@ -40,8 +40,8 @@ struct Pipeline {
   double after = 0;    // seconds after the tasks: gradients and the update
   bool gathers_once = false;  // cost::Settings::gathers_once of its stages
   int64_t bytes = 0;          // of tensors on the fullest rank
-  // The bytes that a step is expected to take on the device of the fullest
-  // rank, and the bytes that it may take at most.
+  // The bytes of device memory that a step takes on the fullest rank: the
+  // expected bytes, and the upper estimate.
   int64_t taken = 0, most_taken = 0;
 
   int64_t Ranks() const { return mesh.SizeOf(axis); }

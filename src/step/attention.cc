@@ -73,8 +73,8 @@ class Writer {
     return x;
   }
 
-  // Returns keys or values with the copies of each head that the form of
-  // attention requires, or unchanged: [b, s, k, h].
+  // Returns keys or values [b, s, k, h] with the copies of each KV head that
+  // the form of attention requires (AttentionForm::copies).
   ValueId Copied(ValueId x) {
     const LabelId copied = settings_.copied_heads;
     if (copied == kNoLabel) return x;

@@ -76,7 +76,8 @@ struct BuildContext {
   // the position biases, by their table and by the stacks of the queries and of
   // the keys.
   std::map<std::pair<ValueId, size_t>, ValueId> near = {};
-  LabelId distance = kNoLabel;      // from this distance on, one shared bias
+  // size: the distance from which biases are equal
+  LabelId distance = kNoLabel;
   LabelId frames = kNoLabel;        // the frames of one token of an audio model
   LabelId copied_heads = kNoLabel;  // the composite label (k copies)
   bool made_own_labels = false;  // whether the labels that `form` needs exist

@@ -225,7 +225,7 @@ ValueId Renormalised(GraphWriter& write, ValueId weights, LabelId experts,
   return write.Times(weights, write.Fn("recip", size));
 }
 
-// Beyond every score of an expert, and a number of float16.
+// A number that is larger than every score of an expert and that float16 has.
 constexpr double kBeyondScores = 1e4;
 
 }  // namespace

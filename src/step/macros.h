@@ -19,8 +19,8 @@ struct NormSettings {
   bool plus_one = false;  // the weight is 1 + the stored value
 };
 
-// x is [.., d], or has the factors of d. The weight and the bias may be
-// kNoValue.
+// Return the norm of x over the dimension `label`. x has this label, or its
+// factors. The weight and the bias may be kNoValue.
 ValueId RmsNorm(GraphWriter& write, ValueId x, LabelId label, ValueId weight,
                 const NormSettings& settings);
 ValueId LayerNorm(GraphWriter& write, ValueId x, LabelId label, ValueId weight,
@@ -28,9 +28,10 @@ ValueId LayerNorm(GraphWriter& write, ValueId x, LabelId label, ValueId weight,
 
 ValueId Softmax(GraphWriter& write, ValueId x, LabelId label);
 
-// Contracts the labels that x and the weight share. If they share several, the
-// first one is the experts' label and is kept. If x has the factors of a label
-// of the weight, they are first merged. Factors of the result are split.
+// Returns x times the weight plus the bias, contracted over the labels that x
+// and the weight share. If they share several, the first one is the experts'
+// label and is kept. If x has the factors of a label of the weight, the factors
+// are merged first. Factors of the result are split.
 ValueId Linear(GraphWriter& write, ValueId x, ValueId weight, ValueId bias);
 
 // A convolution along tokens with the weight's label `kernel`, of odd size
@@ -51,7 +52,8 @@ struct Activation {
   bool clamped = false;  // gpt-oss: gate and up are clamped, 1 is added to up
   double limit = 7, alpha = 1.702;
 };
-// The function of each element of x. `alpha` is the constant of a swish.
+// Returns the activation of each element of x. `alpha` is the constant of a
+// swish.
 ValueId Activated(GraphWriter& write, ValueId x, const Activation& activation);
 ValueId Gated(GraphWriter& write, ValueId gate, ValueId up,
               const Activation& activation);
@@ -65,7 +67,7 @@ struct RouterSettings {
   };
   Score score = Score::kSoftmax;
   bool renormalise = false;
-  int power = 0;  // divide weights by their norm of this power; 0: do not
+  int power = 0;  // divide weights by this norm; 0: do not
   double scale = 1;
   double jitter = 0;         // of kSparseMixer
   LabelId first = kNoLabel;  // kSparseMixer: a label of size 1
@@ -78,10 +80,10 @@ struct RouterSettings {
   bool group_by_two = true;
   ValueId correction = kNoValue;  // [e], added to scores only to choose experts
 };
-// For each token the weights [b, t, e] of the experts, which are 0 for experts
-// not chosen, and `chosen` [b, t, e], which is 1 for each chosen expert and 0
-// for all others. `before` is whether the weights scale the experts' inputs
-// instead of their results.
+// The result of routing. `weights` [b, t, e] has the weight of each expert for
+// each token, which is 0 for an expert that is not chosen. `chosen` [b, t, e]
+// is 1 for each chosen expert and 0 for all others. `before` is whether the
+// weights scale the experts' inputs instead of their results.
 struct Routed {
   ValueId weights = kNoValue, chosen = kNoValue;
   bool before = false;

@@ -135,8 +135,8 @@ class RoleChecker {
     const bool stacked = tree_.roles.tensors[AsIndex(tensor)].stack_dim >= 0;
     const std::string has =
         "is " + ShapeText(shape) + (stacked ? " in a layer" : "");
-    // Without a config.json a size that no tensor determines is 0, such as
-    // those of n and h where every tensor has their product alone.
+    // Without a config.json, a size that no tensor determines is 0. For example
+    // n and h are unknown if every tensor has only their product.
     if (!tree_.formulas.has_config() &&
         std::find(expected.begin(), expected.end(), 0) != expected.end()) {
       tree_.ProblemOf(RoleFault::kShape, tensor, role,

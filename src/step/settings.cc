@@ -40,9 +40,10 @@ std::string Listed(std::span<const std::string_view> words) {
   return out;
 }
 
-// Whether a step can compute the scaled frequencies. Those of longrope are
-// divided by a list with a number for each pair of a real head, and those of
-// yarn and llama3 depend on the original length.
+// Returns whether a step can compute the scaled frequencies. longrope is not
+// supported: it divides the frequencies by a list that has one number for each
+// pair of elements of a head of real size. yarn and llama3 need the original
+// length.
 bool HasScaledFrequencies(const RopeConfig& rope) {
   if (rope.scaling == "linear" || rope.scaling == "dynamic") return true;
   if (rope.original_length < 2) return false;

@@ -27,7 +27,7 @@ enum class StageWork : uint8_t {
 
 struct OpStage {
   StageWork work = StageWork::kTask;
-  int32_t stage = -1;  // of a task; -1: its layer is in none
+  int32_t stage = -1;  // of a task; -1 if its layer is in no stage
   // Whether the op belongs to a task and is outside the layers.
   bool outside = false;
 };

@@ -1,9 +1,10 @@
-// The width of a value follows from the values that it depends on and from the
-// values that depend on it. A value that depends on parameters only has the
-// width of the widest parameter; in training this is at most the activations'
-// width, to which wider parameters are cast. A value that is only added and
-// reshaped to become a gradient has the gradient's width. A cache that is read,
-// and a value that is only reshaped from it, has the cache's width.
+// The width of a value is the number of bytes of one element. It follows from
+// the values that the value depends on and from the values that depend on it. A
+// value that depends on parameters only has the width of the widest parameter;
+// in training this is at most the activations' width, to which wider parameters
+// are cast. A value that is only added and reshaped to become a gradient has
+// the gradient's width. A cache that is read, and a value that is only reshaped
+// from it, has the cache's width.
 //
 //   parameters F32, activations BF16, gradients F32:
 //     all_gather of q 2 bytes, reduce_scatter of d:q 4, all_reduce of x 2

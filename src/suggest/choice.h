@@ -18,7 +18,7 @@ struct Preferences {
   // which takes more memory but less communication.
   bool prefer_traffic = false;
   ScanAxis scan_axis = {};
-  bool place_experts = false;  // over fsdp if the mesh has no ep
+  bool place_experts = false;  // along fsdp if the mesh has no ep
 };
 
 // One logical axis in a spec, as the file writes it, and the size of its mesh
@@ -51,12 +51,12 @@ enum class Reason : uint8_t {
 };
 
 struct Choice {
-  AxisSpec spec;           // empty: replicated
-  std::string place_axis;  // of experts that are tensors; empty: no placement
+  AxisSpec spec;           // empty if replicated
+  std::string place_axis;  // axis along which experts are placed; or empty
   int64_t place_count = 0;
-  int64_t place_size = 1;  // of that axis
+  int64_t place_size = 1;  // size of `place_axis`
   Reason reason = Reason::kUsual;
-  bool inner_sharded = false;  // by tensor parallelism
+  bool inner_sharded = false;  // tp shards the inner dimension
   bool width_slices = false;
   // Whether the file suppresses SHD214, which would report the spec although no
   // better one exists.

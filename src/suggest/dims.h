@@ -18,7 +18,7 @@ namespace shardc::suggest {
 enum class DimUse : uint8_t {
   kUnsharded,  // a kernel's taps, packed bytes, the columns of one head
   kLayers,     // of scanned layers; not sharded either
-  kExperts,    // one row for each
+  kExperts,    // one entry for each expert
   kWidth,      // of the model
   kInner,      // heads, a feed-forward width, a vocabulary
   kUnknown
@@ -35,11 +35,11 @@ struct InferredDims {
   ParameterRole by_name;
   Role role = Role::kOther;  // the role by name, refined by sizes
   std::vector<Dim> dims;
-  // Indices of dimensions; -1: none, or unknown.
+  // Indices into `dims`; -1 if there is no such dimension or it is unknown.
   int inner = -1;            // the dimension that tensor parallelism shards
   int width = -1;            // the other dimension of the matrix
   int experts = -1;          // the dimension of experts
-  int64_t expert_count = 0;  // if each expert is a tensor of its own
+  int64_t expert_count = 0;  // set if each expert is a tensor of its own
   // Numbers of elements. Heads and head columns together are one dimension, and
   // packed blocks are counted after unpacking.
   int64_t width_size = 0;
@@ -49,7 +49,7 @@ struct InferredDims {
   // projection, of the columns of one half.
   std::vector<int64_t> units;
   // For a bias, a scale or another vector, the index of the group of its
-  // weight; -1: none.
+  // weight; -1 if there is none.
   int weight = -1;
   // Whether the inner dimension is the output, so that a bias has it as well.
   bool column = false;

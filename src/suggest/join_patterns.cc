@@ -30,8 +30,8 @@ struct Ending {
   PartWords words;
   bool at_boundary = false;
   bool at_start = false;
-  int counter = -1;     // the counter in the words whose numbers are written
-  std::string numbers;  // as a pattern
+  int counter = -1;     // index of the counter whose numbers are listed
+  std::string numbers;  // the numbers, as a pattern
   std::vector<uint32_t> groups;
 
   bool SameBut(const Ending& other, bool words_too) const {
@@ -154,9 +154,9 @@ std::vector<Ending> TakeNorms(const NameIndex& names,
 
 // ---- pairs
 
-// Returns the index of the only word in which two endings differ; nullopt if
-// they differ in none, in several or in more than words, or if one of the two
-// words contains a counter.
+// Returns the index of the only word in which two endings differ. Returns
+// nullopt if the number of differing words is not one, if the endings also
+// differ in something else, or if one of the two words contains a counter.
 std::optional<size_t> OnlyDifference(const Ending& a, const Ending& b) {
   if (a.words.size() != b.words.size() || !a.SameBut(b, false)) {
     return std::nullopt;

@@ -119,8 +119,9 @@ Matrix MatrixOf(const ParameterGroup& group, InferredDims& inferred) {
   return out;
 }
 
-// Returns whether a matrix votes on the orientation. The matrices of a state
-// space mixer do not, because they have widths of their own.
+// Returns whether a matrix counts in the vote on the common orientation. The
+// matrices of a state space mixer do not, because they have widths of their
+// own.
 bool Votes(const Matrix& matrix, const InferredDims& inferred) {
   return matrix.valid() && inferred.role != Role::kStateSpace;
 }
@@ -135,8 +136,8 @@ void Orient(const Tree& tree, const ModelConfig* model, const ModelDims& dims,
     const InferredDims& inferred = dims.groups[k];
     const Matrix& matrix = out.groups[k];
     shapes[k] = matrix.valid() ? matrix.sides : group.shape;
-    // Experts' matrices get a leading dimension, so that they vote separately
-    // (roles/orientation.h).
+    // Matrices of experts get a leading dimension, so that they vote separately
+    // from other matrices (roles/orientation.h).
     if (inferred.experts >= 0 && matrix.valid()) {
       shapes[k].insert(shapes[k].begin(), 1);
     }
@@ -173,10 +174,10 @@ struct PackedSide {
   size_t side = 0;
 };
 
-// Decides how many bits the weights have that are packed in the numbers of a
-// stack. The sizes of a stack recur: the inputs of a matrix are the outputs of
-// another one, or the width. So the bits are right with which the most packed
-// sides get a size that occurs in the stack:
+// Infers how many bits each weight has in the packed numbers of a stack. Sizes
+// recur in a stack, because the inputs of a matrix are the outputs of another
+// one or the width. So the number of bits is taken with which the largest
+// number of packed sides get a size that occurs in the stack:
 //
 //   up [16, 256], down [64, 64], both packed along the inputs in 32 bits
 //     4 bits: inputs 128 and 512, of which none is an output, 256 or 64
@@ -216,7 +217,7 @@ class PackedBits {
     const auto most = std::max_element(votes.begin(), votes.end());
     const int64_t usual = kBits[AsIndex(most - votes.begin())];
     if (Recurs(of, usual)) return Held(of, usual);
-    // A stack may have weights of different bits.
+    // A stack may have weights of different bit widths.
     for (const int64_t bits : kBits) {
       if (Recurs(of, bits)) return Held(of, bits);
     }
@@ -248,8 +249,8 @@ class PackedBits {
   std::map<std::string_view, std::array<int, 3>> votes_;
 };
 
-// Returns the sides that are packed, if the scales determine them. Replaces
-// stored sides by those of the weights where the scales have their sizes.
+// Returns the packed sides whose size the scales leave open. If the scales have
+// as many columns as a row has weights, sets the stored side to that size.
 std::vector<PackedSide> FindPacked(const Tree& tree, const ModelDims& dims,
                                    Matrices& out) {
   std::map<std::string_view, const Shape*> scales;  // by module

@@ -14,7 +14,7 @@
 namespace shardc::suggest {
 
 struct Matrix {
-  int first = -1;  // dimensions of the parameter; -1: it is no matrix
+  int first = -1;  // dimension of the parameter; -1 if not a matrix
   int last = -1;
   // The sizes of both sides. The columns of heads and the values of packed
   // blocks are included.
@@ -50,7 +50,7 @@ void NameOutputs(const Tree& tree, ModelDims& dims);
 // Finds the two sides of each group, and their orientation. Marks dimensions
 // that are never sharded, and gives groups of more than two dimensions that are
 // not matrices the role of a convolution, unless they are positions. The tree
-// must be without layers, and MarkExperts must have been called.
+// must come from WithoutLayers, and MarkExperts must have been called.
 Matrices FindMatrices(const Tree& tree, const ModelConfig* model,
                       ModelDims& dims);
 

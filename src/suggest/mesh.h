@@ -27,7 +27,7 @@ struct MeshRequest {
 
 struct MeshOption {
   Mesh mesh;
-  double bytes = 0;        // that a device holds: states and activations
+  double bytes = 0;        // states and activations of a device
   double nanoseconds = 0;  // per token, all devices together
   bool fits = false;       // `bytes` are at most 0.9 of a device's memory
 };

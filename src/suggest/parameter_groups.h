@@ -35,7 +35,7 @@ struct ParameterGroup {
   // The number of scanned layers in one tensor. Only InferDims sets it, in its
   // own copy of the tree.
   int64_t layers = 1;
-  std::optional<size_t> stack_size;  // characters of the stack's path
+  std::optional<size_t> stack_size;  // length of the stack's path in `name`
 
   int64_t count() const { return end - begin; }
   // Returns the number of tensors, where a tensor of scanned layers counts once

@@ -12,17 +12,18 @@
 
 namespace shardc::suggest {
 
-// Returns why a name is not proven, if `matches` patterns match it: none,
-// several, or a single one that is not of its own rule.
+// Returns the reason why a name that `matches` patterns match is not proven:
+// none, several, or a single one of another rule.
 std::string MatchFault(std::string_view name, size_t matches);
 
-// Returns the groups of the patterns that match a name of another group than
-// their own, the groups with a name that no pattern matches, and the groups
-// with a name that several of their own patterns match. Of each group, only the
-// first name that is not matched as it should be is considered. Sets
-// `patterns.unproven` to a name that is not matched exactly once, by a pattern
-// of its own group, with the reason, if there is one. If the patterns cannot be
-// compiled, sets it to this reason and returns {0}.
+// Matches the patterns with all names of the tree, and returns the groups whose
+// patterns have to change: groups with a pattern that matches a name of another
+// group, groups with a name that no pattern matches, and groups with a name
+// that several of their own patterns match. Of each group, only the first such
+// name is considered. If there is a name that is not matched exactly once, by a
+// pattern of its own group, sets `patterns.unproven` to the name and the
+// reason. If the patterns cannot be compiled, sets `patterns.unproven` to that
+// reason and returns {0}.
 std::set<uint32_t> Disprove(const Tree& tree, Patterns& patterns);
 
 // Sets `missed` of each pattern that begins with `^` (patterns.h): the groups

@@ -14,7 +14,7 @@ namespace shardc::suggest {
 
 struct PatternOf {
   std::string text;              // RE2
-  std::vector<uint32_t> groups;  // that it matches, all of one rule group
+  std::vector<uint32_t> groups;  // groups that it matches, of one rule group
   // Parameter groups that linting would take for optimizer states of `groups`:
   // their names end in names that the pattern matches, but the pattern begins
   // with `^` and does not match them.

@@ -22,8 +22,8 @@
 namespace shardc::suggest {
 namespace {
 
-// Smaller trailing dimensions count a kernel's taps, and are not the sides of a
-// matrix.
+// The least size of a matrix's side. A smaller trailing dimension counts the
+// taps of a convolution's kernel.
 constexpr int64_t kLeastSide = 16;
 
 void SetExperts(InferredDims& inferred, int dim) {

@@ -138,7 +138,7 @@ class BlockStrategies {
   const MeshAxes& mesh_;
   const Preferences& preferences_;
   const SpecChooser& specs_;
-  std::map<std::string, Block> blocks_, keys_;  // keys and values apart
+  std::map<std::string, Block> blocks_, keys_;  // `keys_`: keys and values
 };
 
 }  // namespace

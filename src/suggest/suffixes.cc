@@ -1,7 +1,8 @@
 // Chooses suffixes of names. A suffix has at least two parts, and grows until
 // no name of another rule group ends with it, or until it is the complete name.
-// A shorter suffix does not begin with a number, or with a word of one or two
-// letters, because that is hard to read:
+// no name of another rule group ends with it, or until it is the complete name.
+// A suffix that is not the complete name does not begin with a number, or with
+// a word of one or two letters, because that is hard to read:
 //
 //   layers.*.mlp.gate_proj.weight    ->  gate_proj.weight
 //   block.*.layer.0.SelfAttention.q.weight  ->  SelfAttention.q.weight
@@ -17,7 +18,8 @@
 namespace shardc::suggest {
 namespace {
 
-// Rule groups with more parameter groups than this are not searched for pairs.
+// AlignSuffixes compares all pairs of groups, so it leaves larger rule groups
+// as they are.
 constexpr size_t kMostAligned = 512;
 
 bool StartsBadly(const ParameterGroup& group, size_t parts) {

@@ -13,11 +13,12 @@ namespace shardc::suggest {
 // The way in which a pattern matches the names of a group: by their last parts,
 // and further restricted by the flags.
 struct Suffix {
-  size_t parts = 1;          // at the end of the name
-  bool at_boundary = false;  // all parts, and only after a separator
-  bool at_start = false;     // and only at the start of a path: `^`
-  int counter = -1;          // this counter's numbers are written; -1: none
-  bool by_names = false;     // each name is written
+  size_t parts = 1;          // number of the last parts that must match
+  bool at_boundary = false;  // also match only after a separator
+  bool at_start = false;     // also match only at the start of a name: `^`
+  // index of the counter whose numbers are listed; -1 for none
+  int counter = -1;
+  bool by_names = false;  // list each complete name
 };
 
 // Returns a short suffix of a group's name with which no other name of another

@@ -31,7 +31,7 @@ struct Request {
 struct RuleGroup {
   std::vector<uint32_t> groups;
   const Choice* choice = nullptr;
-  int order = 0;  // of its role in the file
+  int order = 0;  // position of its role in the file
 };
 
 struct Suggestion {
@@ -43,7 +43,7 @@ struct Suggestion {
   Patterns patterns;
   Imported file;
   int64_t bytes_per_device = 0;
-  std::string misfit;  // as MisfitOf
+  std::string misfit;  // as MisfitOf returns it
   // The index of the rule that matches each tensor; -1 for none.
   std::vector<int32_t> rule_of;
 

@@ -23,7 +23,8 @@ namespace {
 // requires otherwise. In a small model the limit is a fiftieth of its elements.
 constexpr int64_t kSmallElements = 65536;
 constexpr int64_t kSmallFraction = 50;
-// Groups with fewer thousandths of the model's bytes stay replicated.
+// Groups stay replicated if they have fewer bytes than this many thousandths of
+// the model's bytes.
 // kSmallShare applies to projections to a latent, to projections of a state
 // space, and to groups whose role does not require sharding; the bytes of these
 // groups are multiplied by the number of devices of a replica. kTableShare
@@ -246,7 +247,7 @@ AxisSpec SpecChooser::AddDataAxes(const InferredDims& inferred,
   for (size_t code = 0; code < all; ++code) {
     AxisSpec spec = base;
     size_t rest = code;
-    size_t moved = 0;  // distance from the preferred dimension
+    size_t moved = 0;  // weighted distance from preferred dims
     int64_t parts = 1;
     for (const DataAxis& axis : axes) {
       const size_t pick = rest % choices;

@@ -95,8 +95,8 @@ std::string ListText(const std::vector<int64_t>& numbers) {
   return out;
 }
 
-// Returns what the comment at the head of the suggested rules file has about a
-// layer stack.
+// Returns the sentence on a layer stack in the comment at the top of the
+// suggested rules file: which dimension counts layers, and why.
 std::string StackEvidence(const LayerStack& stack) {
   switch (stack.confidence) {
     case StackConfidence::kSure:
