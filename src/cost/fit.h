@@ -126,7 +126,7 @@ class MeshEvaluator {
   Settings settings_;
   const std::unique_ptr<const Compiled> all_;
   const Representatives representatives_;
-  // the target compiled for `representatives_` only
+  // The target, compiled for `representatives_` only.
   const std::unique_ptr<const Compiled> few_;
   // The rules with the experts' axis added to the batch. It is nullopt if the
   // model has no experts, if the rules have no experts' axis, or if they

@@ -54,8 +54,8 @@ std::optional<Selection> Selection::Make(const LintSettings& settings,
       out.ignore_.push_back(*pick);
     }
   }
-  // A code comes after its family, since a name is sorted before those that it
-  // begins.
+  // The map is sorted by name, so a family (`SHD1`) comes before its codes
+  // (`SHD105`), whose levels override the family's.
   for (const auto* levels : {&settings.severity, &settings.flag_severity}) {
     for (const auto& [text, level] : *levels) {
       const auto pick = ParsePick(text, "severity", settings, findings);

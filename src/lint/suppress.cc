@@ -45,8 +45,8 @@ class Strings {
     Findings ignored;  // reported when the rules were read
     const auto tree = YamlDocument::Parse(source, ignored);
     if (tree) Add(tree->root());
-    // The strings of an alias are those of the node that it refers to, which
-    // comes before it.
+    // Strings that an alias refers to are earlier in the text than the alias,
+    // so the ranges are not yet in order.
     std::sort(ranges_.begin(), ranges_.end());
   }
 

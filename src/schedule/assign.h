@@ -24,13 +24,11 @@ using StageBounds = std::vector<int64_t>;
 // Returns the division whose longest stage is shortest, among the divisions
 // whose stages all have at most `capacity` bytes; if `capacity` is nullopt,
 // there is no limit. Stage s holds the activations of `in_flight[s]`
-// micro-batches.
-// no limit. Stage s holds the activations of `in_flight[s]` micro-batches.
-// Among divisions with equally long stages the function prefers the one whose
-// fullest stage has the fewest bytes; this choice is made for each prefix of
-// the units separately, so a division with fewer bytes may exist. Returns
-// nullopt if no division fits, or if there are no units, no stages, or one unit
-// for several stages. Takes stages * units^2 steps.
+// micro-batches. Among divisions with equally long stages, the one whose
+// fullest stage has the fewest bytes is preferred. This choice is made for each
+// prefix of the units separately, so a division with fewer bytes may exist.
+// Returns nullopt if no division fits, or if there are no units, no stages, or
+// one unit for several stages. Takes stages * units^2 steps.
 std::optional<StageBounds> AssignUnits(std::span<const Unit> units,
                                        std::span<const int64_t> in_flight,
                                        std::optional<int64_t> capacity);

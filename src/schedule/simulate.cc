@@ -138,7 +138,7 @@ class Simulation {
 
   const Table& table_;
   const Times& times_;
-  // ends of tasks, by stage and micro-batch
+  // The times at which tasks end, by stage and micro-batch.
   std::vector<double> forward_, back_;
 };
 

@@ -8,7 +8,6 @@
 // Alternatives with the same best sharding share a line. If the winner's own
 // settings do not fit in memory with an alternative, the line has the bytes
 // that they would need.
-// settings do not fit with an alternative, the line has the bytes.
 #include "search/why_not.h"
 
 #include <algorithm>
@@ -384,7 +383,7 @@ Alternatives WhyNotOf(const Request& request, const SettingsGrid& grid,
   Alternatives found;
   found.tried = pins.size();
   std::vector<WhyNot>& out = found.all;
-  // index into `out` by mesh, rules and settings
+  // The index into `out` of each combination of mesh, rules and settings.
   std::map<std::string, size_t> same;
   for (size_t i = 0; i < pins.size(); ++i) {
     const Outcome& outcome = outcomes[i];

@@ -41,7 +41,7 @@ struct Target {
   Manifest manifest;
   PlanOptions plan;       // with the target's modes
   CheckOptions check;     // the target's sizes, the project's lint settings
-  std::string plan_file;  // the committed plan; empty: none
+  std::string plan_file;  // the committed plan; may be empty
 };
 
 // Returns the names of the targets in the order of the project file.

@@ -230,7 +230,7 @@ class Writer {
     return out;
   }
 
-  // Attention over all keys at once.
+  // Returns attention that is computed over all keys at once.
   ValueId Unsharded(const Block& keys) {
     const ValueId scores = Scores(keys);
     ValueId greatest = write_.Max(scores, key_);

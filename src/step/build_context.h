@@ -76,7 +76,8 @@ struct BuildContext {
   // the position biases, by their table and by the stacks of the queries and of
   // the keys.
   std::map<std::pair<ValueId, size_t>, ValueId> near = {};
-  // size: the distance from which biases are equal
+  // A label whose size is the distance from which on all keys have the same
+  // position bias.
   LabelId distance = kNoLabel;
   LabelId frames = kNoLabel;        // the frames of one token of an audio model
   LabelId copied_heads = kNoLabel;  // the composite label (k copies)

@@ -10,7 +10,7 @@
 //   the output of an attention output or down
 //     projection, all-reduced forward                2 T d (t - 1) / t
 //   the same backward at the block's input           2 T d (t - 1) / t
-// slices of the width, gathered before use         3 S (t - 1) / t
+//   slices of the width, gathered before use         3 S (t - 1) / t
 //   experts over n devices                           4 T k d (n - 1) / n
 #include "suggest/objective.h"
 

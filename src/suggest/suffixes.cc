@@ -1,6 +1,5 @@
 // Chooses suffixes of names. A suffix has at least two parts, and grows until
 // no name of another rule group ends with it, or until it is the complete name.
-// no name of another rule group ends with it, or until it is the complete name.
 // A suffix that is not the complete name does not begin with a number, or with
 // a word of one or two letters, because that is hard to read:
 //

@@ -16,7 +16,7 @@ struct Suffix {
   size_t parts = 1;          // number of the last parts that must match
   bool at_boundary = false;  // also match only after a separator
   bool at_start = false;     // also match only at the start of a name: `^`
-  // index of the counter whose numbers are listed; -1 for none
+  // The index of the counter whose numbers the pattern lists; -1 for none.
   int counter = -1;
   bool by_names = false;  // list each complete name
 };

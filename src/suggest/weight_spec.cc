@@ -24,12 +24,11 @@ namespace {
 constexpr int64_t kSmallElements = 65536;
 constexpr int64_t kSmallFraction = 50;
 // Groups stay replicated if they have fewer bytes than this many thousandths of
-// the model's bytes.
-// kSmallShare applies to projections to a latent, to projections of a state
-// space, and to groups whose role does not require sharding; the bytes of these
-// groups are multiplied by the number of devices of a replica. kTableShare
-// applies to an embedding or an output head whose vocabulary tp does not
-// divide, and to groups of unknown role.
+// the model's bytes. kSmallShare applies to projections to a latent, to
+// projections of a state space, and to groups whose role does not require
+// sharding; the bytes of these groups are multiplied by the number of devices
+// of a replica. kTableShare applies to an embedding or an output head whose
+// vocabulary tp does not divide, and to groups of unknown role.
 constexpr double kSmallShare = 5;
 constexpr double kTableShare = 10;
 // If tp cannot shard the KV heads, keys and values are replicated over tp if

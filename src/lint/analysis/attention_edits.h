@@ -62,9 +62,9 @@ std::string SourceOf(const Facts& facts, const ModeSplit& split,
 
 // Reports one finding for each distinct edit that has this reason, at the line
 // that causes it, or at the mesh if axis rules that no file states cause it.
-// `observe` returns the message from its subject, such as "attention's `key`
-// and `value`", and the edit. The modes are appended to the message. An illegal
-// spec has the code's level; a corrected one is a warning.
+// `observe` makes the message from its subject, such as "attention's `key` and
+// `value`", and from the edit. The modes are appended to the message. An
+// illegal spec has the code's level; a corrected one is a warning.
 void ReportAttentionEdits(
     const Facts& facts, const Code& code, Reason reason,
     const std::function<std::string(const std::string&, const Edit&)>& observe,

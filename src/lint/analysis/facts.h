@@ -69,7 +69,7 @@ enum class DeadCause : uint8_t { kUnknown, kSeparator, kCase };
 
 struct RuleFacts {
   Sketch sketch;
-  bool builtin = false;  // of a built-in pack
+  bool builtin = false;  // whether it is of a built-in pack
   int64_t won = 0;       // parameters whose first match it is
   int64_t found = 0;     // parameters that its pattern matches
   // Bytes of the parameters counted by `won`; unknown sizes count as 0.
@@ -77,7 +77,7 @@ struct RuleFacts {
   DeadCause cause = DeadCause::kUnknown;  // only where `found` is 0
   // Index of a group that the rule would match without `cause`; -1 if none.
   int32_t would_match = -1;
-  std::vector<uint32_t> groups;  // those whose first match it is
+  std::vector<uint32_t> groups;  // indices of groups whose first match it is
   std::vector<LostTo> lost;      // sorted by rule
 };
 

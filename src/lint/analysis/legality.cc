@@ -16,9 +16,9 @@
 namespace shardc {
 namespace {
 
-// Returns the bytes that all corrections of the spec add, because they are not
-// the sum of what each adds: without [tp, fsdp] a device holds tp * fsdp times
-// as much.
+// Returns a text with the bytes that all corrections of a spec add together.
+// They are not the sum of what each correction adds: without [tp, fsdp] a
+// device holds tp * fsdp times as much.
 std::string CostText(const ModeLayout& mode) {
   if (!mode.bytes_per_device || !mode.uncorrected_bytes_per_device) return {};
   const int64_t added =

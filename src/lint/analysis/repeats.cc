@@ -22,8 +22,9 @@ bool SamePlacement(const Rule& a, const Rule& b) {
          a.placement->count == b.placement->count;
 }
 
-// Returns whether neither rule has `like`, or both name the same parameter.
-// Patterns that differ may have different groups.
+// Returns whether neither rule has `like`, or both name the same parameter. A
+// `like` with a group such as `\1` names the same one only if the patterns are
+// equal.
 bool SameLike(const Rule& a, const Rule& b) {
   const auto* mine = std::get_if<SpecLike>(&a.spec);
   const auto* other = std::get_if<SpecLike>(&b.spec);

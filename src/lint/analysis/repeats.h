@@ -23,8 +23,8 @@ class SpecComparison {
  public:
   explicit SpecComparison(const Facts& facts) : facts_(&facts) {}
 
-  // Returns whether two rules have the same spec in every mode and the same
-  // placement. With `like`, they have if both name the same parameter.
+  // Returns whether two rules have the same placement, and the same spec in
+  // every mode. Two specs `like` are the same if they name the same parameter.
   bool Same(int32_t a, int32_t b);
 
  private:
@@ -32,7 +32,7 @@ class SpecComparison {
   const Specs& SpecsOf(int32_t rule);
 
   const Facts* facts_;
-  std::map<int32_t, Specs> specs_;  // by rule: of each mode, and of train
+  std::map<int32_t, Specs> specs_;  // by rule: in each mode, then in train
 };
 
 // Returns each later rule once, in the order of rules, with the first rule that

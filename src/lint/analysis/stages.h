@@ -15,8 +15,9 @@ namespace shardc {
 std::string StageAxis(const Facts& facts);
 Place StagesPlace(const Facts& facts);
 
-// Returns ", each added over the 4 ranks of the pipeline": what a message about
-// bytes that a device of each rank sends ends with. Empty with a single rank.
+// Returns the end of a message about the bytes that a device of each rank
+// sends: ", each added over the 4 ranks of the pipeline". Empty with a single
+// rank.
 std::string AddedOverRanks(const Facts& facts);
 
 // Return a factor and a percentage as texts: "1.21" and "27.3 %".

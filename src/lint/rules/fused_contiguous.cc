@@ -63,7 +63,7 @@ void CheckFusedContiguous(const Facts& facts, FindingSink& sink) {
     if (!fused) continue;
     const AxisGroup axes = facts.TensorAxes(facts.AxesAt(group, fused->dim));
     const int64_t shards = facts.TensorParts(axes);
-    // If the size of a part does not divide, SHD221 reports it.
+    // If the number of shards does not divide a part, SHD221 reports it.
     if (shards <= 1 || !PartsDivide(*fused, shards)) continue;
     const TensorType& type = facts.TypeOf(group);
     const int64_t width = (*type.shape)[static_cast<size_t>(fused->dim)];

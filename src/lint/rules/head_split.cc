@@ -83,8 +83,8 @@ LintFinding Report(const Facts& facts, const ParameterGroup& group,
                     ParametersText(facts, group);
   finding.message = finding.subject + " holds " + after;
   finding.several = {heads, "", " hold " + after};
-  // More shards than KV heads are common and only cost time, so this is a
-  // warning. Query heads that do not divide are an error.
+  // More shards than KV heads are common and only cost time, so the finding is
+  // a warning. If the shards do not divide the query heads, it is an error.
   if (cut.key) finding.level = Level::kWarning;
   finding.reports = {HeadsTopic(cut.count, parts)};
   return finding;

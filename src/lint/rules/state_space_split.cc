@@ -24,8 +24,8 @@ namespace {
 
 // Sizes of one mixer; 0 for a size that is unknown.
 struct Mixer {
-  int64_t heads = 0;  // of A_log
-  int64_t inner = 0;  // of the gated norm
+  int64_t heads = 0;  // size of A_log
+  int64_t inner = 0;  // size of the gated norm
 };
 
 // The mixer's path and the last part of the module's name, of a parameter such
