@@ -63,7 +63,7 @@ void FindMixer(ParamClass& param, char separator) {
 // projection is `c_proj`. In other models, `w2` is the down projection itself.
 void FindSecondUps(CostInputs& work, char separator) {
   const std::string ending = {separator, 'w', '2'};
-  // By MLP: the first down projection, and whether there is another one.
+  // The first down projection of each MLP, and whether the MLP has another.
   std::unordered_map<std::string, std::pair<std::string, bool>> outs;
   for (const ParamClass& param : work.params) {
     const ParameterRole& role = param.role;

@@ -14,7 +14,7 @@ namespace shardc::cost {
 
 // A number of heads that the axes of attention do not divide.
 struct UnevenHeads {
-  bool kv = false;  // of the keys and values
+  bool kv = false;  // whether `heads` are KV heads
   int64_t heads = 0;
   AxisGroup axes;
   int64_t parts = 1;  // the product of the axes

@@ -74,7 +74,7 @@ struct Memory {
   std::optional<TakenBytes> taken;
   std::optional<int64_t> capacity;  // of a device
   std::optional<Activations> activations;
-  std::optional<GatheredWeights> weights;  // in training
+  std::optional<GatheredWeights> weights;  // only in training
   std::vector<std::string> unknown;        // unknown parts, and why
 
   // Returns the bytes that a device is expected to use: the expected bytes of

@@ -127,7 +127,7 @@ class Ranks {
   const int64_t boundary_;
   const CostInputs& work_;
   const Settings& settings_;
-  // By rank: the most bytes of activations that the rank keeps at the same
+  // For each rank, the most bytes of activations that it keeps at the same
   // time.
   std::vector<int64_t> kept_, least_kept_;
 };

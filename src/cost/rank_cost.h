@@ -17,7 +17,7 @@ namespace shardc::cost {
 
 struct RankCost {
   std::vector<int32_t> stages;
-  // By index of `stages`: how many of its micro-batches the rank runs.
+  // For each of `stages`, how many of its micro-batches the rank runs.
   std::vector<int64_t> microbatches;
   Held held;  // at the peak of the rank
   // The device memory of the rank; nullopt if a component is unknown.

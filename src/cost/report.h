@@ -27,7 +27,7 @@ struct Report {
   Memory memory;
   Communication communication;
   std::optional<Time> time;              // nullopt without a profile or tokens
-  std::optional<ExpectedTime> expected;  // in training, with `time`
+  std::optional<ExpectedTime> expected;  // only in training, with `time`
   std::optional<double> flops;           // per device and step
   std::optional<int64_t> tokens;         // of all devices per step
   std::vector<std::string> assumptions;  // sentences for the user

@@ -44,7 +44,7 @@ struct RankTime {
 struct Timeline {
   double step = 0;  // until the last rank ends
   std::vector<RankTime> ranks;
-  std::vector<std::vector<Interval>> cells;  // as the table's rows
+  std::vector<std::vector<Interval>> cells;  // indexed like Table::rows
 
   // Returns the longest time from a rank's own first task to its last.
   double LongestRank() const;

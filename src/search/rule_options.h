@@ -78,7 +78,7 @@ class RuleOptions {
   const suggest::Tree tree_;
   std::vector<Base> bases_;
   std::vector<std::string> given_axes_, usual_axes_;
-  // By the number of devices of tp.
+  // The inferred dimensions for each number of devices of tp.
   std::map<int64_t, suggest::ModelDims> dims_;
   std::map<std::string, BaseFile> files_;
   std::map<std::pair<std::string, RuleChanges>, std::optional<uint32_t>> known_;

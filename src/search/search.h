@@ -27,7 +27,7 @@ struct Sharding {
   RuleChanges changes;
   RulesFile file;
   std::string unmeasured;  // why no measured run is like it; may be empty
-  int64_t stages = 1;      // of a pipeline, over all ranks
+  int64_t stages = 1;      // pipeline stages of all ranks
   // The schedule of a pipeline, such as "1f1b" or "interleaved with 2 stages a
   // rank"; empty if the sharding is not a pipeline.
   std::string schedule;

@@ -17,7 +17,7 @@ namespace shardc::SHARDC_V1 {
 enum class Level { kError, kWarning, kNote };
 
 struct FoundAt {
-  std::string file;  // as it was named; an option's name, or empty
+  std::string file;  // its path as given, an option's name, or empty
   // Line and column count from 1; the column counts Unicode code points. 0
   // means the entire file.
   int line = 0;

@@ -303,13 +303,13 @@ class Accumulator {
   std::vector<Op> ops_;         // of one micro-batch
   size_t values_ = 0;
   std::vector<Data> data_;
-  std::vector<int32_t> producer_;  // by value: index of its op
+  std::vector<int32_t> producer_;  // by ValueId: index of its op
   std::vector<char> counts_;       // by op: 1 if it counts tokens
   std::vector<char> shares_;       // by op: 1 for the scale ops of FindShares
   int32_t divide_ = -1;            // op: 1 / number of tokens
-  // By micro-batch and value: the value's copy.
+  // value_[m][v] is the copy of value v for micro-batch m.
   std::vector<std::vector<ValueId>> value_;
-  // By micro-batch and op: the index of the op's copy.
+  // place_[m][i] is the index of the copy of op i for micro-batch m.
   std::vector<std::vector<int32_t>> place_;
   ValueId loss_ = kNoValue;
   std::vector<ValueId> sums_;

@@ -65,7 +65,7 @@ class GraphWriter {
   ValueId Shifted(ValueId x, LabelId label, int8_t sign);
   ValueId Identity(ValueId x);
 
-  // Both append an op of any kind, whose result has the given labels.
+  // Append an op of any kind. Its result has the given labels.
   ValueId Append(OpKind kind, std::vector<ValueId> in, OpAttributes attributes,
                  Labels labels, bool integral = false);
   ValueId Append(Op op, Labels labels, bool integral = false);
@@ -80,7 +80,7 @@ class GraphWriter {
 
  private:
   Graph& graph_;
-  std::vector<int32_t> producer_;  // by value: index of its op
+  std::vector<int32_t> producer_;  // by ValueId: index of its op
 };
 
 }  // namespace shardc::step

@@ -419,11 +419,11 @@ class Lowerer {
   Program out_;
   Phase phase_ = Phase::kForward;
   int32_t op_ = -1;
-  // By value: its slots, the one that Seen() returns first.
+  // The slots of each value, by ValueId. Seen() returns the first one.
   std::vector<std::vector<int32_t>> copies_;
-  const std::vector<char> weight_;            // by value
+  const std::vector<char> weight_;            // by ValueId
   std::vector<bool> gathered_;                // by slot
-  std::vector<PreferredSharding> preferred_;  // by value
+  std::vector<PreferredSharding> preferred_;  // by ValueId
   std::vector<char> is_recomputed_;           // by op
   std::vector<Lowered> lowered_;              // by op that is run again
 };

@@ -208,15 +208,16 @@ class Propagation {
   const Graph& graph_;
   const Axes& axes_;
   std::vector<std::string>& notes_;
-  std::vector<PreferredSharding> out_;  // by value
-  std::vector<int32_t> parameter_of_;  // by value: the parameter's index, or -1
-  std::vector<As> sharded_as_;         // by value
+  std::vector<PreferredSharding> out_;  // by ValueId
+  std::vector<int32_t> parameter_of_;   // by ValueId; -1: no parameter
+  std::vector<As> sharded_as_;          // by ValueId
   // The shardings of each parameter, by As.
   std::vector<std::array<Sharding, 3>> shardings_;
-  std::vector<char> is_gradient_;  // by value
-  std::vector<ValueId> first_;     // by value: the value of the forward pass
-  // By value: how often ops read it. A read of a rematerialised copy counts for
-  // the first value; reads by rematerialised ops do not count.
+  std::vector<char> is_gradient_;  // by ValueId
+  std::vector<ValueId> first_;     // by ValueId: the value of the forward pass
+  // By ValueId: how often ops read the value. A read of a rematerialised copy
+  // counts as a read of the forward value; reads by rematerialised ops do not
+  // count.
   std::vector<int32_t> consumers_;
 };
 

@@ -220,8 +220,8 @@ class Recomputer {
   Graph& graph_;
   const Remat& policy_;
   size_t layers_ = 0;
-  std::vector<int32_t> producer_;  // by value: the forward op
-  std::vector<int32_t> owner_;     // by value: the layer, or -1: kept
+  std::vector<int32_t> producer_;  // by ValueId: the forward op
+  std::vector<int32_t> owner_;     // by ValueId: the layer, or -1: kept
   std::vector<const Parameter*> weight_;
   std::vector<Candidate> candidates_;
   std::vector<ValueId> new_;

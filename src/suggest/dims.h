@@ -73,9 +73,9 @@ struct ModelFacts {
 };
 
 struct ModelDims {
-  std::vector<InferredDims> groups;  // as in the tree
+  std::vector<InferredDims> groups;  // in the order of Tree::groups
   ModelFacts facts;
-  LayerStacks stacks;  // of scanned layers; groups as in the tree
+  LayerStacks stacks;  // scanned layers, in the order of Tree::groups
 };
 
 // Infers the dimensions. `model` may be null. A value of the configuration that

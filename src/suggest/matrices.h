@@ -30,7 +30,7 @@ struct Matrix {
 };
 
 struct Matrices {
-  std::vector<Matrix> groups;  // as in the tree
+  std::vector<Matrix> groups;  // in the order of Tree::groups
   Widths widths;
 
   // Returns the size of a matrix's side that is the model's width; 0 if neither

@@ -26,7 +26,7 @@ bool Has(const std::vector<uint32_t>& groups, uint32_t k) {
 struct AllMatches {
   std::vector<PatternOf*> patterns;
   std::vector<std::string_view> names;
-  std::optional<Matches> matches;  // nullopt: cannot be compiled
+  std::optional<Matches> matches;  // nullopt if they cannot be compiled
 };
 
 AllMatches MatchAll(const Tree& tree, Patterns& made) {

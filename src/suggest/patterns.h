@@ -22,7 +22,7 @@ struct PatternOf {
 };
 
 struct Patterns {
-  std::vector<std::vector<PatternOf>> rule_groups;  // as given
+  std::vector<std::vector<PatternOf>> rule_groups;  // in the given order
   bool proven = false;
   // If `proven` is false: a name that no pattern, several patterns or only a
   // pattern of another rule matches, with this reason; or the reason why the

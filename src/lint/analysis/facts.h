@@ -35,7 +35,7 @@ struct PlannedStages;
 struct LintInputs {
   const Compiled* compiled = nullptr;  // outlives the facts, never null
   const ModelConfig* model = nullptr;
-  Place mesh_place;  // of findings about the mesh; may be none
+  Place mesh_place;  // for findings about the mesh; may be empty
   std::optional<int64_t> batch;
   std::optional<int64_t> length;  // tokens of a row, in training and prefill
   std::optional<int64_t> kv_len;

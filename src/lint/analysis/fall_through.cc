@@ -41,7 +41,7 @@ FallThrough FallThroughTo(const Facts& facts, size_t rule) {
 
 struct Claim {
   NearRule near;
-  int64_t edits = 0;  // of `near`
+  int64_t edits = 0;  // EditsOf(near)
   size_t group = 0;   // index into FallThrough::groups
 };
 

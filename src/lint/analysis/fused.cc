@@ -42,8 +42,8 @@ std::vector<FusedPart> QkvParts(const Facts& facts, const LayerStacks& stacks,
               {"keys", heads->kv_heads * heads->head_dim}};
     }
   }
-  // With as many KV heads as query heads, and queries as wide as the model, the
-  // three parts have the input size each.
+  // With as many KV heads as query heads, and queries as wide as the model,
+  // each of the three parts has the input size.
   if (size == 3 * other) return {{"queries, keys and values each", other}};
   // With grouped queries, the rest after the queries is keys and values.
   const int64_t queries = QueriesOf(facts, stacks, group);

@@ -30,7 +30,7 @@ struct ModeStep {
   LoweredStep step;
   // By layer: the number of layers that it represents.
   std::map<int32_t, int64_t> stands_for;
-  // By value: 1 if it is computed from parameters only, else 0.
+  // By ValueId: 1 if it is computed from parameters only, else 0.
   std::vector<char> weight;
 
   const step::Graph& graph() const { return step.model.graph; }

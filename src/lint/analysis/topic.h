@@ -24,8 +24,8 @@ struct LintFinding : Finding {
       : Finding(std::move(finding)) {}
 
   std::vector<Topic> reports;
-  // If this is not empty, the finding is removed if the other findings report
-  // all of these facts.
+  // The facts that make this finding redundant: it is removed if other findings
+  // report all of them. If empty, the finding always stays.
   std::vector<Topic> unless;
   // The part of `message` that names the parameters; may be empty.
   std::string subject;
