@@ -300,7 +300,7 @@ class StepTime {
         return "up_proj";
       case Role::kRouter:
         return "router";
-      case Role::kOther:  // into a mixer
+      case Role::kOther:  // projects into a mixer
         return "in_proj";
       default:
         return {};

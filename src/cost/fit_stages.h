@@ -35,7 +35,7 @@ struct FitStages {
   std::string axis, schedule;
   int64_t microbatches = 1;
   std::vector<int64_t> layers;    // of each stage
-  double bubble = 0;              // the fraction of the step
+  double bubble = 0;              // idle fraction of the step
   std::optional<double> seconds;  // of a step; nullopt without a profile
 };
 

@@ -443,7 +443,7 @@ CostInputs MakeCostInputs(const Compiled& compiled,
   }
   DropUnevenHeads(compiled, out);
   if (compiled.rules.model != nullptr) {
-    // A model without a causal mask does not decode.
+    // Only models with a causal mask have the mode decode.
     out.causal =
         step::HasMode(*compiled.rules.model, out.model ? &*out.model : nullptr,
                       Mode::kDecode);

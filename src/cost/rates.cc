@@ -13,7 +13,7 @@ namespace {
 constexpr double kProductMemory = 0.7;    // share of memory_rate
 constexpr double kOptimizerMemory = 0.8;  // share of memory_rate
 constexpr double kLaunch = 10e-6;         // seconds to start a kernel
-constexpr double kHostLatency = 2e-6;     // per host, of gathering a layer
+constexpr double kHostLatency = 2e-6;     // seconds per host and gathered layer
 constexpr double kNarrowHead = 64;
 constexpr double kExpertsExposed = 0.6;
 constexpr double kWorstShare = 0.85;  // of the expected rates

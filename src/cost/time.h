@@ -60,8 +60,8 @@ inline constexpr std::string_view kBoundNames[] = {"compute", "memory",
 struct Time {
   double compute = 0, memory = 0, communication = 0;  // seconds
   Bound bound = Bound::kCompute;
-  double Least() const;  // all three overlap
-  double Most() const;   // none overlap
+  double Least() const;  // if all three overlap
+  double Most() const;   // if none of them overlap
 };
 
 // Returns the floating-point operations of a device in a step; a multiply-add

@@ -19,7 +19,7 @@ struct Candidate {
   uint32_t option = 0;  // index into RuleOptions
   Mesh mesh;            // without axes of size 1, unless the user gave it
   AxisSizes sizes;
-  bool usual_order = true;  // data, sharded data, experts, sequence, tensor
+  bool usual_order = true;  // axes in the order dp, fsdp, ep, sp, tp
   std::string unmeasured;   // why no measured run is like it; may be empty
 };
 

@@ -36,7 +36,7 @@ struct Pipeline {
   RulesFile file;
   double bound = 0;    // a lower bound of the seconds of a step
   double seconds = 0;  // expected seconds of a step
-  double bubble = 0;   // the fraction of the step
+  double bubble = 0;   // idle fraction of the step
   double after = 0;    // seconds after the tasks: gradients and the update
   bool gathers_once = false;  // cost::Settings::gathers_once of its stages
   int64_t bytes = 0;          // of tensors on the fullest rank

@@ -35,7 +35,7 @@ struct RulesFile {
 
 // The progress of a search, for a line on a terminal.
 struct Progress {
-  int64_t done = 0, all = 0;  // shardings of the parameters
+  int64_t done = 0, all = 0;  // evaluated shardings, and all of them
   double best_seconds = 0;    // 0 if nothing fits yet
 };
 

@@ -63,7 +63,7 @@ struct Counts {
   int64_t settings = 0;   // settings for each sharding, at most
   int64_t rules = 0;
   int64_t evaluated = 0, out_of_reach = 0, illegal = 0, too_large = 0;
-  int64_t left = 0;  // not evaluated before the deadline
+  int64_t left = 0;  // shardings not evaluated before the deadline
 };
 
 struct Found {

@@ -19,7 +19,7 @@ enum class LineOp : uint8_t {
   kLookup,
   kRows,      // rows of a value that is a table
   kPatches,   // input patches times a role, summed over all dimensions but one
-  kToken,     // one token
+  kToken,     // one token of a value, by its number
   kFrames,    // input frames, several for each token
   kConvolve,  // along tokens; may keep one of a token's frames
   kLinear,
@@ -40,7 +40,7 @@ enum class LineOp : uint8_t {
   kCap,
   kPart,
   kIndex,
-  kRename,  // a dimension, as another one of its size
+  kRename,  // gives a dimension the name of one of its size
   kRope,
   kAttention,
   kAttentionNear,  // with position biases, by the distance of query and key
@@ -69,7 +69,7 @@ struct LineStack {
   std::vector<Line> begin = {}, layer = {}, end = {};
 };
 struct Lines {
-  std::vector<LineStack> stacks = {};       // by the description's stacks
+  std::vector<LineStack> stacks = {};       // in the order of the description
   std::vector<std::string> variables = {};  // names, by number; 0: ids, 1: pos
 };
 inline constexpr int32_t kIdsVariable = 0;

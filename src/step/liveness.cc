@@ -23,7 +23,7 @@ namespace shardc::step {
 namespace {
 
 struct HeldBuffer {
-  int64_t begin = 0, end = 0;  // instructions
+  int64_t begin = 0, end = 0;  // the first and the last instruction
   int64_t bytes = 0;
   Held held = Held::kActivations;
 };

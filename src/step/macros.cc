@@ -23,8 +23,8 @@ ValueId Negative(GraphWriter& write, ValueId x) {
   return write.Scaled(x, {-1, {}});
 }
 
-// Returns x with `label`. If x has the factors of the label instead, they are
-// merged.
+// Returns x with the dimension `label`. If x has the factors of the label
+// instead, they are merged.
 ValueId Unsharded(GraphWriter& write, ValueId x, LabelId label) {
   return write.Has(x, label) ? x : write.Merge(x, label);
 }

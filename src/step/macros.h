@@ -63,7 +63,7 @@ struct RouterSettings {
     kSoftmax,
     kSigmoid,
     kSoftmaxAfterTopK,
-    kSparseMixer  // Phi-MoE's, as in evaluation, without noise
+    kSparseMixer  // Phi-MoE's mixer, as in evaluation (no noise)
   };
   Score score = Score::kSoftmax;
   bool renormalise = false;

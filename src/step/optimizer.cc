@@ -25,8 +25,8 @@ ValueId Update(GraphWriter& write, const std::vector<ValueId>& in,
   return out;
 }
 
-// Appends the clipping by the norm, which is the root of `sum`, and the
-// updates.
+// Appends the gradients' norm, which is the square root of `sum`, the clipping
+// by it, and the updates.
 void AppendUpdates(GraphWriter& write, ValueId sum) {
   Graph& graph = write.graph();
   graph.gradient_norm = write.Fn("sqrt", sum);

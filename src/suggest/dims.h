@@ -16,7 +16,7 @@
 namespace shardc::suggest {
 
 enum class DimUse : uint8_t {
-  kUnsharded,  // a kernel's taps, packed bytes, the columns of one head
+  kUnsharded,  // convolution taps, packed bytes, columns of one head
   kLayers,     // of scanned layers; not sharded either
   kExperts,    // one entry for each expert
   kWidth,      // of the model

@@ -23,7 +23,7 @@ namespace shardc::suggest {
 // Tensors of the same shape and dtype whose names differ only in counters, such
 // as the number of the layer.
 struct ParameterGroup {
-  std::string name;                     // counters as `*`
+  std::string name;                     // with `*` for each counter
   std::vector<std::string_view> parts;  // of the name
   Shape shape;
   std::optional<Dtype> dtype;

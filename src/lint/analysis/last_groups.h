@@ -38,7 +38,7 @@ class LastGroups {
   };
   using Entries = std::array<Entry, 4>;
   Entries& Of(uint32_t layout, int32_t rule) {
-    // The rule is -1 if none matches.
+    // Add 1, because the rule is -1 if none matches.
     const uint64_t key =
         uint64_t{layout} * 31 + static_cast<uint64_t>(int64_t{rule} + 1);
     return table_[key % table_.size()];
