@@ -55,8 +55,8 @@ struct AttentionSizes {
   int64_t batch = 1, query_length = 1, key_length = 1;
   int64_t heads = 1, key_heads = 1, head_dim = 1;
   int64_t value_dim = 0;  // 0 if it equals head_dim
-  // Latent attention caches for each token a row of `latent_rank` numbers, from
-  // which the keys and values of all heads are computed, and `latent_rope_dim`
+  // For each token, latent attention caches `latent_rank` numbers, from which
+  // the keys and values of all heads are computed, and `latent_rope_dim`
   // rotated numbers.
   int64_t latent_rank = 0, latent_rope_dim = 0;
   Dtype dtype = Dtype::kBF16, key_dtype = Dtype::kBF16;

@@ -29,12 +29,14 @@
 namespace shardc::cost {
 namespace {
 
-constexpr double kOtherKernels = 8;       // kernels of a layer's forward pass
-constexpr double kLossBytes = 20;         // per logit, forward and backward
-constexpr double kScoreBytes = 11;        // per score of unfused attention
-constexpr double kRingCost = 0.1;         // exposed fraction of a hidden ring
-constexpr double kGradientsHidden = 0.8;  // fraction of a micro-batch's time
-constexpr double kGradientsCost = 0.05;   // fraction of the gradients' time
+constexpr double kOtherKernels = 8;  // kernels of a layer's forward pass
+constexpr double kLossBytes = 20;    // per logit, forward and backward
+constexpr double kScoreBytes = 11;   // per score of unfused attention
+constexpr double kRingCost = 0.1;    // exposed fraction of a hidden ring
+// Reductions of gradients are hidden by this fraction of a micro-batch's time.
+constexpr double kGradientsHidden = 0.8;
+// The fraction of their time that slows the step down even if they are hidden.
+constexpr double kGradientsCost = 0.05;
 
 // The seconds of a forward pass, or of the part that the backward pass
 // recomputes, over all layers and micro-batches.

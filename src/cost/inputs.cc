@@ -81,8 +81,8 @@ void FindSecondUps(CostInputs& work, char separator) {
   }
 }
 
-// Finds the input and output dimensions of a projection. Swaps the two if only
-// the dimension on the wrong side has the hidden size.
+// Finds the input and output dimensions of a projection by its name. Swaps them
+// if the hidden size is the size of the wrong one only.
 void Orient(ParamClass& param, std::optional<int64_t> hidden) {
   const ParameterRole& role = param.role;
   const bool other = role.leaf == Leaf::kBias || role.leaf == Leaf::kScale ||

@@ -118,7 +118,7 @@ int64_t ReplicaParts(const CostInputs& work, const ParamClass& param) {
                                 axes.end();
                        });
   };
-  int64_t parts = 1;  // at most the devices of the mesh
+  int64_t parts = 1;  // no overflow: at most the mesh's devices
   for (const AxisGroup* tokens : {&work.Batch(), &work.Length()}) {
     for (const std::string& axis : *tokens) {
       if (!shards(axis)) parts *= work.mesh.SizeOf(axis);

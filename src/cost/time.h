@@ -17,7 +17,8 @@
 
 namespace shardc::cost {
 
-// The rates of a device's links, in bytes and seconds.
+// The rates of a device's links in bytes per second, and their latencies in
+// seconds.
 struct Network {
   Fabric fabric = Fabric::kSwitch;
   double device_rate = 0;  // over all its links, one way

@@ -112,9 +112,10 @@ class Pricer {
   // Returns the entry of a candidate, and compiles a new candidate first.
   // Candidates whose rules result in the same shardings share an entry.
   Entry& EntryOf(const Candidate& candidate) const;
-  // Adds an entry to those whose prepared mesh is held, and releases the meshes
-  // of those that were added first if there are too many. The caller holds
-  // `mutex_`, and the entry's own lock if other threads know the entry.
+  // Adds an entry to the queue of entries whose meshes stay prepared. If the
+  // queue is too long, releases the meshes of the entries that were added
+  // first. The caller holds `mutex_`, and the entry's own lock if other threads
+  // know the entry.
   void HoldLocked(Entry& entry) const;
   // Prepares the mesh of an entry again if it was released. The caller holds
   // the entry's lock.

@@ -21,7 +21,7 @@ enum class LineOp : uint8_t {
   kPatches,   // input patches times a role, summed over all dimensions but one
   kToken,     // one token of a value, by its number
   kFrames,    // input frames, several for each token
-  kConvolve,  // along tokens; may keep one of a token's frames
+  kConvolve,  // convolves along tokens; may keep one frame of each
   kLinear,
   kRmsNorm,
   kLayerNorm,

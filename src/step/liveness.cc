@@ -246,7 +246,7 @@ class BufferLiveness {
   int64_t last_ = 0;
   std::vector<Held> kinds_;         // by ValueId
   std::vector<char> stays_;         // by ValueId: is live to the end
-  std::vector<ValueId> update_of_;  // by ValueId: of a parameter, its update
+  std::vector<ValueId> update_of_;  // by ValueId of a parameter: its update
   std::vector<int32_t> home_;       // by slot: the slot that owns its buffer
   std::vector<HeldBuffer> homes_;   // by slot
 };

@@ -112,7 +112,7 @@ std::vector<ValueId> LossesOf(GraphWriter& write,
 
 struct ExpertWeights {
   ValueId gate = kNoValue, up = kNoValue;  // [e, f, d] or [(e f), d]
-  ValueId gate_up = kNoValue;       // or both: [e, (z f), d] in any order
+  ValueId gate_up = kNoValue;       // both in one: [e, (z f), d] in any order
   ValueId gate_up_bias = kNoValue;  // [e, (z f)]
   ValueId down = kNoValue;          // [e, d, f] or [(e f), d]
   ValueId down_bias = kNoValue;     // [e, d]

@@ -24,8 +24,9 @@ struct PreferredSharding {
   bool keeps_partial = false;
 };
 
-// Returns the preferred sharding of each value, by ValueId. Axes of constraints
-// that dimensions cannot have are reported in `notes`.
+// Returns the preferred sharding of each value, by ValueId. Appends to `notes`
+// a message about each axis that a constraint names but that cannot shard the
+// dimension (Program::notes).
 std::vector<PreferredSharding> PropagatePreferred(
     const LowerRequest& request, const Axes& axes,
     std::vector<std::string>& notes);

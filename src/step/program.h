@@ -142,7 +142,7 @@ struct ShardingConflict {
   int32_t op = -1;
   AxisId axis = 0;
   std::vector<LabelId> labels = {};
-  LabelId chosen = kNoLabel;  // kNoLabel: gathered
+  LabelId chosen = kNoLabel;  // kNoLabel if the axis is gathered
   int64_t bytes = 0;          // sent by a device for the choice, at real sizes
   LabelId cheapest = kNoLabel;  // the choice that sends the fewest bytes
   int64_t least = 0;            // the bytes that a device sends for `cheapest`
@@ -155,7 +155,9 @@ struct Program {
   std::vector<ShardingConflict> conflicts = {};
   // By ValueId: the slot of the value at the end of the step, or -1.
   std::vector<int32_t> result = {};
-  // Messages about axes of sharding constraints that dimensions cannot have.
+  // Messages about axes that a sharding constraint names but that cannot shard
+  // the dimension: their size does not divide it, or another dimension has
+  // them.
   std::vector<std::string> notes = {};
 };
 

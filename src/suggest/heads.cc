@@ -254,8 +254,8 @@ class HeadInference {
     }
   }
 
-  // Returns the heads by the projections in which heads are a dimension of
-  // their own; nullopt if there are none.
+  // Returns the number and the size of heads from projections in which heads
+  // are a dimension of their own; nullopt if the block has no such projection.
   std::optional<Heads> Unfolded(const AttentionBlock& block) {
     Heads out;
     for (const auto* groups : {&block.queries, &block.outputs}) {

@@ -29,9 +29,9 @@ void CheckKvHeadsIndivisible(const Facts& facts, FindingSink& sink) {
              ? "each head would be on " + std::to_string(parts / kv) +
                    " devices, or split between them"
              : RemainderText(kv, parts));
-    // A finding about as many heads over as many shards makes this one
-    // redundant: one at a projection's rule, or about query heads if there are
-    // as many of them as KV heads.
+    // A finding about the same numbers of heads and shards makes this one
+    // redundant: a finding at a projection's rule, or about query heads if
+    // there are as many query heads as KV heads.
     finding.unless = {HeadsTopic(kv, parts)};
     finding.help = "give " +
                    SourceOf(facts, split, "key", kHeadsDim, AxisRule::kKvHead) +
