@@ -35,7 +35,7 @@ constexpr double kScoreBytes = 11;   // per score of unfused attention
 constexpr double kRingCost = 0.1;    // exposed fraction of a hidden ring
 // Reductions of gradients are hidden by this fraction of a micro-batch's time.
 constexpr double kGradientsHidden = 0.8;
-// The fraction of their time that slows the step down even if they are hidden.
+// The fraction of the reductions' time that counts even if they are hidden.
 constexpr double kGradientsCost = 0.05;
 
 // The seconds of a forward pass, or of the part that the backward pass
