@@ -18,7 +18,7 @@ struct Flaw {
   hlo::SourceLine line;       // of the user's files; may be unknown
   std::string_view at;        // the instruction's name in the text
   std::string parameter;      // may be empty
-  std::string axis;           // that nothing uses; empty for other codes
+  std::string axis;           // the unused axis; empty for other codes
   std::string_view metadata;  // `{...}` in the text, for Frames::StackOf
 };
 

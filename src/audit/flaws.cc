@@ -142,7 +142,7 @@ class Search {
       Add(code::kWeightHoisted, one);
   }
 
-  // Returns whether a gather is of another dimension than the first.
+  // Returns whether a gather joins a dimension other than the first.
   bool KeepsFirst(const Traffic& one) const {
     const auto dims =
         hlo::AttributeOf(graph_.At(one.node).attributes, "dimensions");

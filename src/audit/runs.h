@@ -11,8 +11,9 @@
 namespace shardc::audit {
 
 struct Runs {
-  // By computation; 0 if the entry does not reach it, or only by a branch that
-  // is not counted. A loop that sends nothing counts as one iteration.
+  // How often each computation runs, by its index. 0 if the entry does not
+  // reach it, or only by a branch that is not counted. A loop that sends
+  // nothing counts as one iteration.
   std::vector<Size> of;
   // Loops that send bytes and whose number of iterations is unknown; they are
   // counted as one iteration.

@@ -20,7 +20,7 @@ class Shardings {
             const Report& report);
 
   // Returns whether a gather runs over an axis that shards the batch. If the
-  // text has no shardings of arguments, the gather must also be of dimension 0.
+  // text has no shardings of arguments, the gather must also join dimension 0.
   bool GathersBatch(const Traffic& gather) const;
   // Returns whether a sum may be of a weight's gradient: it runs over an axis
   // that shards the batch, or the axes of the batch or of the sum are not

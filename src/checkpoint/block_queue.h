@@ -72,7 +72,7 @@ class BlockQueue {
   const Begin begin_;
   const Copy copy_;
   std::atomic<bool> stop_ = false;
-  std::mutex mutex_;  // guards all below
+  std::mutex mutex_;  // guards all members below
   Findings first_error_;
   std::shared_ptr<Work> work_;
   int64_t blocks_ = 0;

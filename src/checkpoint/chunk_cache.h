@@ -47,9 +47,9 @@ class ChunkCache {
 
   const stored::Tree& tree_;
   const int64_t most_bytes_;
-  std::mutex mutex_;  // guards all below, and entries' `left` and `place`
+  std::mutex mutex_;  // guards the members below and entries' `left`, `place`
   std::map<Key, std::shared_ptr<Entry>> entries_;
-  std::list<Key> recent_;  // the last used first
+  std::list<Key> recent_;  // the most recently used first
   int64_t bytes_ = 0;
 };
 

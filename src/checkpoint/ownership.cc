@@ -13,9 +13,9 @@
 namespace shardc {
 namespace {
 
-// SLURM sets SLURM_PROCID=0 and SLURM_NTASKS in a batch script too, which is
-// one process and no share of several. It sets SLURM_STEP_NUM_TASKS only for
-// the processes that srun starts.
+// SLURM sets SLURM_PROCID=0 and SLURM_NTASKS in a batch script too, although
+// the script is a single process that has to write everything. SLURM sets
+// SLURM_STEP_NUM_TASKS only for the processes that srun starts.
 constexpr Launcher kLaunchers[] = {
     {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"},
     {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},

@@ -79,7 +79,7 @@ struct OutputPiece {
 struct OutputFile {
   std::string name;    // in the transfer's directory
   std::string header;  // length, JSON and padding: the bytes before the data
-  int64_t size = 0;    // of the complete file, bytes
+  int64_t size = 0;    // bytes of the complete file
   std::vector<OutputPiece> pieces;
 };
 

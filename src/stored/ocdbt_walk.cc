@@ -41,7 +41,7 @@ struct NodeRef {
   DataFile file;
   uint64_t offset = 0;
   uint64_t bytes = 0;
-  std::string prefix;  // common to all its keys
+  std::string prefix;  // with which all keys of the node begin
 };
 
 struct Child {

@@ -35,7 +35,8 @@ CaseResult ResultOf(const CacheTraceResult& trace) {
   }
   out.help = trace.help;
   out.axis = trace.axis;
-  // Error and tolerance of the step with the largest ratio of the two.
+  // The error and the tolerance are those of the step with the largest ratio of
+  // error to tolerance.
   out.error = trace.error;
   out.unsharded = trace.unsharded;
   out.tolerance = trace.tolerance;

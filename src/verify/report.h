@@ -25,7 +25,7 @@ struct Projection {
   std::string parameter;  // its name, layer and expert numbers as `*`
   int64_t count = 0;      // parameters of that name
   std::string role;       // "query", "key", "value", "output"; else empty
-  std::string place;      // of its rule, "rules.yaml:12"; may be empty
+  std::string place;      // where its rule is: "rules.yaml:12", or empty
   Status status = Status::kPass;  // kUnsupported: the two cannot be compared
   std::vector<Mode> modes;
   std::string reason, help;  // empty for kPass

@@ -14,8 +14,8 @@
 namespace shardc::verify {
 
 struct Sharpness {
-  int64_t cases = 0;    // that passed and were offered wrong outputs
-  int64_t offered = 0;  // wrong outputs, over all of these cases
+  int64_t cases = 0;    // cases that passed and were checked with wrong outputs
+  int64_t offered = 0;  // wrong outputs over all of these cases
   // `case: output` of each wrong output that passed, and `case: reason` of each
   // case that fails with the correct output.
   std::vector<std::string> taken, unsound;

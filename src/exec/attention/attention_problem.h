@@ -88,7 +88,7 @@ struct OperationSettings {
   // dtype.
   std::optional<Dtype> runtime_dtype;
   Dtype softmax_dtype = Dtype::kF32;
-  int dot_bits = 0;  // 0, 8 or 4: products of operands quantised per row
+  int dot_bits = 0;  // bits of matmul operands, 8 or 4; 0: not quantised
   // If set, the ring must run over this axis alone.
   std::string sequence_axis;
   // For ulysses: of the axes that split the lengths, these axes pass keys

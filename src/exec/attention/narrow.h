@@ -3,9 +3,10 @@
 //
 // Quantised matmuls. The numbers of a row are stored as integers up to
 // 2^(bits-1) - 1 times step = max |x| / (2^(bits-1) - 0.5). Products of the
-// integers add up exactly. In q.k a row is one token's D numbers of one head.
-// In p.v the rows are a query's weights over the keys of one block, and a
-// head's values over these keys in one dim.
+// integers add up exactly. In the logits q.k, a row is one token's D numbers of
+// one head. In the output p.v, where p are the softmax weights, the rows are a
+// query's weights over the keys of one block, and a head's values over these
+// keys in one dim.
 //
 // If D is sharded, a row's largest number is all-reduced first; otherwise each
 // shard would have its own step. The integer sums are all-reduced next, so the

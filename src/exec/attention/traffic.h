@@ -84,10 +84,11 @@ class Traffic {
   // Reshards the output from `spec` to the requested one.
   void FinishAs(Spec spec);
 
-  // The all_to_all of ulysses; the extra inputs are resharded to match it.
+  // The all_to_all of ulysses, which runs over `axes`. Before it the lengths
+  // are sharded over `lengths`. The extra inputs are resharded to match it.
   struct Exchange {
-    AxisGroup lengths, axes;  // of the lengths before it; of the all_to_all
-    int64_t repeated = 1;     // how often each key head is sent
+    AxisGroup lengths, axes;
+    int64_t repeated = 1;  // the copies of each key head that it sends
     // Whether the tokens that a device has after the exchange are not one
     // contiguous range of the sequence.
     bool joined = false;

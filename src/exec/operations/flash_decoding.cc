@@ -5,10 +5,10 @@
 //   M = max m_r,  l = sum exp(m_r - M) l_r,  o = sum exp(m_r - M) o_r,  o / l.
 // A rank without keys has (-inf, 0, 0) and exp(-inf - M) := 0.
 //
-// Sent per device, n = ranks: all_reduce of max, then of sum and output in
-// float32: 2(n-1)/n * 4 B_loc H_loc (D+2) bytes. With DecodeMerge::kAllGather
-// normalised outputs and their log-sum-exp are gathered: (n-1) * 4 B_loc H_loc
-// (D+1) bytes.
+// With n ranks, each device sends 2(n-1)/n * 4 B_loc H_loc (D+2) bytes for the
+// all_reduce of the maxima and then of the sums and outputs in float32. With
+// DecodeMerge::kAllGather, normalised outputs and their log-sum-exp are
+// gathered, for which a device sends (n-1) * 4 B_loc H_loc (D+1) bytes.
 //
 // Where the length shares axes with heads (decode context parallelism) the
 // query is gathered over those heads first, and the output is reduce-scattered

@@ -52,7 +52,7 @@ enum class Input : uint8_t {
   kBias,
   kMask,  // boolean or additive
   kDropout,
-  kSegments,     // of rows; packed tokens always have segments
+  kSegments,     // segment ids of rows; packed tokens always have them
   kLeftPadding,  // key starts
   kSinksByKeyHead,
   kBlockTable,
@@ -78,7 +78,7 @@ struct Operation {
   // Whether a compiler partitions the operation over global tensors. If false,
   // it is a kernel that sees only the slices of its device.
   bool global_view = false;
-  bool decode_only = false;  // T = 1
+  bool decode_only = false;  // for one query of each row only: T = 1
   // Whether key and value are sharded over the query's head axes (the MHA
   // spec).
   bool heads_on_keys = false;

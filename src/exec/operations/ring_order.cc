@@ -41,7 +41,8 @@ std::vector<int64_t> RingOrder(SequenceOrder order, int64_t length, int64_t n) {
   } else if (order == SequenceOrder::kZigZag) {
     const int64_t chunk = length / (2 * n);
     for (int64_t i = 0; i < length; ++i) {
-      // One of 2n slots; rank r holds slots 2r and 2r + 1.
+      // The sequence is in 2n slots of one chunk each. Rank r holds slots 2r
+      // and 2r + 1.
       const int64_t slot = i / chunk;
       const int64_t rank = slot / 2;
       const int64_t from = slot % 2 == 0 ? rank : 2 * n - 1 - rank;

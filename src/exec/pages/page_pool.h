@@ -37,18 +37,18 @@ struct PoolConfig {
   int64_t key_heads = 1;
   int64_t head_dim = 1;
   Dtype dtype = Dtype::kF32;  // F32, BF16, F16, or I8 with F32 scales
-  AxisGroup page_axes;        // pages are split over these
-  AxisGroup head_axes;        // key heads over these
+  AxisGroup page_axes;        // the axes over which pages are split
+  AxisGroup head_axes;        // the axes over which key heads are split
 };
 
 struct PagePool {
   PoolConfig config;
-  ShardedTensor first;   // by format; keys where they are separate
-  ShardedTensor second;  // values where they are separate
+  ShardedTensor first;   // keys if kSeparate, else keys and values
+  ShardedTensor second;  // values if kSeparate, else unused
   // I8 only: F32 [P, ps, K], the largest |x| of each token's head. Scales are
   // sharded as the pages are.
   ShardedTensor key_scale, value_scale;
-  const Arithmetic* arithmetic = &kRightArithmetic;  // of int8 rows
+  const Arithmetic* arithmetic = &kRightArithmetic;  // rounds int8 rows
 
   bool IsQuantized() const { return config.dtype == Dtype::kI8; }
 };

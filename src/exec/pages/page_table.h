@@ -89,7 +89,7 @@ class PageTable {
   std::vector<std::vector<int64_t>> pages_;  // by row, in order
   std::vector<int64_t> lengths_;
   std::vector<int64_t> uses_;               // by page
-  std::vector<std::vector<int64_t>> free_;  // by shard, the next one last
+  std::vector<std::vector<int64_t>> free_;  // by shard; the last is used next
 };
 
 }  // namespace shardc::exec

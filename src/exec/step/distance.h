@@ -1,9 +1,10 @@
 // Relative position buckets, as in T5: a table of position biases has a row for
 // each distance, or range of distances, between a key and its query.
 //
-// The table is for keys up to the query, or with `both` half of its rows are
-// for keys up to the query and half for keys after it. The first half of a
-// side's rows are for one distance each. Each other row is for a range of
+// Without `both`, all rows of the table are for keys up to the query. With
+// `both`, the first half of the rows is for keys up to the query and the second
+// half for keys after it. Within such a half (or the complete table), the first
+// half of the rows have one distance each. Each later row has a range of
 // distances, which grows by a constant factor from row to row. All distances
 // from `most` on belong to the last row.
 //

@@ -37,7 +37,8 @@ RopeFrequencies TableOf(const step::Rope& rope, int64_t size, int64_t tokens) {
   // At reduced sizes the fraction may be less than a pair, or end inside one.
   const int64_t pairs =
       std::max<int64_t>(1, RotaryDim(size, rope.rotary_fraction) / 2);
-  // A single pair turns by the position, whatever the base.
+  // A single pair is rotated by its position in radians, whatever the base, so
+  // a scaling of the base is ignored.
   if (pairs == 1 && scaling.kind == RopeKind::kDynamic) {
     scaling.kind = RopeKind::kNone;
   }

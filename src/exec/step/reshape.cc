@@ -122,8 +122,9 @@ void Heads(const LocalOp& local) {
       slices ? 0 : (repeat ? part.start : local.start)[kv_dim];
   const int64_t kv_stride = StridesOf(other_shape)[kv_dim];
   const Shape strides = StridesAlong(loop, other, other_shape);
-  // The strides of a third offset of the loop, which is no offset in an array:
-  // it counts along the heads, and so is the index of the head.
+  // The strides of a third offset of the loop, which does not belong to an
+  // array. They are 1 along the heads and 0 along other dimensions, so the
+  // offset is the index of the head.
   Shape count(loop.size(), 0);
   count[dim] = 1;
   const Reals<T> in(*part.buffer);

@@ -26,7 +26,7 @@ enum class KeepSlots : uint8_t {
 };
 
 struct StepRun {
-  std::vector<PerDevice> slots;  // of the program
+  std::vector<PerDevice> slots;  // one entry for each slot of the program
 };
 // Runs a program and returns its slots. The number of shards of each dimension
 // must divide its size. Collectives and ops run through the machine's seams.

@@ -42,8 +42,8 @@ bool Near(double a, double b) {
 
 // ---- The dense reference ---------------------------------------------------
 
-// Returns inputs of one query in one row and head of one dim, with the given
-// keys and values.
+// Returns attention inputs with one batch row, one head, one query and a head
+// dimension of 1, with the given keys and values.
 dense::Inputs OneHead(double query, std::vector<double> keys,
                       std::vector<double> values) {
   dense::Inputs in;
@@ -96,8 +96,9 @@ bool EmptySlotsOfTheSecondRow() {
   return out.size() == 2 && Near(out[0], 2) && Near(out[1], 7);
 }
 
-// A head's key is [latent * 2, latent * 3, rope]. The logits are the same
-// whether the query is multiplied by the projection or the key is expanded.
+// In latent attention, a head's key is here [latent * 2, latent * 3, rope]. The
+// logits are the same whether the query is multiplied by the projection
+// (absorbed form) or the key is computed from the latent (expanded form).
 bool LatentOnEitherSide() {
   const dense::Latent latent = {{{1, 1, 1}, {5}},
                                 {{1, 1, 1}, {7}},

@@ -67,7 +67,7 @@ struct Features {
   bool mask = false;
   bool additive_mask = false;
   bool segments = false;
-  int sinks_rank = 0;   // 0: none, 1: [H], 2: [sinks, K]
+  int sinks_rank = 0;   // rank of the sinks: 1 [H], 2 [sinks, K]; 0: none
   bool ragged = false;  // rows of different lengths
   bool left_padding = false;
   bool masked_row = false;  // some query rows attend to no key
@@ -89,9 +89,9 @@ struct Case {
   Mode mode = Mode::kTrain;
   Layout layout = Layout::kBthd;
   Dtype dtype = Dtype::kF32;
-  std::optional<Dtype> kv_dtype;  // of the cache, if it differs from `dtype`
+  std::optional<Dtype> kv_dtype;  // the cache's, if not `dtype`
   Mesh mesh;
-  std::optional<Mesh> given_mesh;  // if `mesh` is a smaller one in its place
+  std::optional<Mesh> given_mesh;  // the user's, if `mesh` is smaller
   Sizes sizes;
   Features features;
   exec::AttentionSpecs specs;
@@ -110,15 +110,15 @@ std::string_view StatusName(Status status);
 // The checks of a case. A self-test reports the check that detected an injected
 // fault.
 enum class Check : uint8_t {
-  kLayout,       // ids: each element once per replica group
-  kReplicas,     // gathered replicas agree in bits
-  kFinite,       // finite where the reference is
-  kError,        // maximum error within tolerance
-  kBits,         // equal to the unsharded run where nothing is reduced
-  kLedger,       // bytes equal the closed formulas
-  kCacheBits,    // the cache holds what is expected, up to rounding
-  kUnsupported,  // unsupported cases are refused, and others run
-  kMaximum,      // errors are judged by maximum, not mean
+  kLayout,       // ids: every element is held once in each set of replicas
+  kReplicas,     // replicas are equal in bits when the output is gathered
+  kFinite,       // outputs are finite where the reference is
+  kError,        // the maximum error is within the tolerance
+  kBits,         // bits equal the unsharded run's if nothing is reduced
+  kLedger,       // the bytes sent equal the closed formulas
+  kCacheBits,    // the cache holds the expected tokens, up to rounding
+  kUnsupported,  // unsupported cases are refused, and all others run
+  kMaximum,      // the maximum error is judged, not the mean
 };
 inline constexpr size_t kCheckCount = 9;
 std::string_view CheckName(Check check);

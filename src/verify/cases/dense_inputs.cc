@@ -1,6 +1,8 @@
 // Converts a case's inputs for the dense reference, which shares no code with
-// the operations. Latents are expanded or absorbed. Query, key, value and
-// latents are rounded as the operation rounds them, by dense's own rounding:
+// the operations. For latent attention, keys and values are either expanded
+// from the latent or absorbed into the query (TakeLatent). Query, key, value
+// and latents are rounded as the operation rounds them, by dense's own
+// rounding:
 //
 //   runtime_dtype BF16, int8 pages  ->  keys cast to BF16, stored as int8
 #include "verify/cases/dense_inputs.h"
@@ -59,9 +61,11 @@ void StoreInPages(Dtype dtype, Array& x) {
   }
 }
 
-// Sets the keys and values of all heads or, if expanding them would be slow,
-// the latent itself as key and value of a single head. Packed tokens are one
-// row. Narrow arithmetic always gets the keys and values of all heads.
+// Sets the keys and values of all heads (the expanded form). If expanding would
+// be slow, multiplies the query by the projections instead, and sets the latent
+// itself as key and value of a single head (the absorbed form). Packed tokens
+// become one row. Arithmetic narrower than float32 always has the expanded
+// form.
 void TakeLatent(dense::Latent latent, const Case& test, dense::Inputs& in) {
   if (const auto& dtype = test.settings.runtime_dtype) {
     for (Array* x :

@@ -117,8 +117,10 @@ bool Takes(const exec::Operation& operation, Mode mode, Layout layout,
   }
   const bool packed = layout == Layout::kThd;
   switch (feature) {
-    case Feature::kSegments:     // packed rows have segments already
-    case Feature::kLeftPadding:  // and start at their own first token
+    // Packed rows have segments already, and each starts at its own first
+    // token, so left padding cannot occur.
+    case Feature::kSegments:
+    case Feature::kLeftPadding:
       return !packed;
     case Feature::kMaskedRow:
       return !packed || !IsGeneration(mode);

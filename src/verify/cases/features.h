@@ -20,8 +20,8 @@ enum class Feature : uint8_t {
   kAdditiveMask,
   kSegments,
   kWindow,
-  kSinks,           // one for each query head
-  kSinksByKeyHead,  // rows of one for each key head
+  kSinks,           // one sink for each query head
+  kSinksByKeyHead,  // one or more sinks for each key head
   kSoftCap,
   kLeftPadding,
   kMaskedRow,

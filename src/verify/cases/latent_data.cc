@@ -1,7 +1,8 @@
 // Keys and values of latent attention are computed from one latent row for each
 // token, by projections, and from a rotated part that all heads share:
 //
-//   head_dim 16: rope 4, rank 32; k_h = [c . up_key_h (12), rope (4)]
+//   head_dim 16, of which 4 dims are rotated, and latents of rank 32:
+//   key of head h = [latent . up_key[h] (12 dims), rotated part (4 dims)]
 #include "verify/cases/latent_data.h"
 
 #include <cmath>

@@ -22,7 +22,7 @@
 namespace shardc::verify {
 
 struct Request {
-  Sizes sizes;                    // as given
+  Sizes sizes;                    // the sizes that the user gave
   std::optional<int64_t> window;  // the model's sliding window
   std::vector<const exec::Operation*> operations;
   // Operations that run only in the listed modes. Others run in every mode of
@@ -47,7 +47,7 @@ struct Request {
   IllegalPolicy illegal = IllegalPolicy::kError;
   uint64_t seed = 0;
   bool full = false;
-  int64_t steps = 4;  // of decoding, after a prefill into a cache
+  int64_t steps = 4;  // decoding steps after a prefill into a cache
   // How the request was derived, for the report.
   std::vector<std::string> remarks;
 
@@ -78,7 +78,7 @@ struct Matrix {
   // the variant runs only if the case that it varies ran.
   struct Variant {
     Case test;
-    size_t of = 0;  // among `cases`
+    size_t of = 0;  // index in `cases` of the case that it varies
   };
   std::vector<Variant> variants;
 };
@@ -97,12 +97,11 @@ struct SmallMesh {
 Matrix BuildMatrix(const Request& request, const Resolver& resolver,
                    const Mesh& mesh, const SmallMesh* small = nullptr);
 
-// Builds the matrix on the first of ReducedMeshes for which ReducedSizes finds
-// sizes: every dimension is then divided by the same axes as at the given
-// sizes. ReducedMeshes gets `processes`, or 8 if that is more, as the number of
-// devices. Meshes with fewer devices than `processes` are not used. If no
-// smaller mesh has such sizes, or if the request is full, the given mesh is
-// used. Returns nullopt after a finding.
+// Builds the matrix on the first mesh for which ReducedSizes finds sizes: every
+// dimension is then divided by the same axes as at the given sizes. The meshes
+// tried are ReducedMeshes(mesh, max(processes, 8)) without those that have
+// fewer devices than `processes`. If no smaller mesh has such sizes, or if the
+// request is full, the given mesh is used. Returns nullopt after a finding.
 std::optional<Matrix> BuildReducedMatrix(const Request& request,
                                          const RuleSet& rules,
                                          const Resolver& resolver,

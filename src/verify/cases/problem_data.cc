@@ -3,7 +3,8 @@
 // also on the position, so an element from a wrong place differs in more than
 // noise.
 //
-//   ragged lengths of 4 rows up to 16  ->  16, 1 and two between
+//   4 rows of different lengths up to 16  ->  lengths 16, 1 and two random
+//   ones between
 #include "verify/cases/problem_data.h"
 
 #include <algorithm>

@@ -4,10 +4,10 @@
 //   fsdp 16, tp 4, at most 8 devices  ->  fsdp 2, tp 4
 //
 // It may be that no sizes are divided by the smaller mesh as the given sizes
-// are by the given mesh. For example, 8 KV heads are divided by tp 4, into two
-// for each device, but not by fsdp 16 * tp 4. With fsdp 2, two heads for each
-// device are always divided by fsdp as well. Then meshes with other lengths are
-// tried, such as fsdp 4, tp 2.
+// are by the given mesh. For example, with fsdp 16, tp 4, tp divides 8 KV heads
+// into 2 for each device, but fsdp * tp = 64 does not divide them. With fsdp 2,
+// tp 4, any KV heads of which each device has 2 are also divided by fsdp * tp =
+// 8. Then meshes with other lengths are tried, such as fsdp 4, tp 2.
 #include "verify/cases/reduced_mesh.h"
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 // Finds reduced sizes. The properties of a size that matter to a layout are a
-// list of predicates: whether an axis divides it, and into complete groups,
-// whether a shard has size 1, whether the size is larger than another one. The
-// smallest size for which all predicates have the same values replaces the real
-// size:
+// list of predicates: whether an axis divides the size, whether shards have
+// complete groups of query heads that share a key head, whether a shard has
+// size 1, whether the size is larger than another one. The smallest size for
+// which all predicates have the same values replaces the real size:
 //
 //   32 heads, 8 key heads over tp 4  ->  16 heads, 8 key heads
 #include "verify/cases/reduced_sizes.h"
@@ -17,7 +17,8 @@ namespace {
 
 using Bits = std::vector<bool>;
 
-// Appends the predicates of a pair of head counts, for one pair of shardings.
+// Appends the predicates of `heads` query heads in `a` shards and `keys` key
+// heads in `c` shards.
 void AppendHeadPredicates(int64_t heads, int64_t keys, int64_t a, int64_t c,
                           Bits& out) {
   const bool whole_heads = heads % a == 0;
@@ -46,8 +47,8 @@ void AppendExchange(int64_t heads, int64_t keys, const Splits::Exchange& of,
   if (repeats) AppendHeadPredicates(heads, keys, a * n, keys, out);
 }
 
-// Appends whether n shards divide words of `word` packed heads evenly: words of
-// keys only, and words in which keys and values alternate.
+// Appends whether n shards split no word of a page. A word holds one element of
+// each of `word` heads: of keys only, or of keys and values in turn.
 void AppendWords(int64_t keys, int64_t n, int64_t word, Bits& out) {
   for (const int64_t per_head : {1, 2}) {
     const int64_t words = (keys * per_head + word - 1) / word;
@@ -107,7 +108,8 @@ Bits BatchPredicates(int64_t batch, const std::vector<int64_t>& splits) {
 }
 
 // Returns a size up to which every combination of values of the predicates
-// occurs: divisibility is periodic, and thresholds stay true.
+// occurs: divisibility is periodic, and a size above a threshold stays above
+// it.
 int64_t Enough(const std::vector<int64_t>& splits) {
   int64_t period = 1, largest = 1;
   for (const int64_t n : splits) {

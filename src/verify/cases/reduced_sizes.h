@@ -1,21 +1,24 @@
 // The smallest sizes that keep the relevant properties of the real ones.
 //
 // For each dimension, the reduced size is the smallest one for which the
-// predicates below have the same values as for the real size; at most, it is
-// the real size.
-// A device computes the index that it reads by a floor or modulo of (rank,
-// local index) with the coefficients H_loc, K_loc, G and L_loc. The predicates
-// decide whether a shard has complete groups or parts of groups, and prevent
-// local ranges of one element that the real sizes do not have. A map of indices
-// that is wrong at the real size is therefore wrong at the reduced one.
+// predicates below have the same values as for the real size. It is never
+// larger than the real size. H is the number of query heads, K the number of
+// key heads and G = H/K; H_loc, K_loc and L_loc are the query heads, the key
+// heads and the length on one device. A device computes the index that it reads
+// by a floor or modulo of (rank, local index) with the coefficients H_loc,
+// K_loc, G and L_loc. The predicates decide whether a shard has complete groups
+// of G heads or parts of groups, and prevent shards of one element that the
+// real sizes do not have. A map of indices that is wrong at the real size is
+// therefore wrong at the reduced one.
 //
-// Heads, the smallest H and then the smallest K, with G = H/K: axes divide H
-// and K in the same way; K = 1; G = 1; H_loc = 1; K_loc = 1; H_loc mod G = 0; G
-// mod H_loc = 0; K_loc | H_loc; H_loc > K_loc; H_loc = G, for every pair of
-// shardings. 32/8 over tp 8 becomes 16/8, 28/4 over 4 becomes 8/4, 32/8 over 16
-// with replicated key heads 32/4. If n parts of a length are exchanged for
-// heads, also: n divides H_loc; n divides K_loc, or K_loc divides n. If pages
-// have words of p heads: whether a shard splits words.
+// For heads, the smallest H and then the smallest K are chosen. The predicates,
+// for every pair of shardings, are: axes divide H and K in the same way; K = 1;
+// G = 1; H_loc = 1; K_loc = 1; H_loc mod G = 0; G mod H_loc = 0; K_loc divides
+// H_loc; H_loc > K_loc; H_loc = G. 32/8 over tp 8 becomes 16/8, 28/4 over 4
+// becomes 8/4, 32/8 over 16 with replicated key heads becomes 32/4. If n parts
+// of a length are exchanged for heads, there are more: n divides H_loc; n
+// divides K_loc, or K_loc divides n. If the words of pages hold p heads each: a
+// shard splits words.
 //
 // Batch and lengths are reduced together, the smallest batch first: packed
 // tokens are their product, which axes may divide although they divide neither
@@ -63,8 +66,9 @@ std::pair<int64_t, int64_t> ReducedHeads(int64_t heads, int64_t key_heads,
 
 // Returns the reduced sizes. The batch has at least two rows for each shard if
 // the real one does. A query that is shorter than its keys stays shorter. A
-// head has at least 16 elements for each shard if the real one does; 64 stays
-// 64 if pages have packed words, because keys and values then share a row.
+// head has at least 16 elements for each shard if the real one does. A head of
+// 64 elements keeps them if pages have packed words, because the keys and
+// values of such a head share a row.
 Sizes ReducedSizes(const Sizes& real, const Splits& splits);
 // Returns the smallest sizes that the axes of `used` divide, or do not divide,
 // exactly as the axes of `given` divide the real sizes. Lengths are at least 8

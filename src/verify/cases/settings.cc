@@ -2,7 +2,8 @@
 // usual size would contain all keys, so block sizes are reduced too, usually to
 // two blocks and a shorter last one:
 //
-//   block 512, length 4096 reduced to 16  ->  (16 * 3 + 7) / 8 = 6: 6, 6, 4
+//   block 512, length 4096 reduced to 16  ->  (16 * 3 + 7) / 8 = 6,
+//   so the blocks have 6, 6 and 4 keys
 #include "verify/cases/settings.h"
 
 #include <algorithm>

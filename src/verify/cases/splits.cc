@@ -176,7 +176,8 @@ class Splitter {
         if (n.given > 1) AddExchange(query[2], key[2], n);
       }
     }
-    // The query's heads are gathered over the axes that lengths use too.
+    // The query's heads are gathered over the axes that also shard the key
+    // length.
     if (operation.context_parallel) AddHeads(Without(query[2], key[1]), key[2]);
     if (operation.pages &&
         operation.pages->format == exec::PageFormat::kPacked) {

@@ -36,7 +36,7 @@ struct CacheTrace {
   bool ragged = true;  // row b's prefill is 5 b tokens shorter
   bool insert = true;  // the last row is replaced before decoding
   bool left_padding = false;
-  Spec prefill_spec, decode_spec;  // of [B, S, K, D]
+  Spec prefill_spec, decode_spec;  // of the cache [B, S, K, D]
   // The spec of new tokens [B, n, K, D] in prefill. D must be unsharded,
   // because the tokens are rotated.
   Spec token_spec;

@@ -93,7 +93,8 @@ class Adder {
     out_.push_back({std::move(test), std::move(trace)});
   }
 
-  // Returns a length, at least `least`, that the same axes divide as the keys.
+  // Returns the smallest length, at least `least`, that exactly those axes
+  // divide which divide the number of keys.
   int64_t Like(int64_t least) const {
     return LengthLike(sizes_.key_length, least, splits_.length);
   }

@@ -69,7 +69,7 @@ Base Flash() {
           {{"dp"}, {"sp"}, {"sp"}, {"tp"}, {"tp"}, {}, {}},
           kSquare};
 }
-// Batch and heads are sharded over two axes each.
+// A case whose batch and heads are sharded over two axes each.
 Base FlashWide() {
   return {"flash_attn2",
           {{"dp", 2}, {"fsdp", 2}, {"tp", 2}, {"tq", 2}},
@@ -82,7 +82,7 @@ Base Vanilla() {
           {{"dp"}, {"sp"}, {"sp"}, {"tp"}, {"tp"}, {}, {}},
           kSquare};
 }
-// The head dimension is sharded, and one axis shards nothing.
+// A case whose head dimension is sharded, and of whose axes one shards nothing.
 Base VanillaDim() {
   return {"vanilla",
           {{"dp", 2}, {"rp", 2}, {"tp", 2}},
@@ -101,8 +101,8 @@ Base Ulysses() {
           {{"dp"}, {"sp"}, {"sp"}, {}, {}, {}, {}},
           {2, 16, 16, 8, 4, 16, 0}};
 }
-// The all_to_all of ulysses runs over sp, the major axis of the lengths, and a
-// ring over cp, the minor one.
+// A case in which the all_to_all of ulysses runs over sp, the major axis of the
+// lengths, and a ring over cp, the minor one.
 Probe UlyssesOverRing(Features features) {
   Probe out = ProbeOf({"ulysses",
                        {{"dp", 2}, {"sp", 2}, {"cp", 2}},
@@ -112,7 +112,7 @@ Probe UlyssesOverRing(Features features) {
   out.test.settings.ring_axes = {"cp"};
   return out;
 }
-// There are fewer key heads than ranks, so they are repeated.
+// A case with fewer key heads than ranks, so that key heads are repeated.
 Base UlyssesRepeated() {
   Base out = Ulysses();
   out.sizes.key_heads = 2;

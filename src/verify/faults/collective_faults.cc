@@ -269,8 +269,8 @@ PerDevice MeanOfSums(Machine& machine, const CollectiveCall& call) {
                   [](float* row, int64_t dim, float n) { row[dim] /= n; });
 }
 
-// The replacement for calls of one kind; if `what` is not empty, only for this
-// tensor.
+// The replacement for collectives of one kind. If `what` is not empty, only
+// calls for the tensor of this name are replaced.
 struct WrongCollective {
   Fault fault;
   Collective kind;

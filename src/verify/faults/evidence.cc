@@ -58,8 +58,9 @@ void Evidence::Add(const exec::Ledger& ledger) {
 
 namespace {
 
-// Adds the tables that devices look up. Options and scales are not added: they
-// either change values that are computed with them, or have no effect.
+// Adds the tables that devices look up. Options and scales are not added: a
+// wrong one changes values that are computed with it, and those are added, or
+// it has no effect.
 void AddTables(const exec::Slices& slices, Evidence& evidence) {
   evidence.Add(slices.query_positions);
   evidence.Add(slices.key_positions);

@@ -15,7 +15,7 @@ namespace shardc::verify {
 
 enum class Fault : uint16_t {
   kNone,
-  // Collectives of any program.
+  // Faults of collectives, in any program.
   kGatherOrderReversed,
   kAllToAllDimsSwapped,
   kReduceScatterChunkOff,
@@ -25,7 +25,7 @@ enum class Fault : uint16_t {
   kCollectiveWrongAxis,
   kReduceOverReplicas,
   kOrderByMember,
-  // Group maps, offsets and scales of slices.
+  // Faults of group maps, offsets and scales of the devices' slices.
   kGroupModulo,
   kGroupNeighbour,
   kGroupNoOffset,
@@ -40,12 +40,12 @@ enum class Fault : uint16_t {
   kIdsUnsplit,
   kOtherModesSpec,
   kRepeatTiled,
-  // Outputs.
+  // Faults of outputs.
   kOutputLacksAxis,
   kOutputMisread,
   kOneElementOff,
   kReplicaDrifts,
-  // Rings and all_to_alls.
+  // Faults of rings and all_to_alls.
   kRingOneStepShort,
   kShiftAndIndexDisagree,
   kValueNotShifted,
@@ -58,7 +58,7 @@ enum class Fault : uint16_t {
   kExchangeOverRing,
   kPositionsLeftBehind,
   kDiagonalBlockSkipped,
-  // Merging partial softmaxes.
+  // Faults in merging partial softmaxes.
   kSumOfNormalised,
   kMeanOfNormalised,
   kMergeWithoutMax,
@@ -66,7 +66,7 @@ enum class Fault : uint16_t {
   kSinkPerPart,
   kReduceAfterExp,
   kReduceInBf16,
-  // Masks.
+  // Faults of masks.
   kCausalPlusOne,
   kCausalMinusOne,
   kLengthMinusOne,
@@ -83,7 +83,7 @@ enum class Fault : uint16_t {
   kDropoutLocal,
   kTopLeftCausal,
   kSinkHasValue,
-  // Numerics.
+  // Faults of arithmetic.
   kNoMaxSubtraction,
   kSumNotRescaled,
   kBf16Accumulator,
@@ -97,7 +97,7 @@ enum class Fault : uint16_t {
   kDotMaximumOfHalf,
   kDotFewerBits,
   kMaskOverflowsSoftmax,
-  // The key-value cache.
+  // Faults of the key-value cache.
   kCacheOwnerOff,
   kCacheAllWrite,
   kCacheRankZeroWrites,
@@ -115,13 +115,13 @@ enum class Fault : uint16_t {
   kRollingCapacityIsWindow,
   kRollingSlotAsPosition,
   kCacheMoveSkipped,
-  // Rotary embedding.
+  // Faults of rotary embeddings.
   kRotaryLocal,
   kRotaryQueryPlusOne,
   kRotaryShiftedOnBoth,
   kRotarySign,
   kRotaryOtherPairs,
-  // Pages.
+  // Faults of pages.
   kPagedCumulativeOff,
   kPagedTableTransposed,
   kPagedKeysAsValues,

@@ -1,8 +1,8 @@
 // Faults of paged caches: page tables that are built, checked or read wrongly.
 //
 // Example: with page-id-not-made-local a shard does not subtract the number of
-// its first page: shard 1 of two with 10 pages each reads its last page, 19, in
-// place of page 12.
+// its first page from a page's number. If two shards have 10 pages each, shard
+// 1 then reads its last page, 19, in place of page 12.
 #include <utility>
 
 #include "exec/pages/page_pool.h"

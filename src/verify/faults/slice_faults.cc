@@ -96,8 +96,8 @@ void IdsOfRankZero(const View& view) {
   view.slice().key_segments = view.slices.at[0].key_segments;
 }
 
-// Each device adds the rotated part, which only the first device that shares
-// its latent should add.
+// Makes each device that shares a latent add the rotated part, which only the
+// first of these devices should add.
 void RotatedOnEach(const View& view) {
   LocalSlice& slice = view.slice();
   for (const std::vector<int>& group :

@@ -35,7 +35,7 @@ using NamedBuffers = std::vector<std::pair<std::string, exec::Buffer>>;
 struct RunOptions {
   Checks checks;
   Stage stage = {};
-  exec::Seams seams;  // the replaced seams
+  exec::Seams seams;  // the steps that a test replaces (seams.h)
   ReplaceInputs replace_inputs;
   int threads = 1;  // host threads that simulate devices
   // The ranks over which the mesh's devices are distributed; null if one
@@ -54,7 +54,8 @@ struct CaseTensors {
   exec::AttentionProblem problem;
   exec::Buffer output;
   dense::Array reference;  // [B, T, H, Dv]
-  NamedBuffers trace;      // of a cache or pages, which have none of the above
+  // The tensors of a trace of a cache or pages, which sets none of the above.
+  NamedBuffers trace;
 };
 
 // Runs a case and checks its result. The same case and options give the same

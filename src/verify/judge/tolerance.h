@@ -14,8 +14,10 @@
 // roundoff. A non-finite element where the reference is finite fails, and NaN
 // never passes.
 //
-// Why: to first order logits have an error of at most ds = (D+2) u_f32 max|s|,
-// and the output of 2 ds + (S + 4n) u_f32 times max|v|, plus its own rounding.
+// Why: let D be the head dimension, S the number of keys, n the number of
+// devices whose results are merged, s the logits and v the values. To first
+// order logits have an error of at most ds = (D+2) u_f32 max|s|, and the output
+// has one of 2 ds + (S + 4n) u_f32 times max|v|, plus its own rounding.
 #ifndef SHARDC_VERIFY_JUDGE_TOLERANCE_H_
 #define SHARDC_VERIFY_JUDGE_TOLERANCE_H_
 

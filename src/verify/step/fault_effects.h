@@ -50,7 +50,8 @@ exec::PerDevice OwnTimes(exec::Machine& machine,
 // Rounds operands and result to bfloat16.
 exec::PerDevice InBf16(exec::Machine& machine,
                        const exec::CollectiveCall& call);
-// Reads one device's contiguous chunk of [gate | up] as its gate and its up.
+// Reads a device's contiguous chunk of [gate | up] as if its first half were
+// the device's gate and its second half the device's up.
 exec::PerDevice ChunkAsHalves(exec::Machine& machine,
                               const exec::CollectiveCall& call);
 // Sends along the edges of a ppermute in the opposite direction.
@@ -66,7 +67,7 @@ void ClipIds(WrongOp& one);
 // In each row, gives the last token of the shard the label of the shard's first
 // token.
 void ShiftLabels(WrongOp& one);
-// Splits (a b) as (b a).
+// Splits a dimension with the factors (a b) as if they were (b a).
 void OtherFactorOrder(WrongOp& one);
 // Gives head n the KV head n mod K.
 void RepeatModulo(WrongOp& one);

@@ -23,8 +23,10 @@ namespace shardc::verify {
 // correct ones.
 struct Wrong {
   exec::Seams seams = {};
-  std::optional<step::Program> run = {};  // run; checks read the case's program
-  std::optional<step::Program> declared = {};  // run, and read by checks
+  // The program that runs, while checks read the case's own program.
+  std::optional<step::Program> run = {};
+  // A program that runs and that checks read as well.
+  std::optional<step::Program> declared = {};
   std::function<void(exec::StepInputs&)> inputs = {};
 };
 // An injection. It returns false if the case has no place for the fault.
@@ -36,9 +38,9 @@ using FaultAction = std::function<bool(const SoundCase&, Wrong&)>;
 struct CallAt {
   std::string_view op;  // "linear o"
   Collective kind = Collective::kAllReduce;
-  AxisGroup axes = {};  // none: any
+  AxisGroup axes = {};  // empty: any axes
   bool max = false;
-  bool all = false;  // else the first of them
+  bool all = false;  // all such collectives, or else the first
 };
 // A function that replaces one call of a collective.
 using SpoilCall =
@@ -65,7 +67,7 @@ FaultAction StaleCall(CallAt earlier, CallAt at);
 struct OpAt {
   std::string_view op;
   step::OpKind kind = step::OpKind::kAdd;
-  int which = 0;  // of those of this name and kind; -1: all
+  int which = 0;  // index among the ops of this name and kind; -1: all
 };
 
 // One op on one device. A fault may change it before it runs.
@@ -103,8 +105,8 @@ FaultAction OperandOfFirst(OpAt at, size_t operand);
 
 // --- the program ---
 
-// Runs the op on operands that are not reduced yet, and reduces its result.
-// With `declared`, the checks read the changed program too.
+// Runs the op on operands that are still partial, and reduces its result
+// afterwards. With `declared`, the checks read the changed program too.
 FaultAction ReduceAfter(OpAt at, bool declared = false);
 // Reduces the op's result once more or, with `result`, the last slot of the
 // value.

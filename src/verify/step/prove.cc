@@ -218,8 +218,8 @@ class Prover {
     return test_.dtype == Dtype::kBF16 || test_.dtype == Dtype::kF16;
   }
 
-  // Returns whether the op is a choice of experts, or one of the step functions
-  // that routers use.
+  // Returns whether the op is a choice of experts, or one of the discontinuous
+  // functions that routers use.
   static bool Jumps(const step::Op& op) {
     if (op.kind == step::OpKind::kTopK || op.kind == step::OpKind::kTopGroups) {
       return true;
@@ -462,7 +462,7 @@ class Prover {
   const StepData own_;
   const StepData& data_;
   StepProof out_;
-  std::vector<double> scale_, alone_;  // by ValueId
+  std::vector<double> scale_, alone_;  // indexed by ValueId
   struct Judged {
     int32_t op = -1;
     bool replicas_differ = false;

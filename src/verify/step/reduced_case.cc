@@ -296,8 +296,9 @@ class Chooser {
     const step::CommonLabels& common = graph_.common;
     for (const Op& op : graph_.ops) {
       if (op.kind != OpKind::kDistance) continue;
-      // The largest distance is beyond the rows for single distances, but
-      // occurs in the sequence.
+      // The largest distance exceeds the distances that have a row of their
+      // own, so that rows for ranges of distances are used, and it is smaller
+      // than the length, so that it occurs.
       const auto& distance = As<DistanceAttributes>(op);
       sizes_[AsIndex(distance.longest)] =
           std::min(real_[AsIndex(distance.longest)],

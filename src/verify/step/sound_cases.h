@@ -17,15 +17,15 @@ namespace shardc::verify {
 
 enum class SoundStep : uint8_t {
   kTensor,     // dp 2, fsdp 2, tp 4: two layers, KV heads replicated over tp
-  kSequence,   // dp 2, sp 2, tp 2: the residual's tokens over sp and tp
-  kSplit,      // fsdp 2, tp 2: the residual's hidden size over tp, a latent
-  kExperts,    // ep 4, sp 2, tp 2: tokens and experts over ep
-  kTokens,     // dp 2, ep 4: all tokens on every device of ep
-  kDecode,     // sp 4, tp 2: a cache over sp, sinks
+  kSequence,   // dp 2, sp 2, tp 2: residual with tokens sharded over sp, tp
+  kSplit,      // fsdp 2, tp 2: residual with hidden size over tp; a latent
+  kExperts,    // ep 4, sp 2, tp 2: tokens and experts sharded over ep
+  kTokens,     // dp 2, ep 4: every device of ep has all tokens
+  kDecode,     // sp 4, tp 2: a cache sharded over sp, attention sinks
   kMicro,      // dp 2, fsdp 2: two micro-batches
   kNarrow,     // kTensor in float32
   kRecompute,  // kTensor with dropout in each layer, rematerialised
-  kRing,       // sp 4, tp 2: keys pass round a ring over sp, sinks
+  kRing,       // sp 4, tp 2: keys pass round a ring over sp, attention sinks
 };
 inline constexpr int kSoundSteps = 10;
 std::string_view SoundStepName(SoundStep which);  // "tensor"

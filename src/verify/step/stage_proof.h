@@ -36,7 +36,9 @@ struct StageProof {
   // gradients have separate channels. Absent if the order is wrong, or if the
   // messages fail with any room.
   std::optional<int64_t> capacity;
-  std::vector<int64_t> held;  // most micro-batches of stages, by rank
+  // By rank: the most micro-batches whose activations it holds at once, counted
+  // for each of its stages.
+  std::vector<int64_t> held;
   // The size of the step that has run; 0 if none has.
   int32_t proved_ranks = 0, proved_stages = 0, proved_microbatches = 0;
   std::optional<int32_t> proved_virtual;

@@ -1,5 +1,7 @@
 // A fault finds its place in a case by the kinds and micro-batches of tasks, or
-// by the kinds of ops:
+// by the kinds of ops. A task such as `0I1` is written as in PyTorch: its
+// stage, its kind (I and W are the halves of a backward pass for the gradients
+// of inputs and of weights) and its micro-batch:
 //
 //   WeightFirst on zb-h1: `0I0` and `0W0` of rank 0 are exchanged
 #include "verify/step/staged_breaks.h"

@@ -35,9 +35,9 @@ struct StepRow {
   std::string specs;   // "b:fsdp+dp n:tp"
   std::optional<Collective> collective;
   AxisGroup axes;
-  int64_t bytes = 0;   // that the busiest device sends, in one layer
-  int64_t layers = 1;  // that have the same rows
-  int32_t micro = -1;  // of the micro-batch; -1: of all
+  int64_t bytes = 0;   // bytes that the busiest device sends, in one layer
+  int64_t layers = 1;  // number of layers that have the same rows
+  int32_t micro = -1;  // the micro-batch; -1: all micro-batches
   std::optional<double> error, allowed;
   bool operator==(const StepRow&) const = default;
 };
@@ -45,7 +45,7 @@ struct StepRow {
 struct StepConflict {
   std::string part, op, axis;
   std::vector<std::string> labels;
-  std::string chosen, cheapest;  // "gathered" where no label
+  std::string chosen, cheapest;  // labels, or "gathered" if there is none
   int64_t bytes = 0, least = 0;
   int64_t count = 1;
 };
@@ -87,7 +87,7 @@ struct StepTensor {
 // keys, including masked ones.
 struct StepFlops {
   std::array<double, 3> by_phase = {};
-  double products = 0;  // of these, those of matrix products
+  double products = 0;  // the part of these that matrix products take
   double Total() const { return by_phase[0] + by_phase[1] + by_phase[2]; }
 };
 
@@ -99,12 +99,12 @@ struct StepReport {
   std::string operation;  // of attention; empty: as the model describes it
   Mesh mesh;
   int64_t batch = 0, length = 0, layers = 0;
-  int32_t encoder_layer = -1;  // the encoder's first; -1: there is none
+  int32_t encoder_layer = -1;  // the encoder's first layer; -1: there is none
   Dtype dtype = Dtype::kF64;
   int64_t element_bytes = 2;
   step::Policy policy = step::Policy::kPublished;
   bool keep_gathered = false;
-  std::string remat;  // what layers rematerialise, in training
+  std::string remat;  // what layers rematerialise in training
   int64_t microbatches = 1;
   step::Reduction reduction = step::Reduction::kSharded;
   int zero = 0;
@@ -129,7 +129,7 @@ struct StepReport {
   bool full = false;
   uint64_t seed = 0;
   std::vector<StepTensor> tensors;   // with StepRequest::keep_tensors
-  std::optional<StageProof> stages;  // of a pipeline
+  std::optional<StageProof> stages;  // set only for a pipeline
   // If several ranks hold the devices: the bytes that devices sent by the
   // ledger, the bytes that were copied for that, and how many of these went to
   // another rank.
@@ -143,7 +143,7 @@ struct StepReport {
 inline constexpr int64_t kMostProofDevices = 64;
 
 struct StepRequest : StepInputs {
-  const exec::Operation* operation = nullptr;  // null: the one described
+  const exec::Operation* operation = nullptr;  // null: the model's own
   Dtype dtype = Dtype::kF64;                   // of the proof
   bool numbers = true;  // run the proof; else static checks and bytes only
   uint64_t seed = 0;
@@ -156,10 +156,10 @@ struct StepRequest : StepInputs {
   // first and the last ops of the model.
   std::string part = {};
   bool full = false;         // the proof at real sizes on the real mesh
-  int64_t memory_bytes = 0;  // that such a proof may use on each rank
-  exec::Transport* transport = nullptr;  // between ranks; null if one
+  int64_t memory_bytes = 0;  // limit for a full proof on each rank
+  exec::Transport* transport = nullptr;  // null if there is one rank
   bool keep_tensors = false;
-  const StageSettings* stages = nullptr;  // of a pipeline; null: not one
+  const StageSettings* stages = nullptr;  // null if the step has no pipeline
 };
 
 // Returns nullopt after findings about the inputs.

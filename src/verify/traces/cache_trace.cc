@@ -33,8 +33,8 @@ using exec::LayoutError;
 using exec::Machine;
 using exec::ShardedTensor;
 
-// The number of outputs that are collected before they are compared together.
-// Computing the past tokens of a row takes longer than attention.
+// The number of outputs that are collected and then compared together, because
+// computing a row's past tokens takes longer than attention.
 constexpr size_t kMostWaiting = 64;
 
 class CacheTraceRun {
@@ -472,8 +472,8 @@ class CacheTraceRun {
   exec::SimMesh mesh_;
   Machine machine_;
   Remembered memory_;
-  exec::RopeFrequencies frequencies_;  // the program's own
-  std::string no_rotation_;            // why there are none
+  exec::RopeFrequencies frequencies_;  // as the program computes them
+  std::string no_rotation_;            // why frequencies_ is absent
   TraceJudge judge_;
   TraceRecord record_;
   bool filling_row_ = false;  // whether the inserted row is being filled

@@ -3,7 +3,8 @@
 // chunk, since the others are as long as the first), the reshard to the layout
 // of decoding, an inserted row, the query of a step, and its attention.
 //
-//   600 tokens in chunks of 256 over sp 16: 256 and 88; 88 are refused
+//   600 tokens in chunks of 256 over sp 16: the chunks have 256 and 88 tokens;
+//   the last one is refused, since 16 does not divide 88
 #include "verify/traces/trace_layouts.h"
 
 #include <algorithm>
