@@ -96,7 +96,7 @@ struct Found {
   Collective kind = Collective::kAllGather;
   std::shared_ptr<const Members> members = nullptr;
   struct Operand {
-    hlo::Array array;  // for an all-to-all of n operands: n times the first
+    hlo::Array array;  // the type; n times the first for an all-to-all of n
     Node node = 0;
     Size sent = 0;
   };
@@ -121,7 +121,7 @@ class Auditor {
     std::vector<Size> sent(graph_.program().computations.size(), Size(0));
     std::vector<Node> hosts;
     const hlo::Instructions& instructions = graph_.program().instructions;
-    std::vector<bool> matters;  // by number of the opcode
+    std::vector<bool> matters;  // indexed by number of the opcode
     for (const std::string_view opcode : instructions.opcodes()) {
       matters.push_back(MayMatter(opcode));
     }

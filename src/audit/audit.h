@@ -40,7 +40,7 @@ struct Traffic {
   std::string_view metadata;  // `{...}` in the text, for Frames::StackOf
   Node node = 0;              // the instruction of the collective
   int64_t operand = 0;        // its index among the collective's operands
-  hlo::SourceLine line;       // by hlo::UserLine; may be unknown
+  hlo::SourceLine line;       // found by hlo::UserLine; may be unknown
   std::string scope;  // named scopes around it: "layer/attn"; may be empty
   Size times = 0;     // how often the operand is sent
   // At the first operand, the runs of the collective; 0 at the other operands.
@@ -52,7 +52,7 @@ struct Traffic {
 // A remark names an instruction that makes a total of the report a bound
 // instead of an exact number.
 struct Remark {
-  std::string name;  // of the instruction
+  std::string name;  // name of the instruction
   hlo::SourceLine line;
   std::string_view at;  // `name` in the program's text
 };
@@ -64,7 +64,7 @@ struct Report {
   const DeviceProfile* profile = nullptr;
   const hlo::Frames* frames = nullptr;  // for Traffic::metadata
   std::vector<Traffic> traffic;         // in the text's order
-  std::vector<Remark> unknown_loops;    // count as one iteration
+  std::vector<Remark> unknown_loops;    // loops that count as one iteration
   // Conditionals, of which only the branch that sends most is counted.
   std::vector<Remark> conditionals;
   std::vector<Remark> host_transfers;  // to or from the host, not counted

@@ -25,7 +25,7 @@ struct Sums {
   };
   std::map<Route, Part> routes;
   Part total, activations_gathered;
-  std::set<std::string> axes;  // of the mesh, with two coordinates or more
+  std::set<std::string> axes;  // axes of the mesh with two coordinates or more
 };
 Sums SumsOf(const Report& report);
 

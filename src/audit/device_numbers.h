@@ -29,7 +29,7 @@ class DeviceNumbers {
 
  private:
   struct Number {
-    bool depends = false;  // on the device that runs the program
+    bool depends = false;  // whether it depends on the device
     bool known = false;
     // If `known`: the elements of a constant or, if `depends`, one value for
     // each device.

@@ -32,7 +32,7 @@ using RouteKey = std::pair<Collective, std::string>;
 // The runs that one side has for one tensor, of one size and route.
 struct Piece {
   Phase phase = Phase::kNone;
-  int64_t count = 0;  // of runs that are not matched yet
+  int64_t count = 0;  // number of runs that are not matched yet
   const PlannedSend* planned = nullptr;
   const Sending* sending = nullptr;
 };

@@ -22,7 +22,7 @@ struct Unmatched {
   Phase phase = Phase::kNone;
   int64_t count = 0, bytes = 0;
   std::string what;  // "linear q of layer 0-31", "activation f32[8,64]"
-  const Traffic* from = nullptr;  // null if it is planned
+  const Traffic* from = nullptr;  // null if it is in the plan
   std::string reason;             // empty: none is known
 };
 
@@ -34,7 +34,7 @@ struct RouteCompared {
   std::string over;
   int64_t planned_count = 0, planned_bytes = 0;
   int64_t count = 0, bytes = 0;
-  uint8_t rewrites = 0;  // bits by Rewrite
+  uint8_t rewrites = 0;  // one bit for each Rewrite
   bool same = false;     // whether both sides send the same bytes
 };
 

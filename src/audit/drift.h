@@ -25,10 +25,10 @@ struct Planned {
 // An argument whose sharding in the program differs from the plan's.
 struct Drift {
   std::string argument;   // "opt_state/0/mu/layers/gate"
-  std::string parameter;  // of the plan: "layers/gate"
+  std::string parameter;  // name in the plan: "layers/gate"
   Spec planned;
   std::optional<Spec> actual;  // nullopt: no spec over the mesh expresses it
-  std::string sharding;        // as the text has it
+  std::string sharding;        // the sharding as the text states it
 };
 
 struct Drifts {

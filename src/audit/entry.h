@@ -21,7 +21,7 @@ std::string_view WhatName(What what);  // "activation"
 
 struct Moved {
   What what = What::kActivation;
-  std::string name;   // of the parameter; empty if it is not known
+  std::string name;   // name of the parameter; empty if it is not known
   std::string shape;  // "f32[64,64]", the operand's local shape
 };
 

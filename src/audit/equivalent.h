@@ -32,11 +32,11 @@ struct Sending {
   bool named = false;  // whether `axes` describe the groups
   AxisGroup axes;      // in the mesh's order
   int64_t members = 1, edges = 0;
-  int64_t elements = 0, bits = 0;  // of each member's operand
+  int64_t elements = 0, bits = 0;  // size of each member's operand
   bool integral = false;
   int64_t times = 1;
-  uint8_t rewrites = 0;           // bits by Rewrite
-  const Traffic* from = nullptr;  // of the report, never null
+  uint8_t rewrites = 0;           // one bit for each Rewrite
+  const Traffic* from = nullptr;  // entry of the report, never null
 
   bool Has(Rewrite one) const {
     return (rewrites >> static_cast<int>(one) & 1) != 0;

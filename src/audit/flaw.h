@@ -12,10 +12,10 @@
 namespace shardc::audit {
 
 struct Flaw {
-  const Code* code = nullptr;  // of AuditCodes(), never null
+  const Code* code = nullptr;  // one of AuditCodes(), never null
   Level level = Level::kWarning;
   std::string message, help;
-  hlo::SourceLine line;       // of the user's files; may be unknown
+  hlo::SourceLine line;       // a line of the user's files; may be unknown
   std::string_view at;        // the instruction's name in the text
   std::string parameter;      // may be empty
   std::string axis;           // the unused axis; empty for other codes

@@ -31,7 +31,7 @@ namespace {
 
 constexpr int64_t kSmallBytes = 4096;
 constexpr size_t kMany = 8;
-constexpr int kMostSteps = 256;  // to trace one operand back
+constexpr int kMostSteps = 256;  // limit on the steps that trace one operand
 
 bool IsFloat(std::string_view element) {
   return element.starts_with('f') || element.starts_with("bf");
@@ -373,7 +373,7 @@ class Search {
   Uses uses_;
   Shardings shardings_;
   bool optimised_ = false, keeps_dtypes_ = false;
-  unsigned passes_ = 0;  // bits by Phase
+  unsigned passes_ = 0;  // one bit for each Phase
   std::vector<Found> found_;
   std::map<Key, size_t> known_;
 };

@@ -71,7 +71,7 @@ std::optional<Graph> Graph::Of(const hlo::Program& program,
 }
 
 bool Graph::FindCalls(Findings& findings) {
-  std::vector<bool> calls;  // by number of the opcode
+  std::vector<bool> calls;  // indexed by number of the opcode
   for (const std::string_view opcode : program_->instructions.opcodes()) {
     calls.push_back(
         std::ranges::find(kCallAttributes, opcode, &CallAttribute::opcode) !=

@@ -22,9 +22,9 @@ inline constexpr Node kNoNode = UINT32_MAX;
 
 enum class CallKind : uint8_t {
   kOnce,       // fusion, call, async-start
-  kBody,       // of a loop
-  kCondition,  // of a loop: runs once more than the body
-  kBranch      // of a conditional
+  kBody,       // the body of a loop
+  kCondition,  // the condition of a loop: runs once more than the body
+  kBranch      // a branch of a conditional
 };
 
 struct Call {
@@ -70,7 +70,7 @@ class Graph {
  private:
   // The operands of a computation's instructions, one after the other.
   struct Links {
-    std::vector<uint32_t> first;  // index into `operands`, by instruction
+    std::vector<uint32_t> first;  // by instruction: first index in `operands`
     std::vector<Node> operands;
   };
   // A slot of a hash table of names. It holds the upper bits of the hash, so
@@ -92,7 +92,7 @@ class Graph {
   std::vector<Call> calls_;
   std::vector<Block> order_;
   std::vector<uint32_t> call_of_;  // index into calls_ or kNoCall, by block
-  std::vector<bool> shared_;       // by block
+  std::vector<bool> shared_;       // indexed by block
   // The operands of a computation are resolved when one of them is first looked
   // up, because most computations are never traced.
   mutable std::unordered_map<Block, Links> links_;

@@ -31,7 +31,7 @@ struct Sent {
   struct Cause {
     std::string what;      // "layers/gate", "activation"
     std::string shape;     // "f32[64,64]"
-    std::string function;  // of the source line; empty if it is not known
+    std::string function;  // function of the source line; may be empty
     auto operator<=>(const Cause&) const = default;
   };
   std::map<Route, std::map<Cause, int64_t>> bytes;

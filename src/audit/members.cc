@@ -15,7 +15,7 @@
 namespace shardc::audit {
 namespace {
 
-constexpr size_t kShown = 8;  // how many devices of an unnamed group
+constexpr size_t kShown = 8;  // how many devices of an unnamed group are listed
 
 std::string DevicesText(const std::vector<int64_t>& group) {
   std::string out = "devices";

@@ -16,8 +16,8 @@
 namespace shardc::audit {
 
 struct Members {
-  int64_t size = 1;    // devices of the largest group; of a permute: 2, or 1
-  int64_t edges = 0;   // of a permute: sends of the busiest device
+  int64_t size = 1;    // devices of the largest group; for a permute 2, or 1
+  int64_t edges = 0;   // for a permute: sends of the busiest device
   AxisGroup axes;      // in the mesh's order
   bool named = false;  // whether `axes` describe the groups
   std::string text;    // "fsdp+tp", "none", or one group: "devices 0 2 4"

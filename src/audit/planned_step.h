@@ -20,7 +20,7 @@ struct PlannedSend {
   AxisGroup axes;                 // in the mesh's order
   Phase phase = Phase::kForward;  // kNone: the optimizer
   std::string part, op;           // "layer 0-31", "linear q"
-  bool number = false;            // a single number is sent
+  bool number = false;            // whether a single number is sent
   int64_t layers = 1;
   int64_t bytes = 0;  // bytes that the busiest device sends in one layer
 };

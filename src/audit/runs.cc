@@ -96,7 +96,7 @@ class Counting {
   const Graph& graph_;
   Tracer& tracer_;
   std::vector<Size> sent_;
-  std::vector<Size> times_;  // runs of the computation in a call, by call
+  std::vector<Size> times_;  // indexed by call: how often it runs
   Runs runs_;
 };
 

@@ -39,7 +39,7 @@ constexpr std::string_view kForwarding[] = {"bitcast",
                                             "optimization-barrier",
                                             "opt-barrier",
                                             "reduce-precision"};
-constexpr int kDeepestLoop = 64;  // loops inside loops
+constexpr int kDeepestLoop = 64;  // limit on loops inside loops
 
 bool IsForwarding(std::string_view opcode) {
   return std::ranges::find(kForwarding, opcode) != std::end(kForwarding);

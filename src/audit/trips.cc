@@ -62,8 +62,8 @@ class Counter {
     return tracer_.SourceOf(std::move(value), block);
   }
 
-  // Returns the path of the element of the loop's state that an operand in
-  // `block` is; nullopt if the operand is not an element of the state.
+  // If an operand in `block` is an element of the loop's state, returns the
+  // path of this element; otherwise returns nullopt.
   std::optional<Path> State(Node node, size_t operand, Block block) {
     const auto found = graph_.Operand(node, operand);
     if (!found) return std::nullopt;

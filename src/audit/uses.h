@@ -51,7 +51,7 @@ class Uses {
  private:
   struct Use {
     Node of = 0, user = 0;
-    size_t index = 0;  // of the operand `of` in `user`
+    size_t index = 0;  // operand index of `of` in `user`
   };
   // The decision about one use: the search succeeds here, fails, or continues
   // with the uses of the user's result.
@@ -74,7 +74,7 @@ class Uses {
   };
   // The users of all instructions of a computation, in one array.
   struct Users {
-    std::vector<uint32_t> first;  // index into `all`, by instruction
+    std::vector<uint32_t> first;  // by instruction: index of its users in `all`
     std::vector<User> all;
   };
   std::span<const User> UsersOf(Node node);

@@ -33,10 +33,10 @@ class Partition {
  private:
   struct Step {
     size_t axis = 0;     // index into the mesh's axes
-    int64_t weight = 0;  // of the axis's coordinate in the part's number
+    int64_t weight = 0;  // factor of the axis's coordinate in the part's number
   };
   std::vector<Step> steps_;
-  Shape shape_;      // of the tensor
+  Shape shape_;      // shape of the tensor
   Shape divisions_;  // parts along each dimension
   int64_t parts_ = 1;
 };

@@ -15,7 +15,7 @@
 namespace shardc {
 
 struct InputOptions {
-  std::function<bool(const std::string&)> select;  // null: all
+  std::function<bool(const std::string&)> select;  // null: all arrays
   // The format of the tree to be written; nullopt if safetensors files are
   // written. Safetensors files cannot store some data types that trees have,
   // such as int4.

@@ -27,7 +27,7 @@ std::string FileName(std::string_view series, size_t number) {
          ".safetensors";
 }
 
-using Coordinates = std::vector<std::vector<int64_t>>;  // by device
+using Coordinates = std::vector<std::vector<int64_t>>;  // indexed by device
 
 // Returns the devices that hold each part.
 std::vector<std::vector<int64_t>> Holders(const TensorLayout& tensor,
@@ -61,7 +61,7 @@ std::vector<FileLayout> PerProcess(const std::vector<TensorLayout>& tensors,
                                    const Coordinates& coordinates,
                                    const Mesh& mesh) {
   // With several slices, the devices of a process are not adjacent in the mesh.
-  std::vector<int64_t> process_of;  // by device
+  std::vector<int64_t> process_of;  // indexed by device
   for (int64_t device = 0; device < mesh.devices; ++device) {
     process_of.push_back(PlaceOf(mesh, device).process);
   }

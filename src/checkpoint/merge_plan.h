@@ -24,7 +24,7 @@ struct MergeOptions {
   // of its own.
   std::optional<int64_t> max_file_bytes;
   DtypeOf dtype;  // dtype to cast a tensor to, by name; null: no casts
-  std::function<bool(const std::string&)> select;  // by name; null: all
+  std::function<bool(const std::string&)> select;  // chooses by name; null: all
   // Whether the output is a tree (`--to`), in which an element of a packed type
   // has a byte of its own.
   bool tree = false;

@@ -366,7 +366,7 @@ class Runner {
   OutputSet outputs_;
   Checksums checksums_;
   std::vector<bool> own_;
-  std::vector<std::string> made_;  // folders that it created, outermost first
+  std::vector<std::string> made_;  // folders that this run created
   std::string key_;
   int64_t written_ = 0;
   int64_t total_ = 0;

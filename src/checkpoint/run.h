@@ -31,7 +31,7 @@ struct RunOptions {
 };
 
 struct RunReport {
-  TransferSize size;        // of this process's share
+  TransferSize size;        // size of this process's share
   int64_t pieces_kept = 0;  // written by an earlier run, and correct
   bool indexed = false;     // the set is complete, and any index is written
 };

@@ -18,14 +18,14 @@
 namespace shardc {
 
 struct ShardOptions {
-  std::string out;  // directory
+  std::string out;  // the output directory
   Per per = Per::kDevice;
   // The mode whose specs are used. If nullopt, it is the plan's mode if the
   // plan has only one, else train.
   std::optional<Mode> mode;
-  std::optional<int64_t> processes;  // instead of the mesh's number
+  std::optional<int64_t> processes;  // replaces the mesh's number
   DtypeOf dtype;  // dtype to cast a tensor to, by name; null: no casts
-  std::function<bool(const std::string&)> select;  // null: all
+  std::function<bool(const std::string&)> select;  // null: all tensors
   // Whether the output is a tree (`--to`), in which an element of a packed type
   // has a byte of its own.
   bool tree = false;
@@ -33,7 +33,7 @@ struct ShardOptions {
 
 struct ShardJob {
   Transfer transfer;
-  ShardsIndex index;  // without checksums
+  ShardsIndex index;  // the index, without checksums
   std::vector<std::string> notes;
 };
 

@@ -26,7 +26,7 @@ std::optional<Per> ParsePer(std::string_view text);
 
 struct IndexedParam {
   std::string name;
-  Shape shape;  // of the full tensor
+  Shape shape;  // shape of the full tensor
   Dtype dtype = Dtype::kF32;
   Spec spec;
   std::optional<ReadPlacement> placement;
@@ -56,7 +56,7 @@ struct IndexedFile {
 };
 
 struct ShardsIndex {
-  std::string fingerprint;  // of the plan
+  std::string fingerprint;  // fingerprint of the plan
   Mode mode = Mode::kTrain;
   Per per = Per::kDevice;
   Mesh mesh;

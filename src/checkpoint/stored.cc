@@ -193,7 +193,7 @@ class PiecesReader {
   Findings& findings_;
   Place place_;
   Stored stored_;
-  std::vector<std::set<Box>> seen_;  // by parameter
+  std::vector<std::set<Box>> seen_;  // indexed by parameter
 };
 
 }  // namespace

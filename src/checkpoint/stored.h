@@ -24,7 +24,7 @@ struct StoredTensor {
   std::string name;
   Shape shape;
   Dtype dtype = Dtype::kF32;
-  std::vector<SourcePiece> pieces;  // disjoint; together the full tensor
+  std::vector<SourcePiece> pieces;  // disjoint; together they cover the tensor
   // The same as the members of TransferTensor with these names. If `array` is
   // set, `pieces` is empty.
   std::optional<size_t> array = {};

@@ -38,7 +38,7 @@ class Tiles {
   // The chunk of each cell of the grid; empty if chunks are numbered like
   // cells.
   std::vector<int64_t> chunk_of_cell_;
-  std::vector<int64_t> span_;  // cells of a tile along each dimension
+  std::vector<int64_t> span_;  // number of cells of a tile along each dimension
   int64_t count_ = 0;
 };
 

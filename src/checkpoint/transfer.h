@@ -41,9 +41,9 @@ struct SourceFile {
 // A part of a tensor in a source file.
 struct SourcePiece {
   uint32_t file = 0;   // index into Transfer::sources
-  int64_t offset = 0;  // of its first byte in the file
+  int64_t offset = 0;  // offset of the first byte in the file
   Box box;
-  std::optional<uint32_t> checksum;  // if an index records one
+  std::optional<uint32_t> checksum;  // set if an index records it
 };
 
 // The keys of a tensor in a tree. If `keys` is empty, the keys are the parts of
@@ -59,7 +59,7 @@ struct TransferTensor {
   Shape shape;
   Dtype from = Dtype::kF32;
   Dtype to = Dtype::kF32;            // differs only if CanConvert
-  std::vector<SourcePiece> sources;  // disjoint; together the full tensor
+  std::vector<SourcePiece> sources;  // disjoint; together they cover the tensor
   std::vector<Box> parts;            // distinct parts that outputs hold
   // For a tensor of a stored tree `sources` is empty, and the array is read
   // through the tree. `places` is a digest of the positions of its chunks.
@@ -72,12 +72,12 @@ struct TransferTensor {
 struct OutputPiece {
   uint32_t tensor = 0;
   uint32_t part = 0;   // index into the tensor's parts
-  int64_t offset = 0;  // of its first byte in the file
+  int64_t offset = 0;  // offset of the first byte in the file
   int64_t bytes = 0;
 };
 
 struct OutputFile {
-  std::string name;    // in the transfer's directory
+  std::string name;    // file name in the transfer's directory
   std::string header;  // length, JSON and padding: the bytes before the data
   int64_t size = 0;    // bytes of the complete file
   std::vector<OutputPiece> pieces;
@@ -87,7 +87,7 @@ struct Transfer {
   // The first part of the journal's name: `shards`, `merge`, or the name of the
   // file if the transfer writes one file without an index.
   std::string tag;
-  std::string directory;  // of the outputs
+  std::string directory;  // directory of the outputs
   std::vector<SourceFile> sources;
   std::shared_ptr<const stored::Tree> tree;  // null: tensors have `sources`
   std::vector<TransferTensor> tensors;
@@ -122,8 +122,8 @@ std::optional<std::string> CheckByteBoundaries(const TransferTensor& tensor);
 struct TransferSize {
   int64_t files = 0;
   int64_t pieces = 0;
-  int64_t bytes_read = 0;     // each needed source byte once
-  int64_t bytes_written = 0;  // including headers
+  int64_t bytes_read = 0;     // each source byte that is needed counts once
+  int64_t bytes_written = 0;  // bytes of the outputs, including headers
 };
 // Measures the transfer of the outputs that are marked in `outputs`.
 TransferSize MeasureTransfer(const Transfer& transfer,

@@ -92,7 +92,7 @@ class ShardReader : public ChunkReader {
   }
 
   std::vector<std::string> files;
-  std::vector<std::vector<ShardPiece>> pieces;  // by array and chunk
+  std::vector<std::vector<ShardPiece>> pieces;  // indexed by array and chunk
 };
 
 std::optional<Shape> ReadShape(const std::optional<JsonValue>& value) {

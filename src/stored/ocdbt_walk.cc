@@ -46,7 +46,7 @@ struct NodeRef {
 
 struct Child {
   std::string prefix;
-  size_t file = 0;  // index into the files of its parent
+  size_t file = 0;  // index into the parent's files
   uint64_t offset = 0;
   uint64_t bytes = 0;
 };

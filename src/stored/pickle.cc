@@ -432,7 +432,7 @@ class PickleParser {
   bool stopped_ = false;
   uint32_t discarded_ = 0;
   std::vector<uint32_t> stack_;
-  std::vector<size_t> marks_;  // heights of the stack
+  std::vector<size_t> marks_;  // heights of the stack at each MARK
   std::vector<uint32_t> memo_;
   // Ids of values that are stored once.
   std::vector<uint32_t> small_ = std::vector<uint32_t>(256, kNoNode);

@@ -81,8 +81,8 @@ class PickleValue {
   // Returns the number of elements of a list or tuple, or of pairs of a
   // dictionary.
   size_t size() const;
-  PickleValue operator[](size_t i) const;  // of a list or tuple; i < size()
-  PickleValue Key(size_t i) const;         // of a dictionary; i < size()
+  PickleValue operator[](size_t i) const;  // for a list or tuple; i < size()
+  PickleValue Key(size_t i) const;         // for a dictionary; i < size()
   PickleValue Value(size_t i) const;
 
   // Returns the entry of a global, of a record's class, or of a call's

@@ -16,7 +16,7 @@ namespace shardc::stored {
 // The parts of a name: "shard-00002-model-00001-of-00003.safetensors" has rank
 // 2, prefix "model-", number 1 and count 3.
 struct ShardName {
-  std::optional<int64_t> rank;  // from 1; nullopt: the name states none
+  std::optional<int64_t> rank;  // counted from 1; nullopt: the name states none
   std::string_view prefix;      // a view into the name
   int64_t number = 0;
   int64_t count = 0;

@@ -18,7 +18,7 @@ namespace shardc::stored {
 struct TorchTensor {
   const TorchDtype* dtype = nullptr;  // never null
   Shape shape;
-  Shape strides;            // in elements
+  Shape strides;            // counted in elements
   int64_t first = 0;        // element of the storage at which the tensor begins
   int64_t data_offset = 0;  // the storage's offset in the file
   int64_t data_bytes = 0;

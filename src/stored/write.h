@@ -63,8 +63,8 @@ class BoxSource {
 
 struct WriteReport {
   int64_t chunks = 0;       // the chunks of this process
-  int64_t chunks_kept = 0;  // of these, written by an earlier run
-  bool complete = false;    // the checkpoint has its name
+  int64_t chunks_kept = 0;  // number of these that an earlier run wrote
+  bool complete = false;    // whether the checkpoint has its final name
 };
 
 struct WriteOptions {

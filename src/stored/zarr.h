@@ -28,7 +28,7 @@ struct ZarrArray {
   // `sharding_indexed`, a value is divided into inner chunks and has an index
   // of them.
   Shape outer;
-  Shape chunk;  // of what is decoded at once; `outer` without inner chunks
+  Shape chunk;  // shape decoded at once; `outer` if there are no inner chunks
   bool indexed = false;
   bool index_at_start = false;
   bool index_has_checksum = false;

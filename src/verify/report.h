@@ -23,7 +23,7 @@ namespace shardc::verify {
 // rules have for heads.
 struct Projection {
   std::string parameter;  // its name, layer and expert numbers as `*`
-  int64_t count = 0;      // parameters of that name
+  int64_t count = 0;      // number of parameters of that name
   std::string role;       // "query", "key", "value", "output"; else empty
   std::string place;      // where its rule is: "rules.yaml:12", or empty
   Status status = Status::kPass;  // kUnsupported: the two cannot be compared

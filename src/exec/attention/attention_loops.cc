@@ -141,7 +141,7 @@ class Row {
     const std::span<float> out(state.out.real.data() + at * dim, dim);
     float top = max;
     for (int64_t i = 0; i < count; ++i) {
-      if (!(scores[i] <= top)) top = scores[i];  // also takes a NaN
+      if (!(scores[i] <= top)) top = scores[i];  // a NaN becomes the largest
     }
     top = arithmetic_.reference(top);
     if (top == kMinusInfinity) return;

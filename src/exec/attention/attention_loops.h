@@ -32,7 +32,7 @@ struct LocalSlice {
   const Buffer* query = nullptr;  // [B, T, H, D]
   const Buffer* key = nullptr;    // [B, S, K, D]
   const Buffer* value = nullptr;  // [B, S, K, Dv]
-  std::vector<int32_t> key_head;  // [H]: each head reads this key head
+  std::vector<int32_t> key_head;  // [H]: key head that a query head reads
 
   const Buffer* query_positions = nullptr;  // I32 [B, T]
   const Buffer* key_positions = nullptr;    // I32 [B, S]; < 0: empty slot

@@ -79,11 +79,11 @@ using shardc::SequenceOrder;
 struct OperationSettings {
   int64_t blocksize_q = 512;
   int64_t blocksize_k = 512;
-  int64_t page_size = 16;  // tokens a page of the paged operations
+  int64_t page_size = 16;  // tokens in a page of the paged operations
   // Whether pages hold int8 with one float32 scale for each token and head,
   // quantised when written and dequantised when read.
   bool int8_pages = false;
-  int64_t blocksize_b = 1;  // batch rows a step; never changes a result
+  int64_t blocksize_b = 1;  // batch rows in a step; never changes a result
   // The dtype to which query, key and value are cast. If absent: their common
   // dtype.
   std::optional<Dtype> runtime_dtype;
@@ -98,14 +98,14 @@ struct OperationSettings {
   SequenceOrder order = SequenceOrder::kContiguous;
   DecodeMerge merge = DecodeMerge::kAllReduce;
   BlockMask block_mask = BlockMask::kCausal;
-  int64_t global_blocks = 1;  // kGlobal: all queries see this many first blocks
+  int64_t global_blocks = 1;  // kGlobal: first blocks that all queries see
 };
 
 struct OperationOutcome {
   // Set if the operation cannot run with this layout: the reason, and the axis
   // that causes it.
   std::optional<LayoutError> unsupported;
-  ShardedTensor output;  // in the problem's layout, by specs.output
+  ShardedTensor output;  // in the problem's layout, with specs.output
   // True if no reduction crosses devices, so the bits must equal the unsharded
   // run's.
   bool exact = true;

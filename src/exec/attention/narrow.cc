@@ -231,7 +231,7 @@ bool SoftmaxIn(Dtype dtype, std::span<const float> sinks, std::span<float> row,
   for (float& x : row) {
     sees = sees || x != kMinusInfinity;
     x = narrow(x);
-    if (!(x <= top)) top = x;  // also takes a NaN
+    if (!(x <= top)) top = x;  // a NaN becomes the largest
   }
   for (float sink : sinks) {
     sees = sees || sink != kMinusInfinity;

@@ -56,8 +56,8 @@ bool SoftmaxIn(Dtype dtype, std::span<const float> sinks, std::span<float> row,
                const Arithmetic& arithmetic = kRightArithmetic);
 
 struct Narrow {
-  int bits = 0;                       // 0: products of unquantised operands
-  Dtype softmax_dtype = Dtype::kF32;  // other dtypes need all keys at once
+  int bits = 0;                       // 0: operands are not quantised
+  Dtype softmax_dtype = Dtype::kF32;  // others need all keys at once
   int64_t block_k = 0;                // keys of a block; 0: all
 };
 // Does the same as AttendScores, with weights in the softmax dtype and a

@@ -13,11 +13,11 @@ namespace shardc::exec {
 
 enum class RopeKind : uint8_t {
   kNone,
-  kLinear,    // positions / factor
+  kLinear,    // positions are divided by the factor
   kDynamic,   // a larger base once the length passes `original_length`
   kYarn,      // Peng et al. 2023: interpolate low frequencies only
   kLongRope,  // also "su": a factor for each frequency
-  kLlama3,    // low frequencies / factor, smooth between two wavelengths
+  kLlama3,    // divides low frequencies; smooth between two wavelengths
 };
 
 // Parses a name of a scaling such as "linear", "su", "longrope" or "default".
@@ -53,7 +53,7 @@ struct RopeScaling {
 
 struct RopeFrequencies {
   std::vector<double> inverse;  // [dim/2]: radians per position
-  double amplitude = 1;         // of sin and cos
+  double amplitude = 1;         // factor on sin and cos
 };
 
 // Returns the frequencies for sequences up to `length`; nullopt, and the

@@ -21,7 +21,7 @@ struct Rotation {
   RotaryOf what;
   RotaryStyle style;
   RopeFrequencies frequencies;
-  int64_t shift = 0;  // of the device's first token in its batch rows
+  int64_t shift = 0;  // index of the device's first token in its rows
 };
 struct RotarySeam {
   std::function<void(Rotation&)> device;

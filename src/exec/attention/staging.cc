@@ -247,7 +247,7 @@ class Stager {
   StageOptions options_;
   LayoutError& why_;
   std::vector<std::string>& remarks_;
-  std::vector<LayoutError> bad_;  // of query, key and value
+  std::vector<LayoutError> bad_;  // errors of query, key and value
   std::string key_fault_;
 };
 

@@ -30,7 +30,7 @@ struct Staged {
   std::optional<ShardedTensor> query_segments, key_segments;  // [B, T|S]
   std::optional<ShardedTensor> sinks;                         // [sinks, H|K]
   bool sinks_by_key_head = false;
-  Spec output;  // of [B, T, H, Dv]
+  Spec output;  // spec of the output [B, T, H, Dv]
 
   // Positions [B, T|S], lengths and starts [B]. Every process knows these
   // arrays, so they are placed without a transfer.
@@ -123,10 +123,10 @@ enum class GroupMap : uint8_t {
 // The slices of all devices. Positions are sharded as query and key are;
 // lengths and starts as the key's batch is.
 struct Slices {
-  std::vector<LocalSlice> at;  // by device
+  std::vector<LocalSlice> at;  // indexed by device
   ShardedTensor query_positions, key_positions;
   std::optional<ShardedTensor> key_lengths, key_starts;
-  std::vector<AttentionOptions> options;  // by device
+  std::vector<AttentionOptions> options;  // indexed by device
   std::deque<Buffer> replaced;            // buffers that a fault replaced
 };
 // Fills `out` with the slices of all devices. The slices point into `staged`

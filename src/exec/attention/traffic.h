@@ -100,7 +100,7 @@ class Traffic {
   struct Step {
     Collective kind = Collective::kAllGather;
     AxisGroup axes;
-    std::vector<int64_t> sent;  // by device
+    std::vector<int64_t> sent;  // indexed by device
   };
   const std::vector<Step>& steps() const { return steps_; }
 

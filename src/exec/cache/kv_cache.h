@@ -24,7 +24,7 @@ namespace shardc::exec {
 
 struct CacheConfig {
   int64_t batch = 1;          // B
-  int64_t max_length = 1;     // S: slots a row
+  int64_t max_length = 1;     // S: slots of a row
   int64_t key_heads = 1;      // K
   int64_t head_dim = 1;       // D
   Dtype dtype = Dtype::kF32;  // F32, F16, BF16, or I8 with F32 scales
@@ -100,7 +100,7 @@ void ReturnCache(CacheView view, KvCache& cache);
 struct SlotQuery {
   int64_t position = 0;
   int64_t window = 0;  // above 0: slots are reused
-  int64_t slots = 1;   // of a row, over all ranks
+  int64_t slots = 1;   // slots of a row, over all ranks
   int64_t parts = 1, rank = 0;
 };
 // Returns the slot of the position on this rank, or -1 if another rank has it.

@@ -48,7 +48,7 @@ ShardedTensor OnEveryDevice(const SimMesh& mesh, const Shape& shape,
 struct Differing {
   int first = 0, other = 0;
   int64_t at = -1;
-  Shape shape = {};  // of the array of `other`, if `at` is -1
+  Shape shape = {};  // shape of the array of `other`, if `at` is -1
 };
 // Returns the first difference between devices of one group, or nullopt. The
 // devices of a group should hold the same shard, of shape `extent`. Digests of

@@ -24,7 +24,7 @@
 
 namespace shardc::exec {
 
-using PerDevice = std::vector<Buffer>;  // by device id
+using PerDevice = std::vector<Buffer>;  // indexed by device id
 
 enum class Reduce : uint8_t { kSum, kMax };
 using Edge = std::pair<int64_t, int64_t>;  // (source, target) group indices

@@ -18,7 +18,7 @@ namespace shardc::exec {
 // A block that device `from` sends to device `to`.
 struct Parcel {
   int from = 0, to = 0;
-  Buffer block;  // of one dimension
+  Buffer block;  // the elements, as one dimension
 };
 // Appends a parcel to `out`. Elements are written with the width of their dtype
 // if that preserves every value, else with the width of the host's array.
@@ -47,7 +47,7 @@ class Crossing {
 
  private:
   const SimMesh& mesh_;
-  std::vector<Packet> out_;  // by rank
+  std::vector<Packet> out_;  // indexed by rank
   std::map<std::pair<int, int>, Buffer> arrived_;
   std::vector<int64_t> sent_;
   int64_t crossed_ = 0;

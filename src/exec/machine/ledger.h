@@ -37,7 +37,7 @@ struct LedgerEntry {
   int64_t group_size = 1;
   std::vector<int64_t> sent;  // bytes that leave each device, by device id
   int64_t step = 0;           // position among the program's collectives
-  std::string what;           // the tensor moved
+  std::string what;           // name of the tensor that was sent
 };
 
 class Ledger {
@@ -61,7 +61,7 @@ class Ledger {
   // over all devices.
   int64_t MostSent(Collective kind) const;
   int64_t TotalSent(Collective kind) const;
-  int64_t TotalSent() const;  // over all kinds
+  int64_t TotalSent() const;  // the sum over all collectives
   // Returns the bytes of each device over all collectives; empty if there are
   // no entries.
   std::vector<int64_t> SentByDevice() const;

@@ -31,7 +31,7 @@ namespace {
 // devices times shards if a tensor becomes replicated.
 struct Piece {
   int device = 0, holder = 0;
-  size_t shard = 0;  // of the old layout
+  size_t shard = 0;  // index of the old layout's shard
 };
 
 // Where a piece begins in the old shard and in the device's new shard, and its
@@ -175,12 +175,12 @@ class Pieces {
     return out.value();
   }
 
-  Shape extent_, source_extent_;  // of a new and of an old shard
+  Shape extent_, source_extent_;  // the shapes of a new and of an old shard
   bool is_empty_;
   Shape parts_;                            // old shards in each dimension
-  std::vector<Shape> starts_, wanted_;     // by shard, by device
-  std::vector<std::vector<int>> holders_;  // by shard
-  std::vector<size_t> shard_of_;           // by device
+  std::vector<Shape> starts_, wanted_;     // indexed by shard; by device
+  std::vector<std::vector<int>> holders_;  // indexed by shard
+  std::vector<size_t> shard_of_;           // indexed by device
   std::vector<int> first_replica_;         // of the new layout, by device
   bool each_held_once_ = true;
 };

@@ -34,10 +34,10 @@ struct LayoutError {
 // the device's index along the dimension's axes and L = size / parts. The
 // tensor is replicated over axes that the spec does not name.
 struct ShardedTensor {
-  Shape shape;  // global
+  Shape shape;  // shape of the unsharded tensor
   Dtype dtype = Dtype::kF32;
   Spec spec;        // one entry per dimension
-  PerDevice local;  // by device id, all of the same shape
+  PerDevice local;  // indexed by device id, all of the same shape
 };
 
 // Returns the spec with empty entries appended up to `rank`. A longer spec is

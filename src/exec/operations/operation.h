@@ -53,7 +53,7 @@ enum class Input : uint8_t {
   kMask,  // boolean or additive
   kDropout,
   kSegments,     // segment ids of rows; packed tokens always have them
-  kLeftPadding,  // key starts
+  kLeftPadding,  // starts of the keys of rows
   kSinksByKeyHead,
   kBlockTable,
 };

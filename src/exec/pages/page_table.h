@@ -22,8 +22,8 @@ namespace shardc::exec {
 inline constexpr float kFreePage = 1e4f;
 
 struct PageConfig {
-  int64_t pages = 1;          // P
-  int64_t page_size = 1;      // tokens a page
+  int64_t pages = 1;          // P: all pages
+  int64_t page_size = 1;      // tokens in a page
   int64_t rows = 1;           // R: requests
   int64_t pages_per_row = 1;  // width of the table
   int64_t shards = 1;         // n, divides P and R
@@ -86,9 +86,9 @@ class PageTable {
   int64_t Take(int64_t shard);
 
   PageConfig config_;
-  std::vector<std::vector<int64_t>> pages_;  // by row, in order
+  std::vector<std::vector<int64_t>> pages_;  // by row, in order of positions
   std::vector<int64_t> lengths_;
-  std::vector<int64_t> uses_;               // by page
+  std::vector<int64_t> uses_;               // indexed by page
   std::vector<std::vector<int64_t>> free_;  // by shard; the last is used next
 };
 

@@ -72,7 +72,7 @@ struct PagedTables {
   RaggedBatch& batch;
   std::vector<PagedRequest>& requests;
   std::vector<int64_t>& owners;  // [R]: the shard that attends for each
-  int64_t shards, tokens;        // tokens: of all queries
+  int64_t shards, tokens;        // number of shards; tokens of all queries
 };
 // The read of one token's key or value from a page. PagedSeam can change it.
 struct PageRead {

@@ -28,11 +28,11 @@ struct Part {
 struct LocalOp {
   const step::Graph* graph = nullptr;
   const step::Op* op = nullptr;
-  const step::Sizes* sizes = nullptr;  // of the unsharded values
+  const step::Sizes* sizes = nullptr;  // sizes of the unsharded values
   int device = 0;
   std::vector<Part> in = {};
-  const std::vector<step::LabelId>* labels = nullptr;  // of the result
-  Shape start = {};                                    // of the result
+  const std::vector<step::LabelId>* labels = nullptr;  // labels of the result
+  Shape start = {};                                    // start of the result
   Buffer* out = nullptr;
 };
 

@@ -72,7 +72,7 @@ struct Features {
   bool left_padding = false;
   bool masked_row = false;  // some query rows attend to no key
   double dropout = 0;
-  bool large_logits = false;  // about +-100
+  bool large_logits = false;  // logits of about +-100
   bool custom_blocks = false;
   std::optional<double> scale;
 };
@@ -81,7 +81,7 @@ struct Features {
 struct TraceShape {
   int64_t prefill = 0, steps = 0, slots = 0;
   int64_t window = 0;  // above 0: slots are reused
-  bool pages = false;  // requests grow, share and release pages instead
+  bool pages = false;  // a trace of requests on pages, without a cache
 };
 
 struct Case {
@@ -89,16 +89,16 @@ struct Case {
   Mode mode = Mode::kTrain;
   Layout layout = Layout::kBthd;
   Dtype dtype = Dtype::kF32;
-  std::optional<Dtype> kv_dtype;  // the cache's, if not `dtype`
+  std::optional<Dtype> kv_dtype;  // dtype of the cache; absent: `dtype`
   Mesh mesh;
-  std::optional<Mesh> given_mesh;  // the user's, if `mesh` is smaller
+  std::optional<Mesh> given_mesh;  // the user's mesh, if `mesh` is smaller
   Sizes sizes;
   Features features;
   exec::AttentionSpecs specs;
   exec::OperationSettings settings;
   uint64_t seed = 0;
   std::optional<TraceShape> trace;
-  bool longer = false;  // has more keys than requested
+  bool longer = false;  // whether it has more keys than requested
   // The requested case, if this one is its reduced form; null otherwise.
   std::shared_ptr<const Case> given = {};
   std::vector<std::string> remarks;  // how the case was derived
@@ -150,8 +150,8 @@ struct CaseResult {
   std::string reason;           // why the case failed or is unsupported
   std::string help;
   std::string axis;   // the axis at fault
-  ErrorOf error;      // of the sharded run against the reference
-  ErrorOf unsharded;  // of the same operation on one device
+  ErrorOf error;      // error of the sharded run against the reference
+  ErrorOf unsharded;  // error of the same operation on one device
   double tolerance = 0;
   double cap = 0;      // the absolute limit of the error
   bool exact = false;  // whether the bits must equal the unsharded run's

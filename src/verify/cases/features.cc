@@ -148,7 +148,7 @@ void SwitchOn(Feature feature, Case& test) {
       f.segments = true;
       break;
     case Feature::kWindow:
-      // Half of the keys plus one is no multiple of a shard's length, if the
+      // A window of half of the keys plus one ends inside a shard, if the
       // number of shards is even and each shard has several keys.
       if (!f.window) {
         f.window = std::max<int64_t>(1, test.sizes.key_length / 2 + 1);

@@ -18,7 +18,7 @@ namespace {
 constexpr int64_t kMostDevices = 4096;
 
 std::string CountOf(double count) {
-  constexpr double kMost = 9e18;  // below the largest int64_t
+  constexpr double kMost = 9e18;  // just below the largest int64_t
   if (count >= kMost) return "over 9e18";
   return CountText(static_cast<int64_t>(count));
 }

@@ -37,7 +37,7 @@ struct Request {
   // `features`.
   std::vector<std::pair<std::string, SettingsRecord>> records;
   Features features;  // added to every case
-  Rotation rotation;  // of traces over a cache
+  Rotation rotation;  // rotation in traces over a cache
   // Features that get cases of their own, for operations that support them. If
   // `named`, operations that do not support them get cases too, so that the
   // refusal is reported.
@@ -66,7 +66,7 @@ struct Matrix {
   Mesh given_mesh, used_mesh;
   bool reduced = false;  // whether used sizes or mesh are smaller
   Sizes least;           // the reduced sizes, even if not used
-  Splits splits;         // of the request's layouts on `used_mesh`
+  Splits splits;         // splits of the request's layouts on `used_mesh`
   Splits given_splits;   // the same on `given_mesh`
   std::vector<Case> cases;
   // The trace of each case, by the case's index; std::monostate if it has none.

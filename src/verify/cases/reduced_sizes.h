@@ -43,9 +43,9 @@ namespace shardc::verify {
 struct Splits {
   std::vector<int64_t> batch;
   std::vector<int64_t> length;
-  std::vector<std::pair<int64_t, int64_t>> heads;  // query's, key's
+  std::vector<std::pair<int64_t, int64_t>> heads;  // (query's, key's)
   std::vector<int64_t> dim;
-  std::vector<int64_t> tokens = {};  // of batch x length, queries and keys
+  std::vector<int64_t> tokens = {};  // of packed tokens: batch x length
   // An exchange of lengths for heads: query heads in `heads` shards and key
   // heads in `keys` shards are divided into `parts` more parts.
   struct Exchange {

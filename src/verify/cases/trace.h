@@ -27,10 +27,10 @@ struct CacheTrace {
   int64_t prefill = 96;  // tokens of the longest row, written in chunks
   int64_t chunk = 96;
   int64_t steps = 64;
-  int64_t slots = 160;  // of a row
+  int64_t slots = 160;  // slots of a row of the cache
   int64_t window = 0;   // above 0: the cache rolls
   Dtype dtype = Dtype::kF32;
-  Dtype kv_dtype = Dtype::kF32;  // of the cache; I8 with scales
+  Dtype kv_dtype = Dtype::kF32;  // dtype of the cache; I8 with scales
   exec::RotaryStyle style = exec::RotaryStyle::kHalves;
   Rotation rotation;
   bool ragged = true;  // row b's prefill is 5 b tokens shorter
@@ -40,8 +40,8 @@ struct CacheTrace {
   // The spec of new tokens [B, n, K, D] in prefill. D must be unsharded,
   // because the tokens are rotated.
   Spec token_spec;
-  AxisGroup query_heads, query_dim;  // of decode's query [B, 1, H, D]
-  exec::OperationSettings settings = SmallBlocks();  // of decoding
+  AxisGroup query_heads, query_dim;  // axes of decode's query [B, 1, H, D]
+  exec::OperationSettings settings = SmallBlocks();  // settings of decoding
   std::optional<double> scale;
   double soft_cap = 0;
   double dropout = 0;
@@ -55,8 +55,8 @@ struct PagedTrace {
   int64_t key_heads = 2;
   int64_t head_dim = 8;
   int64_t page_size = 4;
-  int64_t pages_per_request = 6;  // at most
-  int64_t steps = 40;             // random ones: grow, share, release
+  int64_t pages_per_request = 6;  // the most pages of a request
+  int64_t steps = 40;             // random steps: grow, share, release
   Dtype dtype = Dtype::kF32;
   AxisGroup page_axes, head_axes;
   uint64_t seed = 1;

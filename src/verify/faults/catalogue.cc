@@ -305,7 +305,7 @@ void AddIndexFaults(Builder& b) {
   const auto add = [&](std::string_view name, Fault fault, Probe probe) {
     b.Add(name, "index", fault, {std::move(probe)});
   };
-  Base grouped = Flash();  // two key heads a device
+  Base grouped = Flash();  // a case with two key heads on each device
   grouped.mesh = {{"dp", 2}, {"sp", 2}, {"tp", 2}};
   add("group-map-modulo", Fault::kGroupModulo, ProbeOf(grouped));
   add("group-map-neighbour", Fault::kGroupNeighbour, ProbeOf(grouped));

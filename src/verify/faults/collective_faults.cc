@@ -213,7 +213,7 @@ Buffer Tiled(const Buffer& in, int64_t heads) {
 }
 
 PerDevice TiledHeads(Machine& machine, const CollectiveCall& call) {
-  constexpr int64_t kHeads = 2;  // of the catalogue's probe
+  constexpr int64_t kHeads = 2;  // key heads of the catalogue's probe
   if (!IsData(call)) return RunCollective(machine, call);
   PerDevice in;
   for (const Buffer& local : *call.in) in.push_back(Tiled(local, kHeads));

@@ -15,7 +15,7 @@
 // never passes.
 //
 // Why: let D be the head dimension, S the number of keys, n the number of
-// devices whose results are merged, s the logits and v the values. To first
+// partial softmaxes that are merged, s the logits and v the values. To first
 // order logits have an error of at most ds = (D+2) u_f32 max|s|, and the output
 // has one of 2 ds + (S + 4n) u_f32 times max|v|, plus its own rounding.
 #ifndef SHARDC_VERIFY_JUDGE_TOLERANCE_H_

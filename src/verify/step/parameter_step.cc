@@ -130,7 +130,7 @@ class Follower {
   const size_t parameter_;
   ParameterStep& out_;
   ValueId gradient_ = step::kNoValue;
-  std::vector<char> own_;  // by value
+  std::vector<char> own_;  // indexed by value
 };
 
 }  // namespace

@@ -20,18 +20,18 @@ namespace shardc::verify {
 struct ParameterUse {
   step::Phase phase = step::Phase::kForward;
   std::string part, op;
-  std::string sharding;  // of the operand that the op reads: "n:tp"
+  std::string sharding;  // sharding of the operand that is read: "n:tp"
   std::string result;    // "[b,t,n,h] b:fsdp n:tp"
 };
 
 struct ParameterMove {
   step::Phase phase = step::Phase::kForward;
   std::string part, op;
-  bool gradient = false;  // of the parameter's gradient, not of the parameter
+  bool gradient = false;  // whether it is on the gradient, not the parameter
   std::string specs;      // "d:fsdp n:tp -> n:tp"
   Collective collective = Collective::kAllGather;
   AxisGroup axes = {};
-  int64_t bytes = 0;  // that the busiest device sends
+  int64_t bytes = 0;  // bytes that the busiest device sends
 };
 
 struct ParameterStep {

@@ -96,7 +96,7 @@ struct StepProblem {
 };
 
 struct StepProof {
-  std::vector<ValueError> values = {};     // by ValueId
+  std::vector<ValueError> values = {};     // indexed by ValueId
   std::vector<StepProblem> problems = {};  // the first names the op at fault
   int64_t gradients = 0, updates = 0, caches = 0;
   // The op whose result overflows the dtype even on one device, or -1. If there

@@ -43,7 +43,7 @@ struct SoundModelKind {
 struct SoundModel {
   step::Graph graph = {};
   step::Sizes sizes = {};
-  std::vector<Spec> specs = {};  // by Graph::parameters
+  std::vector<Spec> specs = {};  // indexed as Graph::parameters
   step::ShardingConstraints constraints = {};
 
   // Makes constraints shard the logical axis over `axes`.

@@ -18,18 +18,18 @@ namespace shardc::verify {
 // The pipeline stages of a step that is verified.
 struct StageSettings {
   std::string axis;
-  Mesh mesh;      // of one stage: without the axis
-  Mesh all_mesh;  // of all stages: with it
+  Mesh mesh;      // the mesh of one stage, without `axis`
+  Mesh all_mesh;  // the mesh of all stages, with `axis`
   schedule::Table table;
-  std::vector<int64_t> layers;  // of each stage
+  std::vector<int64_t> layers;  // number of layers of each stage
 };
 
 struct StageProof {
   std::string axis, schedule;
-  Mesh all_mesh;  // of all stages
+  Mesh all_mesh;  // the mesh of all stages
   int32_t ranks = 0, stages = 0, microbatches = 0;
-  std::optional<int32_t> virtual_stages;  // StagesOfEachRank
-  std::vector<int64_t> layers;            // of each stage
+  std::optional<int32_t> virtual_stages;  // result of StagesOfEachRank
+  std::vector<int64_t> layers;            // number of layers of each stage
   int64_t tasks = 0;
   // The number of messages that a channel must have room for, if each receive
   // comes right before the task that reads its value, and activations and
@@ -68,7 +68,7 @@ std::optional<schedule::Table> ReducedTable(const schedule::Table& table,
 // model, if there are any, are added until each stage has one. The first and
 // the last stage get none if they have none at the real size.
 struct ReducedDivision {
-  std::vector<int32_t> layers = {};  // of the model, in ascending order
+  std::vector<int32_t> layers = {};  // layers of the model, ascending
   step::StageDivision division = {};
 };
 ReducedDivision DivideLayers(const StageSettings& stages, int32_t reduced,

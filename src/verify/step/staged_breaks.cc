@@ -274,7 +274,7 @@ bool MeanOfMeans(const StagedCase& of, Broken& out) {
   for (const step::Op& op : of.graph.ops) {
     if (op.out == whole->in[0]) sum = &op;
   }
-  std::map<int32_t, double> factors;  // by micro-batch
+  std::map<int32_t, double> factors;  // keyed by micro-batch
   for (size_t m = 0; m < sum->in.size(); ++m) {
     const double own = of.reference.values[AsIndex(sum->in[m])].data[0];
     factors[static_cast<int32_t>(m)] =

@@ -23,8 +23,8 @@ namespace shardc::verify {
 struct StagedCaseKind {
   std::string_view schedule = "1f1b";
   schedule::Extent extent = {2, 1, 4};
-  std::vector<int64_t> layers = {1, 1};  // of each stage
-  int64_t dp = 2, tp = 2;                // of each rank's mesh
+  std::vector<int64_t> layers = {1, 1};  // number of layers of each stage
+  int64_t dp = 2, tp = 2;                // axis sizes of each rank's mesh
   bool experts = false;                  // layers of experts; ep in place of dp
   bool recompute = false;
   step::Reduction reduction = step::Reduction::kSharded;
@@ -36,9 +36,9 @@ struct StagedCase : SoundCase {
   // Changes for Prove, which runs the case on its ranks and compares every
   // value with the dense step.
   struct Changes {
-    const schedule::Table* table = nullptr;        // null: its own
-    const schedule::Programs* programs = nullptr;  // null: of the table
-    const StagedStep* step = nullptr;              // null: its own
+    const schedule::Table* table = nullptr;        // null: the case's own
+    const schedule::Programs* programs = nullptr;  // null: made from the table
+    const StagedStep* step = nullptr;              // null: the case's own
     schedule::ChannelScope scope = schedule::ChannelScope::kPairAndKind;
     exec::Seams seams = {};
     StagedFaults faults = {};

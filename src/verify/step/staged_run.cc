@@ -37,7 +37,7 @@ using step::Instruction;
 using step::StageWork;
 
 using FrameKey = std::pair<int32_t, int32_t>;  // stage, micro-batch
-using Frame = std::map<int32_t, PerDevice>;    // by slot
+using Frame = std::map<int32_t, PerDevice>;    // keyed by slot
 using MessageKey = std::tuple<bool, int32_t, int32_t>;
 
 MessageKey KeyOf(const Message& message) {
@@ -51,10 +51,10 @@ bool SameBits(const PerDevice& a, const PerDevice& b) {
 
 struct Rank {
   std::unique_ptr<exec::Machine> machine;
-  size_t next = 0;  // operation of its program
+  size_t next = 0;  // index of the rank's next operation
   std::map<FrameKey, Frame> frames = {};
   std::deque<FrameKey> held = {};       // frames of forward tasks, oldest first
-  std::vector<PerDevice> lasting = {};  // by slot; empty: not held
+  std::vector<PerDevice> lasting = {};  // indexed by slot; empty: not held
   std::map<MessageKey, Frame> outbox = {};
 };
 
@@ -448,7 +448,7 @@ class StagedRunner {
   std::vector<StepProblem>& problems_;
   std::vector<PerDevice> workspace_;  // by slot, while an instruction runs
   exec::StepRun out_;
-  std::vector<int32_t> ran_on_;  // by slot: the first rank; -1: none
+  std::vector<int32_t> ran_on_;  // indexed by slot: the first rank; -1: none
   std::vector<Rank> ranks_;
   std::map<std::tuple<int32_t, int32_t, bool>, std::deque<Frame>> channels_;
   StagedTraffic traffic_;

@@ -38,14 +38,14 @@ struct StagedRunRequest {
   const step::Program* program = nullptr;
   const StagedProgram* staged = nullptr;
   const schedule::Table* table = nullptr;
-  const schedule::Programs* programs = nullptr;  // of the table
+  const schedule::Programs* programs = nullptr;  // the programs of the table
   schedule::ChannelScope scope = schedule::ChannelScope::kPairAndKind;
   int threads = 1;
   StagedFaults faults = {};
 };
 
 struct StagedTraffic {
-  int64_t messages = 0;   // between ranks, during the tasks
+  int64_t messages = 0;   // sent between ranks during the tasks
   int64_t most_held = 0;  // most micro-batches of stages on one rank
 };
 

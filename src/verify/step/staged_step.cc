@@ -77,7 +77,7 @@ class Terms {
 
   step::Graph& graph_;
   const std::vector<OpStage>& ops_;
-  std::vector<int32_t> producer_;  // by value
+  std::vector<int32_t> producer_;  // indexed by value
 };
 
 // Returns the terms in the order in which a rank adds them.

@@ -27,7 +27,7 @@ struct StagedStep {
   step::StageDivision division = {};
   // The stage of each sum of gradients, by the sum's value.
   std::map<step::ValueId, int32_t> sums = {};
-  std::vector<step::NormPart> norm = {};  // by rank
+  std::vector<step::NormPart> norm = {};  // parts of the norm, indexed by rank
   // For an injected fault: pairs of a layer and a second stage that runs the
   // layer too.
   std::vector<std::pair<int32_t, int32_t>> twice = {};
@@ -47,13 +47,13 @@ bool WriteStagedStep(step::Graph& graph, const schedule::Table& table,
 // its backward pass.
 enum class TaskHalf : uint8_t {
   kForward,
-  kInput,   // for gradients of the stage's input, and all recomputation
-  kWeight,  // only for gradients of parameters
+  kInput,   // the part for gradients of the stage's input, and recomputation
+  kWeight,  // the part only for gradients of parameters
 };
 
 struct InstructionPlace {
   step::StageWork work = step::StageWork::kTask;
-  int32_t stage = -1, micro = -1;  // of a task
+  int32_t stage = -1, micro = -1;  // the task's; -1: not in a task
   TaskHalf half = TaskHalf::kForward;
 };
 
@@ -108,12 +108,12 @@ class StagedProgram {
   std::string why_not_;
   std::vector<step::OpStage> ops_;
   std::vector<InstructionPlace> places_;
-  std::vector<int32_t> maker_;                 // by slot
-  std::vector<std::vector<int32_t>> readers_;  // by slot: instructions
-  std::vector<bool> lasts_, goes_back_;        // by slot
+  std::vector<int32_t> maker_;                 // indexed by slot
+  std::vector<std::vector<int32_t>> readers_;  // indexed by slot: instructions
+  std::vector<bool> lasts_, goes_back_;        // indexed by slot
   std::map<Key, std::vector<int32_t>> messages_, tasks_;
   std::vector<std::vector<int32_t>> parameter_stages_;
-  std::map<step::ValueId, size_t> parameter_of_;  // of parameters and moments
+  std::map<step::ValueId, size_t> parameter_of_;  // keys: parameters, moments
 };
 
 }  // namespace shardc::verify

@@ -394,7 +394,7 @@ class Reporter {
   Findings& findings_;
   StepReport out_;
   std::vector<int32_t> row_ops_;
-  std::vector<int32_t> kept_ops_;  // by tensor
+  std::vector<int32_t> kept_ops_;  // indexed by tensor
   std::vector<OpPlace> places_;
 };
 

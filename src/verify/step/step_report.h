@@ -96,7 +96,7 @@ std::string_view StepStatusName(StepStatus status);
 
 struct StepReport {
   Mode mode = Mode::kTrain;
-  std::string operation;  // of attention; empty: as the model describes it
+  std::string operation;  // the attention's; empty: as the model describes it
   Mesh mesh;
   int64_t batch = 0, length = 0, layers = 0;
   int32_t encoder_layer = -1;  // the encoder's first layer; -1: there is none
@@ -144,7 +144,7 @@ inline constexpr int64_t kMostProofDevices = 64;
 
 struct StepRequest : StepInputs {
   const exec::Operation* operation = nullptr;  // null: the model's own
-  Dtype dtype = Dtype::kF64;                   // of the proof
+  Dtype dtype = Dtype::kF64;                   // dtype of the proof
   bool numbers = true;  // run the proof; else static checks and bytes only
   uint64_t seed = 0;
   int threads = 1;

@@ -164,7 +164,7 @@ class RowWriter {
   const Graph& graph_;
   const Program& program_;
   StepReport& out_;
-  std::string text_;  // of all rows, for the digest
+  std::string text_;  // text of all rows, for the digest
   std::vector<int32_t> ops_;
   // The index of each conflict in the report's list, by its phase, op and
   // choice.

@@ -17,7 +17,7 @@ namespace shardc::verify {
 // layer and phase. It is the same in the graph of all layers and in a graph of
 // a few layers.
 using OpPlace = std::tuple<int32_t, step::Phase, int32_t>;
-std::vector<OpPlace> PlacesOf(const step::Graph& graph);  // by op
+std::vector<OpPlace> PlacesOf(const step::Graph& graph);  // indexed by op
 
 // Sets rows, conflicts, traffic, notes, the peak, the flops and the digest of
 // the program. If the request names a part, rows, conflicts and traffic are

@@ -34,9 +34,9 @@ struct CacheTraceResult {
   // one device, and the tolerance.
   ErrorOf error, unsharded;
   double tolerance = 0;
-  std::vector<double> device_error;  // the maximum over all steps
-  exec::Ledger ledger;               // of the whole trace
-  int64_t decode_all_reduce = 0;     // bytes, busiest device, one step
+  std::vector<double> device_error;  // maximum error of each device's shard
+  exec::Ledger ledger;               // bytes of the whole trace
+  int64_t decode_all_reduce = 0;     // bytes of the busiest device in a step
   std::vector<std::string> remarks;
 };
 

@@ -92,11 +92,12 @@ class Remembered {
   // [B, S]: the position in each slot, or -1 if the slot was never written.
   std::vector<int64_t> held_;
   dense::Rotary rotary_;
-  // [B, S, K, D]. The vector for the width of the cache's dtype is used.
+  // The expected keys [B, S, K, D], as the cache's dtype stores them. Only the
+  // vector with elements of that width is used.
   std::vector<float> full_;
   std::vector<uint16_t> half_;
   std::vector<int8_t> whole_;
-  std::vector<float> scale_;  // [B, S, K]
+  std::vector<float> scale_;  // scales of expected int8 keys [B, S, K]
 };
 
 }  // namespace shardc::verify

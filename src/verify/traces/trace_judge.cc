@@ -86,7 +86,7 @@ bool TraceJudge::Reference(int64_t row, int64_t begin, const Buffer& key,
       std::copy_n(value.real.begin() + from, dim,
                   in.value.data.begin() + j * dim);
     }
-    const int64_t first = head * group * dim;  // of the group's queries
+    const int64_t first = head * group * dim;  // first element of its queries
     in.first_head = head * group;
     for (int64_t s = 0; s < steps; ++s) {
       std::copy_n(queries[AsIndex(s)].real.begin() + first, group * dim,

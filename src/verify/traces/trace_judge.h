@@ -25,8 +25,8 @@ struct DecodedStep {
 struct JudgedStep {
   int64_t step = 0;
   std::string refused;  // why there is no reference; else empty
-  ErrorOf error;        // of the output
-  ErrorOf alone;        // of the same operation on one device
+  ErrorOf error;        // error of the output
+  ErrorOf alone;        // error of the same operation on one device
   double largest = 0;   // the largest magnitude of the reference
   double tolerance = 0;
   std::vector<double> device_error;
