@@ -155,8 +155,8 @@ bool RefuseForeignFiles(const Transfer& transfer, Findings& findings) {
         "cannot list `" + transfer.directory + "`: " + error.message());
     return true;
   }
-  // Another index in the folder names the files of an older set. It would stay
-  // in the folder, so it is reported too.
+  // Another index in the folder names the files of an older set. This run does
+  // not replace such an index, so it is reported too.
   const bool indexed = transfer.tag == "merge";
   std::erase_if(*foreign, [&](const std::string& name) {
     const bool index = indexed && !name.starts_with('.') &&

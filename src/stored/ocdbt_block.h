@@ -50,8 +50,9 @@ class BlockCursor {
 };
 
 // Paths and keys are stored as texts that each share a prefix with the previous
-// one: the lengths of the shared prefixes (the first text has none), the
-// lengths of the rests, other columns, and the rests themselves.
+// text. The columns are: the lengths of the shared prefixes (the first text has
+// none), the lengths of the suffixes after them, other columns, and the
+// suffixes themselves.
 struct PrefixedTexts {
   std::vector<uint64_t> prefixes;
   std::vector<uint64_t> suffixes;

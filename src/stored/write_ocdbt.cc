@@ -7,8 +7,9 @@
 //   manifest   root: level 1, offset and length in d/values
 //
 // Each text of a node is stored as the length of the prefix that it shares with
-// the previous text, and the rest. The identifier of a database is computed
-// from its root and its time is 0, so that equal contents give equal bytes.
+// the previous text, and the suffix after it. The identifier of a database is
+// computed from its root and its time is 0, so that equal contents give equal
+// bytes.
 #include "stored/write_ocdbt.h"
 
 #include <algorithm>
@@ -54,7 +55,7 @@ void AppendFiles(std::string& out, std::span<const std::string> paths) {
 }
 
 // The columns in which texts are stored: lengths of shared prefixes, lengths of
-// the rests, the rests.
+// the suffixes after them, the suffixes.
 struct Texts {
   std::string prefixes;
   std::string lengths;

@@ -13,11 +13,11 @@
 // bits equal the unsharded run's. A group of n devices sends in total, besides
 // the logits: 2(n-1) * 4 (B_loc T_loc H_loc + B_loc S K_loc) bytes.
 //
-// Softmax in 16 bits: the logits and sinks are rounded to the softmax dtype. So
-// are their distance from the maximum, its exponential, the sum, which is
-// accumulated in float32, and the quotient. A finite logit below the dtype's
-// range becomes its lowest finite number, since a row of only -inf would result
-// in NaN.
+// Softmax in 16 bits: the logits and sinks are rounded to the softmax dtype.
+// Their distances from the maximum, the exponentials of these distances, the
+// sum of the exponentials, which is accumulated in float32, and the quotients
+// are rounded to it as well. A finite logit below the dtype's range becomes its
+// lowest finite number, since a row of only -inf would result in NaN.
 #ifndef SHARDC_EXEC_ATTENTION_NARROW_H_
 #define SHARDC_EXEC_ATTENTION_NARROW_H_
 

@@ -23,10 +23,10 @@
 namespace shardc::exec {
 
 struct CacheConfig {
-  int64_t batch = 1;          // B
-  int64_t max_length = 1;     // S: slots of a row
-  int64_t key_heads = 1;      // K
-  int64_t head_dim = 1;       // D
+  int64_t batch = 1;          // B in shapes
+  int64_t max_length = 1;     // S in shapes: slots of a row
+  int64_t key_heads = 1;      // K in shapes
+  int64_t head_dim = 1;       // D in shapes
   Dtype dtype = Dtype::kF32;  // F32, F16, BF16, or I8 with F32 scales
   // If more than 0, queries attend to this many last positions only, and slots
   // are reused: position p is at slot p mod max_length.

@@ -1,13 +1,14 @@
 // Blocked online softmax that skips the blocks that a table marks as hidden.
 //
-// The wrapper keeps the axes of batch and heads and gathers the rest; key and
-// value are sharded over the query's head axes (the MHA spec). The table has
-// global block coordinates and is sharded as the query's batch and heads, so
-// the bits equal the unsharded run's. A table is given or computed. A computed
-// table hides a block without keys. It also hides a block if causality or,
-// unless the block mask is `causal`, the window hides all of its keys from all
-// of its queries. With the block mask `global`, the first blocks are never
-// hidden. Within a visible block each key is masked separately.
+// The wrapper keeps the axes of batch and heads and gathers all other
+// dimensions; key and value are sharded over the query's head axes (the MHA
+// spec). The table has global block coordinates and is sharded as the query's
+// batch and heads, so the bits equal the unsharded run's. A table is given or
+// computed. A computed table hides a block without keys. It also hides a block
+// if causality or, unless the block mask is `causal`, the window hides all of
+// its keys from all of its queries. With the block mask `global`, the first
+// blocks are never hidden. Within a visible block each key is masked
+// separately.
 //
 // Example: 4 queries and 4 keys in blocks of 2 under a causal table [[1, 0],
 // [1, 1]]: queries 0 and 1 never see keys 2 and 3.

@@ -1,8 +1,8 @@
 // Blocked online softmax on local slices (Dao et al. 2022).
 //
-// The wrapper keeps the axes of batch and heads and gathers the rest, so
-// sequence axes save no memory. Blocks are counted from global position 0, so
-// the bits equal the unsharded run's.
+// The wrapper keeps the axes of batch and heads and gathers all other
+// dimensions, so sequence axes save no memory. Blocks are counted from global
+// position 0, so the bits equal the unsharded run's.
 //
 // Quantised matmuls: weights and values are quantised within a block
 // (narrow.h).

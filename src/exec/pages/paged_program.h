@@ -78,7 +78,7 @@ struct PagedTables {
 struct PageRead {
   int64_t request, position;
   int64_t id;           // the global id of the page
-  int64_t shard, each;  // the device's shard; the pages of a shard
+  int64_t shard, each;  // the device's shard; number of pages of a shard
   bool values;          // whether a value is read; else a key
 };
 struct PagedSeam {

@@ -82,7 +82,8 @@ Base Vanilla() {
           {{"dp"}, {"sp"}, {"sp"}, {"tp"}, {"tp"}, {}, {}},
           kSquare};
 }
-// A case whose head dimension is sharded, and of whose axes one shards nothing.
+// A case whose head dimension is sharded over tp, and whose axis rp shards
+// nothing.
 Base VanillaDim() {
   return {"vanilla",
           {{"dp", 2}, {"rp", 2}, {"tp", 2}},

@@ -102,7 +102,8 @@ struct StepProof {
   // The op whose result overflows the dtype even on one device, or -1. If there
   // is one, no value is checked.
   int32_t overflow = -1;
-  // The bytes that devices sent, and the bytes that ranks exchanged for that.
+  // The bytes that devices sent, and the bytes that ranks exchanged to send
+  // them.
   exec::Ledger ledger = {};
   bool Holds() const { return problems.empty() && overflow < 0; }
   bool Failed(StepCheck check) const;

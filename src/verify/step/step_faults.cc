@@ -14,7 +14,7 @@
 #include "verify/step/fault_effects.h"
 
 namespace shardc::verify {
-// This namespace also has the effects that the tables name.
+// The tables are in the namespace of the effects, whose names they use.
 namespace effects {
 namespace {
 

@@ -106,7 +106,7 @@ bool TraceJudge::Reference(int64_t row, int64_t begin, const Buffer& key,
 void TraceJudge::Row(int64_t row, std::vector<Outputs>& out,
                      std::string& refused) const {
   const size_t b = AsIndex(row);
-  // With a window no query attends to older tokens.
+  // With a window, no query attends to tokens before `begin`.
   const int64_t end = waiting_.back().lengths[b];
   const int64_t begin =
       trace_.window > 0
