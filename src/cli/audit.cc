@@ -40,7 +40,8 @@ struct AuditFlags {
   std::string fail_on;
 };
 
-// The mesh that names the axes, and the parameters of the plan.
+// What `--mesh` or `--plan` gives: the mesh, whose axes name the groups of
+// devices in the report, and the parameters of the plan.
 struct Named {
   std::optional<Mesh> mesh;
   std::optional<std::vector<audit::Planned>> plan;
@@ -90,7 +91,9 @@ bool CheckAuditFlags(const AuditFlags& flags, Findings& findings) {
   return !findings.HasErrors();
 }
 
-// Compares the report with an earlier audit. Returns false after a finding.
+// Reads the earlier audit in `path` and sets `how.growth` to the routes on
+// which the program sends more bytes than that audit records. Returns false
+// after a finding.
 bool Compare(const std::string& path, const audit::Report& report,
              AuditText& how, Findings& findings) {
   const SourceRef source = ReadSource(path, findings);
@@ -108,8 +111,8 @@ bool Compare(const std::string& path, const audit::Report& report,
                  "compare programs for the same mesh");
     return false;
   }
-  // Groups of devices have other names on another mesh, so that all bytes would
-  // count as new.
+  // Bytes are compared by the names of the mesh axes. On another mesh the
+  // names differ, so all bytes would be reported as growth.
   if (before->mesh && before->mesh != after.mesh) {
     const auto text = [](const std::string& mesh) {
       return mesh.empty() ? std::string("no mesh") : "the mesh " + mesh;

@@ -1,7 +1,8 @@
 // Makes the findings of an audit and places them in Python files. A finding's
-// place is a byte range of a source. The program's text names the Python file
-// by its path on the compiling machine. The file may be missing here or have
-// another version. A source of empty lines is then used instead:
+// place is a byte range of a source text. The program's text names the Python
+// file by its path on the machine that compiled the program. On this machine
+// the file may be missing or too short. A source text of empty lines then
+// stands for the file:
 //
 //   model.py:31, no such file  ->  31 line breaks, place at line 31
 //

@@ -23,9 +23,10 @@ Findings AuditFindings(const hlo::Program& program, const audit::Report& report,
                        const Selection& selection,
                        const audit::Lock* locked = nullptr);
 
-// Returns a finding (traffic-grew) for each route that grew. Its place is the
+// Returns a finding (traffic-grew) for each route (a kind of collective and
+// its mesh axes) that sends more bytes than before. The finding's place is the
 // line of the collective that causes most of the growth, or the program if no
-// line is known. `committed` names the file that has the earlier bytes.
+// line is known. `committed` names the file that records the earlier bytes.
 Findings GrowthFindings(const hlo::Program& program,
                         const audit::Report& report,
                         std::span<const audit::Growth> growth,

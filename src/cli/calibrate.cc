@@ -79,7 +79,8 @@ bool MoveToRun(const MeasuredRun& run, Findings& findings) {
 }
 
 // Reads a measured run and the inputs that it names. Returns nullopt after
-// findings. If the inputs give no plan, a finding is at the run's file.
+// findings. If the inputs do not compile to a plan, one of the findings is
+// placed at the run's file.
 std::optional<cost::MeasuredStep> ReadStep(const std::string& path,
                                            const DeviceProfile& profile,
                                            const Common& common,

@@ -246,8 +246,9 @@ void EmitErrors(const CheckFlags& flags, const Common& common,
   }
 }
 
-// Returns false after a finding if programs that read the format could not read
-// what is printed: the diff of fixes is text, and counts are text or JSON.
+// Returns false, after a finding, if the requested output does not exist in
+// the requested format: `--diff` prints only text, and `--statistics` prints
+// text or JSON. A program that parses SARIF, for example, could not read them.
 bool FormatApplies(const CheckFlags& flags, const Common& common,
                    Findings& findings) {
   const std::string& format = common.format;
@@ -322,8 +323,8 @@ int Check(const CheckFlags& given, const Common& common, Findings& findings) {
                   flags.unsafe_fixes);
     if (flags.diff) return ShowDiff(flags, common, fixed, targets, findings);
     if (!AreText(fixed.files, findings)) return kFailed;
-    // A new list of findings: WriteToFile refuses files that its findings
-    // record as read, and `findings` records the rules files.
+    // WriteToFile refuses to write a file that its list of findings records as
+    // read. `findings` records the rules files, so WriteToFile gets a new list.
     Findings replaced;
     for (const FixedFile& file : fixed.files) {
       WriteToFile(file.name, file.after, replaced);
@@ -345,8 +346,8 @@ int Check(const CheckFlags& given, const Common& common, Findings& findings) {
     }
   }
   JoinedFindings joined = Join(targets);
-  // An error about an input that is missing is in no file. It is placed at the
-  // command's name.
+  // An error about a missing input has no place in a file. Placed() gives it
+  // the place of the command's name in the command line.
   joined.findings = common.command_line.Placed(std::move(joined.findings));
   if (!flags.write_baseline.empty() && !joined.unreadable) {
     Baseline fresh;

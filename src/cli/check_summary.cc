@@ -73,7 +73,7 @@ std::string SummaryText(const Findings& findings,
                     Counted(counts[2], "note");
   if (hides_notes && counts[2] > 0) out += " (--notes shows them)";
   int64_t ignored = 0;
-  // The codes of skipped lints, by the missing input.
+  // Maps each missing input to the codes of the lints skipped for lack of it.
   std::map<std::string, std::set<std::string>> skipped;
   std::set<std::string> all_skipped;
   for (const CheckedTarget& target : targets) {

@@ -114,7 +114,8 @@ CheckedTarget CheckOne(const Target& target, const CheckOptions& options,
   return out;
 }
 
-// The key of equal findings: code, level, place and message.
+// Findings with equal keys are merged. A key has the code, the level, the file
+// and byte offset of the place, and the message.
 using Key = std::tuple<int, int, std::string, size_t, std::string>;
 
 Key KeyOf(const Finding& finding) {
@@ -193,7 +194,7 @@ JoinedFindings Join(std::vector<CheckedTarget>& targets) {
         one.targets.size() < file->second) {
       continue;
     }
-    // The target of a run without a project has no name.
+    // A run without a project has one target, which has no name.
     if (!one.targets.front().empty()) finding.targets = std::move(one.targets);
     out.findings.Add(std::move(finding));
   }

@@ -23,20 +23,20 @@ struct CheckOptions {
   LintFlags lint;
   bool locked = false;
   bool fix = false;   // compute fixes too
-  bool keep = false;  // keep the compiled plans
-  // If set, only the budgets of compiled programs are checked, and programs
-  // that were read before are not read again.
+  bool keep = false;  // keep the compiled plans in the results
+  // A cache of compiled programs, set by the language server. If it is set, a
+  // program is checked only for the limits of its budget.
   ProgramSums* programs = nullptr;
 };
 
 struct CheckedTarget {
   std::string name;
-  Place main_file;  // for findings that are in no file
-  Findings errors;  // of reading inputs and committed files
+  Place main_file;  // the place of findings that belong to no file
+  Findings errors;  // errors in reading inputs and committed files
   LintResult result;
   std::vector<std::string> rule_files;
   std::vector<RuleFix> fixes;
-  std::shared_ptr<const Compiled> compiled;  // with `keep`
+  std::shared_ptr<const Compiled> compiled;  // null unless `keep` is set
 };
 
 // Checks the targets. The results are in the order of `targets`.

@@ -1,6 +1,7 @@
-// Runs split, merge and reshard from their common options: this process's share
-// of the work, a filter of names, a dtype to cast to. Draws a line of progress
-// on a terminal.
+// Runs split, merge and reshard from the options that the three commands have
+// in common: this process's share of the work, a filter of tensor names, a
+// dtype to cast to. Prints a line of progress on a terminal. For example, the
+// environment variables of a launcher give the share:
 //
 //   RANK=3 WORLD_SIZE=8  ->  process 3 of 8
 #include "cli/checkpoint_flags.h"

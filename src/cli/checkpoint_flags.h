@@ -38,8 +38,8 @@ Options OptionsOf(CheckpointFlags& flags);
 
 struct CheckpointSettings {
   RunOptions run;
-  DtypeOf dtype;       // null: no casts
-  InputOptions input;  // with the selection
+  DtypeOf dtype;       // null: no tensor is cast
+  InputOptions input;  // has the filter of tensor names
 };
 std::optional<CheckpointSettings> ReadCheckpointFlags(
     const CheckpointFlags& flags, const Common& common, Findings& findings);
@@ -59,8 +59,9 @@ int RunCheckpoint(const Stored& stored, const Transfer& transfer,
                   CheckpointSettings settings, const Common& common,
                   Findings& findings);
 
-// Returns the report of one of several processes: its number, `text`, and the
-// command that completes the output.
+// Returns the message that one of several processes prints at its end: the
+// process's number, `text`, and the command that completes the output when all
+// processes have ended.
 std::string OfProcess(const ProcessShare& share, const std::string& text);
 
 }  // namespace shardc::cli

@@ -1,5 +1,5 @@
-// Completes a command's own options with the common ones, of which only a
-// command with several formats gets `--format`.
+// Appends the options that all commands have to a command's own options. Only a
+// command with several output formats gets the option `--format`.
 #include <utility>
 
 #include "cli/command.h"

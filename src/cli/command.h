@@ -29,9 +29,9 @@ struct Common {
   bool help = false;  // handled by the parser
   bool quiet = false;
   std::string color = "auto";     // auto | always | never
-  std::string format = "text";    // of results, where the command prints one
+  std::string format = "text";    // output format of the command's result
   int threads = 0;                // 0: one per core
-  CommandLine command_line = {};  // of this run
+  CommandLine command_line = {};  // the arguments of this run
 };
 
 // Runs a command and returns its exit status; main reports the findings.

@@ -1,8 +1,9 @@
-// Gives findings about options a place in the command line, which is written as
-// one line, quoted for a shell. The words to search for are the code spans and
-// options of a finding's message, in order. The place is the first of them that
-// is a word, or an item of a list, after the command's name. If there is none,
-// an error gets the place of the command's name:
+// Finds the places of findings about options. A place is in the command line,
+// which is written as one line and quoted for a shell. The message of such a
+// finding names options and quotes values in backticks. The first of these
+// names and values that occurs in the command line, after the command's name,
+// as a complete word or list item, is the finding's place. If none of them
+// occurs, an error is placed at the command's name:
 //
 //   `4` of `--processes` has no device
 //     --> <command line>:1:26
@@ -28,8 +29,8 @@ constexpr std::string_view kPlain =
     "-_./:,=+@%^";
 constexpr std::string_view kBoundaries = " ,=:'";
 
-// Returns the code spans of a message, and the options outside of code spans,
-// in order.
+// Returns, in order, the texts that a message has in backticks, and the names
+// of options (`--plan`) that it has outside of backticks.
 std::vector<std::string_view> QuotedIn(std::string_view message) {
   std::vector<std::string_view> out;
   for (size_t at = 0; at < message.size();) {

@@ -11,12 +11,12 @@
 
 namespace shardc::cli {
 
-// Returns a word as a command line for a shell has it, quoted where needed.
+// Returns a word quoted for a shell if it needs quotes: `a b` -> `'a b'`.
 std::string ShellWord(std::string_view word);
 
 class CommandLine {
  public:
-  CommandLine() = default;  // no arguments: Placed() changes nothing
+  CommandLine() = default;  // without arguments Placed() changes nothing
   CommandLine(int argc, const char* const* argv);
 
   // Returns the findings with places. A finding without a place gets the word

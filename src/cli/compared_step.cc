@@ -1,6 +1,6 @@
-// Compares a program with a step program. A step program counts collectives of
-// one mesh, so a program of another mesh is refused; axes of size 1 make no
-// difference:
+// Compares a compiled program with a step program. The collectives of a step
+// program are those of one mesh, so a compiled program for another mesh is
+// refused; mesh axes of size 1 are ignored:
 //
 //   step of dp=2 pp=1 tp=4, program of dp=2 tp=4  ->  compared
 //   step of dp=4 tp=2, program of dp=2 tp=4       ->  device-count

@@ -65,8 +65,9 @@ std::optional<cost::CostInputs> ReadWork(const CostCommand& command,
              : cost::MakeCostInputs(*inputs.view, config, mode);
 }
 
-// Returns the flags with `mode` added to the modes to compile. If `--modes` is
-// not given, these are the target's. Train is always compiled.
+// Returns the flags with `mode` added to the modes to compile, which are those
+// of `--modes` or, without this option, of the target. The mode train needs no
+// entry, because it is always compiled.
 InputFlags WithMode(InputFlags flags, const Target& target, Mode mode) {
   const bool all = flags.modes.empty() && target.modes.empty();
   if (all || mode == Mode::kTrain) return flags;
@@ -77,8 +78,8 @@ InputFlags WithMode(InputFlags flags, const Target& target, Mode mode) {
   return flags;
 }
 
-// Compiles the inputs. Sets `found` to true if the inputs can be read but give
-// no plan.
+// Compiles the inputs. Returns nullopt after a finding. Sets `found` to true
+// (exit status 1) if the inputs can be read but do not compile to a plan.
 std::optional<cost::CostInputs> CompileWork(const CostCommand& command,
                                             const Target& target,
                                             const Common& common, Mode mode,

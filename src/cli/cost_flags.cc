@@ -282,7 +282,7 @@ std::optional<cost::Settings> CostSettings(const CostFlags& flags,
   reader.Count("--seq", flags.length, out.length);
   reader.Count("--kv-len", flags.kv_length, out.kv_length);
   reader.Count("--microbatches", flags.microbatches, microbatches);
-  // Serving runs the rows of a step at once.
+  // The modes of serving do not divide their batch into micro-batches.
   out.microbatches = mode == Mode::kTrain ? microbatches.value_or(1) : 1;
   ReadReduction(flags.reduce, out.reduction, findings);
   ReadOptimizer(flags, out, findings);

@@ -15,7 +15,7 @@
 
 namespace shardc::cli {
 
-// The most devices for which meshes are listed.
+// The largest device count for which `fit` lists meshes.
 inline constexpr int64_t kMostDevices = 1 << 20;
 
 struct CostFlags {
@@ -48,14 +48,15 @@ std::shared_ptr<const DeviceProfile> ReadProfile(const std::string& name,
 
 // Returns the option `--reduce WHEN`, for commands with micro-batches.
 Option ReduceOption(std::string* to);
-// Returns false and adds a finding for an unknown word; empty text keeps `out`.
+// Parses the value of `--reduce`. Returns false after a finding if the value is
+// unknown. An empty text leaves `out` unchanged.
 bool ReadReduction(const std::string& text, step::Reduction& out,
                    Findings& findings);
 
 // Returns the option `--remat POLICY`, for commands with a backward pass.
 Option RematOption(std::string* to);
-// Returns false and adds a finding if the policy is unknown; empty text keeps
-// `out`.
+// Parses the value of `--remat`. Returns false after a finding if the policy is
+// unknown. An empty text leaves `out` unchanged.
 bool ReadRemat(const std::string& text, step::Remat& out, Findings& findings);
 
 }  // namespace shardc::cli

@@ -27,7 +27,7 @@ struct DiffFlags {
   bool allow_edited = false;
 };
 
-// Compiles the inputs to a plan.
+// Compiles the inputs to a plan. Returns nullopt after a finding.
 std::optional<PlanTable> ViewInputs(const DiffFlags& flags,
                                     const Common& common, Findings& findings) {
   const auto target = ChooseTarget(flags.inputs.asked, findings);
@@ -51,7 +51,7 @@ std::optional<PlanDifference> Between(const DiffFlags& flags,
   if (!table) return std::nullopt;
   const std::vector<Mode>& planned = table->classes.plan.modes;
   for (const Mode mode : *modes) {
-    // Each parameter has a spec for train, also if the plan has other modes.
+    // A plan has the specs of train even if its list of modes lacks train.
     if (mode == Mode::kTrain ||
         std::find(planned.begin(), planned.end(), mode) != planned.end()) {
       continue;

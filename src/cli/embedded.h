@@ -8,12 +8,13 @@
 
 namespace shardc::cli {
 
-// The build generates these tables of files, which are sorted by name. This one
-// has the files of schemas/.
-std::span<const EmbeddedFile> EmbeddedSchemas();  // schemas/
+// The build generates the tables that these functions return. Their entries are
+// sorted by file name. Returns the files of schemas/.
+std::span<const EmbeddedFile> EmbeddedSchemas();
 // Returns the completion scripts. Each has the name of its shell: `bash`.
 std::span<const EmbeddedFile> EmbeddedCompletions();
-// Returns one file, a table of the linked libraries: name, version, licence.
+// Returns one file: a table of the linked libraries with the columns name,
+// version and licence.
 std::span<const EmbeddedFile> EmbeddedLibraries();
 
 }  // namespace shardc::cli

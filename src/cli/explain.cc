@@ -126,7 +126,8 @@ int RunExplain(const ExplainFlags& flags, const Common& common,
   if (!flags.program.empty()) {
     return ExplainProgram(flags.program, *compiled, *param, common, findings);
   }
-  // Refused stages are not reported here, because `check` does that.
+  // Errors in declared pipeline stages are not reported here, because `check`
+  // reports them.
   const auto write = [&](Sink& out) {
     if (common.format == "json") {
       WriteExplainJson(*compiled, *param, out, place);

@@ -25,7 +25,8 @@
 namespace shardc::cli {
 namespace {
 
-// Returns the parts of a name in reverse, without numbers.
+// Returns the parts of a name in reverse order, without layer numbers:
+// `layers/3/up` -> {"up", "layers"}.
 std::vector<std::string> PartsOf(std::string_view name) {
   std::vector<std::string> out(1);
   for (const char c : name) {

@@ -99,7 +99,8 @@ bool DivideDeclared(const ExportFlags& flags, const StagedTarget& target,
   stages.virtual_stages = flags.virtual_stages;
   stages.schedule = flags.schedule;
   if (!target.declared) return true;
-  // The cost model's search needs a batch, which exports do not take.
+  // `--assign cost` would let the cost model divide the layers. That needs a
+  // batch size, and `export` has no option for one, so only numbers are valid.
   if (flags.assign == "cost") {
     ParseInteger("--assign", flags.assign, 0, findings);
     return false;
@@ -179,7 +180,8 @@ std::optional<std::vector<LogicalNames>> NamesOf(const ExportFlags& flags,
   return imports::ReadLogicalNames(source, findings);
 }
 
-// Returns whether stage n of the plan is on rank n alone, for each rank.
+// Returns whether there are as many stages as ranks, and stage n is on rank n
+// only.
 bool HasStageOfEachRank(const PlanStages& planned) {
   if (std::ssize(planned.of) != planned.ranks) return false;
   for (size_t s = 0; s < planned.of.size(); ++s) {

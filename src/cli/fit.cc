@@ -57,8 +57,8 @@ std::optional<int64_t> DevicesOf(const FitCommand& command,
   return devices;
 }
 
-// Returns the pipeline that the declaration and the flags describe. Keeps a
-// reference to the flags.
+// Returns the pipeline that the declaration and the flags describe. The result
+// refers to `flags`, which must outlive it.
 cost::StagesOfMeshes PipelineOfMeshes(
     const StageFlags& flags, const std::optional<StageDeclaration>& declared,
     const StageSizes& sizes) {
@@ -117,9 +117,9 @@ std::optional<cost::FitInputs> ReadInputs(const FitCommand& command,
   return out;
 }
 
-// Returns the axes among `axes` that every mesh needs, because the rules may
-// name them: all but those of parallelism, which count as size 1 where the mesh
-// lacks them, and that of the stages.
+// Returns the axes among `axes` that every mesh must have, because the rules
+// may name them. The axis of the pipeline stages and the parallelism axes (dp,
+// fsdp, ...) are left out: a mesh may lack them, and they then have size 1.
 std::vector<std::string> NamedAxes(const cost::FitInputs& inputs,
                                    std::vector<std::string> axes) {
   const auto usual = cost::UsualAxes(inputs.rules, true, true);
@@ -130,7 +130,8 @@ std::vector<std::string> NamedAxes(const cost::FitInputs& inputs,
   return axes;
 }
 
-// Returns a mesh of one axis, and of the other ones of `named` with size 1.
+// Returns a mesh in which `axis` has the given size, and all other axes of
+// `named` have size 1.
 Mesh Alone(const std::string& axis, int64_t size,
            const std::vector<std::string>& named) {
   Mesh out;

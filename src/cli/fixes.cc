@@ -76,10 +76,12 @@ bool SameSpecs(const Plan& a, const Plan& b) {
 }
 
 // The effect of fixes on specs, from best to worst. The outcome for several
-// targets is the worst of theirs. kUnread: no target reads the files. kProven:
-// no effect on any possible name. kSame: no effect on the targets' parameters.
-// kOther: a spec changes, or two fixes edit the same bytes. kBroken: the fixed
-// rules do not compile.
+// targets is the worst of their outcomes.
+// kUnread: no target reads the files.
+// kProven: the fixes change no spec, whatever names the parameters have.
+// kSame: the fixes change no spec of the targets' parameters.
+// kOther: a spec changes, or two fixes edit the same bytes.
+// kBroken: the fixed rules do not compile.
 enum class FixOutcome { kUnread, kProven, kSame, kOther, kBroken };
 
 // Returns each rule's pattern with a number that stands for the rule's effect
@@ -161,7 +163,8 @@ class TargetSpecs {
     SettleSeparators(*rules, opened_->manifest.separator, before_->CompatMode(),
                      findings);
     if (findings.HasErrors()) return FixOutcome::kBroken;
-    // The proof compares specs as they are written, with the names in them.
+    // The proof compares the text of specs, so the bundles and logical axes
+    // that specs name must have equal definitions in both sets of rules.
     if (SameDefinitions(before_->rules, *rules) &&
         SameForAllNames(before_->rules, *rules).answer == Answer::kYes) {
       return FixOutcome::kProven;
@@ -226,7 +229,7 @@ class TargetSpecs {
 
   Target target_;
   Boundary boundary_;
-  FileTexts texts_;  // open in an editor; they override files
+  FileTexts texts_;  // texts of an editor, which are read instead of files
   std::optional<Opened> opened_;
   std::unique_ptr<const Compiled> before_;
 };
@@ -236,8 +239,8 @@ class Maker {
   explicit Maker(std::vector<std::unique_ptr<const TargetSpecs>> targets)
       : targets_(std::move(targets)) {}
 
-  // Adds the fixes that change no spec to the accepted ones. Each other fix is
-  // unsafe.
+  // Adds the fixes that change no spec to the safe ones, and all others to the
+  // unsafe ones.
   void Prove(std::span<const RuleFix> fixes) {
     if (fixes.empty()) return;
     Fixes with = safe_;
@@ -322,7 +325,7 @@ class Maker {
 
   std::vector<std::unique_ptr<const TargetSpecs>> targets_;
   Fixes safe_, unsafe_;
-  FixOutcome outcome_ = FixOutcome::kUnread;  // of the accepted fixes together
+  FixOutcome outcome_ = FixOutcome::kUnread;  // of all safe fixes together
 };
 
 std::vector<std::unique_ptr<const TargetSpecs>> SpecsOfTargets(

@@ -20,14 +20,15 @@ struct FixResult {
   std::vector<FixedFile> files;  // sorted by name
   int64_t made = 0;
   int64_t unsafe = 0;   // fixes that change specs, whether made or not
-  bool proven = false;  // for all fixes: no spec of any possible name changes
+  bool proven = false;  // no fix changes a spec, whatever names parameters have
   std::string changes;  // spec changes of the unsafe fixes
 };
 
 // Makes the safe fixes of `checked` and, with `unsafe`, also the fixes that
 // change specs. `targets` are all targets of the project. A fix is safe if
 // every target that compiles has the same specs with it as without it, in every
-// mode. That is proven for all possible names if it can be.
+// mode. If possible, the equality is proven for all names that parameters could
+// have.
 FixResult MakeFixes(std::span<const CheckedTarget> checked,
                     std::span<const Target> targets, const InputFlags& inputs,
                     const Common& common, bool unsafe);

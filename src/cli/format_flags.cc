@@ -1,5 +1,5 @@
-// Compares the given options with a format's list word by word: `--axis` is not
-// among `--axis-names --form`.
+// Checks that a format accepts the given options. Names of options are compared
+// as complete words: `--axis` is not in the list `--axis-names --form`.
 #include "cli/format_flags.h"
 
 #include <string>

@@ -66,8 +66,9 @@ bool ReadValues(const Strings& given, imports::Request& request,
   return true;
 }
 
-// Returns the axis rule that would resolve a mesh axis of this name in a spec:
-// `head` for `head` and for HEAD; nullopt if there is none.
+// Returns the axis rule that would resolve the name of this mesh axis in a
+// rules file (the rule `head` for the names `head` and `HEAD`), or nullopt if
+// the name would be read as a mesh axis.
 std::optional<AxisRule> RuleInstead(const SpecName& name) {
   const Token* token = name.is_mesh_axis ? FindToken(name.text) : nullptr;
   // A long form such as `__HEAD__` is the logical axis in Python sources, too.
@@ -75,10 +76,10 @@ std::optional<AxisRule> RuleInstead(const SpecName& name) {
   return ParseAxisRule(name.text);
 }
 
-// If a logical axis or an axis rule has the name of a mesh axis, a spec with
-// that name would be resolved by the rule. Such a rule is therefore set to the
-// mesh axis in every mode. Does nothing if the import has axis rules of its
-// own. Returns false if there are errors.
+// Keeps the meaning of mesh axes that have the name of a logical axis or of an
+// axis rule: sets the rule that would resolve the name to the mesh axis, in
+// every mode. Does nothing if the import has axis rules of its own. Returns
+// false if there are errors.
 bool KeepAxisNames(Imported& imported, Findings& findings) {
   const bool own_axes = !(imported.axes == AxisRules());
   for (ImportedRule& one : imported.rules) {

@@ -1,7 +1,7 @@
 // `shardc init`: creates a project in a folder, from a checkpoint, a
 // config.json or a manifest. All files are made and checked in memory. They are
-// then written, and the project is read back and compiled like any other. All
-// of them are removed if that fails or if standard output cannot be written:
+// then written, and the project is read back and compiled like any other. If
+// that fails, or if standard output cannot be written, all files are removed:
 //
 //   shardc init llama-3-8b/  ->  shardc.yaml, rules.yaml, llama-3-8b.plan.json,
 //                                llama-3-8b.manifest.json, a workflow
@@ -388,8 +388,8 @@ int RunInit(const InitFlags& flags, const Common& common, Findings& findings) {
   if (!writer.Write(files, findings) || !Proven(flags, common, findings)) {
     return kFailed;
   }
-  // A project that is not reported is removed, so that the same command can be
-  // run again.
+  // If the summary cannot be printed, `writer` removes the project, so that the
+  // same command can be run again.
   if (!PutOut(DoneText(flags, files, *inputs, *mesh, *rules), findings)) {
     return kFailed;
   }

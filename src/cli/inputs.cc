@@ -15,8 +15,9 @@
 namespace shardc::cli {
 namespace {
 
-// Parses one of a few names; adds a finding with the nearest one if it is
-// unknown. Without a flag, the place of the finding is the word itself.
+// Returns the value of `known` that has the name `value`. If there is none,
+// returns nullopt and adds a finding that suggests the nearest name. The
+// finding's place is the value of `flag`; it has no place if `flag` is empty.
 template <typename T>
 std::optional<T> OneOf(std::string_view flag, const std::string& value,
                        std::initializer_list<std::pair<const char*, T>> known,
@@ -360,7 +361,8 @@ std::optional<std::vector<Mode>> ParseModes(const Strings& given,
 
 std::optional<Mode> ParseModeFlag(const std::string& text, Findings& findings) {
   if (const auto mode = ParseMode(text)) return mode;
-  // Options with several names take modes.
+  // Several options (`--mode`, `--between`, ...) call this function, so the
+  // finding cannot name one of them.
   return OneOf<Mode>("", text,
                      {{"train", Mode::kTrain},
                       {"prefill", Mode::kPrefill},

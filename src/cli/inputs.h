@@ -29,7 +29,7 @@ struct InputFlags {
   bool header_only = false;
   Strings modes;
   std::string unmatched, illegal, min_size, compat;
-  Held held;  // cache of commands that read targets repeatedly
+  Held held;  // a cache for commands that read the same targets repeatedly
 };
 
 Options MeshInputs(InputFlags& flags);
@@ -46,8 +46,8 @@ Option ModelInput(InputFlags& flags);
 // Returns all input options, with --model, --modes and the policies.
 Options AllInputs(InputFlags& flags);
 
-// Turns `--target` into a list, `flags.targets`, for commands that take
-// several. The help states as the default what `by_default` names.
+// Lets `--target` be given several times, with the values in `flags.targets`.
+// `by_default` is the default that the option's help states.
 void TakeSeveralTargets(Options& options, InputFlags& flags,
                         std::string_view by_default);
 

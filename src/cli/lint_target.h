@@ -21,13 +21,14 @@ namespace shardc::cli {
 struct LintFlags {
   AttentionFlag attention;
   std::optional<int64_t> memory;
-  // The sizes of the step whose costs `report` shows; absent: the target's.
+  // The sizes of the step whose costs `report` shows. Sizes that are not set
+  // are the target's.
   std::optional<int64_t> batch, length, kv_length;
 };
 
-// Returns the findings that state why the declared stages of a pipeline are
-// refused, if they have codes of source/stage_code.h and `selection` has these
-// codes. Errors with other codes are added to `findings`.
+// If the declared stages of a pipeline were refused, returns the reasons as
+// findings. Returns only selected findings with codes of source/stage_code.h;
+// errors with other codes are added to `findings`.
 FindingSink RefusedStages(const Compiled& compiled, const Selection& selection,
                           Findings& findings);
 

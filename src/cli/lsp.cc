@@ -28,9 +28,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kPause{40};      // without input, before a long check
-constexpr milliseconds kQuick{100};     // a check that takes less is not long
-constexpr milliseconds kLongest{1000};  // that findings may be out of date
+constexpr milliseconds kPause{40};      // input pause before a slow check
+constexpr milliseconds kQuick{100};     // a check that takes longer is slow
+constexpr milliseconds kLongest{1000};  // limit on the age of unchecked edits
 
 struct LspFlags {
   bool stdio = false, allow_outside = false;
@@ -116,7 +116,7 @@ class Loop {
   lsp::Server server_;
   Clock::time_point last_ = Clock::now();   // time of the last bytes
   std::optional<Clock::time_point> first_;  // first unchecked edit
-  Clock::duration took_ = kPause;           // by the last check
+  Clock::duration took_ = kPause;           // duration of the last check
 };
 
 int RunLsp(const LspFlags& flags, const Common& common, Findings& findings) {

@@ -61,7 +61,9 @@ int Main(int argc, char** argv) {
   KeepFreedMemory();
   KeepStandardStreams();
   const InterruptMessage interrupts("");
-  if (argc < 2) {  // kFailed: a script may have lost its command
+  // An empty command line is an error, because in a script the variable that
+  // holds the command may be unset.
+  if (argc < 2) {
     WriteAll(STDERR_FILENO, QuickStart());
     return kFailed;
   }
@@ -89,7 +91,7 @@ int main(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     shardc::cli::EndWithoutMemory();
   } catch (const std::length_error&) {
-    shardc::cli::EndWithoutMemory();  // a size that no memory has
+    shardc::cli::EndWithoutMemory();  // the size is larger than any memory
   } catch (const std::exception&) {
     shardc::cli::WriteToStandardError(
         "error: internal error in shardc\n  = help: report it with the command "

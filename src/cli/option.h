@@ -35,7 +35,7 @@ enum class Several {
 };
 
 struct Option {
-  std::string name;  // "--output"; of an argument its placeholder: "FILE"
+  std::string name;  // "--output"; for an argument, its placeholder: "FILE"
   Destination to;
   std::string value = {};  // placeholder of the value: "FILE", "N", "json|text"
   std::string help;        // lower case, no final period
@@ -69,8 +69,8 @@ Option OutputOption(
 // Sets the heading of the options that have no heading.
 Options Under(std::string_view heading, Options options);
 
-// Splits the values of a list whose items may hold several: "a,b c" gives
-// three.
+// Splits each value at commas and spaces: the value "a,b c" gives the three
+// values a, b and c.
 Strings SplitList(const Strings& given);
 
 }  // namespace shardc::cli

@@ -56,11 +56,13 @@ bool PutResults(const ResultFile& first, const ResultFile& second,
 // Returns whether two outputs are, or would become, the same regular file.
 bool AreOneFile(const std::string& a, const std::string& b);
 
-// Returns the place of an option's value, which is in no file.
+// Returns a place for a finding about an option's value. The place's source
+// text is the value, and the name of the source is the option's name.
 Place FlagPlace(std::string_view flag, const std::string& value);
 
-// Parses a decimal integer. CLI11 would read 010 as octal and -1 as 2^64 - 1.
-// Returns nullopt after a finding, also for a number below `least`.
+// Parses a decimal integer; CLI11 would read 010 as octal and -1 as 2^64 - 1.
+// Returns nullopt, after a finding, if the text is no integer or the number is
+// less than `least`.
 std::optional<int64_t> ParseInteger(std::string_view flag,
                                     const std::string& text, int64_t least,
                                     Findings& findings);

@@ -18,14 +18,15 @@
 namespace shardc::cli {
 namespace {
 
-// Returns an empty path if no folder of PATH has the program.
+// Returns the path of the first executable file of this name in the folders of
+// PATH; empty if there is none.
 std::string FindInPath(const std::string& name) {
   const char* const path = std::getenv("PATH");
   std::string_view rest = path == nullptr ? "" : path;
   while (!rest.empty()) {
     const size_t colon = rest.find(':');
     const std::string_view folder = rest.substr(0, colon);
-    // An empty folder is the current one.
+    // An empty entry of PATH is the current folder.
     const std::string file =
         folder.empty() ? name : std::string(folder) + "/" + name;
     if (::access(file.c_str(), X_OK) == 0) return file;
@@ -35,7 +36,8 @@ std::string FindInPath(const std::string& name) {
   return {};
 }
 
-// Returns an empty name if the loader knows none.
+// Returns the name under which the dynamic loader started the program; empty if
+// the loader does not know a name.
 std::string LoadersName() {
   Dl_info info = {};
   const auto address = reinterpret_cast<const void*>(&ReadOwnProgram);

@@ -209,8 +209,9 @@ bool RespellVerifyStep(Strings& words) {
   return found;
 }
 
-// Returns the entry of the command that was parsed, `verify step` rather than
-// `verify`; null if none was.
+// Returns the entry of the command that was parsed, or null if no command was
+// parsed. If a subcommand was parsed (`verify step`), returns its entry and not
+// that of `verify`.
 const Parser::Entry* TypedCommand(const Parser& parser) {
   const Parser::Entry* typed = nullptr;
   for (const Parser::Entry& entry : parser.entries) {
@@ -246,8 +247,8 @@ void ReportStray(const Parser::Entry& entry, Findings& findings) {
                std::move(about.help));
 }
 
-// Returns whether the words that the command does not accept are those after
-// `--`, which CLI11 passes on as arguments.
+// Returns whether the words that the command does not accept are the words
+// after `--`. CLI11 treats these as arguments.
 bool StrayFollowsDashes(const Parser::Entry& entry, const Strings& words,
                         const CLI::ParseError& error) {
   if (std::find(words.begin(), words.end(), "--") == words.end()) return false;
@@ -278,7 +279,7 @@ std::optional<Parsed> ParseArguments(int argc, char** argv, Common& common,
                                      Findings& findings) {
   Strings words = Respelt(Strings(argv + 1, argv + argc));
   if (words.size() == 1 && (words[0] == "--version" || words[0] == "-V")) {
-    return Parsed{{}, VersionLine()};  // without a parser, which takes longer
+    return Parsed{{}, VersionLine()};  // building a parser would take longer
   }
   const bool former = RespellVerifyStep(words);
   Parser parser(common, words);

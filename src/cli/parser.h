@@ -15,8 +15,9 @@ struct Parsed {
   std::string text;  // of --help or --version
 };
 
-// Sets the options in `common` that could be parsed, also after errors. Returns
-// nullopt with findings (usage) on errors.
+// Parses the command line. Returns nullopt with findings (usage) if it has
+// errors; the options in `common` that could be parsed are set in that case
+// too, because the findings are printed in their format.
 std::optional<Parsed> ParseArguments(int argc, char** argv, Common& common,
                                      Findings& findings);
 

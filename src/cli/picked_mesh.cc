@@ -27,10 +27,10 @@ namespace shardc::cli {
 namespace {
 
 constexpr size_t kShownMeshes = 5;
-// The limit on the work of evaluating candidates. They are evaluated in the
-// order of the estimate of suggest/mesh.h, until a legal mesh was found and
-// this many parameters were planned, counted over all candidates. At least
-// kShownMeshes are evaluated if there are so many.
+// The limit on the work of evaluating candidate meshes, as a number of planned
+// parameters, summed over all candidates. The candidates are evaluated in the
+// order of the estimate of suggest/mesh.h. Evaluation stops at the limit once a
+// legal mesh is found, but not before kShownMeshes candidates are evaluated.
 constexpr size_t kMostPlanned = 2'000'000;
 constexpr std::string_view kRemat = "nothing_saveable";
 constexpr std::string_view kProfile = "h100-sxm", kMemory = "80GiB";

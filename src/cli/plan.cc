@@ -116,8 +116,9 @@ std::unique_ptr<const Compiled> CompileFor(const PlanFlags& flags,
   return CompileTarget(std::move(*loaded), findings);
 }
 
-// Returns whether `check` would read a compiled program of the target. It takes
-// long to read, so the summary of a plan does not count its findings.
+// Returns whether `check` would read a compiled program of the target. Reading
+// a program takes long, so the summary of a plan does not count the findings
+// about it.
 bool HasProgram(const PlanFlags& flags, const Target& target) {
   Findings unread;
   std::error_code error;
@@ -373,7 +374,7 @@ int PlanOne(const PlanFlags& flags, const Target& target, const Common& common,
 void NoteReads(const PlanFlags& flags, std::span<const Target> targets,
                const Common& common, Findings& findings) {
   for (const Target& target : targets) {
-    if (target.manifest == "-") continue;  // can be read only once
+    if (target.manifest == "-") continue;  // stdin can be read only once
     Findings own;
     LoadTarget(flags.inputs, target, common, own);
     findings.NoteReadsOf(own);

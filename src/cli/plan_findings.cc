@@ -29,7 +29,7 @@ struct Share {
 };
 
 Share ReplicatedShare(const Plan& plan) {
-  std::vector<Share> of_layouts;  // per parameter
+  std::vector<Share> of_layouts;  // for one parameter of each layout
   of_layouts.reserve(plan.layouts.size());
   for (const ParamLayout& layout : plan.layouts) {
     const int64_t bytes = plan.types[layout.type].Bytes().value_or(0);

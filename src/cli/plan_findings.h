@@ -22,8 +22,9 @@ Findings PlanFindings(const Compiled& compiled);
 // There are none if the policy for illegal specs drops these axes.
 Findings HeadFindings(const Compiled& compiled, const cost::CostInputs& work);
 
-// Prints a note for each message of HeadFindings() in one of the modes, for a
-// command that leaves out the axes, although `cost` and `fit` refuse them.
+// Prints the messages of HeadFindings() in any of the modes as notes, for
+// commands that leave out axes that do not divide the heads. `cost` and `fit`
+// report such axes as errors.
 void PrintUnevenHeads(const Compiled& compiled,
                       const std::optional<ModelConfig>& model,
                       std::span<const Mode> modes, const Common& common);

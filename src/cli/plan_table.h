@@ -20,16 +20,17 @@ EditedPlan EditedPlanOf(bool allow_edited);
 
 std::optional<PlanTable> ReadTable(const std::string& path, EditedPlan edited,
                                    Findings& findings);
-// Returns the table of the compiled plan, with its text, written and read in
-// memory. The mesh is the mesh of the inputs.
+// Writes the compiled plan as JSON in memory, and returns the table that is
+// read from this text. The table contains the text, and its mesh is the mesh of
+// the inputs. Returns nullopt after a finding.
 std::optional<PlanTable> TableOf(const Compiled& compiled, Findings& findings);
 
 // A plan that was read from a file or compiled from inputs, in one form for
 // commands that accept either.
 struct Planned {
-  // The table of a compiled plan has the text of the first parameter of each
-  // class only, and its names are views into `compiled`. Comparisons read the
-  // full text, so they use TableOf.
+  // The table of a compiled plan has the text of only one of the parameters
+  // that differ in nothing but the name, and its names are views into
+  // `compiled`. Comparisons of plans read the full text, so they use TableOf.
   PlanTable table;
   std::unique_ptr<const Compiled> compiled;  // null if from a file
   std::optional<PlanView> view;              // set if from a file

@@ -8,9 +8,9 @@
 
 namespace shardc::cli {
 
-// Returns the value of `mesh` in a project file, from the space or the line
-// break after the key on: the text of the axes or, if the mesh has more than
-// sizes, a mapping with all of it.
+// Returns the text that follows `mesh:` in a project file, with the space or
+// the line break after the colon. The text is a string of axes and sizes; if
+// the mesh has other properties, such as slices, it is a YAML mapping.
 std::string MeshYaml(const Mesh& mesh);
 
 }  // namespace shardc::cli

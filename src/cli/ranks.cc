@@ -113,8 +113,8 @@ class Mpi : public exec::Transport {
   }
 
  private:
-  // The most bytes of one MPI call, so that 32-bit counts and displacements
-  // suffice.
+  // The limit on the bytes of one MPI call. It keeps counts and displacements,
+  // which are 32-bit integers in MPI, from overflowing.
   static constexpr size_t kMost = size_t{1} << 30;
 
   struct Piece {

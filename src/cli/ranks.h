@@ -41,10 +41,10 @@ class Ranks {
   // rank's share of the machine's processors.
   int Threads(int wanted) const;
 
-  // Returns a line with three numbers of bytes. `recorded` counts the bytes in
-  // the ledger of the simulated mesh, `moved` the bytes that devices sent to
-  // each other, and `crossed` the part of `moved` that was sent to another
-  // rank.
+  // Returns a line that reports three numbers of bytes: `recorded`, the bytes
+  // that the simulated mesh recorded for its collectives; `moved`, the bytes
+  // that devices sent to each other; and `crossed`, the part of `moved` that
+  // was sent to another rank.
   std::string MovedText(int64_t recorded, int64_t moved, int64_t crossed) const;
 
   // Returns true on every rank if `fine` is true on all of them. Otherwise

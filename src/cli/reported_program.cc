@@ -24,14 +24,15 @@
 namespace shardc::cli {
 namespace {
 
-// The path of the program's text, empty if there is none. `own` is set if the
-// program is the target's.
+// The path of the program's text, empty if there is none. `own` has the
+// target's settings for its program, unless the program is that of `--program`.
 struct ProgramFile {
   std::string path;
   std::optional<AuditInput> own;
 };
 
-// Returns nullopt after a finding.
+// Returns the file of `--program`, else of the target's program if that exists,
+// else an empty path. Returns nullopt after a finding.
 std::optional<ProgramFile> FileOf(const ProgramFlags& files,
                                   const CostFlags& flags, const Target& target,
                                   const Mesh& mesh, Findings& findings) {

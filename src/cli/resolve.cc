@@ -120,7 +120,8 @@ std::string EditText(const Edit& edit, const Spec& spec, const Shape& shape,
   }
 }
 
-// Returns the place of the corrected entry as written, or of all of AXES.
+// Returns the place of the corrected entry in the argument AXES, or `whole`,
+// the place of the argument, if the entry is not written there.
 Place PlaceOf(const SpecSource& written, const Edit& edit, Place whole) {
   const auto* list = std::get_if<SpecList>(&written);
   if (list == nullptr || !edit.dim) return whole;
@@ -131,8 +132,8 @@ Place PlaceOf(const SpecSource& written, const Edit& edit, Place whole) {
   return list->entries[dim].names[0].place;
 }
 
-// Returns the spec after legalization; each correction is a warning, each
-// remaining fault an error.
+// Returns the spec after legalization. Adds a warning for each correction and
+// an error for each fault that was not corrected.
 Legal Judge(const Spec& spec, const Shape& shape, const OpenedResolver& opened,
             const SpecSource& written, const Place& whole, Findings& findings) {
   const Mesh& mesh = opened.resolver.mesh();
@@ -185,7 +186,7 @@ void WriteCorrections(JsonWriter& json, const std::vector<Edit>& edits) {
 }
 
 struct Resolution {
-  SpecList axes;  // as written, or those of the bundle
+  SpecList axes;  // the entries of AXES, or of the bundle that AXES names
   Mode mode = Mode::kTrain;
   Spec spec;
   std::optional<Legal> legal;  // if shape and mesh are known

@@ -104,8 +104,8 @@ bool FitsOneFile(const RuleSet& rules, Findings& findings) {
   return false;
 }
 
-// Prints a note for each section that WriteRulesFileJson leaves out, and for an
-// axis that a pack chooses by the model.
+// Prints a note for each section that WriteRulesFileJson leaves out, and a note
+// if a pack shards KV heads only for models that have several KV heads.
 void PrintOmitted(const RuleSet& rules, const Common& common) {
   if (rules.model != nullptr) {
     const std::string& file = rules.model->source->name();

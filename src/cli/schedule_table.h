@@ -15,8 +15,8 @@
 namespace shardc::cli {
 
 struct ScheduleChoice {
-  std::string name;       // of a schedule, or a path: IsScheduleFile
-  std::string_view flag;  // that gives the name, for messages
+  std::string name;       // a built-in schedule or a path; see IsScheduleFile
+  std::string_view flag;  // the option that gives `name`, for messages
   std::optional<int32_t> ranks = {}, virtual_stages = {}, microbatches = {};
 };
 
@@ -26,7 +26,8 @@ std::optional<int32_t> ScheduleSize(std::string_view flag,
                                     const std::string& text,
                                     Findings& findings);
 
-// Returns whether the name of a schedule is the path of a file.
+// Returns whether `name` is the path of a file, and not the name of a built-in
+// schedule: a path contains `/`, `\` or `.`.
 bool IsScheduleFile(const std::string& name);
 
 // Makes or reads the table. Returns nullopt after a finding (usage, limit,

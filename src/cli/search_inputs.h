@@ -28,34 +28,35 @@ Options OptionsOfSearch(SearchFlags& flags);
 
 struct SearchInputs {
   std::string target;
-  std::string mesh_path;      // of the kept mesh; empty: it is in no mesh file
+  std::string mesh_path;      // mesh file of a mesh that is kept; may be empty
   std::string model_path;     // may be empty
-  std::string manifest_path;  // empty: the parameters are built
-  std::string naming;         // of parameters that are built
+  std::string manifest_path;  // empty: parameters are built from the model
+  std::string naming;         // naming of parameters that are built
   bool header_only = false;   // `--header-only`
-  // Whether the rules or the target declare stages, which are not searched, and
-  // whether the rules do, which a written project extends.
+  // `has_stages`: the rules or the target declare pipeline stages. The search
+  // ignores the declaration. `has_rules_stages`: the rules declare them. A
+  // written project extends the rules, so it has these stages too.
   bool has_stages = false, has_rules_stages = false;
-  bool rules_given = false;  // and not only the pack that knows the names
-  std::string profile;       // the name or the file
+  bool rules_given = false;  // false: the rules are the pack for the names
+  std::string profile;       // the name of an accelerator, or a file
   search::Request request;
-  std::vector<std::string> assumed;  // flags with values that were not given
+  std::vector<std::string> assumed;  // defaults that were used: "--batch 64"
   int64_t prove = 1;                 // number of shardings to prove
 };
 
-// Returns null with findings if an input is invalid. The request points into
-// the result.
+// Reads the inputs. Returns null with findings if one is invalid. The member
+// `request` has pointers to other members of the result.
 std::unique_ptr<SearchInputs> ReadSearchInputs(const SearchFlags& flags,
                                                const Common& common,
                                                Findings& findings);
 
 // Returns kDone if the given rules give every parameter a plan on one device,
 // kFound if they do not, and kFailed if they cannot be compiled; adds the
-// findings. The search could only leave such rules out.
+// findings. The search itself would leave out such rules without a finding.
 ExitStatus PlanGivenRules(const SearchInputs& inputs, Findings& findings);
 
-// Returns the text of a rules file that the search made; `extends` stays as it
-// is.
+// Returns the text of a rules file that the search made. The paths under
+// `extends` are written unchanged.
 std::string SearchedRulesYaml(const search::RulesFile& file);
 
 }  // namespace shardc::cli

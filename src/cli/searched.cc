@@ -96,8 +96,9 @@ struct ModelFiles {
   std::string manifest, config;  // names in the folder; no config: empty
 };
 
-// Returns the memory of a device if it is not that of the profile: the given
-// memory, or that of the mesh's device, which no written mesh has.
+// Returns the memory of a device in bytes if it differs from the profile's
+// memory, else nullopt. It is given by `--memory` or by the input mesh file; a
+// written mesh file does not contain it.
 std::optional<int64_t> OwnMemory(const SearchInputs& inputs) {
   const cost::Settings& given = inputs.request.settings;
   if (given.memory) return given.memory;
@@ -167,8 +168,9 @@ std::string PolicyAsFlags(const Policy& policy) {
   return out;
 }
 
-// Returns the flags of `cost` for the found settings, and for the given ones
-// that differ from the defaults. A written project has the memory.
+// Returns the flags of `cost` for the settings that were found, and for the
+// given settings that differ from the defaults. `--memory` is left out if the
+// project was written, because the project file then has the memory.
 std::string SettingsAsFlags(const cost::Settings& settings,
                             const SearchInputs& inputs, bool written) {
   const cost::Settings& given = inputs.request.settings;
@@ -200,8 +202,9 @@ bool CanNameTree(const SearchInputs& inputs) {
   });
 }
 
-// Returns the flags that read the written project. Rules that were given may be
-// outside the repository or, without one, outside the project's folder.
+// Returns the flags that read the written project. They include
+// `--allow-outside` if given rules files are outside the repository, or outside
+// the project's folder if there is no repository.
 std::string ProjectFlags(const SearchInputs& inputs,
                          const std::string& folder) {
   const std::string project =
@@ -216,8 +219,9 @@ std::string ProjectFlags(const SearchInputs& inputs,
          (outside ? " --allow-outside" : "");
 }
 
-// Returns the flags for a mesh: its sizes or, if the kept mesh has processes or
-// slices, which no text of axes has, its file; empty if it has no file.
+// Returns the flag `--mesh` for a mesh: with the sizes of its axes or, if it
+// has several processes or slices, with its file and the number of devices,
+// because sizes cannot express these. Returns an empty text if it has no file.
 std::string MeshAsFlags(const Mesh& mesh, const SearchInputs& inputs) {
   if (mesh.processes == 1 && mesh.slices == 1) {
     return " --mesh " + MeshWords(mesh);

@@ -109,8 +109,8 @@ SettingsRecord RecordOf(const ModelConfig* model) {
   return out;
 }
 
-// Returns whether an operation of the request is verified step by step over a
-// cache of keys, which are rotated.
+// Returns whether the request verifies an operation that generates tokens one
+// by one with a cache of keys. The keys in a cache are rotated (RoPE).
 bool HasCaches(const verify::Request& request) {
   const bool generates =
       std::any_of(request.modes.begin(), request.modes.end(), IsGeneration);

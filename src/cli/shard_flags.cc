@@ -49,8 +49,9 @@ std::optional<ShardOptions> ReadShardFlags(const ShardFlags& flags,
   return options;
 }
 
-// Prints a note if a plan has parameters that are not on all devices. orbax
-// records a spec over the complete mesh.
+// Prints a note if the plan has parameters that are only on some devices. An
+// orbax checkpoint cannot record them, because its specs are over the complete
+// mesh.
 void NoteUnrecorded(const ShardsIndex& index, const std::string& to,
                     const Common& common) {
   if (to != "orbax") return;

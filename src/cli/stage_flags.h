@@ -42,7 +42,8 @@ bool CheckStageFlags(const StageFlags& flags, bool declared,
 // A target that was opened and compiled.
 struct StagedTarget {
   std::optional<ModelConfig> model;
-  // The stages of the rules and of the target; none under `--stages none`.
+  // The stages that the rules or the target declare; nullopt if there are none,
+  // or with `--stages none`.
   std::optional<StageDeclaration> declared;
   std::unique_ptr<const Compiled> compiled;  // null after a finding
 
@@ -59,7 +60,7 @@ StagedTarget CompileStaged(const StageFlags& flags, const InputFlags& inputs,
 struct StageSizes {
   Mode mode = Mode::kTrain;
   std::optional<int64_t> batch, length;
-  std::optional<int64_t> microbatches;  // of a flag
+  std::optional<int64_t> microbatches;  // if a flag gives their number
 };
 
 // Returns the model divided into stages; null after a finding. If flags change

@@ -28,7 +28,7 @@ struct SuggestInputs {
   Mesh mesh;
   Manifest manifest;
   std::optional<ModelConfig> model;
-  bool none_fits = false;  // no mesh of the devices fits; reported
+  bool none_fits = false;  // no mesh fits; a finding has reported it
 };
 
 // Reads the parameter tree of the manifest or, without a manifest, builds it

@@ -111,8 +111,9 @@ SuggestedRules MakeRules(const Manifest& manifest, const Mesh& mesh,
 }
 
 // Lists up to three meshes, the fastest first, for which the suggested rules
-// are proven. The meshes have the same device count or, if there are none, the
-// next power of two. Returns an empty text if there are none either.
+// are proven. The meshes have as many devices as `mesh`. If no such mesh is
+// found, the next power of two is tried as the number of devices. Returns an
+// empty text if neither number gives a mesh.
 std::string NearestText(const SuggestedRules& rules, const Mesh& mesh,
                         const std::optional<ModelConfig>& model,
                         const Common& common) {

@@ -21,7 +21,7 @@ namespace shardc::cli {
 
 struct SuggestedRules {
   suggest::Suggestion suggestion;
-  suggest::Preferences preferences;          // that the suggestion is made for
+  suggest::Preferences preferences;          // the inputs of the suggestion
   std::string text;                          // YAML
   std::unique_ptr<const Compiled> compiled;  // null: did not compile
   // Errors and warnings that `check` reports for the rules, not for the mesh.

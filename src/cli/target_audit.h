@@ -53,8 +53,8 @@ std::optional<std::vector<std::string>> SummaryChanges(
     const Target& target, const AuditInput& audit, const TargetProgram& program,
     Findings& findings);
 
-// Caches the sums of programs, so that an editor does not read a program at
-// each key. Thread-safe.
+// Caches the sums of programs, so that the language server does not read a
+// program again at each keystroke. Thread-safe.
 class ProgramSums {
  public:
   // Returns the sums of the target's program; null if the program does not
@@ -73,13 +73,14 @@ class ProgramSums {
   std::map<std::pair<std::string, std::string>, Known> known_;  // file, mesh
 };
 
-// Adds an error for each limit over an axis that the mesh does not have,
-// because no program exceeds it. The parallelism axes may be absent.
+// Adds an error for each limit of the budget over an axis that the mesh does
+// not have, because no program could exceed the limit. Limits over parallelism
+// axes (dp, fsdp, ...) are accepted even if the mesh lacks the axis.
 void CheckBudgetAxes(const AuditInput& audit, const Mesh& mesh,
                      Findings& findings);
 
 // Returns a finding for each limit that the program exceeds, at the limit's
-// line in the project file; none if the selection leaves them out.
+// line in the project file. Returns none if `selection` leaves out SHD611.
 FindingSink BudgetFindings(const AuditInput& audit, const audit::Sums& sums,
                            const Selection& selection);
 

@@ -16,7 +16,7 @@ namespace shardc::cli {
 
 struct Verified {
   std::vector<report::Table> tables;
-  bool failed = false;  // of a case or a step
+  bool failed = false;  // whether a case or a step failed
 };
 
 // Reads a file of results. Returns nullopt after a finding if the file or its

@@ -25,9 +25,10 @@ std::function<void(size_t done, size_t all)> FaultProgressLine(
 // started on several processes: it runs in one.
 bool SelfTestMayRun(bool self_test, const Ranks& ranks, Findings& findings);
 
-// Bytes over all cases or steps of a run: as recorded by the ledger of the
-// simulated mesh, as sent by devices to one another, and the part of the bytes
-// sent that went to another process.
+// Bytes, summed over all cases or steps of a run. `recorded`: bytes that the
+// simulated mesh recorded for its collectives. `moved`: bytes that devices sent
+// to each other. `crossed`: the part of `moved` that was sent to another
+// process.
 struct MovedBytes {
   int64_t recorded = 0, moved = 0, crossed = 0;
 };

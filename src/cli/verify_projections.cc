@@ -44,7 +44,7 @@ verify::Status StatusOf(ProjectionStatus status) {
 }
 
 AxisGroup HeadsOf(const Spec& spec) {
-  constexpr size_t kHeads = 2;  // of batch, length, heads, head size
+  constexpr size_t kHeads = 2;  // index in [batch, length, heads, head size]
   return spec.size() > kHeads ? spec[kHeads] : AxisGroup{};
 }
 

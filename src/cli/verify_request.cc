@@ -55,7 +55,7 @@ void AddOnce(std::vector<T>& to, T value) {
   if (std::find(to.begin(), to.end(), value) == to.end()) to.push_back(value);
 }
 
-// Adds a mode in which the target lists an operation.
+// Records that the target lists the operation in this mode.
 void AddMode(const exec::Operation* operation, Mode mode,
              verify::Request& request) {
   for (auto& [one, modes] : request.only) {

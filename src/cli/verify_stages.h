@@ -17,7 +17,7 @@ inline constexpr int64_t kMostMicrobatches = 64;
 
 struct StepDivision {
   const StageFlags& flags;
-  bool microbatches_given = false;             // by a flag
+  bool microbatches_given = false;             // a flag gives their number
   const StageDeclaration* declared = nullptr;  // null if none are declared
   bool trains = true;  // false: declared stages are ignored
   int64_t usual_batch = 0;
