@@ -106,7 +106,8 @@ std::optional<JsonValue> OnlyAxes(JsonValue root, Findings& findings) {
   return found[0];
 }
 
-// Adds the axis that a value names. eformer ignores "" when it builds a spec.
+// Appends the axis that a value names to `axes`, but not "", which eformer
+// ignores when it builds a spec. Returns false if the value is not a string.
 bool AddAxis(JsonValue value, AxisGroup& axes) {
   if (!value.IsString()) return false;
   if (!value.string().empty()) axes.emplace_back(value.string());

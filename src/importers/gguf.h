@@ -19,9 +19,9 @@ bool IsGguf(std::string_view first_bytes);
 // The metadata of a file about the set that it belongs to: `split.no`,
 // `split.count` and `split.tensors.count`; nullopt for absent members.
 struct GgufSplit {
-  std::optional<int64_t> number;   // of this file, from 0
-  std::optional<int64_t> count;    // of files
-  std::optional<int64_t> tensors;  // of all files together
+  std::optional<int64_t> number;   // the number of this file, from 0
+  std::optional<int64_t> count;    // how many files the set has
+  std::optional<int64_t> tensors;  // how many tensors all files have together
 };
 
 // Reads only the headers of the file and, if it is one of several

@@ -23,12 +23,14 @@ namespace shardc {
 
 using JsonManifestParser =
     std::function<std::optional<Manifest>(const JsonDocument&, Findings&)>;
-// Reads a common JSON manifest without a JsonDocument; returns nullopt for any
-// other text.
+// Reads a JSON manifest of the most usual form without building a JsonDocument,
+// which takes longer. Returns nullopt for any other text, valid or not, which
+// the full parser then reads.
 using PlainManifestReader =
     std::function<std::optional<Manifest>(const SourceRef&)>;
-// Reads a common manifest in shardc's JSON from a file, without the whole text
-// in memory; returns nullopt for any other file.
+// Reads a manifest of the most usual form of shardc's JSON from a file in
+// parts, so that the complete text is never in memory. Returns nullopt for any
+// other file.
 using StreamedManifestReader =
     std::function<std::optional<Manifest>(const InputFile&)>;
 

@@ -303,7 +303,7 @@ class HeaderReader {
   Findings& findings_;
   std::optional<int64_t> data_size_;
   SafetensorsHeader header_;
-  std::vector<JsonValue> places_;  // one per entry
+  std::vector<JsonValue> places_;  // the JSON of each entry, for findings
 };
 
 SafetensorsHeader HeaderOf(const PlainHeader& plain, size_t data_offset) {

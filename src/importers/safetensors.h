@@ -59,7 +59,7 @@ std::optional<SafetensorsHeader> ParseSafetensorsHeader(
 // index's folder, in the order of the index.
 struct HfIndex {
   std::vector<std::pair<std::string, std::string>> weight_map;
-  std::string directory;  // of the index, without a trailing slash
+  std::string directory;  // the index's folder, without a trailing slash
 };
 std::optional<HfIndex> ReadHfIndex(const std::string& path, Findings& findings);
 // Returns the same as ParseHfIndex for a common index, without a JsonDocument;

@@ -51,9 +51,10 @@ std::string TitleOf(const Code& code) {
   return "Fix " + std::string(code.name);
 }
 
-// Returns whether the document has the texts that the fix replaces. It has
-// others where an entry with an error was left out of the text that was checked
-// (lsp/recover.h), so that the fix would change that entry.
+// Returns whether the document has the same text as the checked file in every
+// range that the fix replaces. The texts differ where an entry with an error
+// was left out of the checked file (lsp/recover.h). The fix would then change
+// that entry.
 bool Applies(const RuleFix& fix, const Document& document) {
   const std::string_view checked = fix.source->text();
   const std::string_view own = document.text;

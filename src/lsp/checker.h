@@ -18,13 +18,13 @@ namespace shardc::lsp {
 
 struct CheckedTarget {
   Target target;
-  Findings errors;  // of reading the project and its inputs
+  Findings errors;  // errors in reading the project and its inputs
   std::shared_ptr<const Compiled> compiled;  // null if it did not compile
   std::vector<RuleFix> fixes;
 };
 
 struct CheckedProject {
-  std::string path;   // of the project file
+  std::string path;   // the path of the project file
   Findings findings;  // as `check` reports them
   std::vector<CheckedTarget> targets;
   // Whether the targets were checked without the entries of rules files that

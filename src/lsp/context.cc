@@ -193,8 +193,8 @@ class Climb {
 
   const Lines& lines_;
   size_t line_;
-  size_t limit_;  // a parent has less indentation than this
-  bool equal_;    // or the same, if the line below it begins with a dash
+  size_t limit_;  // the line of the outer key is indented less than this
+  bool equal_;    // or exactly this, which is allowed above a dash
   std::vector<std::string> keys_;
 };
 

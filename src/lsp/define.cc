@@ -104,7 +104,7 @@ std::optional<Place> FileNamedAt(const Workspace& workspace,
   return Place{MakeSource(path, {}), 0, 0};
 }
 
-// Returns whether a name means something in the list of a spec.
+// Returns whether a name has a meaning as a dimension in the list of a spec.
 bool IsDimension(const Resolver& resolver, const std::string& name) {
   Findings none;
   SpecList list;
@@ -112,9 +112,9 @@ bool IsDimension(const Resolver& resolver, const std::string& name) {
   return resolver.Resolve(list, Mode::kTrain, none).has_value();
 }
 
-// Returns the places in a target's files that define the name. A bundle is
-// meant by a complete spec, and by a name in a list only if that has no other
-// meaning there.
+// Returns the places in a target's files that define the name. A name that is a
+// complete spec is first looked up as a bundle. A name in a list is looked up
+// as a bundle only if it has no meaning as a dimension.
 std::vector<Place> NamedLines(const NameScope& scope, const NameAt& at) {
   std::vector<Place> bundles, out;
   for (const Bundle& bundle : scope.rules->bundles) {

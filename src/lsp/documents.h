@@ -18,7 +18,7 @@ struct Document {
   std::string path;  // empty: not a file
   std::string text;
   std::optional<int64_t> version;
-  FileId file;  // as of the opening, or of the last RefreshFiles()
+  FileId file;  // the file at the opening, or at the last RefreshFiles()
 
   // Returns the name of the document in findings.
   const std::string& name() const { return path.empty() ? uri : path; }

@@ -246,9 +246,9 @@ class Formatter {
 
   string_view text_;
   Lines lines_;
-  std::map<size_t, size_t> columns_;  // by line, of those with a key or dash
+  std::map<size_t, size_t> columns_;  // by line; lines with a key or dash only
   std::set<size_t> kept_;  // lines that continue a text over several lines
-  std::map<size_t, TextEdit> edits_;  // by begin
+  std::map<size_t, TextEdit> edits_;  // by the offset where an edit begins
 };
 
 std::string With(const SourceRef& source, std::vector<TextEdit> edits) {

@@ -91,7 +91,8 @@ class NameReader {
     size_t begin, end;  // without quotes
     bool as_text;       // whether the range holds the scalar's text
   };
-  // Returns the range of a scalar; nullopt of other nodes and of empty ones.
+  // Returns the range of a scalar without its quotes; nullopt if the node is
+  // not a scalar or is empty.
   std::optional<Written> RangeOf(const YamlNode& node) const {
     if (!node.IsScalar() || node.text.empty() || node.end > text_.size()) {
       return std::nullopt;

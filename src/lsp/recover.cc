@@ -175,7 +175,7 @@ class LineEntries {
 
   string_view text_;
   Lines lines_;
-  bool opened_ = false;  // the block has an entry
+  bool opened_ = false;  // whether the open block has an entry
   size_t content_ = 0;   // the end of the last line that is no comment
   std::vector<Span> entries_, blocks_;
 };

@@ -257,7 +257,8 @@ std::string Fault(const NameSearch& search, const std::string& to) {
   }
   if (search.IsKnown(to)) return Code(to) + " already has a meaning";
   if (search.wanted()->kind != NameKind::kMeshAxis) return {};
-  // Specs would begin to use an axis that the mesh lacked before.
+  // If an axis rule has the new name by default, specs left this axis out so
+  // far, because the mesh lacked it. After the renaming they would use it.
   for (const NameScope& scope : search.scopes()) {
     const auto rule = RuleByDefault(scope.rules->axes, to);
     if (!rule) continue;

@@ -27,7 +27,7 @@ using audit::Report;
 using audit::Row;
 using audit::Traffic;
 
-constexpr size_t kRemarks = 5;  // shown of each kind
+constexpr size_t kRemarks = 5;  // limit on the printed remarks of one kind
 
 std::string TimeText(const Report& report,
                      const std::optional<double>& seconds) {

@@ -25,7 +25,7 @@ using audit::Difference;
 using audit::RouteCompared;
 using audit::Unmatched;
 
-constexpr size_t kShown = 20;  // rows of missing, and of extra collectives
+constexpr size_t kShown = 20;  // limit on the rows of each of the two lists
 
 std::string RoutesText(const Difference& difference) {
   Columns table;

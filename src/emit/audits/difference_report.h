@@ -21,8 +21,9 @@ struct StepCompared {
 
 // Returns "equal", "missing", "extra", "less" or "more".
 std::string_view StatusText(const audit::RouteCompared& one);
-// Returns the names of the rewrites of the program's collectives, such as
-// "sliced, again"; empty if there are none.
+// Collectives are rewritten to an equivalent form before they are compared
+// (audit/equivalent.h). Returns the names of the rewrites that were applied,
+// such as "sliced, again"; empty if there are none.
 std::string RewritesText(uint8_t rewrites);
 std::string DifferenceText(const StepCompared& compared);
 // Writes the member `difference`, which also has the settings of the step.

@@ -14,7 +14,7 @@
 namespace shardc {
 
 struct CostText {
-  bool explain = false;  // also the assumptions and a layer's tensors
+  bool explain = false;  // print the assumptions and a layer's tensors too
 };
 
 std::string CostReportText(const cost::Report& report, const CostText& how);

@@ -9,7 +9,8 @@
 
 namespace shardc {
 
-// With `explain`, the text also lists the assumptions.
+// Returns the cost of a pipeline as text, which lists the assumptions too if
+// `explain` is set.
 std::string PipelineReportText(const cost::PipelineCost& cost,
                                const std::string& mesh, bool explain);
 void WritePipelineJson(const cost::PipelineCost& cost,

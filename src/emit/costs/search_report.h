@@ -26,11 +26,11 @@ struct SearchReport {
   cost::Settings settings;           // what all shardings have in common
   std::vector<std::string> assumed;  // flags not given, with assumed values
   search::Found found;
-  SearchProof proof;  // of the winner
+  SearchProof proof;  // the proof of the winner
   // The proofs of the first shardings of the Pareto front, in the front's
   // order. Pipelines of the front have kNotRun.
   std::vector<SearchProof> proofs;
-  SearchProof of_pipeline;  // of the fastest pipeline if it would win
+  SearchProof of_pipeline;  // the fastest pipeline's proof if it would win
 };
 
 // Returns "remat nothing_saveable, 1 micro-batch, ZeRO 0".

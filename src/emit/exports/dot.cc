@@ -1,7 +1,8 @@
 // A graph for Graphviz: the mesh's axes on one side, parameters on the other,
-// and an edge where an axis shards a dimension. The label is the dimension's
-// index, after the mode's name if it is another spec than train's, or `place`
-// if the parameter is placed by the axis. Parameters whose names differ only in
+// and an edge where an axis shards a dimension. An edge's label is the index of
+// the dimension. In a mode whose spec is not that of train, the name of the
+// mode comes first (`decode 1`). If the axis places the parameter at one
+// coordinate, the label is `place`. Parameters whose names differ only in
 // numbers share a node if they have the same type and specs.
 #include "emit/exports/exporter.h"
 #include "emit/exports/view.h"

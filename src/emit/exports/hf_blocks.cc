@@ -126,7 +126,7 @@ class Block {
           up = true;
           break;
         case Role::kDown:
-        case Role::kRouter:  // in other layers, which have experts
+        case Role::kRouter:  // of layers with experts in place of this MLP
           break;
         default:
           // Another module is allowed only if it holds experts, or if all its

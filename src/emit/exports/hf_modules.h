@@ -19,9 +19,9 @@ namespace shardc::exports {
 // How the tensor parallel axis shards one tensor.
 struct AxisSharding {
   int64_t dim = -1;     // the sharded dimension; -1: the axis shards none
-  int64_t stride = 1;   // parts of `dim` by the axes before this one
-  int64_t rank = 0;     // of the shape, or of the spec if it is unknown
-  bool placed = false;  // at one coordinate of some axis
+  int64_t stride = 1;   // into how many parts earlier axes split `dim`
+  int64_t rank = 0;     // rank of the shape, or of the spec if it is unknown
+  bool placed = false;  // the tensor is at only one coordinate of some axis
 
   bool split() const { return dim >= 0; }
   auto operator<=>(const AxisSharding&) const = default;

@@ -105,7 +105,7 @@ class TpPlanWriter {
 
   void OneModule(const std::string& name, const HfModule& module,
                  JsonWriter& json, Findings& findings) const {
-    bool is_module = false;  // false: it only owns parameters
+    bool is_module = false;  // false: a block that only owns parameters
     bool replicated = false;
     for (const auto& [leaf, tensor] : module.tensors) {
       const std::string of_leaf = name.empty() ? leaf : name + "." + leaf;

@@ -119,8 +119,8 @@ class Ordering {
     return at->second;
   }
 
-  // Adds the requirement that `rule` does not apply to dimension `d`, unless it
-  // is the rule of that dimension.
+  // Adds the requirement that `rule` does not apply to dimension `d` of group
+  // `k`. Adds nothing if `rule` is the rule of that dimension.
   void AddNeed(size_t rule, size_t k, size_t d) {
     const ParameterGroup& group = groups_[k];
     const AxisGroup& axes = rules_[rule].axes;

@@ -83,7 +83,7 @@ void WriteOrbax(const Request& request, Sink& out, Findings& findings) {
   }
   JsonWriter json(out);
   json.BeginObject(JsonLayout::kLines);
-  std::map<Spec, std::string> texts;  // by spec; few specs differ
+  std::map<Spec, std::string> texts;  // JSON by spec: few specs are distinct
   for (const StateArray& array : arrays) {
     const auto [text, fresh] = texts.try_emplace(array.spec);
     if (fresh) text->second = ShardingText(plan.mesh, array.spec);

@@ -5,9 +5,9 @@
 //   model.layers.5.mlp.up_proj.weight  ->  model.layers.5
 //   model.embed_tokens.weight          ->  model.embed_tokens
 //
-// If the plan has these stages, it states the stages of each parameter: those
-// that `first` and `last` name, and copies of an embedding that the head
-// shares.
+// If the requested stages are those of the plan, each parameter is in the
+// stages that the plan states for it. Otherwise the layer number in its name,
+// or its role outside of layers, decides the stage.
 #include "emit/exports/stage_modules.h"
 
 #include <algorithm>
@@ -51,8 +51,8 @@ class StageReader {
     return false;
   }
 
-  // Returns whether the plan has the stages that are written, so that it states
-  // the stages of each parameter.
+  // Returns whether the requested stages have the axis and the numbers of
+  // layers of the plan's own stages.
   bool IsPlanned() const {
     const auto& planned = request_.plan.stages;
     const PipelineChoice& choice = *request_.pipeline;
@@ -170,8 +170,8 @@ class StageReader {
     return true;
   }
 
-  // Returns whether a parameter outside of layers is of the head. Otherwise the
-  // head is the embedding.
+  // Returns whether the model has an output head with its own parameters, which
+  // are outside of layers. If not, the head uses the embedding's weight.
   bool HasHead() const {
     const auto& params = request_.plan.params;
     return std::any_of(params.begin(), params.end(), [&](const auto& param) {

@@ -77,8 +77,9 @@ class Ways {
     found_.insert(std::move(out));
   }
 
-  // `taken` are the dimensions of the tensor with more dimensions that were
-  // assigned to the first dimensions of the other tensor.
+  // Tries all assignments that begin with `taken`, and collects their specs.
+  // `taken[i]` is the dimension of the tensor with more dimensions to which
+  // dimension `i` of the other tensor is assigned.
   void Choose(std::vector<size_t> taken) {
     const bool fewer = array_.size() < param_.size();
     const Shape& few = fewer ? array_ : param_;
@@ -143,9 +144,9 @@ class State {
     std::string name;
     Parts parts;
     std::optional<Shape> shape;
-    const ReadParam* param = nullptr;  // null: none in the path
-    size_t begin = 0, end = 0;         // where `parts` has its name
-    bool same = false;                 // equal or unknown shapes
+    const ReadParam* param = nullptr;  // null: the path has no parameter's name
+    size_t begin = 0, end = 0;         // the range of `parts` with that name
+    bool same = false;                 // shapes are equal, or one is unknown
   };
 
   static Parts PartsOf(std::string_view name, char separator) {

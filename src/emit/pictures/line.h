@@ -45,14 +45,15 @@ class Line {
   explicit Line(const PictureStyle& style) : color_(style.color) {}
 
   Line& Put(std::string_view text);
-  // Appends in the colour of an axis (picture/axis_color.h) if colour is on.
+  // Appends `text` in the colour of an axis (picture/axis_color.h). Without
+  // `PictureStyle::color` it is appended without colour.
   Line& Tint(std::string_view text, uint8_t axis_color);
   Line& Bold(std::string_view text);
-  // Appends in red, which marks values over a budget.
+  // Appends `text` in red, which marks values over a budget.
   Line& Alarm(std::string_view text);
   Line& Repeat(std::string_view glyph, int64_t count);
   Line& PadTo(int64_t column);
-  // Appends right-aligned in `width` columns.
+  // Appends `text`, right-aligned in `width` columns.
   Line& Right(std::string_view text, int64_t width);
   Line& Add(const Line& other);
 

@@ -14,7 +14,7 @@
 namespace shardc {
 
 // Returns the text of a set of devices: `0, 32`; `0-60 step 4`; `0-3`; `0 and
-// 15 more`. `dash` is the sign of a range.
+// 15 more`. `dash` is the character between the ends of a range.
 std::string DevicesText(const picture::DeviceSet& devices,
                         std::string_view dash = "-");
 // Returns the shortest text of a set of devices: `0 +15`.

@@ -85,7 +85,8 @@ class DiffMarkdown {
 
   void AddRows() {
     for (const SpecChange& one : diff_.specs) {
-      // A placed parameter has no move.
+      // If the coordinate changes at which a parameter is placed, no collective
+      // is known, so the column has the old and the new coordinate.
       const std::string placed = PlacementChangeText(one);
       Row(one.shown, one.names.size(),
           CodeCell(SpecText(one.before)) + " " + DiffBytesText(one.held_before),

@@ -23,8 +23,8 @@ std::string DiffChangeText(const std::optional<int64_t>& before,
 // Returns "all_gather over `fsdp`, 24.5 MiB sent per device"; empty if no data
 // moves or the collective is not known.
 std::string DiffMoveText(const SpecChange& change);
-// Returns whether both plans have stages, and ranks hold other bytes. Without
-// stages every device holds all parameters, and there is no rank to compare.
+// Returns whether both plans have pipeline stages, and the bytes per device of
+// some rank differ. A plan without stages has no ranks to compare.
 bool DiffRanksDiffer(const PlanDifference& diff);
 // Returns the bytes of a pipeline rank; "nothing" if the plan has fewer ranks.
 std::string DiffRankBytesText(const std::vector<std::optional<int64_t>>& bytes,

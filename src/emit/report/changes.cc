@@ -124,8 +124,9 @@ void WriteLayers(Page& page, const LayerMove& move) {
   html.Raw("<td></td><td></td></tr>\n");
 }
 
-// Bias and mask are [batch, heads, query length, KV length], and other tensors
-// of rank 4 are [batch, length, heads, head dimension].
+// Returns the name of a dimension of an attention tensor. Bias and mask are
+// [batch, heads, query length, KV length], and other tensors of rank 4 are
+// [batch, length, heads, head dimension].
 std::string DimName(std::string_view tensor, size_t rank, size_t dim) {
   constexpr std::string_view kNames[] = {"batch", "length", "heads", "width"};
   constexpr std::string_view kScores[] = {"batch", "heads", "length",

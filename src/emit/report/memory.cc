@@ -156,7 +156,8 @@ void WriteUnknown(Page& page) {
     for (const std::string& text : report.memory.unknown) {
       std::vector<Mode>& in = modes[text];
       if (in.empty()) order.push_back(text);
-      // Reports of ranks have one mode.
+      // The reports of a pipeline's ranks all have the same mode, which is
+      // listed once.
       if (in.empty() || in.back() != report.mode) in.push_back(report.mode);
     }
   }

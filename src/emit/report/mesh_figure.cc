@@ -145,7 +145,7 @@ class MeshDrawing {
   }
 
   void Squares() {
-    // A dashed line for each row, in which a dash covers a cell.
+    // Each row of cells is one thick dashed line, whose dashes are the cells.
     const bool hosts = mesh_.host_form() == HostForm::kInRow;
     const int64_t period = hosts ? mesh_.host_cells() : 1;
     for (int64_t r = 0; r < shown_rows_; ++r) {

@@ -25,7 +25,7 @@ using audit::Row;
 using audit::Traffic;
 using audit::Unmatched;
 
-constexpr size_t kRemarks = 5;  // shown of each kind
+constexpr size_t kRemarks = 5;  // limit on the printed remarks of one kind
 
 // Returns the text of a source line, with the file's path in the repository or,
 // if it is outside, its name. A program has the paths of the machine that

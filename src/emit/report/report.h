@@ -61,13 +61,13 @@ struct Program {
 struct Input {
   std::string title;
   std::string made_from;  // the plan file; empty if compiled from inputs
-  std::string version;    // of this program
+  std::string version;    // the version of shardc
   const picture::FoldedPlan* plan = nullptr;
   bool checked = false;  // whether lints ran
   std::span<const Finding> findings;
   Repository repository;  // the root that places are relative to
-  // One for each mode; of a plan with stages, one for each set of ranks that
-  // hold the same bytes in training.
+  // The costs of each mode. For a plan with pipeline stages, the costs of
+  // training, with one report for each set of ranks that hold the same bytes.
   std::vector<cost::Report> costs;
   std::optional<cost::PipelineCost> pipeline;  // of a plan with stages
   std::optional<ScheduleReport> schedule;      // of a plan with stages

@@ -122,7 +122,7 @@ class Drawing {
 
   const ScheduleReport& report_;
   Html& html_;
-  const double scale_;  // px of a unit of time
+  const double scale_;  // px per unit of time
 };
 
 }  // namespace

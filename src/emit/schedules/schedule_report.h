@@ -28,8 +28,8 @@ struct ScheduleReport {
   schedule::Table table;
   schedule::Times times;
   schedule::Timeline timeline;
-  // By rank, the most chunks of micro-batches whose activations the rank holds
-  // at the same time.
+  // For each rank, the largest number of micro-batches whose activations it
+  // holds at the same time; a micro-batch counts once for each of its stages.
   std::vector<int64_t> held;
   std::vector<ChannelNeed> channels;
 };

@@ -21,7 +21,9 @@ enum class Metrics { kReduced, kStacked };
 void WriteVerifyCase(JsonWriter& json, const verify::Case& test,
                      const verify::CaseResult& result, Metrics metrics);
 void WriteVerifyJson(const verify::Report& report, Metrics metrics, Sink& out);
-// Writes {"planted", "caught", "wrong_outputs", "known_answers", "faults"}.
+// Writes the results of a self-test: {"planted", "caught", "wrong_outputs",
+// "known_answers", "faults"}. `planted` is the number of injected faults, and
+// `caught` the number that were detected.
 void WriteSelfTestJson(const verify::SelfTest& result,
                        const verify::Sharpness& sharpness,
                        const verify::KnownAnswers& known, Sink& out);

@@ -215,7 +215,7 @@ std::string NameOfPath(std::string_view path) {
     return std::string(path);
   }
   std::vector<std::string> parts;
-  bool is_attribute = false;            // of the last part: `.name`, no key
+  bool is_attribute = false;            // the last part is `.name`, not a key
   size_t i = path.find_first_of("[.");  // after the argument's own name
   while (i < path.size()) {
     const char c = path[i];

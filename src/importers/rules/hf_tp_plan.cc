@@ -243,8 +243,10 @@ class TpPlan {
   std::vector<size_t> KeysInOrder() const {
     std::map<std::string_view, size_t> by_name;
     for (size_t i = 0; i < keys_.size(); ++i) by_name[keys_[i].name] = i;
-    // The first key that a key must not come after, then what orders the keys
-    // that precede the same one: keys of one layer, and longer keys, are first.
+    // The sort key of each key. Its first element is the smallest index of the
+    // key itself and of all shorter keys that match the same names, so that the
+    // key comes before them. Among keys with the same first element, keys of
+    // one layer come first, and then keys with more parts.
     std::vector<std::tuple<size_t, bool, int64_t, size_t>> order;
     for (size_t i = 0; i < keys_.size(); ++i) {
       const std::string& generic = keys_[i].generic;
@@ -305,8 +307,9 @@ class TpPlan {
   // the name.
   struct Match {
     const Key* key = nullptr;
-    // ".weight" if the key is the module's, and ".*" for all numbers; else
-    // empty.
+    // Empty if the key is the parameter's own. If the key is its module's, the
+    // last part of the parameter's name, such as ".weight"; ".*" stands for any
+    // number.
     std::string leaf;
     size_t rank = 0;
   };

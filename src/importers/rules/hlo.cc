@@ -424,7 +424,8 @@ class HloShardings {
   Findings& findings_;
   Imported imported_;
   std::vector<NamedSpec> params_;
-  // Positions in the mesh by device number; empty if the two are equal.
+  // The position in the mesh of each device number; empty if each device's
+  // position equals its number.
   std::vector<int64_t> positions_;
   std::map<std::string, Spec, std::less<>> known_;  // by the sharding's text
   size_t kept_ = 0;
@@ -443,7 +444,7 @@ std::vector<std::optional<Spec>> SpecsOfShardings(
   Request request;
   request.source = source;
   request.mesh = mesh;
-  Findings refused;  // why a sharding has no spec: the caller shows its text
+  Findings refused;  // not reported: the caller shows the sharding's text
   HloShardings reader(request, refused);
   std::vector<std::optional<Spec>> out;
   for (const std::string_view one : shardings) {

@@ -13,9 +13,9 @@
 namespace shardc::imports {
 
 struct Tiles {
-  const std::vector<int64_t>& dims;     // tiles of each dimension, then copies
-  const std::vector<int64_t>& devices;  // positions in the mesh, by tile
-  size_t rank = 0;                      // of the tensor
+  const std::vector<int64_t>& dims;     // tiles per dimension, then the copies
+  const std::vector<int64_t>& devices;  // each tile's position in the mesh
+  size_t rank = 0;                      // rank of the tensor
 };
 
 // Returns the spec over the mesh that gives these tiles; nullopt if there is

@@ -1,7 +1,7 @@
-// Translates patterns character by character. Character classes of globs get
-// `^` for `!`, and escapes for what RE2 would read as something else than a
-// member. Python's patterns are copied except for what RE2 would read as
-// something else:
+// Translates patterns character by character. In the character classes of
+// globs, `!` becomes `^`, and members that have a special meaning in RE2 are
+// escaped. Python's patterns are copied, except for syntax that RE2 reads in
+// another way than Python:
 //
 //   glob    layers.*.q_[!ab]  ->  ^layers\..*\.q_[^ab]$
 //   Python  kernel\Z          ->  kernel\z
@@ -80,10 +80,11 @@ bool IsAtEnd(std::string_view pattern, size_t at, size_t size) {
           !before.ends_with("\\(") && !before.ends_with("\\|"));
 }
 
-// Makes the dots and negated classes of a pattern match no separator, and
-// removes `^`, `$`, `\A` and `\z` at its ends: the pattern must match a
-// complete part, and in RE2 they match at the ends of the complete name only. A
-// pattern with an unclosed class is returned unchanged.
+// Changes a pattern for a complete part of a name to one for the same part
+// inside of the name. Dots and negated classes no longer match the separator.
+// `^`, `$`, `\A` and `\z` at the pattern's ends are removed, because in RE2
+// they would match only at the ends of the name. A pattern with an unclosed
+// class is returned unchanged.
 std::string WithinPart(std::string_view pattern, char separator) {
   const std::string other =
       separator == '.' ? "\\." : std::string(1, separator);

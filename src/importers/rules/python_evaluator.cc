@@ -231,7 +231,7 @@ void PyEvaluator::Grow(const PyStatement& one, PyScope& scope,
     return;
   }
   if (at->second.is == PyIs::kUnknown) {
-    at->second.text.clear();  // no longer the arguments that were given
+    at->second.text.clear();  // `*args` may no longer be empty
     ForgetCalls(one, scope, owner);
     return;
   }
@@ -310,7 +310,7 @@ void PyEvaluator::Put(const PyStatement& one, PyScope& scope,
     return;
   }
   if (at->second.is == PyIs::kUnknown) {
-    at->second.text.clear();  // no longer the arguments that were given
+    at->second.text.clear();  // `*args` may no longer be empty
     ForgetCalls(one, scope, owner);
     return;
   }

@@ -91,11 +91,12 @@ class PyEvaluator {
                              PyScope& scope, const PyClass* owner);
   std::optional<PyValue> Branch(const PyStatement& one, PyScope& scope,
                                 const PyClass* owner);
-  // Marks all names that the statements change, by calls too, as unknown.
+  // Marks as unknown all names whose values the statements change, directly or
+  // by calls.
   void Forget(const std::vector<PyStatement>& body, PyScope& scope,
               const PyClass* owner, const PyValue& unknown);
-  // Do what ForgetArguments does for all calls of a statement's expressions, or
-  // of one expression, which are not run.
+  // Call ForgetArguments for each call in the expressions of a statement, or in
+  // one expression. The calls themselves are not evaluated.
   void ForgetCalls(const PyStatement& one, PyScope& scope,
                    const PyClass* owner);
   void ForgetCalls(const PyNode& node, PyScope& scope, const PyClass* owner);
@@ -108,21 +109,21 @@ class PyEvaluator {
   // Returns whether a value is a list or a dict. A change of these is visible
   // under all names that share the value.
   bool IsList(const PyValue& value) const;
-  // Marks all other names in `scope` of a list or dict as unknown, because the
-  // statement `at` changes it by one of its names.
+  // The statement `at` changes a list or dict through one of its names. Marks
+  // all other names of the same list or dict in `scope` as unknown.
   void ForgetOthers(const PyValue& value, const PyStatement& at,
                     PyScope& scope);
-  // Does the same for all lists and dicts in a value, of which the statement
-  // `at` may change any.
+  // Calls ForgetOthers for each list and dict that is nested in a value,
+  // because the statement `at` may change any of them.
   void ForgetInside(const PyValue& value, const PyStatement& at,
                     PyScope& scope);
-  // Marks the lists and dicts that a call of a function of the file changes
-  // through its parameters as unknown.
+  // If `call` calls a function of the file, marks as unknown the lists and
+  // dicts that the function changes through its parameters.
   void ForgetArguments(const PyNode& call, PyScope& scope,
                        const PyClass* owner);
   // Returns whether one of the statements changes the value of a parameter, or
-  // passes it to a function of the file that does; `list`: += changes it, as
-  // for a list, and does not make a new tuple.
+  // passes it to a function of the file that does. `list` states whether the
+  // value is a list, which `+=` changes; for a tuple, `+=` makes a new one.
   bool Changes(const std::vector<PyStatement>& body, std::string_view name,
                bool list, const PyClass* owner);
   bool Changes(const PyNode& node, std::string_view name, bool list,
@@ -183,7 +184,8 @@ class PyEvaluator {
   const PyNames& names_;
   std::vector<std::string>* defaults_ = nullptr;
   const PyClass* in_ = nullptr;  // the class of the function that is called
-  // The functions, with one of their parameters, that Changes follows.
+  // The functions that Changes is searching, each with the parameter that it
+  // follows. A recursive call is not searched again.
   std::set<std::pair<const PyStatement*, std::string>> followed_;
   int calls_ = 0;
   int64_t steps_ = 0, copied_ = 0, made_ = 0;

@@ -17,7 +17,7 @@ namespace shardc::imports {
 namespace {
 
 constexpr int kHeightLimit = 1000;
-constexpr int kClauseLimit = 8;  // of one comprehension
+constexpr int kClauseLimit = 8;  // limit on the clauses of a comprehension
 
 }  // namespace
 

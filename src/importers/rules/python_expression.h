@@ -16,18 +16,17 @@ namespace shardc::imports {
 // in front, such as `self.rules`. Returns an empty text for other expressions.
 std::string NameOf(const PyNode& node);
 // Returns the name of the value that a call such as `rules.append(x)` or
-// `rules["q"].append(x)` changes.
-// Returns an empty text for other expressions.
+// `rules["q"].append(x)` changes. Returns an empty text for other expressions.
 std::string ChangedName(const PyNode& call);
 
 class PyExpressionParser : public PyCursor {
  public:
   using PyCursor::PyCursor;
 
-  // Returns the names that `:=` has bound, and whose values calls have changed,
-  // since the last call of TakeBound.
+  // Returns the names that `:=` has bound since the last call of TakeBound, and
+  // the names whose values calls such as `x.append(1)` have changed.
   std::vector<std::string> TakeBound() { return std::exchange(bound_, {}); }
-  // Removes the last of these names.
+  // Removes the last of the names that TakeBound would return.
   void DropBound() {
     if (!bound_.empty()) bound_.pop_back();
   }

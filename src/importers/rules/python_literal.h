@@ -26,7 +26,8 @@ PyValue FromFlag(const std::string& text, const PyNode& node);
 // in any base, `16` for `0x1_0`, if it fits in 64 bits; the text as it is
 // written for other numbers.
 std::string DecimalText(std::string_view number);
-// Returns whether the value is an integer whose text is that of str().
+// Returns whether the value is an integer that is written as Python's str()
+// writes it: `16`, but not `0x10`.
 bool IsDecimal(const PyValue& value);
 // Returns the integer written as `12` or `1_000`; nullopt for other values.
 std::optional<int64_t> WholeNumber(const PyValue& value);

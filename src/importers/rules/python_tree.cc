@@ -53,7 +53,7 @@ void TakeCalls(PyNode& node, std::vector<PyNode>& to) {
   if (HasCall(node)) to.push_back(std::move(node));
 }
 
-// Moves the expressions that have calls to `to`.
+// Moves the expressions of the statements that contain calls to `to`.
 void TakeCalls(std::vector<PyStatement>& body, std::vector<PyNode>& to) {
   for (PyStatement& inside : body) {
     if (inside.act == PyAct::kDefine || inside.act == PyAct::kClass) continue;

@@ -69,8 +69,8 @@ enum class PyAct : uint8_t {
              // target, value and `calls` may have calls that change arguments
 };
 
-// With what the names of the attributes of `self` begin in a statement: the
-// assignment `self.rules = x` has the name `self.rules`.
+// The prefix of PyStatement::name for an attribute of `self`: the assignment
+// `self.rules = x` has the name `self.rules`.
 inline constexpr std::string_view kPySelf = "self.";
 
 struct PyStatement {
@@ -80,8 +80,8 @@ struct PyStatement {
   std::vector<std::string> names;
   bool returns = false;
   PyNode target, value;
-  // The expressions with calls of the header and the body of a statement that
-  // is unknown, which has no body.
+  // For kUnknown: the expressions of the statement's header and body that
+  // contain calls. The member `body` is then empty.
   std::vector<PyNode> calls;
   // The parameters of a function. `parameters` has names with their defaults;
   // `starred` has the names of `*args` and `**kwargs`.

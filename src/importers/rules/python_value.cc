@@ -93,8 +93,8 @@ class ModuleSymbols {
     if (owner == nullptr) ForgetAttributes(one);
   }
 
-  // Marks the attributes of classes that a statement outside of them assigns or
-  // changes, such as `C.rules.append(x)`, as unknown.
+  // If a statement outside of a class assigns or changes an attribute of the
+  // class, such as `C.rules.append(x)`, marks the attribute as unknown.
   void ForgetAttributes(const PyStatement& one) {
     if (one.act == PyAct::kDefine || one.act == PyAct::kClass) return;
     const auto forget = [&](const std::string& name) {

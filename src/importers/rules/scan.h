@@ -24,8 +24,8 @@ class Scan {
   size_t at() const { return at_; }
   void MoveTo(size_t at) { at_ = at; }
   void Blanks();
-  // Skips blanks and takes `word`; returns false if the text goes on
-  // differently.
+  // Skips blanks and then `word`. Returns false if another text follows the
+  // blanks.
   bool Take(std::string_view word);
   // Moves past the next occurrence of `word`; returns false if there is none.
   bool Find(std::string_view word);

@@ -144,7 +144,7 @@ class ShardyModule {
       scan.Refuse("a tensor's type is missing here", findings_);
       return false;
     }
-    scan.Take(">");  // of complex<f32>
+    scan.Take(">");  // the end of `complex<f32>`, an element type
     NamedSpec param;
     param.place = scan.PlaceOf(0, 0);
     if (scan.Take("{") && !Attributes(scan, param)) return false;
@@ -333,7 +333,7 @@ class ShardyModule {
   // The names of the arguments' locations, with the arguments' indices in
   // `params_`.
   std::vector<std::pair<size_t, std::string>> locations_;
-  std::map<std::string, int> located_;  // arguments by location name
+  std::map<std::string, int> located_;  // number of arguments by location name
   std::optional<std::map<std::string, std::string>> aliases_;
   bool open_ = false;
 };

@@ -28,7 +28,7 @@ struct CodePage {
   std::string_view why;   // why that is bad or, for an input, why it is refused
   std::string_view fix;   // what to change
   std::string_view bad;   // a session that reports the code
-  std::string_view good;  // the same session, mended
+  std::string_view good;  // the same session, corrected: it reports nothing
 };
 
 // Each function returns the pages of a family of codes, sorted by number.
