@@ -29,7 +29,7 @@ namespace shardc::cli {
 namespace {
 
 constexpr int64_t kMostLines = 1'000'000;
-constexpr int64_t kMostBytes = int64_t{16} << 20;  // of a Python file
+constexpr int64_t kMostBytes = int64_t{16} << 20;  // largest Python file
 
 class PythonFiles {
  public:

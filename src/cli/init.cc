@@ -44,7 +44,7 @@ struct InitFlags {
 
 // The inputs of the new project.
 struct InitInputs {
-  std::string name;  // of the target
+  std::string name;  // the name of the target
   Manifest manifest;
   // The path of the manifest that the user gave; empty if init writes a
   // manifest.

@@ -24,7 +24,7 @@ namespace shardc::cli {
 // The options as given; empty if not given.
 struct InputFlags {
   TargetRequest asked;
-  Strings targets;  // for commands that take several
+  Strings targets;  // the targets of commands that take several
   std::string devices, processes, stdin_filename;
   bool header_only = false;
   Strings modes;

@@ -30,8 +30,8 @@ using Destination =
 // the command takes no arguments.
 enum class Several {
   kAgain,  // -x a -x b
-  kWords,  // also -x a b
-  kCommas  // also -x a b and -x a,b
+  kWords,  // -x a -x b, or -x a b
+  kCommas  // -x a -x b, or -x a b, or -x a,b
 };
 
 struct Option {

@@ -12,7 +12,7 @@ namespace shardc::cli {
 
 struct Parsed {
   Run run;           // null: print `text`
-  std::string text;  // of --help or --version
+  std::string text;  // the text that --help or --version prints
 };
 
 // Parses the command line. Returns nullopt with findings (usage) if it has

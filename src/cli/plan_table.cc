@@ -49,8 +49,8 @@ std::unique_ptr<const Planned> ReadPlanned(const std::string& file,
 // Classes of parameters whose entries in the plan's text differ in the name
 // only: they have equal layout, placement, weight decay and stages.
 struct ParamClasses {
-  std::vector<uint32_t> first;     // by class: its first parameter
-  std::vector<uint32_t> class_of;  // by parameter
+  std::vector<uint32_t> first;     // the first parameter of each class
+  std::vector<uint32_t> class_of;  // the class of each parameter
 };
 
 ParamClasses ClassesOf(const Plan& plan) {

@@ -290,7 +290,7 @@ void AddNoCheckpoint(const std::string& folder,
                      Findings& findings) {
   struct Form {
     std::string_view begin;
-    std::string_view part;  // at the end, or before a number
+    std::string_view part;  // suffix of a name; with a final `-`, any part
     std::string_view name;
     std::string_view help;
   };

@@ -64,7 +64,7 @@ std::string_view BaseName(std::string_view path) {
 struct Series {
   NumberedName example;
   std::set<int64_t> numbers;
-  std::string name;  // of the example
+  std::string name;  // the file name of `example`
 };
 
 std::string MemberName(const NumberedName& like, int64_t number) {

@@ -17,7 +17,7 @@ struct Action {
   std::string title;
   const Finding* finding = nullptr;  // the finding that the action is for
   bool preferred = false;            // the fix changes no spec
-  std::vector<TextEdit> edits;       // in the document
+  std::vector<TextEdit> edits;       // edits of the document
 };
 
 // Returns the actions for findings on the lines of [begin, end] of a checked

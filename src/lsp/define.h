@@ -31,8 +31,8 @@ struct Symbol {
   };
   std::string name, detail;
   Kind kind = Kind::kProperty;
-  size_t begin = 0, end = 0;            // of the entire symbol
-  size_t name_begin = 0, name_end = 0;  // of its name, which the editor selects
+  size_t begin = 0, end = 0;            // range of the entire symbol
+  size_t name_begin = 0, name_end = 0;  // range that the editor selects
   std::vector<Symbol> children;
 };
 

@@ -11,7 +11,7 @@
 namespace shardc::lsp {
 
 struct InlayHint {
-  size_t offset = 0;    // after the pattern
+  size_t offset = 0;    // the offset after the pattern
   std::string label;    // "4 parameters, 128 KiB"
   std::string tooltip;  // a line for each target, with bytes per device
 };

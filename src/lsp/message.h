@@ -27,7 +27,7 @@ enum class ErrorCode : int {
 
 struct Message {
   std::shared_ptr<const JsonDocument> json;
-  std::string id;  // as written; empty: a notification
+  std::string id;  // JSON text as received; empty: a notification
   std::string method;
   std::optional<JsonValue> params;
   bool cancelled = false;

@@ -88,7 +88,7 @@ class NameReader {
   }
 
   struct Written {
-    size_t begin, end;  // without quotes
+    size_t begin, end;  // the range without quotes
     bool as_text;       // whether the range holds the scalar's text
   };
   // Returns the range of a scalar without its quotes; nullopt if the node is

@@ -57,8 +57,8 @@ class Recovery {
 
  private:
   FileTexts texts_;
-  Findings errors_;                             // of the earlier readings
-  std::map<std::string, SourceRef> originals_;  // of the blanked files, by name
+  Findings errors_;                             // errors of earlier readings
+  std::map<std::string, SourceRef> originals_;  // blanked files, by name
 };
 
 }  // namespace shardc::lsp

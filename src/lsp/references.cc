@@ -27,7 +27,7 @@ namespace {
 struct NamedFile {
   std::string path;
   FileKind kind = FileKind::kOther;
-  std::set<std::string> targets;  // of a project file
+  std::set<std::string> targets;  // in a project file, the targets to search
 };
 
 struct FileNames {

@@ -28,14 +28,14 @@ std::vector<Reference> ReferencesAt(const Workspace& workspace,
                                     const Document& document, size_t offset);
 
 struct RenamedFile {
-  SourceRef source;  // before the edits
+  SourceRef source;  // the text before the edits
   std::vector<TextEdit> edits;
 };
 
 // The changes of a renaming, or the reason why it is refused.
 struct Renaming {
   std::string refusal;             // empty: it can be renamed
-  Place name;                      // of the old name at the offset
+  Place name;                      // the place of the old name at the offset
   std::vector<RenamedFile> files;  // the edits in each file
 };
 

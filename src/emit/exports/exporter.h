@@ -40,7 +40,7 @@ struct Options {
 struct PipelineChoice {
   std::string axis;
   schedule::Table table;
-  std::vector<int64_t> layers;  // of each stage; empty: an even division
+  std::vector<int64_t> layers;  // number in each stage; empty: divide evenly
 };
 
 struct Request {

@@ -52,7 +52,7 @@ struct HfModule {
 };
 
 struct HfModules {
-  std::map<std::string, HfModule, std::less<>> of;  // by name, numbers as `*`
+  std::map<std::string, HfModule, std::less<>> of;  // by name; numbers are `*`
   std::vector<std::string> order;                   // names in plan order
 };
 

@@ -13,7 +13,7 @@
 namespace shardc::exports {
 
 struct StateArray {
-  std::string name;  // as the state has it
+  std::string name;  // the array's path in the state
   Spec spec;         // empty if the array is replicated
 };
 

@@ -24,7 +24,7 @@ namespace shardc {
 namespace {
 
 constexpr size_t kWindow = 96;       // code points shown of a source line
-constexpr size_t kBeforeCaret = 40;  // of these, code points before the caret
+constexpr size_t kBeforeCaret = 40;  // shown before the caret
 
 struct Paint {
   bool on;

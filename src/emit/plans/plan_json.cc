@@ -122,7 +122,7 @@ void WriteRules(JsonWriter& json, const Plan& plan) {
 void WriteParams(JsonWriter& json, const Plan& plan) {
   const std::string_view end_of_key = JsonWriter::EndOfKey(json.style());
   std::vector<std::string> layouts;       // end_of_key and a JSON object
-  std::vector<std::string_view> members;  // of each object, without the braces
+  std::vector<std::string_view> members;  // the objects without their braces
   layouts.reserve(plan.layouts.size());
   for (const ParamLayout& layout : plan.layouts) {
     layouts.push_back(std::string(end_of_key) + JsonText([&](JsonWriter& text) {

@@ -56,7 +56,7 @@ void AddTotals(std::string& out, const Plan& plan) {
 struct ReplicatedGroup {
   size_t first = 0;  // index of the first one in the plan
   int64_t params = 0;
-  int64_t bytes = 0;  // of the whole group, on each device
+  int64_t bytes = 0;  // bytes of the group on each device
   std::string shown;  // name and shape
 };
 

@@ -24,7 +24,7 @@ struct DrawnSharding {
   const picture::ParamGroup* largest = nullptr;
   // The first mode of the first group of modes that has this sharding.
   Mode mode = Mode::kTrain;
-  int64_t bytes = 0;  // of the parameters with this sharding in `mode`
+  int64_t bytes = 0;  // bytes of the parameters with this sharding in `mode`
   // The number of parameters with this sharding, in the group of modes in which
   // that number is the largest.
   int64_t params = 0;

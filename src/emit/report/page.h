@@ -18,7 +18,7 @@ namespace shardc::report {
 struct Limits {
   size_t rows = 200;
   size_t figures = 12;
-  int64_t tiles = 256;  // in one figure
+  int64_t tiles = 256;  // tiles of one figure
   size_t findings = 100;
   size_t changes = 40;
 

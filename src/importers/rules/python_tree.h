@@ -48,8 +48,8 @@ struct PyNode {
   size_t end = 0;
   std::string text;
   std::vector<PyNode> items;
-  std::vector<std::string> keywords;  // of kCall (empty: positional) and kEach
-  int height = 1;                     // of the tree below this node
+  std::vector<std::string> keywords;  // see kCall (empty: positional) and kEach
+  int height = 1;                     // height of the tree under this node
 };
 
 enum class PyAct : uint8_t {
