@@ -227,9 +227,10 @@ bool CompleteFlags(const exports::Exporter& exporter, const PlanStages& planned,
   return true;
 }
 
-// Returns the stages that the flags describe or, unless `--stages` names
-// another axis, the plan's stages, of which flags replace parts. If there are
-// no stages, adds a finding. Returns nullopt after a finding.
+// Returns the stages of the plan, with the parts that flags give replaced. If
+// the plan has no stages, or if `--stages` names another axis than theirs,
+// returns the stages that the flags describe. Returns nullopt after a finding,
+// for example if neither the plan nor the flags have stages.
 std::optional<exports::PipelineChoice> PipelineOf(
     const exports::Exporter& exporter, const ExportFlags& given,
     const ReadPlan& plan, const std::optional<PlanStages>& planned,

@@ -91,7 +91,7 @@ std::optional<std::vector<Mode>> ParseModes(const Strings& given,
 std::optional<Mode> ParseModeFlag(const std::string& text, Findings& findings);
 
 // Returns false after a finding (usage) if a plan with the modes `planned` has
-// no specs of `mode`. It always has those of train.
+// no specs of `mode`. A plan always has the specs of train.
 bool CheckMode(std::span<const Mode> planned, Mode mode, Findings& findings);
 
 }  // namespace shardc::cli

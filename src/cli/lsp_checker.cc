@@ -4,8 +4,8 @@
 //
 //   `select: [SHD999]`, no such code  ->  shown at the top of shardc.yaml
 //
-// If rules files have errors, the project is read again without the rules that
-// have them (lsp/recover.h), so that the others keep their findings.
+// If rules files have errors, the project is read again without the rules in
+// error (lsp/recover.h), so that findings about other rules are still shown.
 #include "cli/lsp_checker.h"
 
 #include <algorithm>

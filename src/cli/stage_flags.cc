@@ -84,7 +84,8 @@ std::optional<schedule::Table> TableOf(const StageFlags& flags,
   return ScheduleTable(choice, findings);
 }
 
-// Returns the stages that a file declares; flags override single keys.
+// Returns the stages that a file declares, with each key that a flag gives
+// replaced by the flag's value. Returns nullopt after a finding.
 std::optional<StageRequest> MergedStages(const StageFlags& flags,
                                          const StageDeclaration& declared,
                                          const Mesh& mesh,

@@ -35,9 +35,10 @@ struct SuggestedRules {
 // a finding.
 bool HasShapes(const Manifest& manifest, Findings& findings);
 
-// Suggests rules. `manifest` must have shapes. `name` is the file name in
-// places of the text. If sizes and names leave the only layer stack undecided,
-// and there is a terminal, the user chooses which dimension counts layers.
+// Suggests rules. `manifest` must have shapes. `name` is the file name that
+// findings about the rules' text show. If the only layer stack could have its
+// layers in several dimensions, judged by sizes and names, and there is a
+// terminal, the user is prompted for the dimension.
 SuggestedRules SuggestFor(const Manifest& manifest, const Mesh& mesh,
                           const std::optional<ModelConfig>& model,
                           const suggest::Preferences& preferences,

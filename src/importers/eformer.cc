@@ -73,7 +73,7 @@ std::string_view TextOf(JsonValue value) {
   return place.source->text().substr(place.begin, place.end - place.begin);
 }
 
-// Returns the texts of an object's members by name.
+// Returns the JSON text of each member's value, by the name of the member.
 std::map<std::string_view, std::string_view> MembersOf(JsonValue value) {
   std::map<std::string_view, std::string_view> out;
   for (const JsonMember member : value.members()) {

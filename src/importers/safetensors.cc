@@ -259,9 +259,8 @@ class HeaderReader {
     return false;
   }
 
-  // Checks the ranges in the order of their begin: each must begin where the
-  // previous one ended. An empty tensor may be between two ranges, but not
-  // inside one.
+  // Checks the ranges in ascending order: each must begin where the previous
+  // one ended. An empty tensor may be between two ranges, but not inside one.
   void CheckRanges(const Place& whole) {
     std::vector<size_t> order(header_.entries.size());
     std::iota(order.begin(), order.end(), size_t{0});

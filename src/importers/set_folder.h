@@ -63,8 +63,8 @@ std::optional<JournalParts> ParseJournalName(std::string_view name);
 // names.
 std::string_view NameOfPart(std::string_view name);
 
-// In the next functions `names` are the names in the folder, or those that the
-// index lists.
+// In the next functions `names` are the file names in the folder or, if there
+// is an index, the file names in the index.
 //
 // Adds the finding `missing` and returns true if a run that writes files of the
 // folder has not finished.

@@ -12,7 +12,7 @@
 namespace shardc::lsp {
 
 struct Completion {
-  // The numbers that the protocol (LSP) defines for kinds of completions.
+  // The numbers that LSP defines for kinds of completions.
   enum class Kind : uint8_t {
     kVariable = 6,   // axes
     kModule = 9,     // packs

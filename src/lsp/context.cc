@@ -193,8 +193,8 @@ class Climb {
 
   const Lines& lines_;
   size_t line_;
-  size_t limit_;  // the line of the outer key is indented less than this
-  bool equal_;    // or exactly this, which is allowed above a dash
+  size_t limit_;  // lines with outer keys are indented by less than this
+  bool equal_;    // the next outer key may be indented by exactly limit_
   std::vector<std::string> keys_;
 };
 

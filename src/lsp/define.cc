@@ -140,7 +140,7 @@ Symbol SymbolOf(const YamlNode& name, const YamlNode& whole,
                 Symbol::Kind kind) {
   Symbol out;
   const bool named = name.IsScalar() && !name.text.empty();
-  // The protocol does not allow an empty name.
+  // LSP does not allow an empty name.
   out.name = named ? Printable(name.text) : std::string(1, '-');
   out.kind = kind;
   out.begin = std::min(name.begin, whole.begin);

@@ -20,7 +20,7 @@ std::vector<Place> DefinitionsAt(const Workspace& workspace,
                                  const Document& document, size_t offset);
 
 struct Symbol {
-  // The numbers that the protocol (LSP) defines for kinds of symbols.
+  // The numbers that LSP defines for kinds of symbols.
   enum class Kind : uint8_t {
     kModule = 2,
     kProperty = 7,

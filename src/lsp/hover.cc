@@ -165,7 +165,7 @@ std::string KindText(const Resolved& resolved) {
 // Returns a list of the specs of a name; empty if the name has no meaning.
 // Modes with the same spec share an item.
 std::string NameText(const NameScope& scope, const NameAt& at) {
-  std::vector<std::pair<std::string, std::string>> rows;  // spec, modes
+  std::vector<std::pair<std::string, std::string>> rows;  // (spec, modes)
   std::string kind;
   for (const Mode mode : kAllModes) {
     const auto resolved = Resolve(*scope.resolver, at, mode);

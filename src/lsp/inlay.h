@@ -16,8 +16,8 @@ struct InlayHint {
   std::string tooltip;  // a line for each target, with bytes per device
 };
 
-// Returns a hint for each rule between two offsets of a document: the number of
-// parameters that the rule wins, out of those that it matches, and their bytes.
+// Returns a hint for each rule between two offsets of a document: how many of
+// the parameters that the rule matches it also wins, and the bytes of these.
 // If these differ between targets, the hint names the targets. Empty if no
 // target that reads the document compiles.
 std::vector<InlayHint> InlayHintsIn(const Workspace& workspace,

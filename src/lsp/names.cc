@@ -238,7 +238,7 @@ class NameReader {
       const string_view entry = text.substr(begin, end - begin);
       const size_t mark = entry.find_first_of(":=");
       const size_t first = entry.find_first_not_of(" \t");
-      // Other texts are paths.
+      // An entry that is not NAME:SIZE or NAME=SIZE is a path.
       const bool axis =
           mark != entry.npos && first < mark && mark + 1 < entry.size() &&
           entry.find_first_not_of("-0123456789 \t", mark + 1) == entry.npos;

@@ -1,6 +1,6 @@
-// Converts between offsets in a text, which is UTF-8, and positions of the
-// protocol. The columns of positions are counted in UTF-16 code units unless
-// client and server agree on another unit:
+// Converts between byte offsets in a UTF-8 text and positions of the Language
+// Server Protocol. Columns are counted in UTF-16 code units unless client and
+// server agree on another unit:
 //
 //   "a\n\U0001F600b", offset of `b`  ->  line 1, character 2 (utf-8: 4)
 #include "lsp/position.h"

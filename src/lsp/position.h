@@ -1,4 +1,5 @@
-// Positions in the protocol: lines, and code units within a line.
+// Positions in a text as the Language Server Protocol (LSP) has them: a line,
+// and code units within the line.
 #ifndef SHARDC_LSP_POSITION_H_
 #define SHARDC_LSP_POSITION_H_
 
@@ -15,7 +16,7 @@ enum class Encoding : uint8_t { kUtf8, kUtf16, kUtf32 };
 std::string_view EncodingName(Encoding encoding);  // "utf-16"
 std::optional<Encoding> ParseEncoding(std::string_view name);
 
-// A line and a column of the protocol, both counted from 0.
+// A position of LSP: a line and a column, both counted from 0.
 struct Position {
   int64_t line = 0;
   int64_t character = 0;

@@ -1,6 +1,6 @@
-// Reads rules files that have errors several times, each time without the
-// entries that could not be read. The errors of one rule then do not hide the
-// findings of the others.
+// Reads a rules file that has errors several times, each time without the
+// entries that could not be read before. The errors of one rule then do not
+// hide the findings about other rules.
 #ifndef SHARDC_LSP_RECOVER_H_
 #define SHARDC_LSP_RECOVER_H_
 

@@ -18,7 +18,7 @@
 namespace shardc::lsp {
 namespace {
 
-// Returns the number of the protocol for a level.
+// Returns the number that LSP has for a level (DiagnosticSeverity).
 int SeverityOf(Level level) {
   switch (level) {
     case Level::kError:
@@ -36,7 +36,7 @@ Range RangeOf(const Lines& lines, const Place& place, Encoding encoding) {
   return lines.RangeOf(place.begin, std::max(place.begin, place.end), encoding);
 }
 
-// Writes a range of a file as a Location of the protocol.
+// Writes a range of a file as a Location of LSP.
 void WriteLocation(JsonWriter& json, const std::string& uri,
                    const Range& range) {
   json.BeginObject();
@@ -119,8 +119,8 @@ void WriteCapabilities(JsonWriter& json, Encoding encoding) {
   json.EndObject();
 }
 
-// Writes findings in the protocol's form; the lines of each file are indexed
-// once.
+// Writes findings as Diagnostics of LSP. Finds the line starts of each file
+// only once, for all its findings.
 class DiagnosticWriter {
  public:
   DiagnosticWriter(JsonWriter& json, Encoding encoding)

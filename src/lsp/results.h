@@ -1,5 +1,5 @@
-// Writes the results and notifications of the language server as the JSON of
-// the protocol.
+// Writes the results and notifications of the language server as the JSON that
+// the Language Server Protocol (LSP) defines.
 #ifndef SHARDC_LSP_RESULTS_H_
 #define SHARDC_LSP_RESULTS_H_
 
@@ -68,7 +68,7 @@ struct FileEdits {
   std::vector<TextEdit> edits;
 };
 
-// Returns the edits of several files as the protocol's WorkspaceEdit.
+// Returns the edits of several files as a WorkspaceEdit of LSP.
 std::string WorkspaceEditResult(const ResultForm& form,
                                 const std::vector<FileEdits>& files);
 // Returns the edits of the request's document as a list of TextEdit.
@@ -76,7 +76,8 @@ std::string EditsResult(const ResultForm& form, const Lines& lines,
                         const std::vector<TextEdit>& edits);
 std::string RangeResult(const ResultForm& form, const Lines& lines,
                         size_t begin, size_t end);
-// Returns semantic tokens as their numbers (lsp/tokens.h).
+// Returns the result of `textDocument/semanticTokens`. `numbers` are the tokens
+// in the form of SemanticTokensOf (lsp/tokens.h).
 std::string TokensResult(const std::vector<int64_t>& numbers);
 
 // Returns the code actions for a document. `all` are the edits that apply all

@@ -96,7 +96,7 @@ class Server {
   // The next check covers everything if `check_all_`, else the projects that
   // read the `changed_` documents.
   bool check_all_ = false;
-  std::set<std::string> changed_;  // uris
+  std::set<std::string> changed_;  // URIs of edited documents
   bool can_watch_ = false;
   bool versioned_edits_ = false;
   std::optional<int> exit_;

@@ -1,4 +1,4 @@
-// The colours of patterns and names: semantic tokens of the protocol.
+// The colours of patterns and names in an editor: the semantic tokens of LSP.
 #ifndef SHARDC_LSP_TOKENS_H_
 #define SHARDC_LSP_TOKENS_H_
 
@@ -12,8 +12,8 @@
 
 namespace shardc::lsp {
 
-// Return the types and modifiers of the protocol that the tokens use, by
-// number.
+// Return the types and modifiers of LSP that the tokens use. A token refers to
+// them by their index in the list.
 std::span<const std::string_view> TokenTypes();
 std::span<const std::string_view> TokenModifiers();
 

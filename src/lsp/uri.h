@@ -1,4 +1,4 @@
-// Converts between paths and the URIs of the protocol.
+// Converts between paths and the URIs by which LSP names files.
 #ifndef SHARDC_LSP_URI_H_
 #define SHARDC_LSP_URI_H_
 

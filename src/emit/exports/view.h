@@ -54,7 +54,7 @@ bool HasAxis(const Mesh& mesh, const std::string& flag, const std::string& name,
              Findings& findings);
 
 // Parameters whose names differ only in whole numbers and that have the same
-// type and sharding: one line of text formats.
+// type and sharding. Text formats write one line for all of them.
 struct Fold {
   std::string name;  // `layers/*/mlp/up/kernel`
   const ReadParam* first = nullptr;

@@ -11,8 +11,8 @@
 
 namespace shardc {
 
-// Above the grid there is a line per dimension. `title` is the name of the
-// array and remarks on it.
+// Returns the drawing: the title, a line for each dimension, and the grid of
+// shards. `title` is the name of the array and remarks on it.
 std::string ArrayText(const picture::ArrayPicture& array,
                       const std::vector<std::string>& title,
                       const PictureStyle& style);

@@ -85,8 +85,9 @@ class DiffMarkdown {
 
   void AddRows() {
     for (const SpecChange& one : diff_.specs) {
-      // If the coordinate changes at which a parameter is placed, no collective
-      // is known, so the column has the old and the new coordinate.
+      // A placed parameter is on the devices at one coordinate of an axis. If
+      // the coordinate changes, the column `moves` has the old and the new
+      // coordinate, because no collective is known.
       const std::string placed = PlacementChangeText(one);
       Row(one.shown, one.names.size(),
           CodeCell(SpecText(one.before)) + " " + DiffBytesText(one.held_before),

@@ -51,7 +51,7 @@ void WriteCorrection(JsonWriter& json, const Edit& edit, const ModeLayout& mode,
   json.BeginObject();
   WriteEditMembers(json, edit, mode.resolved, mode.spec);
   // The added bytes are known only for all corrections of a mode together, so
-  // they are written with the last one, and the others get 0.
+  // the last correction gets them, and the earlier ones get 0.
   std::optional<int64_t> added = 0;
   if (last) {
     added = std::nullopt;

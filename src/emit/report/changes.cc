@@ -47,8 +47,8 @@ void WriteSpecChange(Page& page, const SpecChange& change) {
   page.SpecOf(change.after);
   html.Raw("</td><td class=r>");
   if (change.held_before && change.held_after) {
-    // A device holds only some of the parameters that are placed, so its bytes
-    // are not those of one parameter times the number of parameters.
+    // A device holds only some of the placed parameters, so its bytes are not
+    // the bytes of one parameter times the number of parameters.
     if (change.group_before && change.group_after) {
       const int64_t all = *change.group_after - *change.group_before;
       if (all == 0) {

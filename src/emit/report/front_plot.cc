@@ -207,8 +207,8 @@ class Plot {
     Words("end", x, kTop - 8, "a device has " + BytesText(capacity_));
   }
 
-  // Draws the stairs through the points of the front that are not pipelines. A
-  // pipeline is in the front in addition to the other shardings.
+  // Draws the stairs through the points of the front that are not pipelines,
+  // because these points alone are a Pareto front. Pipelines are added to it.
   void WriteStairs() {
     std::vector<const Sharding*> meshes;
     for (const Sharding& one : found_.front) {

@@ -60,9 +60,9 @@ std::optional<Spec> JsonSpec(JsonValue value, Findings& findings);
 bool AddAxis(std::string_view name, int64_t size, const Place& place,
              Mesh& mesh, Findings& findings);
 
-// Sets the slices of the mesh so that its devices have these numbers, which are
-// in the mesh's row-major order and stand in the source under `member`. Returns
-// false after a finding (inexpressible) if no slices give that order.
+// Sets the slices of the mesh so that its devices, in row-major order, have
+// these numbers. `member` is the key under which the source lists the numbers.
+// Returns false after a finding (inexpressible) if no slices give that order.
 bool AddDeviceOrder(std::span<const int64_t> devices, std::string_view member,
                     const Place& place, Mesh& mesh, Findings& findings);
 

@@ -353,8 +353,8 @@ struct Argument {
   const PyNode* value = nullptr;
 };
 
-// Returns the arguments of a call of `function` with the parameters that take
-// them, without the object itself and without those that no parameter takes.
+// Returns the arguments of a call of `function`, each with its parameter. Does
+// not return `self`, nor arguments that belong to no parameter.
 std::vector<Argument> ArgumentsOf(const PyStatement& function,
                                   const PyNode& call) {
   const auto& parameters = function.parameters;

@@ -77,11 +77,11 @@ struct PyValue {
   // can be given with `--set`), and the place in the text.
   std::string why, flag;
   size_t why_begin = 0, why_end = 0;
-  int64_t size = 1;  // values in it, itself included
+  int64_t size = 1;  // number of nested values, this one included
 };
 
 struct PyField {
-  std::string first;  // its name
+  std::string first;  // the name of the field
   PyValue second;
 };
 

@@ -2,10 +2,10 @@
 // inputs, and findings in compiled programs.
 // Includes: source.
 //
-// Explanations of the codes below SHD100 (an input or the command line cannot
-// be used, and the command ends with status 2), of SHD241 to SHD249 (stages
-// of pipelines) and of those from SHD601 on (compiled programs), which `shardc
-// audit` reports, or `shardc check` if they are above SHD610.
+// Explanations of three ranges of codes. Below SHD100: an input or the command
+// line cannot be used, and the command ends with status 2. SHD241 to SHD249:
+// the stages of pipelines. From SHD601 on: compiled programs; `shardc audit`
+// reports these codes, and `shardc check` those above SHD610.
 // Lints carry their explanation in their own record (lint/rules/lint.h).
 //
 // An example is the text of a shell session: `--- NAME` begins a file, whose
