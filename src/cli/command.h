@@ -58,8 +58,8 @@ Declared Declare(Options (*options)(Flags&),
 // Describes a command. Each command has one record in the file of its name, and
 // one line in commands.h.
 struct Command {
-  // One word, or two for a subcommand, which comes after its command: "verify",
-  // then "verify step".
+  // The name has one word, or two for a subcommand. A subcommand ("verify
+  // step") is declared after its command ("verify").
   std::string_view name;
   std::string_view summary;  // one line, lower case, for `shardc --help`
   // The manual's text: paragraphs separated by empty lines, with `code`,

@@ -288,7 +288,8 @@ std::vector<NewFile> FilesOf(const InitFlags& flags, const InitInputs& inputs,
   auto workflow = CheckWorkflow(flags.folder, inputs.name, findings);
   if (!workflow) return {};
   out.push_back(std::move(*workflow));
-  // Written last, so that a project file exists only with all other files.
+  // The project file is written last, so that it exists only if all other files
+  // exist.
   out.push_back(
       {"shardc.yaml",
        "# `shardc check --locked` compares the committed plan with what these "

@@ -21,7 +21,7 @@
 
 namespace shardc::cli {
 
-// The options as given; empty if not given.
+// The values of the options. The value of an option that is not given is empty.
 struct InputFlags {
   TargetRequest asked;
   Strings targets;  // the targets of commands that take several

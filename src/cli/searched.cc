@@ -421,7 +421,8 @@ bool WriteSearched(const search::Sharding& one,
                    pipeline->settings, inputs) +
         StagesText(*pipeline);
   }
-  // Written last, so that a project exists only with all its files.
+  // The project file is written last, so that it exists only if all other files
+  // exist.
   files.push_back({"shardc.yaml", std::move(project)});
   if (!AllAreNew(folder, files, findings)) return false;
   NewFileWriter writer(folder);

@@ -11,8 +11,8 @@
 
 namespace shardc::gguf {
 
-// The numbers of ggml's types, without the removed ones (4, 5, 31 to 33, 36 to
-// 38).
+// A data type and its number in ggml. The numbers 4, 5, 31 to 33 and 36 to 38
+// are of types that ggml has removed.
 struct GgmlType {
   uint32_t id;
   Dtype dtype;
@@ -35,7 +35,7 @@ inline constexpr GgmlType kTypes[] = {
 // The types of metadata values that the reader distinguishes.
 enum ValueType : uint32_t {
   kUint32 = 4,
-  kInt32 = 5,  // the integers of at most 32 bits have the types 0 to 5
+  kInt32 = 5,  // types 0 to 5 are the integers of up to 32 bits
   kBool = 7,
   kString = 8,
   kArray = 9,

@@ -21,7 +21,7 @@
 namespace shardc {
 namespace {
 
-// The shortest entry, without a comma:
+// A lower bound of the length of a tensor's entry in the header:
 // `"a":{"dtype":"U8","shape":[],"data_offsets":[0,1]}`.
 constexpr size_t kLeastBytes = 50;
 

@@ -10,15 +10,15 @@
 
 namespace shardc {
 
-// "1.5 GiB"; "-" for an unknown number of bytes.
+// Returns "1.5 GiB", or "-" if the number of bytes is unknown.
 std::string BytesOr(const std::optional<int64_t>& bytes);
 std::string SecondsText(double seconds);  // "1.03 s", "470 ms", "11.7 us"
 std::string ShareText(int64_t part, int64_t whole);  // "88.5 %"
 std::string PercentText(double part);                // "88.5 %" for 0.885
 std::string ChangeText(double ratio);                // "+12.5 %" for 1.125
-// "88.5 % free", or "88.5 % left for what is not known" if a component is
-// unknown. The capacity and the expected bytes must be known, and the capacity
-// must be the larger.
+// Returns "88.5 % free", or "88.5 % left for what is not known" if a component
+// of the memory is unknown. The capacity and the expected bytes must be known,
+// and the capacity must be the larger.
 std::string FreeShareText(const cost::Memory& memory);
 
 }  // namespace shardc

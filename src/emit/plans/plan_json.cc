@@ -249,7 +249,7 @@ void WritePlan(const Plan& plan, std::span<const Finding> diagnostics,
 // The fingerprint of a plan with fewer parameters is computed without a thread,
 // because that is faster than starting one.
 constexpr size_t kManyParams = 10'000;
-// The length of "sha256:" and 64 digits with quotes.
+// The length of a fingerprint in JSON: "sha256:", 64 digits and two quotes.
 constexpr size_t kFingerprintBytes = 73;
 
 std::string Quoted(const std::string& fingerprint) {

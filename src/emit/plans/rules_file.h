@@ -29,7 +29,8 @@ std::vector<std::pair<std::string_view, std::string>> PolicyMembers(
 bool HasMixedSeparators(const RuleSet& rules);
 
 // Returns the imported rules as a rules file: YAML with all comments, or JSON,
-// in which a rule's comments are its `note` and the file's own are omitted.
+// in which a rule's comments are its `note`, and comments on the file are
+// omitted.
 std::string ImportedFileYaml(const Imported& imported);
 void WriteImportedFileJson(const Imported& imported, Sink& out);
 // Returns the text of a mesh file.

@@ -30,9 +30,9 @@ using search::Sharding;
 constexpr double kWidth = 760, kHeight = 380;
 constexpr double kLeft = 72, kRight = 20, kTop = 26, kBottom = 44;
 constexpr int kMostTicks = 8;
-// The part of the drawing that stays empty above and below the points, as a
-// fraction of the span of times, and on the right, as a fraction of the largest
-// memory.
+// The margins between the points and the edges of the drawing. Above and below
+// the points the margin is this fraction of the span of times, and to their
+// right this fraction of the largest memory.
 constexpr double kSpare = 0.04;
 
 // Returns the distance of the ticks on the time axis: the smallest of 1, 2 and
@@ -207,8 +207,9 @@ class Plot {
     Words("end", x, kTop - 8, "a device has " + BytesText(capacity_));
   }
 
-  // Draws the stairs through the points of the front that are not pipelines,
-  // because these points alone are a Pareto front. Pipelines are added to it.
+  // Draws the stairs through the points of the front that are not pipelines. A
+  // sharding stays on the front even if a pipeline is better in both time and
+  // memory, so only the points without pipelines descend like stairs.
   void WriteStairs() {
     std::vector<const Sharding*> meshes;
     for (const Sharding& one : found_.front) {

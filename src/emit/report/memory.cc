@@ -31,7 +31,9 @@ constexpr double kLeast = 0.0004;
 // and on a phone, where the map is drawn at a third of its full width.
 constexpr double kUpright = 18, kUprightOnPhone = 52;
 
-// The letters below the parts of a bar and in the legend, as in the terminal.
+// The letters of the components of memory, in the order of cost::Component.
+// They are below the parts of a bar and in the legend. Bars in the terminal
+// consist of the same letters.
 constexpr std::array<std::string_view, cost::kComponentCount> kLetters = {
     "P", "G", "O", "K", "A", "L", "W"};
 

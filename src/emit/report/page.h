@@ -27,7 +27,7 @@ struct Limits {
   }
 };
 
-// The index of the figure of each FigureKey().
+// Maps the FigureKey() of a sharding to the index of its figure.
 using FigureKeys = std::map<std::string, size_t>;
 
 class Page {

@@ -1,7 +1,7 @@
 // Writes the section on a pipeline: the layers of each stage, and the tasks of
 // the schedule over time, all drawn with the same length. The section on memory
-// has the bytes of each rank. If the sizes of a step are unknown, only the bytes
-// of parameters are known, and they are written here:
+// has the bytes of each rank. If the sizes of a step are unknown, only the
+// bytes of parameters are known, and they are written here:
 //
 //   stage 1 on rank 1: layers 8-15    3.25 GiB on a device of rank 1
 #include <string>

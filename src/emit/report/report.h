@@ -52,7 +52,7 @@ struct Table {
 struct Program {
   std::string from;  // the file that has the program
   const audit::Report* report = nullptr;
-  // The comparison with the plan and its step program.
+  // The differences of the program from the plan and its step program.
   const AuditText* compared = nullptr;
   std::span<const Finding> findings;
 };

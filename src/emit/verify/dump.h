@@ -24,10 +24,10 @@ std::string DumpTensors(const verify::CaseTensors& tensors);
 
 // Writes {"case": ..., "settings": {...}}. `settings` is written only if the
 // case has one reference result. A case that did not run has none, and neither
-// has a case that is verified token by token over a cache. `settings` has the
-// scale (null: from the head dimension), causal, window, mask value, padding
-// segment, dropout seed, masked rows, every setting of a settings file, and the
-// spec of each tensor.
+// has a case that is verified call by call over a cache or pages. The settings
+// are scale (null: from the head dimension), causal, window, mask value,
+// padding segment, dropout seed, masked rows, every setting of a settings file,
+// and the spec of each tensor.
 void WriteDumpJson(const verify::Case& test, const verify::CaseResult& result,
                    const verify::CaseTensors& tensors, Metrics metrics,
                    Sink& out);

@@ -80,9 +80,9 @@ bool IsAtEnd(std::string_view pattern, size_t at, size_t size) {
           !before.ends_with("\\(") && !before.ends_with("\\|"));
 }
 
-// Changes a pattern for a complete part of a name to one for the same part
-// inside of the name. Dots and negated classes no longer match the separator.
-// `^`, `$`, `\A` and `\z` at the pattern's ends are removed, because in RE2
+// Returns a pattern that matches only within one part of a name. Dots and
+// negated classes no longer match the separator. `^`, `$`, `\A` and `\z` at the
+// pattern's ends are removed: they stood for the ends of the part, but in RE2
 // they would match only at the ends of the name. A pattern with an unclosed
 // class is returned unchanged.
 std::string WithinPart(std::string_view pattern, char separator) {
