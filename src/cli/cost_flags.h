@@ -15,7 +15,7 @@
 
 namespace shardc::cli {
 
-// The largest device count for which `fit` lists meshes.
+// The largest number of devices for which `fit` and `search` list meshes.
 inline constexpr int64_t kMostDevices = 1 << 20;
 
 struct CostFlags {

@@ -21,7 +21,7 @@ struct FindingReport {
   std::span<const Finding> findings;  // sorted
   std::string_view version;           // version of shardc
   TextStyle style;                    // text only
-  Repository repository;  // printed paths are relative to its root
+  Repository repository;              // printed paths are relative to its root
 };
 
 struct FindingFormat {

@@ -245,8 +245,9 @@ class TpPlan {
     for (size_t i = 0; i < keys_.size(); ++i) by_name[keys_[i].name] = i;
     // Tuples by which the keys of the plan are sorted. The first element is the
     // smallest index of the key itself and of all shorter keys that match the
-    // same names, so that the key comes before them. Of keys with the same first
-    // element, a key of one layer comes first, and then a key with more parts.
+    // same names, so that the key comes before them. Of keys with the same
+    // first element, keys of one layer come first, and then keys with more
+    // parts.
     std::vector<std::tuple<size_t, bool, int64_t, size_t>> order;
     for (size_t i = 0; i < keys_.size(); ++i) {
       const std::string& generic = keys_[i].generic;
