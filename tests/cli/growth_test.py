@@ -110,9 +110,12 @@ class Inputs:
 
     def plan(self, n, mesh="fsdp:4,tp:2"):
         """The plan of `llama`, made by the program itself."""
-        out = self.path("plan.json")
-        subprocess.run([BIN, "plan", "--manifest", self.llama(n), "--mesh", mesh,
-                        "--rules", "builtin:llama", "--no-project", "-o", out],
+        return self.plan_of(self.llama(n), "builtin:llama", mesh)
+
+    def plan_of(self, manifest, rules, mesh="fsdp:4,tp:2", name="plan.json"):
+        out = self.path(name)
+        subprocess.run([BIN, "plan", "--manifest", manifest, "--mesh", mesh,
+                        "--rules", rules, "--no-project", "-o", out],
                        check=True, capture_output=True)
         return out
 
@@ -205,6 +208,9 @@ CASES = [
      lambda files, n: ["manifest", "--manifest", files.llama(n)]),
     ("parameters", "diff", 2000,
      lambda files, n: ["diff", files.plan(n), files.plan(n)]),
+    ("new names", "diff", 500,
+     lambda files, n: ["diff", files.plan(n), files.plan_of(
+         files.distinct(n), files.rules([ALL]), name="new.json")]),
     ("parameters", "explain", 4000,
      lambda files, n: parameters("explain")(files, n)
      + ["model.layers.0.mlp.gate_proj.weight"]),

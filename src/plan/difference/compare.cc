@@ -189,10 +189,11 @@ class ParamsComparison {
       }
       ++number;
     }
+    const Place all = before.place();  // found by reading the entire object
     number = 0;
     for (const JsonMember member : after.members()) {
       if (!seen.contains(member.name())) {
-        gatherer_.AddNew(member.name(), before.place(), number);
+        gatherer_.AddNew(member.name(), all, number);
       }
       ++number;
     }
