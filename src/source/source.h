@@ -60,6 +60,10 @@ class Source {
 
  private:
   const std::vector<size_t>& LineStarts() const;
+  // Returns the number of code points that begin before an offset.
+  size_t PointsBefore(size_t offset) const;
+  // The same from one offset to another.
+  size_t PointsBetween(size_t begin, size_t end) const;
 
   std::string name_;
   std::string held_;
@@ -69,6 +73,10 @@ class Source {
   // most files have no finding.
   mutable std::once_flag lines_found_;
   mutable std::vector<size_t> line_starts_;
+  // The code points that begin before each block of bytes. Computed for the
+  // first place in a long line.
+  mutable std::once_flag points_counted_;
+  mutable std::vector<size_t> points_;
 };
 
 using SourceRef = std::shared_ptr<const Source>;

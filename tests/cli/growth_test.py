@@ -242,6 +242,10 @@ CASES = [
     ("rules", "rules", 250,
      lambda files, n: ["rules", "--rules", files.rules(
          [f"block_{word(i)}\\.weight$" for i in range(n)])]),
+    ("rules in one line", "rules", 1000,
+     lambda files, n: ["rules", "--rules", files.write(
+         "rules.json", json.dumps({"version": 1, "rules": [
+             {"match": word(i), "spec": []} for i in range(n)]}))]),
     ("rules", "rules --prove", 100,
      lambda files, n: ["rules", "--prove", "--rules", files.rules(
          [f"block_{word(i)}\\.weight$" for i in range(n)])]),

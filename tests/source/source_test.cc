@@ -37,6 +37,23 @@ TEST_CASE("source: lines and columns count code points") {
   CHECK(Place{}.ToString().empty());
 }
 
+TEST_CASE("source: columns of long lines count code points") {
+  const std::string text = "ab\n" + [] {
+    std::string line;
+    for (int i = 0; i < 4000; ++i) line += i % 3 == 0 ? "\xC3\xA9" : "x";
+    return line + line;
+  }();
+  const SourceRef source = MakeSource("f", text);
+  int column = 0;
+  for (size_t offset = 3; offset < text.size(); ++offset) {
+    if ((static_cast<unsigned char>(text[offset]) & 0xC0) != 0x80) ++column;
+    CAPTURE(offset);
+    REQUIRE(source->At(offset).line == 2);
+    REQUIRE(source->At(offset).column == column);
+  }
+  CHECK(source->At(text.size()).column == 8001);
+}
+
 TEST_CASE("findings: counted and sorted by place, then code") {
   const SourceRef a = MakeSource("a", "x\ny\n");
   const SourceRef b = MakeSource("b", "x\n");
