@@ -6,6 +6,7 @@
 #include "lsp/position.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "source/index.h"
@@ -19,6 +20,9 @@ constexpr std::pair<Encoding, std::string_view> kNames[] = {
     {Encoding::kUtf16, "utf-16"},
     {Encoding::kUtf32, "utf-32"},
 };
+
+// In a long line, positions are counted from places this many bytes apart.
+constexpr size_t kStep = 4096;
 
 struct Units {
   size_t bytes = 1;
@@ -108,14 +112,24 @@ Position Lines::PositionOf(size_t offset, Encoding encoding) const {
   // An offset inside a line break counts as the end of the line, because no
   // position is between \r and \n.
   const size_t to = std::min(offset, End(line));
-  Position out{static_cast<int64_t>(line), 0};
-  for (size_t at = starts_[line]; at < to;) {
-    const Units units = UnitsAt(text_, at, encoding);
-    if (at + units.bytes > to) break;
-    out.character += units.units;
-    at += units.bytes;
+  if (counted_.empty() || counted_line_ != line ||
+      counted_encoding_ != encoding) {
+    counted_line_ = line;
+    counted_encoding_ = encoding;
+    counted_.assign(1, {starts_[line], 0});
   }
-  return out;
+  const auto after = std::upper_bound(
+      counted_.begin(), counted_.end(), to,
+      [](size_t value, const Counted& one) { return value < one.offset; });
+  Counted at = *std::prev(after);
+  while (at.offset < to) {
+    const Units units = UnitsAt(text_, at.offset, encoding);
+    if (at.offset + units.bytes > to) break;
+    at.character += units.units;
+    at.offset += units.bytes;
+    if (at.offset >= counted_.back().offset + kStep) counted_.push_back(at);
+  }
+  return {static_cast<int64_t>(line), at.character};
 }
 
 }  // namespace shardc::lsp

@@ -38,7 +38,8 @@ size_t FindBreak(std::string_view text, size_t at);
 // the character.
 size_t OffsetInLine(std::string_view line, int64_t column, Encoding encoding);
 
-// The lines of a text, ended by \n, \r\n or \r. Offsets are in bytes.
+// The lines of a text, ended by \n, \r\n or \r. Offsets are in bytes. An object
+// is used by one thread at a time.
 class Lines {
  public:
   explicit Lines(std::string_view text);  // must outlive this object
@@ -61,8 +62,18 @@ class Lines {
   }
 
  private:
+  struct Counted {
+    size_t offset = 0;
+    int64_t character = 0;
+  };
+
   std::string_view text_;
   std::vector<size_t> starts_;
+  // Places of the last line whose positions were counted, in ascending order,
+  // so that a line of megabytes is not read again for each position.
+  mutable std::vector<Counted> counted_;
+  mutable size_t counted_line_ = 0;
+  mutable Encoding counted_encoding_ = Encoding::kUtf8;
 };
 
 }  // namespace shardc::lsp

@@ -54,6 +54,25 @@ TEST_CASE("positions: every character there and back, in every encoding") {
   CHECK_FALSE(ParseEncoding("utf-7"));
 }
 
+TEST_CASE("positions: of a long line, in any order") {
+  std::string text = "x\n";
+  for (int i = 0; i < 1500; ++i) text += "a\xC3\xA9\xF0\x9F\x98\x80";
+  const Lines lines(text);
+  for (const int64_t group : {1499, 0, 1200, 700, 1201, 1}) {
+    const size_t at = 2 + static_cast<size_t>(group) * 7 + 3;  // of the emoji
+    CAPTURE(group);
+    CHECK(lines.PositionOf(at, Encoding::kUtf16) == Position{1, group * 4 + 2});
+    CHECK(lines.PositionOf(at, Encoding::kUtf32) == Position{1, group * 3 + 2});
+    CHECK(lines.PositionOf(at, Encoding::kUtf8) == Position{1, group * 7 + 3});
+    CHECK(lines.PositionOf(0, Encoding::kUtf8) == Position{0, 0});
+  }
+  // In one encoding, so that places counted before are found.
+  for (const int64_t group : {1499, 0, 1200, 700, 1201, 1}) {
+    const size_t at = 2 + static_cast<size_t>(group) * 7;
+    CHECK(lines.PositionOf(at, Encoding::kUtf16) == Position{1, group * 4});
+  }
+}
+
 TEST_CASE("documents: changes of a range, of all, and past the end") {
   const struct {
     Change change;
