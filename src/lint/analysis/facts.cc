@@ -17,6 +17,7 @@
 
 #include "lint/analysis/heads.h"
 #include "lint/analysis/last_groups.h"
+#include "lint/analysis/scanned.h"
 #include "lint/analysis/step_facts.h"
 #include "model/name.h"
 #include "model/pack_name.h"
@@ -183,14 +184,26 @@ void Facts::FindMisfits() {
   if (!denied && HeadsOf(*model())) has_ |= kNeedsHeads;
 }
 
+const LayerStacks& Facts::stacks() const {
+  if (!stacks_) stacks_ = StacksOf(*this);
+  return *stacks_;
+}
+
 void Facts::OrientGroups() {
   std::vector<ShapedParameter> entries;
   entries.reserve(groups_.size());
-  for (const ParameterGroup& group : groups_) {
+  std::vector<Shape> shapes(groups_.size());  // of ranks above 2
+  for (size_t i = 0; i < groups_.size(); ++i) {
+    const ParameterGroup& group = groups_[i];
     const TensorType& type = TypeOf(group);
+    const Shape* shape = type.shape ? &*type.shape : nullptr;
+    if (Rank(group) > 2) {
+      shapes[i] = LayersFirst(*this, stacks(), group);
+      shape = &shapes[i];
+    }
     entries.push_back({.name = group.name,
                        .role = &group.role,
-                       .shape = type.shape ? &*type.shape : nullptr,
+                       .shape = shape,
                        .count = group.count(),
                        .packed = type.dtype && MayPack(*type.dtype)});
   }

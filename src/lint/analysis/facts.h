@@ -27,6 +27,7 @@
 #include "plan/compile.h"
 #include "plan/nearest.h"
 #include "roles/classify.h"
+#include "roles/layer_stacks.h"
 
 namespace shardc {
 
@@ -110,6 +111,9 @@ class Facts {
   std::span<const uint32_t> Members(const ParameterGroup& group) const {
     return std::span(members_).subspan(group.begin, group.end - group.begin);
   }
+  // Returns the scanned layers of the tree, which are found at the first call.
+  // Index g of `dims` is group g.
+  const LayerStacks& stacks() const;
   std::span<const RuleFacts> rule_facts() const { return rule_facts_; }
   const NearestRules& nearest() const { return nearest_; }
 
@@ -209,6 +213,7 @@ class Facts {
   AxisGroup tensor_axes_;
   AxisGroup gathered_axes_;
   std::vector<Misfit> misfits_;
+  mutable std::optional<LayerStacks> stacks_;
   mutable std::shared_ptr<const StepFacts> step_;
   mutable bool step_known_ = false;
 };

@@ -119,7 +119,7 @@ class Comparison {
         sizes_(sizes),
         value_dim_(value_dim),
         axes_(axes),
-        stacks_(StacksOf(facts)) {
+        stacks_(facts.stacks()) {
     for (const ParameterGroup& group : facts.groups()) {
       if (IsAttention(group.role.role) && !group.role.block_path.empty()) {
         blocks_.insert(group.role.block_path);
@@ -300,7 +300,7 @@ class Comparison {
   const Heads& sizes_;
   int64_t value_dim_;
   std::span<const HeadAxes> axes_;
-  LayerStacks stacks_;
+  const LayerStacks& stacks_;
   std::set<std::string_view> blocks_;  // that hold attention projections
   std::vector<ComparedProjection> out_;
 };

@@ -4,6 +4,8 @@
 #include <optional>
 #include <vector>
 
+#include "source/index.h"
+
 namespace shardc {
 
 LayerStacks StacksOf(const Facts& facts) {
@@ -31,6 +33,20 @@ std::vector<int> UnscannedDims(const Facts& facts, const LayerStacks& stacks,
         });
     if (!layers) out.push_back(dim);
   }
+  return out;
+}
+
+Shape LayersFirst(const Facts& facts, const LayerStacks& stacks,
+                  const ParameterGroup& group) {
+  const Shape& shape = *facts.TypeOf(group).shape;
+  const std::vector<int> last = UnscannedDims(facts, stacks, group);
+  Shape out;
+  for (int dim = 0; dim < facts.Rank(group); ++dim) {
+    if (std::find(last.begin(), last.end(), dim) == last.end()) {
+      out.push_back(shape[AsIndex(dim)]);
+    }
+  }
+  for (const int dim : last) out.push_back(shape[AsIndex(dim)]);
   return out;
 }
 

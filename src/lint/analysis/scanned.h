@@ -11,7 +11,8 @@
 
 namespace shardc {
 
-// Finds the layer stacks of the parameter groups. Uses the number of layers in
+// Finds the layer stacks of the parameter groups, which Facts::stacks() keeps
+// for all lints. Uses the number of layers in
 // the model's configuration, if it is known. LayerStacks::dims is indexed by
 // group.
 LayerStacks StacksOf(const Facts& facts);
@@ -20,6 +21,11 @@ LayerStacks StacksOf(const Facts& facts);
 // in ascending order: 1 and 2 of [layers, in, out].
 std::vector<int> UnscannedDims(const Facts& facts, const LayerStacks& stacks,
                                const ParameterGroup& group);
+
+// Returns the sizes of a group's shape, which must be known, with those that
+// count scanned layers first: [layers, in, out] for [in, layers, out].
+Shape LayersFirst(const Facts& facts, const LayerStacks& stacks,
+                  const ParameterGroup& group);
 
 // The dimensions of a stored matrix that correspond to dimensions 0 and 1 of
 // the matrix of one layer.

@@ -66,7 +66,7 @@ void CheckTransposed(const Facts& facts, const ParameterGroup& group,
 }
 
 void CheckAttentionReshard(const Facts& facts, FindingSink& sink) {
-  const LayerStacks stacks = StacksOf(facts);
+  const LayerStacks& stacks = facts.stacks();
   for (const Siblings& module : SiblingsOf(facts)) {
     for (Role role :
          {Role::kQuery, Role::kKey, Role::kValue, Role::kFusedQkv}) {

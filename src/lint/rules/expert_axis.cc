@@ -65,7 +65,7 @@ LintFinding Report(const Facts& facts, const ParameterGroup& group,
 void CheckExpertAxis(const Facts& facts, FindingSink& sink) {
   const AxisGroup experts = facts.LogicalAxes("EXPERT");
   if (facts.mesh().Parts(experts).value_or(1) <= 1) return;
-  const LayerStacks stacks = StacksOf(facts);
+  const LayerStacks& stacks = facts.stacks();
   for (const ParameterGroup& group : facts.groups()) {
     if (!group.role.expert || !facts.Judged(group) ||
         facts.Elements(group) < kLargeElements) {

@@ -56,7 +56,7 @@ bool PartsDivide(const Fused& fused, int64_t shards) {
 void CheckFusedContiguous(const Facts& facts, FindingSink& sink) {
   const auto& model = facts.compiled().rules.model;
   if (model != nullptr && model->IsFusedByPart()) return;
-  const LayerStacks stacks = StacksOf(facts);
+  const LayerStacks& stacks = facts.stacks();
   for (const ParameterGroup& group : facts.groups()) {
     if (!facts.Judged(group) || Interleaves(facts, group)) continue;
     const auto fused = FusedOf(facts, stacks, group);

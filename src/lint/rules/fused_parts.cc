@@ -16,7 +16,7 @@ extern const Lint kFusedParts;
 namespace {
 
 void CheckFusedParts(const Facts& facts, FindingSink& sink) {
-  const LayerStacks stacks = StacksOf(facts);
+  const LayerStacks& stacks = facts.stacks();
   for (const ParameterGroup& group : facts.groups()) {
     if (!facts.Judged(group)) continue;
     const auto fused = FusedOf(facts, stacks, group);

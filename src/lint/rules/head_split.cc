@@ -93,7 +93,7 @@ LintFinding Report(const Facts& facts, const ParameterGroup& group,
 void CheckHeadSplit(const Facts& facts, FindingSink& sink) {
   const auto heads = HeadsOf(*facts.model());
   if (!heads) return;
-  const LayerStacks stacks = StacksOf(facts);
+  const LayerStacks& stacks = facts.stacks();
   for (const ParameterGroup& group : facts.groups()) {
     const auto cut = HeadSplitOf(facts, *heads, stacks, group);
     if (cut) sink.push_back(Report(facts, group, *cut, heads->head_dim));

@@ -19,7 +19,7 @@ extern const Lint kLatentSplit;
 namespace {
 
 void CheckLatentSplit(const Facts& facts, FindingSink& sink) {
-  const LayerStacks stacks = StacksOf(facts);
+  const LayerStacks& stacks = facts.stacks();
   for (const ParameterGroup& group : facts.groups()) {
     if (group.role.module_role != Role::kLatentDown || !IsWeight(group) ||
         !facts.Judged(group)) {

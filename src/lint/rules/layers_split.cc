@@ -29,7 +29,7 @@ constexpr std::array<std::string_view, 6> kPipelines = {
     "pp", "pipe", "pipeline", "stage", "stages", "pipeline_parallel"};
 
 void CheckLayersSplit(const Facts& facts, FindingSink& sink) {
-  const LayerStacks stacks = StacksOf(facts);
+  const LayerStacks& stacks = facts.stacks();
   for (size_t g = 0; g < facts.groups().size(); ++g) {
     const ParameterGroup& group = facts.groups()[g];
     if (!facts.Judged(group)) continue;

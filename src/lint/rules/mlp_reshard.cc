@@ -58,7 +58,7 @@ bool Meet(const Facts& facts, const MlpSide& up, const MlpSide& down) {
 }
 
 void CheckMlpReshard(const Facts& facts, FindingSink& sink) {
-  const LayerStacks stacks = StacksOf(facts);
+  const LayerStacks& stacks = facts.stacks();
   for (const Siblings& module : SiblingsOf(facts)) {
     const ParameterGroup* up = module.Find(Role::kUp);
     if (up == nullptr) up = module.Find(Role::kFusedGateUp);

@@ -31,7 +31,7 @@ bool IsInner(std::string_view name, char separator) {
 }
 
 void CheckNormSplit(const Facts& facts, FindingSink& sink) {
-  const LayerStacks stacks = StacksOf(facts);
+  const LayerStacks& stacks = facts.stacks();
   AxisGroup hidden;
   if (const auto& written =
           facts.compiled().rules.axes.Given(AxisRule::kHiddenState)) {

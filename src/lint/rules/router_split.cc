@@ -17,7 +17,7 @@ extern const Lint kRouterSplit;
 namespace {
 
 void CheckRouterSplit(const Facts& facts, FindingSink& sink) {
-  const LayerStacks stacks = StacksOf(facts);
+  const LayerStacks& stacks = facts.stacks();
   for (const ParameterGroup& group : facts.groups()) {
     if (group.role.module_role != Role::kRouter || !IsWeight(group) ||
         !facts.Judged(group)) {

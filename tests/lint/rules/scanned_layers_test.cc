@@ -110,5 +110,35 @@ TEST_CASE("the parts of fused projections of scanned layers are found") {
   CHECK(messages("[24, 768, 600]", "[null, TP, null]", "SHD221").empty());
 }
 
+TEST_CASE("projections whose second dimension counts layers are oriented") {
+  const auto messages = [](const char* into, const char* from) {
+    const std::string rules =
+        "version: 1\nrules:\n  - {match: '[qkv]_proj', spec: " +
+        std::string(into) + "}\n  - {match: 'o_proj', spec: " + from +
+        "}\n  - {match: 'up|norm', spec: [_]}\n";
+    const LintExample example{
+        .mesh = "fsdp:2,tp:4",
+        .rules = rules,
+        .manifest =
+            R"({"schema": "shardc.manifest/v1", "separator": "/", "params": {
+  "layers/self_attn/q_proj/kernel": {"shape": [768, 24, 768], "dtype": "BF16"},
+  "layers/self_attn/k_proj/kernel": {"shape": [768, 24, 768], "dtype": "BF16"},
+  "layers/self_attn/v_proj/kernel": {"shape": [768, 24, 768], "dtype": "BF16"},
+  "layers/self_attn/o_proj/kernel": {"shape": [768, 24, 768], "dtype": "BF16"},
+  "layers/mlp/up_proj/kernel": {"shape": [768, 24, 3072], "dtype": "BF16"},
+  "layers/norm/scale": {"shape": [768, 24], "dtype": "BF16"}}})",
+        .model = R"({"num_attention_heads": 12, "hidden_size": 768,
+                     "num_hidden_layers": 24})"};
+    std::string out;
+    for (const Finding& finding : FindingsOf(example)) {
+      if (finding.code->Id() == "SHD214") out += finding.message + "\n";
+    }
+    return out;
+  };
+  CHECK(messages("[FSDP, null, TP]", "[TP, null, FSDP]").empty());
+  CHECK(messages("[TP, null, FSDP]", "[TP, null, FSDP]")
+            .find("split their input over \"tp\"") != std::string::npos);
+}
+
 }  // namespace
 }  // namespace shardc
