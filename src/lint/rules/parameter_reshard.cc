@@ -13,19 +13,18 @@ extern const Lint kParameterReshard;
 
 namespace {
 
-// Returns what gives the group another spec in `mode`: the rule's own spec of
-// the mode, the parameter that `like` names, or axis rules of decode.
+// Returns how to give the group one spec in train and in `mode`: by the rule's
+// own spec of one of these modes, by the parameter that `like` names, or by the
+// axis rules of decode.
 std::string HelpFor(const Facts& facts, const ParameterGroup& group,
                     Mode mode) {
   if (group.rule >= 0) {
     const Rule& rule = facts.rules()[static_cast<size_t>(group.rule)];
-    const auto own = rule.modes.find(mode);
-    const SpecSource& spec = own == rule.modes.end() ? rule.spec : own->second;
-    if (std::holds_alternative<SpecLike>(spec)) {
-      return "give the parameter that `like` names one spec in both modes";
-    }
-    if (own != rule.modes.end()) {
+    if (rule.modes.contains(mode) || rule.modes.contains(Mode::kTrain)) {
       return "remove the mode's spec if one spec serves both";
+    }
+    if (std::holds_alternative<SpecLike>(rule.spec)) {
+      return "give the parameter that `like` names one spec in both modes";
     }
   }
   return "give the decode axis rules (or `generation` of the registrations) "

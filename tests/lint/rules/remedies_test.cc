@@ -61,6 +61,9 @@ TEST_CASE("a reshard between modes has the remedy of its cause") {
   CHECK(remedies("rules:\n" + down +
                  "  - {match: 'up', spec: [TP], modes: {decode: [FSDP]}}\n") ==
         "4: remove the mode's spec if one spec serves both\n");
+  CHECK(remedies("rules:\n" + down +
+                 "  - {match: 'up', spec: [TP], modes: {train: [FSDP]}}\n") ==
+        "4: remove the mode's spec if one spec serves both\n");
   CHECK(remedies("axes: {decode_head: fsdp}\nrules:\n" + down +
                  "  - {match: 'up', spec: [HEAD]}\n") ==
         "5: give the decode axis rules (or `generation` of the registrations) "
