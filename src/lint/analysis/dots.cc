@@ -9,12 +9,12 @@
 #include "match/pattern_atom.h"
 
 namespace shardc {
-namespace {
-
 bool IsWord(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
          (c >= '0' && c <= '9') || c == '_';
 }
+
+namespace {
 
 // Return whether the character may precede or follow a dot that separates parts
 // of a path.

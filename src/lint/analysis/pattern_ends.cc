@@ -15,11 +15,6 @@
 namespace shardc {
 namespace {
 
-bool IsWord(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-         (c >= '0' && c <= '9') || c == '_';
-}
-
 // Returns whether a match that ends at `end` ends inside a word of the name, as
 // `kernel` does in `kernel_scale`.
 bool EndsInsideWord(const std::string& name, size_t end) {
