@@ -9,6 +9,7 @@
 #include "match/pattern_atom.h"
 
 namespace shardc {
+
 bool IsWord(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
          (c >= '0' && c <= '9') || c == '_';

@@ -115,6 +115,11 @@ class Facts {
   // Index g of `dims` is group g.
   const LayerStacks& stacks() const;
   std::span<const RuleFacts> rule_facts() const { return rule_facts_; }
+  // Returns whether a rule is in a file that the user can change: false for -1
+  // and for a rule of a built-in pack.
+  bool IsEditable(int32_t rule) const {
+    return rule >= 0 && !rule_facts_[static_cast<size_t>(rule)].builtin;
+  }
   const NearestRules& nearest() const { return nearest_; }
 
   const ParamLayout& LayoutOf(const ParameterGroup& group) const {

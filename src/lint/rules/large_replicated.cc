@@ -96,10 +96,9 @@ void CheckLargeReplicated(const Facts& facts, FindingSink& sink) {
   }
   if (!absent.empty()) ReportAbsent(facts, absent, sink);
   for (const auto& [rule, groups] : by_rule) {
-    const bool own =
-        rule >= 0 && !facts.rule_facts()[static_cast<size_t>(rule)].builtin;
     Report(facts, groups, "",
-           own ? "split a dimension, or write `# shardc: ignore[SHD207]` and "
+           facts.IsEditable(rule)
+               ? "split a dimension, or write `# shardc: ignore[SHD207]` and "
                  "the reason above the rule"
                : "write a rule that splits a dimension",
            sink);

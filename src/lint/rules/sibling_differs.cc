@@ -46,8 +46,10 @@ void CheckSiblingDiffers(const Facts& facts, FindingSink& sink) {
               SpecText(facts.Train(group).spec) + ", the other " +
               CountText(usual.count()) + " of " + Quoted(group.name) + " are " +
               SpecText(facts.Train(usual).spec),
-          "write one rule for all of them, or `# shardc: ignore[SHD115]` and "
-          "the reason above this rule");
+          facts.IsEditable(group.rule)
+              ? "write one rule for all of them, or `# shardc: "
+                "ignore[SHD115]` and the reason above this rule"
+              : "write one rule for all of them");
       finding.labels.push_back(
           {facts.GroupPlace(usual), "the rule of the others"});
       found.push_back(std::move(finding));

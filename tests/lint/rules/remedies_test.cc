@@ -179,5 +179,22 @@ TEST_CASE("a down projection over the axis of no up projection keeps it") {
   CHECK(remedies("[FSDP, TP]", "[TP, FSDP]").empty());
 }
 
+TEST_CASE("a sibling without a rule has no place for an ignore comment") {
+  const LintExample example{
+      .mesh = "fsdp:2,tp:4",
+      .rules = R"(version: 1
+policy: {unmatched: replicate}
+rules:
+  - {match: '[01]/up', spec: [FSDP]}
+)",
+      .manifest =
+          R"({"schema": "shardc.manifest/v1", "separator": "/", "params": {
+  "layers/0/up": {"shape": [1024, 4096], "dtype": "BF16"},
+  "layers/1/up": {"shape": [1024, 4096], "dtype": "BF16"},
+  "layers/2/up": {"shape": [1024, 4096], "dtype": "BF16"}}})"};
+  CHECK(RemediesOf(example, "SHD115") ==
+        "no line: write one rule for all of them\n");
+}
+
 }  // namespace
 }  // namespace shardc
