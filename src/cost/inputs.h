@@ -58,7 +58,7 @@ struct ParamClass {
   std::map<int64_t, int64_t> placed;  // number of tensors, by coordinate
   // The output and input dimension of a weight; -1 for other parameters.
   int out_dim = -1, in_dim = -1;
-  int64_t packing = 1;  // the weights that one stored number holds
+  int64_t packing = 1;  // the number of weights in one stored number
   Stream stream = Stream::kModel;
   // Whether the parameter is a projection into or out of a state-space mixer,
   // or of linear attention whose projections have names of their own. The

@@ -89,7 +89,8 @@ void AddSpecs(const Compiled& compiled, const CostInputs& work, Mode mode,
   for (const ParamClass& param : work.params) {
     if (block == 0 || !param.IsWeight()) continue;
     const int64_t parts = work.Parts(work.KeptAt(param, param.in_dim));
-    const int64_t size = param.SizeAt(param.in_dim);
+    // The weights of one number are in one block.
+    const int64_t size = Times(param.SizeAt(param.in_dim), param.packing);
     if (parts > 1 && size % parts == 0 && size % block == 0 &&
         size / parts % block != 0) {
       out.Add(Printable(param.name) + ": a part of " + CountText(size / parts) +

@@ -1,12 +1,17 @@
 // An integer of a quantised matrix may hold several weights, along the inputs
-// (compressed-tensors, AWQ) or the outputs. A matrix that reads the hidden
-// state shows how many, and all matrices of its type have as many:
+// (compressed-tensors, GPTQ) or along the outputs (AWQ). A matrix that reads
+// the hidden state shows how many, and all matrices of its type have as many:
 //
 //   up_proj.weight_packed I32 [2048, 896], hidden size 7168  ->  8 weights
+//   gate_proj.qweight I32 [4096, 1792], hidden size 4096, 14336 outputs by the
+//   configuration  ->  8 weights
 #include "cost/packing.h"
 
+#include <algorithm>
 #include <map>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "roles/quantisation.h"
 
@@ -18,22 +23,59 @@ bool IsPackable(const ParamClass& param) {
          MayPack(*param.type.dtype);
 }
 
-// Returns how many weights of 8, 4 or 2 bits a number of the matrix holds;
-// nullopt if its sizes do not show it.
-std::optional<int64_t> PackingOf(const ParamClass& param, int64_t hidden) {
-  const int64_t sizes[] = {param.SizeAt(param.in_dim),
-                           param.SizeAt(param.out_dim)};
-  for (const int64_t size : sizes) {
-    if (size == hidden) return 1;
+// Returns the numbers of outputs that the configuration gives for projections
+// of a role.
+std::vector<int64_t> OutputsOf(const CostInputs& work, Role role) {
+  std::vector<int64_t> out;
+  if (!work.model) return out;
+  const ModelConfig& model = *work.model;
+  if (role == Role::kQuery && model.heads && model.head_dim) {
+    out.push_back(Times(*model.heads, *model.head_dim));
   }
-  const int64_t stored = DtypeBits(*param.type.dtype);
-  for (const int64_t size : sizes) {
-    for (const int64_t bits : {8, 4, 2}) {
-      const int64_t held = stored / bits;
-      if (held > 1 && Times(size, held) == hidden) return held;
+  const bool reads = role == Role::kKey || role == Role::kValue;
+  if (reads && model.kv_heads && model.head_dim) {
+    out.push_back(Times(*model.kv_heads, *model.head_dim));
+  }
+  const bool fused = role == Role::kFusedGateUp;
+  if (fused || role == Role::kGate || role == Role::kUp) {
+    for (const auto& width : {model.intermediate, model.moe_intermediate}) {
+      if (width) out.push_back(Times(*width, int64_t{fused ? 2 : 1}));
     }
   }
-  return std::nullopt;
+  return out;
+}
+
+// Returns how many weights of 8, 4 or 2 bits a number of the matrix holds, or 1
+// for a matrix that is not packed; nullopt if its sizes do not show it.
+std::optional<int64_t> PackingOf(const ParamClass& param, int64_t hidden,
+                                 const std::vector<int64_t>& outputs) {
+  const int64_t stored = DtypeBits(*param.type.dtype);
+  const int64_t in = param.SizeAt(param.in_dim);
+  const int64_t out = param.SizeAt(param.out_dim);
+  const auto gives = [&](int64_t size) {
+    return std::find(outputs.begin(), outputs.end(), size) != outputs.end();
+  };
+  // Packed sizes may have misled the search for the dimension of the inputs.
+  const std::pair<int64_t, int64_t> orders[] = {{in, out}, {out, in}};
+  std::optional<int64_t> certain, likely;
+  bool one_certain = true, one_likely = in != hidden && out != hidden;
+  const auto set = [](int64_t held, std::optional<int64_t>& to, bool& one) {
+    one = one && (!to || *to == held);
+    to = held;
+  };
+  for (const int64_t bits : {stored, int64_t{8}, int64_t{4}, int64_t{2}}) {
+    const int64_t held = stored / bits;
+    for (const auto& [read, given] : orders) {
+      const bool reads = Times(read, held) == hidden;
+      if ((reads && gives(given)) ||
+          (read == hidden && gives(Times(given, held)))) {
+        set(held, certain, one_certain);
+      }
+      if (reads) set(held, likely, one_likely);
+    }
+  }
+  if (certain) return one_certain ? certain : std::nullopt;
+  return one_likely ? likely : std::nullopt;
 }
 
 }  // namespace
@@ -48,8 +90,9 @@ void FindPacking(CostInputs& work, std::optional<int64_t> hidden) {
   if (!hidden) return;
   std::map<Dtype, int64_t> known;
   for (const ParamClass& param : work.params) {
-    if (!IsPackable(param) || !TakesWidth(param.role.module_role)) continue;
-    const auto packing = PackingOf(param, *hidden);
+    const Role role = param.role.module_role;
+    if (!IsPackable(param) || !TakesWidth(role)) continue;
+    const auto packing = PackingOf(param, *hidden, OutputsOf(work, role));
     if (packing) known.try_emplace(*param.type.dtype, *packing);
   }
   for (ParamClass& param : work.params) {

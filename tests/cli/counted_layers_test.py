@@ -139,21 +139,25 @@ class CountedLayers(CostCase):
         layer = {f"self_attn.{one}_proj": [wide, wide] for one in "qkvo"}
         layer.update({"mlp.gate_proj": [128, wide], "mlp.up_proj": [128, wide],
                       "mlp.down_proj": [wide, 128]})
-        plain = {"model.embed_tokens.weight": ([100, wide], "BF16")}
-        packed = dict(plain)
+        # Plain weights, and those of compressed-tensors, GPTQ and AWQ.
+        trees = [{"model.embed_tokens.weight": ([100, wide], "BF16")}
+                 for _ in range(4)]
         for index in range(2):
-            for name, shape in layer.items():
+            for name, (out, read) in layer.items():
                 full = f"model.layers.{index}.{name}."
-                plain[full + "weight"] = (shape, "BF16")
-                packed[full + "weight_packed"] = ([shape[0], shape[1] // 8],
-                                                  "I32")
-                packed[full + "weight_scale"] = ([shape[0], shape[1] // 32],
-                                                 "BF16")
+                trees[0][full + "weight"] = ([out, read], "BF16")
+                trees[1][full + "weight_packed"] = ([out, read // 8], "I32")
+                trees[1][full + "weight_scale"] = ([out, read // 32], "BF16")
+                trees[2][full + "qweight"] = ([read // 8, out], "I32")
+                trees[3][full + "qweight"] = ([read, out // 8], "I32")
+                for tree in trees[2:]:
+                    tree[full + "scales"] = ([read // 32, out], "F16")
         config = {"model_type": "llama", "hidden_size": wide,
-                  "num_attention_heads": 4, "num_hidden_layers": 2}
+                  "intermediate_size": 128, "num_attention_heads": 4,
+                  "num_hidden_layers": 2}
         rules = {"version": 1, "rules": [{"match": ".*", "spec": []}]}
         flops = []
-        for params in (plain, packed):
+        for params in trees:
             files = {"config": config, "rules": rules, "manifest": {
                 "schema": "shardc.manifest/v1", "params": {
                     name: {"shape": shape, "dtype": dtype}
@@ -168,7 +172,7 @@ class CountedLayers(CostCase):
                 "--rules", paths["rules"], "--profile", "h100-sxm", "--batch",
                 "2", "--seq", "16", "--mesh", "fsdp:1", "--mode", "prefill"])
             flops.append(shown["time"]["flops"])
-        self.assertEqual(*flops)
+        self.assertEqual(flops[1:], 3 * flops[:1])
 
     def test_weights_of_unusual_names_are_products(self):
         wide, tokens = 64, 256
