@@ -59,16 +59,20 @@ int64_t Marked(const JsonValue& list) {
 }
 
 // Returns the number of layers with attention if the list `kinds` is repeated
-// until all layers have a kind.
-int64_t RepeatedAttention(const JsonValue& kinds, int64_t layers) {
+// until all layers have a kind; nullopt if the list has other kinds only, which
+// do not show which layers have attention.
+std::optional<int64_t> RepeatedAttention(const JsonValue& kinds,
+                                         int64_t layers) {
   const auto length = static_cast<int64_t>(kinds.size());
   int64_t at = 0, out = 0;
+  bool listed = false;
   for (const JsonValue kind : kinds.items()) {
     const bool attends = kind.IsString() && kind.string() == "attention";
     if (attends && at < layers) out += (layers - at + length - 1) / length;
+    listed = listed || attends;
     ++at;
   }
-  return out;
+  return listed ? std::optional(out) : std::nullopt;
 }
 
 // Reads the layers of Nemotron-NAS, whose attention is listed layer by layer:
@@ -80,10 +84,11 @@ int64_t RepeatedAttention(const JsonValue& kinds, int64_t layers) {
 void ReadBlockConfigs(const JsonValue& blocks, ModelConfig& config) {
   int64_t attention = 0;
   std::optional<int64_t> group;
-  bool equal = true;
+  bool equal = true, listed = false;
   for (const JsonValue block : blocks.items()) {
     const auto own = block.IsObject() ? block.Find("attention") : std::nullopt;
     if (!own || !own->IsObject()) continue;
+    listed = true;
     const auto is = [&](std::string_view key) {
       const auto value = own->Find(key);
       return value && value->kind() == JsonKind::kBool && value->boolean();
@@ -95,6 +100,7 @@ void ReadBlockConfigs(const JsonValue& blocks, ModelConfig& config) {
     equal = equal && (!group || *group == heads->integer());
     group = heads->integer();
   }
+  if (!listed) return;
   config.attention_layers = attention;
   const bool divides =
       group && *group > 0 && config.heads && *config.heads % *group == 0;
@@ -105,6 +111,11 @@ void ReadBlockConfigs(const JsonValue& blocks, ModelConfig& config) {
 // linear attention or a convolution.
 void ReadAttentionLayers(ConfigFields& fields, ModelConfig& config) {
   if (fields.IsA(config_families::kAttentionTwice)) {
+    // transformers also writes `num_hidden_layers`, which counts the blocks of
+    // attention.
+    if (const auto layers = fields.Count("num_layers").value) {
+      config.layers = layers;
+    }
     config.attention_layers = 2 * *config.layers;
     return;
   }
@@ -135,8 +146,11 @@ void ReadAttentionLayers(ConfigFields& fields, ModelConfig& config) {
   }
   for (const std::string_view key : kRepeated) {
     const auto kinds = fields.Find(key);
-    if (!kinds || !kinds->IsArray() || kinds->size() == 0) continue;
-    config.attention_layers = RepeatedAttention(*kinds, *config.layers);
+    const auto attention = kinds && kinds->IsArray()
+                               ? RepeatedAttention(*kinds, *config.layers)
+                               : std::nullopt;
+    if (!attention) continue;
+    config.attention_layers = attention;
     return;
   }
   const std::optional<int64_t> every =

@@ -62,9 +62,18 @@ TEST_CASE("which layers see a window, and which have attention") {
       {R"({"num_hidden_layers": 26, "attention_window_size": 2048,
            "_block_types": ["recurrent", "recurrent", "attention"]})",
        8, 8},
+      // Kinds that do not show which layers have attention.
+      {R"({"num_hidden_layers": 4, "block_types": ["dense", "sparse"]})", -1,
+       -1},
+      {R"({"num_hidden_layers": 2, "block_configs": [{"width": 8}, 1]})", -1,
+       -1},
       {R"({"num_hidden_layers": 48, "full_attention_interval": 4})", -1, 12},
       {R"({"model_type": "qwen3_next", "num_hidden_layers": 48})", -1, 12},
       {R"({"model_type": "longcat_flash", "num_layers": 28})", -1, 56},
+      // transformers also writes the number of blocks of attention.
+      {R"({"model_type": "longcat_flash", "num_layers": 28,
+           "num_hidden_layers": 56})",
+       -1, 56},
       {R"({"model_type": "mamba2", "num_hidden_layers": 64, "num_heads": 128,
            "head_dim": 64})",
        -1, 0},
