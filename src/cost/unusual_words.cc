@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "model/name.h"
-#include "roles/words.h"
 
 namespace shardc::cost {
 namespace {
@@ -49,9 +48,10 @@ void UseUnusualWord(ParamClass& param, char separator) {
   const std::vector<std::string_view> parts = SplitName(param.name, separator);
   if (parts.size() < 2) return;
   const std::string_view module = parts[parts.size() - 2];
-  // Within layers, `output` is a projection out of attention or an MLP.
+  // Within layers, `output` is a projection out of attention or an MLP. A
+  // tensor of more dimensions is that of scanned layers.
   if (module == "output" && role.module_role == Role::kDown &&
-      param.name.find('*') == std::string::npos) {
+      param.Rank() == 2 && param.name.find('*') == std::string::npos) {
     SetRole(param, Role::kHead);
     return;
   }
@@ -71,10 +71,12 @@ void UseUnusualWord(ParamClass& param, char separator) {
 
 bool IsUnnamedMatrix(const ParamClass& param) {
   const ParameterRole& role = param.role;
+  // Tables of embeddings may be listed too: `codebook_embeddings.*.weight`.
   return shardc::IsWeight(role) && role.role == Role::kOther &&
          role.module_role == Role::kOther && param.type.shape &&
          param.Rank() == 2 && param.SizeAt(0) > 1 && param.SizeAt(1) > 1 &&
-         param.name.find('*') != std::string::npos;
+         param.name.find('*') != std::string::npos &&
+         param.name.find("embed") == std::string::npos;
 }
 
 }  // namespace shardc::cost

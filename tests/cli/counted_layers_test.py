@@ -180,7 +180,10 @@ class CountedLayers(CostCase):
                  "feed_forward.w1": [128, wide], "feed_forward.w2": [wide, 128],
                  "feed_forward.w3": [128, wide], "mixing": [wide, 32]}
         params = {"model.tok_embeddings.weight": [100, wide],
-                  "output.weight": [100, wide]}
+                  "output.weight": [100, wide],
+                  # A step looks up rows of tables.
+                  "model.codebook_embeddings.0.weight": [50, wide],
+                  "model.codebook_embeddings.1.weight": [50, wide]}
         for index in range(2):
             for name, shape in layer.items():
                 params[f"model.layers.{index}.{name}.weight"] = shape
