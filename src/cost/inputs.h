@@ -99,9 +99,10 @@ struct CostInputs {
   Mode mode = Mode::kTrain;
   std::vector<ParamClass> params;
   std::optional<ModelConfig> model;
-  // The layers with attention of a stage, and those of them with a window, if
-  // these are parts of the model's, which need not be whole numbers: which
-  // layers have a window is not known.
+  // The number of layers with attention of a stage, and the number of those
+  // with a window; nullopt for a complete model. They are shares of the model's
+  // layers and may be fractions, because it is not known which layers have a
+  // window.
   std::optional<double> attention_layers, windowed_layers;
   // Whether a query sees no later keys.
   bool causal = true;
