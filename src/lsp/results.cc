@@ -119,8 +119,25 @@ void WriteCapabilities(JsonWriter& json, Encoding encoding) {
   json.EndObject();
 }
 
-// Writes findings as Diagnostics of LSP. Finds the line starts of each file
-// only once, for all its findings.
+// How a file appears in locations.
+struct Shown {
+  std::string uri;  // that of its document, if it is open
+  Lines lines;
+};
+
+// Returns the entry of a file, which is made for its first location.
+const Shown& ShownIn(std::map<const Source*, Shown>& files,
+                     const ResultForm& form, const Source& source) {
+  const auto at = files.find(&source);
+  if (at != files.end()) return at->second;
+  const Document* const open = form.documents.Showing(source.name());
+  Shown shown{open == nullptr ? UriOfPath(source.name()) : open->uri,
+              Lines(source.text())};
+  return files.emplace(&source, std::move(shown)).first->second;
+}
+
+// Writes findings in the protocol's form; the lines of each file are indexed
+// once.
 class DiagnosticWriter {
  public:
   DiagnosticWriter(JsonWriter& json, Encoding encoding)
@@ -361,12 +378,11 @@ std::string CompletionResult(const ResultForm& form, const Lines& lines,
 std::string LocationsResult(const ResultForm& form,
                             const std::vector<Place>& places) {
   return Json([&](JsonWriter& json) {
+    std::map<const Source*, Shown> files;
     json.BeginArray();
     for (const Place& place : places) {
-      const std::string& name = place.source->name();
-      const Document* const open = form.documents.Showing(name);
-      WriteLocation(json, open == nullptr ? UriOfPath(name) : open->uri,
-                    RangeOf(Lines(place.source->text()), place, form.encoding));
+      const Shown& file = ShownIn(files, form, *place.source);
+      WriteLocation(json, file.uri, RangeOf(file.lines, place, form.encoding));
     }
     json.EndArray();
   });

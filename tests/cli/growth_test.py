@@ -39,6 +39,7 @@ class Inputs:
 
     def __init__(self, folder):
         self.folder = folder
+        self.stdin = b""
 
     def path(self, name):
         return os.path.join(self.folder, name)
@@ -101,6 +102,33 @@ class Inputs:
                                     f"  - match: 'head_{word(i)}$'\n"
                                     "    spec: [TP]\n" for i in range(n))
                           + "  - match: '.*'\n    spec: [TP]\n")
+
+    def session(self, rules, method, params):
+        """A session of the language server with one request about the rules."""
+        project = {"version": 1, "targets": {"a": {
+            "mesh": "fsdp:4,tp:2", "rules": ["rules.yaml"],
+            "manifest": "manifest.json"}}}
+        self.write("shardc.yaml", json.dumps(project))
+        with open(rules) as file:
+            text = file.read()
+        document = {"uri": "file://" + rules}
+        messages = [
+            ("initialize", {"processId": None, "rootUri": None,
+                            "capabilities": {}}),
+            ("textDocument/didOpen", {"textDocument": {
+                **document, "languageId": "yaml", "version": 1,
+                "text": text}}),
+            ("textDocument/" + method, {"textDocument": document, **params}),
+            ("shutdown", None), ("exit", None)]
+        for number, (name, given) in enumerate(messages):
+            message = {"jsonrpc": "2.0", "method": name}
+            if name not in ("textDocument/didOpen", "exit"):
+                message["id"] = number
+            if given is not None:
+                message["params"] = given
+            body = json.dumps(message).encode()
+            self.stdin += b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
+        return ["lsp"]
 
     def config(self, source, **changed):
         with open(os.path.join(TESTDATA, "configs",
@@ -195,6 +223,26 @@ def devices(command, *more, mesh="fsdp:{},tp:4"):
     return arguments
 
 
+def references(files, n):
+    """The uses of a name in n rules."""
+    files.distinct(n)
+    return files.session(files.rules([f"block_{word(i)}" for i in range(n)]),
+                         "references",
+                         {"position": {"line": 4, "character": 11},
+                          "context": {"includeDeclaration": True}})
+
+
+def hints_in_one_line(files, n):
+    files.distinct(n)
+    rules = files.write("rules.yaml", json.dumps({
+        "version": 1, "separator": ".",
+        "rules": [{"match": f"block_{word(i)}", "spec": []}
+                  for i in range(n)]}))
+    return files.session(rules, "inlayHint", {"range": {
+        "start": {"line": 0, "character": 0},
+        "end": {"line": 1, "character": 0}}})
+
+
 # What grows, the command, the smallest n, and its arguments.
 CASES = [
     ("parameters", "plan", 4000, parameters("plan")),
@@ -266,6 +314,8 @@ CASES = [
      lambda files, n: ["suggest", "--model", files.config(
          "mixtral-8x7b", num_hidden_layers=2, num_local_experts=n),
          "--mesh", "ep:8", "--no-project"]),
+    ("uses of a name", "lsp", 1000, references),
+    ("rules in one line", "lsp", 500, hints_in_one_line),
     ("devices", "plan", 32, devices("plan")),
     ("devices", "check", 32, devices("check")),
     ("devices", "cost", 32, devices("cost", "--batch", "65536")),
@@ -288,17 +338,18 @@ CASES = [
 ]
 
 
-def instructions(arguments):
+def instructions(arguments, stdin=b""):
     """The number of instructions of a run that succeeds."""
     done = subprocess.run(
         ["valgrind", "--tool=cachegrind", "--cache-sim=no",
          "--cachegrind-out-file=/dev/null", BIN, *map(str, arguments),
          "--threads", "1"],
-        capture_output=True, text=True, check=False)
-    found = re.search(r"I\s+refs:\s+([\d,]+)", done.stderr)
+        input=stdin, capture_output=True, check=False)
+    errors = done.stderr.decode()
+    found = re.search(r"I\s+refs:\s+([\d,]+)", errors)
     if done.returncode > 1 or not found:
         raise AssertionError(f"{arguments}: rc={done.returncode}\n"
-                             f"{done.stdout[-500:]}\n{done.stderr[-1500:]}")
+                             f"{done.stdout[-500:]}\n{errors[-1500:]}")
     return int(found.group(1).replace(",", ""))
 
 
@@ -307,7 +358,8 @@ def works(case):
     out = []
     for size in (n, 2 * n, 4 * n):
         with tempfile.TemporaryDirectory() as folder:
-            out.append(instructions(arguments(Inputs(folder), size)))
+            files = Inputs(folder)
+            out.append(instructions(arguments(files, size), files.stdin))
     return out
 
 
