@@ -335,7 +335,7 @@ void SpecChooser::SetReason(const InferredDims& inferred,
   const Role role = inferred.by_name.module_role;
   out.ignore_reshard = out.width_slices && mesh_.tp > 1 &&
                        inferred.by_name.attention && HasSibling(inferred) &&
-                       inferred.dims.size() == 2 &&
+                       inferred.OfOneLayer().size() == 2 &&
                        (role == Role::kQuery || role == Role::kKey ||
                         role == Role::kValue || role == Role::kFusedQkv);
   if (out.reason != Reason::kUsual) return;

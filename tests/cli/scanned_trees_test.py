@@ -231,6 +231,33 @@ class ScannedTrees(Case):
                 self.write_tree(tree)
                 self.check_specs(tree, self.specs("fsdp:4,tp:2", "auto"))
 
+    def test_slices_of_scanned_projections_are_no_finding(self):
+        """`tp` does not divide 12 heads, so `suggest` splits the width."""
+        self.write("config.json", json.dumps({
+            "num_attention_heads": 12, "hidden_size": 768,
+            "num_hidden_layers": 24, "intermediate_size": 3072}))
+        layer = {**{f"self_attn/{name}_proj/kernel": Parameter([768, 768])
+                    for name in "qkvo"},
+                 "mlp/up_proj/kernel": Parameter([768, 3072]),
+                 "mlp/down_proj/kernel": Parameter([3072, 768]),
+                 "norm/scale": Parameter([768])}
+        for axis in (0, 1):
+            with self.subTest(axis=axis):
+                self.write_tree(below("layers", {
+                    name: one.stacked(24, axis)
+                    for name, one in layer.items()}))
+                inputs = ["--mesh", "tp:8", "--manifest", "tree.json",
+                          "--model", "config.json"]
+                self.run_here("suggest", *inputs, "--force", "-o",
+                              "rules.yaml")
+                with open(os.path.join(self.folder, "rules.yaml"),
+                          encoding="utf-8") as file:
+                    self.assertIn("ignore[SHD214]", file.read())
+                done = self.run_here("check", *inputs, "--rules", "rules.yaml",
+                                     "--format", "json", "--select",
+                                     "SHD214,SHD226,SHD227,SHD228")
+                self.assertEqual(done.json(), [])
+
     def test_layers_with_numbers_are_no_stacks(self):
         for seed in range(40):
             draw = random.Random(seed)

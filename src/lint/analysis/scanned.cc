@@ -56,7 +56,6 @@ std::optional<MatrixDims> MatrixDimsOf(const Facts& facts,
   // A parameter with two dimensions is a matrix even if one of them is as large
   // as the number of layers.
   if (facts.Rank(group) == 2) return MatrixDims{0, 1};
-  if (facts.Rank(group) != 3) return std::nullopt;
   const std::vector<int> dims = UnscannedDims(facts, stacks, group);
   if (dims.size() != 2) return std::nullopt;
   return MatrixDims{dims[0], dims[1]};

@@ -32,7 +32,8 @@ Shape LayersFirst(const Facts& facts, const LayerStacks& stacks,
 using MatrixDims = std::array<int, 2>;
 
 // Returns the dimensions of a matrix, of one layer or of scanned layers: 0 and
-// 2 of [in, layers, out]. Returns nullopt if the parameters are no matrices.
+// 2 of [in, layers, out], 2 and 3 of [blocks, layers, in, out]. Returns nullopt
+// if the parameters are no matrices.
 std::optional<MatrixDims> MatrixDimsOf(const Facts& facts,
                                        const LayerStacks& stacks,
                                        const ParameterGroup& group);
