@@ -4,8 +4,8 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/groups.h"
 #include "lint/analysis/phrase.h"
-#include "lint/analysis/scanned.h"
 #include "lint/rules/lint.h"
+#include "roles/layer_stacks.h"
 #include "source/index.h"
 
 namespace shardc {
