@@ -30,13 +30,15 @@ struct InputOptions {
 };
 
 // Opens a tree and finds every chunk of the selected arrays, so that a missing
-// chunk is reported before anything is written. The tensors are the selected
-// arrays, in the order of the tree. Stored::leaves has the leaves that the
-// output format can store. None are returned if safetensors files are written,
-// whose metadata records the leaves. Returns nullopt after findings: dtype (the
+// chunk is reported before anything is written. Stored::tensors has the
+// selected arrays in the order of the tree, and Stored::leaves the selected
+// values that are not arrays (strings, numbers, pickled objects). If
+// safetensors files are to be written, `leaves` is empty, and their metadata
+// has a record of these values. Returns nullopt after findings: dtype (the
 // array's type is unknown, or safetensors has no such dtype), inexpressible (a
-// codec, or a leaf that the format cannot store), name, limit, usage (nothing
-// selected), a file that is missing or too short, and all findings of OpenTree.
+// codec, or a value that the output format cannot store), name, limit, usage
+// (nothing selected), a file that is missing or too short, and all findings of
+// OpenTree.
 std::optional<Stored> ReadStoredTree(const std::string& path,
                                      const InputOptions& options,
                                      Findings& findings);

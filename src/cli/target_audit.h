@@ -53,8 +53,8 @@ std::optional<std::vector<std::string>> SummaryChanges(
     const Target& target, const AuditInput& audit, const TargetProgram& program,
     Findings& findings);
 
-// Caches the sums of programs, so that the language server does not read a
-// program again at each keystroke. Thread-safe.
+// Caches the bytes that each program communicates, so that the language server
+// does not read a program again at each keystroke. Thread-safe.
 class ProgramSums {
  public:
   // Returns the sums of the target's program; null if the program does not

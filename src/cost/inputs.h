@@ -197,10 +197,10 @@ using StackSlices = std::vector<std::optional<StackSlice>>;
 // Makes the inputs of a compiled target, with the specs of the mode. If the
 // mode was not planned, the specs of train are used. The specs of attention
 // lack axes that do not divide the model's heads, unless the policy for illegal
-// specs is `error` (legality.h). If `compiled` has only
-// representatives, `representatives` has the number of parameters that each
-// representative stands for. If a tensor has a slice, only the slice is
-// counted, with the layers as its first dimension.
+// specs is `error` (legality.h). If `compiled` has only one parameter of each
+// group, `representatives` has the number of parameters in each group. With
+// `slices`, only the given layers of a layer stack are counted, and the layers
+// become the first dimension.
 CostInputs MakeCostInputs(const Compiled& compiled,
                           std::optional<ModelConfig> model, Mode mode,
                           const Representatives* representatives = nullptr,

@@ -125,8 +125,8 @@ class MoveClassifier {
 
   const step::Graph& graph_;
   const step::Program& program_;
-  const std::vector<char> weight_;    // by ValueId
-  const std::vector<char> gradient_;  // by ValueId
+  const std::vector<char> weight_;    // indexed by ValueId
+  const std::vector<char> gradient_;  // indexed by ValueId
   std::set<step::ValueId> updated_;
   std::vector<std::string_view> begin_;
 };

@@ -34,8 +34,8 @@ struct SafetensorsHeader {
   std::vector<SafetensorsEntry> entries;  // in the header's order
   std::vector<std::pair<std::string, std::string>> metadata;
   int64_t data_offset = 0;  // 8 + header length
-  // Indices of the entries in the byte order of their names; empty if not
-  // sorted.
+  // Indices of the entries, sorted by the bytes of their names. Empty if the
+  // header was parsed as a JsonDocument, which does not sort them.
   std::vector<uint32_t> by_name;
 };
 

@@ -310,8 +310,8 @@ bool OpensBlock(std::string_view line) {
          (line[last] == ':' || line[last] == '-');
 }
 
-// Removes a definition in block style, and the key above it if that has no
-// other definition. Returns nullopt for a definition in flow style.
+// Returns the edit that removes an unused bundle or registration, and also its
+// section if it has no other. Returns nullopt for YAML's flow style, `{...}`.
 std::optional<RuleFix> WithoutDefinition(const Finding& finding) {
   if (!finding.place.HasPosition()) return std::nullopt;
   const std::string_view text = finding.place.source->text();

@@ -47,8 +47,8 @@ class Documents {
   FileTexts Texts() const;
 
  private:
-  std::map<std::string, Document> open_;               // by URI
-  std::map<std::string, std::set<std::string>> uris_;  // by document name
+  std::map<std::string, Document> open_;               // keyed by URI
+  std::map<std::string, std::set<std::string>> uris_;  // keyed by document name
 };
 
 }  // namespace shardc::lsp

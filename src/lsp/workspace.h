@@ -95,8 +95,8 @@ class Workspace {
   Documents documents_;
   FileTexts texts_;
   FileFindings found_;
-  std::map<std::string, CheckedProject> projects_;  // by path
-  std::map<std::string, LoneDocument> alone_;       // by uri
+  std::map<std::string, CheckedProject> projects_;  // keyed by path
+  std::map<std::string, LoneDocument> alone_;       // keyed by uri
   // For each open document, by uri: the nearest project in its folder or above,
   // if there is one, and the projects that read the document.
   std::map<std::string, std::optional<std::string>> nearest_;
@@ -105,7 +105,7 @@ class Workspace {
   // The last plan to which a target compiled, by project and target.
   std::map<std::string, std::map<std::string, LastPlan>> kept_;
   // Kinds of documents; a rules file keeps its kind while it is being typed.
-  std::map<std::string, FileKind> kinds_;  // by uri
+  std::map<std::string, FileKind> kinds_;  // keyed by uri
 };
 
 }  // namespace shardc::lsp

@@ -24,7 +24,7 @@ class PatternFilter {
 
   struct Scratch {
     std::vector<uint32_t> found;  // the required texts that the name has
-    std::vector<bool> has;        // by text: whether `found` has it
+    std::vector<bool> has;        // indexed by text: whether `found` has it
   };
   // Appends the indices of the patterns that match `text` to `out`, in no
   // order. Several threads may call it, each with its own scratch memory.

@@ -36,9 +36,9 @@ struct FnAttributes {
   double constant = 0;
 };
 
-// One dimension label. kSum and kMax remove it, kBroadcast adds it, kPick and
-// kPlace find an element in it, kSplit splits it into its factors, kMerge
-// merges its factors, and kCacheWrite writes to its rows.
+// One dimension label: kSum and kMax remove it, kBroadcast adds it, kPick reads
+// and kPlace writes the element of it that an id names, kSplit and kMerge
+// divide it into factors and join them, and kCacheWrite writes rows along it.
 struct LabelAttributes {
   LabelId label = kNoLabel;
 };

@@ -262,7 +262,7 @@ struct CommonLabels {
   LabelId encoder_query = kNoLabel, encoder_key = kNoLabel;
   LabelId slot = kNoLabel;     // place of a token in an expert's queue
   LabelId top_k = kNoLabel;    // its size: the experts of a token
-  LabelId window = kNoLabel;   // the window of layers that have one
+  LabelId window = kNoLabel;   // its size: the window of local attention
   LabelId experts = kNoLabel;  // the experts of the router
 };
 

@@ -27,8 +27,9 @@ std::optional<SpecSource> ReadSpecSource(const YamlContext& context,
 std::optional<AxisValue> ReadAxisValue(const YamlContext& context,
                                        const YamlNode& node,
                                        std::string_view what);
-// Reads the rule of a registered name: null, a name, `{axis: x}`, or a list of
-// these.
+// Reads the value of a logical axis under `register:`: null, the name of an
+// axis rule, logical axis or mesh axis, `{axis: x}` for mesh axis x, or a list
+// of names.
 std::optional<RegisteredRule> ReadRegisteredRule(const YamlContext& context,
                                                  const YamlNode& node);
 

@@ -69,7 +69,7 @@ StepInputs UsualStepInputs(const Compiled& compiled, const ModelConfig* config,
 struct LoweredStep {
   step::StepModel model = {};
   step::Sizes sizes = {};
-  std::vector<Spec> specs = {};  // by parameter
+  std::vector<Spec> specs = {};  // indexed by parameter
   std::optional<step::Program> program = {};
   std::string why_not = {};  // why these specs have no program
 };

@@ -64,7 +64,7 @@ class Placements {
     int64_t In(const Rule& rule, std::string_view tensor, char separator) const;
   };
 
-  std::vector<std::optional<IndexPattern>> index_patterns_;  // by rule
+  std::vector<std::optional<IndexPattern>> index_patterns_;  // indexed by rule
   std::vector<int64_t> counts_;
   // For rules whose count is taken from the names, the index in a tensor's name
   // is indices_[indices_of_[rule]][tensor]. Rules with the same pattern share

@@ -72,7 +72,7 @@ struct PlanStages {
   // The axes that shard the width of the hidden state, which a stage sends to
   // the next one; nullopt if the plan was written before they were recorded.
   std::optional<AxisGroup> hidden;
-  std::vector<PlanStage> of;  // by stage
+  std::vector<PlanStage> of;  // indexed by stage
   std::vector<StageCopy> copies;
 
   // Returns whether a device at this coordinate of the axis holds any part of

@@ -149,7 +149,7 @@ class Grouping {
   }
 
   const Compiled& c_;
-  std::vector<uint32_t> first_;  // by tensor: the first of its group
+  std::vector<uint32_t> first_;  // indexed by tensor: the first of its group
   // Representatives, and the parameters from which they take specs (`like`).
   std::set<uint32_t> kept_;
 };

@@ -70,7 +70,8 @@ class UnitReader {
   }
 
   bool ReadLayers() {
-    std::map<std::string_view, int64_t> chains;  // parameters by chain
+    // By chain, such as `model.layers`: the number of its parameters.
+    std::map<std::string_view, int64_t> chains;
     for (size_t i = 0; i < layers_.size(); ++i) {
       if (patterns_.has_layers()) {
         if (!ReadNumber(i)) return false;
@@ -309,8 +310,8 @@ class UnitReader {
   Findings& findings_;
   StagePatterns patterns_;
   StageUnits out_;
-  std::vector<std::optional<int64_t>> layers_;  // by parameter
-  std::vector<uint32_t> stack_of_;              // by parameter
+  std::vector<std::optional<int64_t>> layers_;  // indexed by parameter
+  std::vector<uint32_t> stack_of_;              // indexed by parameter
   std::vector<std::string> outside_;            // names
   bool has_head_ = false;
 };

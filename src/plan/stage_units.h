@@ -37,7 +37,7 @@ struct StageUnits {
   // because the head is the embedding.
   std::vector<bool> tied;
   std::vector<LayerStackRange> stacks;
-  std::vector<uint32_t> stack_of;  // by parameter; empty without stacks
+  std::vector<uint32_t> stack_of;  // indexed by parameter; empty without stacks
 
   int64_t count() const { return layers + 2; }
   // Returns the stack of a parameter; null if it is in none.

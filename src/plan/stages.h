@@ -31,7 +31,7 @@ enum class StageBalance : uint8_t {
 struct StageRequest {
   std::string axis;
   schedule::Table table;
-  std::vector<int64_t> layers;  // numbers by stage; empty: by `balance`
+  std::vector<int64_t> layers;  // of each stage; if empty, `balance` decides
   StageBalance balance = StageBalance::kEven;
   // Whether ranks may hold copies of the embedding that the head shares.
   bool copies = true;

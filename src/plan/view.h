@@ -34,8 +34,8 @@ struct PlanView {
   ReadPlan plan;
   std::vector<std::string> rules;         // their patterns
   std::vector<std::string> rule_sources;  // `rules.yaml:12`; may be empty
-  std::vector<int32_t> rule_of;           // by parameter; -1: none
-  std::vector<std::vector<Correction>> corrections;  // by parameter
+  std::vector<int32_t> rule_of;           // indexed by parameter; -1: none
+  std::vector<std::vector<Correction>> corrections;  // indexed by parameter
   std::vector<Attention> attention;
 };
 

@@ -301,7 +301,7 @@ class CsvReader {
   Table table_;
   int64_t cells_ = 0, tasks_ = 0;
   std::vector<Range> lines_;
-  std::vector<std::vector<Range>> ranges_;  // by rank and cell
+  std::vector<std::vector<Range>> ranges_;  // indexed by rank and cell
 };
 
 }  // namespace

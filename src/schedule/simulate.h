@@ -18,7 +18,7 @@ struct StageTimes {
 };
 
 struct Times {
-  std::vector<StageTimes> stages;  // by stage
+  std::vector<StageTimes> stages;  // indexed by stage
   // hop_forward[s] is the time from the end of a task of stage s to the arrival
   // of its message at stage s + 1, and hop_back[s] the same for a gradient from
   // stage s + 1 to stage s. If empty, messages take no time. Stages on one rank

@@ -77,7 +77,7 @@ struct Table {
   int32_t stages = 0;
   int32_t microbatches = 0;
   Placement placement = Placement::kLoop;
-  std::vector<std::vector<Cell>> rows;  // by rank
+  std::vector<std::vector<Cell>> rows;  // indexed by rank
   // The rank that runs the forward task of each stage and micro-batch.
   std::vector<int32_t> owners;
 

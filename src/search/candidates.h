@@ -27,9 +27,9 @@ struct Candidate {
 // remains.
 Mesh WithoutTrivial(const Mesh& mesh);
 
-// Returns the meshes on which the rules of a base are tried: the given mesh, or
-// all meshes of the devices, with the axes in their usual order. Returns none
-// if there are more than 100,000.
+// Returns the meshes on which the rules of `base`, the given or the suggested
+// ones, are tried: the requested mesh, or all meshes with the requested number
+// of devices, axes in the usual order. Returns none if they exceed 100,000.
 std::vector<Mesh> MeshesOf(const Request& request, const RuleOptions& options,
                            Base base);
 // Returns the mesh with its axes in different orders, its own order first. Two

@@ -161,7 +161,7 @@ class Placer {
   }
 
   void Alternatives() {
-    std::map<int64_t, const Pipeline*> best;  // by the number of ranks
+    std::map<int64_t, const Pipeline*> best;  // keyed by the number of ranks
     for (const Pipeline& one : found_.pipelines.fitting) {
       best.try_emplace(one.Ranks(), &one);
     }

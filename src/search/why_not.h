@@ -30,7 +30,8 @@ Sharding LeastOf(const SettingsGrid& grid, const RuleOptions& options,
 // not be evaluated before the deadline are not in the result.
 struct Alternatives {
   std::vector<WhyNot> all;
-  size_t tried = 0, unfinished = 0;  // numbers of changed choices
+  // The number of alternatives, and of those not evaluated by the deadline.
+  size_t tried = 0, unfinished = 0;
 };
 Alternatives WhyNotOf(const Request& request, const SettingsGrid& grid,
                       RuleOptions& options, const Pricer& pricer,

@@ -225,7 +225,7 @@ class GroupedOrder {
         return std::nullopt;
       }
     }
-    std::vector<uint32_t> like;  // by group: index into sorted_
+    std::vector<uint32_t> like;  // indexed by group: index into sorted_
     like.reserve(groups_.size());
     for (const Group& group : groups_) like.push_back(SortedLike(group));
     TextOrder out;

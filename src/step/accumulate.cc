@@ -303,8 +303,8 @@ class Accumulator {
   std::vector<Op> ops_;         // of one micro-batch
   size_t values_ = 0;
   std::vector<Data> data_;
-  std::vector<int32_t> producer_;  // by ValueId: index of its op
-  std::vector<char> counts_;       // by op: 1 if it counts tokens
+  std::vector<int32_t> producer_;  // indexed by ValueId: index of its op
+  std::vector<char> counts_;       // indexed by op: 1 if it counts tokens
   std::vector<char> shares_;       // by op: 1 for the scale ops of FindShares
   int32_t divide_ = -1;            // op: 1 / number of tokens
   // value_[m][v] is the copy of value v for micro-batch m.

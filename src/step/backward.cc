@@ -9,18 +9,11 @@
 #include <utility>
 
 #include "source/index.h"
+#include "step/constraints.h"
 #include "step/op_def.h"
 
 namespace shardc::step {
 namespace {
-
-// Returns whether a constraint only decides where the forward pass gathers a
-// value. The transpose of the gather is a reduce_scatter, which the lowering
-// places.
-bool IsForwardOnly(const std::string& constraint) {
-  return constraint == "krep" || constraint == "kgather" ||
-         constraint == "op_krep" || constraint == "kcache";
-}
 
 bool StopsGradient(const Op& op) {
   const OpDef& def = DefOf(op.kind);

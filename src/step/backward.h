@@ -58,10 +58,10 @@ class Backward {
 
   Graph& graph_;
   GraphWriter write_;
-  std::vector<bool> needed_;               // by forward value
-  std::vector<Maker> made_by_;             // by forward value
-  std::map<ValueId, ValueId> rolled_;      // by operand of a roll: result
-  std::map<ValueId, ValueId> recomputed_;  // by forward value: its copy
+  std::vector<bool> needed_;               // indexed by forward value
+  std::vector<Maker> made_by_;             // indexed by forward value
+  std::map<ValueId, ValueId> rolled_;      // keyed by operand of a roll: result
+  std::map<ValueId, ValueId> recomputed_;  // keyed by forward value: its copy
   std::vector<std::vector<ValueId>> cotangents_;  // by forward value: terms
 };
 

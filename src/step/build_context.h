@@ -67,7 +67,7 @@ struct BuildContext {
   std::optional<Parameters> parameters = {};
   ModelSettings settings = {};
   LayerSettings layer_settings = {};
-  std::vector<ValueId> variables = {};  // by Lines::variables
+  std::vector<ValueId> variables = {};  // indexed by Lines::variables
   size_t stack = 0;                     // the stack of layers that is written
   int32_t layer = -1;  // counted through all stacks; -1: outside layers
   bool failed = false;

@@ -58,7 +58,7 @@ constexpr Role kRoles[] = {
     {"moe_tok", {{kBatch}}, false, false, true},
     {"moe_exp", {{kBatch, kExpert}}, false, true},
     {"moe_mlp", {{kBatch, kExpert, kMlp}}, false, true},
-    {"kcache", {{kBatch, kKeys, kKvHead}}},
+    {"kcache", {{kBatch, kKeys, kKvHead}}, true},
     // Operands and result of an attention operation that runs as a kernel.
     {"op_q", {{kBatch, kQuery, kHead}}},
     {"op_given", {{kBatch, kKeys, kKvHead, kHead}}},

@@ -47,8 +47,10 @@ std::optional<Sharding> ConstrainedSharding(
     const Graph& graph, const Sizes& sizes, std::string_view role,
     const std::vector<LabelId>& labels, std::vector<std::string>& notes);
 
-// Returns whether a role constrains the forward pass only: it decides where a
-// value is gathered, and the transpose of the gather is a reduce_scatter.
+// Returns whether the constraint of an activation's role, such as `krep`, is
+// for the forward pass only. It decides where the value is gathered; the
+// transpose of the gather is a reduce_scatter of the gradient, so that ops of
+// the backward pass need no constraint.
 bool IsForwardOnly(std::string_view role);
 
 }  // namespace shardc::step

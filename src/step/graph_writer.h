@@ -80,7 +80,7 @@ class GraphWriter {
 
  private:
   Graph& graph_;
-  std::vector<int32_t> producer_;  // by ValueId: index of its op
+  std::vector<int32_t> producer_;  // indexed by ValueId: index of its op
 };
 
 }  // namespace shardc::step

@@ -55,7 +55,7 @@ class LabelTable {
   const ModelDescription& description_;
   Graph& graph_;
   Sizes& sizes_;
-  std::vector<LabelId> dims_;  // by index in the description
+  std::vector<LabelId> dims_;  // indexed by index in the description
   std::map<std::string, LabelId, std::less<>> composites_;
 };
 

@@ -244,11 +244,11 @@ class BufferLiveness {
   const Sizes& sizes_;
   const ElementBytes bytes_;
   int64_t last_ = 0;
-  std::vector<Held> kinds_;         // by ValueId
-  std::vector<char> stays_;         // by ValueId: is live to the end
+  std::vector<Held> kinds_;         // indexed by ValueId
+  std::vector<char> stays_;         // indexed by ValueId: is live to the end
   std::vector<ValueId> update_of_;  // by ValueId of a parameter: its update
-  std::vector<int32_t> home_;       // by slot: the slot that owns its buffer
-  std::vector<HeldBuffer> homes_;   // by slot
+  std::vector<int32_t> home_;  // indexed by slot: the slot that owns its buffer
+  std::vector<HeldBuffer> homes_;  // indexed by slot
 };
 
 }  // namespace

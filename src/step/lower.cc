@@ -421,11 +421,11 @@ class Lowerer {
   int32_t op_ = -1;
   // The slots of each value, by ValueId. Seen() returns the first one.
   std::vector<std::vector<int32_t>> copies_;
-  const std::vector<char> weight_;            // by ValueId
-  std::vector<bool> gathered_;                // by slot
-  std::vector<PreferredSharding> preferred_;  // by ValueId
-  std::vector<char> is_recomputed_;           // by op
-  std::vector<Lowered> lowered_;              // by op that is run again
+  const std::vector<char> weight_;            // indexed by ValueId
+  std::vector<bool> gathered_;                // indexed by slot
+  std::vector<PreferredSharding> preferred_;  // indexed by ValueId
+  std::vector<char> is_recomputed_;           // indexed by op
+  std::vector<Lowered> lowered_;              // indexed by op that is run again
 };
 
 }  // namespace

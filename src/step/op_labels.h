@@ -33,7 +33,7 @@ struct OpLabels {
   std::array<RuleLabel, kMost> labels{};
   size_t count = 0;
   std::vector<std::array<int8_t, kMaxRank>> of{};  // by operand and dimension
-  std::array<int8_t, kMaxRank> result{};           // by dimension
+  std::array<int8_t, kMaxRank> result{};           // indexed by dimension
 };
 // Fills `out`. Returns false if the op has more labels or more dimensions than
 // fit.

@@ -47,7 +47,7 @@ class Parameters {
   const ModelDescription& description_;
   const Roles& roles_;
   GraphWriter& write_;
-  std::vector<ValueId> values_;        // by role and layer
+  std::vector<ValueId> values_;        // indexed by role and layer
   std::map<int32_t, int32_t> biases_;  // by role: the role of its bias, or -1
 };
 

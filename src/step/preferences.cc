@@ -208,12 +208,12 @@ class Propagation {
   const Graph& graph_;
   const Axes& axes_;
   std::vector<std::string>& notes_;
-  std::vector<PreferredSharding> out_;  // by ValueId
-  std::vector<int32_t> parameter_of_;   // by ValueId; -1: no parameter
-  std::vector<As> sharded_as_;          // by ValueId
+  std::vector<PreferredSharding> out_;  // indexed by ValueId
+  std::vector<int32_t> parameter_of_;   // indexed by ValueId; -1: no parameter
+  std::vector<As> sharded_as_;          // indexed by ValueId
   // The shardings of each parameter, by As.
   std::vector<std::array<Sharding, 3>> shardings_;
-  std::vector<char> is_gradient_;  // by ValueId
+  std::vector<char> is_gradient_;  // indexed by ValueId
   std::vector<ValueId> first_;     // by ValueId: the value of the forward pass
   // By ValueId: how often ops read the value. A read of a rematerialised copy
   // counts as a read of the forward value; reads by rematerialised ops do not

@@ -220,12 +220,12 @@ class Recomputer {
   Graph& graph_;
   const Remat& policy_;
   size_t layers_ = 0;
-  std::vector<int32_t> producer_;  // by ValueId: the forward op
-  std::vector<int32_t> owner_;     // by ValueId: the layer, or -1: kept
+  std::vector<int32_t> producer_;  // indexed by ValueId: the forward op
+  std::vector<int32_t> owner_;     // indexed by ValueId: the layer, or -1: kept
   std::vector<const Parameter*> weight_;
   std::vector<Candidate> candidates_;
   std::vector<ValueId> new_;
-  std::vector<char> recompute_;  // by op
+  std::vector<char> recompute_;  // indexed by op
   // The forward ops and the backward ops of each layer.
   std::vector<std::vector<size_t>> forward_, backward_;
 };

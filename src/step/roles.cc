@@ -54,7 +54,7 @@ class Assigner {
  private:
   bool Match() {
     std::vector<RolePattern> made;
-    std::vector<size_t> role_of;  // by pattern
+    std::vector<size_t> role_of;  // indexed by pattern
     for (const DescribedRole& role : description_.roles) {
       made.push_back(MakePattern(role.pattern.text));
       out_.in_layers.push_back(made.back().layer_group > 0);

@@ -57,7 +57,7 @@ struct Roles {
   // own, and its layers come first.
   int64_t layers = 0;
   std::vector<int64_t> stack_layers = {};
-  std::vector<TensorRole> tensors = {};  // by row of the manifest
+  std::vector<TensorRole> tensors = {};  // indexed by row of the manifest
   // The rows of the manifest, by role, layer (roles outside of layers have only
   // the first) and expert; -1 for an expert that has no row.
   std::vector<std::vector<int64_t>> rows = {};
@@ -80,7 +80,7 @@ struct Roles {
     return stack;
   }
 
-  std::vector<bool> in_layers = {};  // by role
+  std::vector<bool> in_layers = {};  // indexed by role
   // By role: whether each expert has a tensor of its own.
   std::vector<bool> by_expert = {};
   std::vector<bool> exists = {};  // by role: false if its `when` does not hold

@@ -107,7 +107,7 @@ class Sorter {
   const StageDivision& division_;
   const std::map<ValueId, int32_t>& given_;
   const bool accumulated_;
-  std::vector<Reached> of_;  // by ValueId
+  std::vector<Reached> of_;  // indexed by ValueId
   const std::vector<Phase> phase_of_ = PhasesOf();
 
   std::vector<Phase> PhasesOf() const {

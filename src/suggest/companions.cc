@@ -41,7 +41,7 @@ void SetBlocksOfScale(const InferredDims& scale, InferredDims& weight) {
 }  // namespace
 
 void LinkCompanions(const Tree& tree, ModelDims& dims) {
-  std::map<std::string_view, size_t> weights;  // by module path
+  std::map<std::string_view, size_t> weights;  // keyed by module path
   for (size_t k = 0; k < tree.groups.size(); ++k) {
     if (!IsWeight(tree, dims, k)) continue;
     const auto [at, fresh] =

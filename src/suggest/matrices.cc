@@ -190,7 +190,7 @@ class PackedBits {
     for (const auto& [stack, width] : matrices.widths.by_stack()) {
       sizes_[stack].insert(width);
     }
-    std::map<size_t, size_t> side_of;  // by group
+    std::map<size_t, size_t> side_of;  // keyed by group
     for (const PackedSide& one : packed) side_of[one.group] = one.side;
     for (size_t k = 0; k < tree.groups.size(); ++k) {
       const Matrix& matrix = matrices.groups[k];
@@ -244,7 +244,7 @@ class PackedBits {
 
   const Tree& tree_;
   const Matrices& matrices_;
-  std::map<std::string_view, std::set<int64_t>> sizes_;  // by stack
+  std::map<std::string_view, std::set<int64_t>> sizes_;  // keyed by stack
   // By stack: the number of packed sides that recur with each of kBits.
   std::map<std::string_view, std::array<int, 3>> votes_;
 };
@@ -253,7 +253,7 @@ class PackedBits {
 // as many columns as a row has weights, sets the stored side to that size.
 std::vector<PackedSide> FindPacked(const Tree& tree, const ModelDims& dims,
                                    Matrices& out) {
-  std::map<std::string_view, const Shape*> scales;  // by module
+  std::map<std::string_view, const Shape*> scales;  // keyed by module
   for (size_t k = 0; k < tree.groups.size(); ++k) {
     const ParameterRole& role = dims.groups[k].by_name;
     if (role.leaf == Leaf::kScale && tree.groups[k].rank() == 2) {

@@ -95,7 +95,8 @@ class CostCounter {
     }
   }
 
-  // Returns over how many shards of tokens the experts are spread.
+  // Returns the number of shards into which axes that shard tokens as well (ep,
+  // not tp) divide the experts; 1 if none of these axes shards the experts.
   double ExpertShards(const ShardedGroup& piece,
                       const InferredDims& inferred) const {
     double out = piece.placed_tensor ? 1 : static_cast<double>(piece.placed);

@@ -40,7 +40,7 @@ std::string ClassOf(const std::string& digits) {
 }
 
 std::string TrieText(const Trie& trie) {
-  std::map<std::string, std::string> digits;  // by the rest of the number
+  std::map<std::string, std::string> digits;  // keyed by the rest of the number
   std::vector<std::string> order;
   for (const auto& [digit, child] : trie.next) {
     const std::string rest = TrieText(child);

@@ -44,7 +44,7 @@ struct Cache {
 struct Table {
   std::string title, about;
   std::vector<std::string> heads;
-  std::vector<bool> numbers;  // by column: whether it is right-aligned
+  std::vector<bool> numbers;  // indexed by column: whether it is right-aligned
   std::vector<std::vector<std::string>> rows;
 };
 

@@ -181,7 +181,8 @@ class Pieces {
   std::vector<Shape> starts_, wanted_;     // indexed by shard; by device
   std::vector<std::vector<int>> holders_;  // indexed by shard
   std::vector<size_t> shard_of_;           // indexed by device
-  std::vector<int> first_replica_;         // by device, for its new shard
+  // Indexed by device: the first device that has the same new shard.
+  std::vector<int> first_replica_;
   bool each_held_once_ = true;
 };
 

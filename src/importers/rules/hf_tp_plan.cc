@@ -325,7 +325,7 @@ class TpPlan {
       by_name_[keys_[i].name] = i;
       numbered = numbered || keys_[i].IsOfOneLayer();
     }
-    std::map<std::string, Match> matches;  // by pattern
+    std::map<std::string, Match> matches;  // keyed by pattern
     std::set<std::string> seen;
     std::set<const Key*> used;
     all = true;

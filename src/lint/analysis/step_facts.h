@@ -84,7 +84,7 @@ class StepFacts {
   const Facts& facts_;
   const ModelDescription* description_ = nullptr;
   step::Roles roles_;
-  std::vector<uint32_t> group_of_;  // by parameter
+  std::vector<uint32_t> group_of_;  // indexed by parameter
   std::map<int32_t, int64_t> stands_for_;
   std::vector<std::unique_ptr<ModeStep>> modes_;
   std::vector<StepRefusal> refusals_;

@@ -39,7 +39,7 @@ bool Differs(const Facts& facts, const MissedState& missed) {
 
 void CheckAnchoredMissesStates(const Facts& facts, FindingSink& sink) {
   if (facts.separator() == 0) return;
-  std::map<uint32_t, std::vector<std::string>> states;  // by rule
+  std::map<uint32_t, std::vector<std::string>> states;  // keyed by rule
   for (const MissedState& missed : Missed(facts)) {
     if (facts.rule_facts()[missed.pattern].builtin) continue;
     if (!Differs(facts, missed)) continue;

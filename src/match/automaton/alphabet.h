@@ -46,8 +46,8 @@ class Alphabet {
     uint32_t symbol = 0;
   };
   std::vector<Stretch> stretches_;  // ascending, the first at 0
-  std::vector<Neighbour> kinds_;    // by symbol
-  std::vector<uint8_t> holds_;      // by set and symbol: 1 or 0
+  std::vector<Neighbour> kinds_;    // indexed by symbol
+  std::vector<uint8_t> holds_;      // indexed by set and symbol: 1 or 0
   std::array<uint32_t, 128> ascii_{};
 };
 

@@ -85,7 +85,7 @@ class Builder {
   char wanted_ = 0;       // the separator of the current pattern
   uint32_t pattern_ = 0;  // the pattern whose nodes are being built
   Nfa nfa_;
-  std::vector<PatternTree> trees_;  // by pattern: a sequence
+  std::vector<PatternTree> trees_;  // indexed by pattern: a sequence
   std::vector<CharSet> sets_;
   std::map<CharSet, uint32_t> set_numbers_;
   std::array<std::optional<uint32_t>, 128> points_;  // numbers of their sets

@@ -51,7 +51,7 @@ struct Nfa {
   // Patterns that begin with an assertion are in other lists: those anchored at
   // the beginning of the text, which are tried once, and those with other
   // assertions.
-  std::vector<std::vector<uint32_t>> after_first;  // by symbol: nodes
+  std::vector<std::vector<uint32_t>> after_first;  // indexed by symbol: nodes
   std::vector<uint32_t> begin_anchored;
   std::vector<uint32_t> begin_asserted;
   std::vector<uint32_t> everywhere;  // patterns that match every text

@@ -56,7 +56,7 @@ class Stepper {
   // All assertions (as bits) of the patterns that begin with an assertion other
   // than kTextBegin.
   unsigned begin_asserts_ = 0;
-  std::vector<uint32_t> seen_;  // by node: the round of its last visit
+  std::vector<uint32_t> seen_;  // indexed by node: the round of its last visit
   uint32_t round_ = 0;
   std::vector<uint32_t> stack_;
   std::vector<uint32_t> here_;  // kSet nodes after assertions

@@ -39,7 +39,7 @@ class EarlierRules {
   template <typename Visit>
   void ForEachEnd(std::u32string_view end, const Visit& visit) const;
 
-  std::vector<std::u32string> begins_;  // by rule
+  std::vector<std::u32string> begins_;  // indexed by rule
   std::map<std::u32string, std::vector<uint32_t>, std::less<>> by_end_;
 };
 

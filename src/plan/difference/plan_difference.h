@@ -37,7 +37,7 @@ struct FieldChange {
   // "attention.decode.query". For a parameter it is relative to the parameter's
   // entry ("modes.decode.spec"), and empty if the entire parameter differs.
   std::string field;
-  std::optional<std::string> before, after;  // JSON; nothing: absent
+  std::optional<std::string> before, after;  // JSON; nullopt: absent
   std::string shown;               // template of the names, or the one name
   std::vector<std::string> names;  // parameters; empty: another part
   // "the spec of `layers.*.up` (2 parameters) was ["tp"] and is [null]"

@@ -87,7 +87,9 @@ class Chooser {
     for (step::AxisId axis : list) {
       const int64_t n = program_.axes.sizes[axis];
       while (left == 1 && f + 1 < factors.size()) {
-        fixed_[AsIndex(factors[f])] = 1;  // the shards use up this factor
+        // The axes so far divide this factor into single elements, so its
+        // reduced size is its real size.
+        fixed_[AsIndex(factors[f])] = 1;
         Need(factors[f], cut);
         left = real_[AsIndex(factors[++f])];
         cut = 1;

@@ -40,11 +40,12 @@ class Remembered {
   std::optional<exec::LayoutError> KeyDifference(
       const exec::SimMesh& mesh, const exec::KvCache& cache) const;
 
-  // Returns the first place where the keys or values of a view, in the trace's
-  // dtype, differ from the expected ones, keys by more than rounding. `slots`
-  // has one slot to compare in each row, or -1 for none, so that the check
-  // takes no longer than a step. Slots that were never written are not
-  // compared.
+  // Returns the first place where a view, in the trace's dtype, differs from
+  // the expected content; nullopt if there is none. Values must be equal bit by
+  // bit, and keys except for the rounding of their rotation. `slots` has, for
+  // each row, the one slot to compare, or -1 to skip the row: comparing all
+  // slots would take longer than the step itself. Slots that were never written
+  // are not compared.
   std::optional<exec::LayoutError> ViewDifference(
       const exec::SimMesh& mesh, const exec::CacheView& view,
       const std::vector<int64_t>& slots) const;

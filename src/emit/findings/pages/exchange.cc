@@ -1,5 +1,6 @@
-// Pages of `shardc export` and `shardc import`. For example SHD062: a plan that
-// places one tensor per expert, which XLA's shardings cannot express.
+// The pages of `explain` for `shardc export` and `shardc import`. For example
+// SHD062: a plan that places one tensor per expert, which XLA's shardings
+// cannot express.
 #include <array>
 
 #include "emit/findings/pages/page.h"

@@ -1,5 +1,6 @@
-// Pages of the command line, of files that cannot be opened, and of references
-// between files. For example SHD002: a path that names no file.
+// The pages that `shardc explain CODE` prints for an unusable command line, for
+// files that cannot be opened, and for references between files. For example
+// SHD002: a path that names no file.
 #include <array>
 
 #include "emit/findings/pages/page.h"

@@ -1,7 +1,7 @@
-// Pages of findings in compiled programs, which `shardc audit` and `shardc
-// check` report. The programs of the examples are reduced to the
-// instructions that matter, in the text form of XLA; programs of JAX with the
-// same mistakes are in testdata/audit/findings.
+// The pages of `explain` for findings in compiled programs, which `shardc
+// audit` and `shardc check` report. The programs of the examples are reduced to
+// the instructions that matter, in the text form of XLA; programs of JAX with
+// the same mistakes are in testdata/audit/findings.
 //
 //   SHD601: an all-gather of `negate(x)` over dp, over which x is sharded
 #include <array>

@@ -1,5 +1,6 @@
-// Pages of names, specs, patterns and meshes. For example SHD028: a spec with
-// a name that is no logical axis, axis rule, bundle or mesh axis.
+// The pages of `explain` for names, specs, patterns and meshes. For example
+// SHD028: a spec with a name that is no logical axis, axis rule, bundle or mesh
+// axis.
 #include <array>
 
 #include "emit/findings/pages/page.h"

@@ -1,5 +1,5 @@
-// Pages of the stages and schedules of pipelines. Their codes, SHD241 to
-// SHD249, are among the numbers of lints.
+// The pages of `explain` for the stages and schedules of pipelines. Their
+// codes, SHD241 to SHD249, are among the numbers of lints.
 //
 //   SHD248: `interleaved` with 13 micro-batches on 4 ranks
 #include <array>

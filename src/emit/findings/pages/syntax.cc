@@ -1,5 +1,6 @@
-// Pages of the syntax of YAML and JSON, and of keys and values that have the
-// wrong form. For example SHD020: the same key twice in one mapping.
+// The pages of `explain` for the syntax of YAML and JSON, and of keys and
+// values that have the wrong form. For example SHD020: the same key twice in
+// one mapping.
 #include <array>
 
 #include "emit/findings/pages/page.h"

@@ -1,6 +1,6 @@
-// Pages of the headers and data of checkpoint files: safetensors, GGUF and the
-// index of a set of them. For example SHD053: a tensor of [3] F32 values in a
-// range of 8 bytes.
+// The pages of `explain` for the headers and data of checkpoint files:
+// safetensors, GGUF and the index of a set of them. For example SHD053: a
+// tensor of [3] F32 values in a range of 8 bytes.
 #include <array>
 
 #include "emit/findings/pages/page.h"
