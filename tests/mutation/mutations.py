@@ -204,7 +204,7 @@ MUTATIONS = [
     ("locked-more-counts-all", "locked.cc",
      "differences - limit", "2 * differences - limit"),
     ("ignore-covers-two-below", "suppress.cc",
-     "      ++covers;\n      while", "      covers += 2;\n      while"),
+     "covered_ = line + 1", "covered_ = line + 2"),
     ("baseline-unfolded", "baseline.cc",
      "out.push_back(Folded(name))", "out.push_back(name)"),
     ("separator-of-a-class", "rule_file.cc",
