@@ -1,3 +1,7 @@
+// Reports an up projection whose output is split over other axes than the input
+// of the down projection, between which the activations are resharded.
+//
+//   up [d, f: tp], down [f: fsdp, d]  ->  the down projection needs f over tp
 #include <algorithm>
 
 #include "comm/reshard.h"
