@@ -52,7 +52,7 @@ std::unique_ptr<SearchInputs> ReadSearchInputs(const SearchFlags& flags,
 
 // Returns kDone if the given rules give every parameter a plan on one device,
 // kFound if they do not, and kFailed if they cannot be compiled; adds the
-// findings. The search itself would leave out such rules without a finding.
+// findings. The search reports none: it skips rules that it cannot plan.
 ExitStatus PlanGivenRules(const SearchInputs& inputs, Findings& findings);
 
 // Returns the text of a rules file that the search made. The paths under

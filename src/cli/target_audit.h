@@ -73,9 +73,9 @@ class ProgramSums {
   std::map<std::pair<std::string, std::string>, Known> known_;  // file, mesh
 };
 
-// Adds an error for each limit of the budget over an axis that the mesh does
-// not have, because no program could exceed the limit. Limits over parallelism
-// axes (dp, fsdp, ...) are accepted even if the mesh lacks the axis.
+// Adds an error for each limit on the bytes sent over an axis that the mesh
+// lacks, because no program could exceed it. The usual names of axes (dp, fsdp,
+// ...) are accepted even if the mesh lacks the axis.
 void CheckBudgetAxes(const AuditInput& audit, const Mesh& mesh,
                      Findings& findings);
 

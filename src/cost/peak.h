@@ -27,8 +27,8 @@ struct Peak {
   int64_t kept = 0, least_kept = 0;
   // The expected bytes in addition to `kept`: `working` of the layer in its
   // backward pass, `logits` with the copies that the loss makes, and `gathered`
-  // of gathered weights. The loss and the backward pass of a layer do not
-  // overlap, so one of `working` and `logits` is 0.
+  // of gathered weights. `working` is 0 if the peak
+  // is at the loss, and `logits` is 0 if it is in the backward pass of a layer.
   int64_t working = 0, logits = 0, gathered = 0;
   // A lower and an upper estimate of the bytes in addition to `kept`.
   int64_t least = 0, most = 0;

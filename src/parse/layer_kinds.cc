@@ -58,9 +58,10 @@ int64_t Marked(const JsonValue& list) {
   return out;
 }
 
-// Returns the number of layers with attention if the list `kinds` is repeated
-// until all layers have a kind; nullopt if the list has other kinds only, which
-// do not show which layers have attention.
+// Returns the number of layers whose kind is `attention`, where the kinds are
+// repeated over the layers: ["recurrent", "recurrent", "attention"] gives two of
+// eight layers. Returns nullopt if no kind is `attention`: the list is then
+// about something else.
 std::optional<int64_t> RepeatedAttention(const JsonValue& kinds,
                                          int64_t layers) {
   const auto length = static_cast<int64_t>(kinds.size());

@@ -28,8 +28,9 @@ struct Candidate {
 Mesh WithoutTrivial(const Mesh& mesh);
 
 // Returns the meshes on which the rules of `base`, the given or the suggested
-// ones, are tried: the requested mesh, or all meshes with the requested number
-// of devices, axes in the usual order. Returns none if they exceed 100,000.
+// ones, are tried: the requested mesh, or every mesh with the requested number
+// of devices, axes in the usual order. More than 100,000 meshes are not tried:
+// the result is then empty.
 std::vector<Mesh> MeshesOf(const Request& request, const RuleOptions& options,
                            Base base);
 // Returns the mesh with its axes in different orders, its own order first. Two

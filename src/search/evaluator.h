@@ -30,9 +30,9 @@ namespace shardc::search {
 struct Prepared {
   std::unique_ptr<const Compiled> compiled;
   cost::CostInputs work;
-  // The communication that formulas give. The key is the ZeRO stage, whether
-  // attention's output projection is rematerialised (no other part of the
-  // policy changes the communication), and the number of micro-batches.
+  // The communication that formulas give, keyed by what changes it: the ZeRO
+  // stage, whether the policy recomputes attention's output projection in the
+  // backward pass, and the number of micro-batches.
   std::map<std::tuple<int, bool, int64_t>, cost::Communication> formulas = {};
   // The communication that formulas give without the attention operation, by
   // the same key.

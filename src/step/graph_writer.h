@@ -65,7 +65,7 @@ class GraphWriter {
   ValueId Shifted(ValueId x, LabelId label, int8_t sign);
   ValueId Identity(ValueId x);
 
-  // Append an op of any kind. Its result has the given labels.
+  // Append an op and return its result, a new value with the given labels.
   ValueId Append(OpKind kind, std::vector<ValueId> in, OpAttributes attributes,
                  Labels labels, bool integral = false);
   ValueId Append(Op op, Labels labels, bool integral = false);

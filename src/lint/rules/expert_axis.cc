@@ -26,8 +26,9 @@ bool IsSingle(const ParameterGroup& group) {
          group.name.find("experts.*") != std::string::npos;
 }
 
-// Returns the dimension of a stack that counts its experts: the first that
-// counts no scanned layers.
+// Returns the dimension of a stack over which its experts are numbered. It is
+// the first dimension that does not number scanned layers: 1 in
+// [layers, experts, in, out].
 int ExpertDim(const Facts& facts, const LayerStacks& stacks,
               const ParameterGroup& group) {
   const std::vector<int> dims = UnscannedDims(facts, stacks, group);
