@@ -9,10 +9,21 @@
 namespace shardc {
 namespace {
 
-// Returns the lines and the helps of the findings with this code.
-std::string RemediesOf(const LintExample& example, std::string_view code) {
+// Returns the lines and the helps of the findings with this code. `rules` is a
+// rules file without its version, and `params` has the entries of a manifest.
+// `step` may have a model and the sizes of a step.
+std::string RemediesOf(std::string_view code, std::string_view mesh,
+                       const std::string& rules, const std::string& params,
+                       LintExample step = {}) {
+  const std::string file = "version: 1\n" + rules;
+  const std::string manifest =
+      R"({"schema": "shardc.manifest/v1", "separator": "/", "params": {)" +
+      params + "}}";
+  step.mesh = mesh;
+  step.rules = file;
+  step.manifest = manifest;
   std::string out;
-  for (const Finding& finding : FindingsOf(example)) {
+  for (const Finding& finding : FindingsOf(step)) {
     if (finding.code->Id() != code) continue;
     const Place& at = finding.place;
     out += at.HasPosition() ? std::to_string(at.source->At(at.begin).line)
@@ -24,16 +35,10 @@ std::string RemediesOf(const LintExample& example, std::string_view code) {
 
 TEST_CASE("a cache that is resharded is reported where its axes differ") {
   const auto remedies = [](const std::string& definitions) {
-    const std::string rules =
-        "version: 1\n" + definitions +
-        "rules:\n  - {match: 'q_proj', spec: [FSDP, HEAD]}\n";
-    const LintExample example{
-        .mesh = "fsdp:2,sp:2,tp:4",
-        .rules = rules,
-        .manifest =
-            R"({"schema": "shardc.manifest/v1", "separator": "/", "params": {
-  "q_proj/kernel": {"shape": [1024, 4096], "dtype": "BF16"}}})"};
-    return RemediesOf(example, "SHD401");
+    return RemediesOf(
+        "SHD401", "fsdp:2,sp:2,tp:4",
+        definitions + "rules:\n  - {match: 'q_proj', spec: [FSDP, HEAD]}\n", R"(
+  "q_proj/kernel": {"shape": [1024, 4096], "dtype": "BF16"})");
   };
   CHECK(remedies("axes:\n  decode_batch: [fsdp, dp]\n  decode_kv_head: []\n") ==
         "4: give the decode axis rules the axes of the standard ones, or run "
@@ -47,15 +52,9 @@ TEST_CASE("a cache that is resharded is reported where its axes differ") {
 
 TEST_CASE("a reshard between modes has the remedy of its cause") {
   const auto remedies = [](const std::string& text) {
-    const std::string rules = "version: 1\n" + text;
-    const LintExample example{
-        .mesh = "fsdp:2,tp:4",
-        .rules = rules,
-        .manifest =
-            R"({"schema": "shardc.manifest/v1", "separator": "/", "params": {
+    return RemediesOf("SHD407", "fsdp:2,tp:4", text, R"(
   "up": {"shape": [1024, 4096], "dtype": "BF16"},
-  "down": {"shape": [1024, 4096], "dtype": "BF16"}}})"};
-    return RemediesOf(example, "SHD407");
+  "down": {"shape": [1024, 4096], "dtype": "BF16"})");
   };
   const std::string down = "  - {match: 'down', spec: [TP]}\n";
   CHECK(remedies("rules:\n" + down +
@@ -79,18 +78,13 @@ TEST_CASE("a reshard between modes has the remedy of its cause") {
 TEST_CASE("a separator that other rules of the file need stays") {
   const auto remedies = [](const std::string& separator,
                            const std::string& patterns) {
-    const std::string rules = "version: 1\nseparator: '" + separator +
-                              "'\nrules:\n" + patterns +
-                              "  - {match: 'norm', spec: [_]}\n";
-    const LintExample example{
-        .mesh = "tp:4",
-        .rules = rules,
-        .manifest =
-            R"({"schema": "shardc.manifest/v1", "separator": "/", "params": {
+    return RemediesOf("SHD113", "tp:4",
+                      "separator: '" + separator + "'\nrules:\n" + patterns +
+                          "  - {match: 'norm', spec: [_]}\n",
+                      R"(
   "norm": {"shape": [64], "dtype": "BF16"},
   "embed/table": {"shape": [1024, 64], "dtype": "BF16"},
-  "attn/q/kernel": {"shape": [64, 64], "dtype": "BF16"}}})"};
-    return RemediesOf(example, "SHD113");
+  "attn/q/kernel": {"shape": [64, 64], "dtype": "BF16"})");
   };
   const std::string embed = "  - {match: 'embed/table$', spec: [TP]}\n";
   const std::string q = "  - {match: 'attn\\.q\\.kernel$', spec: [TP]}\n";
@@ -103,17 +97,13 @@ TEST_CASE("a separator that other rules of the file need stays") {
 
 TEST_CASE("without its catch-all a policy that replicates reports nothing") {
   const auto remedies = [](const std::string& policy) {
-    const std::string rules = "version: 1\npolicy: {unmatched: " + policy +
-                              "}\nrules:\n  - {match: 'up', spec: [TP]}\n"
-                              "  - {match: '.*', spec: Replicated}\n";
-    const LintExample example{
-        .mesh = "tp:4",
-        .rules = rules,
-        .manifest =
-            R"({"schema": "shardc.manifest/v1", "separator": "/", "params": {
+    return RemediesOf("SHD101", "tp:4",
+                      "policy: {unmatched: " + policy +
+                          "}\nrules:\n  - {match: 'up', spec: [TP]}\n"
+                          "  - {match: '.*', spec: Replicated}\n",
+                      R"(
   "up": {"shape": [1024, 4096], "dtype": "BF16"},
-  "other": {"shape": [1024, 4096], "dtype": "BF16"}}})"};
-    return RemediesOf(example, "SHD101");
+  "other": {"shape": [1024, 4096], "dtype": "BF16"})");
   };
   const std::string first = "5: write rules for them above the catch-all, or ";
   const std::string last = ", so that an unmatched parameter is an error\n";
@@ -125,19 +115,13 @@ TEST_CASE("without its catch-all a policy that replicates reports nothing") {
 
 TEST_CASE("findings of a decode axis rule name it and are at its line") {
   const auto remedies = [](const std::string& definitions, const char* code) {
-    const std::string rules =
-        "version: 1\n" + definitions +
-        "rules:\n  - {match: 'q_proj', spec: [FSDP, TP]}\n";
-    const LintExample example{
-        .mesh = "dp:3,fsdp:2,tp:4",
-        .rules = rules,
-        .manifest =
-            R"({"schema": "shardc.manifest/v1", "separator": "/", "params": {
-  "self_attn/q_proj/kernel": {"shape": [1024, 1024], "dtype": "BF16"}}})",
-        .model = R"({"num_attention_heads": 16, "num_key_value_heads": 4,
+    return RemediesOf(
+        code, "dp:3,fsdp:2,tp:4",
+        definitions + "rules:\n  - {match: 'q_proj', spec: [FSDP, TP]}\n", R"(
+  "self_attn/q_proj/kernel": {"shape": [1024, 1024], "dtype": "BF16"})",
+        {.model = R"({"num_attention_heads": 16, "num_key_value_heads": 4,
                      "head_dim": 64, "hidden_size": 1024})",
-        .batch = 8};
-    return RemediesOf(example, code);
+         .batch = 8});
   };
   const std::string kv = "axes:\n  batch: fsdp\n  decode_kv_head: dp\n";
   CHECK(remedies(kv, "SHD404") ==
@@ -160,17 +144,12 @@ TEST_CASE("findings of a decode axis rule name it and are at its line") {
 
 TEST_CASE("a down projection over the axis of no up projection keeps it") {
   const auto remedies = [](const char* up, const char* down) {
-    const std::string rules =
-        "version: 1\nrules:\n  - {match: 'up', spec: " + std::string(up) +
-        "}\n  - {match: 'down', spec: " + down + "}\n";
-    const LintExample example{
-        .mesh = "fsdp:2,tp:4",
-        .rules = rules,
-        .manifest =
-            R"({"schema": "shardc.manifest/v1", "separator": "/", "params": {
+    return RemediesOf("SHD215", "fsdp:2,tp:4",
+                      "rules:\n  - {match: 'up', spec: " + std::string(up) +
+                          "}\n  - {match: 'down', spec: " + down + "}\n",
+                      R"(
   "mlp/up_proj/kernel": {"shape": [1024, 4096], "dtype": "BF16"},
-  "mlp/down_proj/kernel": {"shape": [4096, 1024], "dtype": "BF16"}}})"};
-    return RemediesOf(example, "SHD215");
+  "mlp/down_proj/kernel": {"shape": [4096, 1024], "dtype": "BF16"})");
   };
   CHECK(remedies("[FSDP, null]", "[TP, FSDP]") ==
         "4: split the output dimension of the up projection over \"tp\"\n");
@@ -180,19 +159,14 @@ TEST_CASE("a down projection over the axis of no up projection keeps it") {
 }
 
 TEST_CASE("a sibling without a rule has no place for an ignore comment") {
-  const LintExample example{
-      .mesh = "fsdp:2,tp:4",
-      .rules = R"(version: 1
-policy: {unmatched: replicate}
+  CHECK(RemediesOf("SHD115", "fsdp:2,tp:4", R"(policy: {unmatched: replicate}
 rules:
   - {match: '[01]/up', spec: [FSDP]}
 )",
-      .manifest =
-          R"({"schema": "shardc.manifest/v1", "separator": "/", "params": {
+                   R"(
   "layers/0/up": {"shape": [1024, 4096], "dtype": "BF16"},
   "layers/1/up": {"shape": [1024, 4096], "dtype": "BF16"},
-  "layers/2/up": {"shape": [1024, 4096], "dtype": "BF16"}}})"};
-  CHECK(RemediesOf(example, "SHD115") ==
+  "layers/2/up": {"shape": [1024, 4096], "dtype": "BF16"})") ==
         "no line: write one rule for all of them\n");
 }
 
