@@ -59,8 +59,8 @@ int64_t Marked(const JsonValue& list) {
 }
 
 // Returns the number of layers whose kind is `attention`, where the kinds are
-// repeated over the layers: ["recurrent", "recurrent", "attention"] gives two of
-// eight layers. Returns nullopt if no kind is `attention`: the list is then
+// repeated over the layers: ["recurrent", "recurrent", "attention"] gives two
+// of eight layers. Returns nullopt if no kind is `attention`: the list is then
 // about something else.
 std::optional<int64_t> RepeatedAttention(const JsonValue& kinds,
                                          int64_t layers) {
