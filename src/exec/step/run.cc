@@ -32,7 +32,7 @@ class Runner {
         inputs_(inputs),
         slots_(slots) {}
 
-  void RunAll(KeepSlots keep) {
+  void RunAll(KeepSlots keep, const BeforeFree& before_free) {
     slots_.resize(program_.slots.size());
     FindLastUses();
     for (size_t i = 0; i < program_.code.size(); ++i) {
@@ -40,9 +40,14 @@ class Runner {
       RunOne(step);
       if (keep == KeepSlots::kAll) continue;
       for (int32_t slot : step.in) {
-        if (last_use_[AsIndex(slot)] == static_cast<int64_t>(i)) {
-          slots_[AsIndex(slot)] = {};
+        // An instruction may read a slot twice.
+        PerDevice& freed = slots_[AsIndex(slot)];
+        if (last_use_[AsIndex(slot)] != static_cast<int64_t>(i) ||
+            freed.empty()) {
+          continue;
         }
+        if (before_free) before_free(slot, freed);
+        freed = {};
       }
     }
   }
@@ -229,9 +234,9 @@ class Runner {
 
 StepRun RunStep(Machine& machine, const step::Graph& graph,
                 const step::Program& program, const StepInputs& inputs,
-                KeepSlots keep) {
+                KeepSlots keep, const BeforeFree& before_free) {
   StepRun out;
-  Runner(machine, graph, program, inputs, out.slots).RunAll(keep);
+  Runner(machine, graph, program, inputs, out.slots).RunAll(keep, before_free);
   return out;
 }
 

@@ -3,6 +3,7 @@
 #define SHARDC_EXEC_STEP_RUN_H_
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "exec/machine/collectives.h"
@@ -22,8 +23,14 @@ struct StepInputs {
 
 enum class KeepSlots : uint8_t {
   kAll,
-  kResults,  // other slots are freed after their last reader
+  // The slots of the step's results, such as loss, gradients and updated
+  // parameters, and slots that no instruction reads. Other slots are freed
+  // after their last reader.
+  kResults,
 };
+// Is called with each slot before it is freed.
+using BeforeFree =
+    std::function<void(int32_t slot, const PerDevice& per_device)>;
 
 struct StepRun {
   std::vector<PerDevice> slots;  // one entry for each slot of the program
@@ -32,7 +39,7 @@ struct StepRun {
 // must divide its size. Collectives and ops run through the machine's seams.
 StepRun RunStep(Machine& machine, const step::Graph& graph,
                 const step::Program& program, const StepInputs& inputs,
-                KeepSlots keep);
+                KeepSlots keep, const BeforeFree& before_free = {});
 
 // Runs one instruction of a program. `slots` has one entry for each slot of the
 // program: it has the operands, and gets the result.

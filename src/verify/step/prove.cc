@@ -20,8 +20,6 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <map>
-#include <numeric>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -35,6 +33,7 @@
 #include "step/validate.h"
 #include "verify/judge/explain.h"
 #include "verify/step/data.h"
+#include "verify/step/differences.h"
 
 namespace shardc::verify {
 namespace {
@@ -51,25 +50,6 @@ constexpr size_t kMostProblems = 64;
 // than the seeds that a user tries, such as 1, 2, 3, so further sets differ
 // from the sets of those seeds.
 constexpr uint64_t kNextSet = uint64_t{1} << 40;
-
-double ElementOf(const Buffer& buffer, size_t i) {
-  if (buffer.IsWide()) return buffer.wide[i];
-  return buffer.IsReal() ? static_cast<double>(buffer.real[i])
-                         : static_cast<double>(buffer.integers[i]);
-}
-
-// Returns the largest difference. It is infinity if a number is not finite and
-// not equal to the other one.
-double Difference(const Buffer& got, const std::vector<double>& want) {
-  double most = 0;
-  for (size_t i = 0; i < want.size(); ++i) {
-    const double x = ElementOf(got, i);
-    if (x == want[i]) continue;
-    const double off = std::abs(x - want[i]);
-    if (!(off <= most)) most = std::isnan(off) ? INFINITY : off;
-  }
-  return most;
-}
 
 double LargestFinite(const std::vector<double>& values) {
   double out = 0;
@@ -131,14 +111,34 @@ class Prover {
       return test_.execute(mesh_, WithChoices(test_.seams, data_), data_.inputs,
                            out_.problems);
     }
-    if (!test_.spoil) {
-      return exec::RunStep(machine, graph_, run_program_, data_.inputs,
-                           exec::KeepSlots::kAll);
-    }
+    if (!test_.spoil) return RunWith(machine, data_.inputs);
     exec::StepInputs inputs = data_.inputs;
     test_.spoil(inputs);
+    return RunWith(machine, inputs);
+  }
+
+  // Runs the program. Unless a caller reads its slots too, each value is
+  // measured and freed after its last reader, so that only a part of the step's
+  // values is held at once. A program with an injected fault may read slots in
+  // another order, so all its slots are kept.
+  exec::StepRun RunWith(exec::Machine& machine,
+                        const exec::StepInputs& inputs) {
+    if (test_.run != nullptr || test_.watch || test_.compared ||
+        test_.transport != nullptr) {
+      return exec::RunStep(machine, graph_, run_program_, inputs,
+                           exec::KeepSlots::kAll);
+    }
+    std::vector<int32_t> op_of_slot(program_.slots.size(), -1);
+    for (size_t i = 0; i < graph_.ops.size(); ++i) {
+      const int32_t slot = program_.result[AsIndex(graph_.ops[i].out)];
+      if (slot >= 0) op_of_slot[AsIndex(slot)] = static_cast<int32_t>(i);
+    }
     return exec::RunStep(machine, graph_, run_program_, inputs,
-                         exec::KeepSlots::kAll);
+                         exec::KeepSlots::kResults,
+                         [&](int32_t slot, const exec::PerDevice& local) {
+                           const int32_t op = op_of_slot[AsIndex(slot)];
+                           if (op >= 0) MeasureIfWhole(op, local);
+                         });
   }
 
   void CheckStatic() {
@@ -265,8 +265,7 @@ class Prover {
     return measured + 18 * std::ldexp(1.0, -24);
   }
 
-  // Measures the error of each value of the run that is not partial and no
-  // input.
+  // Measures the error of each value of the run that is not measured yet.
   void Measure(const exec::StepRun& run) {
     for (size_t i = 0; i < graph_.ops.size(); ++i) {
       const step::Op& op = graph_.ops[i];
@@ -279,11 +278,21 @@ class Prover {
         }
         continue;
       }
-      if (slot < 0) continue;
-      const step::Slot& of = program_.slots[AsIndex(slot)];
-      if (of.sharding.partial != 0) continue;
-      MeasureOne(index, of, run.slots[AsIndex(slot)]);
+      if (slot < 0 || out_.values[AsIndex(op.out)].judged) continue;
+      MeasureIfWhole(index, run.slots[AsIndex(slot)]);
     }
+    std::sort(judged_.begin(), judged_.end(),
+              [](const Judged& a, const Judged& b) { return a.op < b.op; });
+  }
+
+  // Measures the error of an op's value, unless the value is partial or an
+  // input.
+  void MeasureIfWhole(int32_t index, const exec::PerDevice& local) {
+    const step::Op& op = graph_.ops[AsIndex(index)];
+    const step::Slot& slot =
+        program_.slots[AsIndex(program_.result[AsIndex(op.out)])];
+    if (op.kind == step::OpKind::kInput || slot.sharding.partial != 0) return;
+    MeasureOne(index, slot, local);
   }
 
   void MeasureOne(int32_t index, const step::Slot& slot,
@@ -297,34 +306,12 @@ class Prover {
         .local = local};
     judged_.push_back({index, exec::CheckReplicas(mesh_, tensor).has_value()});
     if (test_.compared)
-      test_.compared(index, GatherAnyway(tensor), Expected(out));
+      test_.compared(index, GatherAnyway(mesh_, test_.transport, tensor),
+                     Expected(out));
     ValueError& error = out_.values[AsIndex(out)];
     error.judged = true;
-    error.error = DifferenceHere(tensor, Expected(out)) / scale_[AsIndex(out)];
-  }
-
-  // Returns the largest difference on the devices of this rank. Only one
-  // replica is measured, since another check compares replicas with each other.
-  double DifferenceHere(const exec::ShardedTensor& tensor,
-                        const std::vector<double>& want) const {
-    std::map<Shape, int> last;  // device of this rank, by where its part starts
-    for (int d = mesh_.first_held(); d < mesh_.end_held(); ++d) {
-      last[exec::LocalStart(mesh_, tensor.shape, tensor.spec, d)] = d;
-    }
-    if (last.size() == 1 &&
-        tensor.local[AsIndex(last.begin()->second)].Elements() ==
-            static_cast<int64_t>(want.size())) {
-      return Difference(tensor.local[AsIndex(last.begin()->second)], want);
-    }
-    const Buffer right{tensor.shape, Dtype::kF64, {}, {}, want};
-    double most = 0;
-    for (const auto& [start, device] : last) {
-      const Buffer& part = tensor.local[AsIndex(device)];
-      most = std::max(
-          most,
-          Difference(part, exec::SliceBlock(right, start, part.shape).wide));
-    }
-    return most;
+    error.error =
+        DifferenceHere(mesh_, tensor, Expected(out)) / scale_[AsIndex(out)];
   }
 
   // Sets each value's error to the largest of all ranks, which have measured
@@ -391,26 +378,6 @@ class Prover {
 
   static bool IsIn(const std::vector<ValueId>& values, ValueId value) {
     return std::find(values.begin(), values.end(), value) != values.end();
-  }
-
-  // Gathers a value on every rank. If replicas differ, the last one is used.
-  Buffer GatherAnyway(const exec::ShardedTensor& tensor) const {
-    std::vector<int> all(AsIndex(mesh_.devices()));
-    std::iota(all.begin(), all.end(), 0);
-    exec::PerDevice shared;
-    if (test_.transport != nullptr) {
-      shared = exec::ShareArrays(mesh_, tensor, all);
-    }
-    Buffer out = Buffer::Zeros(tensor.shape, tensor.dtype);
-    for (const int device : all) {
-      const Buffer& part =
-          (shared.empty() ? tensor.local : shared)[AsIndex(device)];
-      exec::CopyBlock(
-          part, Shape(part.shape.size(), 0), out,
-          exec::LocalStart(mesh_, tensor.shape, tensor.spec, device),
-          part.shape);
-    }
-    return out;
   }
 
   void CheckLedger(const exec::Machine& machine) {

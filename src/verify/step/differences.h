@@ -1,0 +1,27 @@
+// Compares the values of a run with those of the dense reference.
+#ifndef SHARDC_VERIFY_STEP_DIFFERENCES_H_
+#define SHARDC_VERIFY_STEP_DIFFERENCES_H_
+
+#include <vector>
+
+#include "exec/machine/sharded.h"
+#include "exec/machine/transport.h"
+
+namespace shardc::verify {
+
+// Returns the largest difference of two elements. It is infinity if a number is
+// not finite and not equal to the other one.
+double Difference(const exec::Buffer& got, const std::vector<double>& want);
+// Returns the largest difference on the devices of this rank. Only one replica
+// is compared, since another check compares replicas with each other.
+double DifferenceHere(const exec::SimMesh& mesh,
+                      const exec::ShardedTensor& tensor,
+                      const std::vector<double>& want);
+// Gathers a tensor on every rank. If replicas differ, the last one is used.
+// `transport` is null if all devices are of this rank.
+exec::Buffer GatherAnyway(const exec::SimMesh& mesh, exec::Transport* transport,
+                          const exec::ShardedTensor& tensor);
+
+}  // namespace shardc::verify
+
+#endif  // SHARDC_VERIFY_STEP_DIFFERENCES_H_
