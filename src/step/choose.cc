@@ -38,19 +38,37 @@ struct Key {
   }
 };
 
+// Labels of an op, or kUnsharded or kStaysPartial. The lists are short and are
+// made for each axis of each op, so they allocate nothing.
+class OptionList {
+ public:
+  void push_back(int8_t option) { options_[count_++] = option; }
+  void push_front(int8_t option) {
+    std::copy_backward(begin(), end(), options_.begin() + count_ + 1);
+    options_[0] = option;
+    ++count_;
+  }
+  size_t size() const { return count_; }
+  bool empty() const { return count_ == 0; }
+  int8_t operator[](size_t i) const { return options_[i]; }
+  int8_t front() const { return options_[0]; }
+  const int8_t* begin() const { return options_.data(); }
+  const int8_t* end() const { return options_.data() + count_; }
+
+ private:
+  std::array<int8_t, OpLabels::kMost + 2> options_{};
+  uint8_t count_ = 0;
+};
+
 // The labels of an op that one axis shards, in the operands and in the
 // preferred result.
 struct Carried {
-  std::vector<int8_t> options;  // labels, in their order
+  OptionList options;  // labels, in their order
   // The labels that the axis shards in weights, in other operands and in the
   // preferred result, as bits.
   uint32_t by_weights = 0, by_activations = 0, by_preferred = 0;
   bool partial = false;
   bool stays_partial = false;
-
-  bool Has(int8_t label) const {
-    return std::find(options.begin(), options.end(), label) != options.end();
-  }
 };
 
 class Chooser {
@@ -61,9 +79,9 @@ class Chooser {
   Choice Run() {
     const size_t n = set_.axes->count();
     chosen_.fill(kUnsharded);
-    std::vector<Carried> carried;
-    carried.reserve(n);
-    for (AxisId a = 0; a < n; ++a) carried.push_back(Carriers(a));
+    std::array<Carried, kMaxAxes> of_axes;
+    for (AxisId a = 0; a < n; ++a) of_axes[a] = Carriers(a);
+    const std::span<const Carried> carried(of_axes.data(), n);
     // Each axis starts with its default, so that the cost of one axis is known
     // while others are still to be chosen.
     for (AxisId a = 0; a < n; ++a) chosen_[a] = Default(carried[a], a);
@@ -184,7 +202,9 @@ class Chooser {
     if (carried.stays_partial || carried.options.empty()) return;
     if (carried.options.size() == 1) {
       if (MayBeUnsharded(axis, carried)) {
-        chosen_[axis] = Cheapest(axis, {carried.options.front(), kUnsharded});
+        OptionList options = carried.options;
+        options.push_back(kUnsharded);
+        chosen_[axis] = Cheapest(axis, options);
       }
       return;
     }
@@ -197,7 +217,7 @@ class Chooser {
     chosen_[axis] = Cheapest(axis, carried.options);
   }
 
-  int8_t Cheapest(AxisId axis, const std::vector<int8_t>& options) const {
+  int8_t Cheapest(AxisId axis, const OptionList& options) const {
     Assignment trial = chosen_;
     int8_t best = options.front();
     std::optional<Key> least;
@@ -212,12 +232,12 @@ class Chooser {
     return best;
   }
 
-  void ChooseByCost(const std::vector<Carried>& carried) {
+  void ChooseByCost(std::span<const Carried> carried) {
     std::vector<AxisId> open;
-    std::vector<std::vector<int8_t>> options;
+    std::vector<OptionList> options;
     for (AxisId a = 0; a < carried.size(); ++a) {
-      std::vector<int8_t> of = carried[a].options;
-      if (carried[a].stays_partial) of.insert(of.begin(), kStaysPartial);
+      OptionList of = carried[a].options;
+      if (carried[a].stays_partial) of.push_front(kStaysPartial);
       if (of.empty()) continue;
       // Unsharded is an option if the axis could shard several labels, or if it
       // may be gathered before the op. Otherwise all operands are sharded over
@@ -226,7 +246,7 @@ class Chooser {
         of.push_back(kUnsharded);
       if (of.size() < 2) continue;
       open.push_back(a);
-      options.push_back(std::move(of));
+      options.push_back(of);
     }
     if (open.empty()) return;
     std::vector<size_t> at(open.size(), 0);
@@ -402,7 +422,7 @@ class Chooser {
     for (int8_t option : carried.options) {
       conflict.labels.push_back(LabelOf(option));
     }
-    std::vector<int8_t> options = carried.options;
+    OptionList options = carried.options;
     options.push_back(kUnsharded);
     Assignment trial = chosen_;
     trial[axis] = Cheapest(axis, options);

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "step/op_def.h"
@@ -18,7 +19,7 @@ struct OperandView {
   const Value* value = nullptr;
   const Sharding* sharding = nullptr;  // of the first copy of the value
   // The shardings of all copies of the value.
-  std::vector<const Sharding*> copies = {};
+  std::span<const Sharding* const> copies = {};
   bool weight = false;    // a parameter, or made of parameters only
   bool repeated = false;  // the same value as an earlier operand
 };
@@ -26,7 +27,7 @@ struct OperandView {
 struct ChoiceRequest {
   const Op* op = nullptr;
   const OpLabels* labels = nullptr;
-  std::vector<OperandView> operands = {};
+  std::span<const OperandView> operands = {};
   const Value* result = nullptr;
   // The preferred sharding of the result, or null.
   const Sharding* wanted = nullptr;

@@ -10,6 +10,7 @@
 #include "step/lower.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "source/index.h"
@@ -310,31 +311,17 @@ class Lowerer {
   }
 
   bool LowerPlain(const Op& op) {
-    OpLabels labels;
-    if (!LabelsOf(graph_, op, labels)) {
+    if (!LabelsOf(graph_, op, labels_)) {
       return Fail("an op has more labels than a program can name", op.name, "");
     }
-    ChoiceRequest request{.op = &op,
-                          .labels = &labels,
-                          .operands = {},
-                          .result = &ValueOf(op.out),
-                          .wanted = PreferredOf(op),
-                          .gradient = preferred_[AsIndex(op.out)].gradient};
-    request.operands.reserve(op.in.size());
-    for (size_t i = 0; i < op.in.size(); ++i) {
-      const ValueId value = op.in[i];
-      OperandView view{
-          .value = &ValueOf(value),
-          .sharding = &ShardingOf(Seen(value)),
-          .copies = {},
-          .weight = weight_[AsIndex(value)] != 0,
-          .repeated = std::find(op.in.begin(), op.in.begin() + int64_t(i),
-                                value) != op.in.begin() + int64_t(i)};
-      for (int32_t slot : copies_[AsIndex(value)]) {
-        view.copies.push_back(&ShardingOf(slot));
-      }
-      request.operands.push_back(std::move(view));
-    }
+    SetViews(op);
+    const ChoiceRequest request{
+        .op = &op,
+        .labels = &labels_,
+        .operands = views_,
+        .result = &ValueOf(op.out),
+        .wanted = PreferredOf(op),
+        .gradient = preferred_[AsIndex(op.out)].gradient};
     const Choice choice = Choose(settings_, request);
     std::vector<int32_t> operands;
     operands.reserve(op.in.size());
@@ -347,6 +334,32 @@ class Lowerer {
     }
     Finish(op, std::move(operands), choice.result, choice.maxima);
     return true;
+  }
+
+  // Fills `views_` for the operands of an op.
+  void SetViews(const Op& op) {
+    views_.clear();
+    shardings_.clear();
+    for (size_t i = 0; i < op.in.size(); ++i) {
+      const ValueId value = op.in[i];
+      views_.push_back(
+          {.value = &ValueOf(value),
+           .sharding = &ShardingOf(Seen(value)),
+           .copies = {},
+           .weight = weight_[AsIndex(value)] != 0,
+           .repeated = std::find(op.in.begin(), op.in.begin() + int64_t(i),
+                                 value) != op.in.begin() + int64_t(i)});
+      for (int32_t slot : copies_[AsIndex(value)]) {
+        shardings_.push_back(&ShardingOf(slot));
+      }
+    }
+    // The spans are set when `shardings_` no longer grows.
+    std::span<const Sharding* const> rest(shardings_);
+    for (size_t i = 0; i < op.in.size(); ++i) {
+      const size_t count = copies_[AsIndex(op.in[i])].size();
+      views_[i].copies = rest.first(count);
+      rest = rest.subspan(count);
+    }
   }
 
   void Finish(const Op& op, std::vector<int32_t> operands,
@@ -411,6 +424,12 @@ class Lowerer {
       if (!copies_[v].empty()) out_.result[v] = copies_[v].front();
     }
   }
+
+  // The labels and operands of the op that is being lowered. They are members
+  // so that their memory is used again for the next op.
+  OpLabels labels_;
+  std::vector<OperandView> views_;
+  std::vector<const Sharding*> shardings_;  // of the copies in `views_`
 
   const LowerRequest& request_;
   const Graph& graph_;
