@@ -151,7 +151,7 @@ MeshEvaluator::MeshEvaluator(const FitInputs& inputs,
 
 void MeshEvaluator::Use(const Settings& settings) {
   settings_ = WithLossOf(inputs_.rules, settings);
-  traffic_.emplace(*all_, inputs_.model, settings_);
+  traffic_->Use(settings_);
 }
 
 std::optional<FitMesh> MeshEvaluator::On(const Mesh& mesh, Findings& findings) {
@@ -165,8 +165,8 @@ std::optional<std::vector<FitMesh>> MeshEvaluator::OnEach(
   const auto most = static_cast<int>(std::min<size_t>(meshes.size(), INT_MAX));
   ThreadPool pool(std::max(1, std::min(threads, most)));
   std::vector<std::optional<StepTraffic>> traffic(AsIndex(pool.threads()));
-  // Evaluating the first mesh builds the step's graph, so that each worker can
-  // copy it and need not build its own.
+  // Evaluating the first mesh finds the identical layers, so that the copies of
+  // the workers need not find them again.
   if (!meshes.empty()) each[0] = OnWith(meshes[0], *traffic_, wrong[0]);
   pool.Run(static_cast<int64_t>(meshes.size()), [&](int64_t task, int worker) {
     if (task == 0) return;

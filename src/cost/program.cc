@@ -33,9 +33,6 @@ namespace {
 // The largest number of pairs of tokens in attention. A larger number, times
 // heads and bytes, might not fit in 64 bits.
 constexpr int64_t kMostPairs = int64_t{1} << 50;
-// The program is built for at most three micro-batches: the first, the last,
-// and one that represents all others.
-constexpr int64_t kBuiltMicrobatches = 3;
 constexpr auto kGlobalView = step::AttentionView::kGlobal;
 
 // The parts of a step, in the order in which the report lists them.
@@ -199,17 +196,16 @@ Communication CommunicationOf(const step::Graph& graph,
 
 namespace {
 
-// Multiplies the counts of the second micro-batch's instructions by the number
-// of micro-batches that it represents.
-void RepeatMicrobatches(const step::Graph& graph, const step::Program& program,
-                        const StepInputs& inputs, std::vector<int64_t>& times) {
-  const int64_t left_out = inputs.microbatches - inputs.built_microbatches;
-  if (inputs.built_microbatches == 0 || left_out == 0) return;
+// Multiplies the counts of the instructions of the micro-batch that represents
+// all others by the number of micro-batches.
+void RepeatMicrobatch(const step::Graph& graph, const step::Program& program,
+                      const StepInputs& inputs, std::vector<int64_t>& times) {
+  if (!inputs.builds_one_microbatch || inputs.microbatches == 1) return;
   if (times.empty()) times.assign(program.code.size(), 1);
   for (size_t i = 0; i < program.code.size(); ++i) {
     const int32_t op = program.code[i].op;
-    if (op < 0 || graph.ops[AsIndex(op)].micro != 1) continue;
-    times[i] = Times(times[i], 1 + left_out);
+    if (op < 0 || graph.ops[AsIndex(op)].micro < 0) continue;
+    times[i] = Times(times[i], inputs.microbatches);
   }
 }
 
@@ -252,7 +248,8 @@ std::optional<step::AttentionForm> StepTraffic::FormFor(
                         sizes->key_heads / work.Parts(specs.key[2]));
 }
 
-StepInputs StepTraffic::InputsFor(const Compiled& compiled, Mode mode) const {
+StepInputs StepTraffic::InputsFor(const Compiled& compiled, Mode mode,
+                                  const step::AttentionForm& form) const {
   StepInputs out;
   out.compiled = &compiled;
   out.config = model_ ? &*model_ : nullptr;
@@ -266,7 +263,7 @@ StepInputs StepTraffic::InputsFor(const Compiled& compiled, Mode mode) const {
     out.gradient_bytes = DtypeBits(*settings_->gradients) / 8;
   }
   out.remat = settings_->remat;
-  if (settings_->operation != nullptr && form_.view != kGlobalView) {
+  if (settings_->operation != nullptr && form.view != kGlobalView) {
     step::ShardingConstraints constraints =
         step::ShardingConstraintsOf(*compiled.resolver, mode);
     const auto own = static_cast<int64_t>(constraints.overrides.size());
@@ -277,75 +274,28 @@ StepInputs StepTraffic::InputsFor(const Compiled& compiled, Mode mode) const {
   if (mode != Mode::kTrain) return out;
   out.zero = settings_->zero;
   out.microbatches = settings_->microbatches;
-  out.built_microbatches = BuiltMicrobatches(*settings_);
+  out.builds_one_microbatch = true;
   out.reduction = settings_->reduction;
   return out;
 }
 
-int64_t StepTraffic::BuiltMicrobatches(const Settings& settings) {
-  return std::min(settings.microbatches, kBuiltMicrobatches);
-}
-
-void StepTraffic::Build(const StepInputs& inputs, Built& out) const {
-  Findings findings;
-  out.rows = RowsOf(inputs);
-  out.why_not.clear();
-  auto step = BuildStep(inputs, out.fold.layers, findings, form_);
-  if (step && step::CheckBytes(step->model.graph, step->sizes, {}, findings,
-                               out.fold.times)) {
-    out.step = std::move(*step);
-    return;
+const step::LayerFold& StepTraffic::FoldFor(Mode mode) {
+  const auto [at, fresh] = folds_.try_emplace(mode);
+  step::LayerFold& out = at->second;
+  if (!fresh) return out;
+  const ModelConfig* const config = model_ ? &*model_ : nullptr;
+  const step::Roles* const roles = graphs_->RolesOf(all_, config);
+  if (roles == nullptr) return out;
+  std::vector<uint32_t> layouts;
+  layouts.reserve(all_.plan.params.size());
+  for (const PlannedParam& param : all_.plan.params) {
+    layouts.push_back(param.layout);
   }
-  out.why_not = findings.all().empty() ? "the model has no step program"
-                                       : findings.all().front().message;
-}
-
-void StepTraffic::Resize(const StepInputs& inputs, Built& out) const {
-  if (!out.why_not.empty()) return Build(inputs, out);
-  out.rows = RowsOf(inputs);
-  out.step.sizes = step::RealSizes(out.step.model, out.rows, inputs.length);
-  Findings findings;
-  if (!step::CheckBytes(out.step.model.graph, out.step.sizes, {}, findings,
-                        out.fold.times)) {
-    out.why_not = findings.all().front().message;
-  }
-}
-
-StepTraffic::Built& StepTraffic::Folded(Mode mode) {
-  if (folded_) return *folded_;
-  folded_.emplace(Built{});
-  StepInputs inputs = InputsFor(all_, mode);
-  const ModelDescription& description = *all_.rules.model;
-  // BuildStep reports errors in the model's description, so they are not
-  // reported here.
-  Findings unreported;
-  const auto formulas =
-      step::Formulas::Make(description, inputs.config, unreported);
-  const auto roles = formulas == nullptr
-                         ? std::nullopt
-                         : step::AssignRoles(description, *formulas,
-                                             all_.manifest, unreported);
-  if (roles) {
-    inputs.roles = &*roles;
-    std::vector<uint32_t> layouts;
-    layouts.reserve(all_.plan.params.size());
-    for (const PlannedParam& param : all_.plan.params) {
-      layouts.push_back(param.layout);
-    }
-    const auto kinds =
-        step::LayerKinds(description, inputs.config, *roles, mode, layouts);
-    if (kinds) folded_->fold = step::FoldLayers(*kinds);
-    if (folded_->fold.runs.empty()) folded_->fold = {};
-  }
-  Build(inputs, *folded_);
-  return *folded_;
-}
-
-StepTraffic::Built& StepTraffic::Full(Mode mode) {
-  if (full_) return *full_;
-  full_.emplace(Built{});
-  Build(InputsFor(all_, mode), *full_);
-  return *full_;
+  const auto kinds =
+      step::LayerKinds(*all_.rules.model, config, *roles, mode, layouts);
+  if (kinds) out = step::FoldLayers(*kinds);
+  if (out.runs.empty()) out = {};
+  return out;
 }
 
 std::optional<Communication> StepTraffic::On(
@@ -359,48 +309,47 @@ std::optional<Communication> StepTraffic::On(
   if (!why.empty()) return std::nullopt;
   const auto form = FormFor(work, why);
   if (!form) return std::nullopt;
-  if (form->view != form_.view || form->turns != form_.turns ||
-      form->copies != form_.copies) {
-    folded_.reset();
-    full_.reset();
-    form_ = *form;
-  }
-  auto out =
-      Lowered(Folded(work.mode), compiled, work.mode, representatives, why);
+  auto out = Lowered(FoldFor(work.mode), *form, compiled, work.mode,
+                     representatives, why);
   if (out || !why.empty()) return out;
-  return Lowered(Full(work.mode), compiled, work.mode, representatives, why);
+  return Lowered({}, *form, compiled, work.mode, representatives, why);
 }
 
 // Returns the communication of the lowered step. Returns nullopt with an empty
 // `why` if the folded layers cannot stand for all layers of the model, so that
 // the full program must be lowered.
 std::optional<Communication> StepTraffic::Lowered(
-    Built& of, const Compiled& compiled, Mode mode,
-    const Representatives* representatives, std::string& why) {
-  const StepInputs inputs = InputsFor(compiled, mode);
-  if (RowsOf(inputs) != of.rows) Resize(InputsFor(all_, mode), of);
-  if (!of.why_not.empty()) {
-    why = of.why_not;
-    return std::nullopt;
-  }
-  const step::Graph& graph = of.step.model.graph;
-  of.step.why_not.clear();
-  of.step.specs =
+    const step::LayerFold& fold, const step::AttentionForm& form,
+    const Compiled& compiled, Mode mode, const Representatives* representatives,
+    std::string& why) {
+  StepInputs inputs = InputsFor(compiled, mode, form);
+  inputs.compiled = &all_;
+  const StepGraph& of = graphs_->GraphOf(inputs, fold, form);
+  inputs.compiled = &compiled;
+  why = of.why_not;
+  if (!why.empty()) return std::nullopt;
+  const StepSizes& sized = graphs_->SizesOf(of, RowsOf(inputs), inputs.length);
+  why = sized.why_not;
+  if (!why.empty()) return std::nullopt;
+  const step::Graph& graph = of.model.graph;
+  std::vector<Spec> specs =
       StepSpecs(compiled.plan, graph, mode,
                 representatives == nullptr ? std::span<const uint32_t>{}
                                            : std::span(representatives->of),
-                &of.step.why_not);
+                &why);
+  if (!why.empty()) return std::nullopt;
   lowered_ops_ += static_cast<int64_t>(graph.ops.size());
-  const auto program = LowerStep(inputs, of.step, compiled.mesh, why);
+  const auto program = LowerStep(inputs, graph, sized.sizes, std::move(specs),
+                                 compiled.mesh, why);
   if (!program) return std::nullopt;
   std::vector<int64_t> times;
-  if (!of.fold.runs.empty()) {
-    auto known = step::InstructionTimes(graph, *program, of.fold);
+  if (!fold.runs.empty()) {
+    auto known = step::InstructionTimes(graph, *program, fold);
     if (!known) return std::nullopt;
     times = std::move(*known);
   }
-  RepeatMicrobatches(graph, *program, inputs, times);
-  return CommunicationOf(graph, *program, of.step.sizes, inputs.element_bytes,
+  RepeatMicrobatch(graph, *program, inputs, times);
+  return CommunicationOf(graph, *program, sized.sizes, inputs.element_bytes,
                          times);
 }
 

@@ -4,13 +4,17 @@
 #define SHARDC_COST_PROGRAM_H_
 
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "cost/communication.h"
 #include "cost/inputs.h"
 #include "cost/settings.h"
+#include "cost/step_graphs.h"
 #include "model/project.h"
 #include "plan/compile.h"
 #include "plan/lowered_step.h"
@@ -37,26 +41,26 @@ Communication CommunicationOf(const step::Graph& graph,
 
 // Computes the communication of a target's step for any number of meshes. The
 // step's graph is built once for each form of attention and is lowered for each
-// mesh. The graph has only a few of the identical layers and micro-batches, but
-// the bytes count all of them.
+// mesh. The graph has only a few of the identical layers and one of the
+// micro-batches, but the bytes count all of them.
 class StepTraffic {
  public:
-  // `all` is the target compiled for any mesh. Keeps references to the
-  // arguments.
+  // `all` is the target compiled for any mesh. Keeps references to `all`,
+  // `model` and `settings`. If `graphs` is null, makes its own; otherwise
+  // `graphs` must be those of the same model description, configuration and
+  // manifest.
   StepTraffic(const Compiled& all, const std::optional<ModelConfig>& model,
-              const Settings& settings)
-      : all_(all), model_(model), settings_(&settings) {}
-  // Copies the graphs that have been built too, so that each thread can have a
-  // copy.
+              const Settings& settings,
+              std::shared_ptr<StepGraphs> graphs = nullptr)
+      : all_(all),
+        model_(model),
+        settings_(&settings),
+        graphs_(graphs ? std::move(graphs) : std::make_shared<StepGraphs>()) {}
+  // The copy has the same graphs. Each thread needs a copy of its own.
   StepTraffic(const StepTraffic&) = default;
   StepTraffic& operator=(const StepTraffic&) = delete;
 
-  // Returns the number of micro-batches in the graph of a step with these
-  // settings.
-  static int64_t BuiltMicrobatches(const Settings& settings);
-  // Replaces the settings. The new ones may differ only in the ZeRO stage, and
-  // in the number of micro-batches if BuiltMicrobatches is the same, because
-  // the graph is then the same except for its sizes. Keeps the reference.
+  // Replaces the settings. Keeps the reference.
   void Use(const Settings& settings) { settings_ = &settings; }
 
   // Returns the communication on a mesh. `compiled` is the target on that mesh.
@@ -71,32 +75,25 @@ class StepTraffic {
   int64_t lowered_ops() const { return lowered_ops_; }
 
  private:
-  struct Built {
-    LoweredStep step;
-    step::LayerFold fold;
-    std::string why_not;  // why there is no step; empty if there is one
-    int64_t rows = 0;     // rows of a micro-batch in `step.sizes`
-  };
   // Returns the form of attention on the mesh of `work`. Returns nullopt and
   // sets the reason if the operation cannot run on it.
   std::optional<step::AttentionForm> FormFor(const CostInputs& work,
                                              std::string& why) const;
-  StepInputs InputsFor(const Compiled& compiled, Mode mode) const;
-  Built& Folded(Mode mode);
-  Built& Full(Mode mode);
-  void Build(const StepInputs& inputs, Built& out) const;
-  // Changes the sizes of a graph to the sizes of the inputs' micro-batches.
-  void Resize(const StepInputs& inputs, Built& out) const;
-  std::optional<Communication> Lowered(Built& of, const Compiled& compiled,
-                                       Mode mode,
+  StepInputs InputsFor(const Compiled& compiled, Mode mode,
+                       const step::AttentionForm& form) const;
+  // Returns which layers are built; all of them if none are identical.
+  const step::LayerFold& FoldFor(Mode mode);
+  std::optional<Communication> Lowered(const step::LayerFold& fold,
+                                       const step::AttentionForm& form,
+                                       const Compiled& compiled, Mode mode,
                                        const Representatives* representatives,
                                        std::string& why);
 
   const Compiled& all_;
   const std::optional<ModelConfig>& model_;
   const Settings* settings_;
-  step::AttentionForm form_ = {};  // of `folded_` and `full_`
-  std::optional<Built> folded_, full_;
+  std::shared_ptr<StepGraphs> graphs_;
+  std::map<Mode, step::LayerFold> folds_;
   int64_t lowered_ops_ = 0;
 };
 

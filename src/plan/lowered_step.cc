@@ -60,6 +60,11 @@ AxisGroup TokenAxes(const step::ShardingConstraints& constraints) {
   return out;
 }
 
+bool AccumulateAll(step::Graph& graph, int64_t micro_batches,
+                   step::Reduction reduction) {
+  return step::Accumulate(graph, micro_batches, reduction);
+}
+
 }  // namespace
 
 step::Policy StepPolicyOf(const StepInputs& inputs) {
@@ -89,10 +94,9 @@ std::string_view StepPolicyName(step::Policy policy) {
   return policy == step::Policy::kCost ? "cost" : "published";
 }
 
-std::optional<LoweredStep> BuildStep(const StepInputs& inputs,
-                                     const std::vector<int32_t>& layers,
-                                     Findings& findings,
-                                     const step::AttentionForm& form) {
+std::optional<step::StepModel> BuildStepModel(
+    const StepInputs& inputs, const std::vector<int32_t>& layers,
+    Findings& findings, const step::AttentionForm& form) {
   const Compiled& compiled = *inputs.compiled;
   auto model = step::BuildForward(*compiled.rules.model, inputs.config,
                                   compiled.manifest, inputs.mode, findings,
@@ -101,12 +105,12 @@ std::optional<LoweredStep> BuildStep(const StepInputs& inputs,
   if (inputs.mode == Mode::kTrain) {
     step::Differentiate(model->graph);
     step::Recompute(model->graph, inputs.remat);
-    const int64_t built = inputs.built_microbatches > 0
-                              ? inputs.built_microbatches
-                              : inputs.microbatches;
     const bool own = inputs.accumulate != nullptr;
+    const auto accumulate =
+        inputs.builds_one_microbatch ? step::AccumulateOne : AccumulateAll;
     if (!(own ? inputs.accumulate(model->graph)
-              : step::Accumulate(model->graph, built, inputs.reduction))) {
+              : accumulate(model->graph, inputs.microbatches,
+                           inputs.reduction))) {
       findings.Add(code::kUsage, {}, "the loss is no mean over tokens",
                    "micro-batches share the number of all tokens");
       return std::nullopt;
@@ -114,6 +118,16 @@ std::optional<LoweredStep> BuildStep(const StepInputs& inputs,
     if (!own) step::AppendOptimizer(model->graph);
   }
   SetStepWidths(inputs, model->graph);
+  return model;
+}
+
+std::optional<LoweredStep> BuildStep(const StepInputs& inputs,
+                                     const std::vector<int32_t>& layers,
+                                     Findings& findings,
+                                     const step::AttentionForm& form) {
+  const Compiled& compiled = *inputs.compiled;
+  auto model = BuildStepModel(inputs, layers, findings, form);
+  if (!model) return std::nullopt;
   LoweredStep out;
   out.model = std::move(*model);
   const int64_t parts = inputs.mode == Mode::kTrain ? inputs.microbatches : 1;
@@ -135,14 +149,22 @@ std::optional<step::Program> LowerStep(const StepInputs& inputs,
     why = of.why_not;
     return std::nullopt;
   }
-  step::LowerRequest lower{.graph = &of.model.graph,
+  return LowerStep(inputs, of.model.graph, of.sizes, of.specs, mesh, why);
+}
+
+std::optional<step::Program> LowerStep(const StepInputs& inputs,
+                                       const step::Graph& graph,
+                                       const step::Sizes& sizes,
+                                       std::vector<Spec> specs,
+                                       const Mesh& mesh, std::string& why) {
+  step::LowerRequest lower{.graph = &graph,
                            .mesh = mesh,
-                           .sizes = of.sizes,
+                           .sizes = sizes,
                            .element_bytes = inputs.element_bytes,
                            .policy = StepPolicyOf(inputs),
                            .keep_gathered = inputs.keep_gathered,
                            .records_conflicts = inputs.records_conflicts,
-                           .parameters = of.specs,
+                           .parameters = std::move(specs),
                            .states = {},
                            .sums = {},
                            .constraints = step::ShardingConstraintsOf(
@@ -153,12 +175,12 @@ std::optional<step::Program> LowerStep(const StepInputs& inputs,
                                      inputs.constraints.begin(),
                                      inputs.constraints.end());
   if (inputs.mode == Mode::kTrain && inputs.zero > 0) {
-    ZeroSpecs specs =
-        ShardOverReplicas(of.model.graph, of.sizes, mesh,
-                          TokenAxes(lower.constraints), of.specs, inputs.zero);
-    lower.parameters = std::move(specs.parameters);
-    lower.states = std::move(specs.states);
-    lower.sums = std::move(specs.sums);
+    ZeroSpecs zero =
+        ShardOverReplicas(graph, sizes, mesh, TokenAxes(lower.constraints),
+                          std::move(lower.parameters), inputs.zero);
+    lower.parameters = std::move(zero.parameters);
+    lower.states = std::move(zero.states);
+    lower.sums = std::move(zero.sums);
   }
   step::Unsupported unsupported;
   auto program = step::Lower(lower, unsupported);

@@ -47,10 +47,9 @@ struct StepInputs {
   // step::Accumulate and step::AppendOptimizer. Pipelines need this. Returns
   // false if the loss is not a mean over tokens.
   std::function<bool(step::Graph&)> accumulate = {};
-  // The number of micro-batches that the graph contains; 0 for all. If it is
-  // smaller than `microbatches`, the second micro-batch represents the others
-  // that are left out.
-  int64_t built_microbatches = 0;
+  // Whether the graph contains one micro-batch, which represents all of them
+  // (step::AccumulateOne).
+  bool builds_one_microbatch = false;
   const step::Roles* roles = nullptr;  // null: BuildStep finds them
   // Sharding constraints that override the axis rules of activations.
   std::vector<step::ShardingConstraintOverride> constraints = {};
@@ -80,11 +79,22 @@ std::optional<LoweredStep> BuildStep(const StepInputs& inputs,
                                      const std::vector<int32_t>& layers,
                                      Findings& findings,
                                      const step::AttentionForm& form = {});
+// Builds the graph alone, without its real sizes and the specs of its
+// parameters. Returns nullopt after a finding.
+std::optional<step::StepModel> BuildStepModel(
+    const StepInputs& inputs, const std::vector<int32_t>& layers,
+    Findings& findings, const step::AttentionForm& form = {});
 // Lowers the graph for a mesh. Returns nullopt and sets `why` if the step has
 // no program on this mesh.
 std::optional<step::Program> LowerStep(const StepInputs& inputs,
                                        const LoweredStep& of, const Mesh& mesh,
                                        std::string& why);
+// Lowers a graph with these sizes and specs of its parameters.
+std::optional<step::Program> LowerStep(const StepInputs& inputs,
+                                       const step::Graph& graph,
+                                       const step::Sizes& sizes,
+                                       std::vector<Spec> specs,
+                                       const Mesh& mesh, std::string& why);
 
 // Returns whether a layer belongs to the encoder, whose layers begin at index
 // `encoder`, which is -1 if the model has no encoder.

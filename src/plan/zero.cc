@@ -18,11 +18,13 @@ bool Uses(const Spec& spec, const std::string& axis) {
   });
 }
 
+// Appends the axes of `tokens`, whose sizes are above 1, that the spec does not
+// use.
 Spec Extended(Spec spec, const std::vector<int64_t>& shape, const Mesh& mesh,
               const AxisGroup& tokens) {
   AxisGroup replicas;
   for (const std::string& axis : tokens) {
-    if (mesh.SizeOf(axis) > 1 && !Uses(spec, axis)) replicas.push_back(axis);
+    if (!Uses(spec, axis)) replicas.push_back(axis);
   }
   spec.resize(std::max(spec.size(), shape.size()));
   std::vector<int64_t> local;
@@ -48,18 +50,22 @@ Spec Extended(Spec spec, const std::vector<int64_t>& shape, const Mesh& mesh,
 
 ZeroSpecs ShardOverReplicas(const step::Graph& graph, const step::Sizes& sizes,
                             const Mesh& mesh, const AxisGroup& tokens,
-                            const std::vector<Spec>& specs, int stage) {
+                            std::vector<Spec> specs, int stage) {
   ZeroSpecs out;
+  AxisGroup replicas;
+  for (const std::string& axis : tokens) {
+    if (mesh.SizeOf(axis) > 1) replicas.push_back(axis);
+  }
   for (size_t i = 0; i < specs.size(); ++i) {
     const step::Value& value = graph.values[AsIndex(graph.parameters[i].value)];
     std::vector<int64_t> shape;
     for (const step::LabelId label : value.labels) {
       shape.push_back(sizes[AsIndex(label)]);
     }
-    out.states.push_back(Extended(specs[i], shape, mesh, tokens));
+    out.states.push_back(Extended(specs[i], shape, mesh, replicas));
   }
-  out.parameters = stage >= 3 ? out.states : specs;
-  out.sums = stage >= 2 ? out.states : specs;
+  if (stage >= 2) out.sums = out.states;
+  out.parameters = stage >= 3 ? out.states : std::move(specs);
   return out;
 }
 

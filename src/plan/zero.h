@@ -16,7 +16,8 @@ struct ZeroSpecs {
   std::vector<Spec> parameters = {};
   // Specs of the optimizer's moments, and of gradients at the end of a step.
   std::vector<Spec> states = {};
-  // Specs of gradients while they are accumulated over micro-batches.
+  // Specs of gradients while they are accumulated over micro-batches. If empty,
+  // the gradients have the specs of the parameters.
   std::vector<Spec> sums = {};
 };
 
@@ -30,7 +31,7 @@ struct ZeroSpecs {
 // dimension.
 ZeroSpecs ShardOverReplicas(const step::Graph& graph, const step::Sizes& sizes,
                             const Mesh& mesh, const AxisGroup& tokens,
-                            const std::vector<Spec>& specs, int stage);
+                            std::vector<Spec> specs, int stage);
 
 }  // namespace shardc
 

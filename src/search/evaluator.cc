@@ -36,10 +36,9 @@ std::tuple<int, bool, int64_t> FormulaKey(const cost::Settings& settings) {
 
 }  // namespace
 
-std::unique_ptr<Evaluator> Evaluator::Make(RuleSet rules,
-                                           const std::vector<std::string>& axes,
-                                           const Request& request,
-                                           const SettingsGrid& grid) {
+std::unique_ptr<Evaluator> Evaluator::Make(
+    RuleSet rules, const std::vector<std::string>& axes, const Request& request,
+    const SettingsGrid& grid, std::shared_ptr<cost::StepGraphs> graphs) {
   Mesh single;
   for (const std::string& axis : axes) {
     single.axes.push_back({axis, 1, AxisType::kAuto});
@@ -50,20 +49,21 @@ std::unique_ptr<Evaluator> Evaluator::Make(RuleSet rules,
                      request.options, unreported);
   if (all == nullptr || all->HasUnmatched()) return nullptr;
   return std::unique_ptr<Evaluator>(
-      new Evaluator(request, grid, std::move(all)));
+      new Evaluator(request, grid, std::move(all), std::move(graphs)));
 }
 
 Evaluator::Evaluator(const Request& request, const SettingsGrid& grid,
-                     std::unique_ptr<const Compiled> all)
+                     std::unique_ptr<const Compiled> all,
+                     std::shared_ptr<cost::StepGraphs> graphs)
     : request_(request),
       grid_(grid),
       all_(std::move(all)),
-      representatives_(RepresentativesOf(*all_, all_->rules)) {
+      representatives_(RepresentativesOf(*all_, all_->rules)),
+      graphs_(std::move(graphs)) {
   Findings unreported;
   few_ = Compile(all_->mesh, representatives_.rules, representatives_.manifest,
                  request.options, unreported);
   traffic_.resize(static_cast<size_t>(std::max(1, request.threads)));
-  for (auto& of_worker : traffic_) of_worker.resize(grid.graphs());
 }
 
 std::optional<Prepared> Evaluator::On(const Mesh& mesh) const {
@@ -119,13 +119,10 @@ Room Evaluator::RoomOf(const cost::Memory& memory) {
 }
 
 cost::StepTraffic& Evaluator::TrafficOf(size_t setting, int worker) {
-  auto& slot = traffic_[static_cast<size_t>(worker)][grid_.GraphOf(setting)];
-  if (slot == nullptr) {
-    slot = std::make_unique<cost::StepTraffic>(*all_, request_.model,
-                                               grid_[setting]);
-  }
-  slot->Use(grid_[setting]);
-  return *slot;
+  auto& own = traffic_[static_cast<size_t>(worker)];
+  if (!own) own.emplace(*all_, request_.model, grid_[setting], graphs_);
+  own->Use(grid_[setting]);
+  return *own;
 }
 
 std::optional<cost::Communication> Evaluator::ProgramOf(const Prepared& on,
@@ -150,18 +147,19 @@ double Evaluator::SecondsOf(Prepared& on, size_t setting,
   return SecondsWith(on, setting, memory, MovesOf(on, setting, worker));
 }
 
-// The lower bound leaves out gradients and updates, because the ZeRO stage and
-// the number of micro-batches decide how they are reduced. All other
+// The ZeRO stage and the number of micro-batches decide how gradients are
+// reduced. All other
 // communication is lowest in the reference setting: activations have the same
 // bytes for any number of micro-batches, and a policy that keeps fewer values
 // repeats collectives. A setting that keeps a value in another sharding can
 // still send a few bytes less, so 3 % are subtracted.
-cost::Communication Evaluator::LeastMovesOf(Prepared& on, size_t zero,
-                                            int worker) {
+cost::Communication Evaluator::LeastMovesOf(
+    const cost::Communication& reference, Shared shared) const {
   if (!RatesAscend()) return {};
-  cost::Communication out = MovesOf(on, grid_.At(zero, 0, 0), worker);
-  std::erase_if(out.transfers, [](const cost::Transfer& one) {
-    return one.part == "gradients" || one.part == "optimizer";
+  cost::Communication out = reference;
+  std::erase_if(out.transfers, [&](const cost::Transfer& one) {
+    return shared == Shared::kNoGradients &&
+           (one.part == "gradients" || one.part == "optimizer");
   });
   for (cost::Transfer& one : out.transfers) {
     one.sent = one.sent / kParts * kLeastParts;

@@ -17,6 +17,7 @@
 #include "cost/memory.h"
 #include "cost/program.h"
 #include "cost/report.h"
+#include "cost/step_graphs.h"
 #include "model/mesh.h"
 #include "plan/compile.h"
 #include "plan/representatives.h"
@@ -51,11 +52,12 @@ struct Room {
 class Evaluator {
  public:
   // Returns null if the rules do not compile or leave parameters without a
-  // rule. The request and the grid must outlive the evaluator.
-  static std::unique_ptr<Evaluator> Make(RuleSet rules,
-                                         const std::vector<std::string>& axes,
-                                         const Request& request,
-                                         const SettingsGrid& grid);
+  // rule. The request and the grid must outlive the evaluator. Evaluators of
+  // rules with the same model description may share `graphs`.
+  static std::unique_ptr<Evaluator> Make(
+      RuleSet rules, const std::vector<std::string>& axes,
+      const Request& request, const SettingsGrid& grid,
+      std::shared_ptr<cost::StepGraphs> graphs);
 
   // Compiles the rules for a mesh. Returns nullopt if that fails.
   std::optional<Prepared> On(const Mesh& mesh) const;
@@ -79,13 +81,22 @@ class Evaluator {
   // none.
   double SecondsOf(Prepared& on, size_t setting, const cost::Memory& memory,
                    int worker);
-  // Returns a lower bound of the communication, on this mesh, of every setting
-  // with the reference stage `zero` (SettingsGrid::ReferenceOf). It is 97 % of
-  // the communication of activations and parameters in the reference setting,
-  // which has the stage `zero`, the policy that keeps the most values and the
-  // fewest micro-batches. Returns no communication if larger messages may have
-  // a lower rate.
-  cost::Communication LeastMovesOf(Prepared& on, size_t zero, int worker);
+  // Returns the communication of a setting, by the step's program or, without
+  // one, by formulas.
+  cost::Communication MovesOf(Prepared& on, size_t setting, int worker);
+  // The transfers of a reference setting that other settings have at least.
+  enum class Shared : uint8_t {
+    kAll,  // settings that differ in the rematerialisation policy alone
+    // Settings that also have more micro-batches, or a ZeRO stage that has this
+    // reference (SettingsGrid::ReferenceOf).
+    kNoGradients,
+  };
+  // Returns a lower bound of the communication of other settings: 97 % of the
+  // shared transfers of `reference`, which is the communication of the setting
+  // that keeps the most values. Returns no communication if larger messages may
+  // have a lower rate.
+  cost::Communication LeastMovesOf(const cost::Communication& reference,
+                                   Shared shared) const;
   // Returns the seconds of a step whose only communication is `moves`.
   double SecondsWith(const Prepared& on, size_t setting,
                      const cost::Memory& memory,
@@ -106,14 +117,12 @@ class Evaluator {
 
  private:
   Evaluator(const Request& request, const SettingsGrid& grid,
-            std::unique_ptr<const Compiled> all);
+            std::unique_ptr<const Compiled> all,
+            std::shared_ptr<cost::StepGraphs> graphs);
   bool RatesAscend() const;
   cost::StepTraffic& TrafficOf(size_t setting, int worker);
   std::optional<cost::Communication> ProgramOf(const Prepared& on,
                                                size_t setting, int worker);
-  // Returns the communication of a setting, by the step's program or, without
-  // one, by formulas.
-  cost::Communication MovesOf(Prepared& on, size_t setting, int worker);
 
   const Request& request_;
   const SettingsGrid& grid_;
@@ -121,9 +130,9 @@ class Evaluator {
   const Representatives representatives_;
   // The plan of the representatives. Null if their rules do not compile.
   std::unique_ptr<const Compiled> few_;
-  // Indexed by worker, then by SettingsGrid::GraphOf. Each entry is created
-  // when it is first needed.
-  std::vector<std::vector<std::unique_ptr<cost::StepTraffic>>> traffic_;
+  // Indexed by worker. Each entry is created when it is first needed.
+  std::vector<std::optional<cost::StepTraffic>> traffic_;
+  const std::shared_ptr<cost::StepGraphs> graphs_;
 };
 
 }  // namespace shardc::search

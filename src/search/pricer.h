@@ -6,12 +6,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cost/memory.h"
@@ -125,9 +127,35 @@ class Pricer {
   // out numbers of micro-batches that no measured run supports, unless the
   // request allows them.
   Axes AxesOf(const Entry& entry, const Filter& filter) const;
+  const cost::Memory& MemoryAt(Entry& entry, size_t setting) const;
   const Room& RoomAt(Entry& entry, size_t setting) const;
+  // Returns the communication of the setting that has the given setting's ZeRO
+  // stage and number of micro-batches, and the policy that keeps the most
+  // values.
+  const cost::Communication& ReferenceAt(Entry& entry, size_t setting,
+                                         int worker) const;
+  // Return lower bounds of the time of a setting, from the communication of a
+  // reference setting:
+  //   LeastAt    that of the reference stage (SettingsGrid::ReferenceOf) and
+  //              the fewest micro-batches
+  //   KnownAt    that of the setting's own stage and of as many or fewer
+  //              micro-batches, if it was computed before; otherwise 0
+  //   RefinedAt  that of the setting's own stage and number of micro-batches
   double LeastAt(Entry& entry, size_t setting, int worker) const;
+  double KnownAt(Entry& entry, size_t setting) const;
+  double RefinedAt(Entry& entry, size_t setting, int worker) const;
+  double BoundWith(Entry& entry, size_t setting,
+                   const cost::Communication& reference,
+                   Evaluator::Shared shared) const;
   double SecondsAt(Entry& entry, size_t setting, int worker) const;
+  // A setting, and a lower bound of its seconds.
+  using Bounded = std::pair<double, size_t>;
+  // Returns the settings that fit and whose bounds are not excluded, with their
+  // bounds, in ascending order. `least_seconds` is a lower bound of all.
+  std::vector<Bounded> SettingsBelow(
+      Entry& entry, const Axes& axes, double least_seconds, int worker,
+      const std::function<bool(size_t setting, double seconds)>& excluded)
+      const;
   // Lowers `out` to the bound of the settings with a ZeRO stage and a policy,
   // if their bound is lower.
   void BoundAt(Entry& entry, const Axes& axes, size_t zero, size_t remat,

@@ -123,8 +123,10 @@ std::optional<uint32_t> RuleOptions::Add(Base base, const RuleChanges& changes,
   auto rules = request_.read(file);
   if (!rules) return std::nullopt;
   auto option = std::make_unique<RuleOption>();
+  auto& graphs = graphs_[base];
+  if (graphs == nullptr) graphs = std::make_shared<cost::StepGraphs>();
   option->evaluator =
-      Evaluator::Make(std::move(*rules), axes(base), request_, grid_);
+      Evaluator::Make(std::move(*rules), axes(base), request_, grid_, graphs);
   if (option->evaluator == nullptr) return std::nullopt;
   option->base = base;
   option->changes = changes;

@@ -83,6 +83,9 @@ class RuleOptions {
   std::map<std::string, BaseFile> files_;
   std::map<std::pair<std::string, RuleChanges>, std::optional<uint32_t>> known_;
   std::vector<std::unique_ptr<RuleOption>> options_;
+  // Changes of rules do not change the description of the model, so all options
+  // with a base have the same graphs.
+  std::map<Base, std::shared_ptr<cost::StepGraphs>> graphs_;
 };
 
 }  // namespace shardc::search

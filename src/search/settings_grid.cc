@@ -8,12 +8,9 @@
 #include "search/settings_grid.h"
 
 #include <array>
-#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
-
-#include "cost/program.h"
 
 namespace shardc::search {
 namespace {
@@ -55,7 +52,6 @@ SettingsGrid::SettingsGrid(const Request& request) {
     if (fits) micros_.push_back(parts);
   }
   if (micros_.empty()) micros_ = {fixed.microbatches};
-  std::map<std::pair<size_t, int64_t>, size_t> graphs;
   for (const int zero : zeros_) {
     for (size_t remat = 0; remat < remats_.size(); ++remat) {
       for (const int64_t parts : micros_) {
@@ -63,13 +59,9 @@ SettingsGrid::SettingsGrid(const Request& request) {
         all_.back().zero = zero;
         all_.back().remat = remats_[remat];
         all_.back().microbatches = parts;
-        const int64_t built = cost::StepTraffic::BuiltMicrobatches(all_.back());
-        const auto at = graphs.try_emplace({remat, built}, graphs.size()).first;
-        graph_of_.push_back(at->second);
       }
     }
   }
-  graphs_ = graphs.size();
 }
 
 }  // namespace shardc::search

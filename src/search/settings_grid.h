@@ -28,6 +28,8 @@ class SettingsGrid {
   size_t RematOf(size_t index) const {
     return index / micros_.size() % remats_.size();
   }
+  // Returns the index of a setting's number of micro-batches in micros().
+  size_t MicroOf(size_t index) const { return index % micros_.size(); }
   const cost::Settings& operator[](size_t index) const { return all_[index]; }
   size_t size() const { return all_.size(); }
 
@@ -39,11 +41,6 @@ class SettingsGrid {
   // gathers parameters along other axes, which may be faster, so it is its own
   // reference.
   size_t ReferenceOf(size_t zero) const { return zeros_[zero] < 3 ? 0 : zero; }
-
-  // Returns a number below graphs(). Settings with the same number have steps
-  // with the same graph (cost::StepTraffic::Use).
-  size_t GraphOf(size_t index) const { return graph_of_[index]; }
-  size_t graphs() const { return graphs_; }
 
   // Return the ZeRO stages; the rematerialisation policies, where policy i
   // keeps everything that policy i + 2 keeps; and the numbers of micro-batches,
@@ -57,8 +54,6 @@ class SettingsGrid {
   std::vector<step::Remat> remats_;
   std::vector<int64_t> micros_;
   std::vector<cost::Settings> all_;
-  std::vector<size_t> graph_of_;
-  size_t graphs_ = 0;
 };
 
 }  // namespace shardc::search

@@ -27,10 +27,13 @@ constexpr int64_t kKeysApart = 7919;
 
 class Accumulator {
  public:
-  Accumulator(Graph& graph, int64_t micro_batches, Reduction reduction,
-              GradientSums* sums)
+  // Writes the ops of the first `written` micro-batches. If it is less than
+  // `micro_batches`, it must be 1.
+  Accumulator(Graph& graph, int64_t micro_batches, int64_t written,
+              Reduction reduction, GradientSums* sums)
       : graph_(graph),
         micros_(micro_batches),
+        written_(written),
         reduction_(reduction),
         chains_(sums) {}
 
@@ -41,23 +44,26 @@ class Accumulator {
       graph_.ops = std::move(ops_);
       return false;
     }
-    graph_.ops.reserve(ops_.size() * AsIndex(micros_ + 1));
+    graph_.ops.reserve(ops_.size() * AsIndex(written_ + 1));
     values_ = graph_.values.size();
     data_ = graph_.data;
-    value_.assign(AsIndex(micros_), {});
-    place_.assign(AsIndex(micros_), std::vector<int32_t>(ops_.size(), -1));
-    for (int64_t m = 0; m < micros_; ++m) WriteInputs(m);
-    for (int64_t m = 0; m < micros_; ++m) WriteCounts(m);
+    value_.assign(AsIndex(written_), {});
+    place_.assign(AsIndex(written_), std::vector<int32_t>(ops_.size(), -1));
+    for (int64_t m = 0; m < written_; ++m) WriteInputs(m);
+    for (int64_t m = 0; m < written_; ++m) WriteCounts(m);
     WriteTokenTotal();
-    for (int64_t m = 0; m < micros_; ++m) {
+    for (int64_t m = 0; m < written_; ++m) {
       WritePhase(m, Phase::kForward);
-      if (m + 1 == micros_) WriteLoss();
+      // The ranks of a pipeline add the losses before the last backward pass.
+      if (m + 1 == written_ && chains_ != nullptr) WriteLoss();
       WritePhase(m, Phase::kBackward);
       if (chains_ == nullptr) AddGradients(m);
     }
     if (chains_ != nullptr) AddChains();
+    // Each backward pass has reduced its loss, which is not reduced again here.
+    if (chains_ == nullptr) WriteLoss();
     graph_.gradients = sums_;
-    graph_.logits = Of(micros_ - 1, graph_.logits);
+    graph_.logits = Of(written_ - 1, graph_.logits);
     graph_.loss = loss_;
     return true;
   }
@@ -192,7 +198,7 @@ class Accumulator {
     Op sum;
     sum.kind = OpKind::kAdd;
     sum.name = divide.name;
-    for (int64_t m = 0; m < micros_; ++m) {
+    for (int64_t m = 0; m < written_; ++m) {
       sum.in.push_back(Of(m, divide.in[0]));
     }
     const ValueId all = Append(std::move(sum), divide.out);
@@ -221,7 +227,7 @@ class Accumulator {
     Op sum;
     sum.kind = OpKind::kAdd;
     sum.name = ops_[AsIndex(producer_[AsIndex(graph_.loss)])].name;
-    for (int64_t m = 0; m < micros_; ++m) sum.in.push_back(Of(m, graph_.loss));
+    for (int64_t m = 0; m < written_; ++m) sum.in.push_back(Of(m, graph_.loss));
     loss_ = Append(std::move(sum), graph_.loss);
   }
 
@@ -231,14 +237,13 @@ class Accumulator {
                      value) != chains_->replaced.end();
   }
 
-  // Appends the sum of two gradients of a parameter; it has the labels of
-  // `like`.
-  ValueId AddTwo(ValueId a, ValueId b, size_t parameter, int32_t micro,
-                 bool reduces, ValueId like) {
+  // Appends the sum of gradients of a parameter; it has the labels of `like`.
+  ValueId Add(std::vector<ValueId> terms, size_t parameter, int32_t micro,
+              bool reduces, ValueId like) {
     Op sum;
     sum.kind = OpKind::kAdd;
     sum.phase = Phase::kBackward;
-    sum.in = {a, b};
+    sum.in = std::move(terms);
     sum.name = "sum " + graph_.parameters[parameter].role;
     sum.layer = graph_.parameters[parameter].layer;
     sum.micro = micro;
@@ -256,7 +261,7 @@ class Accumulator {
       for (const std::vector<GradientTerm>& chain : chains_->of[i]) {
         if (chain.empty()) continue;
         const ValueId sum = AddChain(chain, i);
-        all = all == kNoValue ? sum : AddTwo(all, sum, i, -1, true, sum);
+        all = all == kNoValue ? sum : Add({all, sum}, i, -1, true, sum);
       }
       sums_[i] = all;
     }
@@ -273,31 +278,36 @@ class Accumulator {
           "grad:" + graph_.parameters[parameter].role;
     }
     for (size_t k = 1; k < chain.size(); ++k) {
-      sum = AddTwo(sum, Of(chain[k].micro, chain[k].value), parameter,
-                   chain[k].micro,
-                   reduction_ == Reduction::kEach || k + 1 == chain.size(),
-                   chain[k].value);
+      sum = Add({sum, Of(chain[k].micro, chain[k].value)}, parameter,
+                chain[k].micro,
+                reduction_ == Reduction::kEach || k + 1 == chain.size(),
+                chain[k].value);
       chains_->adds[sum] = chain[k];
     }
     return sum;
   }
 
   void AddGradients(int64_t micro) {
-    if (micro == 0) {
-      sums_ = graph_.gradients;
-      return;
-    }
+    if (micro == 0) sums_ = graph_.gradients;
+    if (micro == 0 && written_ > 1) return;
     for (size_t i = 0; i < sums_.size(); ++i) {
       const ValueId value = graph_.gradients[i];
       if (value < 0) continue;
+      // The written micro-batch may represent all others. The sum then belongs
+      // to no micro-batch, and its only operand is the gradient of one.
+      if (written_ < micros_) {
+        sums_[i] = Add({value}, i, -1, true, value);
+        continue;
+      }
       sums_[i] =
-          AddTwo(sums_[i], Of(micro, value), i, static_cast<int32_t>(micro),
-                 reduction_ == Reduction::kEach || micro + 1 == micros_, value);
+          Add({sums_[i], Of(micro, value)}, i, static_cast<int32_t>(micro),
+              reduction_ == Reduction::kEach || micro + 1 == micros_, value);
     }
   }
 
   Graph& graph_;
   const int64_t micros_;
+  const int64_t written_;  // the number of micro-batches whose ops are written
   const Reduction reduction_;
   GradientSums* const chains_;  // null: one sum for each parameter
   std::vector<Op> ops_;         // of one micro-batch
@@ -320,7 +330,13 @@ class Accumulator {
 bool Accumulate(Graph& graph, int64_t micro_batches, Reduction reduction,
                 GradientSums* sums) {
   return micro_batches == 1 ||
-         Accumulator(graph, micro_batches, reduction, sums).Run();
+         Accumulator(graph, micro_batches, micro_batches, reduction, sums)
+             .Run();
+}
+
+bool AccumulateOne(Graph& graph, int64_t micro_batches, Reduction reduction) {
+  return micro_batches == 1 ||
+         Accumulator(graph, micro_batches, 1, reduction, nullptr).Run();
 }
 
 }  // namespace shardc::step

@@ -55,6 +55,12 @@ struct GradientSums {
 // micro-batches.
 bool Accumulate(Graph& graph, int64_t micro_batches, Reduction reduction,
                 GradientSums* sums = nullptr);
+// Changes the graph like Accumulate, but writes the ops of one micro-batch,
+// which represent those of all micro-batches; they have Op::micro 0, and all
+// other ops have -1. The sum of a gradient over micro-batches has the gradient
+// of this micro-batch as its only operand. The graph is for counting
+// collectives; it does not compute a step.
+bool AccumulateOne(Graph& graph, int64_t micro_batches, Reduction reduction);
 
 }  // namespace shardc::step
 

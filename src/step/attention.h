@@ -24,6 +24,7 @@ struct AttentionForm {
   AttentionView view = AttentionView::kGlobal;
   int64_t turns = 1;   // kRing: the number of devices in the ring
   int64_t copies = 1;  // of each KV head, made before keys are resharded
+  bool operator==(const AttentionForm&) const = default;
 };
 
 struct AttentionSettings {

@@ -35,6 +35,7 @@ struct Remat {
   std::string text = "everything_saveable";  // as written
   // Whether anything is rematerialised.
   bool Recomputes() const { return keep != Keep::kEverything; }
+  bool operator==(const Remat&) const = default;
 };
 
 // Returns the names of ten of JAX's policies, two of which are aliases.

@@ -1,5 +1,6 @@
-// Checks that many layers cost no more work than few. Compares a step with one
-// layer of each run of identical layers with the step of all layers, and a
+// Checks that many layers and micro-batches cost no more work than few.
+// Compares a step with a few layers of each run of identical layers and a
+// single micro-batch with the step of all layers and micro-batches, and a
 // tree's representatives with the tree. Work is measured by the number of
 // lowered ops.
 #include <doctest/doctest.h>
@@ -61,8 +62,8 @@ std::vector<Row> RowsOf(const Communication& of) {
   return out;
 }
 
-// Returns the communication of the program with every layer.
-Communication OfAllLayers(const Compiled& compiled, const Model& model,
+// Returns the communication of the program with every layer and micro-batch.
+Communication OfWholeStep(const Compiled& compiled, const Model& model,
                           Mode mode, const Settings& settings) {
   StepInputs inputs;
   inputs.compiled = &compiled;
@@ -72,6 +73,11 @@ Communication OfAllLayers(const Compiled& compiled, const Model& model,
   inputs.length = *settings.length;
   inputs.element_bytes = DtypeBits(settings.activations) / 8;
   inputs.remat = settings.remat;
+  if (mode == Mode::kTrain) {
+    inputs.zero = settings.zero;
+    inputs.microbatches = settings.microbatches;
+    inputs.reduction = settings.reduction;
+  }
   Findings findings;
   const auto step = BuildStep(inputs, {}, findings);
   REQUIRE(step.has_value());
@@ -82,7 +88,7 @@ Communication OfAllLayers(const Compiled& compiled, const Model& model,
                          inputs.element_bytes);
 }
 
-TEST_CASE("a folded step sends the bytes of all layers") {
+TEST_CASE("a folded step sends the bytes of all layers and micro-batches") {
   const int64_t cases = CasesOf("SHARDC_RANDOM_FOLDS", 60);
   exec::RandomSequence random{exec::Random(29)};
   int64_t folded = 0;
@@ -96,11 +102,23 @@ TEST_CASE("a folded step sends the bytes of all layers") {
     const Mode mode = verify::ModeOr(kModes[random.Below(4)], *compiled, model);
     Settings settings = UsualSettings(model);
     if (random.Chance(0.5)) settings.remat = verify::RandomRemat(random);
+    constexpr step::Reduction kReductions[] = {step::Reduction::kSharded,
+                                               step::Reduction::kOnce,
+                                               step::Reduction::kEach};
+    if (random.Chance(0.7)) {
+      settings.microbatches = int64_t{2} << random.Below(2);
+      settings.batch = 64 * settings.microbatches;
+    }
+    settings.zero = static_cast<int>(random.Below(4));
+    settings.reduction = kReductions[random.Below(3)];
     const CostInputs work = MakeCostInputs(*compiled, model.config, mode);
     CAPTURE(family.pack);
     CAPTURE(MeshText(mesh));
     CAPTURE(ModeName(mode));
     CAPTURE(settings.remat.text);
+    CAPTURE(settings.microbatches);
+    CAPTURE(settings.zero);
+    CAPTURE(ReductionName(settings.reduction));
     const std::optional<ModelConfig> config = model.config;
     StepTraffic traffic(*compiled, config, settings);
     std::string why;
@@ -108,7 +126,7 @@ TEST_CASE("a folded step sends the bytes of all layers") {
     REQUIRE_MESSAGE(read.has_value(), why);
     const int64_t once = traffic.lowered_ops();
     CHECK(RowsOf(*read) ==
-          RowsOf(OfAllLayers(*compiled, model, mode, settings)));
+          RowsOf(OfWholeStep(*compiled, model, mode, settings)));
     // For a second mesh the same number of ops is lowered again, unless all
     // layers had to be lowered for the first.
     CHECK(traffic.On(*compiled, work, why).has_value());
@@ -186,7 +204,7 @@ TEST_CASE("meshes are evaluated by representatives as by the whole tree") {
       if (!fit->legal) continue;
       const Report report = ReportOf(
           work, inputs.settings,
-          OfAllLayers(*compiled, model, Mode::kTrain, inputs.settings));
+          OfWholeStep(*compiled, model, Mode::kTrain, inputs.settings));
       CHECK(fit->memory.most.total == report.memory.most.total);
       CHECK(fit->memory.least.total == report.memory.least.total);
       CHECK(fit->communication == report.communication.Sent());

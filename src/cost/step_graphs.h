@@ -1,0 +1,81 @@
+// Builds and keeps the graphs of a target's step. A graph depends neither on
+// the mesh nor on specs, so meshes, threads and rules files share it.
+#ifndef SHARDC_COST_STEP_GRAPHS_H_
+#define SHARDC_COST_STEP_GRAPHS_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "plan/compile.h"
+#include "plan/lowered_step.h"
+#include "step/attention.h"
+#include "step/layer_fold.h"
+#include "step/roles.h"
+
+namespace shardc::cost {
+
+// A graph, with a few of the identical layers and one of the micro-batches.
+struct StepGraph {
+  step::StepModel model = {};
+  std::string why_not = {};  // why there is no graph; empty if there is one
+};
+
+// The sizes of a graph's labels.
+struct StepSizes {
+  step::Sizes sizes = {};
+  std::string why_not = {};  // why no step has these sizes; may be empty
+};
+
+// Several threads may use one object.
+class StepGraphs {
+ public:
+  // Returns the graph of a step with these inputs, and builds it at the first
+  // call. The graph has the layers that `fold` builds, or all layers if `fold`
+  // has no runs. All calls must have the same model description, configuration
+  // and manifest. The graph stays valid as long as this object.
+  const StepGraph& GraphOf(const StepInputs& inputs,
+                           const step::LayerFold& fold,
+                           const step::AttentionForm& form);
+  // Returns the sizes of a graph that GraphOf has returned, for micro-batches
+  // of `rows` rows.
+  const StepSizes& SizesOf(const StepGraph& graph, int64_t rows,
+                           int64_t length);
+  // Returns the roles of the parameters, or null if they cannot be assigned.
+  const step::Roles* RolesOf(const Compiled& compiled,
+                             const ModelConfig* config);
+
+ private:
+  // What a graph depends on, besides the model.
+  struct Key {
+    Mode mode = Mode::kTrain;
+    bool has_microbatches = false;  // whether there are several
+    step::Reduction reduction = step::Reduction::kSharded;
+    step::Remat remat = {};
+    step::AttentionForm form = {};
+    int64_t element_bytes = 0, cache_bytes = 0;
+    std::optional<int64_t> gradient_bytes = {};
+    std::vector<int64_t> layer_times = {};  // LayerFold::times
+    bool operator==(const Key&) const = default;
+  };
+  struct Entry {
+    Key key = {};
+    StepGraph graph = {};
+    // By rows of a micro-batch and length.
+    std::map<std::pair<int64_t, int64_t>, StepSizes> sizes = {};
+  };
+
+  std::mutex mutex_;  // guards the members below
+  std::vector<std::unique_ptr<Entry>> entries_;
+  bool has_roles_ = false;  // whether `roles_` was computed
+  std::optional<step::Roles> roles_;
+};
+
+}  // namespace shardc::cost
+
+#endif  // SHARDC_COST_STEP_GRAPHS_H_
