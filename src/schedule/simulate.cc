@@ -83,13 +83,19 @@ class Simulation {
         out = times.weight;
         break;
     }
-    if (!times_.exposed) return out;
+    return out;
+  }
+
+  // Returns the time for which the rank of `task` only sends its result; 0 if
+  // the rank computes while it sends, or if the task sends nothing.
+  double SendTimeOf(const Task& task) const {
+    if (!times_.exposed) return 0;
     const bool forward = task.kind == TaskKind::kForward;
     const int32_t to = task.stage + (forward ? 1 : -1);
     if (to < 0 || to >= table_.stages || (!forward && !task.SendsBack())) {
-      return out;
+      return 0;
     }
-    return out + Hop(task.stage, to, task.micro);
+    return Hop(task.stage, to, task.micro);
   }
 
   void RunRank(size_t rank, Timeline& out, std::vector<size_t>& waiting) {
@@ -99,10 +105,11 @@ class Simulation {
     while (done.size() < row.size()) {
       const Cell& cell = row[done.size()];
       double begin = time.last;
-      double length = 0;
+      double length = 0, sending = 0;
       bool ready = true;
       ForEachTask(cell, [&](const Task& task) {
         length += TimeOf(task);
+        sending += SendTimeOf(task);
         const auto needed = NeededFromNeighbour(task, table_.stages);
         if (!needed) return;
         const double arrival = Arrival(task, *needed);
@@ -110,7 +117,10 @@ class Simulation {
         begin = std::max(begin, arrival);
       });
       if (!ready) return;
+      // The tasks of a pair overlap each other. Nothing overlaps exposed sends,
+      // so the factor does not apply to them.
       if (cell.overlapped) length *= times_.overlap;
+      length += sending;
       if (done.empty()) time.first = begin;
       time.last = begin + length;
       time.busy += length;

@@ -27,7 +27,7 @@ struct Times {
   // Whether a rank computes nothing while it sends.
   bool exposed = false;
   // The time of an overlapped pair, as a fraction of the sum of its tasks'
-  // times.
+  // times. Exposed sends are added to it in full.
   double overlap = 1;
 };
 

@@ -203,6 +203,41 @@ TEST_CASE("an overlapped pair takes a part of the sum of its tasks") {
   CHECK(Simulate(table, times).step < 0.7 * whole);
 }
 
+TEST_CASE("the factor of an overlapped pair leaves its exposed sends as long") {
+  const Table table = MakeTable(*FindSchedule("dualpipev"), {4, 2, 16});
+  Times times = Unit(table);
+  times.hop_forward.assign(static_cast<size_t>(table.stages), 0.25);
+  times.hop_back = times.hop_forward;
+  times.exposed = true;
+  // `1F0` takes 1, `1B0` 2, and a message to another rank 0.25.
+  const auto sends = [&](const Task& task) {
+    const int32_t to = task.stage + (task.kind == TaskKind::kForward ? 1 : -1);
+    return to >= 0 && to < table.stages &&
+           (task.kind == TaskKind::kForward || task.SendsBack()) &&
+           table.RankOf(task.stage, task.micro) != table.RankOf(to, task.micro);
+  };
+  for (const double factor : {1.0, 0.5, 0.0}) {
+    times.overlap = factor;
+    const Timeline timeline = Simulate(table, times);
+    int pairs = 0;
+    for (size_t rank = 0; rank < table.rows.size(); ++rank) {
+      for (size_t i = 0; i < table.rows[rank].size(); ++i) {
+        const Cell& cell = table.rows[rank][i];
+        if (!cell.overlapped) continue;
+        ++pairs;
+        double length = 0;
+        ForEachTask(cell, [&](const Task& task) {
+          length += factor * (task.kind == TaskKind::kBackward ? 2 : 1);
+          if (sends(task)) length += 0.25;
+        });
+        const Interval& at = timeline.cells[rank][i];
+        CHECK(at.end - at.begin == doctest::Approx(length));
+      }
+    }
+    CHECK(pairs > 0);
+  }
+}
+
 TEST_CASE("sizes that a schedule cannot run are refused with the numbers") {
   const auto refusal = [](const char* name, const Extent& extent) {
     return Refusal(*FindSchedule(name), extent).value_or("");
