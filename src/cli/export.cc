@@ -80,6 +80,20 @@ bool Applies(const exports::Exporter& exporter, const ExportFlags& flags,
   return true;
 }
 
+// Returns false, after a finding, for `--stages none`. Other commands then
+// ignore the stages that files declare, but the formats with this option write
+// nothing else.
+bool HasStages(const ExportFlags& flags, Findings& findings) {
+  if (flags.stages != "none") return true;
+  findings.Add(code::kUsage, FlagPlace("--stages", flags.stages),
+               "`" + flags.format +
+                   "` writes how layers are divided into stages, and "
+                   "`--stages none` divides them into none",
+               "give the axis of the stages, or leave the option out if the "
+               "rules or the target declare `stages:`");
+  return false;
+}
+
 // Data that a plan file does not contain, so that it is known only if the plan
 // is compiled from inputs.
 struct OfInputs {
@@ -292,7 +306,8 @@ std::optional<exports::PipelineChoice> PipelineOf(
 int RunExport(const ExportFlags& flags, const Common& common,
               Findings& findings) {
   const exports::Exporter* exporter = FindExporter(flags.format, findings);
-  if (exporter == nullptr || !Applies(*exporter, flags, common, findings)) {
+  if (exporter == nullptr || !Applies(*exporter, flags, common, findings) ||
+      !HasStages(flags, findings)) {
     return kFailed;
   }
   exports::Options options = flags.options;

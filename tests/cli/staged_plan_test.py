@@ -407,6 +407,16 @@ targets:
         self.assertEqual(done.rc, 0, done)
         self.assertIn("VLLM_PP_LAYER_PARTITION=9,9,8,6", done.out)
 
+    def test_an_export_of_pipelines_needs_stages(self):
+        plan, _ = self.llama("{axis: pp, assign: even}")
+        for form in ("torch-pipeline", "megatron-pipeline",
+                     "maxtext-pipeline", "vllm-pipeline"):
+            done = run("export", form, "--plan", plan, "--stages", "none")
+            self.assertEqual((done.rc, done.out), (2, ""), done)
+            self.assertIn(f"`{form}` writes how layers are divided into "
+                          "stages, and `--stages none` divides them into none",
+                          done.err)
+
     def test_lists_have_the_ranks(self):
         model = {name.replace("embed", "embed_tokens"): shape
                  for name, shape in self.MODEL.items()
