@@ -1,6 +1,8 @@
 // Plans the files of a split. The plan and the checkpoint must have the same
-// names and shapes. Each tensor is divided by its spec, the parts are assigned
-// to files, and each file gets a header and then its parts without gaps.
+// parameters and shapes; in a tree, the keys of a tensor's path may be joined
+// in another way than in the plan. Each tensor is divided by its spec, the
+// parts are assigned to files, and each file gets a header and then its parts
+// without gaps.
 //
 //   w [8, 4] F32 by [tp], tp=4  ->  4 parts [2, 4] of 32 bytes
 //   device-00001: `w` is rows 2 and 3    file for a process: `w[2:4,0:4]`
@@ -111,18 +113,48 @@ class Planner {
     return !options_.select || options_.select(name);
   }
 
+  // Returns the parameter that a tensor of a tree is, by the keys of its path.
+  // Orbax joins them with `/` and DCP with `.`, so that a tensor has another
+  // name in each. Returns null if the plan has neither name.
+  const ReadParam* ParamByPath(const StoredTensor& tensor) const {
+    for (const char separator : {'/', '.'}) {
+      const auto found =
+          params_.find(stored::JoinKeys(tensor.in_tree.keys, separator));
+      if (found != params_.end()) return found->second;
+    }
+    return nullptr;
+  }
+
+  // Finds the tensor of each parameter: the one with its name, or else the one
+  // whose path is the name.
+  void Match() {
+    for (const ReadParam& param : plan_.params) params_[param.name] = &param;
+    std::vector<const StoredTensor*> others;
+    for (const StoredTensor& tensor : stored_.tensors) {
+      if (!Selected(tensor.name)) continue;
+      const auto found = params_.find(tensor.name);
+      if (found == params_.end()) {
+        others.push_back(&tensor);
+      } else {
+        tensors_[found->second] = &tensor;
+        matched_[&tensor] = found->second;
+      }
+    }
+    for (const StoredTensor* tensor : others) {
+      const ReadParam* param = ParamByPath(*tensor);
+      if (param != nullptr && tensors_.emplace(param, tensor).second) {
+        matched_[tensor] = param;
+      }
+    }
+  }
+
   // Reports all differences in names and shapes, not only the first.
   void Compare() {
-    std::unordered_map<std::string_view, const StoredTensor*> tensors;
-    for (const StoredTensor& tensor : stored_.tensors) {
-      if (Selected(tensor.name)) tensors[tensor.name] = &tensor;
-    }
-    std::unordered_map<std::string_view, const ReadParam*> params;
+    Match();
     for (const ReadParam& param : plan_.params) {
-      if (!Selected(param.name)) continue;
-      params[param.name] = &param;
-      const auto found = tensors.find(param.name);
-      if (found == tensors.end()) {
+      const auto found = tensors_.find(&param);
+      if (found == tensors_.end()) {
+        if (!Selected(param.name)) continue;
         findings_.Add(
             code::kReference, param.place,
             "the plan has `" + param.name + "`, and the checkpoint does not");
@@ -137,8 +169,8 @@ class Planner {
     }
     for (const StoredTensor& tensor : stored_.tensors) {
       if (!Selected(tensor.name)) continue;
-      const auto found = params.find(tensor.name);
-      if (found == params.end()) {
+      const auto found = matched_.find(&tensor);
+      if (found == matched_.end()) {
         findings_.Add(
             code::kReference, Place{MakeSource(PathForMessages(), {})},
             "the checkpoint has `" + tensor.name + "`, and the plan does not");
@@ -244,7 +276,7 @@ class Planner {
     TransferTensor moved;
     auto laid = LaidOf(tensor, param, moved.parts);
     if (!laid) return;
-    moved.name = tensor.name;
+    moved.name = param.name;
     moved.shape = tensor.shape;
     moved.from = tensor.dtype;
     moved.to = CastTo(tensor.dtype, tensor.name, options_.dtype);
@@ -333,6 +365,9 @@ class Planner {
   const Metadata file_metadata_;
   Mode mode_;
   ShardJob job_;
+  std::unordered_map<std::string, const ReadParam*> params_;  // by name
+  std::unordered_map<const ReadParam*, const StoredTensor*> tensors_;
+  std::unordered_map<const StoredTensor*, const ReadParam*> matched_;
   std::vector<std::pair<const StoredTensor*, const ReadParam*>> chosen_;
   std::vector<TensorLayout> layouts_;
   int64_t dtype_differs_ = 0;

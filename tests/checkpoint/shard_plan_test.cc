@@ -165,5 +165,36 @@ TEST_CASE("a plan of another checkpoint is refused with all differences") {
         "! the spec [\"tp\"] of `b` does not divide [3] over dp=2 tp=2\n");
 }
 
+TEST_CASE("a tensor of a tree is found by its path and gets the plan's name") {
+  Inputs in;
+  in.options.per = Per::kShard;
+  // DCP joins the keys by dots.
+  in.plan.params[0].name = "h/0/w";
+  in.stored.tensors[0].name = "h.0.w";
+  in.stored.tensors[0].in_tree.keys = {"h", "0", "w"};
+  // Orbax joins them by `/`.
+  in.plan.params[1].name = "h.0.b";
+  in.stored.tensors[1].name = "h/0.b";
+  in.stored.tensors[1].in_tree.keys = {"h", "0.b"};
+  CHECK(Planned(in) ==
+        "shard-00000.safetensors for 0 1 2 3: h.0.b[0][3]@0+12\n"
+        "shard-00001.safetensors for 0 2: h/0/w[0, 0][2, 2]@0+16\n"
+        "shard-00002.safetensors for 1 3: h/0/w[2, 0][2, 2]@0+16 "
+        "e[0][2]@16+8\n");
+  // A name counts before a path.
+  in.Add("h.0.w", {2}, {{}});
+  in.stored.tensors[3].name = "h/0/w";
+  in.plan.params[0].type.shape = Shape{2};
+  in.plan.params[0].spec = {{"tp"}};
+  in.plan.params[3].type.shape = Shape{4, 2};
+  CHECK(Planned(in).find("!") == std::string::npos);
+  // Files without a tree have names only.
+  in.stored.tensors[0].in_tree.keys.clear();
+  in.stored.tensors[3].name = "other";
+  CHECK(
+      Planned(in).find("! the checkpoint has `other`, and the plan does not") !=
+      std::string::npos);
+}
+
 }  // namespace
 }  // namespace shardc

@@ -123,6 +123,28 @@ class Trees(Base):
                              list(names))
             self.assertEqual(listed["separator"], separator)
 
+    def test_a_plan_finds_its_tensors_under_the_names_of_another_format(self):
+        """DCP joins keys by dots, orbax by `/`; a plan may have either."""
+        slashes = {f"m/{i}/w": ("F32", [4, 2], struct.pack("<8f", *range(
+            8 * i, 8 * i + 8))) for i in range(2)}
+        dots = {name.replace("/", "."): one for name, one in slashes.items()}
+        file = self.path("file.safetensors")
+        write_safetensors(file, slashes)
+        plans = [self.write_plan(f"{i}.plan.json", [("tp", 2)], {
+            name: ([4, 2], ["tp"]) for name in names})
+                 for i, names in enumerate((slashes, dots))]
+        for form in ("dcp", "orbax"):
+            tree = self.path(form)
+            self.shardc("reshard", file, "--plan", plans[0], "--to", form,
+                        "--out", tree)
+            for i, want in enumerate((slashes, dots)):
+                pieces, again = (self.path(f"{form}-{i}-{what}") for what in (
+                    "pieces", "again.safetensors"))
+                self.shardc("reshard", tree, "--plan", plans[i], "--out",
+                            pieces)
+                self.shardc("merge", pieces, "--out", again)
+                self.assertEqual(read_safetensors(again)[0], want)
+
     def test_only_one_file_and_the_index_have_the_record(self):
         source = os.path.join(SAMPLES, "orbax_trainstate")
         out = self.path("parts")
