@@ -121,7 +121,9 @@ int RunSearch(const SearchFlags& flags, const Common& common,
   const bool proved =
       !Failed(report.proof) && !Failed(report.of_pipeline) &&
       std::none_of(report.proofs.begin(), report.proofs.end(), Failed);
-  return report.found.winner && proved ? kDone : kFound;
+  // A winner that may not fit is a finding, as it is in `fit` and `cost`.
+  const bool fits = report.found.winner && !report.found.may_fit;
+  return fits && proved ? kDone : kFound;
 }
 
 }  // namespace
@@ -172,7 +174,8 @@ the runner-up.
 The same inputs give the same winner with any number of threads; with
 `--seconds` the result depends on the machine.
 
-Exits with 1 if nothing fits, with the least memory that is needed.)",
+Exits with 1 if nothing fits, with the least memory that is needed, and if a
+step of the winner may take more memory than a device has.)",
     .example =
         "shardc search --devices 64 --profile h100-sxm --model config.json \\\n"
         "    --batch 128 --seq 8192 -o sharded",

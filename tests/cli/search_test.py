@@ -442,6 +442,18 @@ class Search(SearchCase):
         self.assertIsNone(found["winner"])
         self.assertGreater(found["least"]["bytes_per_device"], 10 << 30)
 
+    def test_a_winner_that_may_not_fit_is_a_finding(self):
+        step = [*LLAMA, *STEP, *H100, "--devices", "2", "--memory", "10GiB"]
+        found = self.search(*step, "--prove", "0", rc=1)
+        self.assertTrue(found["may_fit"])
+        self.assertFalse(found["winner"]["fits"])
+        text = self.check(run("search", *step, "--prove", "0"), 1).out
+        self.assertIn(", may not fit: a step may take ", text)
+        fit = self.check(run("fit", *step, "--rules", "auto", "--format",
+                             "json", *self.settings(found["winner"])), 1).json()
+        self.assertFalse(any(one["fits"] for one in fit["meshes"]))
+        self.assertTrue(any(one.get("may_fit") for one in fit["meshes"]))
+
     def test_bytes_that_do_not_fit_in_64_bits_are_no_least_memory(self):
         step = [*LLAMA, *H100, "--devices", "8", "--prove", "0", "--batch"]
         found = self.search(*step, str(2**40), "--seq", str(2**40), rc=1)
