@@ -66,7 +66,7 @@ CHANGES = [
     (f"R = [{A}, {B}]\nR[0:1] += [{B}]", REFUSED),
     (f"R = [{A}, {B}]\ndel R[0]", REFUSED),
     (f"R = [{A}, {B}]\nR.clear()\nR.append({A})", REFUSED),
-    (f"R = [{A}, {B}]\nR, s = [{B}], 1", REFUSED),
+    (f"R = [{A}, {B}]\nR, s = [{B}], 1", FOLLOWED),
     (f"R = [{A}]\n(R := [{B}])", REFUSED),
     (f"R = [{A}]\nif (R := [{B}]): pass", REFUSED),
     (f"R = [{A}]\nfor i in [1, 2]:\n  if i > 1:\n    R.append({B})", REFUSED),
@@ -276,6 +276,46 @@ CHANGES = [
      f"      return self.r\nexcept ImportError:\n  pass\nR = C().get()",
      FOLLOWED),
     (f"try:\n  def rules():\n    return [{A}]\nfinally:\n  pass", FOLLOWED),
+    # Functions that change names outside of them.
+    *((f"R = [{A}]\ndef add():\n  {change}\nadd()", REFUSED)
+      for change in (f"R.append({B})", f"R[0] = {B}", "R.pop()",
+                     f"global R\n  R = [{B}]", f"global R\n  R += [{B}]",
+                     f"global R, S\n  S = R = [{B}]")),
+    (f"R = [{A}]\ndef q():\n  R.append({B})\ndef p():\n  q()\np()", REFUSED),
+    (f"R = [{A}]\ndef add():\n  R.append({B})\n  return 1\nn = add()",
+     REFUSED),
+    (f"R = [{A}]\ndef add():\n  R.append({B})\nclass C:\n  n = add()",
+     REFUSED),
+    (f"R = [{A}]\nclass C:\n  R.append({B})", REFUSED),
+    (f"R = [{A}]\nclass C:\n  def __init__(self):\n    R.append({B})\nC()",
+     REFUSED),
+    (f"R = [{A}]\ndef add(r=R):\n  r.append({B})\nadd()", REFUSED),
+    (f"class C:\n  r = [{A}]\ndef add():\n  C.r.append({B})\nadd()\nR = C.r",
+     REFUSED),
+    (f"r = [{A}]\ndef add():\n  r.append({B})\ndef rules():\n  add()\n"
+     "  return r", REFUSED),
+    (f"def rules():\n  r = [{A}]\n  def add(x):\n    r.append(x)\n"
+     f"  add({B})\n  return r", REFUSED),
+    (f"def rules():\n  r = [{A}]\n  def add():\n    nonlocal r\n"
+     f"    r = [{B}]\n  add()\n  return r", REFUSED),
+    (f"R = [{A}]\nadd = R.append\nadd({B})", REFUSED),
+    (f"R = [{A}]\nx = list(map(R.append, [{B}]))", REFUSED),
+    (f"R = [{A}]\nlist.append(R, {B})", REFUSED),
+    (f"R = [{A}]\nR.__iadd__([{B}])", REFUSED),
+    (f"R = [{A}]\ndef add():\n  R.append({B})", FOLLOWED),
+    (f"R = [{A}]\ndef own():\n  R = []\n  R.append({B})\n  return R\n"
+     "x = own()", FOLLOWED),
+    (f"R = [{A}]\ndef own(R):\n  R.append({B})\n  return R\nx = own([])",
+     FOLLOWED),
+    (f"def rules():\n  r = [{A}]\n  def add(x):\n    r = []\n"
+     f"    r.append(x)\n  add({B})\n  return r", FOLLOWED),
+    # Assignments to several names.
+    ("x, (y, z) = 'x', ('y', 'z')\nR = [('a', P(x, y)), ('b', P(z))]",
+     FOLLOWED),
+    ("def two():\n  return 'x', 'y'\nx, y = two()\nR = [('a', P(x, y))]",
+     FOLLOWED),
+    (f"x, *R = 1, {A}", REFUSED),
+    (f"r = R = [{A}]", FOLLOWED),
     ("Spec = P\nR = [('a', Spec('x'))]", FOLLOWED),
     ("import fractions as P2, json as Q\nR = [('a', P('x'))]", FOLLOWED),
 ]
@@ -352,6 +392,41 @@ class Python(Case):
             self.assertEqual(result.out, "", source)
             self.assertRegex(result.err, r'"line": \d+', source)
             self.assertIn("inexpressible", result.err, source)
+
+    def test_constants_that_may_hold_rules_too_are_reported(self):
+        """What is made of specs, or has the name of rules, and is unknown."""
+        base = f"A = [{A}, {B}]\n"
+        for line, names in (
+                ("R = A[1:]", "R"), ("R = sorted(A)", "R"), ("R = A * 2", "R"),
+                ("R = A.copy()", "R"), ("R = [*A] if f() else A", "R"),
+                ("if f():\n  R = [*A]", "R"),
+                ("R = []\nwhile f():\n  R.append(('a', P()))", "R"),
+                ("R = [('%s' % n, s) for n, s in A]", "R"),
+                ("R = [(re.compile('a', re.I), P())]", "R"),
+                ("for n in f():\n  R = [(n, P())]", "R"),
+                ("MY_RULES = f()", "MY_RULES"), ("rules = lambda: A", "rules"),
+                ("rules = [('a', f('x'))]", "rules"),
+                ("class C:\n  rules = f()", "C.rules"),
+                ("specs = f(A)", ""), ("n = len(A)", ""), ("R = f()", ""),
+                ("R = [('a', f('x'))]", ""), ("x = f(P('x'))", "")):
+            result = self.read(base + line)
+            with self.subTest(line):
+                self.assertEqual(result.json()["rules"][0]["match"], "a")
+                self.assertEqual(" ".join(re.findall(
+                    r"`(\S+)` may hold rules too", result.err)), names)
+                self.assertNotIn("may hold rules too", self.read(
+                    base + line, 0, "--symbol", "A").err)
+        # If nothing else is a rule set, the reason is that of the constant.
+        for line, reason in (
+                ("RULES = f()", "what `f` returns"),
+                ("R = [('%s' % n, P()) for n in 'a']", "the value of `'a'`"),
+                ("R = [(f'{n!r}', P()) for n in ('a',)]",
+                 "the value of `f'{n!r}'`"),
+                ("RULES = [('a', f('x'))]", "what `f` returns"),
+                ("def rules():\n  return [('a', f('x'))]",
+                 "what `f` returns")):
+            self.assertIn(reason + " cannot be determined",
+                          self.read(line, 2).err, line)
 
     def test_trees_name_parameters_by_their_paths(self):
         for source in TREES:
@@ -433,7 +508,7 @@ class Python(Case):
             self.assertIn(message, self.read(f"R = [('a', {spec})]", 2).err)
 
     def test_an_axis_of_an_unknown_value_is_no_axis(self):
-        for line in ("for axis in ('x', f()): pass", "axis, other = 'x', 'y'",
+        for line in ("for axis in ('x', f()): pass", "axis, other = f()",
                      "axis = 'x'\naxis %= ()"):
             result = self.read(line + "\nR = [('a', P(axis))]", 2)
             self.assertIn("inexpressible", result.err)

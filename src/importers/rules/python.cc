@@ -13,6 +13,7 @@
 #include "importers/rules/exact.h"
 #include "importers/rules/importer.h"
 #include "importers/rules/pattern.h"
+#include "importers/rules/python_sets.h"
 #include "importers/rules/python_trees.h"
 #include "importers/rules/python_value.h"
 #include "importers/rules/spec_value.h"
@@ -22,13 +23,6 @@ namespace shardc::imports {
 namespace {
 
 constexpr std::ptrdiff_t kMostComments = 40;
-
-bool IsPatternLike(const PyValue& value) {
-  if (value.is == PyIs::kText) return true;
-  return value.is == PyIs::kSequence && !value.items.empty() &&
-         std::all_of(value.items.begin(), value.items.end(),
-                     [](const PyValue& v) { return v.is == PyIs::kText; });
-}
 
 // Returns the axis rule that a logical axis uses in generation modes; nullopt
 // if it uses the same rule in all modes.
@@ -86,42 +80,6 @@ void KeepMode(Mode mode, const AxisRules& axes, ImportedRule& made) {
   rule.modes.emplace(Mode::kInsert, std::move(fixed));
 }
 
-// Returns whether at least one entry is a pattern with a spec.
-bool HasRules(const PyValue& value) {
-  if (value.is == PyIs::kDict) {
-    for (size_t i = 0; i + 1 < value.items.size(); i += 2) {
-      if (IsPatternLike(value.items[i]) && IsSpecLike(value.items[i + 1])) {
-        return true;
-      }
-    }
-    return false;
-  }
-  return value.is == PyIs::kSequence &&
-         std::any_of(
-             value.items.begin(), value.items.end(), [](const PyValue& v) {
-               return v.is == PyIs::kSequence && v.items.size() == 2 &&
-                      IsPatternLike(v.items[0]) && IsSpecLike(v.items[1]);
-             });
-}
-
-// Returns whether a function seems, by its name, to return a tree of specs,
-// although a part of its value is unknown because it depends on a flag.
-bool MayHaveTree(const PySymbol& symbol) {
-  const std::string name = FoldCase(symbol.name);
-  return symbol.is_function && HangsOnFlag(symbol.value) &&
-         (name.find("spec") != std::string::npos ||
-          name.find("sharding") != std::string::npos);
-}
-
-// Returns whether a function seems, by its name, to return rules, but its value
-// is unknown.
-bool MayHaveRules(const PySymbol& symbol) {
-  const std::string name = FoldCase(symbol.name);
-  return symbol.is_function && symbol.value.is == PyIs::kUnknown &&
-         (name.find("rule") != std::string::npos ||
-          name.find("partition_spec") != std::string::npos);
-}
-
 bool IsNamed(const PySymbol& symbol, const std::string& wanted) {
   return symbol.name == wanted || symbol.name.ends_with("." + wanted);
 }
@@ -176,11 +134,20 @@ class RulesModuleReader {
 
   // Returns the rule set to import: the only one of the file, or the one that
   // `--symbol` names. Otherwise returns null after a finding; a file without
-  // rule sets is no finding if `any_axes` and no `--symbol` is given.
+  // rule sets is no finding if `any_axes` and no `--symbol` is given. Without
+  // `--symbol`, warns of constants that may hold rules too.
   const PySymbol* Choose(const std::vector<PySymbol>& symbols, bool any_axes) {
     std::vector<const PySymbol*> found =
         request_.symbol.empty() ? WithRules(symbols) : Named(symbols);
-    if (found.size() == 1) return found[0];
+    if (found.empty() && request_.symbol.empty() && !any_axes) {
+      for (const PySymbol& symbol : symbols) {
+        if (UnknownRules(symbol) != nullptr) found.push_back(&symbol);
+      }
+    }
+    if (found.size() == 1) {
+      if (request_.symbol.empty()) WarnOfOthers(symbols, *found[0]);
+      return found[0];
+    }
     if (found.empty()) {
       if (request_.symbol.empty() && any_axes) return nullptr;
       findings_.Add(
@@ -207,6 +174,25 @@ class RulesModuleReader {
     return nullptr;
   }
 
+  void WarnOfOthers(const std::vector<PySymbol>& symbols,
+                    const PySymbol& chosen) {
+    for (const PySymbol& symbol : symbols) {
+      const PyValue* unknown =
+          &symbol == &chosen ? nullptr : UnknownRules(symbol);
+      if (unknown == nullptr) continue;
+      Finding finding;
+      finding.code = &code::kInexpressible;
+      finding.level = Level::kWarning;
+      finding.place = {source_, unknown->why_begin, unknown->why_end};
+      finding.message = ShortQuote(symbol.name) + " may hold rules too, but " +
+                        unknown->why + " cannot be determined from this file";
+      finding.help = "only `" + chosen.name +
+                     "` is imported; name it with `--symbol` if it is the "
+                     "rule set that counts";
+      findings_.Add(std::move(finding));
+    }
+  }
+
   // Returns the symbols that `--symbol` names, by their full or last name. A
   // symbol that a class inherits counts only under its full name, or if no
   // class defines one of this name itself.
@@ -218,28 +204,6 @@ class RulesModuleReader {
       (symbol.is_inherited && !exact ? inherited : own).push_back(&symbol);
     }
     return own.empty() ? inherited : own;
-  }
-
-  // Returns the symbols that hold rules: lists and dicts of patterns. If the
-  // file has trees of specs and no list, returns the trees instead.
-  std::vector<const PySymbol*> WithRules(const std::vector<PySymbol>& symbols) {
-    std::vector<const PySymbol*> found, trees;
-    bool lists = false;
-    for (const PySymbol& symbol : symbols) {
-      if (symbol.is_inherited) continue;
-      const bool dict = symbol.value.is == PyIs::kDict;
-      if (HasRules(symbol.value) || MayHaveRules(symbol)) {
-        lists = lists || !dict;
-        found.push_back(&symbol);
-        if (dict) trees.push_back(&symbol);
-      } else if (HoldsSpecs(symbol.value) || MayHaveTree(symbol)) {
-        trees.push_back(&symbol);
-      }
-    }
-    const bool any =
-        std::any_of(trees.begin(), trees.end(),
-                    [](const PySymbol* one) { return HoldsSpecs(one->value); });
-    return lists || !any ? found : WithoutParts(trees);
   }
 
   bool ReadSymbol(const PySymbol& symbol, Imported& imported) {

@@ -168,6 +168,7 @@ std::optional<PyValue> PyEvaluator::Builtin(std::string_view name,
   if (function.kind == PyKind::kName && ClassNamed(name) != nullptr) {
     PyValue out = Arguments(PyIs::kObject, node, scope, owner);
     out.text = name;
+    ForgetArguments(node, scope, owner);
     return out;
   }
   return std::nullopt;
@@ -376,10 +377,9 @@ std::vector<Argument> ArgumentsOf(const PyStatement& function,
 
 void PyEvaluator::ForgetArguments(const PyNode& call, PyScope& scope,
                                   const PyClass* owner) {
-  const PyKind kind = call.items[0].kind;
-  if (kind != PyKind::kName && kind != PyKind::kAttribute) return;
-  const auto [method, object] = FunctionOf(call.items[0], scope, owner);
+  const auto [method, object] = RunBy(call, scope, owner);
   if (method.function == nullptr) return;
+  ForgetOutside(*method.function, object, call, scope);
   for (const Argument& one : ArgumentsOf(*method.function, call)) {
     // A function may change the part `x["q"]` of a value.
     const PyNode* whole = one.value;

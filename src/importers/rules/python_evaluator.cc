@@ -26,6 +26,18 @@ bool Returns(const std::vector<PyStatement>& body) {
   });
 }
 
+// Calls `visit` for each function that is defined inside of these statements.
+void ForEachInner(const std::vector<PyStatement>& body, const auto& visit) {
+  for (const PyStatement& one : body) {
+    if (one.act == PyAct::kDefine) {
+      visit(one);
+    } else if (one.act != PyAct::kClass) {
+      ForEachInner(one.body, visit);
+      ForEachInner(one.other, visit);
+    }
+  }
+}
+
 // Returns whether the list belongs to this value or to a value nested in it.
 bool Holds(const PyValue& value, const PyList<PyValue>& list) {
   if (value.items.SharesWith(list)) return true;
@@ -80,6 +92,8 @@ void PyEvaluator::Step(const PyStatement& one, PyScope& scope,
     }
     case PyAct::kBlock:
       for (const PyStatement& inside : one.body) Step(inside, scope, owner);
+      return;
+    case PyAct::kGlobal:
       return;
     default:
       for (const std::string& name : one.names) {
@@ -145,7 +159,14 @@ PyValue PyEvaluator::Called(const PyMethod& method, const PyClass* owner,
       scope[name] = std::move(unknown);
     }
   }
+  std::set<std::string> inner;
+  ForEachInner(function.body, [&](const PyStatement& inside) {
+    const auto& changed = ChangedOutside(inside, owner);
+    inner.insert(changed.begin(), changed.end());
+  });
+  const auto* const outer = std::exchange(inner_, &inner);
   auto result = Run(function.body, scope, owner);
+  inner_ = outer;
   --calls_;
   in_ = before;
   if (result) return std::move(*result);
@@ -168,6 +189,7 @@ std::optional<PyValue> PyEvaluator::Run(const std::vector<PyStatement>& body,
     } else if (one.act != PyAct::kDefine && one.act != PyAct::kClass) {
       Step(one, scope, owner);
     }
+    ForgetInner(scope, one);
   }
   return std::nullopt;
 }
@@ -189,6 +211,7 @@ std::optional<PyValue> PyEvaluator::Branch(const PyStatement& one,
 void PyEvaluator::Forget(const std::vector<PyStatement>& body, PyScope& scope,
                          const PyClass* owner, const PyValue& unknown) {
   for (const PyStatement& one : body) {
+    if (one.act == PyAct::kGlobal) continue;
     if (!one.name.empty()) scope[one.name] = unknown;
     for (const std::string& name : one.names) scope[name] = unknown;
     ForgetCalls(one, scope, owner);

@@ -3,6 +3,7 @@
 #define SHARDC_IMPORTERS_RULES_PYTHON_EVALUATOR_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -20,7 +21,8 @@ namespace shardc::imports {
 inline constexpr int64_t kPyStepLimit = 5'000'000;
 // The maximum depth of nested function calls.
 inline constexpr int kPyCallLimit = 20;
-inline constexpr std::string_view kPyTooInvolved = "this file is too involved";
+inline constexpr std::string_view kPyTooInvolved =
+    "this value, which takes too many steps to evaluate,";
 // The text that marks the unknown value of `args` in `def f(*args)`.
 inline constexpr std::string_view kPyStarred = "*";
 
@@ -81,6 +83,15 @@ class PyEvaluator {
   void Step(const PyStatement& one, PyScope& scope, const PyClass* owner);
   PyValue Value(const PyNode& node, PyScope& scope, const PyClass* owner);
 
+  // Returns whether the limit on steps is reached, so that statements may have
+  // been left out.
+  bool IsExhausted() const { return steps_ > kPyStepLimit; }
+
+  // Calls `visit` with each name outside of a function that the functions that
+  // a statement calls change. A name may be visited several times.
+  void VisitChanged(const PyStatement& one, const PyClass* owner,
+                    const std::function<void(const std::string& name)>& visit);
+
  private:
   // Calls a function and returns the result. Parameters that are not in `given`
   // have the values given with `--set`, or else their defaults.
@@ -117,8 +128,31 @@ class PyEvaluator {
   // because the statement `at` may change any of them.
   void ForgetInside(const PyValue& value, const PyStatement& at,
                     PyScope& scope);
+  // Returns the function of the file that a call runs: for a class its
+  // `__init__`; and the class of the object that it is called on.
+  std::pair<PyMethod, const PyClass*> RunBy(const PyNode& call,
+                                            const PyScope& scope,
+                                            const PyClass* owner);
+  // Returns the names outside of a function that it changes, directly or by
+  // calls: lists that grow, and names that it declares as `global`.
+  const std::set<std::string>& ChangedOutside(const PyStatement& function,
+                                              const PyClass* owner);
+  // The names that a search of ChangedOutside has found, and the functions that
+  // it has visited or is going to visit.
+  struct Outside;
+  // Adds the names that one function changes, and the functions that it calls.
+  void AddChanged(const PyStatement& function, const PyClass* owner,
+                  Outside& found);
+  // Marks as unknown the names of the module that a function changes, which
+  // `call` runs.
+  void ForgetOutside(const PyStatement& function, const PyClass* owner,
+                     const PyNode& call, PyScope& scope);
+  // Marks as unknown the names of a function's scope that the functions inside
+  // of it change.
+  void ForgetInner(PyScope& scope, const PyStatement& at) const;
   // If `call` calls a function of the file, marks as unknown the lists and
-  // dicts that the function changes through its parameters.
+  // dicts that the function changes through its parameters, and the names of
+  // the module that it changes.
   void ForgetArguments(const PyNode& call, PyScope& scope,
                        const PyClass* owner);
   // Returns whether one of the statements changes the value of a parameter, or
@@ -187,6 +221,11 @@ class PyEvaluator {
   // The functions that Changes is searching, each with the parameter that it
   // follows. A recursive call is not searched again.
   std::set<std::pair<const PyStatement*, std::string>> followed_;
+  // The results of ChangedOutside, by function and class of the object.
+  std::map<std::pair<const PyStatement*, const PyClass*>, std::set<std::string>>
+      outside_;
+  // The names that functions inside of the function that is called change.
+  const std::set<std::string>* inner_ = nullptr;
   int calls_ = 0;
   int64_t steps_ = 0, copied_ = 0, made_ = 0;
 };

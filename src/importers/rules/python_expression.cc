@@ -13,6 +13,8 @@
 #include <string_view>
 #include <utility>
 
+#include "importers/rules/python_names.h"
+
 namespace shardc::imports {
 namespace {
 
@@ -20,29 +22,6 @@ constexpr int kHeightLimit = 1000;
 constexpr int kClauseLimit = 8;  // limit on the clauses of a comprehension
 
 }  // namespace
-
-std::string NameOf(const PyNode& node) {
-  if (node.kind == PyKind::kName) return node.text;
-  if (node.kind == PyKind::kAttribute && node.items[0].kind == PyKind::kName) {
-    return node.items[0].text + "." + node.text;
-  }
-  return {};
-}
-
-std::string ChangedName(const PyNode& call) {
-  constexpr std::string_view kMethods[] = {
-      "append", "extend",  "update", "insert",  "pop",       "remove",
-      "clear",  "reverse", "sort",   "popitem", "setdefault"};
-  if (call.kind != PyKind::kCall || call.items[0].kind != PyKind::kAttribute) {
-    return {};
-  }
-  const PyNode& function = call.items[0];
-  const bool changes = std::find(std::begin(kMethods), std::end(kMethods),
-                                 function.text) != std::end(kMethods);
-  const PyNode* object = &function.items[0];
-  while (object->kind == PyKind::kPart) object = &object->items[0];
-  return changes ? NameOf(*object) : std::string();
-}
 
 PyNode PyExpressionParser::Made(PyKind kind, size_t begin,
                                 std::vector<PyNode> items, std::string text) {
@@ -242,6 +221,12 @@ PyNode PyExpressionParser::Term() {
       Next();
       std::vector<PyNode> items;
       items.push_back(std::move(node));
+      // In `add = rules.append` or `map(rules.append, x)` the method may be
+      // called later.
+      if (ChangesObject(name) && !IsOperator("(")) {
+        std::string changed = NameOf(items[0]);
+        if (!changed.empty()) bound_.push_back(std::move(changed));
+      }
       node = Made(PyKind::kAttribute, begin, std::move(items), std::move(name));
     } else if (IsOperator("(")) {
       node = Call(std::move(node));

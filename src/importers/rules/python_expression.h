@@ -12,13 +12,6 @@
 
 namespace shardc::imports {
 
-// Returns the name of a variable, or of an attribute of one with the variable
-// in front, such as `self.rules`. Returns an empty text for other expressions.
-std::string NameOf(const PyNode& node);
-// Returns the name of the value that a call such as `rules.append(x)` or
-// `rules["q"].append(x)` changes. Returns an empty text for other expressions.
-std::string ChangedName(const PyNode& call);
-
 class PyExpressionParser : public PyCursor {
  public:
   using PyCursor::PyCursor;
@@ -45,9 +38,12 @@ class PyExpressionParser : public PyCursor {
   // Parses the arguments of a call of `function`.
   PyNode Call(PyNode function);
 
- private:
+  // Returns a node that ends before the current token. Refuses a tree that is
+  // too high.
   PyNode Made(PyKind kind, size_t begin, std::vector<PyNode> items = {},
               std::string text = {});
+
+ private:
   PyNode Choice();
   PyNode Lambda();
   PyNode Either();

@@ -11,31 +11,17 @@
 #include <utility>
 
 #include "importers/rules/python_expression.h"
+#include "importers/rules/python_names.h"
 
 namespace shardc::imports {
 namespace {
 
-// Returns the names, and the attributes of names, that an assignment to the
-// expression `target` binds or changes.
-std::vector<std::string> NamesOf(const PyNode& target) {
-  std::vector<std::string> names;
-  if (std::string name = NameOf(target); !name.empty()) {
-    names.push_back(std::move(name));
-  } else if (target.kind == PyKind::kPart) {
-    return NamesOf(target.items[0]);
-  } else if (target.kind == PyKind::kSequence || target.kind == PyKind::kStar) {
-    for (const PyNode& item : target.items) {
-      for (std::string& inside : NamesOf(item)) {
-        names.push_back(std::move(inside));
-      }
-    }
-  }
-  return names;
-}
-
 void Gather(const std::vector<PyStatement>& body, PyStatement& to) {
   for (const PyStatement& inside : body) {
-    if (inside.act == PyAct::kDefine || inside.act == PyAct::kClass) continue;
+    if (inside.act == PyAct::kDefine || inside.act == PyAct::kClass ||
+        inside.act == PyAct::kGlobal) {
+      continue;
+    }
     if (inside.act == PyAct::kReturn || inside.returns) to.returns = true;
     if (!inside.name.empty()) to.names.push_back(inside.name);
     to.names.insert(to.names.end(), inside.names.begin(), inside.names.end());
@@ -219,8 +205,11 @@ class PyStatementParser : private PyExpressionParser {
                IsWord("yield")) {
       made.act = PyAct::kLeave;
       SkipLine();
-    } else if (IsWord("assert") || IsWord("global") || IsWord("nonlocal") ||
-               IsWord("pass") ||
+    } else if (TakeWord("global") || TakeWord("nonlocal")) {
+      made.act = PyAct::kGlobal;
+      made.names = NamesOf(Sequence());
+      EndLine();
+    } else if (IsWord("assert") || IsWord("pass") ||
                (IsWord("type") && Now(1).kind == PyToken::kName)) {
       SkipLine();
       return;
@@ -438,8 +427,10 @@ class PyStatementParser : private PyExpressionParser {
     EndLine();
   }
 
-  // Parses the rest of `a = b = value` or `a["key"] = value`. If the target is
-  // a list of names, their values are unknown.
+  // Parses the rest of `a = b = value`, `a["key"] = value` or `a, b = value`.
+  // The last one is parsed as the loop `for a, b in [value]: pass`, which binds
+  // the names in the same way. If another target is a list, the values of its
+  // names are unknown.
   void Assign(const PyNode& first, PyStatement& made) {
     std::vector<PyNode> targets;
     targets.push_back(first);
@@ -473,6 +464,13 @@ class PyStatementParser : private PyExpressionParser {
         made.names.push_back(std::move(name));
       }
     }
+    if (targets.size() > 1 || !BindsNames(only)) return;
+    made.act = PyAct::kFor;
+    made.target = only;
+    const size_t begin = made.value.begin;
+    std::vector<PyNode> items;
+    items.push_back(std::move(made.value));
+    made.value = Made(PyKind::kSequence, begin, std::move(items));
   }
 
   std::vector<PyComment> comments_;

@@ -58,6 +58,7 @@ enum class PyAct : uint8_t {
   kAppend,   // `name`.append(value)
   kPut,      // `name`[target] = value
   kFor,      // for target in value: body
+  kGlobal,   // global and nonlocal: `names` are not the function's own
   kLeave,    // break, continue, yield, raise
   kReturn,   // value
   kIf,       // value: the condition; body, other

@@ -7,6 +7,7 @@
 #include "importers/rules/python_value.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -43,6 +44,50 @@ bool HasNoRules(const PyNode& base) {
          base.text == "NamedTuple";
 }
 
+// The functions and methods whose results have the elements of their arguments
+// or of their object.
+constexpr std::string_view kKeepsElements[] = {
+    "OrderedDict", "append", "chain",  "copy",          "deepcopy",
+    "dict",        "extend", "filter", "from_iterable", "insert",
+    "items",       "list",   "map",    "reversed",      "setdefault",
+    "sorted",      "sum",    "tuple",  "update",        "values",
+    "zip"};
+
+// The depth to which a value is searched for a PartitionSpec: a list of pairs.
+constexpr int kSpecDepth = 3;
+
+bool HasSpec(const PyValue& value, int depth = kSpecDepth) {
+  if (value.is == PyIs::kSpec || value.is == PyIs::kResolved) return true;
+  return depth > 0 && std::any_of(value.items.begin(), value.items.end(),
+                                  [&](const PyValue& one) {
+                                    return HasSpec(one, depth - 1);
+                                  });
+}
+
+// Returns whether the expression has a PartitionSpec, or a name in `scope` or
+// `globals` whose value has one, as an element of its value.
+bool MentionsSpecs(const PyNode& node, const PyScope& scope,
+                   const PyScope& globals) {
+  if (node.kind == PyKind::kName) {
+    for (const PyScope* names : {&scope, &globals}) {
+      const auto at = names->find(node.text);
+      if (at != names->end()) return HasSpec(at->second);
+    }
+    return false;
+  }
+  if (node.kind == PyKind::kCall) {
+    const std::string& function = node.items[0].text;
+    if (IsSpecName(function)) return true;
+    if (std::find(std::begin(kKeepsElements), std::end(kKeepsElements),
+                  function) == std::end(kKeepsElements)) {
+      return false;
+    }
+  }
+  return std::any_of(
+      node.items.begin(), node.items.end(),
+      [&](const PyNode& item) { return MentionsSpecs(item, scope, globals); });
+}
+
 // Reads the constants of a module, and then the values of its functions, which
 // may use constants that are defined after them.
 class ModuleSymbols {
@@ -51,6 +96,7 @@ class ModuleSymbols {
                 const std::map<std::string, std::string>& values)
       : module_(module), evaluator_(text, values, names_) {
     Collect(module.body, "", names_.globals, nullptr);
+    is_exhausted_ = evaluator_.IsExhausted();
   }
 
   std::vector<PySymbol> All() {
@@ -89,8 +135,71 @@ class ModuleSymbols {
   }
 
   void Run(const PyStatement& one, PyScope& scope, const PyClass* owner) {
+    AddMentions(one, scope);
     evaluator_.Step(one, scope, owner);
+    if (owner != nullptr) ForgetGlobals(one, scope);
     if (owner == nullptr) ForgetAttributes(one);
+    evaluator_.VisitChanged(one, owner, [&](const std::string& name) {
+      if (owner == nullptr && name.find('.') == std::string::npos) return;
+      const auto global = names_.globals.find(name);
+      PyNode place;
+      place.begin = place.end = one.begin;
+      const PyValue changed =
+          Unknown(place, "`" + name + "`, which a function changes here,");
+      if (global != names_.globals.end()) global->second = changed;
+      ForgetAttribute(name, changed);
+    });
+  }
+
+  // Collects the names to which a statement gives a value with a PartitionSpec.
+  void AddMentions(const PyStatement& one, const PyScope& scope) {
+    if (one.act == PyAct::kDefine || one.act == PyAct::kClass) return;
+    const auto mentions = [&](const PyNode& node) {
+      return MentionsSpecs(node, scope, names_.globals);
+    };
+    if (mentions(one.value) || mentions(one.target) ||
+        std::any_of(one.calls.begin(), one.calls.end(), mentions)) {
+      mentioned_.emplace(&scope, one.name);
+      for (const std::string& name : one.names) {
+        mentioned_.emplace(&scope, name);
+      }
+    }
+    for (const PyStatement& inside : one.body) AddMentions(inside, scope);
+    for (const PyStatement& inside : one.other) AddMentions(inside, scope);
+  }
+
+  // If a statement in a class changes a list or dict of the module, such as
+  // `RULES.append(x)`, marks it as unknown.
+  void ForgetGlobals(const PyStatement& one, const PyScope& scope) {
+    if (one.act == PyAct::kDefine || one.act == PyAct::kClass) return;
+    const bool grows = one.act == PyAct::kAppend || one.act == PyAct::kExtend ||
+                       one.act == PyAct::kPut;
+    const auto forget = [&](const std::string& name) {
+      const auto own = scope.find(name);
+      const auto at = names_.globals.find(name);
+      const bool is_own =
+          own != scope.end() && own->second.is != PyIs::kUnknown;
+      if (is_own || at == names_.globals.end()) return;
+      PyNode place;
+      place.begin = place.end = one.begin;
+      at->second = Unknown(place, "`" + name + "`, which is changed here,");
+    };
+    if (grows) forget(one.name);
+    if (one.act == PyAct::kUnknown) {
+      for (const std::string& name : one.names) forget(name);
+    }
+    for (const PyStatement& inside : one.body) ForgetGlobals(inside, scope);
+    for (const PyStatement& inside : one.other) ForgetGlobals(inside, scope);
+  }
+
+  // If the name is an attribute of a class, such as `C.rules`, gives it this
+  // unknown value.
+  void ForgetAttribute(const std::string& name, const PyValue& unknown) {
+    const size_t dot = name.find('.');
+    if (dot == std::string::npos) return;
+    const auto at = names_.classes.find(name.substr(0, dot));
+    if (at == names_.classes.end()) return;
+    at->second.attributes[name.substr(dot + 1)] = unknown;
   }
 
   // If a statement outside of a class assigns or changes an attribute of the
@@ -98,14 +207,10 @@ class ModuleSymbols {
   void ForgetAttributes(const PyStatement& one) {
     if (one.act == PyAct::kDefine || one.act == PyAct::kClass) return;
     const auto forget = [&](const std::string& name) {
-      const size_t dot = name.find('.');
-      if (dot == std::string::npos) return;
-      const auto at = names_.classes.find(name.substr(0, dot));
-      if (at == names_.classes.end()) return;
       PyNode place;
       place.begin = place.end = one.begin;
-      at->second.attributes[name.substr(dot + 1)] =
-          Unknown(place, "`" + name + "`, which is changed here,");
+      ForgetAttribute(name,
+                      Unknown(place, "`" + name + "`, which is changed here,"));
     };
     forget(one.name);
     for (const std::string& name : one.names) forget(name);
@@ -157,7 +262,7 @@ class ModuleSymbols {
       if (owner.functions.contains(name) || !listed.insert(name).second) {
         continue;
       }
-      PySymbol symbol{prefix + name, {}, true, true, {}};
+      PySymbol symbol{prefix + name, {}, true, true, false, {}};
       symbol.value =
           evaluator_.Called(*function, &owner, &base, symbol.defaults);
       out.push_back(std::move(symbol));
@@ -168,30 +273,53 @@ class ModuleSymbols {
             const PyClass* owner, std::set<std::string>& listed,
             std::vector<PySymbol>& out) {
     for (const PyStatement& one : body) {
-      if (one.act == PyAct::kIf || one.act == PyAct::kBlock) {
+      if (one.act == PyAct::kIf || one.act == PyAct::kBlock ||
+          (one.act == PyAct::kFor && !one.body.empty())) {
         List(one.body, prefix, owner, listed, out);
         List(one.other, prefix, owner, listed, out);
       } else if (one.act == PyAct::kClass) {
         List(one.body, prefix + one.name + ".", out);
       } else if (one.act == PyAct::kDefine) {
-        PySymbol symbol{prefix + one.name, {}, true, false, {}};
+        PySymbol symbol{prefix + one.name, {}, true, false, false, {}};
         symbol.value = evaluator_.Called(one, owner, owner, symbol.defaults);
         out.push_back(std::move(symbol));
-      } else if (one.act == PyAct::kAssign && !one.name.empty() &&
-                 one.name.find('.') == std::string::npos &&
-                 listed.insert(one.name).second) {
+      } else if (one.act == PyAct::kAssign || one.act == PyAct::kFor ||
+                 one.act == PyAct::kUnknown) {
         const PyScope& scope = owner ? owner->attributes : names_.globals;
-        const auto at = scope.find(one.name);
-        if (at != scope.end()) {
-          out.push_back({prefix + one.name, at->second, false, false, {}});
+        // Of `a = b = value`, the other names are listed as inherited, so that
+        // the value counts as one rule set.
+        Add(one.name, prefix, scope, false, listed, out);
+        const bool same = one.act == PyAct::kAssign && !one.name.empty();
+        for (const std::string& name : one.names) {
+          Add(name, prefix, scope, same, listed, out);
         }
       }
     }
   }
 
+  void Add(const std::string& name, const std::string& prefix,
+           const PyScope& scope, bool inherited, std::set<std::string>& listed,
+           std::vector<PySymbol>& out) const {
+    if (name.empty() || name.find('.') != std::string::npos) return;
+    const auto at = scope.find(name);
+    if (at == scope.end() || !listed.insert(name).second) return;
+    const bool mentions = mentioned_.contains({&scope, name});
+    PySymbol symbol{prefix + name, at->second, false, inherited, mentions, {}};
+    if (is_exhausted_) {
+      PyNode place;
+      place.begin = at->second.begin;
+      place.end = at->second.end;
+      symbol.value = Unknown(place, std::string(kPyTooInvolved));
+    }
+    out.push_back(std::move(symbol));
+  }
+
   const PyModule& module_;
   PyNames names_;
   PyEvaluator evaluator_;
+  bool is_exhausted_ = false;  // not all statements of the module were run
+  // The names of PySymbol::mentions_specs, with their scopes.
+  std::set<std::pair<const PyScope*, std::string>> mentioned_;
 };
 
 bool HasWord(std::string_view text, std::string_view word) {

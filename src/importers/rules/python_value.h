@@ -93,6 +93,9 @@ struct PySymbol {
   PyValue value;
   bool is_function = false;
   bool is_inherited = false;
+  // Whether a statement that gives a constant its value has a PartitionSpec, or
+  // a name whose value has one.
+  bool mentions_specs = false;
   // Flags that took their defaults: `fully_sharded=True`.
   std::vector<std::string> defaults;
 };

@@ -1,0 +1,203 @@
+// Finds the names outside of a function that it changes when it is called:
+//
+//   RULES = [("a", P())]
+//   def register(name): RULES.append((name, P("tp")))
+//   register("b")     ->  RULES is unknown from here on
+#include <algorithm>
+#include <functional>
+#include <string_view>
+#include <utility>
+
+#include "importers/rules/python_evaluator.h"
+#include "importers/rules/python_literal.h"
+
+namespace shardc::imports {
+namespace {
+
+// The names that a function binds, and those that it declares as `global` or
+// `nonlocal`.
+struct Names {
+  std::set<std::string_view> bound, declared;
+
+  // Returns whether a change of the name is visible outside of the function. An
+  // attribute, such as `C.rules`, is if its object is not the function's own.
+  bool IsOutside(std::string_view name) const {
+    const std::string_view object = name.substr(0, name.find('.'));
+    return object != "self" && object != "cls" &&
+           (declared.contains(name) || !bound.contains(object));
+  }
+};
+
+void AddNames(const std::vector<PyStatement>& body, Names& names) {
+  for (const PyStatement& one : body) {
+    if (one.act == PyAct::kGlobal) {
+      names.declared.insert(one.names.begin(), one.names.end());
+      continue;
+    }
+    const bool binds = one.act == PyAct::kAssign || one.act == PyAct::kFor ||
+                       one.act == PyAct::kDefine || one.act == PyAct::kClass;
+    if (binds) {
+      names.bound.insert(one.name);
+      names.bound.insert(one.names.begin(), one.names.end());
+    }
+    if (one.act == PyAct::kDefine || one.act == PyAct::kClass) continue;
+    AddNames(one.body, names);
+    AddNames(one.other, names);
+  }
+}
+
+Names NamesIn(const PyStatement& function) {
+  Names out;
+  for (const auto& [name, value] : function.parameters) out.bound.insert(name);
+  out.bound.insert(function.starred.begin(), function.starred.end());
+  AddNames(function.body, out);
+  return out;
+}
+
+// Calls `visit` for each call in an expression. Adds the number of nodes to
+// `steps`.
+void ForEachCall(const PyNode& node, int64_t& steps, const auto& visit) {
+  ++steps;
+  if (node.kind == PyKind::kCall) visit(node);
+  for (const PyNode& item : node.items) ForEachCall(item, steps, visit);
+}
+
+void ForEachCall(const PyStatement& one, int64_t& steps, const auto& visit) {
+  ForEachCall(one.target, steps, visit);
+  ForEachCall(one.value, steps, visit);
+  for (const PyNode& call : one.calls) ForEachCall(call, steps, visit);
+}
+
+}  // namespace
+
+struct PyEvaluator::Outside {
+  std::set<const PyStatement*> visited;
+  std::vector<std::pair<const PyStatement*, const PyClass*>> left;
+  std::set<std::string> names;
+
+  void Visit(const PyStatement* function, const PyClass* owner) {
+    if (visited.insert(function).second) left.emplace_back(function, owner);
+  }
+};
+
+std::pair<PyMethod, const PyClass*> PyEvaluator::RunBy(const PyNode& call,
+                                                       const PyScope& scope,
+                                                       const PyClass* owner) {
+  const PyNode& function = call.items[0];
+  if (function.kind == PyKind::kName) {
+    const PyClass* made = ClassNamed(function.text);
+    if (made != nullptr) return {MethodOf(*made, "__init__"), made};
+  } else if (function.kind != PyKind::kAttribute) {
+    return {};
+  }
+  return FunctionOf(function, scope, owner);
+}
+
+void PyEvaluator::AddChanged(const PyStatement& function, const PyClass* owner,
+                             Outside& found) {
+  const Names names = NamesIn(function);
+  const auto add = [&](const std::string& name) {
+    if (!name.empty() && names.IsOutside(name)) found.names.insert(name);
+  };
+  const auto search = [&](const auto& self,
+                          const std::vector<PyStatement>& body) -> void {
+    for (const PyStatement& one : body) {
+      // Above the limit every value is unknown, whatever functions change.
+      if (++steps_ > kPyStepLimit) return;
+      if (one.act == PyAct::kClass || one.act == PyAct::kGlobal) continue;
+      if (one.act == PyAct::kDefine) {
+        // A function inside may change names of this function, too.
+        const std::set<std::string> before = std::exchange(found.names, {});
+        AddChanged(one, owner, found);
+        const std::set<std::string> inner = std::exchange(found.names, before);
+        for (const std::string& name : inner) add(name);
+        continue;
+      }
+      add(one.name);
+      for (const std::string& name : one.names) add(name);
+      ForEachCall(one, steps_, [&](const PyNode& call) {
+        const auto [method, object] = RunBy(call, {}, owner);
+        if (method.function != nullptr) found.Visit(method.function, object);
+      });
+      self(self, one.body);
+      self(self, one.other);
+    }
+  };
+  search(search, function.body);
+  // `def f(x=RULES): x.append(1)` changes RULES.
+  for (const auto& [name, value] : function.parameters) {
+    if (value && value->kind == PyKind::kName &&
+        Changes(function.body, name, true, owner)) {
+      found.names.insert(value->text);
+    }
+  }
+}
+
+const std::set<std::string>& PyEvaluator::ChangedOutside(
+    const PyStatement& function, const PyClass* owner) {
+  const auto [at, is_new] = outside_.try_emplace({&function, owner});
+  if (is_new) {
+    Outside found;
+    found.Visit(&function, owner);
+    while (!found.left.empty()) {
+      const auto [next, of] = found.left.back();
+      found.left.pop_back();
+      AddChanged(*next, of, found);
+    }
+    at->second = std::move(found.names);
+  }
+  return at->second;
+}
+
+void PyEvaluator::VisitChanged(
+    const PyStatement& one, const PyClass* owner,
+    const std::function<void(const std::string& name)>& visit) {
+  ForEachCall(one, steps_, [&](const PyNode& call) {
+    const auto [method, object] = RunBy(call, {}, owner);
+    if (method.function == nullptr || IsExhausted()) return;
+    const auto& changed = ChangedOutside(*method.function, object);
+    steps_ += static_cast<int64_t>(changed.size());
+    std::for_each(changed.begin(), changed.end(), visit);
+  });
+  for (const auto* body : {&one.body, &one.other}) {
+    for (const PyStatement& inside : *body) {
+      if (inside.act == PyAct::kDefine || inside.act == PyAct::kClass) continue;
+      VisitChanged(inside, owner, visit);
+    }
+  }
+}
+
+void PyEvaluator::ForgetOutside(const PyStatement& function,
+                                const PyClass* owner, const PyNode& call,
+                                PyScope& scope) {
+  for (const std::string& name : ChangedOutside(function, owner)) {
+    if (++steps_ > kPyStepLimit) return;
+    const auto own = scope.find(name);
+    if (own != scope.end() && own->second.is == PyIs::kUnknown) continue;
+    const bool is_local = own != scope.end() && &scope != &names_.globals;
+    const auto global = names_.globals.find(name);
+    const bool is_attribute = name.find('.') != std::string::npos;
+    if (is_local || (global == names_.globals.end() && !is_attribute)) continue;
+    PyStatement at;
+    at.name = name;
+    at.value.begin = call.begin;
+    at.value.end = call.end;
+    if (!is_attribute) ForgetInside(global->second, at, scope);
+    scope[name] = Unknown(
+        call, "`" + name + "`, which `" + TextOf(call.items[0]) + "` changes,");
+  }
+}
+
+void PyEvaluator::ForgetInner(PyScope& scope, const PyStatement& at) const {
+  if (inner_ == nullptr) return;
+  for (const std::string& name : *inner_) {
+    const auto own = scope.find(name);
+    if (own == scope.end() || own->second.is == PyIs::kUnknown) continue;
+    PyNode place;
+    place.begin = place.end = at.begin;
+    own->second = Unknown(
+        place, "`" + name + "`, which a function inside of this one changes,");
+  }
+}
+
+}  // namespace shardc::imports

@@ -1,0 +1,113 @@
+// Finds the rule sets among the values of a file. A list of pairs of a pattern
+// and a spec is one. A value that is partly unknown may be one, too:
+//
+//   LLAMA = [("wq", P("tp"))]             a rule set
+//   RULES = merged(LLAMA)                 may be one, by its name
+//   SHORT = LLAMA[1:]                     may be one, made of specs
+#include "importers/rules/python_sets.h"
+
+#include <algorithm>
+#include <string>
+
+#include "importers/rules/python_trees.h"
+#include "source/wording.h"
+
+namespace shardc::imports {
+namespace {
+
+// Returns whether at least one entry is a pattern with a spec.
+bool HasRules(const PyValue& value) {
+  if (value.is == PyIs::kDict) {
+    for (size_t i = 0; i + 1 < value.items.size(); i += 2) {
+      if (IsPatternLike(value.items[i]) && IsSpecLike(value.items[i + 1])) {
+        return true;
+      }
+    }
+    return false;
+  }
+  return value.is == PyIs::kSequence &&
+         std::any_of(
+             value.items.begin(), value.items.end(), [](const PyValue& v) {
+               return v.is == PyIs::kSequence && v.items.size() == 2 &&
+                      IsPatternLike(v.items[0]) && IsSpecLike(v.items[1]);
+             });
+}
+
+// Returns whether a function seems, by its name, to return a tree of specs,
+// although a part of its value is unknown because it depends on a flag.
+bool MayHaveTree(const PySymbol& symbol) {
+  const std::string name = FoldCase(symbol.name);
+  return symbol.is_function && HangsOnFlag(symbol.value) &&
+         (name.find("spec") != std::string::npos ||
+          name.find("sharding") != std::string::npos);
+}
+
+// Returns an unknown part of a value that would be a rule set with it: all of
+// it, the spec of a pattern, or the pattern of a spec. Returns null if there is
+// none. `named` states whether a name suggests rules; the spec of a text, as in
+// ("a", f()), counts only then.
+const PyValue* UnknownPart(const PyValue& value, bool named) {
+  if (value.is == PyIs::kUnknown) return &value;
+  if (value.is != PyIs::kSequence) return nullptr;
+  for (const PyValue& item : value.items) {
+    if (item.is != PyIs::kSequence || item.items.size() != 2) continue;
+    const PyValue &pattern = item.items[0], &spec = item.items[1];
+    if (pattern.is == PyIs::kUnknown && IsSpecLike(spec)) return &pattern;
+    if (named && IsPatternLike(pattern) && spec.is == PyIs::kUnknown) {
+      return &spec;
+    }
+  }
+  return nullptr;
+}
+
+bool SuggestsRules(const PySymbol& symbol) {
+  const std::string name = FoldCase(symbol.name);
+  return name.find("rule") != std::string::npos ||
+         name.find("partition_spec") != std::string::npos;
+}
+
+// Returns whether a function seems, by its name, to return rules, but a part of
+// its value is unknown.
+bool MayHaveRules(const PySymbol& symbol) {
+  return symbol.is_function && SuggestsRules(symbol) &&
+         UnknownPart(symbol.value, true) != nullptr;
+}
+
+}  // namespace
+
+bool IsPatternLike(const PyValue& value) {
+  if (value.is == PyIs::kText) return true;
+  return value.is == PyIs::kSequence && !value.items.empty() &&
+         std::all_of(value.items.begin(), value.items.end(),
+                     [](const PyValue& v) { return v.is == PyIs::kText; });
+}
+
+std::vector<const PySymbol*> WithRules(const std::vector<PySymbol>& symbols) {
+  std::vector<const PySymbol*> found, trees;
+  bool lists = false;
+  for (const PySymbol& symbol : symbols) {
+    if (symbol.is_inherited) continue;
+    const bool dict = symbol.value.is == PyIs::kDict;
+    if (HasRules(symbol.value) || MayHaveRules(symbol)) {
+      lists = lists || !dict;
+      found.push_back(&symbol);
+      if (dict) trees.push_back(&symbol);
+    } else if (HoldsSpecs(symbol.value) || MayHaveTree(symbol)) {
+      trees.push_back(&symbol);
+    }
+  }
+  const bool any =
+      std::any_of(trees.begin(), trees.end(),
+                  [](const PySymbol* one) { return HoldsSpecs(one->value); });
+  return lists || !any ? found : WithoutParts(trees);
+}
+
+const PyValue* UnknownRules(const PySymbol& symbol) {
+  if (symbol.is_function || symbol.is_inherited) return nullptr;
+  const bool named = SuggestsRules(symbol);
+  const PyValue* unknown = UnknownPart(symbol.value, named);
+  const bool all = unknown == &symbol.value;
+  return named || !all || symbol.mentions_specs ? unknown : nullptr;
+}
+
+}  // namespace shardc::imports
