@@ -13,8 +13,10 @@
 #include "lint/analysis/groups.h"
 #include "lint/analysis/heads.h"
 #include "lint/analysis/phrase.h"
+#include "lint/analysis/scanned.h"
 #include "lint/analysis/vocabulary.h"
 #include "roles/quantisation.h"
+#include "source/index.h"
 
 namespace shardc {
 namespace {
@@ -25,13 +27,14 @@ bool IsPlain(const Facts& facts, const ParameterGroup& group) {
   return !dtype || !MayPack(*dtype);
 }
 
-// Returns the output size of a projection to heads; 0 if it is unknown.
+// Returns the output size of a projection to heads, of one layer or of scanned
+// layers; 0 if it is unknown.
 int64_t HeadsWidth(const Facts& facts, const ParameterGroup& group) {
-  const int rank = facts.Rank(group);
-  const int dim = OutDim(group.role, rank);
-  if (rank != 2 || dim < 0 || !IsWeight(group) || !IsPlain(facts, group))
-    return 0;
-  return (*facts.TypeOf(group).shape)[static_cast<size_t>(dim)];
+  const int side = OutDim(group.role, 2);
+  if (side < 0 || !IsWeight(group) || !IsPlain(facts, group)) return 0;
+  const auto dims = MatrixDimsOf(facts, facts.stacks(), group);
+  if (!dims) return 0;
+  return (*facts.TypeOf(group).shape)[AsIndex((*dims)[AsIndex(side)])];
 }
 
 struct Wanted {
@@ -62,9 +65,13 @@ bool EntersOutput(const Facts& facts, int64_t width) {
   return std::any_of(
       facts.groups().begin(), facts.groups().end(),
       [&](const ParameterGroup& group) {
-        const int dim = InDim(group.role, facts.Rank(group));
-        return group.role.module_role == Role::kOutput && dim >= 0 &&
-               (*facts.TypeOf(group).shape)[static_cast<size_t>(dim)] == width;
+        if (group.role.module_role != Role::kOutput) return false;
+        const auto dims = MatrixDimsOf(facts, facts.stacks(), group);
+        const int dim =
+            dims ? InDim(group.role, 2) : InDim(group.role, facts.Rank(group));
+        if (dim < 0) return false;
+        const int stored = dims ? (*dims)[AsIndex(dim)] : dim;
+        return (*facts.TypeOf(group).shape)[AsIndex(stored)] == width;
       });
 }
 
@@ -166,21 +173,26 @@ void AddExperts(const Facts& facts, std::vector<Misfit>& out) {
   const auto experts = facts.model()->experts;
   if (!experts) return;
   const ParameterGroup* first = nullptr;
+  int64_t held = 0;  // the first dimension of `first` that counts no layers
   for (const ParameterGroup& group : facts.groups()) {
     const auto& shape = facts.TypeOf(group).shape;
-    const bool stacked = group.role.expert && shape && shape->size() == 3;
-    if (!stacked) continue;
+    if (!group.role.expert || !shape) continue;
+    const std::vector<int> dims = UnscannedDims(facts, facts.stacks(), group);
+    const bool one_layer = shape->size() == 3;
+    if (!one_layer && dims.size() != 3) continue;
     if (std::find(shape->begin(), shape->end(), *experts) != shape->end()) {
       return;
     }
-    if (first == nullptr) first = &group;
+    if (first == nullptr) {
+      first = &group;
+      held = one_layer ? shape->front() : (*shape)[AsIndex(dims.front())];
+    }
   }
   if (first == nullptr) return;
   out.push_back({false,
                  "the configuration gives " + std::to_string(*experts) +
                      " experts, and " + ParametersText(facts, *first) +
-                     " holds " +
-                     std::to_string(facts.TypeOf(*first).shape->front()),
+                     " holds " + std::to_string(held),
                  first});
 }
 

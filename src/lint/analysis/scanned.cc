@@ -61,4 +61,13 @@ std::optional<MatrixDims> MatrixDimsOf(const Facts& facts,
   return MatrixDims{dims[0], dims[1]};
 }
 
+std::optional<int> VectorDimOf(const Facts& facts, const LayerStacks& stacks,
+                               const ParameterGroup& group) {
+  // The only dimension of a vector may be as large as the number of layers.
+  if (facts.Rank(group) == 1) return 0;
+  const std::vector<int> dims = UnscannedDims(facts, stacks, group);
+  if (dims.size() != 1) return std::nullopt;
+  return dims.front();
+}
+
 }  // namespace shardc

@@ -38,6 +38,12 @@ std::optional<MatrixDims> MatrixDimsOf(const Facts& facts,
                                        const LayerStacks& stacks,
                                        const ParameterGroup& group);
 
+// Returns the dimension of a stored vector that is dimension 0 of the vector of
+// one layer: 1 of [layers, size]. Returns nullopt if the parameters are no
+// vectors.
+std::optional<int> VectorDimOf(const Facts& facts, const LayerStacks& stacks,
+                               const ParameterGroup& group);
+
 }  // namespace shardc
 
 #endif  // SHARDC_LINT_ANALYSIS_SCANNED_H_

@@ -6,6 +6,8 @@
 // unknown which side is the rank:
 //
 //   q_proj [in, out] over [null, tp]  ->  lora_B [r, out] over tp, or unsharded
+#include <algorithm>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -15,9 +17,11 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/groups.h"
 #include "lint/analysis/phrase.h"
+#include "lint/analysis/scanned.h"
 #include "lint/rules/lint.h"
 #include "model/name.h"
 #include "roles/words.h"
+#include "source/index.h"
 
 namespace shardc {
 
@@ -66,26 +70,32 @@ LintFinding Report(const Facts& facts, const ParameterGroup& group,
 
 void Judge(const Facts& facts, const ParameterGroup& group, bool down,
            const ParameterGroup& base, FindingSink& sink) {
+  const auto dims = MatrixDimsOf(facts, facts.stacks(), group);
+  const auto base_dims = MatrixDimsOf(facts, facts.stacks(), base);
+  if (!dims || !base_dims) return;
   const Shape& shape = *facts.TypeOf(group).shape;
-  if (shape[0] == shape[1]) return;
-  const int rank_dim = shape[0] < shape[1] ? 0 : 1;
+  const auto [first, last] = *dims;
+  const int64_t rows = shape[AsIndex(first)], columns = shape[AsIndex(last)];
+  if (rows == columns) return;
+  const int rank_dim = rows < columns ? first : last;
   const AxisGroup across = facts.TensorAxes(facts.AxesAt(group, rank_dim));
   if (facts.TensorParts(across) > 1) {
     sink.push_back(GroupFinding(
         facts, kAdapterDiffers.code, group,
         "dimension " + std::to_string(rank_dim) + " of " +
             ParametersText(facts, group) + " is the adapter's rank, " +
-            std::to_string(shape[static_cast<size_t>(rank_dim)]) +
-            ", split over " + GroupText(across) +
+            std::to_string(std::min(rows, columns)) + ", split over " +
+            GroupText(across) +
             ": the adapter's result is all-reduced over that axis, in addition "
             "to the base's",
         "do not split the rank"));
     return;
   }
-  const int base_dim = down ? InDim(base.role, 2) : OutDim(base.role, 2);
-  if (base_dim < 0) return;
+  const int base_side = down ? InDim(base.role, 2) : OutDim(base.role, 2);
+  if (base_side < 0) return;
+  const int base_dim = (*base_dims)[AsIndex(base_side)];
   Side side;
-  side.dim = 1 - rank_dim;
+  side.dim = rows < columns ? last : first;
   side.axes = facts.TensorAxes(facts.AxesAt(group, side.dim));
   side.base_axes = facts.TensorAxes(facts.AxesAt(base, base_dim));
   // An unsharded adapter costs only its few bytes, because each device uses its
@@ -101,15 +111,15 @@ void CheckAdapterDiffers(const Facts& facts, FindingSink& sink) {
   const std::string inner = std::string(1, facts.separator()) + "base_layer";
   std::map<std::string, const ParameterGroup*> bases;
   for (const ParameterGroup& group : facts.groups()) {
-    if (!IsWeight(group) || facts.Rank(group) != 2 || !facts.Judged(group))
-      continue;
+    if (!IsWeight(group) || !facts.Judged(group)) continue;
+    if (!MatrixDimsOf(facts, facts.stacks(), group)) continue;
     if (AdapterOf(group.name, facts.separator())) continue;
     std::string module = group.role.module_path;
     if (module.ends_with(inner)) module.resize(module.size() - inner.size());
     bases.try_emplace(std::move(module), &group);
   }
   for (const ParameterGroup& group : facts.groups()) {
-    if (facts.Rank(group) != 2 || !facts.Judged(group)) continue;
+    if (!facts.Judged(group)) continue;
     const auto adapter = AdapterOf(group.name, facts.separator());
     if (!adapter) continue;
     const auto base = bases.find(adapter->base);

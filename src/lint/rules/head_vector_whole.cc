@@ -16,9 +16,11 @@
 #include "lint/analysis/facts.h"
 #include "lint/analysis/groups.h"
 #include "lint/analysis/phrase.h"
+#include "lint/analysis/scanned.h"
 #include "lint/rules/lint.h"
 #include "model/name.h"
 #include "roles/words.h"
+#include "source/index.h"
 
 namespace shardc {
 
@@ -52,34 +54,40 @@ struct Projection {
 using Blocks = std::map<std::string, Projection, std::less<>>;
 
 // Returns the projections of this role whose output is sharded over
-// tensor-parallel axes, by block: the first such weight of rank 2 in each.
+// tensor-parallel axes, by block: the first such matrix in each.
 Blocks SplitOnes(const Facts& facts, Role role) {
   Blocks out;
   for (const ParameterGroup& group : facts.groups()) {
-    const int rank = facts.Rank(group);
-    const int dim = OutDim(group.role, rank);
-    if (group.role.module_role != role || rank != 2 || !IsWeight(group) ||
-        dim < 0 || !facts.Judged(group)) {
+    if (group.role.module_role != role || !IsWeight(group) ||
+        !facts.Judged(group)) {
       continue;
     }
+    const auto dims = MatrixDimsOf(facts, facts.stacks(), group);
+    const int side = OutDim(group.role, 2);
+    if (!dims || side < 0) continue;
+    const int dim = (*dims)[AsIndex(side)];
     const AxisGroup axes = facts.TensorAxes(facts.AxesAt(group, dim));
     if (facts.TensorParts(axes) <= 1) continue;
     const size_t end = group.role.sibling_path.find('?');
     out.try_emplace(
         group.role.sibling_path.substr(0, end),
-        Projection{(*facts.TypeOf(group).shape)[static_cast<size_t>(dim)],
-                   axes});
+        Projection{(*facts.TypeOf(group).shape)[AsIndex(dim)], axes});
   }
   return out;
 }
 
-LintFinding Report(const Facts& facts, const ParameterGroup& group,
+// Returns the size of dimension `dim` of the group's parameters.
+int64_t SizeOf(const Facts& facts, const ParameterGroup& group, int dim) {
+  return (*facts.TypeOf(group).shape)[AsIndex(dim)];
+}
+
+LintFinding Report(const Facts& facts, const ParameterGroup& group, int dim,
                    const HeadVector& vector, const Projection& projection) {
-  const int64_t size = facts.Elements(group);
+  const int64_t size = SizeOf(facts, group, dim);
   const bool sinks = vector.role == Role::kSink;
   const std::string of = vector.role == Role::kKeyNorm ? "key" : "query";
   // A vector may be split over axes that are gathered before use.
-  const AxisGroup axes = facts.AxesAt(group, 0);
+  const AxisGroup axes = facts.AxesAt(group, dim);
   const std::string held = facts.mesh().Parts(axes).value_or(1) > 1
                                ? "split over " + GroupText(axes)
                                : "replicated";
@@ -107,12 +115,14 @@ LintFinding Report(const Facts& facts, const ParameterGroup& group,
 std::set<std::string> NormedByHead(const Facts& facts, const Blocks& queries) {
   std::set<std::string> out;
   for (const ParameterGroup& group : facts.groups()) {
-    if (facts.Rank(group) != 1) continue;
+    const auto dim = VectorDimOf(facts, facts.stacks(), group);
+    if (!dim) continue;
     const auto vector = HeadVectorOf(group, facts.separator());
     if (!vector || vector->role != Role::kQueryNorm) continue;
     const auto query = queries.find(vector->block);
     if (query == queries.end()) continue;
-    if (facts.Elements(group) != query->second.width) out.insert(vector->block);
+    if (SizeOf(facts, group, *dim) != query->second.width)
+      out.insert(vector->block);
   }
   return out;
 }
@@ -122,14 +132,15 @@ void CheckHeadVectorReplicated(const Facts& facts, FindingSink& sink) {
   const Blocks keys = SplitOnes(facts, Role::kKey);
   const std::set<std::string> by_head = NormedByHead(facts, queries);
   for (const ParameterGroup& group : facts.groups()) {
-    if (facts.Rank(group) != 1 || !facts.Judged(group)) continue;
-    if (facts.TensorParts(facts.AxesAt(group, 0)) > 1) continue;
+    if (!facts.Judged(group)) continue;
+    const auto dim = VectorDimOf(facts, facts.stacks(), group);
+    if (!dim || facts.TensorParts(facts.AxesAt(group, *dim)) > 1) continue;
     const auto vector = HeadVectorOf(group, facts.separator());
     if (!vector) continue;
     const Blocks& blocks = vector->role == Role::kKeyNorm ? keys : queries;
     const auto at = blocks.find(vector->block);
     if (at == blocks.end()) continue;
-    const int64_t size = facts.Elements(group);
+    const int64_t size = SizeOf(facts, group, *dim);
     const bool whole_width =
         size == at->second.width &&
         !(vector->role == Role::kKeyNorm && by_head.contains(vector->block));
@@ -138,7 +149,7 @@ void CheckHeadVectorReplicated(const Facts& facts, FindingSink& sink) {
                               : size > 1 && size < at->second.width &&
                                     at->second.width % size == 0;
     if (vector->role == Role::kSink ? of_heads : whole_width) {
-      sink.push_back(Report(facts, group, *vector, at->second));
+      sink.push_back(Report(facts, group, *dim, *vector, at->second));
     }
   }
 }

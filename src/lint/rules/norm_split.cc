@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "comm/reshard.h"
 #include "lint/analysis/facts.h"
@@ -38,16 +37,13 @@ void CheckNormSplit(const Facts& facts, FindingSink& sink) {
     hidden = facts.TensorAxes(written->axes);
   }
   for (const ParameterGroup& group : facts.groups()) {
-    if (group.role.module_role != Role::kNorm || facts.Rank(group) > 2 ||
-        !facts.Judged(group) || IsInner(group.name, facts.separator())) {
+    if (group.role.module_role != Role::kNorm || !facts.Judged(group) ||
+        IsInner(group.name, facts.separator())) {
       continue;
     }
-    const std::vector<int> dims = UnscannedDims(facts, stacks, group);
-    // The only dimension of an unscanned scale may be as large as the number of
-    // layers.
-    if (facts.Rank(group) != 1 && dims.size() != 1) continue;
-    const int dim = facts.Rank(group) == 1 ? 0 : dims.front();
-    const AxisGroup axes = facts.TensorAxes(facts.AxesAt(group, dim));
+    const auto dim = VectorDimOf(facts, stacks, group);
+    if (!dim) continue;
+    const AxisGroup axes = facts.TensorAxes(facts.AxesAt(group, *dim));
     if (facts.TensorParts(axes) <= 1) continue;
     // If the activations are split in the same way, SHD411 reports that.
     if (SameSplit(facts.mesh(), axes, hidden)) continue;
@@ -57,7 +53,7 @@ void CheckNormSplit(const Facts& facts, FindingSink& sink) {
             ", and the activations that it scales are not: it is gathered in "
             "every layer, for " +
             std::to_string(
-                (*facts.TypeOf(group).shape)[static_cast<size_t>(dim)]) +
+                (*facts.TypeOf(group).shape)[static_cast<size_t>(*dim)]) +
             " elements",
         "replicate it: `spec: Replicated`"));
   }

@@ -140,5 +140,71 @@ TEST_CASE("projections whose second dimension counts layers are oriented") {
             .find("split their input over \"tp\"") != std::string::npos);
 }
 
+TEST_CASE("adapters, head vectors and sizes of scanned layers are judged") {
+  for (const bool layers : {false, true}) {
+    CAPTURE(layers);
+    const std::string path = layers ? "layers/" : "layers/0/";
+    const std::string none = layers ? "null, " : "";
+    const std::string rules =
+        "version: 1\nrules:\n  - {match: 'lora_A', spec: [" + none +
+        "null, TP]}\n  - {match: 'lora_B', spec: [" + none +
+        "TP, null]}\n  - {match: '[qk]_proj/kernel', spec: [" + none +
+        "FSDP, TP]}\n  - {match: 'norm|sinks', spec: Replicated}\n"
+        "  - {match: 'experts', spec: [" +
+        none + "EXPERT]}\n";
+    std::string tree =
+        R"({"schema": "shardc.manifest/v1", "separator": "/", "params": {)";
+    const auto param = [&](const char* name, const char* shape) {
+      if (tree.back() != '{') tree += ",";
+      tree += "\"" + path + name + R"(": {"dtype": "BF16", "shape": [)" +
+              (layers ? "24, " : "") + shape + "]}";
+    };
+    param("self_attn/q_proj/kernel", "768, 1024");
+    param("self_attn/k_proj/kernel", "768, 256");
+    param("self_attn/q_proj/lora_A/kernel", "768, 16");
+    param("self_attn/q_proj/lora_B/kernel", "16, 1024");
+    param("self_attn/q_norm/scale", "1024");
+    param("self_attn/sinks", "16");
+    param("input_norm/scale", "768");
+    param("mlp/experts/up_proj", "8, 768, 128");
+    tree += "}}";
+    const auto has = [&](const char* model, const char* code,
+                         const std::string& words) {
+      std::string texts;
+      for (const Finding& finding : FindingsOf({.mesh = "fsdp:2,tp:8",
+                                    .rules = rules,
+                                    .manifest = tree,
+                                    .model = model})) {
+        if (finding.code->Id() == code) texts += finding.message + "\n";
+      }
+      CAPTURE(texts);
+      CHECK(texts.find(words) != std::string::npos);
+    };
+    const char* const right =
+        R"({"num_attention_heads": 16, "num_key_value_heads": 4,
+            "head_dim": 64, "hidden_size": 768, "num_hidden_layers": 24})";
+    const char* const wrong =
+        R"({"num_attention_heads": 12, "num_key_value_heads": 4,
+            "head_dim": 64, "hidden_size": 768, "num_hidden_layers": 24,
+            "num_local_experts": 6})";
+    has(wrong, "SHD223",
+        "gives 12 heads of 64, which is 768, and `" + path +
+            "self_attn/q_proj/kernel` is 1024 wide");
+    has(wrong, "SHD223",
+        "gives 6 experts, and `" + path + "mlp/experts/up_proj` holds 8");
+    has(right, "SHD229",
+        (layers ? "dimension 2 of `" : "dimension 1 of `") + path +
+            "self_attn/q_proj/lora_A/kernel` is the adapter's rank, 16");
+    has(right, "SHD229",
+        (layers ? "dimension 1 of `" : "dimension 0 of `") + path +
+            "self_attn/q_proj/lora_B/kernel` is the adapter's rank, 16");
+    has(right, "SHD231",
+        "`" + path +
+            "self_attn/q_norm/scale` norms all 1024 columns of the query");
+    has(right, "SHD231",
+        "`" + path + "self_attn/sinks` holds a number for each of 16 heads");
+  }
+}
+
 }  // namespace
 }  // namespace shardc
