@@ -80,10 +80,6 @@ std::optional<std::string> ReadKey(const YamlContext& context,
 // Returns why a text cannot name a mesh axis; empty if it can.
 std::string AxisNameFault(std::string_view name);
 
-// Alternatives() returns "`a`, `b` or `c`", and Listed() "`a`, `b` and `c`".
-std::string Alternatives(std::span<const std::string_view> choices);
-std::string Listed(std::span<const std::string_view> names);
-
 }  // namespace shardc
 
 #endif  // SHARDC_YAML_READ_H_
