@@ -397,6 +397,8 @@ Flaw Search::Worded(const Found& found) const {
   out.line = one.line;
   out.metadata = one.metadata;
   if (one.moved.what == What::kParameter) out.parameter = one.moved.name;
+  // What moves is a gradient, which has no name; `detail` is its parameter.
+  if (found.code == &code::kGradientNotScattered) out.parameter = found.detail;
   const std::string what = SubjectOf(found),
                     how = Over(found) + " " + Often(found);
   const auto say = [&](std::string message, std::string help) {

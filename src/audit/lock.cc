@@ -12,6 +12,7 @@
 #include <string_view>
 #include <utility>
 
+#include "source/audit_code.h"
 #include "source/json_members.h"
 #include "source/wording.h"
 
@@ -48,6 +49,7 @@ LockedFlaw LockedOf(const Flaw& flaw) {
 bool Lock::Has(LockedFlaw flaw) const {
   if (flaws.contains(flaw)) return true;
   flaw.axis.clear();
+  if (flaw.code == code::kGradientNotScattered.Id()) flaw.parameter.clear();
   return flaws.contains(flaw);
 }
 

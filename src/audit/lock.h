@@ -33,7 +33,8 @@ struct Lock {
   std::set<LockedFlaw> flaws;
 
   // Returns whether the summary has the flaw. Summaries of earlier versions do
-  // not name the axis, and have the flaw for every axis then.
+  // not name the axis, nor the parameter of SHD605. They have the flaw for
+  // every axis and for every parameter then.
   bool Has(LockedFlaw flaw) const;
 };
 Lock LockOf(const Report& report, bool scheduled);

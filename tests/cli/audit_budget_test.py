@@ -172,6 +172,38 @@ class Budget(Case):
             {"SHD601", "SHD602", "SHD612"},
             {one["code"] for one in self.found("--locked", status=1)})
 
+    def test_a_gradient_of_the_summary_is_that_of_its_parameter(self):
+        program = (
+            "HloModule jit_step, num_partitions=8\n\n"
+            "%add (a: f32[], b: f32[]) -> f32[] {\n"
+            "  %a = f32[] parameter(0)\n  %b = f32[] parameter(1)\n"
+            "  ROOT %s = f32[] add(%a, %b)\n}\n\n"
+            "ENTRY %main (w: f32[16,4], x: f32[16,8]) -> f32[16,8] {\n"
+            "  %w = f32[16,4]{1,0} parameter(0), sharding={devices=[1,2,4]"
+            "<=[8] last_tile_dim_replicate}, metadata={op_name="
+            '"p[\\\'w\\\']"}\n'
+            "  %x = f32[16,8]{1,0} parameter(1), sharding={devices=[2,1,4]"
+            '<=[8] last_tile_dim_replicate}, metadata={op_name="x"}\n'
+            "  ROOT %sum = f32[16,8]{1,0} all-reduce(%x), channel_id=1, "
+            "replica_groups={{0,4},{1,5},{2,6},{3,7}}, "
+            "use_global_device_ids=true, to_apply=%add, metadata={op_name="
+            '"jit(step)/transpose(jvp(f))/dot_general"}\n}\n')
+        with gzip.open(os.path.join(self.folder, "step.hlo.txt.gz"), "wt",
+                       encoding="utf-8") as file:
+            file.write(program)
+        self.audit("locked: step.audit.json")
+        self.check(self.shardc("plan", "--write-locked"), 0)
+        lock = json.loads(self.read("step.audit.json"))
+        entry, = (one for one in lock["findings"] if one["code"] == "SHD605")
+        self.assertEqual(entry["parameter"], "w")
+        for given, codes in (("w", []), ("another", ["SHD605"]),
+                             (None, [])):  # written by an earlier version
+            with self.subTest(parameter=given):
+                entry["parameter"] = given
+                self.write("step.audit.json", json.dumps(lock))
+                self.assertEqual([one["code"] for one in self.found("--locked")
+                                  if one["code"] == "SHD605"], codes)
+
     def test_an_unused_axis_of_the_summary_is_that_axis_alone(self):
         def program(batch, weight):
             with gzip.open(os.path.join(self.folder, "step.hlo.txt.gz"), "wt",
