@@ -318,9 +318,10 @@ int Check(const CheckFlags& given, const Common& common, Findings& findings) {
   flags.options.fix = flags.fix || flags.diff;
   auto targets = CheckTargets(work->targets, flags.options, *selection, common);
   if (flags.options.fix) {
-    const FixResult fixed =
-        MakeFixes(targets, work->all_targets, flags.options.inputs, common,
-                  flags.unsafe_fixes);
+    const FixResult fixed = MakeFixes(
+        targets,
+        {work->targets, work->all_targets, flags.options, flags.unsafe_fixes},
+        *selection, common);
     if (flags.diff) return ShowDiff(flags, common, fixed, targets, findings);
     if (!AreText(fixed.files, findings)) return kFailed;
     // WriteToFile refuses to write a file that its list of findings records as

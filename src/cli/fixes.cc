@@ -286,7 +286,20 @@ class Maker {
         out.files.begin(), out.files.end(),
         [](const FixedFile& a, const FixedFile& b) { return a.name < b.name; });
     out.proven = outcome == FixOutcome::kProven;
-    if (unsafe && out.unsafe > 0) out.changes = Changes(TextsWith(made));
+    return out;
+  }
+
+  // Returns the specs of all targets that other texts of rules files change.
+  std::string Changes(const FileTexts& texts) const {
+    std::string out;
+    for (const auto& target : targets_) {
+      const std::string own = target->Changes(texts);
+      if (own.empty()) continue;
+      out += target->name().empty()
+                 ? "the plan changes:\n"
+                 : "the plan of target `" + target->name() + "` changes:\n";
+      out += own;
+    }
     return out;
   }
 
@@ -306,19 +319,6 @@ class Maker {
     for (const auto& target : targets_) {
       out = std::max(out, target->With(texts));
       if (out == FixOutcome::kBroken) break;
-    }
-    return out;
-  }
-
-  std::string Changes(const FileTexts& texts) const {
-    std::string out;
-    for (const auto& target : targets_) {
-      const std::string own = target->Changes(texts);
-      if (own.empty()) continue;
-      out += target->name().empty()
-                 ? "the plan changes:\n"
-                 : "the plan of target `" + target->name() + "` changes:\n";
-      out += own;
     }
     return out;
   }
@@ -363,16 +363,70 @@ Fixes AllFixes(std::span<const CheckedTarget> checked) {
   return out;
 }
 
+// Adds the fixes of one more round, of files as `all` leaves them.
+void AddRound(FixResult round, bool unsafe, FixResult& all) {
+  all.made += round.made;
+  all.unsafe = unsafe ? all.unsafe + round.unsafe : round.unsafe;
+  all.proven = all.proven && (round.made == 0 || round.proven);
+  for (FixedFile& file : round.files) {
+    const auto known = std::find_if(
+        all.files.begin(), all.files.end(),
+        [&](const FixedFile& other) { return other.name == file.name; });
+    if (known == all.files.end()) {
+      all.files.push_back(std::move(file));
+    } else {
+      known->after = std::move(file.after);
+    }
+  }
+  std::sort(
+      all.files.begin(), all.files.end(),
+      [](const FixedFile& a, const FixedFile& b) { return a.name < b.name; });
+}
+
+// A pattern that gets its backslash may then equal another one, so that its
+// rule is a duplicate. Such chains are short; the bound holds if two fixes undo
+// each other.
+constexpr int kMostRounds = 10;
+
 }  // namespace
 
 FixResult MakeFixes(std::span<const CheckedTarget> checked,
-                    std::span<const Target> targets, const InputFlags& inputs,
-                    const Common& common, bool unsafe) {
+                    const FixRequest& request, const Selection& selection,
+                    const Common& common) {
   const Fixes fixes = AllFixes(checked);
   if (fixes.empty()) return {};
-  Maker maker(SpecsOfTargets(targets, inputs, common));
-  maker.Prove(fixes);
-  return maker.Result(unsafe);
+  Maker first(SpecsOfTargets(request.all, request.options.inputs, common));
+  first.Prove(fixes);
+  FixResult out = first.Result(request.unsafe);
+  CheckOptions options = request.options;
+  FileTexts texts;
+  if (options.inputs.held.texts != nullptr) texts = *options.inputs.held.texts;
+  options.inputs.held.texts = &texts;
+  int64_t made = out.made;
+  for (int round = 1; round < kMostRounds && made > 0; ++round) {
+    for (const FixedFile& file : out.files) {
+      texts[FileIdOf(file.name)] = file.after;
+    }
+    const auto again =
+        CheckTargets(request.checked, options, selection, common);
+    const Fixes left = AllFixes(again);
+    FixResult more;
+    if (!left.empty()) {
+      Maker next(SpecsOfTargets(request.all, options.inputs, common));
+      next.Prove(left);
+      more = next.Result(request.unsafe);
+    }
+    made = more.made;
+    AddRound(std::move(more), request.unsafe, out);
+  }
+  if (request.unsafe && out.unsafe > 0) {
+    FileTexts changed;
+    for (const FixedFile& file : out.files) {
+      changed[FileIdOf(file.name)] = file.after;
+    }
+    out.changes = first.Changes(changed);
+  }
+  return out;
 }
 
 bool IsSafe(const RuleFix& fix, std::span<const Target> targets,

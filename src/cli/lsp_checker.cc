@@ -112,6 +112,14 @@ InputFlags LspChecker::InputsWith(const FileTexts& texts) {
   return inputs;
 }
 
+CheckOptions LspChecker::OptionsWith(const FileTexts& texts) {
+  CheckOptions out;
+  out.inputs = InputsWith(texts);
+  out.fix = true;
+  out.programs = &programs_;
+  return out;
+}
+
 lsp::CheckedProject LspChecker::Read(const std::string& path,
                                      const FileTexts& texts, bool partial) {
   lsp::CheckedProject out;
@@ -128,11 +136,8 @@ lsp::CheckedProject LspChecker::Read(const std::string& path,
   }
   GivePlaces(out.findings, path);
   if (!selection) return out;
-  CheckOptions options;
-  options.inputs = InputsWith(texts);
-  options.fix = true;
+  CheckOptions options = OptionsWith(texts);
   options.keep = true;
-  options.programs = &programs_;
   auto checked = CheckTargets(project->targets, options, *selection, common_);
   for (size_t i = 0; i < checked.size(); ++i) {
     CheckedTarget& one = checked[i];
@@ -171,13 +176,20 @@ bool LspChecker::IsSafe(const RuleFix& fix,
 std::vector<lsp::NewText> LspChecker::SafeFixes(
     const lsp::CheckedProject& project) {
   if (project.partial) return {};
+  Findings unreported;
+  const auto read =
+      ReadProject(project.path, unreported, &project.texts, allow_outside_);
+  const auto selection =
+      read ? Selection::Make(read->lint, false, unreported) : std::nullopt;
+  if (!selection) return {};
   std::vector<CheckedTarget> checked(project.targets.size());
   for (size_t i = 0; i < checked.size(); ++i) {
     checked[i].fixes = project.targets[i].fixes;
   }
   const auto all_targets = TargetsOf(project);
-  const FixResult fixed = MakeFixes(checked, all_targets,
-                                    InputsWith(project.texts), common_, false);
+  const FixResult fixed =
+      MakeFixes(checked, {all_targets, all_targets, OptionsWith(project.texts)},
+                *selection, common_);
   std::vector<lsp::NewText> out;
   for (const FixedFile& file : fixed.files) {
     out.push_back({file.name, file.after});

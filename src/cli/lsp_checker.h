@@ -29,6 +29,7 @@ class LspChecker final : public lsp::Checker {
   lsp::CheckedProject Read(const std::string& path, const FileTexts& texts,
                            bool partial);
   InputFlags InputsWith(const FileTexts& texts);
+  CheckOptions OptionsWith(const FileTexts& texts);
 
   Common common_;
   bool allow_outside_;

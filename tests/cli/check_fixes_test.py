@@ -123,6 +123,25 @@ rules:
                    "  - match: '.*'\n    spec: []\n")
         self.assertIn("no possible name gets another spec", self.lint("--fix").err)
 
+    def test_what_a_fix_makes_fixable_is_fixed_in_the_same_run(self):
+        """Two patterns are equal once the dot of one of them is escaped."""
+        self.write("m.json", json.dumps({
+            "schema": "shardc.manifest/v1", "separator": ".", "params": {
+                "layers.0.q_proj.weight": {"shape": [64, 64],
+                                           "dtype": "BF16"}}}))
+        rule = "  - match: 'q_proj{}weight$'\n    spec: ColumnWise\n"
+        head = 'version: 1\nseparator: "."\nrules:\n'
+        before = head + rule.format("\\.") + rule.format(".")
+        after = head + rule.format("\\.")
+        self.write("r.yaml", before)
+        shown = self.lint("--diff").out
+        result = self.lint("--fix")
+        self.assertEqual(self.read("r.yaml"), after)
+        self.assertIn("2 findings fixed\n", result.err)
+        self.assertEqual(shown.count("\n--- "), 0, shown)
+        self.assertIn("-  - match: 'q_proj.weight$'", shown)
+        self.assertNotIn("+", shown.split("@@")[-1])
+
     def test_a_fix_is_proven_in_every_mode(self):
         self.write("r.yaml", self.SAFE.replace(
             '    note: "narrow"', "    modes: {decode: [null, null]}"))
