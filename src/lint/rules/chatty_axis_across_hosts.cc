@@ -1,12 +1,15 @@
 // Devices are numbered with the last axis fastest, and each host has
 // consecutive numbers. A group along an axis therefore is in a block of
 // numbers whose length is the product of its size and the sizes of all later
-// axes. A tensor-parallel axis is reported if its size divides the devices of a
-// host, the length of its block does not, and an axis after it is not tensor
-// parallel.
+// axes. A tensor-parallel axis is reported if the length of its block does not
+// divide the devices of a host, and does without the later axes that are not
+// tensor parallel. Behind these, its groups stay within a host.
 //
-//   tp 4, fsdp 4, 4 devices a host   ->  a block of 16 numbers, on four hosts
-//   tp 3, fsdp 6, 27 devices a host  ->  the block 18 to 35 is on two hosts
+//   tp 4, fsdp 4, 4 devices a host         a block of 16 numbers, on four hosts
+//   tp 3, fsdp 6, 27 devices a host        the block 18 to 35 is on two hosts
+//   tp 4, fsdp 2, tq 4, 4 devices a host   not reported: tp and tq together are
+//                                          larger than a host in any order
+#include <cstdint>
 #include <string>
 
 #include "lint/analysis/facts.h"
@@ -27,19 +30,21 @@ void CheckChattyAxisAcrossHosts(const Facts& facts, FindingSink& sink) {
   for (size_t i = 0; i < mesh.axes.size(); ++i) {
     const MeshAxis& axis = mesh.axes[i];
     if (facts.TensorAxes({axis.name}).empty()) continue;
-    // An axis whose size does not divide a host crosses hosts in any order.
-    if (per_host % axis.size != 0 || !CrossesHosts(mesh, i)) continue;
+    if (!CrossesHosts(mesh, i)) continue;
     // Another lint reports an axis that spans slices.
     if (SlicesAlong(mesh, i) > 1) continue;
     std::string inner;
+    int64_t block = axis.size;  // if it is behind the axes of `inner`
     for (size_t j = i + 1; j < mesh.axes.size(); ++j) {
-      if (mesh.axes[j].size / SlicesAlong(mesh, j) <= 1 ||
-          !facts.TensorAxes({mesh.axes[j].name}).empty()) {
+      const int64_t size = mesh.axes[j].size / SlicesAlong(mesh, j);
+      if (size <= 1) continue;
+      if (!facts.TensorAxes({mesh.axes[j].name}).empty()) {
+        block *= size;
         continue;
       }
       inner += (inner.empty() ? "" : ", ") + Quoted(mesh.axes[j].name);
     }
-    if (inner.empty()) continue;
+    if (inner.empty() || per_host % block != 0) continue;
     LintFinding finding =
         FindingAt(kChattyAxisAcrossHosts.code, facts.MeshPlace());
     const std::string host = std::to_string(per_host);

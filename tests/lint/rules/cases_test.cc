@@ -412,6 +412,32 @@ TEST_CASE("kv-length-indivisible: the cache's length over its axes") {
   });
 }
 
+TEST_CASE("chatty-axis-across-hosts: of two axes, those that fit a host") {
+  const auto row = [](std::string_view mesh, std::string expected) {
+    return Row{.lint = "chatty-axis-across-hosts",
+               .mesh = mesh,
+               .rules = {{".", "[[tp, tq]]"}},
+               .params = {{"layers.0.self_attn.q_proj.weight", "[64, 32]"}},
+               .expected = std::move(expected),
+               .axes = "head: [tp, tq]"};
+  };
+  const auto spans = [](const std::string& axis, int numbers, int host) {
+    return "a group along tensor parallel axis `" + axis + "` spans " +
+           std::to_string(numbers) + " device numbers, and a host has " +
+           std::to_string(host) +
+           ": its collectives, several in each layer, cross hosts";
+  };
+  CheckRows({
+      // Behind fsdp, tp and tq together are a host of 8.
+      row("axes: {tp: 4, fsdp: 2, tq: 2}\nprocesses: 2\n", spans("tp", 16, 8)),
+      row("axes: {tp: 2, tq: 4, fsdp: 4}\nprocesses: 4\n",
+          spans("tp", 32, 8) + "\n" + spans("tq", 16, 8)),
+      // Behind fsdp, tp would still span four hosts of 4.
+      row("axes: {tp: 4, fsdp: 4, tq: 4}\nprocesses: 16\n", ""),
+      row("axes: {tp: 4, tq: 4, fsdp: 4}\nprocesses: 16\n", spans("tq", 16, 4)),
+  });
+}
+
 TEST_CASE("fused-parts: an axis that divides the sum and not each part") {
   const auto row = [](std::string_view mesh, std::string shape,
                       std::string expected) {
