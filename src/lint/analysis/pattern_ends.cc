@@ -3,10 +3,14 @@
 // matches:
 //
 //   kernel|kernel_scale in q/kernel_scale  ->  `kernel`, and with `\b` the word
+//
+// The names of a group differ only in numbers. The first of them is tested for
+// all, unless the match ends with a digit.
 #include "lint/analysis/pattern_ends.h"
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 
 #include "lint/analysis/dots.h"
 #include "match/match.h"
@@ -17,10 +21,12 @@ namespace {
 
 // Returns whether a match that ends at `end` ends inside a word of the name, as
 // `kernel` does in `kernel_scale`.
-bool EndsInsideWord(const std::string& name, size_t end) {
+bool EndsInsideWord(std::string_view name, size_t end) {
   return end > 0 && end < name.size() && IsWord(name[end - 1]) &&
          IsWord(name[end]);
 }
+
+bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
 std::optional<Regex> RegexOf(const Rule& rule, const std::string& pattern) {
   Findings ignored;
@@ -28,31 +34,84 @@ std::optional<Regex> RegexOf(const Rule& rule, const std::string& pattern) {
 }
 
 bool IsFound(const Facts& facts, const Rule& rule, const Regex& regex,
-             const ParameterGroup& group) {
+             std::string_view name) {
   std::string scratch;
-  return regex.Found(Convert(facts.Example(group), facts.separator(),
-                             rule.separator, scratch));
+  return regex.Found(Convert(name, facts.separator(), rule.separator, scratch));
 }
+
+// Returns whether the pattern ends with a class of all digits, as `layers.\d`
+// does, which is written for numbers of any length.
+bool EndsWithAnyDigit(std::string_view pattern) {
+  while (pattern.ends_with(')')) pattern.remove_suffix(1);
+  return pattern.ends_with("\\d") || pattern.ends_with("[0-9]");
+}
+
+// Finds where the matches of one rule's pattern end.
+class EndFinder {
+ public:
+  EndFinder(const Facts& facts, size_t rule)
+      : facts_(facts), rule_(rule), any_digit_(EndsWithAnyDigit(Written())) {}
+
+  // Adds the parameters of a group, or only the first of them if its match ends
+  // with a word that is not a number.
+  void Add(const ParameterGroup& group, PatternEnds& out) {
+    const auto members = facts_.Members(group);
+    const auto first = EndOf(members.front());
+    if (!first.found) return;
+    if (!first.in_number) {
+      if (first.inside) {
+        out.inside.push_back({&group, {members.begin(), members.end()}});
+      } else {
+        out.words.push_back(members.front());
+      }
+      return;
+    }
+    GroupPart inside{&group, {}};
+    for (const uint32_t param : members) {
+      const End end = EndOf(param);
+      if (end.found) (end.inside ? inside.params : out.words).push_back(param);
+    }
+    if (!inside.params.empty()) out.inside.push_back(std::move(inside));
+  }
+
+ private:
+  struct End {
+    bool found = false, inside = false, in_number = false;
+  };
+
+  std::string_view Written() const { return facts_.rules()[rule_].match; }
+
+  End EndOf(uint32_t param) {
+    const std::string_view name = facts_.plan().names[param];
+    const auto found =
+        facts_.compiled().matcher->Find(rule_, name, facts_.separator());
+    if (!found) return {};
+    End out{.found = true, .inside = EndsInsideWord(name, found->second)};
+    out.in_number = found->second > 0 && IsDigit(name[found->second - 1]);
+    if (!out.inside) return out;
+    if (out.in_number && any_digit_ && IsDigit(name[found->second])) {
+      out.inside = false;
+      return out;
+    }
+    const Rule& rule = facts_.rules()[rule_];
+    if (!words_) words_ = RegexOf(rule, "(?:" + rule.match + ")\\b");
+    out.inside = !words_ || !IsFound(facts_, rule, *words_, name);
+    return out;
+  }
+
+  const Facts& facts_;
+  size_t rule_;
+  bool any_digit_;
+  std::optional<Regex> words_;  // the pattern at the end of a word
+};
 
 }  // namespace
 
 PatternEnds PatternEndsOf(const Facts& facts, size_t rule) {
-  const Rule& written = facts.rules()[rule];
+  EndFinder finder(facts, rule);
   PatternEnds out;
-  std::optional<Regex> words;
   for (uint32_t index : facts.rule_facts()[rule].groups) {
-    const ParameterGroup& group = facts.groups()[index];
-    const std::string& name = facts.Example(group);
-    const auto found =
-        facts.compiled().matcher->Find(rule, name, facts.separator());
-    if (!found) continue;
-    const bool inside = EndsInsideWord(name, found->second);
-    if (inside && !words) {
-      words = RegexOf(written, "(?:" + written.match + ")\\b");
-    }
-    const bool ends =
-        !inside || (words && IsFound(facts, written, *words, group));
-    (ends ? out.words : out.inside).push_back(&group);
+    finder.Add(facts.groups()[index], out);
   }
   return out;
 }
@@ -63,10 +122,10 @@ std::optional<std::string> EndedPattern(const Facts& facts, size_t rule) {
   for (const std::string_view end : {"$", "\\b"}) {
     const std::string pattern = WithEnd(written.match, end);
     const auto regex = RegexOf(written, pattern);
-    if (regex && std::all_of(ends.words.begin(), ends.words.end(),
-                             [&](const ParameterGroup* group) {
-                               return IsFound(facts, written, *regex, *group);
-                             })) {
+    if (regex &&
+        std::all_of(ends.words.begin(), ends.words.end(), [&](uint32_t param) {
+          return IsFound(facts, written, *regex, facts.plan().names[param]);
+        })) {
       return pattern;
     }
   }

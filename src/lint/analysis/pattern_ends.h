@@ -4,6 +4,7 @@
 #define SHARDC_LINT_ANALYSIS_PATTERN_ENDS_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,11 +13,18 @@
 
 namespace shardc {
 
-// The parameter groups that a rule wins, by where the match of its pattern ends
-// in their names.
+// Parameters of one group, ascending.
+struct GroupPart {
+  const ParameterGroup* group = nullptr;
+  std::vector<uint32_t> params;
+};
+
+// The parameters that a rule wins, by where the match of its pattern ends in
+// their names. A group is in both lists if the match ends in a number:
+// `layers.1` ends with a word in layers.1.q, and inside one in layers.10.q.
 struct PatternEnds {
-  std::vector<const ParameterGroup*> words;   // `q` in `attn/q/kernel`
-  std::vector<const ParameterGroup*> inside;  // `q` in `attn/q_norm/scale`
+  std::vector<uint32_t> words;    // `q` in `attn/q/kernel`
+  std::vector<GroupPart> inside;  // `q` in `attn/q_norm/scale`
 };
 
 PatternEnds PatternEndsOf(const Facts& facts, size_t rule);

@@ -1,3 +1,4 @@
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,16 @@ extern const Lint kUnanchoredPattern;
 
 namespace {
 
+// Returns "`layers.10.q` (10 of 12 parameters `layers.*.q`)".
+std::string PartText(const Facts& facts, const GroupPart& part) {
+  const int64_t count = part.group->count();
+  const auto held = static_cast<int64_t>(part.params.size());
+  if (held == count) return ParametersText(facts, *part.group);
+  return Quoted(facts.plan().names[part.params.front()]) + " (" +
+         std::to_string(held) + " of " + std::to_string(count) +
+         " parameters " + Quoted(part.group->name) + ")";
+}
+
 void CheckUnanchoredPattern(const Facts& facts, FindingSink& sink) {
   for (size_t r = 0; r < facts.rule_facts().size(); ++r) {
     const RuleFacts& rule = facts.rule_facts()[r];
@@ -25,10 +36,10 @@ void CheckUnanchoredPattern(const Facts& facts, FindingSink& sink) {
     LintFinding finding = FindingAt(kUnanchoredPattern.code,
                                     facts.RulePlace(static_cast<int32_t>(r)));
     std::vector<std::string> texts;
-    for (const ParameterGroup* group : ends.inside) {
-      texts.push_back(ParametersText(facts, *group));
-      for (std::string& one : facts.Names(*group)) {
-        finding.params.push_back(std::move(one));
+    for (const GroupPart& part : ends.inside) {
+      texts.push_back(PartText(facts, part));
+      for (const uint32_t param : part.params) {
+        finding.params.emplace_back(facts.plan().names[param]);
       }
     }
     finding.message = "pattern " + Quoted(pattern) + " also matches " +

@@ -438,6 +438,34 @@ TEST_CASE("chatty-axis-across-hosts: of two axes, those that fit a host") {
   });
 }
 
+TEST_CASE("unanchored-pattern: a number that begins with another number") {
+  const auto row = [](std::string pattern, std::string expected) {
+    return Row{"unanchored-pattern",
+               "tp:2",
+               {{std::move(pattern), "[tp]"}},
+               {{"layers.1.q.weight", "[64]"},
+                {"layers.2.q.weight", "[64]"},
+                {"layers.10.q.weight", "[64]"},
+                {"layers.11.q.weight", "[64]"}},
+               std::move(expected)};
+  };
+  CheckRows({
+      row("layers.1",
+          "pattern `layers.1` also matches `layers.10.q.weight` (2 of 3 "
+          "parameters `layers.*.q.weight`), where the match ends inside a "
+          "word"),
+      row("layers.(1|2)",
+          "pattern `layers.(1|2)` also matches `layers.10.q.weight` (2 of 4 "
+          "parameters `layers.*.q.weight`), where the match ends inside a "
+          "word"),
+      row("layers.(1|2)\\b", ""),
+      row("layers.[0-9]", ""),
+      row("layers.\\d", ""),
+      row("layers.\\d+", ""),
+      row("layers.1.q", ""),
+  });
+}
+
 TEST_CASE("fused-parts: an axis that divides the sum and not each part") {
   const auto row = [](std::string_view mesh, std::string shape,
                       std::string expected) {
