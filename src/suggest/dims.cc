@@ -243,6 +243,22 @@ void SetFacts(const Widths& widths, ModelDims& dims) {
   dims.facts.vocabularies.assign(vocabularies.rbegin(), vocabularies.rend());
 }
 
+// Sets `layers_shown`: whether the decided stacks of the tree, found without
+// --scan-axis, are those of `used`.
+void MarkShownLayers(const LayerStacks& used, const LayerStacks& shown,
+                     ModelDims& dims) {
+  for (size_t k = 0; k < dims.groups.size(); ++k) {
+    std::vector<int> mine, found;
+    for (const ScannedDim& one : used.dims[k]) mine.push_back(one.dim);
+    for (const ScannedDim& one : shown.dims[k]) {
+      if (shown.stacks[one.stack].confidence != StackConfidence::kUndecided) {
+        found.push_back(one.dim);
+      }
+    }
+    dims.groups[k].layers_shown = mine == found;
+  }
+}
+
 }  // namespace
 
 int64_t InferredDims::Experts() const {
@@ -279,6 +295,11 @@ ModelDims InferDims(const Tree& stored, const ModelConfig* model,
   InferHeads(tree, model, tensor_parts, out);
   SetFacts(matrices.widths, out);
   RestoreLayers(stored, stacks, out);
+  if (axis.none || axis.dim) {
+    MarkShownLayers(stacks, StacksOf(stored, model, {}), out);
+  } else {
+    MarkShownLayers(stacks, stacks, out);
+  }
   out.stacks = std::move(stacks);
   return out;
 }

@@ -53,6 +53,9 @@ struct InferredDims {
   int weight = -1;
   // Whether the inner dimension is the output, so that a bias has it as well.
   bool column = false;
+  // Whether the tree alone shows the same layers, so that lints, which do not
+  // know --scan-axis, leave out the same dimensions.
+  bool layers_shown = true;
 
   bool IsMatrix() const { return inner >= 0 && width >= 0; }
   // Returns the number of experts, whether they are a dimension or separate

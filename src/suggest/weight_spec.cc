@@ -336,6 +336,7 @@ void SpecChooser::SetReason(const InferredDims& inferred,
   out.ignore_reshard = out.width_slices && mesh_.tp > 1 &&
                        inferred.by_name.attention && HasSibling(inferred) &&
                        inferred.OfOneLayer().size() == 2 &&
+                       inferred.layers_shown &&
                        (role == Role::kQuery || role == Role::kKey ||
                         role == Role::kValue || role == Role::kFusedQkv);
   if (out.reason != Reason::kUsual) return;

@@ -258,6 +258,26 @@ class ScannedTrees(Case):
                                      "SHD214,SHD226,SHD227,SHD228")
                 self.assertEqual(done.json(), [])
 
+    def test_layers_that_lints_do_not_find_get_no_comment(self):
+        """Only --scan-axis decides that the first dimension counts layers, so
+        that SHD214 does not judge these projections."""
+        self.write("config.json", json.dumps({
+            "num_attention_heads": 12, "hidden_size": 768}))
+        inputs = ["--mesh", "tp:8", "--manifest", "tree.json",
+                  "--model", "config.json"]
+        for layers in (1, 1200):
+            with self.subTest(layers=layers):
+                self.write_tree(below("river/self_attn", {
+                    f"{name}_proj/kernel":
+                        Parameter([768, 768]).stacked(layers, 0)
+                    for name in "qkvo"}))
+                self.run_here("suggest", *inputs, "--scan-axis", "0",
+                              "--force", "-o", "rules.yaml")
+                done = self.run_here("check", *inputs, "--rules", "rules.yaml",
+                                     "--format", "json", "--select",
+                                     "SHD214,SHD190")
+                self.assertEqual(done.json(), [])
+
     def test_layers_with_numbers_are_no_stacks(self):
         for seed in range(40):
             draw = random.Random(seed)
