@@ -135,15 +135,18 @@ class RoleChecker {
     const bool stacked = tree_.roles.tensors[AsIndex(tensor)].stack_dim >= 0;
     const std::string has =
         "is " + ShapeText(shape) + (stacked ? " in a layer" : "");
-    // Without a config.json, a size that no tensor determines is 0. For example
-    // n and h are unknown if every tensor has only their product.
-    if (!tree_.formulas.has_config() &&
-        std::find(expected.begin(), expected.end(), 0) != expected.end()) {
+    // A size is 0 if it is unknown. Without a config.json, n and h are unknown
+    // if every tensor has only their product. The config.json of another family
+    // may lack a key that the description reads.
+    if (std::find(expected.begin(), expected.end(), 0) != expected.end()) {
+      const std::string why = tree_.formulas.has_config()
+                                  ? ", and the model's config.json does not "
+                                    "give all sizes of "
+                                  : ", and without the model's config.json not "
+                                    "all sizes of ";
       tree_.ProblemOf(RoleFault::kShape, tensor, role,
-                      has +
-                          ", and without the model's config.json not all "
-                          "sizes of " +
-                          said + "] are known");
+                      has + why + said +
+                          (tree_.formulas.has_config() ? "]" : "] are known"));
       return;
     }
     tree_.ProblemOf(RoleFault::kShape, tensor, role,

@@ -151,6 +151,25 @@ TEST_CASE("without a config.json, unknown sizes are no wrong shapes") {
                       "sizes of [n h, d] are known\n") == 0);
 }
 
+TEST_CASE("sizes that another family's config.json lacks are not shown as 0") {
+  Findings findings;
+  const std::string path = ConfigPath("mixtral-8x7b");
+  const auto config = ReadModelConfig(path, findings);
+  const auto manifest = families::BuildTree(path, "hf", findings);
+  REQUIRE(config);
+  REQUIRE(manifest);
+  const auto description = PackDescription("qwen_moe", manifest->separator);
+  REQUIRE(description);
+  size_t seen = 0;
+  const std::string problems =
+      Problems(*description, &*config, *manifest, seen);
+  CAPTURE(problems);
+  CHECK(problems.find("is [8, 28672, 4096], and the model's config.json does "
+                      "not give all sizes of [e, z g, d]\n") !=
+        std::string::npos);
+  CHECK(problems.find(", 0]") == std::string::npos);
+}
+
 TEST_CASE("numbers of layers and experts beyond the limits are reported") {
   Findings findings;
   const std::string path = ConfigPath("mixtral-8x7b");
