@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <string>
+#include <unordered_set>
 #include <variant>
 #include <vector>
 
@@ -56,8 +57,20 @@ std::optional<uint32_t> LikeChains::TargetOf(uint32_t tensor, int32_t rule,
 
 std::optional<SpecOrigin> LikeChains::Follow(uint32_t tensor, Mode mode) {
   std::vector<uint32_t> seen;
+  const auto origin = Walk(tensor, mode, seen);
+  auto& known = known_[mode];
+  for (const uint32_t one : seen) known.emplace(one, origin);
+  return origin;
+}
+
+std::optional<SpecOrigin> LikeChains::Walk(uint32_t tensor, Mode mode,
+                                           std::vector<uint32_t>& seen) {
+  const auto& known = known_[mode];
+  std::unordered_set<uint32_t> on_way;
   uint32_t at = tensor;
   while (true) {
+    const auto end = known.find(at);
+    if (end != known.end()) return end->second;
     const TensorType& type = c_.manifest.TypeOf(c_.manifest.tensors[at]);
     const int32_t rule = c_.matches.first[at];
     if (rule == kNoRule || IsScalar(type, c_.CompatMode())) {
@@ -66,7 +79,7 @@ std::optional<SpecOrigin> LikeChains::Follow(uint32_t tensor, Mode mode) {
     const SpecSource& source = SourceOf(c_.rules.rules[AsIndex(rule)], mode);
     const auto* like = std::get_if<SpecLike>(&source);
     if (like == nullptr) return SpecOrigin{rule, at};
-    if (std::find(seen.begin(), seen.end(), at) != seen.end()) {
+    if (!on_way.insert(at).second) {
       // Each cycle is reported once, whichever parameter leads to it.
       for (uint32_t i : seen) {
         if (!on_cycles_.insert(i).second) return std::nullopt;

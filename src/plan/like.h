@@ -3,10 +3,12 @@
 #define SHARDC_PLAN_LIKE_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 #include "model/manifest.h"
 #include "model/rules.h"
@@ -40,13 +42,17 @@ class LikeChains {
   LikeChains(const Compiled& compiled, Findings& findings)
       : c_(compiled), findings_(findings) {}
 
-  // Follows `like` from parameter to parameter. Returns nullopt if a target
-  // does not exist, if the rewrite uses a group that the pattern lacks, or if
-  // the chain is a cycle. Each failure adds a finding, but a cycle adds only
-  // one.
+  // Follows `like` from parameter to parameter, through each parameter of a
+  // mode only once. Returns nullopt if a target does not exist, if the rewrite
+  // uses a group that the pattern lacks, or if the chain is a cycle. Each
+  // failure adds a finding, but a cycle adds only one.
   std::optional<SpecOrigin> Follow(uint32_t tensor, Mode mode);
 
  private:
+  // Follows a chain to its end or to a parameter whose origin is known. Adds
+  // the parameters on the way to `seen`.
+  std::optional<SpecOrigin> Walk(uint32_t tensor, Mode mode,
+                                 std::vector<uint32_t>& seen);
   std::optional<uint32_t> TargetOf(uint32_t tensor, int32_t rule,
                                    const SpecLike& like);
 
@@ -54,6 +60,9 @@ class LikeChains {
   Findings& findings_;
   std::unordered_map<std::string_view, uint32_t> by_name_;
   std::set<uint32_t> on_cycles_;  // tensors
+  // By mode and tensor.
+  std::map<Mode, std::unordered_map<uint32_t, std::optional<SpecOrigin>>>
+      known_;
 };
 
 }  // namespace shardc

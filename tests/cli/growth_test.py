@@ -86,6 +86,13 @@ class Inputs:
               [64, 64])
              for i in range(n) for part in ("up_proj", "down_proj")])
 
+    def likes(self, n):
+        """Rules in which each of n parameters has the spec of the next one."""
+        return self.write("rules.yaml", 'version: 1\nrules:\n' + "".join(
+            f"  - match: '^block_{word(i)}\\.weight$'\n"
+            f"    spec: {{like: block_{word(i + 1)}.weight}}\n"
+            for i in range(n - 1)) + "  - match: '.'\n    spec: [FSDP]\n")
+
     def rules(self, patterns, name="rules.yaml"):
         return self.write(name, 'version: 1\nseparator: "."\nrules:\n' + "".join(
             f"  - match: '{pattern}'\n    spec: [TP, FSDP]\n"
@@ -279,6 +286,9 @@ CASES = [
     ("dead rules and names", "check", 250, dead_rules("check")),
     ("rules and names", "plan", 500, used_rules("plan")),
     ("rules and names", "check", 500, used_rules("check")),
+    ("rules of a `like` chain", "plan", 500,
+     lambda files, n: ["plan", "--manifest", files.distinct(n), *MESH,
+                       "--no-project", "--rules", files.likes(n)]),
     ("illegal specs", "check", 2000,
      lambda files, n: ["check", "--manifest", files.indivisible(n), *MESH,
                        "--no-project", "--rules", files.rules([ALL])]),
