@@ -7,22 +7,33 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <set>
 
 namespace shardc {
 
-Spec ResolveLogical(std::span<const LogicalRule> rules,
-                    std::span<const AxisGroup> names, const Mesh& mesh) {
+LogicalRules::LogicalRules(std::span<const LogicalRule> rules) : rules_(rules) {
+  for (size_t r = 0; r < rules.size(); ++r) {
+    by_name_[rules[r].name].push_back(r);
+  }
+}
+
+Spec LogicalRules::Resolve(std::span<const AxisGroup> names,
+                           const Mesh& mesh) const {
+  // The rules of the names, in their order, with the first dimension of each
+  // name.
+  std::map<size_t, size_t> dim_of;
+  for (size_t dim = 0; dim < names.size(); ++dim) {
+    if (names[dim].size() != 1) continue;
+    const auto found = by_name_.find(names[dim][0]);
+    if (found == by_name_.end()) continue;
+    for (const size_t rule : found->second) dim_of.emplace(rule, dim);
+  }
   Spec spec(names.size());
   std::vector<bool> settled(names.size());
   std::set<std::string> used;
-  for (const LogicalRule& rule : rules) {
-    const auto at =
-        std::find_if(names.begin(), names.end(), [&](const AxisGroup& group) {
-          return group.size() == 1 && group[0] == rule.name;
-        });
-    if (at == names.end()) continue;
-    const auto dim = static_cast<size_t>(at - names.begin());
+  for (const auto& [r, dim] : dim_of) {
+    const LogicalRule& rule = rules_[r];
     const bool taken = std::any_of(
         rule.axes.begin(), rule.axes.end(),
         [&](const std::string& axis) { return used.contains(axis); });
@@ -34,6 +45,11 @@ Spec ResolveLogical(std::span<const LogicalRule> rules,
         [&](const std::string& axis) { return mesh.Find(axis).has_value(); });
   }
   return spec;
+}
+
+Spec ResolveLogical(std::span<const LogicalRule> rules,
+                    std::span<const AxisGroup> names, const Mesh& mesh) {
+  return LogicalRules(rules).Resolve(names, mesh);
 }
 
 }  // namespace shardc

@@ -4,8 +4,11 @@
 #ifndef SHARDC_MODEL_LOGICAL_AXES_H_
 #define SHARDC_MODEL_LOGICAL_AXES_H_
 
+#include <cstddef>
 #include <span>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "model/mesh.h"
@@ -24,6 +27,21 @@ struct LogicalNames {
   std::string param;
   std::vector<AxisGroup> dims;  // at most one name in each
   Place place;
+};
+
+// An ordered list of rules with an index by name, for many parameters.
+class LogicalRules {
+ public:
+  explicit LogicalRules(std::span<const LogicalRule> rules);  // they outlive it
+
+  // Returns the spec of a parameter whose dimensions have these logical names,
+  // as ResolveLogical does.
+  Spec Resolve(std::span<const AxisGroup> names, const Mesh& mesh) const;
+
+ private:
+  std::span<const LogicalRule> rules_;
+  // Indices of rules, ascending.
+  std::unordered_map<std::string_view, std::vector<size_t>> by_name_;
 };
 
 // Applies the rules in their order, not in the order of the dimensions: a rule

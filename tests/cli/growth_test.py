@@ -93,6 +93,15 @@ class Inputs:
             f"    spec: {{like: block_{word(i + 1)}.weight}}\n"
             for i in range(n - 1)) + "  - match: '.'\n    spec: [FSDP]\n")
 
+    def logical(self, n):
+        """n rules of logical axes, and n parameters with a name of one each."""
+        names = self.write("names.json", json.dumps(
+            {f"block_{word(i)}": [f"axis_{word(i)}", "embed"]
+             for i in range(n)}))
+        rules = self.write("rules.py", "R = [\n" + "".join(
+            f"    ('axis_{word(i)}', 'tp'),\n" for i in range(n)) + "]\n")
+        return [rules, "--names", names, "--mesh", "fsdp:4,tp:2"]
+
     def rules(self, patterns, name="rules.yaml"):
         return self.write(name, 'version: 1\nseparator: "."\nrules:\n' + "".join(
             f"  - match: '{pattern}'\n    spec: [TP, FSDP]\n"
@@ -289,6 +298,8 @@ CASES = [
     ("rules of a `like` chain", "plan", 500,
      lambda files, n: ["plan", "--manifest", files.distinct(n), *MESH,
                        "--no-project", "--rules", files.likes(n)]),
+    ("logical axes and parameters", "import flax", 1000,
+     lambda files, n: ["import", "flax", *files.logical(n)]),
     ("illegal specs", "check", 2000,
      lambda files, n: ["check", "--manifest", files.indivisible(n), *MESH,
                        "--no-project", "--rules", files.rules([ALL])]),

@@ -247,9 +247,9 @@ class MaxtextWriter {
   }
 
   void ReportOthers() {
+    const LogicalRules rules(rules_);
     for (const ParameterGroup& group : groups_) {
-      const Spec given =
-          ResolveLogical(rules_, *group.names, request_.plan.mesh);
+      const Spec given = rules.Resolve(*group.names, request_.plan.mesh);
       if (given == group.spec) continue;
       Leave(*group.first,
             "the rules that other parameters need make it " + SpecText(given) +

@@ -85,8 +85,9 @@ std::optional<Imported> ImportNamed(
 std::optional<Imported> ImportLogical(const std::vector<LogicalRule>& rules,
                                       const Request& request,
                                       Findings& findings) {
+  const LogicalRules indexed(rules);
   return ImportNamed(request, findings, [&](const LogicalNames& one) {
-    return std::optional(ResolveLogical(rules, one.dims, *request.mesh));
+    return std::optional(indexed.Resolve(one.dims, *request.mesh));
   });
 }
 
