@@ -116,13 +116,8 @@ class Compiler {
   std::vector<bool> may_place_;
   LikeChains like_{c_, findings_};
   Placements placements_;
-  // A pattern of `weight_decay`, and the separator that it is written with;
-  // 0: that of the names.
-  struct DecayExclusion {
-    Regex regex;
-    char separator = 0;
-  };
-  std::vector<DecayExclusion> decay_exclusions_;
+  // The patterns of `weight_decay`; nullopt if there are none.
+  std::optional<Matcher> decay_exclusions_;
 };
 
 bool Compiler::CompilePatterns() {
@@ -139,15 +134,16 @@ bool Compiler::CompilePatterns() {
       c_.options.weight_decay_exclude ? c_.options.weight_decay_exclude
                                       : c_.rules.weight_decay_exclude;
   c_.plan.has_weight_decay = exclusions.has_value();
-  for (const NamePattern& pattern :
-       exclusions.value_or(std::vector<NamePattern>{})) {
-    auto regex = Regex::Compile({pattern.match, pattern.place, '/'}, findings_);
-    if (!regex) continue;
-    // eformer searches the paths as they are, without converting separators.
-    const char own = c_.CompatMode() == Compat::kNone
-                         ? PatternSeparator(pattern.match)
-                         : '\0';
-    decay_exclusions_.push_back({std::move(*regex), own});
+  if (exclusions && !exclusions->empty()) {
+    std::vector<Pattern> patterns;
+    for (const NamePattern& pattern : *exclusions) {
+      const char own = PatternSeparator(pattern.match);
+      // eformer searches the paths as they are, without converting separators.
+      const bool converts = c_.CompatMode() == Compat::kNone && own != 0;
+      patterns.push_back({pattern.match, pattern.place,
+                          converts ? own : c_.manifest.separator});
+    }
+    decay_exclusions_ = Matcher::Compile(patterns, findings_);
   }
   placements_ = Placements::Compile(c_.rules.rules, c_.manifest, findings_);
   return c_.matcher != nullptr;
@@ -369,18 +365,12 @@ void Compiler::PlanAttention() {
 
 void Compiler::MarkWeightDecay() {
   if (!c_.plan.has_weight_decay) return;
-  c_.plan.weight_decay.reserve(c_.plan.names.size());
-  for (const std::string_view name : c_.plan.names) {
-    c_.plan.weight_decay.push_back(
-        std::none_of(decay_exclusions_.begin(), decay_exclusions_.end(),
-                     [&](const DecayExclusion& one) {
-                       std::string text(name);
-                       if (one.separator != 0) {
-                         std::replace(text.begin(), text.end(),
-                                      c_.manifest.separator, one.separator);
-                       }
-                       return one.regex.Found(text);
-                     }));
+  c_.plan.weight_decay.assign(c_.plan.names.size(), true);
+  if (!decay_exclusions_) return;
+  const Matches excluded = decay_exclusions_->Match(
+      c_.plan.names, c_.manifest.separator, {.threads = c_.options.threads});
+  for (size_t i = 0; i < excluded.first.size(); ++i) {
+    c_.plan.weight_decay[i] = excluded.first[i] == Matches::kNone;
   }
 }
 

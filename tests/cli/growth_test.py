@@ -300,6 +300,11 @@ CASES = [
                        "--no-project", "--rules", files.likes(n)]),
     ("logical axes and parameters", "import flax", 1000,
      lambda files, n: ["import", "flax", *files.logical(n)]),
+    ("weight decay patterns and names", "plan", 250,
+     lambda files, n: [*distinct("plan")(files, n),
+                       *(text for i in range(n)
+                         for text in ("--weight-decay-exclude",
+                                      f"head_{word(i)}$"))]),
     ("illegal specs", "check", 2000,
      lambda files, n: ["check", "--manifest", files.indivisible(n), *MESH,
                        "--no-project", "--rules", files.rules([ALL])]),
