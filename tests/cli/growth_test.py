@@ -305,6 +305,12 @@ CASES = [
                        *(text for i in range(n)
                          for text in ("--weight-decay-exclude",
                                       f"head_{word(i)}$"))]),
+    ("entries of one spec", "check", 2000,
+     lambda files, n: ["check", "--manifest", files.distinct(8), *MESH,
+                       "--no-project", "--rules", files.write(
+                           "rules.yaml", "version: 1\nrules:\n"
+                           "  - match: '.'\n    spec: ["
+                           + ", ".join(["null"] * n) + "]\n")]),
     ("illegal specs", "check", 2000,
      lambda files, n: ["check", "--manifest", files.indivisible(n), *MESH,
                        "--no-project", "--rules", files.rules([ALL])]),

@@ -8,6 +8,8 @@
 #include "lint/analysis/legality.h"
 
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <vector>
 
 #include "lint/analysis/phrase.h"
@@ -37,10 +39,11 @@ void ReportEdits(
                                     const Edit&)>& observe,
     const std::string& help, FindingSink& sink) {
   for (const ParameterGroup& group : facts.groups()) {
-    std::vector<Edit> reported;
+    std::map<std::optional<int>, std::vector<Edit>> by_dim;  // reported
     const auto say = [&](const ModeLayout& mode, const Edit& edit,
                          bool illegal) {
       if (edit.reason != reason) return;
+      std::vector<Edit>& reported = by_dim[edit.dim];
       if (std::find(reported.begin(), reported.end(), edit) != reported.end())
         return;
       reported.push_back(edit);
