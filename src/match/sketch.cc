@@ -163,6 +163,11 @@ class SketchParser {
     Texts out = {""};
     while (!End() && Peek() != '|' && Peek() != ')') {
       Texts atom = Quantified(Atom());
+      if (atom.size() == 1) {
+        // Appending in place takes linear time for a long literal text.
+        for (std::string& one : out) one += atom.front();
+        continue;
+      }
       Texts joined;
       for (const std::string& head : out) {
         for (const std::string& tail : atom) {

@@ -311,6 +311,10 @@ CASES = [
                            "rules.yaml", "version: 1\nrules:\n"
                            "  - match: '.'\n    spec: ["
                            + ", ".join(["null"] * n) + "]\n")]),
+    ("letters of one pattern", "check", 8000,
+     lambda files, n: ["check", "--manifest", files.distinct(8), *MESH,
+                       "--no-project", "--rules",
+                       files.rules(["a" * n, ALL])]),
     ("illegal specs", "check", 2000,
      lambda files, n: ["check", "--manifest", files.indivisible(n), *MESH,
                        "--no-project", "--rules", files.rules([ALL])]),
