@@ -13,35 +13,11 @@
 #include "plan/nearest_index.h"
 
 #include <algorithm>
-#include <bit>
 #include <utility>
 
 #include "match/sketch.h"
-#include "source/edit_distance.h"
 
 namespace shardc {
-namespace {
-
-constexpr int64_t kMostEdits = 2;
-// An edit changes the counts of at most two letters: it removes one and adds
-// another.
-constexpr int kMostOtherLetters = 2 * kMostEdits;
-
-uint64_t LettersOf(std::string_view word) {
-  uint64_t letters = 0;
-  for (const char c : word) {
-    letters |= uint64_t{1} << (static_cast<unsigned char>(c) % 64);
-  }
-  return letters;
-}
-
-}  // namespace
-
-bool IsTypingError(std::string_view a, std::string_view b) {
-  const auto longest = static_cast<int64_t>(std::max(a.size(), b.size()));
-  const int64_t edits = PartEdits(a, b);
-  return edits <= kMostEdits && 3 * edits <= longest;
-}
 
 NearestIndex::NearestIndex(std::span<const PatternText> texts) {
   for (size_t level = 0; level < kDepth; ++level) Build(texts, level);
@@ -81,8 +57,6 @@ void NearestIndex::Build(std::span<const PatternText> texts, size_t level) {
       ++counts[KeyOf(part.depth, part.fit, *part.text)];
     }
   }
-  // places[depth][word] is the index of the word in out.words[depth][length].
-  std::array<std::unordered_map<std::string, size_t>, kDepth> places;
   for (size_t t = 0; t < texts.size(); ++t) {
     const PatternText& text = texts[t];
     const auto number = static_cast<uint32_t>(t);
@@ -106,11 +80,10 @@ void NearestIndex::Build(std::span<const PatternText> texts, size_t level) {
           part.text->size());
     };
     const auto list_word = [&](const LiteralPart& part) {
-      auto& words = out.words[part.depth][part.text->size()];
-      const auto [at, fresh] =
-          places[part.depth].try_emplace(*part.text, words.size());
-      if (fresh) words.push_back({*part.text, LettersOf(*part.text), {}});
-      words[at->second].texts.push_back(number);
+      Words& words = out.words[part.depth];
+      const size_t word = words.words.Add(*part.text);
+      if (word == words.texts.size()) words.texts.emplace_back();
+      words.texts[word].push_back(number);
     };
     const size_t literal = parts.size();
     if (literal >= 3 || (literal == 2 && others)) {
@@ -123,6 +96,7 @@ void NearestIndex::Build(std::span<const PatternText> texts, size_t level) {
       out.always.push_back(number);
     }
   }
+  for (Words& words : out.words) words.words.Finish();
 }
 
 void NearestIndex::AddFitting(const Level& level, size_t depth,
@@ -146,16 +120,10 @@ void NearestIndex::AddFitting(const Level& level, size_t depth,
 void NearestIndex::AddMisspelt(const Level& level, size_t depth,
                                std::string_view word,
                                std::vector<uint32_t>& out) {
-  const auto& words = level.words[depth];
-  const uint64_t letters = LettersOf(word);
-  const size_t least = word.size() - std::min<size_t>(word.size(), kMostEdits);
-  for (auto at = words.lower_bound(least);
-       at != words.end() && at->first <= word.size() + kMostEdits; ++at) {
-    for (const Word& other : at->second) {
-      if (std::popcount(letters ^ other.letters) > kMostOtherLetters) continue;
-      if (!IsTypingError(other.text, word)) continue;
-      out.insert(out.end(), other.texts.begin(), other.texts.end());
-    }
+  const Words& words = level.words[depth];
+  for (const size_t near : words.words.Find(word)) {
+    const auto& texts = words.texts[near];
+    out.insert(out.end(), texts.begin(), texts.end());
   }
 }
 

@@ -6,13 +6,14 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <set>
 #include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
+
+#include "plan/misspelt_words.h"
 
 namespace shardc {
 
@@ -51,11 +52,10 @@ class NearestIndex {
     const std::string* text = nullptr;
   };
 
-  // A word, and the texts that contain it, for the search for typing errors.
-  struct Word {
-    std::string text;
-    uint64_t letters = 0;  // one bit stands for one or more letters
-    std::vector<uint32_t> texts;
+  // Words, and the texts that contain each, for the search for typing errors.
+  struct Words {
+    MisspeltWords words;
+    std::vector<std::vector<uint32_t>> texts;  // by the number of the word
   };
 
   // The lists for names with a certain number of compared parts.
@@ -64,8 +64,8 @@ class NearestIndex {
     std::unordered_map<std::string, std::vector<uint32_t>> fitting;
     // The lengths of the literal parts, by depth and fit.
     std::array<std::array<std::set<size_t>, 4>, kDepth> lengths;
-    // The words of the texts, by depth and length.
-    std::array<std::map<size_t, std::vector<Word>>, kDepth> words;
+    // The words of the texts, by depth.
+    std::array<Words, kDepth> words;
     // The texts with too few literal parts for the lists.
     std::vector<uint32_t> always;
   };
@@ -83,10 +83,6 @@ class NearestIndex {
   // also for names with more parts.
   std::array<Level, kDepth> levels_;
 };
-
-// Returns whether two different words differ by a typing error: by at most two
-// edits, and by at most one for every three letters of the longer word.
-bool IsTypingError(std::string_view a, std::string_view b);
 
 }  // namespace shardc
 

@@ -168,6 +168,12 @@ ALL = "\\.weight$"
 MESH = ["--mesh", "fsdp:4,tp:2"]
 
 
+def of_four(number):
+    """Twelve letters of only four, different for each number."""
+    number = number * 123_457 % 4 ** 12
+    return "".join("abcd"[number // 4 ** i % 4] for i in range(12))
+
+
 def parameters(command, *more):
     return lambda files, n: [command, "--manifest", files.llama(n), *MESH,
                              "--rules", "builtin:llama", "--no-project", *more]
@@ -315,6 +321,12 @@ CASES = [
      lambda files, n: ["check", "--manifest", files.distinct(8), *MESH,
                        "--no-project", "--rules",
                        files.rules(["a" * n, ALL])]),
+    ("names with the letters of dead rules", "check", 500,
+     lambda files, n: ["check", "--manifest", files.manifest(
+         [(f"{of_four(i)}.weight", [64, 64]) for i in range(n)]), *MESH,
+         "--no-project", "--rules",
+         files.rules([f"^{of_four(i + i % 2 * n)}\\.weight$"
+                      for i in range(n)])]),
     ("illegal specs", "check", 2000,
      lambda files, n: ["check", "--manifest", files.indivisible(n), *MESH,
                        "--no-project", "--rules", files.rules([ALL])]),

@@ -1,0 +1,159 @@
+// A short list is compared word by word. A long one has an index of remainders:
+// the texts that remain of each word after up to two of its letters are
+// deleted. Two words that differ by two edits have a common remainder, because
+// an edit concerns at most one letter of each word, and of two letters that are
+// swapped it is enough to delete one in each word:
+//
+//   kernle  ->  kernle, ernle, krnle, ..., kerne (without l), kernl, ...
+//   kernel  ->  kernel, ernel, krnel, ..., kerne (without l), kernl, ...
+//
+// Words with a common remainder are then compared by edits. This is the method
+// of SymSpell (https://github.com/wolfgarbe/SymSpell). A word of 24 letters has
+// 301 remainders; longer words are compared word by word.
+#include "plan/misspelt_words.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <functional>
+
+#include "source/edit_distance.h"
+
+namespace shardc {
+namespace {
+
+constexpr int64_t kMostEdits = 2;
+// An edit changes the counts of at most two letters: it removes one and adds
+// another.
+constexpr int kMostOtherLetters = 2 * kMostEdits;
+// Lists of at most this many words, and words of more letters than this, are
+// compared word by word.
+constexpr size_t kShortList = 256;
+constexpr size_t kMostLetters = 24;
+
+uint64_t LettersOf(std::string_view word) {
+  uint64_t letters = 0;
+  for (const char c : word) {
+    letters |= uint64_t{1} << (static_cast<unsigned char>(c) % 64);
+  }
+  return letters;
+}
+
+// Calls `take` with the hash of each remainder of a word of at most
+// kMostLetters + kMostEdits letters. The hash of a text is the value of its
+// letters as the digits of a number, so that the hash of a remainder is
+// computed from those of the parts between the deleted letters.
+template <class Take>
+void ForEachRemainder(std::string_view word, const Take& take) {
+  constexpr uint64_t kBase = 0x9E3779B97F4A7C15;
+  constexpr size_t kMost = kMostLetters + kMostEdits;
+  std::array<uint64_t, kMost + 1> before{}, power{};  // by number of letters
+  power[0] = 1;
+  const size_t size = word.size();
+  for (size_t i = 0; i < size; ++i) {
+    // Letters are counted from 1, so that the length changes the hash.
+    before[i + 1] = before[i] * kBase + static_cast<unsigned char>(word[i]) + 1;
+    power[i + 1] = power[i] * kBase;
+  }
+  const auto part = [&](size_t begin, size_t end) {
+    return before[end] - before[begin] * power[end - begin];
+  };
+  // The first bits choose the bucket, and depend on all bits only after mixing.
+  const auto mixed = [](uint64_t hash) {
+    hash ^= hash >> 32;
+    return hash * 0xD6E8FEB86659FD93;
+  };
+  take(mixed(before[size]));
+  // A word of fewer than four letters may have one error only.
+  const bool two = size >= 4;
+  for (size_t i = 0; i < size; ++i) {
+    take(mixed(before[i] * power[size - i - 1] + part(i + 1, size)));
+    for (size_t j = i + 1; two && j < size; ++j) {
+      const uint64_t start = before[i] * power[j - i - 1] + part(i + 1, j);
+      take(mixed(start * power[size - j - 1] + part(j + 1, size)));
+    }
+  }
+}
+
+}  // namespace
+
+bool IsTypingError(std::string_view a, std::string_view b) {
+  const auto longest = static_cast<int64_t>(std::max(a.size(), b.size()));
+  const int64_t edits = PartEdits(a, b);
+  return edits <= kMostEdits && 3 * edits <= longest;
+}
+
+size_t MisspeltWords::Add(const std::string& word) {
+  const auto [at, fresh] = numbers_.try_emplace(word, words_.size());
+  if (fresh) {
+    by_length_[word.size()].push_back(static_cast<uint32_t>(words_.size()));
+    words_.push_back(word);
+    letters_.push_back(LettersOf(word));
+  }
+  return at->second;
+}
+
+void MisspeltWords::Finish() {
+  if (words_.size() <= kShortList) return;
+  std::vector<Remainder> unsorted;
+  for (size_t w = 0; w < words_.size(); ++w) {
+    if (words_[w].size() > kMostLetters) continue;
+    ForEachRemainder(words_[w], [&](uint64_t hash) {
+      unsorted.push_back({hash, static_cast<uint32_t>(w)});
+    });
+  }
+  const size_t buckets = std::bit_ceil(unsorted.size() + 1);
+  shift_ = 64 - std::countr_zero(buckets);
+  if (shift_ == 64) return;  // no word is short
+  starts_.assign(buckets + 1, 0);
+  for (const Remainder& one : unsorted) ++starts_[(one.hash >> shift_) + 1];
+  for (size_t b = 0; b < buckets; ++b) starts_[b + 1] += starts_[b];
+  std::vector<uint32_t> next(starts_.begin(), starts_.end() - 1);
+  remainders_.resize(unsorted.size());
+  for (const Remainder& one : unsorted) {
+    remainders_[next[one.hash >> shift_]++] = one;
+  }
+}
+
+std::vector<size_t> MisspeltWords::Find(std::string_view word) const {
+  std::vector<size_t> out;
+  const size_t least = word.size() - std::min<size_t>(word.size(), kMostEdits);
+  const size_t most = word.size() + kMostEdits;
+  if (remainders_.empty()) {
+    AddByLength(word, least, most, out);
+    return out;
+  }
+  if (least <= kMostLetters) AddByRemainder(word, out);
+  AddByLength(word, std::max(least, kMostLetters + 1), most, out);
+  return out;
+}
+
+void MisspeltWords::AddByLength(std::string_view word, size_t least,
+                                size_t most, std::vector<size_t>& out) const {
+  const uint64_t letters = LettersOf(word);
+  for (auto at = by_length_.lower_bound(least);
+       at != by_length_.end() && at->first <= most; ++at) {
+    for (const uint32_t w : at->second) {
+      if (std::popcount(letters ^ letters_[w]) > kMostOtherLetters) continue;
+      if (IsTypingError(words_[w], word)) out.push_back(w);
+    }
+  }
+}
+
+void MisspeltWords::AddByRemainder(std::string_view word,
+                                   std::vector<size_t>& out) const {
+  std::vector<uint32_t> found;
+  ForEachRemainder(word, [&](uint64_t hash) {
+    const uint64_t bucket = hash >> shift_;
+    for (uint32_t i = starts_[bucket]; i < starts_[bucket + 1]; ++i) {
+      if (remainders_[i].hash == hash) found.push_back(remainders_[i].word);
+    }
+  });
+  std::sort(found.begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
+  for (const uint32_t w : found) {
+    if (IsTypingError(words_[w], word)) out.push_back(w);
+  }
+}
+
+}  // namespace shardc
