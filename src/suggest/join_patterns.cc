@@ -14,6 +14,8 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "suggest/pattern_text.h"
@@ -30,15 +32,41 @@ struct Ending {
   PartWords words;
   bool at_boundary = false;
   bool at_start = false;
-  int counter = -1;     // index of the counter whose numbers are listed
-  std::string numbers;  // the numbers, as a pattern
+  int counter = -1;  // index of the counter whose numbers are listed
+  // The numbers, as a pattern; null if none are listed. A text of NumberTexts,
+  // so that equal texts have equal addresses.
+  const std::string* numbers = nullptr;
   std::vector<uint32_t> groups;
 
-  bool SameBut(const Ending& other, bool words_too) const {
+  // Returns whether the endings are equal except for their words.
+  bool SameBesides(const Ending& other) const {
     return at_boundary == other.at_boundary && at_start == other.at_start &&
-           counter == other.counter && numbers == other.numbers &&
-           (!words_too || words == other.words);
+           counter == other.counter && numbers == other.numbers;
   }
+};
+
+// The patterns of the numbers that are listed, one copy of each: all endings of
+// one name and counter in a rule group list the same numbers.
+class NumberTexts {
+ public:
+  explicit NumberTexts(const NameIndex& names) : names_(names) {}
+
+  const std::string* Of(uint32_t k, int counter) {
+    const auto [at, fresh] =
+        known_.try_emplace({names_.GroupAt(k).name, counter}, nullptr);
+    if (fresh) {
+      at->second = &*texts_
+                         .insert(NumbersPattern(names_.NumbersHere(
+                             k, static_cast<size_t>(counter))))
+                         .first;
+    }
+    return at->second;
+  }
+
+ private:
+  const NameIndex& names_;
+  std::map<std::pair<std::string_view, int>, const std::string*> known_;
+  std::set<std::string> texts_;
 };
 
 int CountersBefore(const std::vector<std::string_view>& parts, size_t end) {
@@ -49,7 +77,8 @@ int CountersBefore(const std::vector<std::string_view>& parts, size_t end) {
   return out;
 }
 
-Ending EndingOf(const NameIndex& names, uint32_t k, const Suffix& suffix) {
+Ending EndingOf(const NameIndex& names, uint32_t k, const Suffix& suffix,
+                NumberTexts& numbers) {
   const auto& parts = names.GroupAt(k).parts;
   Ending out;
   out.at_boundary = suffix.at_boundary;
@@ -59,24 +88,32 @@ Ending EndingOf(const NameIndex& names, uint32_t k, const Suffix& suffix) {
   out.words.assign(parts.begin() + static_cast<long>(begin), parts.end());
   if (suffix.counter < 0) return out;
   out.counter = suffix.counter - CountersBefore(parts, begin);
-  std::vector<std::string> numbers;
-  for (const uint32_t same : names.SameNameHere(k)) {
-    const auto own = names.Numbers(same, static_cast<size_t>(suffix.counter));
-    numbers.insert(numbers.end(), own.begin(), own.end());
-  }
-  out.numbers = NumbersPattern(std::move(numbers));
+  out.numbers = numbers.Of(k, suffix.counter);
   return out;
 }
 
-void Put(Ending ending, std::vector<Ending>& endings) {
-  const auto at = std::find_if(
-      endings.begin(), endings.end(),
-      [&](const Ending& other) { return other.SameBut(ending, true); });
-  if (at == endings.end()) {
-    endings.push_back(std::move(ending));
-  } else {
-    at->groups.push_back(ending.groups.front());
+// Returns the different endings of the groups, in the order of their first
+// groups. Groups whose names have the same ending share it.
+std::vector<Ending> EndingsOf(const NameIndex& names,
+                              const std::vector<uint32_t>& groups,
+                              const std::vector<Suffix>& suffixes,
+                              NumberTexts& numbers) {
+  using Key = std::tuple<PartWords, bool, bool, int, const std::string*>;
+  std::map<Key, size_t> known;
+  std::vector<Ending> out;
+  for (const uint32_t k : groups) {
+    Ending ending = EndingOf(names, k, suffixes[k], numbers);
+    const auto [at, fresh] =
+        known.try_emplace({ending.words, ending.at_boundary, ending.at_start,
+                           ending.counter, ending.numbers},
+                          out.size());
+    if (fresh) {
+      out.push_back(std::move(ending));
+    } else {
+      out[at->second].groups.push_back(k);
+    }
   }
+  return out;
 }
 
 // ---- norms
@@ -104,9 +141,8 @@ std::map<std::string, std::vector<size_t>> NormEndings(
 bool SharesNames(const NameIndex& names, const std::vector<Ending>& endings,
                  const std::vector<size_t>& indices) {
   return std::any_of(indices.begin(), indices.end(), [&](size_t i) {
-    return std::any_of(
-        endings[i].groups.begin(), endings[i].groups.end(),
-        [&](uint32_t k) { return !names.SameNameElsewhere(k).empty(); });
+    return std::any_of(endings[i].groups.begin(), endings[i].groups.end(),
+                       [&](uint32_t k) { return names.IsNameElsewhere(k); });
   });
 }
 
@@ -158,7 +194,7 @@ std::vector<Ending> TakeNorms(const NameIndex& names,
 // nullopt if the number of differing words is not one, if the endings also
 // differ in something else, or if one of the two words contains a counter.
 std::optional<size_t> OnlyDifference(const Ending& a, const Ending& b) {
-  if (a.words.size() != b.words.size() || !a.SameBut(b, false)) {
+  if (a.words.size() != b.words.size() || !a.SameBesides(b)) {
     return std::nullopt;
   }
   std::optional<size_t> at;
@@ -223,7 +259,7 @@ void ReplaceCounter(std::string& text, int counter,
 std::string EndingText(const Ending& ending, char separator) {
   std::string text = WordsText(ending.words, separator);
   if (ending.counter >= 0) {
-    ReplaceCounter(text, ending.counter, ending.numbers);
+    ReplaceCounter(text, ending.counter, *ending.numbers);
   }
   // A pattern that begins with a number would also match the end of a longer
   // number, so it needs a boundary.
@@ -255,15 +291,17 @@ std::vector<PatternOf> JoinedPatterns(const NameIndex& names,
                                       const std::vector<uint32_t>& group,
                                       const std::vector<Suffix>& suffixes) {
   const Tree& tree = names.tree();
-  std::vector<Ending> endings;
+  std::vector<uint32_t> by_suffix;
   std::vector<PatternOf> by_names;
   for (const uint32_t k : group) {
     if (suffixes[k].by_names) {
       by_names.push_back(NamesPattern(tree, k));
     } else {
-      Put(EndingOf(names, k, suffixes[k]), endings);
+      by_suffix.push_back(k);
     }
   }
+  NumberTexts numbers(names);
+  std::vector<Ending> endings = EndingsOf(names, by_suffix, suffixes, numbers);
   const std::vector<Ending> norms = TakeNorms(names, endings);
   Join(endings);
   std::vector<PatternOf> out;

@@ -15,10 +15,15 @@ NameIndex::NameIndex(const Tree& tree,
     for (const uint32_t k : rule_groups[g]) rule_group_of_[k] = g;
   }
   for (uint32_t k = 0; k < tree.groups.size(); ++k) {
-    by_name_[GroupAt(k).name].push_back(k);
+    Name& name = by_name_[GroupAt(k).name];
+    const size_t rule_group = rule_group_of_[k];
+    const bool same = name.groups.empty() || name.rule_group == rule_group;
+    name.rule_group = same ? rule_group : kSeveral;
+    name.groups.push_back(k);
+    name_of_.push_back(&name);
   }
-  for (const auto& [name, groups] : by_name_) {
-    reversed_.emplace_back(std::string(name.rbegin(), name.rend()), &groups);
+  for (const auto& [text, name] : by_name_) {
+    reversed_.emplace_back(std::string(text.rbegin(), text.rend()), &name);
   }
   std::sort(reversed_.begin(), reversed_.end(),
             [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -41,28 +46,47 @@ bool NameIndex::OthersEndWith(std::string_view text, uint32_t k) const {
                                return entry.first < one;
                              });
   for (; at != reversed_.end() && at->first.starts_with(key); ++at) {
-    for (const uint32_t other : *at->second) {
-      if (rule_group_of_[other] == rule_group_of_[k]) continue;
-      if (GroupAt(other).name != GroupAt(k).name) return true;
-    }
+    if (at->second == name_of_[k]) continue;
+    if (at->second->rule_group != rule_group_of_[k]) return true;
   }
   return false;
 }
 
-std::vector<uint32_t> NameIndex::SameNameElsewhere(uint32_t k) const {
-  std::vector<uint32_t> out;
-  for (const uint32_t other : by_name_.at(GroupAt(k).name)) {
-    if (rule_group_of_[other] != rule_group_of_[k]) out.push_back(other);
+bool NameIndex::IsNameElsewhere(uint32_t k) const {
+  return name_of_[k]->rule_group == kSeveral;
+}
+
+std::vector<std::string> NameIndex::NumbersHere(uint32_t k,
+                                                size_t counter) const {
+  std::vector<std::string> out;
+  for (const uint32_t same : name_of_[k]->groups) {
+    if (rule_group_of_[same] != rule_group_of_[k]) continue;
+    for (const auto number : Numbers(same, counter)) out.emplace_back(number);
   }
   return out;
 }
 
-std::vector<uint32_t> NameIndex::SameNameHere(uint32_t k) const {
-  std::vector<uint32_t> out;
-  for (const uint32_t other : by_name_.at(GroupAt(k).name)) {
-    if (rule_group_of_[other] == rule_group_of_[k]) out.push_back(other);
+const NameIndex::Owners& NameIndex::OwnersOf(const Name& name,
+                                             size_t counter) const {
+  const auto [at, fresh] = owners_.try_emplace({&name, counter});
+  Owners& out = at->second;
+  if (!fresh) return out;
+  for (const uint32_t k : name.groups) {
+    const size_t rule_group = rule_group_of_[k];
+    for (const auto number : Numbers(k, counter)) {
+      const auto [owner, first] = out.try_emplace(number, rule_group);
+      if (!first && owner->second != rule_group) owner->second = kSeveral;
+    }
   }
   return out;
+}
+
+bool NameIndex::HasOwnNumbers(uint32_t k, size_t counter) const {
+  const Owners& owners = OwnersOf(*name_of_[k], counter);
+  const auto own = Numbers(k, counter);
+  return std::all_of(own.begin(), own.end(), [&](std::string_view number) {
+    return owners.at(number) == rule_group_of_[k];
+  });
 }
 
 std::set<std::string_view> NameIndex::Numbers(uint32_t k,

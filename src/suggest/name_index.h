@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -31,23 +32,41 @@ class NameIndex {
   // this text. Names that equal the name of group `k` do not count.
   bool OthersEndWith(std::string_view text, uint32_t k) const;
 
-  // Return groups that have the name of group `k`, but may differ from it in
-  // shape or dtype. SameNameElsewhere returns the groups in other rule groups,
-  // and SameNameHere the groups in the same rule group, including `k`.
-  std::vector<uint32_t> SameNameElsewhere(uint32_t k) const;
-  std::vector<uint32_t> SameNameHere(uint32_t k) const;
+  // Returns whether another rule group has a group with the name of group `k`,
+  // which then differs from `k` in shape or dtype.
+  bool IsNameElsewhere(uint32_t k) const;
 
-  // Returns the digit strings that the tensors of group `k` have at the `*`
-  // with the index `counter` in the group's name.
-  std::set<std::string_view> Numbers(uint32_t k, size_t counter) const;
+  // Returns the digit strings that tensors have at the `*` with the index
+  // `counter` in the name of group `k`: the tensors of all groups with this
+  // name in the rule group of `k`. A string may be returned several times.
+  std::vector<std::string> NumbersHere(uint32_t k, size_t counter) const;
+  // Returns whether no group with this name in another rule group has one of
+  // the digit strings that tensors of group `k` have there.
+  bool HasOwnNumbers(uint32_t k, size_t counter) const;
 
  private:
+  static constexpr size_t kSeveral = SIZE_MAX;
+
+  // The groups of one name, ascending, and their rule group or kSeveral.
+  struct Name {
+    std::vector<uint32_t> groups;
+    size_t rule_group = kSeveral;
+  };
+  // The rule group of the tensors with a digit string at one counter of a name,
+  // or kSeveral.
+  using Owners = std::unordered_map<std::string_view, size_t>;
+
+  std::set<std::string_view> Numbers(uint32_t k, size_t counter) const;
+  const Owners& OwnersOf(const Name& name, size_t counter) const;
+
   const Tree& tree_;
   std::vector<size_t> rule_group_of_;
-  std::map<std::string_view, std::vector<uint32_t>> by_name_;
+  std::map<std::string_view, Name> by_name_;
+  std::vector<const Name*> name_of_;  // by group
   // The reversed names, sorted, each with its groups. They are searched for
   // names with a common ending.
-  std::vector<std::pair<std::string, const std::vector<uint32_t>*>> reversed_;
+  std::vector<std::pair<std::string, const Name*>> reversed_;
+  mutable std::map<std::pair<const Name*, size_t>, Owners> owners_;
 };
 
 }  // namespace shardc::suggest

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "match/match.h"
 #include "match/state_names.h"
@@ -17,10 +18,6 @@
 
 namespace shardc::suggest {
 namespace {
-
-bool Has(const std::vector<uint32_t>& groups, uint32_t k) {
-  return std::find(groups.begin(), groups.end(), k) != groups.end();
-}
 
 // The matches of all patterns with all names of the tree.
 struct AllMatches {
@@ -65,22 +62,31 @@ std::set<uint32_t> Disprove(const Tree& tree, Patterns& patterns) {
     patterns.unproven = "the patterns are more than can be compiled";
     return {0};
   }
+  // Each group has one pattern.
+  std::vector<size_t> pattern_of(tree.groups.size(), all.patterns.size());
+  for (size_t p = 0; p < all.patterns.size(); ++p) {
+    for (const uint32_t k : all.patterns[p]->groups) pattern_of[k] = p;
+  }
   std::set<uint32_t> wrong;
+  std::set<size_t> wrong_patterns;
   for (uint32_t k = 0; k < tree.groups.size(); ++k) {
     for (const uint32_t member : tree.Members(tree.groups[k])) {
       const auto found = all.matches->Of(member);
-      if (found.size() == 1 && Has(all.patterns[found[0]]->groups, k)) continue;
+      if (found.size() == 1 && pattern_of[k] == found[0]) continue;
       patterns.unproven = MatchFault(all.names[member], found.size());
       bool others = false;
       for (const uint32_t index : found) {
-        const auto& groups = all.patterns[index]->groups;
-        if (Has(groups, k)) continue;
-        wrong.insert(groups.begin(), groups.end());
-        others = others || !groups.empty();
+        if (pattern_of[k] == index) continue;
+        wrong_patterns.insert(index);
+        others = others || !all.patterns[index]->groups.empty();
       }
       if (!others) wrong.insert(k);
       break;
     }
+  }
+  for (const size_t index : wrong_patterns) {
+    const auto& groups = all.patterns[index]->groups;
+    wrong.insert(groups.begin(), groups.end());
   }
   return wrong;
 }
@@ -97,11 +103,12 @@ void FindMissed(const Tree& tree, Patterns& patterns) {
   }
   std::vector<std::string_view> texts;
   for (const PatternOf* one : all.patterns) texts.push_back(one->text);
+  std::set<std::pair<size_t, uint32_t>> listed;
   for (const MissedState& one :
        FindMissedStates(texts, *all.matches, all.names, tree.separator)) {
-    auto& missed = all.patterns[one.pattern]->missed;
     const uint32_t group = group_of[one.state];
-    if (!Has(missed, group)) missed.push_back(group);
+    if (!listed.emplace(one.pattern, group).second) continue;
+    all.patterns[one.pattern]->missed.push_back(group);
   }
 }
 

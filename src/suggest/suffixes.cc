@@ -49,18 +49,9 @@ size_t PartsWithCounter(const ParameterGroup& group, size_t counter) {
 // numbers of the first counter whose numbers none of these groups has, or by
 // complete names if there is no such counter.
 void SeparateByNumbers(const NameIndex& names, uint32_t k, Suffix& out) {
-  const auto others = names.SameNameElsewhere(k);
   const size_t counters = CountersIn(names.GroupAt(k).name);
   for (size_t c = 0; c < counters; ++c) {
-    const auto own = names.Numbers(k, c);
-    const bool disjoint =
-        std::all_of(others.begin(), others.end(), [&](uint32_t other) {
-          const auto theirs = names.Numbers(other, c);
-          return std::none_of(own.begin(), own.end(), [&](auto number) {
-            return theirs.contains(number);
-          });
-        });
-    if (!disjoint) continue;
+    if (!names.HasOwnNumbers(k, c)) continue;
     out.counter = static_cast<int>(c);
     out.parts = std::max(out.parts, PartsWithCounter(names.GroupAt(k), c));
     return;
@@ -95,7 +86,7 @@ Suffix FirstSuffix(const NameIndex& names, uint32_t k) {
     ++out.parts;
   }
   out.at_boundary = out.parts == all && names.OthersEndWith(group.name, k);
-  if (!names.SameNameElsewhere(k).empty()) SeparateByNumbers(names, k, out);
+  if (names.IsNameElsewhere(k)) SeparateByNumbers(names, k, out);
   return out;
 }
 

@@ -102,6 +102,16 @@ class Inputs:
             f"    ('axis_{word(i)}', 'tp'),\n" for i in range(n)) + "]\n")
         return [rules, "--names", names, "--mesh", "fsdp:4,tp:2"]
 
+    def shapes_of_one_name(self, n):
+        """n groups of parameters whose names differ only in numbers.
+
+        No axis divides the sizes of every second one, which needs another rule.
+        """
+        return self.manifest(
+            [(f"layers.{i}.mlp.up_proj.weight",
+              [63, 8 * i + 1] if i % 2 else [64, 8 * (i + 1)])
+             for i in range(n)])
+
     def rules(self, patterns, name="rules.yaml"):
         return self.write(name, 'version: 1\nseparator: "."\nrules:\n' + "".join(
             f"  - match: '{pattern}'\n    spec: [TP, FSDP]\n"
@@ -327,6 +337,9 @@ CASES = [
          "--no-project", "--rules",
          files.rules([f"^{of_four(i + i % 2 * n)}\\.weight$"
                       for i in range(n)])]),
+    ("shapes of one name", "suggest", 250,
+     lambda files, n: ["suggest", "--manifest", files.shapes_of_one_name(n),
+                       *MESH, "--no-project", "--force"]),
     ("illegal specs", "check", 2000,
      lambda files, n: ["check", "--manifest", files.indivisible(n), *MESH,
                        "--no-project", "--rules", files.rules([ALL])]),
