@@ -17,9 +17,16 @@
 
 namespace shardc {
 std::optional<int64_t> CacheBytes(const CacheSizes& sizes) {
+  int64_t tensors = sizes.tensors, width = sizes.head_dim;
+  if (sizes.value_dim > 0) {
+    const auto both = CheckedAdd(sizes.head_dim, sizes.value_dim);
+    if (!both) return std::nullopt;
+    tensors = 1;
+    width = *both;
+  }
   const std::array<int64_t, 7> factors = {
-      sizes.tensors,  sizes.layers,   sizes.batch,        sizes.length,
-      sizes.kv_heads, sizes.head_dim, sizes.element_bytes};
+      tensors,        sizes.layers, sizes.batch,        sizes.length,
+      sizes.kv_heads, width,        sizes.element_bytes};
   return CheckedProduct(factors);
 }
 
@@ -56,6 +63,7 @@ std::optional<std::vector<CacheSizes>> CachesOf(const ModelConfig& model,
     if (!heads || !model.head_dim) return std::nullopt;
     all.kv_heads = *heads;
     all.head_dim = *model.head_dim;
+    all.value_dim = model.value_dim.value_or(0);
   }
   std::vector<CacheSizes> out;
   // A chunk's last token attends to all of the chunk.
@@ -76,6 +84,9 @@ std::optional<std::vector<CacheSizes>> CachesOf(const ModelConfig& model,
   if (windowed > 0) {
     all.layers = windowed;
     all.length = std::min(length, *window);
+    all.kv_heads = model.windowed_kv_heads.value_or(all.kv_heads);
+    all.head_dim = model.windowed_head_dim.value_or(all.head_dim);
+    all.value_dim = model.windowed_value_dim.value_or(all.value_dim);
     out.push_back(all);
   }
   if (dtype != Dtype::kI8) return out;
@@ -83,6 +94,7 @@ std::optional<std::vector<CacheSizes>> CachesOf(const ModelConfig& model,
     --i;
     CacheSizes scales = out[i];
     scales.head_dim = 1;
+    scales.value_dim = 0;
     scales.element_bytes = 4;
     out.push_back(scales);
   }

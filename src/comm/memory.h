@@ -25,6 +25,9 @@ struct CacheSizes {
   int64_t head_dim = 0;
   int64_t element_bytes = 2;  // bfloat16
   int64_t tensors = 2;        // keys and values: 2; a latent row: 1
+  // The size of a head's value if it differs from that of its key, which is
+  // `head_dim`; 0 if all tensors have heads of one size.
+  int64_t value_dim = 0;
 };
 // The number of parts into which each dimension of a cache is sharded.
 struct CacheParts {
@@ -34,7 +37,8 @@ struct CacheParts {
 };
 
 // Returns tensors * layers * batch * length * kv_heads * head_dim *
-// element_bytes; nullopt on overflow.
+// element_bytes, with head_dim + value_dim instead of tensors * head_dim if
+// keys and values have heads of different sizes; nullopt on overflow.
 std::optional<int64_t> CacheBytes(const CacheSizes& sizes);
 // Returns the bytes of the cache on one device: each dimension is divided by
 // its number of parts and rounded up. Returns nullopt on overflow.

@@ -60,7 +60,8 @@ std::optional<AttentionSizes> AttentionSizesOf(const CostInputs& work,
   out.heads = *model->heads;
   out.key_heads = model->kv_heads.value_or(out.heads);
   out.head_dim = *model->head_dim;
-  out.value_dim = model->latent_value_dim.value_or(0);
+  out.value_dim =
+      model->latent_value_dim.value_or(model->value_dim.value_or(0));
   out.latent_rank = model->latent_rank.value_or(0);
   out.latent_rope_dim = model->latent_rope_dim.value_or(0);
   out.dtype = settings.activations;

@@ -174,12 +174,24 @@ double AttentionFlops(const CostInputs& work, const Tokens& tokens) {
     window *=
         model->sliding_window ? 1 - window / (2 * std::max(keys, 1.0)) : 0.5;
   }
-  const double wider = Real(model->full_head_dim.value_or(*model->head_dim)) /
-                       Real(*model->head_dim);
-  const double all =
-      IsEncoderAlone(work)
-          ? 0
-          : (layers - windowed) * keys * seen * wider + windowed * window;
+  // With latent attention, and in MiMo-V2, a head's values are narrower than
+  // its keys.
+  const int64_t key = *model->head_dim;
+  const int64_t value =
+      model->latent_value_dim.value_or(model->value_dim.value_or(key));
+  const double width = Real(key) + Real(value);
+  // The sizes of a full layer's head and of a windowed layer's head, as
+  // multiples of `width`.
+  const double full_width =
+      Real(model->full_head_dim.value_or(key)) / Real(key);
+  const double windowed_width =
+      (Real(model->windowed_head_dim.value_or(key)) +
+       Real(model->windowed_value_dim.value_or(value))) /
+      width;
+  const double all = IsEncoderAlone(work)
+                         ? 0
+                         : (layers - windowed) * keys * seen * full_width +
+                               windowed * window * windowed_width;
   // An encoder's tokens, and cross-attention, see all keys of the encoder.
   const double encoder_keys = Real(tokens.encoder_keys);
   const double crossed = AttentionLayers(work, Stream::kCrossed) * encoder_keys;
@@ -188,10 +200,7 @@ double AttentionFlops(const CostInputs& work, const Tokens& tokens) {
   if (IsGeneration(work.mode)) parts = Real(work.Parts(work.key[1]));
   const double pairs = Real(tokens.All()) * (all + crossed) / parts +
                        Real(tokens.Of(Stream::kEncoder)) * encoder;
-  // With latent attention, a head's values are narrower than its keys.
-  const double key = Real(*model->head_dim);
-  const double value = Real(model->latent_value_dim.value_or(*model->head_dim));
-  return 2 * heads * (key + value) * pairs;
+  return 2 * heads * width * pairs;
 }
 
 }  // namespace shardc::cost

@@ -114,6 +114,14 @@ struct ModelConfig {
   // Gemma 4: the size of a head and the KV heads of the layers without a
   // window, where they differ from `head_dim` and `kv_heads`.
   std::optional<int64_t> full_head_dim, full_kv_heads;
+  // The size of a head's value if it differs from `head_dim`, which is then
+  // that of its query and key; absent with latent attention, which has
+  // `latent_value_dim`.
+  std::optional<int64_t> value_dim;
+  // MiMo-V2: the sizes of the layers with a window, where they differ from
+  // those of the other layers.
+  std::optional<int64_t> windowed_kv_heads, windowed_head_dim,
+      windowed_value_dim;
   // Llama 4: the tokens of a chunk, within which windowed layers attend.
   std::optional<int64_t> attention_chunk;
   bool has_encoder = false;              // `layers` counts the decoder's only

@@ -231,6 +231,9 @@ class ModelConfigReader {
       config_.latent_rope_dim = rotated;
       config_.latent_value_dim = value;
       config_.index_dim = Count("index_head_dim");
+    } else {
+      config_.value_dim = value;
+      ReadWindowedHeads();
     }
     const Number plain = part("qk_nope_head_dim");
     if (plain && rotated) {
@@ -251,6 +254,19 @@ class ModelConfigReader {
     config_.full_head_dim = Count("global_head_dim").value_or(512);
     if (fields_.IsTrue("attention_k_eq_v").value_or(false)) {
       config_.full_kv_heads = Count("num_global_key_value_heads");
+    }
+  }
+
+  // Reads the heads of the layers with a window where the config has keys of
+  // their own for them.
+  void ReadWindowedHeads() {
+    config_.windowed_kv_heads = Count("swa_num_key_value_heads");
+    config_.windowed_head_dim = Count("swa_head_dim");
+    config_.windowed_value_dim = Count("swa_v_head_dim");
+    // transformers omits the keys when it writes the config of MiMo-V2.
+    if (!config_.windowed_kv_heads && config_.kv_heads &&
+        IsA(config_families::kTwiceWindowedKvHeads)) {
+      config_.windowed_kv_heads = 2 * *config_.kv_heads;
     }
   }
 

@@ -45,6 +45,9 @@ inline constexpr std::array<Name, 3> kAttentionInFourth = {
 // Families whose layers without a window have heads of another size, 512 unless
 // the config has another.
 inline constexpr std::array<Name, 2> kWideFullHeads = {"gemma4", "gemma4_text"};
+// Families whose layers with a window have twice as many KV heads as the other
+// layers.
+inline constexpr std::array<Name, 1> kTwiceWindowedKvHeads = {"mimo_v2_flash"};
 // Families whose layers have two blocks of attention each.
 inline constexpr std::array<Name, 1> kAttentionTwice = {"longcat_flash"};
 // Families whose third layer has attention before the period begins.

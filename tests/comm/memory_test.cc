@@ -143,12 +143,21 @@ TEST_CASE("the caches of a device are the sum of each one's share") {
   const CacheSizes huge = {INT64_MAX, 1, 1, 1, 1, 1, 1};
   CHECK(CacheBytesPerDevice({huge}, CacheParts{}) == INT64_MAX);
   CHECK(CacheBytesPerDevice({huge, huge}, CacheParts{}) == std::nullopt);
+  // Keys of 8 elements and values of 6.
+  const CacheSizes narrow = {.layers = 3,
+                             .batch = 2,
+                             .length = 10,
+                             .kv_heads = 4,
+                             .head_dim = 8,
+                             .value_dim = 6};
+  CHECK(CacheBytesPerDevice({narrow}, CacheParts{1, 2, 4}) ==
+        3 * 2 * 5 * 1 * (8 + 6) * 2);
   const CacheSizes unknown = {INT64_MAX, 2, 1, 1, 1, 1, 1};
   CHECK(CacheBytesPerDevice({unknown, all[0]}, CacheParts{}) == std::nullopt);
 }
 
 // Returns for each cache [tensors, layers, batch, length, kv_heads, head_dim,
-// element_bytes]; {} if the sizes are not known.
+// element_bytes], and value_dim if it is not 0; {} if the sizes are not known.
 std::vector<std::vector<int64_t>> Rows(const ModelConfig& model,
                                        Dtype dtype = Dtype::kBF16) {
   const auto caches = CachesOf(model, 3, 100, dtype);
@@ -156,6 +165,7 @@ std::vector<std::vector<int64_t>> Rows(const ModelConfig& model,
   for (const CacheSizes& one : caches.value_or(std::vector<CacheSizes>())) {
     out.push_back({one.tensors, one.layers, one.batch, one.length, one.kv_heads,
                    one.head_dim, one.element_bytes});
+    if (one.value_dim > 0) out.back().push_back(one.value_dim);
   }
   return out;
 }
@@ -205,6 +215,20 @@ TEST_CASE("the caches that a model's layers keep") {
   CHECK(Rows(model) ==
         Table{{2, 1, 3, 100, 1, 32, 2}, {2, 3, 3, 30, 2, 16, 2}});
   model.full_kv_heads = model.full_head_dim = {};
+  // MiMo-V2: values are narrower than keys, and layers with a window have more
+  // heads. An int8 cache has a scale for a key and a scale for a value.
+  model.value_dim = 12;
+  model.windowed_kv_heads = 4;
+  CHECK(Rows(model) ==
+        Table{{2, 1, 3, 100, 2, 16, 2, 12}, {2, 3, 3, 30, 4, 16, 2, 12}});
+  model.windowed_head_dim = 8;
+  model.windowed_value_dim = 6;
+  CHECK(Rows(model, Dtype::kI8) == Table{{2, 1, 3, 100, 2, 16, 1, 12},
+                                         {2, 3, 3, 30, 4, 8, 1, 6},
+                                         {2, 3, 3, 30, 4, 1, 4},
+                                         {2, 1, 3, 100, 2, 1, 4}});
+  model.value_dim = model.windowed_kv_heads = {};
+  model.windowed_head_dim = model.windowed_value_dim = {};
   // Layers that attend to the keys of others keep none: two of the three left
   // have chunks.
   model.borrowing_layers = 1;

@@ -488,6 +488,19 @@ TEST_CASE("windowed layers attend to their window only") {
   // If the cache is sharded over its length, a device attends to its own shard.
   work.key[1] = {"tp"};
   CHECK(flops(Mode::kDecode) == 4.0 * 6 * 4 * 4 * (4 * 64) / 2);
+  work.key[1] = {};
+  // In MiMo-V2 values are narrower than keys, and heads of layers with a window
+  // may differ again: 2 operations for each element of both.
+  work.model->sliding_window = 16;
+  work.model->value_dim = 3;
+  CHECK(flops(Mode::kDecode) == 2.0 * 6 * 4 * (3 * 64 + 16) * (4 + 3));
+  work.model->windowed_head_dim = 6;
+  work.model->windowed_value_dim = 5;
+  CHECK(flops(Mode::kDecode) ==
+        doctest::Approx(2.0 * 6 * 4 * (3 * 64 * (4 + 3) + 16 * (6 + 5))));
+  work.model->sliding_window = work.model->value_dim = std::nullopt;
+  work.model->windowed_head_dim = work.model->windowed_value_dim = std::nullopt;
+  work.key[1] = {"tp"};
   // Values of latent attention may be narrower than keys: 2 times 4 and 2 times
   // 3 operations instead of 4 times 4.
   work.model->latent_value_dim = 3;

@@ -149,6 +149,44 @@ TEST_CASE("which layers see a window, and which have attention") {
   }
 }
 
+TEST_CASE("heads of layers with a window, and of values") {
+  struct Case {
+    std::string_view text;
+    int64_t value_dim, kv_heads, head_dim, windowed_value_dim;  // -1: not given
+  };
+  constexpr Case kCases[] = {
+      // MiMo-V2-Flash as published, and as transformers writes it.
+      {R"({"model_type": "mimo_v2_flash", "num_attention_heads": 64,
+           "num_key_value_heads": 4, "head_dim": 192, "v_head_dim": 128,
+           "swa_num_key_value_heads": 8, "swa_head_dim": 192,
+           "swa_v_head_dim": 128})",
+       128, 8, 192, 128},
+      {R"({"model_type": "mimo_v2_flash", "num_attention_heads": 64,
+           "num_key_value_heads": 4, "head_dim": 192, "v_head_dim": 128})",
+       128, 8, -1, -1},
+      {R"({"model_type": "inkling2", "num_attention_heads": 64,
+           "num_key_value_heads": 4, "swa_num_key_value_heads": 8,
+           "swa_head_dim": 128})",
+       -1, 8, 128, -1},
+      {R"({"kv_lora_rank": 512, "qk_nope_head_dim": 128,
+           "qk_rope_head_dim": 64, "v_head_dim": 128})",
+       -1, -1, -1, -1},
+      {R"({"num_attention_heads": 8, "num_key_value_heads": 4})", -1, -1, -1,
+       -1},
+  };
+  for (const Case& test : kCases) {
+    CAPTURE(test.text);
+    const Written file(test.text);
+    Findings findings;
+    const auto config = ReadModelConfig(file.path, findings);
+    REQUIRE(config);
+    CHECK(config->value_dim.value_or(-1) == test.value_dim);
+    CHECK(config->windowed_kv_heads.value_or(-1) == test.kv_heads);
+    CHECK(config->windowed_head_dim.value_or(-1) == test.head_dim);
+    CHECK(config->windowed_value_dim.value_or(-1) == test.windowed_value_dim);
+  }
+}
+
 TEST_CASE("layers that attend to the keys of another layer") {
   struct Case {
     std::string_view text;

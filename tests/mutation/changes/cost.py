@@ -95,7 +95,7 @@ ROWS = [
      'if (IsWide(tensor)) out += Real(tensor.bytes);',
      'Real(tensor.bytes)', '0', ''),
     ('cost/products.cc',
-     ': (layers - windowed) * keys * seen * wider + windowed * window;',
+     ': (layers - windowed) * keys * seen * full_width +',
      'layers - windowed', 'layers + windowed', ''),
     ('cost/states.cc',
      'if (whole[second] < kLeastFactored) return std::nullopt;',
