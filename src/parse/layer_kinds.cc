@@ -233,7 +233,9 @@ int64_t WindowedByPattern(ConfigFields& fields, int64_t layers) {
     return *pattern > 1 ? layers - layers / *pattern : layers;
   }
   for (const config_families::Period& every : config_families::kSeesAll) {
-    if (fields.IsA({&every.family, 1})) return layers - layers / every.layers;
+    if (!fields.IsA({&every.family, 1})) continue;
+    const int64_t rest = every.last && layers % every.layers != 0 ? 1 : 0;
+    return layers - layers / every.layers - rest;
   }
   if (const std::optional<int64_t> full =
           fields.Count("max_window_layers").value) {

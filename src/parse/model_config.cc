@@ -6,6 +6,7 @@
 //
 //   {"model_type": "gpt2", "n_head": 12, "n_embd": 768}
 //     ->  heads 12, hidden 768, intermediate 3072
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <span>
@@ -124,7 +125,7 @@ class ModelConfigReader {
     config_.max_positions = fields_.Count(kPositions).value;
     if (fields_.IsTrue("use_sliding_window")
             .value_or(!IsA(config_families::kWindowOnRequest))) {
-      config_.sliding_window = fields_.Count(kWindow).value;
+      ReadWindow();
     }
     ReadIntermediate();
     ReadAttention(read);
@@ -185,6 +186,15 @@ class ModelConfigReader {
     use(config_.hidden, defaults_->hidden);
     use(config_.layers, defaults_->layers);
     use(config_.vocab, defaults_->vocab);
+  }
+
+  void ReadWindow() {
+    config_.sliding_window = fields_.Count(kWindow).value;
+    const bool written = std::any_of(kWindow.begin(), kWindow.end(),
+                                     [&](Key key) { return fields_.Has(key); });
+    if (!written && defaults_ != nullptr && defaults_->window > 0) {
+      config_.sliding_window = defaults_->window;
+    }
   }
 
   void ReadIntermediate() {
@@ -251,10 +261,32 @@ class ModelConfigReader {
       config_.head_dim = *config_.hidden / *config_.heads;
     }
     if (!IsA(config_families::kWideFullHeads)) return;
-    config_.full_head_dim = Count("global_head_dim").value_or(512);
+    ReadFullHeads();
+  }
+
+  // Reads the heads of Gemma 4's layers without a window. Recent versions of
+  // transformers write them layer by layer, with equal sizes for all layers:
+  //
+  //   "per_layer_config": {"5": {"head_dim": 512, "num_key_value_heads": 2}}
+  void ReadFullHeads() {
+    config_.full_head_dim = Count("global_head_dim");
     if (fields_.IsTrue("attention_k_eq_v").value_or(false)) {
       config_.full_kv_heads = Count("num_global_key_value_heads");
     }
+    const auto layers = fields_.Find("per_layer_config");
+    if (layers && layers->IsObject()) {
+      for (const JsonMember layer : layers->members()) {
+        if (!layer.value.IsObject()) continue;
+        const auto use = [&](Key key, Number& to) {
+          const auto value = layer.value.Find(key);
+          if (value) to = fields_.CountOf(*value, key);
+        };
+        use("head_dim", config_.full_head_dim);
+        use("num_key_value_heads", config_.full_kv_heads);
+        break;
+      }
+    }
+    if (!config_.full_head_dim) config_.full_head_dim = 512;
   }
 
   // Reads the heads of the layers with a window where the config has keys of

@@ -14,12 +14,14 @@ namespace shardc::config_families {
 using Name = std::string_view;
 
 // A family in which, by its code, every P-th layer attends to all tokens and
-// the other layers attend within a window. `layers` is P.
+// the other layers attend within a window. `layers` is P. With `last`, the last
+// layer attends to all tokens too.
 struct Period {
   Name family;
   int64_t layers;
+  bool last = false;
 };
-inline constexpr std::array<Period, 7> kSeesAll = {{
+inline constexpr std::array<Period, 9> kSeesAll = {{
     {"gemma2", 2},
     {"gpt_oss", 2},
     {"cohere2", 4},
@@ -27,6 +29,8 @@ inline constexpr std::array<Period, 7> kSeesAll = {{
     {"olmo3", 4},
     {"gemma3", 6},
     {"gemma3_text", 6},
+    {"gemma4", 6, true},
+    {"gemma4_text", 6, true},
 }};
 // Families whose tokens attend to later tokens too, unless `is_decoder` is
 // true.
@@ -82,10 +86,11 @@ inline constexpr std::array<Name, 1> kSinks = {"gpt_oss"};
 // embeddings by default. Falcon's does too, but its published checkpoints hold
 // both tensors. The descriptions in families/ have the same defaults (`tied`),
 // which tests/families compares with these.
-inline constexpr std::array<Name, 17> kTiedByDefault = {
-    "gpt2",        "gemma",   "gemma2",  "gemma3",  "gemma3_text", "bloom",
-    "opt",         "t5",      "whisper", "cohere",  "cohere2",     "ernie4_5",
-    "gpt_bigcode", "gpt_neo", "mpt",     "smollm3", "starcoder2"};
+inline constexpr std::array<Name, 19> kTiedByDefault = {
+    "gpt2",    "gemma",       "gemma2",  "gemma3",    "gemma3_text",
+    "gemma4",  "gemma4_text", "bloom",   "opt",       "t5",
+    "whisper", "cohere",      "cohere2", "ernie4_5",  "gpt_bigcode",
+    "gpt_neo", "mpt",         "smollm3", "starcoder2"};
 // Families whose feed-forward width is four times the hidden one unless
 // the config has another.
 inline constexpr std::array<Name, 8> kFourfold = {
@@ -100,15 +105,18 @@ struct Defaults {
   // Read only for a language model inside a larger one: transformers omits
   // defaults when it writes the nested config, but not in a config of its own.
   int64_t heads = 0, hidden = 0, intermediate = 0, layers = 0, vocab = 0;
+  // The window of a config without the key; null means that there is none.
+  int64_t window = 0;
 };
 
-inline constexpr std::array<Defaults, 24> kDefaults = {{
+inline constexpr std::array<Defaults, 25> kDefaults = {{
     {"llama", 0, 0, 32, 4096, 11008, 32, 32000},
     {"mistral", 8, 0, 32, 4096, 14336, 32, 32000},
     {"qwen2", 32, 0, 32, 4096, 22016, 32, 151936},
     {"gemma", 16, 256, 16, 3072, 24576, 28, 256000},
-    {"gemma2", 4, 256, 8, 2304, 9216, 26, 256000},
-    {"gemma3_text", 4, 256, 8, 2304, 9216, 26, 262208},
+    {"gemma2", 4, 256, 8, 2304, 9216, 26, 256000, 4096},
+    {"gemma3_text", 4, 256, 8, 2304, 9216, 26, 262208, 4096},
+    {"gemma4_text", 4, 256, 8, 2304, 9216, 30, 262144, 512},
     {"ministral", 8},
     {"mixtral", 8},
     {"phimoe", 8},

@@ -105,6 +105,14 @@ TEST_CASE("which layers see a window, and which have attention") {
       {"{\"model_type\": \"gemma3_text\", \"num_hidden_layers\": 26, "
        "\"sliding_window\": 128}",
        22, -1},
+      // Gemma 4 and 2 without the keys of their class: a window of 512, a full
+      // layer after five with a window, and a full last layer.
+      {R"({"model_type": "gemma4_text", "num_hidden_layers": 30})", 25, -1},
+      {R"({"model_type": "gemma4_text", "num_hidden_layers": 26})", 21, -1},
+      {R"({"model_type": "gemma2", "num_hidden_layers": 26})", 13, -1},
+      {R"({"model_type": "gemma2", "num_hidden_layers": 26,
+           "sliding_window": null})",
+       -1, -1},
       {R"({"model_type": "gpt_oss", "num_hidden_layers": 7,
            "sliding_window": 128})",
        4, -1},

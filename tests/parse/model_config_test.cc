@@ -417,6 +417,9 @@ TEST_CASE("sizes that a config omits are those of the family's class") {
       {R"({"model_type": "llava", "text_config": {"model_type": "llama",
            "vocab_size": 32064}, "vision_config": {"hidden_size": 1024}})",
        32, 32, 128, 32, 32064},
+      {R"({"model_type": "gemma4", "text_config": {
+           "model_type": "gemma4_text", "hidden_size": 2560}})",
+       8, 4, 256, 30, 262144},
       // A config that is not nested is written with its other sizes.
       {R"({"model_type": "mistral", "hidden_size": 64,
            "num_attention_heads": 16})",

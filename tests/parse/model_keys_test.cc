@@ -51,6 +51,17 @@ TEST_CASE("heads of Gemma 4's layers without a window") {
       "num_global_key_value_heads": 4})");
   CHECK_FALSE(small.full_kv_heads);
   CHECK(small.full_head_dim == 512);
+  CHECK(small.sliding_window == 512);
+  CHECK(small.tied_embeddings);
+  // As transformers writes them since it has heads layer by layer.
+  const ModelConfig listed = Read(R"({"model_type": "gemma4_text",
+      "num_attention_heads": 32, "num_key_value_heads": 16,
+      "per_layer_config": {"5": {"head_dim": 384, "num_key_value_heads": 4},
+                           "11": {"head_dim": 384,
+                                  "num_key_value_heads": 4}}})");
+  CHECK(listed.head_dim == 256);
+  CHECK(listed.full_head_dim == 384);
+  CHECK(listed.full_kv_heads == 4);
   CHECK_FALSE(Read(R"({"model_type": "gemma3_text", "head_dim": 256,
       "global_head_dim": 512})")
                   .full_head_dim);
