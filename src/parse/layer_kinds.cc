@@ -34,10 +34,16 @@ constexpr std::array<std::string_view, 2> kRepeated = {"block_types",
 
 // Reads which layers have attention if every P-th layer has it, as in Jamba.
 void ReadPeriod(ConfigFields& fields, ModelConfig& config) {
-  const std::optional<int64_t> period = fields.Count("attn_layer_period").value;
+  std::optional<int64_t> period = fields.Count("attn_layer_period").value;
+  int64_t first = 4;
+  for (const config_families::AttentionPeriod& every :
+       config_families::kAttentionEvery) {
+    if (!fields.IsA({&every.family, 1})) continue;
+    if (!period) period = every.layers;
+    first = every.first;
+  }
   if (!period) return;
-  // 4 is the default of Jamba's class.
-  const int64_t first = fields.Number(kAttentionOffset).value.value_or(4);
+  first = fields.Number(kAttentionOffset).value.value_or(first);
   // In Zamba the period begins after three layers, the last of which has
   // attention.
   const bool zamba = fields.IsA(config_families::kAttentionInThird);

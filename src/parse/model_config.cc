@@ -40,8 +40,8 @@ constexpr std::array<Key, 7> kKvHeads = {
     "num_key_value_heads",   "num_kv_heads", "n_head_kv",
     "multi_query_group_num", "n_kv_heads",   "num_attention_groups",
     "attn_config.kv_n_heads"};
-constexpr std::array<Key, 4> kHeadDim = {"head_dim", "d_kv", "kv_channels",
-                                         "attention_head_dim"};
+constexpr std::array<Key, 4> kHeadDim = {"head_dim", "attention_head_dim",
+                                         "d_kv", "kv_channels"};
 constexpr std::array<Key, 5> kHidden = {"hidden_size", "n_embd", "n_embed",
                                         "d_model", "dim"};
 constexpr std::array<Key, 8> kIntermediate = {"intermediate_size_mlp",
@@ -256,9 +256,10 @@ class ModelConfigReader {
         !fields_.Has("head_dim")) {
       config_.head_dim = defaults_->head_dim;
     }
+    const int64_t times = IsA(config_families::kTwiceWideHeads) ? 2 : 1;
     if (!config_.head_dim && config_.hidden && config_.heads &&
-        *config_.hidden % *config_.heads == 0) {
-      config_.head_dim = *config_.hidden / *config_.heads;
+        times * *config_.hidden % *config_.heads == 0) {
+      config_.head_dim = times * *config_.hidden / *config_.heads;
     }
     if (!IsA(config_families::kWideFullHeads)) return;
     ReadFullHeads();

@@ -54,6 +54,19 @@ inline constexpr std::array<Name, 2> kWideFullHeads = {"gemma4", "gemma4_text"};
 inline constexpr std::array<Name, 1> kTwiceWindowedKvHeads = {"mimo_v2_flash"};
 // Families whose layers have two blocks of attention each.
 inline constexpr std::array<Name, 1> kAttentionTwice = {"longcat_flash"};
+// Families in which every P-th layer has attention, unless the config has
+// another period, from the layer `first` on.
+struct AttentionPeriod {
+  Name family;
+  int64_t layers, first;
+};
+inline constexpr std::array<AttentionPeriod, 2> kAttentionEvery = {{
+    {"jamba", 8, 4},
+    {"zamba", 6, 4},
+}};
+// Families whose heads are twice as large as the hidden size divided by the
+// number of heads, because attention also reads the embeddings.
+inline constexpr std::array<Name, 2> kTwiceWideHeads = {"zamba", "zamba2"};
 // Families whose third layer has attention before the period begins.
 inline constexpr std::array<Name, 1> kAttentionInThird = {"zamba"};
 // Families whose windowed layers attend within chunks of tokens.

@@ -67,6 +67,21 @@ TEST_CASE("heads of Gemma 4's layers without a window") {
                   .full_head_dim);
 }
 
+TEST_CASE(
+    "heads of Zamba are twice as large as their part of the hidden size") {
+  // The keys of Zyphra/Zamba2-2.7B: kv_channels is not the size of a head.
+  CHECK(Read(R"({"model_type": "zamba2", "hidden_size": 2560,
+      "num_attention_heads": 32, "kv_channels": 80,
+      "attention_head_dim": 160})")
+            .head_dim == 160);
+  for (const std::string type : {"zamba", "zamba2"}) {
+    CHECK(Read(R"({"hidden_size": 2560, "num_attention_heads": 32,
+        "model_type": ")" +
+               type + "\"}")
+              .head_dim == 160);
+  }
+}
+
 TEST_CASE("Nemotron-NAS lists attention by layer") {
   const auto read = [](const std::string& blocks) {
     return Read(R"({"num_hidden_layers": 3, "num_attention_heads": 64,
