@@ -234,14 +234,17 @@ int64_t WindowedByPattern(ConfigFields& fields, int64_t layers) {
     const auto local = LocalLayers(written->string(), layers);
     if (local) return *local;
   }
-  if (const std::optional<int64_t> pattern =
-          fields.Count(kWindowPattern).value) {
-    return *pattern > 1 ? layers - layers / *pattern : layers;
-  }
+  std::optional<int64_t> period = fields.Count(kWindowPattern).value;
+  bool rounds_up = false;
   for (const config_families::Period& every : config_families::kSeesAll) {
     if (!fields.IsA({&every.family, 1})) continue;
-    const int64_t rest = every.last && layers % every.layers != 0 ? 1 : 0;
-    return layers - layers / every.layers - rest;
+    if (!period) period = every.layers;
+    rounds_up = every.rounds_up;
+  }
+  if (period) {
+    if (*period == 1) return layers;
+    const int64_t rest = rounds_up && layers % *period != 0 ? 1 : 0;
+    return layers - layers / *period - rest;
   }
   if (const std::optional<int64_t> full =
           fields.Count("max_window_layers").value) {

@@ -189,6 +189,15 @@ class ModelConfigReader {
   }
 
   void ReadWindow() {
+    if (IsA(config_families::kLocalAttention)) {
+      config_.sliding_window = Count("local_attention");
+      if (!fields_.Has("local_attention")) config_.sliding_window = 128;
+      if (config_.sliding_window && IsA(config_families::kHalfWindow)) {
+        *config_.sliding_window =
+            std::max<int64_t>(*config_.sliding_window / 2, 1);
+      }
+      return;
+    }
     config_.sliding_window = fields_.Count(kWindow).value;
     const bool written = std::any_of(kWindow.begin(), kWindow.end(),
                                      [&](Key key) { return fields_.Has(key); });

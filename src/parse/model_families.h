@@ -14,14 +14,16 @@ namespace shardc::config_families {
 using Name = std::string_view;
 
 // A family in which, by its code, every P-th layer attends to all tokens and
-// the other layers attend within a window. `layers` is P. With `last`, the last
-// layer attends to all tokens too.
+// the other layers attend within a window, unless the config has another
+// period. `layers` is P. With `rounds_up`, a rest of fewer than P layers also
+// has a layer that attends to all tokens: the first one in ModernBERT, whose
+// periods begin with such a layer, and the last one in Gemma 4.
 struct Period {
   Name family;
   int64_t layers;
-  bool last = false;
+  bool rounds_up = false;
 };
-inline constexpr std::array<Period, 9> kSeesAll = {{
+inline constexpr std::array<Period, 11> kSeesAll = {{
     {"gemma2", 2},
     {"gpt_oss", 2},
     {"cohere2", 4},
@@ -31,6 +33,8 @@ inline constexpr std::array<Period, 9> kSeesAll = {{
     {"gemma3_text", 6},
     {"gemma4", 6, true},
     {"gemma4_text", 6, true},
+    {"modernbert", 3, true},
+    {"modernbert-decoder", 3, true},
 }};
 // Families whose tokens attend to later tokens too, unless `is_decoder` is
 // true.
@@ -69,6 +73,11 @@ inline constexpr std::array<AttentionPeriod, 2> kAttentionEvery = {{
 inline constexpr std::array<Name, 2> kTwiceWideHeads = {"zamba", "zamba2"};
 // Families whose third layer has attention before the period begins.
 inline constexpr std::array<Name, 1> kAttentionInThird = {"zamba"};
+// Families whose window has the key `local_attention`, and is 128 tokens
+// without it. Half of them are before a token: a decoder attends to these only.
+inline constexpr std::array<Name, 2> kLocalAttention = {"modernbert",
+                                                        "modernbert-decoder"};
+inline constexpr std::array<Name, 1> kHalfWindow = {"modernbert-decoder"};
 // Families whose windowed layers attend within chunks of tokens.
 inline constexpr std::array<Name, 2> kChunked = {"llama4", "llama4_text"};
 // Families that ignore `sliding_window` unless `use_sliding_window` is true.

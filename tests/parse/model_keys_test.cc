@@ -82,6 +82,16 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("ModernBERT's window has tokens on both sides") {
+  CHECK(Read(R"({"model_type": "modernbert", "local_attention": 96})")
+            .sliding_window == 96);
+  CHECK(Read(R"({"model_type": "modernbert"})").sliding_window == 128);
+  CHECK(Read(R"({"model_type": "modernbert-decoder"})").sliding_window == 64);
+  CHECK_FALSE(Read(R"({"model_type": "modernbert-decoder",
+      "local_attention": null})")
+                  .sliding_window);
+}
+
 TEST_CASE("Nemotron-NAS lists attention by layer") {
   const auto read = [](const std::string& blocks) {
     return Read(R"({"num_hidden_layers": 3, "num_attention_heads": 64,
