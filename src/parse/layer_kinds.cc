@@ -55,6 +55,24 @@ void ReadPeriod(ConfigFields& fields, ModelConfig& config) {
   config.attention_layers = attention;
 }
 
+// Reads which layers of PLaMo-2 have attention: the middle one of every
+// `mamba_step` layers, or the last layer of a model with fewer layers.
+bool ReadMambaStep(ConfigFields& fields, ModelConfig& config) {
+  const std::optional<int64_t> step = fields.Count("mamba_step").value;
+  if (!step || *step < 2 || !fields.IsTrue("mamba_enabled").value_or(true)) {
+    return false;
+  }
+  const int64_t first = *step / 2;
+  config.attention_layers =
+      std::max<int64_t>((*config.layers - first + *step - 1) / *step, 1);
+  const auto full = fields.Find("full_attention_idx");
+  if (config.sliding_window && full && full->IsArray()) {
+    config.windowed_layers = std::max<int64_t>(
+        *config.attention_layers - static_cast<int64_t>(full->size()), 0);
+  }
+  return true;
+}
+
 // Returns how many integers of the list are not 0.
 int64_t Marked(const JsonValue& list) {
   int64_t out = 0;
@@ -166,7 +184,7 @@ void ReadAttentionLayers(ConfigFields& fields, ModelConfig& config) {
     config.attention_layers = *config.layers / every.value_or(4);
     return;
   }
-  ReadPeriod(fields, config);
+  if (!ReadMambaStep(fields, config)) ReadPeriod(fields, config);
 }
 
 void ReadLayerTypes(const JsonValue& kinds, ModelConfig& config) {

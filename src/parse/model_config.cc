@@ -40,8 +40,9 @@ constexpr std::array<Key, 7> kKvHeads = {
     "num_key_value_heads",   "num_kv_heads", "n_head_kv",
     "multi_query_group_num", "n_kv_heads",   "num_attention_groups",
     "attn_config.kv_n_heads"};
-constexpr std::array<Key, 4> kHeadDim = {"head_dim", "attention_head_dim",
-                                         "d_kv", "kv_channels"};
+constexpr std::array<Key, 5> kHeadDim = {"head_dim", "hidden_size_per_head",
+                                         "attention_head_dim", "d_kv",
+                                         "kv_channels"};
 constexpr std::array<Key, 5> kHidden = {"hidden_size", "n_embd", "n_embed",
                                         "d_model", "dim"};
 constexpr std::array<Key, 8> kIntermediate = {"intermediate_size_mlp",

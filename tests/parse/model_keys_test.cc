@@ -82,6 +82,12 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("PLaMo-2 gives the size of a head by a key of its own") {
+  CHECK(Read(R"({"model_type": "plamo2", "hidden_size": 2048,
+      "num_attention_heads": 32, "hidden_size_per_head": 128})")
+            .head_dim == 128);
+}
+
 TEST_CASE("ModernBERT's window has tokens on both sides") {
   CHECK(Read(R"({"model_type": "modernbert", "local_attention": 96})")
             .sliding_window == 96);
