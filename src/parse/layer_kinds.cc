@@ -207,6 +207,16 @@ void ReadLayerTypes(const JsonValue& kinds, ModelConfig& config) {
   }
 }
 
+// Returns the number of layers that rotate queries and keys; by default every
+// fourth layer does not.
+int64_t RotatingLayers(ConfigFields& fields, int64_t layers) {
+  const auto marks = fields.Find("no_rope_layers");
+  if (marks && marks->IsArray() && marks->size() > 0) return Marked(*marks);
+  const std::optional<int64_t> period =
+      fields.Count("no_rope_layer_interval").value;
+  return layers - layers / period.value_or(4);
+}
+
 // Reads Llama 4's chunks. A layer that rotates queries and keys attends within
 // a chunk; by default every fourth layer does neither.
 void ReadChunks(ConfigFields& fields, ModelConfig& config) {
@@ -214,14 +224,7 @@ void ReadChunks(ConfigFields& fields, ModelConfig& config) {
   config.attention_chunk = fields.Count("attention_chunk_size").value;
   if (!fields.Has("attention_chunk_size")) config.attention_chunk = 8192;
   if (!config.attention_chunk) return;
-  const auto rotating = fields.Find("no_rope_layers");
-  if (rotating && rotating->IsArray() && rotating->size() > 0) {
-    config.windowed_layers = Marked(*rotating);
-    return;
-  }
-  const std::optional<int64_t> period =
-      fields.Count("no_rope_layer_interval").value;
-  config.windowed_layers = *config.layers - *config.layers / period.value_or(4);
+  config.windowed_layers = RotatingLayers(fields, *config.layers);
 }
 
 // Returns the number of local layers by a pattern such as `LLLG` (L is a local
@@ -238,6 +241,28 @@ std::optional<int64_t> LocalLayers(std::string_view pattern, int64_t layers) {
   const int64_t length = std::ssize(pattern), marked = layers - 1;
   const auto rest = static_cast<size_t>(marked % length);
   return marked / length * local(pattern) + local(pattern.substr(0, rest));
+}
+
+// Returns the number of layers that attend within a window in families with
+// `max_window_layers`: Qwen's, except that SmolLM3 has another rule. Returns
+// nullopt for other families without the key.
+std::optional<int64_t> WindowedAfterFirst(ConfigFields& fields,
+                                          int64_t layers) {
+  if (fields.IsA(config_families::kWindowInAll)) return layers;
+  if (fields.IsA(config_families::kWindowUnrotated)) {
+    return layers - std::min(RotatingLayers(fields, layers), layers);
+  }
+  std::optional<int64_t> most = fields.Count("max_window_layers").value;
+  // 0 layers, which Count() takes for an absent key.
+  if (!most && fields.Find("max_window_layers")) most = 0;
+  if (fields.IsA(config_families::kWindowInEven)) {
+    return (std::min(most.value_or(28), layers) + 1) / 2;
+  }
+  for (const config_families::FullFirst& one : config_families::kFullFirst) {
+    if (!most && fields.IsA({&one.family, 1})) most = one.layers;
+  }
+  if (!most) return std::nullopt;
+  return layers - std::min(*most, layers);
 }
 
 // Returns the number of layers that attend within a window. If the config or
@@ -264,11 +289,7 @@ int64_t WindowedByPattern(ConfigFields& fields, int64_t layers) {
     const int64_t rest = rounds_up && layers % *period != 0 ? 1 : 0;
     return layers - layers / *period - rest;
   }
-  if (const std::optional<int64_t> full =
-          fields.Count("max_window_layers").value) {
-    return layers - std::min(*full, layers);
-  }
-  return layers;
+  return WindowedAfterFirst(fields, layers).value_or(layers);
 }
 
 // Reads how many layers attend to the keys of another layer: the last ones of

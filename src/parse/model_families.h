@@ -81,8 +81,32 @@ inline constexpr std::array<Name, 1> kHalfWindow = {"modernbert-decoder"};
 // Families whose windowed layers attend within chunks of tokens.
 inline constexpr std::array<Name, 2> kChunked = {"llama4", "llama4_text"};
 // Families that ignore `sliding_window` unless `use_sliding_window` is true.
-inline constexpr std::array<Name, 6> kWindowOnRequest = {
-    "qwen2", "qwen2_moe", "qwen2_vl", "qwen3", "qwen3_moe", "smollm3"};
+inline constexpr std::array<Name, 9> kWindowOnRequest = {
+    "qwen2",           "qwen2_moe", "qwen2_vl",  "qwen2_vl_text", "qwen2_5_vl",
+    "qwen2_5_vl_text", "qwen3",     "qwen3_moe", "smollm3"};
+// Families whose first layers attend to all tokens: `layers` of them, unless
+// the config has `max_window_layers`.
+struct FullFirst {
+  Name family;
+  int64_t layers;
+};
+inline constexpr std::array<FullFirst, 7> kFullFirst = {{
+    {"qwen2", 28},
+    {"qwen3", 28},
+    {"dots1", 62},
+    {"qwen2_vl", 80},
+    {"qwen2_vl_text", 80},
+    {"qwen2_5_vl", 80},
+    {"qwen2_5_vl_text", 80},
+}};
+// Families in which the first, third, fifth layer and so on have a window, up
+// to `max_window_layers`, which is 28 by default.
+inline constexpr std::array<Name, 1> kWindowInEven = {"qwen2_moe"};
+// Families in which all layers have a window, whatever `max_window_layers` is.
+inline constexpr std::array<Name, 1> kWindowInAll = {"qwen3_moe"};
+// Families in which the layers that do not rotate queries and keys have a
+// window.
+inline constexpr std::array<Name, 1> kWindowUnrotated = {"smollm3"};
 // Families with one KV head unless `multi_query` is false.
 inline constexpr std::array<Name, 3> kMultiQuery = {"falcon", "RefinedWebModel",
                                                     "gpt_bigcode"};
@@ -134,7 +158,7 @@ struct Defaults {
 inline constexpr std::array<Defaults, 25> kDefaults = {{
     {"llama", 0, 0, 32, 4096, 11008, 32, 32000},
     {"mistral", 8, 0, 32, 4096, 14336, 32, 32000},
-    {"qwen2", 32, 0, 32, 4096, 22016, 32, 151936},
+    {"qwen2", 32, 0, 32, 4096, 22016, 32, 151936, 4096},
     {"gemma", 16, 256, 16, 3072, 24576, 28, 256000},
     {"gemma2", 4, 256, 8, 2304, 9216, 26, 256000, 4096},
     {"gemma3_text", 4, 256, 8, 2304, 9216, 26, 262208, 4096},
@@ -142,9 +166,9 @@ inline constexpr std::array<Defaults, 25> kDefaults = {{
     {"ministral", 8},
     {"mixtral", 8},
     {"phimoe", 8},
-    {"qwen2_moe", 16},
-    {"qwen3", 32, 128},
-    {"qwen3_moe", 4},
+    {.family = "qwen2_moe", .kv_heads = 16, .window = 4096},
+    {.family = "qwen3", .kv_heads = 32, .head_dim = 128, .window = 4096},
+    {.family = "qwen3_moe", .kv_heads = 4, .window = 4096},
     {"glm", 2, 128},
     {"glm4", 2, 128},
     {"glm4_moe", 8},
