@@ -16,6 +16,7 @@
 #include "cost/communication.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <utility>
 
@@ -380,8 +381,18 @@ class StepCollectives {
         width, repeats_);
   }
 
+  // Returns the product of a number and of layers, of which a stage may have a
+  // fraction; rounded, and saturated at the largest 64-bit integer.
+  static int64_t TimesLayers(int64_t number, double layers) {
+    const double whole = std::floor(layers);
+    const double rest = Real(number) * (layers - whole);
+    return (Size(number) * static_cast<int64_t>(whole) +
+            static_cast<int64_t>(std::min(std::round(rest), 9e18)))
+        .value();
+  }
+
   void Attention() {
-    if (work_.model && work_.model->attention_layers == 0) return;
+    if (work_.LayersWithAttention() == 0) return;
     const auto sizes = AttentionSizesOf(work_, settings_);
     if (!sizes) {
       out_.unknown.emplace_back(
@@ -415,11 +426,11 @@ class StepCollectives {
           " cannot run with these specs: " + bytes.unknown);
       return;
     }
-    const int64_t layers = work_.model->attention_layers.value_or(
-        work_.model->layers.value_or(work_.LayersWith(Role::kOutput)));
+    const double layers = work_.LayersWithAttention().value_or(
+        Real(work_.model->layers.value_or(work_.LayersWith(Role::kOutput))));
     for (Transfer one : bytes.transfers) {
-      one.count = Times(layers, repeats_);
-      one.sent = Times(one.sent, one.count);
+      one.sent = TimesLayers(Times(one.sent, repeats_), layers);
+      one.count = std::max<int64_t>(TimesLayers(repeats_, layers), 1);
       out_.transfers.push_back(one);
       if (!train_) continue;
       const int64_t times = TimesBackward(one.kind);

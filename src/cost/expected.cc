@@ -211,9 +211,7 @@ class StepTime {
   double Scores() const {
     const auto& model = work_.model;
     const double heads = model ? Real(model->heads.value_or(0)) : 0;
-    const double layers = model && model->attention_layers
-                              ? Real(*model->attention_layers)
-                              : layers_;
+    const double layers = work_.LayersWithAttention().value_or(layers_);
     return Real(tokens_.All()) * Real(tokens_.keys) * heads /
            Real(cost::HeadParts(work_)) * layers;
   }

@@ -408,6 +408,17 @@ int64_t CostInputs::LayersWith(Role role) const {
   return out;
 }
 
+std::optional<double> CostInputs::LayersWithAttention() const {
+  if (attention_layers) return attention_layers;
+  if (!model || !model->attention_layers) return std::nullopt;
+  return Real(*model->attention_layers);
+}
+
+double CostInputs::LayersWithWindow() const {
+  if (windowed_layers) return *windowed_layers;
+  return model ? Real(model->windowed_layers.value_or(0)) : 0;
+}
+
 const ParamClass* CostInputs::Find(Role role, bool expert) const {
   for (const ParamClass& param : params) {
     const bool weight = param.IsWeight() || role == Role::kEmbedding;

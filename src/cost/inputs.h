@@ -102,7 +102,7 @@ struct CostInputs {
   // The number of layers with attention of a stage, and the number of those
   // with a window; nullopt for a complete model. They are shares of the model's
   // layers and may be fractions, because it is not known which layers have a
-  // window.
+  // window. LayersWithAttention() and LayersWithWindow() serve both cases.
   std::optional<double> attention_layers, windowed_layers;
   // Whether a query sees no later keys.
   bool causal = true;
@@ -149,6 +149,13 @@ struct CostInputs {
   // parameters that the step applies are counted. Shared experts are left out,
   // because they are in layers that have other experts too.
   int64_t LayersWith(Role role) const;
+  // Returns the number of layers with attention, which may be a fraction for a
+  // stage; nullopt if the configuration does not define it, which also holds
+  // for a complete model of which all layers have attention.
+  std::optional<double> LayersWithAttention() const;
+  // Returns the number of layers whose attention has a window or chunks, which
+  // may be a fraction for a stage.
+  double LayersWithWindow() const;
   // Returns the number of experts of a layer, by the shapes of the parameters,
   // or else by the configuration, or else by the numbers of experts and of
   // routers; 0 if there are none.

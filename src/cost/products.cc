@@ -154,13 +154,11 @@ int64_t HeadParts(const CostInputs& work) {
 double AttentionFlops(const CostInputs& work, const Tokens& tokens) {
   const auto& model = work.model;
   if (!model || !model->heads || !model->head_dim || !model->layers) return 0;
-  const double layers = work.attention_layers.value_or(
-      Real(model->attention_layers.value_or(*model->layers)));
+  const double layers =
+      work.LayersWithAttention().value_or(Real(*model->layers));
   const auto limit =
       model->sliding_window ? model->sliding_window : model->attention_chunk;
-  const double windowed = limit ? work.windowed_layers.value_or(
-                                      Real(model->windowed_layers.value_or(0)))
-                                : 0;
+  const double windowed = limit ? work.LayersWithWindow() : 0;
   const double heads = Real(*model->heads) / Real(HeadParts(work));
   // With causal attention, a query sees half of the keys on average, or half of
   // its chunk. With a sliding window, the first queries see less than the

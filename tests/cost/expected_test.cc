@@ -2,12 +2,15 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <numeric>
 #include <string>
 
+#include "cost/communication.h"
 #include "cost/models.h"
 #include "cost/report.h"
 #include "cost/stack.h"
+#include "exec/operations/all.h"
 
 namespace shardc::cost {
 namespace {
@@ -136,6 +139,39 @@ TEST_CASE("parts add up, between the bounds, for every stack and policy") {
 
 // A device updates its own experts, whether they are a part of a tensor or
 // tensors that are placed on it.
+TEST_CASE("a stage with a fraction of a layer's attention takes its time") {
+  CostInputs work = BundledWork("llama-3-8b.hf.manifest.json", "llama-3-8b",
+                                "sp:8", Mode::kTrain, "");
+  const DeviceProfile profile = SlowH100();
+  Settings settings = Training(profile, 16, "nothing_saveable");
+  work.query[1] = work.key[1] = work.value[1] = work.output[1] = {"sp"};
+  for (const exec::Operation* operation : {&exec::kVanilla, &exec::kRing}) {
+    settings.operation = operation;
+    const auto take = [&](double layers) {
+      work.attention_layers = layers;
+      work.model->attention_layers = std::llround(layers);
+      return TimeOn(work, settings);
+    };
+    CAPTURE(std::string(operation->name));
+    const ExpectedTime fraction = take(0.25), one = take(1);
+    // A kernel is launched for each layer, however many have attention.
+    const double launches = PartOf(take(0), "attention");
+    CHECK(PartOf(fraction, "attention") - launches ==
+          doctest::Approx(0.25 * (PartOf(one, "attention") - launches)));
+    const auto sent = [&](double layers) {
+      take(layers);
+      int64_t out = 0;
+      for (const Transfer& move : CommunicationOf(work, settings).transfers) {
+        if (move.part == "attention") out += move.sent;
+      }
+      return out;
+    };
+    CHECK(sent(1) > 0);
+    CHECK(4 * sent(0.25) == sent(1));
+    CHECK(sent(0) == 0);
+  }
+}
+
 TEST_CASE("the optimizer updates the experts of a device") {
   CostInputs work = TrainingOn(MeshOf({{"dp", 2}, {"ep", 4}}), {"dp"});
   ModelConfig model;
