@@ -150,12 +150,15 @@ class StepCollectives {
     const Dtype used = GatheredDtype(work_, settings_, *param.type.dtype);
     const int used_width = std::max(DtypeBits(used) / 8, 1);
     const bool once = settings_.gathers_once;
+    // Each layer that shares a block gathers its weights.
+    const int64_t gathers =
+        Times(std::max(count, param.sharing_layers), repeats_);
     Add("parameters", false, Collective::kAllGather, gathered, own, used_width,
-        once ? count : Times(count, repeats_));
+        once ? count : gathers);
     if (!train_ || !IsTrained(param)) return;
     if (!once && IsReadBackward(param)) {
       Add("parameters", true, Collective::kAllGather, gathered, own, used_width,
-          Times(count, repeats_));
+          gathers);
     }
     const Dtype dtype = settings_.gradients.value_or(*param.type.dtype);
     const int64_t gradient = std::max(DtypeBits(dtype) / 8, 1);

@@ -211,6 +211,41 @@ void KeepHeadsOnly(CostInputs& work) {
   }
 }
 
+// Finds the weights of the blocks of attention and MLP that layers of Zamba
+// share. A checkpoint has each block once, below the first layer that uses it:
+//
+//   2 blocks `layers.*.shared_transformer`, 9 layers with attention: a block
+//   runs 4.5 times, and both together 9 times
+//
+// The adapters inside a block are those of one layer each.
+void FindSharedBlocks(CostInputs& work, char separator) {
+  if (!work.model || !work.model->attention_layers) return;
+  const auto shared = [&](const ParamClass& param) {
+    if (!param.IsApplied() || param.role.expert ||
+        param.name.find("adapter") != std::string::npos) {
+      return false;
+    }
+    const std::vector<std::string_view> parts =
+        SplitName(param.name, separator);
+    return std::any_of(parts.begin(), parts.end(), [](std::string_view part) {
+      return part.starts_with("shared_transf");
+    });
+  };
+  int64_t blocks = 0;
+  for (const ParamClass& param : work.params) {
+    if (param.role.module_role == Role::kKey && shared(param)) {
+      blocks += param.Matrices();
+    }
+  }
+  if (blocks == 0 || blocks >= *work.model->attention_layers) return;
+  for (ParamClass& param : work.params) {
+    if (!shared(param)) continue;
+    param.sharing_layers = std::max(
+        Times(param.Matrices(), *work.model->attention_layers) / blocks,
+        param.Matrices());
+  }
+}
+
 void OrientAll(CostInputs& work, char separator) {
   MoveStacksFirst(work, separator);
   FindSecondUps(work, separator);
@@ -222,6 +257,7 @@ void OrientAll(CostInputs& work, char separator) {
   FindPacking(work, width);
   SetStreams(work, separator);
   KeepHeadsOnly(work);
+  FindSharedBlocks(work, separator);
   std::erase_if(work.hidden, [&](const std::string& axis) {
     return work.mesh.SizeOf(axis) == 1 || Has(work.Batch(), axis) ||
            Has(work.Length(), axis);
@@ -391,6 +427,7 @@ int64_t CostInputs::Experts() const {
 }
 
 int64_t LayerCounts::Of(const ParamClass& param) {
+  if (param.sharing_layers > 0) return param.sharing_layers;
   if (!param.role.expert) return param.Matrices();
   if (experts_ == 0) experts_ = std::max<int64_t>(work_.Experts(), 1);
   return param.Matrices() / experts_;

@@ -64,6 +64,9 @@ struct ParamClass {
   // or of linear attention whose projections have names of their own. The
   // projection out of the mixer has the role of an output projection.
   bool mixes = false;
+  // The number of layers that apply these tensors, if they belong to a block
+  // that several layers share, as in Zamba2; 0 if each is of one layer.
+  int64_t sharing_layers = 0;
 
   bool IsWeight() const { return out_dim >= 0; }
   // Returns whether the step multiplies its tokens, or the tokens of its
@@ -182,7 +185,8 @@ class LayerCounts {
  public:
   // The inputs must outlive this object and keep their parameters.
   explicit LayerCounts(const CostInputs& work) : work_(work) {}
-  // Returns the number of layers that have this weight; 0 if it is no weight.
+  // Returns the number of layers that apply this weight, of which several may
+  // share one tensor; 0 if it is no weight.
   int64_t Of(const ParamClass& param);
 
  private:

@@ -99,7 +99,9 @@ std::optional<GatheredWeights> GatheredBytes(const CostInputs& work,
       }
       continue;
     }
-    const int64_t each = std::max<int64_t>(counts.Of(param), 1);
+    const int64_t layers_of =
+        param.sharing_layers > 0 ? param.Matrices() : counts.Of(param);
+    const int64_t each = std::max<int64_t>(layers_of, 1);
     const Bytes all = CheckedMul(*whole, param.CountOnDevice());
     layers = all && layers ? CheckedAdd(*layers, *all / each) : std::nullopt;
     if (!layers) return std::nullopt;

@@ -272,6 +272,76 @@ class CountedLayers(CostCase):
         shown = self.cost([*given, "--mesh", "fsdp:1"])
         self.assertEqual(shown["activations"]["tensors"][0]["layers"], 8)
 
+    def test_blocks_that_layers_share_run_in_each_of_them(self):
+        wide, inner, tokens, rank = 64, 128, 256, 8
+        mixer = {"in_proj": [2 * inner + 40, wide], "out_proj": [wide, inner]}
+        # A block reads the hidden state and the embeddings.
+        block = {**{f"self_attn.{one}_proj": [2 * wide, 2 * wide]
+                    for one in "qkv"},
+                 "self_attn.o_proj": [wide, 2 * wide],
+                 "feed_forward.gate_up_proj": [256, wide],
+                 "feed_forward.down_proj": [wide, 128]}
+        params = {"model.embed_tokens.weight": [100, wide],
+                  "lm_head.weight": [100, wide]}
+        hybrid = [2, 3, 5, 6, 7]
+        for layer in range(8):
+            name = f"model.layers.{layer}."
+            if layer in hybrid:
+                params[name + "linear.weight"] = [wide, wide]
+                name += "mamba_decoder."
+            for one, shape in mixer.items():
+                params[name + f"mamba.{one}.weight"] = shape
+        once = sum(shape[0] * shape[1] for name, shape in params.items()
+                   if "embed" not in name)
+        # Two blocks run five times, each with an adapter for each layer.
+        for layer in hybrid[:2]:
+            name = f"model.layers.{layer}.shared_transformer."
+            for one, shape in block.items():
+                params[name + one + ".weight"] = shape
+        adapters = 0
+        for at, layer in enumerate(hybrid):
+            name = (f"model.layers.{hybrid[at % 2]}.shared_transformer."
+                    f"feed_forward.gate_up_proj_adapter_list.{at}.")
+            params[name + "0.weight"] = [rank, wide]
+            params[name + "1.weight"] = [256, rank]
+            adapters += rank * (wide + 256)
+        files = {
+            "manifest": {"schema": "shardc.manifest/v1", "params": {
+                name: {"shape": shape, "dtype": "BF16"}
+                for name, shape in params.items()}},
+            "config": {"model_type": "zamba2", "hidden_size": wide,
+                       "num_attention_heads": 4, "num_hidden_layers": 8,
+                       "hybrid_layer_ids": hybrid},
+            "rules": {"version": 1, "rules": [
+                {"match": "shared_transformer.*proj.weight$",
+                 "spec": ["fsdp", None]},
+                {"match": ".*", "spec": []}]}}
+        paths = {}
+        for name, value in files.items():
+            paths[name] = os.path.join(self.folder.name, name + ".json")
+            with open(paths[name], "w", encoding="utf-8") as file:
+                json.dump(value, file)
+        given = ["--manifest", paths["manifest"], "--model", paths["config"],
+                 "--rules", paths["rules"], "--profile", "h100-sxm",
+                 "--batch", "2", "--seq", str(tokens // 2)]
+        shown = self.cost([*given, "--mesh", "fsdp:1"])
+        shared = sum(shape[0] * shape[1] for shape in block.values())
+        self.assertEqual(
+            shown["time"]["flops"],
+            3 * (2 * tokens * (once + adapters + len(hybrid) * shared)
+                 + len(hybrid) * 2 * tokens * tokens // 2 * 2 * wide))
+        kept = [(one["name"], one["layers"])
+                for one in shown["activations"]["tensors"]]
+        self.assertIn(("context", 5), kept)
+        self.assertIn(("gate_proj", 5), kept)
+        # Each of the five gathers the block; the memory is that of one block.
+        sharded = self.cost([*given, "--mesh", "fsdp:2"])
+        (gathers,) = [one for one in sharded["communication"]
+                      if one["part"] == "parameters" and
+                      one["phase"] == "forward"]
+        self.assertEqual(gathers["count"], len(hybrid) * len(block))
+        self.assertEqual(sharded["memory"]["gathered"], 2 * 2 * shared)
+
 
 if __name__ == "__main__":
     unittest.main()
