@@ -26,6 +26,7 @@
 #include "cost/memory.h"
 #include "cost/states.h"
 #include "cost/streams.h"
+#include "cost/unusual_words.h"
 #include "source/checked.h"
 #include "source/wording.h"
 
@@ -94,6 +95,7 @@ class StepCollectives {
     tokens_ = *tokens;
     hidden_ = *hidden;
     Blocks();
+    UnnamedMatrices();
     Mixers();
     Experts();
     Ends();
@@ -281,6 +283,29 @@ class StepCollectives {
           RecomputesOutputProjection(settings_));
     Block("mlp", {Role::kGate, Role::kFusedGateUp, Role::kUp}, Role::kDown,
           false);
+  }
+
+  // Adds the collectives of matrices whose names do not show their block. If
+  // the inputs are sharded, the results are partial; if the outputs are, the
+  // gradients of the inputs are.
+  void UnnamedMatrices() {
+    constexpr std::string_view kPart = "other projections";
+    for (const ParamClass& param : work_.params) {
+      if (!param.IsApplied() || param.mixes || param.role.expert ||
+          !IsUnnamedMatrix(param)) {
+        continue;
+      }
+      const AxisGroup in = work_.Kept(param.AxesAt(param.in_dim));
+      const AxisGroup out = work_.Kept(param.AxesAt(param.out_dim));
+      const int64_t rows = tokens_.Of(param.stream);
+      const int64_t count = Times(layer_counts_.Of(param), repeats_);
+      Add(kPart, false, Collective::kAllReduce, in,
+          Times(rows, ShareOf(param.SizeAt(param.out_dim), work_.Parts(out))),
+          bytes_, count);
+      if (!train_) continue;
+      Add(kPart, true, Collective::kAllReduce, out,
+          Times(rows, ShareOf(param.Inputs(), work_.Parts(in))), bytes_, count);
+    }
   }
 
   // Within a mixer, only the collectives of its output projection are known.

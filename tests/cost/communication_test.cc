@@ -84,6 +84,31 @@ TEST_CASE("sequence parallelism sends the same in halves") {
         96LL * 88080384 / 2);
 }
 
+// An all-reduce over 8 devices sends 7/4 of its bytes.
+TEST_CASE("matrices of unknown names are reduced over the axes of both sides") {
+  CostInputs work = TrainingOn(MeshOf({{"tp", 8}}), {});
+  const auto named = [](const char* name, Shape shape, Spec spec) {
+    ParamClass out = ClassOf(name, std::move(shape), Dtype::kBF16, spec, 3);
+    out.out_dim = 0;
+    out.in_dim = 1;
+    return out;
+  };
+  work.params = {named("layers.*.gathering.weight", {512, 64}, {{"tp"}, {}}),
+                 named("layers.*.mixing.weight", {64, 512}, {{}, {"tp"}})};
+  ModelConfig model;
+  model.hidden = 64;
+  work.model = model;
+  Settings settings = OneRow();
+  const int64_t each = 3 * 2048LL * 64 * 2 * 7 / 4;
+  const Communication train = CommunicationOf(work, settings);
+  for (const bool backward : {false, true}) {
+    CHECK(SentBy(train, "other projections", Collective::kAllReduce,
+                 backward) == each);
+  }
+  work.mode = Mode::kPrefill;
+  CHECK(CommunicationOf(work, settings).Sent() == each);
+}
+
 // The activation bytes of a layer by Korthikanti et al. (arXiv 2205.05198) are
 //
 //   sbh(10 + 24/t + 5as/ht)
