@@ -174,6 +174,29 @@ bool HoldAll(const CostInputs& work, const Settings& settings,
   return known;
 }
 
+// Returns whether a device has gradients only from the backward pass to the
+// update: nothing reduces them, and no gradients of other micro-batches are
+// there while the loss is computed.
+bool FreesGradients(const CostInputs& work, const Settings& settings) {
+  return work.mode == Mode::kTrain && !work.all_stages &&
+         work.mesh.devices == 1 && settings.microbatches == 1 &&
+         !StackOf(work, settings).memory.keeps_gradients;
+}
+
+// Returns the gradients of a step whose gradients are freed; `all` are those of
+// all parameters.
+StepGradients GradientsOf(const CostInputs& work, const Settings& settings,
+                          int64_t all) {
+  const Role last =
+      work.Find(Role::kHead) != nullptr ? Role::kHead : Role::kEmbedding;
+  HeldBytes first;
+  for (const ParamClass& param : work.params) {
+    if (param.role.module_role != last) continue;
+    Hold(param, StatesOf(work, param, settings).gradient, first);
+  }
+  return {.first = std::min(first.Fullest().value_or(0), all), .all = all};
+}
+
 }  // namespace
 
 Dtype GatheredDtype(const CostInputs& work, const Settings& settings,
@@ -275,7 +298,14 @@ Memory MemoryOf(const CostInputs& work, const Settings& settings) {
     if (work.mode == Mode::kTrain && gathered) {
       gathered->casts = CastBytes(work, settings);
       out.weights = gathered;
-      peak = PeakOf(work, settings, *out.activations, *gathered);
+      const Bytes all = out.most.Of(Component::kGradients);
+      const bool frees = all && FreesGradients(work, settings);
+      peak =
+          PeakOf(work, settings, *out.activations, *gathered,
+                 frees ? GradientsOf(work, settings, *all) : StepGradients{});
+      if (frees) {
+        set(Component::kGradients, peak->gradients, peak->gradients);
+      }
       activations = (Size(peak->kept) + peak->working).value();
       if (logits) logits = peak->logits;
       weights = (Size(peak->gathered) + gathered->held).Checked();

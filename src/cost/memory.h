@@ -68,6 +68,8 @@ enum class Fit : uint8_t { kFits, kMayFit, kExceeds };
 struct Memory {
   // The bytes of the device that holds the most bytes, and of the device that
   // holds the fewest. In training, these are the bytes at the peak of the step.
+  // On a single device the gradients of one micro-batch do not exist while the
+  // loss is computed.
   Held most, least;
   // Set in training if the activations and the sizes of all parameters and
   // gathered weights are known.

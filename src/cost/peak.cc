@@ -126,7 +126,8 @@ double LossCopies(const Settings& settings, const StackMemory& stack) {
 }
 
 Peak PeakOf(const CostInputs& work, const Settings& settings,
-            const Activations& activations, const GatheredWeights& gathered) {
+            const Activations& activations, const GatheredWeights& gathered,
+            const StepGradients& gradients) {
   const StackMemory& stack = StackOf(work, settings).memory;
   const Parts parts(work, settings, activations, stack);
   const CopyRange copies = CopiesOf(settings, stack);
@@ -139,24 +140,36 @@ Peak PeakOf(const CostInputs& work, const Settings& settings,
                             : Real(std::max(gathered.layer, gathered.largest)));
   const double at_loss =
       copies.expected * logits + hidden + (stack.frees_gathered ? 0 : weights);
-  const double at_layer = layer + weights;
+  const double kept = parts.Kept(true), least_kept = parts.Kept(false);
+  // In the backward pass gradients replace what is kept, so the peak is in its
+  // first or in its last layer.
+  const double first = Real(gradients.first), all = Real(gradients.all);
+  const double at_first = layer + weights + first;
+  const double at_last = layer + weights + all - kept;
   Peak out;
-  out.moment = at_loss >= at_layer ? Moment::kLoss : Moment::kBackward;
+  out.moment = at_loss >= std::max(at_first, at_last) ? Moment::kLoss
+                                                      : Moment::kBackward;
   const bool loss = out.moment == Moment::kLoss;
-  out.kept = RoundedBytes(parts.Kept(true));
-  out.least_kept = RoundedBytes(parts.Kept(false));
+  const bool last = !loss && at_last > at_first;
+  out.kept = last ? 0 : RoundedBytes(kept);
+  out.least_kept = last ? 0 : RoundedBytes(least_kept);
   out.layer = RoundedBytes(layer);
   out.working = loss ? 0 : out.layer;
   out.logits = loss ? RoundedBytes(copies.expected * logits + hidden) : 0;
   out.gathered =
       RoundedBytes(casts + (loss && stack.frees_gathered ? 0 : weights));
+  if (!loss) out.gradients = last ? gradients.all : gradients.first;
   const double least_loss = copies.least * logits;
   const double least_layer = kLeastLayer * layer;
-  out.least = RoundedBytes(stack.frees_gathered
-                               ? std::max(least_loss, least_layer + weights)
-                               : weights + std::max(least_loss, least_layer));
+  const double least =
+      stack.frees_gathered
+          ? std::max(least_loss, least_layer + first + weights)
+          : weights + std::max(least_loss, least_layer + first);
+  const double least_last = weights + least_layer + all;
+  out.least = RoundedBytes(last ? std::max(least_kept + least, least_last)
+                                : std::max(least, least_last - least_kept));
   out.most = RoundedBytes(casts + weights + copies.most * logits + hidden +
-                          kMostLayer * layer);
+                          kMostLayer * layer + all + (last ? kept : 0));
   return out;
 }
 

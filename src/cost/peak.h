@@ -1,6 +1,7 @@
 // Computes the peak of the bytes that a device holds during a training step in
 // addition to parameters, gradients and optimizer states. The peak is either
-// while the loss is computed or in the backward pass of a layer.
+// while the loss is computed or in the backward pass of a layer. Gradients may
+// also belong to the peak (StepGradients).
 #ifndef SHARDC_COST_PEAK_H_
 #define SHARDC_COST_PEAK_H_
 
@@ -29,7 +30,9 @@ struct Peak {
   // backward pass, `logits` with the copies that the loss makes, and `gathered`
   // of gathered weights. `working` is 0 if the peak
   // is at the loss, and `logits` is 0 if it is in the backward pass of a layer.
-  int64_t working = 0, logits = 0, gathered = 0;
+  // `gradients` are those that exist at the peak, and are 0 without
+  // StepGradients.
+  int64_t working = 0, logits = 0, gathered = 0, gradients = 0;
   // A lower and an upper estimate of the bytes in addition to `kept`.
   int64_t least = 0, most = 0;
   // The bytes of the layer in its backward pass, even if the peak is at the
@@ -38,7 +41,7 @@ struct Peak {
 
   // Returns the sum of the expected bytes in addition to `kept`.
   int64_t Besides() const {
-    return (Size(working) + logits + gathered).value();
+    return (Size(working) + logits + gathered + gradients).value();
   }
 };
 
@@ -56,12 +59,21 @@ struct GatheredWeights {
   int64_t casts = 0;
 };
 
+// The bytes of gradients that exist only from the backward pass to the update:
+// `first` after the backward pass of the head, `all` after that of the first
+// layer, when no activations are kept any more. Both are 0 if gradients exist
+// during the entire step, and then they are no part of the peak.
+struct StepGradients {
+  int64_t first = 0, all = 0;
+};
+
 // Returns the number of copies of the logits that the loss is expected to hold.
 double LossCopies(const Settings& settings, const StackMemory& stack);
 
 // Returns the peak while one micro-batch runs, without GatheredWeights::held.
 Peak PeakOf(const CostInputs& work, const Settings& settings,
-            const Activations& activations, const GatheredWeights& gathered);
+            const Activations& activations, const GatheredWeights& gathered,
+            const StepGradients& gradients = {});
 
 }  // namespace shardc::cost
 

@@ -40,6 +40,10 @@ struct StackMemory {
   bool frees_gathered = false;
   // Whether all parameters are cast to the dtype of the activations at once.
   bool casts_all = false;
+  // Whether a single device has gradients during the entire step, in buffers
+  // that are not freed. Otherwise it has them from the backward pass to the
+  // update.
+  bool keeps_gradients = false;
   // The bytes that the allocator reserves, as a multiple of the bytes that are
   // allocated.
   double allocator = 1.03, most_allocator = 1.10;

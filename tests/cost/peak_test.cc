@@ -66,6 +66,45 @@ TEST_CASE("a fused loss leaves the peak to a layer's backward pass") {
         memory.activations->Total() + gradients);
 }
 
+// Parameters in bfloat16 have gradients of 2 bytes a number.
+TEST_CASE(
+    "a single device has the gradients of a step from the backward pass") {
+  const CostInputs work = Llama("dp:1");
+  const int64_t head = 2LL * 128256 * 4096, all = 2LL * 8030261248;
+  const auto take = [&](int64_t length, LossKind loss) {
+    Settings settings = SettingsOf("hf", 1, length, "nothing_saveable");
+    settings.loss = loss;
+    const Memory out = MemoryOf(work, settings);
+    REQUIRE(out.taken.has_value());
+    CHECK(Real(out.taken->expected) ==
+          doctest::Approx(1.03 * Real(*out.most.total)));
+    CHECK(out.taken->least <= out.taken->expected);
+    CHECK(out.taken->most >= out.taken->expected);
+    return out;
+  };
+  // 131,072 tokens have four copies of 67 GB of logits.
+  const Memory loss = take(131072, LossKind::kEager);
+  CHECK(loss.taken->moment == Moment::kLoss);
+  CHECK(loss.most.Of(Component::kGradients) == 0);
+  // The inputs of all layers take more than all gradients.
+  const Memory first = take(131072, LossKind::kFused);
+  CHECK(first.taken->moment == Moment::kBackward);
+  CHECK(first.most.Of(Component::kGradients) == head);
+  // In a short row, the gradients take more than all that is kept.
+  const Memory last = take(128, LossKind::kFused);
+  CHECK(last.taken->moment == Moment::kBackward);
+  CHECK(last.most.Of(Component::kGradients) == all);
+  CHECK(last.most.Of(Component::kActivations) ==
+        last.activations->working + 128LL * 2 * (3 * 14336 + 2 * 4096));
+  // Gradients exist during the entire step if they are added up over
+  // micro-batches, and where the software has buffers for them.
+  Settings settings = SettingsOf("hf", 2, 131072, "nothing_saveable");
+  settings.microbatches = 2;
+  CHECK(MemoryOf(work, settings).most.Of(Component::kGradients) == all);
+  settings = SettingsOf("megatron", 1, 131072, "nothing_saveable");
+  CHECK(MemoryOf(work, settings).most.Of(Component::kGradients) == all);
+}
+
 TEST_CASE("hidden states over the tensor axis are gathered in a layer") {
   Settings settings = SettingsOf("compiled", 8, 8192, "nothing_saveable");
   settings.loss = LossKind::kFused;
