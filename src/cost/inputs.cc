@@ -198,10 +198,16 @@ void MoveStacksFirst(CostInputs& work, char separator) {
 // A square matrix is not taken for a head, although it may have a head's name:
 // RoBERTa's `lm_head.dense` precedes the head, which is the embedding. The
 // matrix is a head if the vocabulary is as large as the hidden size.
+// XLM-RoBERTa stores the matrix that its head and its embedding share below the
+// head's name only; the vocabulary is then that of the configuration.
 void KeepHeadsOnly(CostInputs& work) {
   const ParamClass* const table = work.Find(Role::kEmbedding);
-  if (table == nullptr || table->type.shape->size() != 2) return;
-  const int64_t vocabulary = table->SizeAt(0);
+  if (table != nullptr && table->type.shape->size() != 2) return;
+  std::optional<int64_t> known;
+  if (work.model) known = work.model->vocab;
+  if (table != nullptr) known = table->SizeAt(0);
+  if (!known) return;
+  const int64_t vocabulary = *known;
   for (ParamClass& param : work.params) {
     if (param.role.module_role != Role::kHead || !param.IsWeight()) continue;
     const int64_t out = param.SizeAt(param.out_dim);

@@ -272,6 +272,30 @@ class CountedLayers(CostCase):
         shown = self.cost([*given, "--mesh", "fsdp:1"])
         self.assertEqual(shown["activations"]["tensors"][0]["layers"], 8)
 
+    def test_a_tied_head_without_an_embedding_gives_the_logits(self):
+        """XLM-RoBERTa stores the shared matrix below the head's name, next to
+        a square matrix `lm_head.dense`."""
+        figures = []
+        for tied in (True, False):
+            path = os.path.join(self.folder.name, "config.json")
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump({
+                    "model_type": "xlm-roberta", "vocab_size": 1000,
+                    "architectures": ["XLMRobertaForMaskedLM"],
+                    "hidden_size": 64, "num_hidden_layers": 2,
+                    "num_attention_heads": 4, "intermediate_size": 128,
+                    "max_position_embeddings": 66, "type_vocab_size": 1,
+                    "tie_word_embeddings": tied}, file)
+            shown = self.cost([
+                "--model", path, "--rules", "auto", "--profile", "h100-sxm",
+                "--batch", "2", "--seq", "64", "--mesh", "fsdp:1", "--loss",
+                "eager"])
+            figures.append((shown["time"]["flops"],
+                            shown["memory"]["logits"]))
+        self.assertEqual(figures[0], figures[1])
+        # An eager loss holds four copies.
+        self.assertEqual(figures[0][1], 4 * 2 * 64 * 1000 * 4)
+
     def test_blocks_that_layers_share_run_in_each_of_them(self):
         wide, inner, tokens, rank = 64, 128, 256, 8
         mixer = {"in_proj": [2 * inner + 40, wide], "out_proj": [wide, inner]}
