@@ -139,9 +139,10 @@ inline constexpr std::array<Name, 19> kTiedByDefault = {
     "gpt_neo", "mpt",         "smollm3", "starcoder2"};
 // Families whose feed-forward width is four times the hidden one unless
 // the config has another.
-inline constexpr std::array<Name, 8> kFourfold = {
+inline constexpr std::array<Name, 9> kFourfold = {
     "gpt2",        "gptj",       "bloom",           "falcon",
-    "gpt_bigcode", "RefinedWeb", "RefinedWebModel", "mixformer-sequential"};
+    "gpt_bigcode", "RefinedWeb", "RefinedWebModel", "mixformer-sequential",
+    "phi-msft"};
 
 // The defaults of a family's class; 0: the class has none, or one that follows
 // from other sizes.
@@ -155,7 +156,7 @@ struct Defaults {
   int64_t window = 0;
 };
 
-inline constexpr std::array<Defaults, 25> kDefaults = {{
+inline constexpr std::array<Defaults, 26> kDefaults = {{
     {"llama", 0, 0, 32, 4096, 11008, 32, 32000},
     {"mistral", 8, 0, 32, 4096, 14336, 32, 32000},
     {"qwen2", 32, 0, 32, 4096, 22016, 32, 151936, 4096},
@@ -163,6 +164,7 @@ inline constexpr std::array<Defaults, 25> kDefaults = {{
     {"gemma2", 4, 256, 8, 2304, 9216, 26, 256000, 4096},
     {"gemma3_text", 4, 256, 8, 2304, 9216, 26, 262208, 4096},
     {"gemma4_text", 4, 256, 8, 2304, 9216, 30, 262144, 512},
+    {"clip_text_model", 0, 0, 8, 512, 2048, 12, 49408},
     {"ministral", 8},
     {"mixtral", 8},
     {"phimoe", 8},

@@ -182,6 +182,13 @@ TEST_CASE("an absent key has the value that transformers' class gives it") {
   CHECK(RowsOf(nested, text + "layers.0.self_attn.q_proj.weight") == 8 * 256);
   CHECK(RowsOf(nested, text + "layers.0.self_attn.k_proj.weight") == 4 * 256);
   CHECK(RowsOf(nested, text + "layers.0.mlp.up_proj.weight") == 9216);
+  const std::string towers =
+      R"({"model_type": "clip", "text_config": {"num_hidden_layers": 1},)"
+      R"( "vision_config": {"num_hidden_layers": 1}})";
+  CHECK(RowsOf(towers, "text_model.final_layer_norm.weight") == 512);
+  CHECK(RowsOf(towers, "text_model.encoder.layers.0.mlp.fc1.weight") == 2048);
+  CHECK(RowsOf(towers, "vision_model.post_layernorm.weight") == 768);
+  CHECK(RowsOf(towers, "vision_model.encoder.layers.0.mlp.fc1.weight") == 3072);
   std::string tied = With("model_type", "\"phimoe\"");
   tied.insert(tied.size() - 1, R"(, "num_local_experts": 4,)"
                                R"( "tie_word_embeddings": true,)"

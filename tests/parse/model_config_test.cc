@@ -420,6 +420,9 @@ TEST_CASE("sizes that a config omits are those of the family's class") {
       {R"({"model_type": "gemma4", "text_config": {
            "model_type": "gemma4_text", "hidden_size": 2560}})",
        8, 4, 256, 30, 262144},
+      {R"({"model_type": "clip", "text_config": {
+           "model_type": "clip_text_model"}, "vision_config": {}})",
+       8, 8, 64, 12, 49408},
       // A config that is not nested is written with its other sizes.
       {R"({"model_type": "mistral", "hidden_size": 64,
            "num_attention_heads": 16})",

@@ -82,6 +82,12 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("the feed-forward width of Phi-2 under its first model type") {
+  CHECK(Read(R"({"model_type": "phi-msft", "n_embd": 2560, "n_head": 32,
+      "n_inner": null})")
+            .intermediate == 10240);
+}
+
 TEST_CASE("PLaMo-2 gives the size of a head by a key of its own") {
   CHECK(Read(R"({"model_type": "plamo2", "hidden_size": 2048,
       "num_attention_heads": 32, "hidden_size_per_head": 128})")
