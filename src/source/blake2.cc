@@ -18,8 +18,8 @@
 namespace shardc {
 namespace {
 
-// The order in which round `r` takes the words of a block. Rounds 10 and 11 of
-// BLAKE2b have the orders of rounds 0 and 1.
+// The order in which round `r` mixes in the words of a block. Rounds 10 and 11
+// of BLAKE2b use the orders of rounds 0 and 1.
 constexpr std::array<std::array<uint8_t, 16>, 10> kOrders = {{
     {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15},
     {14, 10, 4, 8, 9, 15, 13, 6, 1, 12, 0, 2, 11, 7, 5, 3},

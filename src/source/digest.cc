@@ -1,11 +1,14 @@
-// Computes the digests that Python's hashlib has on every platform, except for
-// the SHAKE functions. MD5, SHA-1 and SHA-2 are computed by OpenSSL's functions
-// for each algorithm, which OpenSSL marks as deprecated. The newer functions of
-// OpenSSL find an algorithm by name. They would link all algorithms of OpenSSL
-// into the program. The tables of all algorithms would be two thirds of the
-// data that the loader relocates at each start. SHA-3 and BLAKE2, for which
-// OpenSSL has no separate functions, are in sha3.cc and blake2.cc. Example:
-// `abc` by sha256 -> ba7816bf8f01cfea...
+// Computes the digests that Python's hashlib offers on every platform, except
+// for the SHAKE functions:
+//
+//   `abc` by sha256 -> ba7816bf8f01cfea...
+//
+// MD5, SHA-1 and SHA-2 are computed by the functions that OpenSSL has for each
+// algorithm and marks as deprecated. OpenSSL's newer functions find an
+// algorithm by its name, and would therefore link all algorithms into the
+// program: their tables would be two thirds of the data that the loader
+// relocates at each start. OpenSSL has no separate functions for SHA-3 and
+// BLAKE2, which are in sha3.cc and blake2.cc.
 #define OPENSSL_SUPPRESS_DEPRECATED
 
 #include "source/digest.h"
@@ -21,7 +24,7 @@
 namespace shardc {
 namespace {
 
-// Computes a digest by three functions of OpenSSL: start, update and finish.
+// Computes a digest with three functions of OpenSSL: start, update and finish.
 template <size_t kLength, class Context>
 std::string DigestBy(int (*start)(Context*),
                      int (*update)(Context*, const void*, size_t),

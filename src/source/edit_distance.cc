@@ -1,6 +1,7 @@
-// Computes the edit distance of two words. The table has the distance between
-// each prefix of one word and each prefix of the other, and is filled row by
-// row. For swaps of neighbouring letters the last two rows are kept.
+// Computes the edit distance of two words. A table holds the distance between
+// each prefix of one word and each prefix of the other. It is filled row by
+// row, and only the last three rows are stored, because a swap of neighbouring
+// letters is computed from the row before the last:
 //
 //   atn -> attn: 1     kernle -> kernel: 1     mlp -> moe: 2
 #include "source/edit_distance.h"

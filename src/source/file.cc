@@ -75,7 +75,8 @@ Outcome InflateInto(std::string_view gzip, int64_t limit, std::string& out,
     if (status == Z_STREAM_END) {
       const size_t rest = gzip.size() - fed + stream.avail_in;
       const std::string_view tail = gzip.substr(gzip.size() - rest);
-      // Tapes and block devices pad with zeros; gzip ignores them too.
+      // Ignore zeros after the last member, as gzip does: tapes and block
+      // devices pad files with zeros.
       if (tail.find_first_not_of('\0') == std::string_view::npos) {
         return finish(Outcome::kOk, {});
       }

@@ -36,8 +36,8 @@ struct Finding {
   Place main_file;
 };
 
-// Identifies a file by its device and inode, so that two names of one file are
-// equal; by its path if there is no such file. Made by FileIdOf
+// The device and inode of a file, so that all paths of one file have the same
+// FileId. If there is no file at a path, the path itself. Made by FileIdOf
 // (source/file.h).
 using FileId = std::string;
 

@@ -3,10 +3,11 @@
 // start, because it has a message for every error.
 //
 // nlohmann does not report where a value is. Each of its events comes after the
-// complete token was accepted, so a second cursor walks the same text token by
-// token and is always at the token of the event: it skips white space, `,` and
-// `:`. The end of a token is found without validation: a string ends at the
-// next unescaped quote, a number at the first byte that no number contains.
+// parser has accepted the complete token. JsonReader therefore moves a cursor
+// of its own over the same text, one token for each event, so that the cursor
+// is at the token of the event. Before each token the cursor skips white space,
+// `,` and `:`. It finds the end of a token without validation: a string ends at
+// the next unescaped quote, a number at the first byte that no number contains.
 //
 // Example: for `[1, "a"]` the events are start_array, number, string,
 // end_array, and the cursor moves over `[`, `1`, `"a"`, `]`.
@@ -150,7 +151,8 @@ class JsonReader : public nlohmann::json_sax<Json> {
   bool null() override { return Add(JsonKind::kNull); }
   bool boolean(bool) override { return Add(JsonKind::kBool); }
   bool number_integer(number_integer_t value) override {
-    // Only "-0" is zero here: nlohmann passes "0" to number_unsigned.
+    // nlohmann passes "0" to number_unsigned, so a zero in this function is
+    // "-0", which is a real.
     return Add(value == 0 ? JsonKind::kReal : JsonKind::kInteger);
   }
   bool number_unsigned(number_unsigned_t value) override {
@@ -301,7 +303,7 @@ class JsonReader : public nlohmann::json_sax<Json> {
       return order != 0 ? order < 0 : a.second < b.second;
     };
     std::sort(keys_.begin(), keys_.end(), less);
-    // The nodes of two equal keys: first the later one, then the earlier one.
+    // Pairs of nodes with equal keys: the later node, then the earlier node.
     std::vector<std::pair<uint32_t, uint32_t>> twice;
     for (size_t i = 1; i < keys_.size(); ++i) {
       const auto [hash, node] = keys_[i];

@@ -19,12 +19,13 @@ namespace shardc {
 std::string NormalText(const JsonValue& value);
 
 using JsonMembers = std::unordered_map<std::string_view, JsonValue>;
-// Returns an object's members; none if the value is absent or no object.
+// Returns the members of an object by name. Returns no members if the value is
+// absent or is not an object.
 JsonMembers MembersOf(const std::optional<JsonValue>& value);
 std::optional<JsonValue> MemberAt(const JsonMembers& members,
                                   std::string_view name);
-// Returns the object's member `schema`, or "" if it has none or it is no
-// string.
+// Returns the object's member `schema`. Returns "" if there is no such member
+// or if it is not a string.
 std::string_view SchemaOf(const JsonValue& root);
 // Returns the NormalText of a member, or `absent` if there is no such member.
 std::string MemberText(const JsonMembers& members, std::string_view name,

@@ -1,8 +1,9 @@
 // Scans a JSON text once and builds the nodes of its values. A node is added at
-// the beginning of its value. At the end of a container, its node gets the
-// number of children and the index after its last descendant (`next`):
+// the beginning of its value. The number of children of a container, and the
+// index after its last descendant (`next`), are set at its end:
 //
-//   [8, {"a": "x"}]   array of 2, next 5; 8; object of 1, next 5; "a"; "x"
+//   [8, {"a": "x"}]  ->  0: array, 2 children, next 5   1: 8
+//                        2: object, 1 child, next 5     3: "a"   4: "x"
 #include "source/json_scanner.h"
 
 #include <charconv>
@@ -152,7 +153,7 @@ bool JsonScanner::Number() {
   return kind != JsonKind::kReal || Fits<double>(text);
 }
 
-// Scans a string, whose opening quote is already taken.
+// Scans a string, after its opening quote was read.
 bool JsonScanner::String() {
   --at_;
   Push(JsonKind::kString);

@@ -31,9 +31,10 @@
 namespace shardc {
 
 enum class JsonStyle : uint8_t {
-  kSpaced,     // {"a": 1, "b": [1, 2]}
-  kCompact,    // {"a":1,"b":[1,2]}
-  kCanonical,  // compact, integers by RFC 8785; the caller sorts members
+  kSpaced,   // {"a": 1, "b": [1, 2]}
+  kCompact,  // {"a":1,"b":[1,2]}
+  // The caller sorts the members.
+  kCanonical,  // kCompact with escapes and numbers by RFC 8785
 };
 
 enum class JsonLayout : uint8_t {
@@ -95,7 +96,7 @@ class JsonWriter {
     EndArray();
   }
 
-  // Writes members that an OfMembers writer has produced, unchanged.
+  // Writes the members that an OfMembers() writer produced, unchanged.
   void Members(std::string_view members);
   // Writes a value that was written in this style before, unchanged.
   void Written(std::string_view value);
@@ -129,8 +130,8 @@ class JsonWriter {
   Sink& out_;
   JsonStyle style_;
   bool after_key_ = false;
-  int indent_ = 0;  // of the lines of the innermost kLines container
-  int break_ = -1;  // set by Break
+  int indent_ = 0;  // indentation of lines in the innermost kLines container
+  int break_ = -1;  // indentation set by Break(); -1 if not set
   std::vector<Frame> frames_;
 };
 

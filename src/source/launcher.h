@@ -17,13 +17,15 @@ struct Launcher {
   const char* count;
 };
 
-// Returns the value of an environment variable, or null if it is not set.
+// A function that returns the value of an environment variable, or null if the
+// variable is not set.
 using Variable = std::function<const char*(const char* name)>;
 
+// The values of a launcher's two variables, as texts and as numbers.
 struct Seat {
   std::string_view index_text, count_text;
   int64_t index = 0;
-  int64_t count = 0;  // 0 if the texts are not an index below a count
+  int64_t count = 0;  // 0 unless the texts are numbers with 0 <= index < count
 };
 
 // Returns the place of this process among the processes that the launcher

@@ -11,10 +11,10 @@
 
 namespace shardc {
 
-// A function that takes a token, such as a number, returns false if the next
-// token is another one. All but TakeHere and TakeKey skip white space first.
-// Strings must be printable ASCII without `"` and `\`, so that they can be
-// views into the text.
+// The functions that read a token, such as Number(), return false if the next
+// token is a different one. All of them except TakeHere and TakeKey first skip
+// white space. Strings must be printable ASCII without `"` and `\`, so that a
+// string can be returned as a view into the text.
 class PlainJson {
  public:
   // Reads the text from the byte `at` on.

@@ -56,8 +56,8 @@ size_t EndOfPlain(std::string_view text, size_t at) {
       const size_t plain = PlainOf(text.data() + at);
       if (plain < kStep) return at + plain;
     }
-    // Compare the remaining bytes as the end of the last kStep bytes of the
-    // text, whose first bytes are known to be plain.
+    // Fewer than kStep bytes are left. Compare the last kStep bytes of the
+    // text, which include bytes that are already known to be plain.
     if (text.size() >= kStep && at < text.size()) {
       const size_t last = text.size() - kStep;
       const size_t plain = last + PlainOf(text.data() + last);

@@ -1,9 +1,9 @@
 // Makes paths relative to the repository. Paths are first compared as text, so
 // that a link inside the repository keeps its own name. If the path is outside,
-// it is compared again with links resolved, since the path of the root or of
-// the working directory may contain a link. A path of another machine is
-// replaced by the file whose path in the repository is the longest suffix of
-// that path:
+// it is compared again with all links resolved, because the path of the root or
+// of the working directory may contain a link. FileLike finds the file for a
+// path of another machine: the file whose path in the repository is the longest
+// suffix of that path.
 //
 //   root /repo, in /repo/jobs: `../rules/a.yaml`  ->  `rules/a.yaml`
 //   with /repo/src/model.py: `/home/ci/src/model.py`  ->  `../src/model.py`

@@ -26,7 +26,7 @@ class Repository {
   std::optional<std::string> FileLike(const std::string& path) const;
 
  private:
-  std::string root_, here_;  // absolute
+  std::string root_, here_;  // absolute paths; here_ is the working directory
 };
 
 }  // namespace shardc

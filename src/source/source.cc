@@ -1,8 +1,9 @@
-// Converts byte offsets to lines and columns. The offsets of lines are computed
-// when the first one is requested; an offset then needs a binary search among
-// them and a count of the code points since the line's start. In a long line,
-// such as that of a JSON file without line breaks, they are counted once for
-// each block of bytes, and for an offset only within its block:
+// Converts byte offsets to lines and columns. The offsets of all lines are
+// computed when a line is first requested. The line of an offset is then found
+// by a binary search, and its column by counting the code points since the
+// start of the line. In a long line, such as that of a JSON file without line
+// breaks, the code points before each block of bytes are counted only once, and
+// a column needs the count of a single block:
 //
 //   "x\n\u00e4=1", offset 4 (`=`)  ->  line 2, column 2
 #include "source/source.h"

@@ -52,7 +52,7 @@ class Source {
 
   LineColumn At(size_t offset) const;
   // Returns the byte offset at which a line begins. Lines are counted from 1.
-  // Returns 0 below 1, and the text's size after the last line.
+  // Returns 0 for lines below 1, and the text's size after the last line.
   size_t LineStart(int line) const;
   // Returns the text of a line without its line break and without a byte order
   // mark. Returns an empty text if there is no such line.
@@ -62,7 +62,7 @@ class Source {
   const std::vector<size_t>& LineStarts() const;
   // Returns the number of code points that begin before an offset.
   size_t PointsBefore(size_t offset) const;
-  // The same from one offset to another.
+  // Returns the number of code points that begin from `begin` to before `end`.
   size_t PointsBetween(size_t begin, size_t end) const;
 
   std::string name_;

@@ -1,6 +1,6 @@
-// The codes of pipelines, between SHD241 and SHD249: stages and schedules that
-// cannot be used. Their numbers are in the family of lints, but they are
-// reported while stages are made or a schedule is read.
+// The codes of pipelines, between SHD241 and SHD249, for stages and schedules
+// that cannot be used. Their numbers belong to the family of lints, but they
+// are reported while a model is divided into stages or a schedule is read.
 #ifndef SHARDC_SOURCE_STAGE_CODE_H_
 #define SHARDC_SOURCE_STAGE_CODE_H_
 

@@ -1,13 +1,14 @@
 // Sorts texts by a radix sort over eight bytes at a time. The next eight bytes
-// of each text form one number; runs of equal numbers are sorted by the
-// following eight bytes:
+// of each text form one number. Texts with equal numbers are then sorted by
+// their following eight bytes:
 //
 //   layers/10/q, layers/10/k, layers/9/q
 //     by `layers/1`, `layers/1`, `layers/9`:  10/q and 10/k need more bytes
 //     by `0/q`, `0/k`:                        10/k, 10/q, 9/q
 //
-// Long runs are sorted digit by digit, skipping digits that are the same in all
-// texts; short runs by comparison.
+// A run is a range of texts whose bytes so far are equal. Long runs are sorted
+// digit by digit, skipping digits that are the same in all texts. Short runs
+// are sorted by comparison.
 //
 // The parameters of a model are often listed layer by layer, with the same
 // suffixes in each layer. Then only the prefixes of the layers and the suffixes
@@ -142,8 +143,9 @@ class Sorter {
     }
   }
 
-  // Divides texts whose next eight bytes are equal. Texts that end within these
-  // bytes differ only in trailing zero bytes, and come before the longer texts.
+  // Sorts the texts `alike`, whose next eight bytes are equal. Texts that end
+  // within these bytes differ only in trailing zero bytes: they are sorted by
+  // length and come first. The longer texts become a run of their own.
   void SplitEqualKeys(const Run& run, std::span<Key> alike, size_t at) {
     const size_t depth = run.depth + kStep;
     const auto size_of = [&](const Key& key) {
@@ -182,8 +184,9 @@ struct Group {
   uint32_t size() const { return end - begin; }
 };
 
-// Returns the length of the text up to and including the separator after its
-// first part of digits alone: 10 of "layers.12.q.3.w"; 0 if there is none.
+// Returns the length of the prefix that ends after the first part consisting
+// only of digits and its separator: 10 for "layers.12.q.3.w" (`layers.12.`).
+// Returns 0 if there is no such part.
 size_t NumberedPrefix(std::string_view text) {
   bool digits = true;
   size_t part = 0;  // where the part begins
@@ -246,8 +249,9 @@ class GroupedOrder {
     std::vector<uint32_t> order;
   };
 
-  // Divides the texts into groups. Returns false if there are so many, or one
-  // is so large, that sorting all texts at once takes less time or memory.
+  // Divides the texts into groups. Returns false if there are so many groups,
+  // or if a group is so large, that sorting all texts at once takes less time
+  // or memory.
   bool Divide() {
     const size_t most = texts_.size() / 4;
     bool numbered = false;

@@ -1,7 +1,7 @@
-// Workers sleep between rounds. In a round all workers and the caller take the
-// next task from a counter until none is left, and the last worker to finish
-// wakes the caller. The assignment of tasks to workers varies between runs, and
-// tasks run at the same time, so no task may change data that another one uses:
+// Workers sleep between rounds. In a round, all workers and the caller take the
+// next task from a counter until no task is left, and the last worker to finish
+// wakes the caller. Which worker runs a task varies between runs, and tasks run
+// at the same time, so a task must not change data that another task uses:
 //
 //   Run(3, f) with 2 threads  ->  f(0), f(1), f(2), each once, worker 0 or 1
 #include "source/thread_pool.h"
@@ -65,8 +65,8 @@ ThreadPool::ThreadPool(int threads) : shared_(std::make_unique<Shared>()) {
       shared_->threads.emplace_back([this, i] { shared_->Loop(i); });
     }
   } catch (const std::exception&) {
-    // The system refuses another thread, by a limit on processes or memory. The
-    // threads that were started do all of the work.
+    // The system refuses another thread because of a limit on processes or
+    // memory. The threads that were started do all of the work.
   }
 }
 

@@ -1,7 +1,7 @@
 // Formats texts of messages. Numbers are formatted with integer arithmetic
-// only, so that they are the same on every platform. Nearest returns the
-// candidate with the fewest edits, at most a third of the word's length;
-// swapping two neighbouring letters is one edit:
+// only, so that the texts are the same on every platform. Nearest() returns the
+// candidate with the fewest edits, if that number is at most a third of the
+// word's length. Swapping two neighbouring letters is one edit:
 //
 //   1536 -> 1.5 KiB     50257 -> 50,257     Nearest(kernle) -> kernel
 #include "source/wording.h"
@@ -38,8 +38,8 @@ std::string BytesText(int64_t bytes) {
     scale *= 1024;
     ++unit;
   }
-  // Count parts of the unit, at most 2^20 to a unit, so that multiplying by 100
-  // does not overflow.
+  // Count in parts of the unit, of which a unit has at most 2^20, so that
+  // multiplying by 100 does not overflow.
   const uint64_t parts = std::min(scale, uint64_t{1} << 20);
   const uint64_t in_parts = size / (scale / parts);
   const uint64_t whole = size / scale;
