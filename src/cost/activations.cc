@@ -1,8 +1,9 @@
 // Computes the bytes of the activations of a layer from its projections. An
-// activation has the width of a projection's input or output, divided over the
-// axes that shard this width while the weight is used, times the tokens of a
-// device. Attention logits count only for operations that store all of them;
-// fused kernels keep one log-sum per token and head instead.
+// activation is the input or the output of a projection. On a device it has as
+// many rows as the device has tokens. Its width is divided over the axes that
+// shard this width of the weight while the weight is used. Attention logits
+// count only for operations that store all of them; fused kernels keep one
+// log-sum per token and head instead.
 //
 //   GPT-3's layer, s 2048, b 1, h 12288, 16 bit: inputs and outputs of two
 //   norms 8sbh, q, k, v and context 8sbh, up and its activation 16sbh, two
@@ -79,9 +80,9 @@ class Layers {
     return Times(tokens_.Of(param.stream), Width(param, param.out_dim));
   }
 
-  // Returns whether each layer is only one block, as in Nemotron-H: a mixer or
-  // attention, which has an output projection, or an MLP, which has a down
-  // projection.
+  // Returns whether each layer consists of a single block, as in Nemotron-H.
+  // The block is either a mixer or attention, which has an output projection,
+  // or an MLP, which has a down projection.
   bool AreApart(int64_t downs, int64_t outputs) const {
     const bool mixes =
         std::any_of(work_.params.begin(), work_.params.end(),
@@ -90,8 +91,8 @@ class Layers {
            downs > 0 && outputs > 0;
   }
 
-  // Returns whether some weights of a role, but not all, are in experts, or
-  // some in mixers and others not.
+  // Returns whether `predicate` is true for some weights of a role and false
+  // for others, such as for weights of experts next to an MLP without experts.
   template <class Predicate>
   bool Differ(Role role, const Predicate& predicate) const {
     bool some = false, others = false;
@@ -102,11 +103,14 @@ class Layers {
     return some && others;
   }
 
-  // Returns the most layers that the projections are in. A layer of which two
-  // blocks have one input (an MLP next to experts in Hunyuan and Arctic,
-  // attention next to a mixer in Falcon-H1) has two projections of a role and
-  // counts once. A tree may have up to three layers that the configuration does
-  // not count, for predicting further tokens.
+  // Returns an upper limit for `layers_`, or INT64_MAX if there is none.
+  // `layers_` is the number of down or output projections. Some layers have two
+  // of them, because two blocks read the same input: an MLP next to experts
+  // (Hunyuan, Arctic), or attention next to a mixer (Falcon-H1). For such
+  // models the limit is the number of layers in the configuration. It applies
+  // only if `layers_` is clearly larger, because a checkpoint may hold up to
+  // three layers for predicting further tokens, which the configuration does
+  // not count.
   int64_t MostLayers() const {
     const auto& model = work_.model;
     const bool parallel =
@@ -117,8 +121,8 @@ class Layers {
     if (!parallel || !model || !model->layers || model->has_encoder) {
       return INT64_MAX;
     }
-    // LongCat-Flash has two blocks of attention in a layer, one after the
-    // other.
+    // LongCat-Flash has two blocks of attention in each layer, so its
+    // attention_layers are twice its layers.
     const int64_t known =
         std::max(*model->layers, model->attention_layers.value_or(0));
     return layers_ > known + 3 || layers_ >= 2 * known ? known : INT64_MAX;
@@ -138,9 +142,9 @@ class Layers {
       }
       if (all >= layers_) norms += all / std::max<int64_t>(layers_, 1);
     }
-    // At most one norm counts for each block, which is attention,
-    // cross-attention or the MLP. No gradient reads the output of a norm after
-    // a block, because this output is only added to the residual.
+    // At most one norm counts for each block (attention, cross-attention or the
+    // MLP). A norm after a block is left out: its output is only added to the
+    // residual, so no gradient reads it.
     norms = std::min<int64_t>(norms, crosses_ ? 3 : 2);
     for (int64_t i = 0; i < norms; ++i) {
       Hidden({"norm", "", Made::kOther}, layers_);
@@ -433,7 +437,7 @@ std::optional<Activations> ActivationsOf(const CostInputs& work,
     return std::nullopt;
   }
   out.kept = *kept;
-  // One layer is computed at a time, of the encoder or of the decoder.
+  // One layer is computed at a time, either of the encoder or of the decoder.
   out.encoder_works = *encoder_working > *working || IsEncoderAlone(work);
   out.working = settings.remat.Recomputes() || !train
                     ? std::max(*working, *encoder_working)

@@ -17,14 +17,14 @@ struct LayerTensor {
   int64_t layers = 0;    // number of layers that have this tensor
   int64_t bytes = 0;     // bytes of one layer's tensor on one device
   bool kept = false;     // whether the policy keeps it for the backward pass
-  bool encoder = false;  // whether `layers` are an encoder's, next to a decoder
+  bool encoder = false;  // whether the tensor is of an encoder's layers
 };
 
 struct Activations {
   std::vector<LayerTensor> tensors;
   int64_t kept = 0;     // bytes of the kept tensors of all layers
   int64_t working = 0;  // bytes of the tensors of one layer that are not kept
-  bool encoder_works = false;  // `working` is of an encoder layer
+  bool encoder_works = false;  // whether `working` is of an encoder layer
   std::optional<int64_t> logits;
   bool logits_sharded = false;  // whether the vocabulary is sharded
 
@@ -35,7 +35,7 @@ struct Activations {
 struct Tokens {
   int64_t rows = 1;    // rows of the batch
   int64_t length = 1;  // tokens of the sequence
-  int64_t keys = 1;    // keys of all devices that a token attends to
+  int64_t keys = 1;    // keys, over all devices, that a token attends to
   // The encoder's tokens on a device for each row: 0 without an encoder, and in
   // decoding, which does not run the encoder. `encoder_keys` counts the
   // encoder's tokens on all devices.

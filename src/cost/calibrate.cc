@@ -1,10 +1,13 @@
-// Fits a profile's figures to measured steps. In each of 20 rounds, every
-// figure to fit is set in turn to its best value while the others are constant.
-// A step's time falls as an efficiency grows, so the sum of squares is assumed
-// to have a single minimum along each figure.
+// Fits a profile's figures, such as the efficiency of matrix products, to
+// measured steps. In each of 20 rounds, every figure to fit is set in turn to
+// its best value while the others are constant. The best value minimises the
+// sum of the squared errors. A step's time falls as an efficiency grows, so the
+// sum is assumed to have a single minimum along each figure.
 //
-//   a short step of 8 devices, a step of 32,768 tokens  ->  the first gives the
-//   efficiency of matrix products, the second the efficiency of attention
+// Two steps can determine two figures. A step on 8 devices with short sequences
+// spends little time in attention, so it determines the efficiency of matrix
+// products. A step with 32,768 tokens in each sequence then determines the
+// efficiency of attention.
 #include "cost/calibrate.h"
 
 #include <algorithm>
@@ -26,8 +29,8 @@ constexpr double kLeastScale = 0.001, kMostScale = 0.2;
 // If there is only one step, figures are fitted only if the time that the base
 // predicts differs from the measured time by more than this fraction.
 constexpr double kNoise = 0.10;
-// The efficiency of attention is fitted only if attention's fraction of the
-// time in one step is more than this multiple of its fraction in another step.
+// The efficiency of attention is fitted only if the fraction of the time that
+// attention takes differs by more than this factor between two steps.
 constexpr double kOtherPart = 1.5;
 
 double& FigureIn(Efficiency& of, Figure figure) {

@@ -43,9 +43,9 @@ double FigureOf(const Efficiency& efficiency, Figure figure);
 
 struct CalibratedStep {
   std::string name;
-  double seconds = 0;  // measured
-  double before = 0;   // expected with the base profile
-  double after = 0;    // expected with the calibrated profile
+  double seconds = 0;  // measured seconds of the step
+  double before = 0;   // expected seconds with the base profile
+  double after = 0;    // expected seconds with the calibrated profile
 };
 
 struct Calibration {

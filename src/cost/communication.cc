@@ -1,12 +1,15 @@
-// Lists the collectives of a step by formulas. A weight that is sharded over
-// data axes is gathered before it is used, in the forward and, unless it is a
-// table that is only looked up, in the backward pass, and its gradient is
-// reduce-scattered. Without ZeRO, the gradient of any other weight is
-// all-reduced over the data axes. A projection whose input dimension is sharded
-// over tensor axes gives partial sums, which are all-reduced, or
-// reduce-scattered if the hidden state is sharded. In the backward pass, the
-// gradients of the inputs of projections that read the hidden state are reduced
-// in the same way.
+// Lists the collectives of a step by formulas.
+//
+// - A weight that is sharded over data axes is all-gathered before the forward
+//   pass uses it, and again before the backward pass does. A table that is only
+//   looked up is not gathered again. The gradient of such a weight is
+//   reduce-scattered.
+// - Without ZeRO, the gradient of any other weight is all-reduced over the data
+//   axes.
+// - A projection whose input dimension is sharded over tensor axes computes a
+//   partial result. The result is all-reduced, or reduce-scattered if the
+//   hidden state is sharded. In the backward pass, the input gradients of
+//   projections that read the hidden state are reduced in the same way.
 //
 //   fsdp 8 tp 4, layer: all_gather fsdp forward and backward, reduce_scatter
 //   fsdp backward; all_reduce tp twice forward and twice backward
@@ -132,7 +135,8 @@ class StepCollectives {
       }
       return;
     }
-    // The step does not use such a parameter, so it has no gradient either.
+    // The step does not use a parameter of a tower (Stream::kNone), so the
+    // parameter has no gradient either.
     if (param.stream == Stream::kNone) return;
     const auto elements =
         CheckedProduct(ShardShape(work_.mesh, *param.type.shape, param.spec));
@@ -185,9 +189,9 @@ class StepCollectives {
         gradient, reductions(false));
   }
 
-  // Returns whether the backward pass reads a parameter. A table of embeddings
-  // or positions is only looked up, which needs no table in the backward pass,
-  // unless it is the model's head too.
+  // Returns whether the backward pass reads a parameter. The gradient of a
+  // table that is only looked up (of embeddings or positions) does not depend
+  // on the table. An embedding that is also the model's head is read.
   bool IsReadBackward(const ParamClass& param) const {
     const Role role = param.role.module_role;
     if (role == Role::kPosition || param.role.role == Role::kPosition) {
@@ -243,9 +247,9 @@ class StepCollectives {
         Times(layers, repeats_));
   }
 
-  // Adds the collectives of the attention block or the MLP. The projections
-  // `first` read the block's input; `last` computes its output. `again` states
-  // whether the backward pass recomputes the block.
+  // Adds the collectives of the attention block or the MLP. Projections of the
+  // roles `first` read the block's input, and the projection `last` computes
+  // its output. `again` is whether the backward pass recomputes the block.
   void Block(std::string_view part, const std::vector<Role>& first, Role last,
              bool again) {
     for (const ParamClass& param : work_.params) {
@@ -264,8 +268,9 @@ class StepCollectives {
     for (Role role : first) {
       const ParamClass* first_class = work_.Find(role);
       if (first_class == nullptr || !first_class->IsWeight()) continue;
-      // The gradients of all projections with the same input are added before
-      // they are reduced.
+      // Projections with the same input, such as q, k and v, add their
+      // gradients of the input on each device before one reduction. So only the
+      // first role that the model has is counted.
       for (const ParamClass& param : work_.params) {
         if (param.role.module_role != role || !param.IsApplied() ||
             param.role.expert) {
@@ -325,9 +330,9 @@ class StepCollectives {
     }
   }
 
-  // Returns the axes over which the experts of a weight are divided. Only the
-  // experts' own axes count, because the weight is gathered over any other
-  // axis.
+  // Returns the axes over which a weight's experts are distributed: the axes of
+  // its expert dimensions that are experts' axes. The weight is gathered over
+  // any other axis.
   AxisGroup Owners(const ParamClass& param) const {
     AxisGroup out;
     const int rank = static_cast<int>(param.type.shape->size());

@@ -23,7 +23,7 @@ struct Transfer {
   bool backward = false;
   Collective kind = Collective::kAllGather;
   AxisGroup axes;
-  int64_t count = 0;  // per step
+  int64_t count = 0;  // number of collectives in a step
   int64_t sent = 0;   // bytes that the busiest device sends in all `count`
   double seconds = 0;
 };

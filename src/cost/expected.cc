@@ -1,13 +1,18 @@
-// Estimates the time of a training step. A matrix product takes as long as its
-// floating-point operations at a fraction of the peak rate, or as long as
-// reading and writing its operands if this is longer. For attention the
-// fraction depends on the kernel. For norms and activation functions the time
-// of reading and writing counts. All-gathers of weights run while other layers
-// are computed, so the longer of the two counts; collectives of activations
-// make the step longer:
+// Estimates the time of a training step.
 //
-//   a layer's forward pass takes 20.96 ms and its all-gather 1.08 ms, which
-//   slows the pass down by 15 % of that: max(20.96 + 0.15 * 1.08, 1.08) ms
+// - A matrix product takes as long as its floating-point operations at a
+//   fraction of the peak rate, or as long as reading and writing its operands
+//   if this is longer.
+// - Attention runs at a fraction of the peak rate that depends on the kernel.
+// - Norms and activation functions take as long as reading and writing their
+//   operands.
+// - All-gathers of weights run while other layers are computed. The longer of
+//   the two determines the time, and a hidden all-gather slows the computation
+//   down by a fraction of the all-gather's own time.
+// - Collectives of activations make the step longer.
+//
+//   a layer's forward pass takes 20.96 ms and its all-gather 1.08 ms. At a
+//   fraction of 15 % both take max(20.96 + 0.15 * 1.08, 1.08) = 21.12 ms
 //
 // The collectives come from Communication, as for all other figures of `cost`.
 #include "cost/expected.h"
@@ -29,9 +34,9 @@
 namespace shardc::cost {
 namespace {
 
-constexpr double kOtherKernels = 8;  // kernels of a layer's forward pass
-constexpr double kLossBytes = 20;    // per logit, forward and backward
-constexpr double kScoreBytes = 11;   // per score of unfused attention
+constexpr double kOtherKernels = 8;  // other kernels of a layer's forward pass
+constexpr double kLossBytes = 20;    // bytes per logit, forward and backward
+constexpr double kScoreBytes = 11;   // bytes per score of unfused attention
 constexpr double kRingCost = 0.1;    // exposed fraction of a hidden ring
 // Reductions of gradients are hidden by this fraction of a micro-batch's time.
 constexpr double kGradientsHidden = 0.8;
@@ -139,8 +144,8 @@ class StepTime {
     return std::max(0.0, seconds - hidden) + kGradientsCost * seconds;
   }
 
-  // Returns a key that is equal for weights that one kernel multiplies with the
-  // same rows: queries, keys and values; gate and up.
+  // Returns a number that is equal for roles whose weights one kernel
+  // multiplies with the same rows: queries, keys and values; gate and up.
   static int KernelOf(Role role) {
     switch (role) {
       case Role::kQuery:
@@ -266,8 +271,8 @@ class StepTime {
     return 2 * elements;
   }
 
-  // Returns into how many parts the heads are split by axes that do not shard
-  // tokens.
+  // Returns the number of parts into which axes that shard no tokens split the
+  // heads.
   double HeadParts() const {
     AxisGroup axes = work_.query[2];
     const AxisGroup tokens = work_.TokenAxes();

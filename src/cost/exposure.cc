@@ -1,10 +1,10 @@
 // Computes the seconds of collectives, and which computation hides them.
 // Collectives of weights are hidden by the computation of other layers, and
-// reductions of gradients over replicas by the backward pass; all others are
-// partly exposed. The bytes come from Communication:
+// reductions of gradients over replicas by the backward pass. All other
+// collectives are partly exposed. The bytes come from Communication:
 //
-//   all_gather over fsdp 8, of which each device sends 382 MB in a host of
-//   H100s at 0.8 of 450 GB/s: 1.1 ms
+//   an all_gather over fsdp 8 in which each device sends 382 MB, in a host of
+//   H100s whose links reach 0.8 of 450 GB/s: 1.1 ms
 #include "cost/exposure.h"
 
 #include <algorithm>
@@ -45,9 +45,9 @@ Exposure::Exposure(const CostInputs& work, const Settings& settings,
     }
     gathered_.insert(DropTrivial(work.mesh, axes));
     if (settings.zero < 2) continue;
-    // In ZeRO stage 2 gradients are reduced layer by layer, and in stage 3
-    // weights are gathered layer by layer as well, so OfWeights must also find
-    // collectives over the axes of the replicas.
+    // OfWeights must also find collectives over the axes of the replicas: in
+    // ZeRO stage 2 gradients are reduced over these axes layer by layer, and in
+    // stage 3 weights are gathered over them layer by layer as well.
     for (const std::string& axis : work.TokenAxes()) {
       const auto shards = [&](const AxisGroup& dim) {
         return std::find(dim.begin(), dim.end(), axis) != dim.end();
@@ -98,8 +98,8 @@ bool Exposure::OverLength(const Transfer& one) const {
 }
 
 // Returns whether the backward pass repeats a layer's collectives. If nothing
-// of a layer is kept, software other than XLA repeats all collectives of the
-// layer, also collectives that no gradient needs.
+// of a layer is kept, software other than XLA repeats all of the layer's
+// collectives, even those that no gradient needs.
 bool Exposure::RepeatsCollectives() const {
   return settings_.remat.keep == step::Keep::kNothing &&
          stack_.kernel != Kernel::kAny;
@@ -120,7 +120,7 @@ double Exposure::Seconds(const Transfer& one, const Rates& rates) const {
   const Place place =
       PlaceOf(work_.WholeMesh(), network_, DropTrivial(work_.mesh, one.axes));
   if (place.members == 1 || one.sent == 0) return 0;
-  // For a shift, the latency counts once for each device of the ring.
+  // Each device of a ring adds one latency to a shift.
   const CollectiveDef& of = DefOf(one.kind);
   const double passes =
       of.route == Route::kShift ? Real(place.members) : Real(of.passes);

@@ -1,6 +1,6 @@
 // Evaluates the meshes on which a model may run, for `shardc fit`. 64 devices
-// have 28 meshes of three axes and 84 of four. All of them are compiled,
-// because there are so few.
+// have 28 meshes of three axes and 84 meshes of four axes. These are few, so
+// all of them are compiled.
 #include "cost/fit.h"
 
 #include <algorithm>
@@ -47,11 +47,12 @@ int FitOrder(const FitMesh& one) {
   return one.MayFit() ? 1 : 3;
 }
 
-// Returns whether the time of a mesh is known. It is 0 if no part of it is.
+// Returns whether the time of a mesh is known. Seconds() is 0 if no part of the
+// time is known.
 bool HasTime(const FitMesh& one) { return one.Seconds().value_or(0) > 0; }
 
-// Returns a key that sorts meshes by time, those last whose time is unknown or
-// too long for a number.
+// Returns a key that sorts meshes by time. Meshes whose time is unknown or
+// infinite come last.
 double TimeOrder(const FitMesh& one) {
   const double seconds = HasTime(one) ? *one.Seconds() : NAN;
   return std::isfinite(seconds) ? seconds
@@ -226,7 +227,8 @@ std::optional<FitMesh> MeshEvaluator::Evaluate(const Mesh& mesh,
 
 std::optional<FitMesh> MeshEvaluator::EvaluateStages(Mesh mesh, RuleSet rules,
                                                      Findings& findings) const {
-  // Stages need every parameter, not one of each group.
+  // All parameters are compiled, because stages need each parameter and not
+  // only a representative of each group.
   const auto compiled =
       CompileOn(*all_, std::move(mesh), std::move(rules), findings);
   if (compiled == nullptr) return std::nullopt;

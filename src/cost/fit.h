@@ -24,6 +24,7 @@
 
 namespace shardc::cost {
 
+// The target to evaluate, and the settings that do not depend on the mesh.
 struct FitInputs {
   RuleSet rules;
   Manifest manifest;
@@ -38,8 +39,9 @@ struct FitInputs {
 
 struct FitMesh {
   Mesh mesh;
-  // The axes of the batch, with the experts' axis, if sharding the batch over
-  // that axis too is better; empty if the batch is sharded as the rules say.
+  // The axes of the batch if it is better to shard the batch over the experts'
+  // axis too; they include that axis. Empty if the batch is sharded as the
+  // rules define.
   AxisGroup batch;
   bool legal = false;
   std::vector<std::string> reasons;  // why it is illegal
@@ -47,7 +49,7 @@ struct FitMesh {
   std::optional<int64_t> communication;  // bytes a device sends per step
   std::optional<Time> time;
   std::optional<ExpectedTime> expected;
-  std::optional<double> flops;  // per device and step
+  std::optional<double> flops;  // operations per device and step
   std::optional<FitStages> stages;
   std::vector<Finding>
       refused;  // why the stages are refused; empty if they are not
@@ -55,11 +57,11 @@ struct FitMesh {
   // The best mesh has rank 1. Meshes of the same rank tie.
   std::optional<int64_t> rank;
 
-  // Returns the seconds of a step by which meshes are compared: for a pipeline
-  // the time of the schedule and the update, else the expected time if it is
-  // known, as in training, and else the sum of compute, memory and
-  // communication times. Returns nullopt if no time is known, as without a
-  // profile, a batch or a length.
+  // Returns the seconds of a step by which meshes are compared. For a pipeline
+  // they are the time of the schedule and of the update. Otherwise they are the
+  // expected time if it is known, as in training, or else the sum of the times
+  // of computation, memory and communication. Returns nullopt if no time is
+  // known, such as without a profile, a batch or a length.
   std::optional<double> Seconds() const;
 
   // Returns the bytes of the fullest device, by which meshes are sorted.
@@ -160,8 +162,9 @@ inline constexpr int64_t kTiePerHundred = 5;
 // then by time. The fastest of the remaining meshes and the meshes that tie
 // with it follow, sorted in the same way, and so on.
 void SortByCost(std::vector<FitMesh>& meshes);
-// Returns the legal mesh on which a device holds the fewest known bytes, or if
-// the bytes of none are known the first legal mesh; null if no mesh is legal.
+// Returns the legal mesh on which a device holds the fewest known bytes.
+// Returns the first legal mesh if the bytes are unknown on all of them, and
+// null if no mesh is legal.
 const FitMesh* NearestToFit(const std::vector<FitMesh>& meshes);
 
 // A change of the settings, written as flags, and a mesh that fits with this
@@ -170,13 +173,12 @@ struct FitChange {
   std::vector<std::string> flags;  // for example "--remat nothing_saveable"
   FitMesh fit;
 };
-// For meshes of which none fits: finds the smallest change of the settings with
-// which one of them fits, and returns the change with the best mesh. The
-// changes are tried in this order: keep nothing for the backward pass, more
-// micro-batches (up to 64), both. Only the 32 legal meshes on which a device
-// holds the fewest known bytes are tried. Returns nullopt if no change
-// suffices, if the mode is not train, or without a batch or a length. Changes
-// the evaluator's settings.
+// If no mesh fits: finds the smallest change of the settings with which a mesh
+// fits, and returns the change with the best of these meshes. The changes are
+// tried in this order: keep nothing for the backward pass; more micro-batches
+// (up to 64); both. Only the 32 legal meshes on which a device holds the fewest
+// known bytes are tried. Returns nullopt if no change suffices, if the mode is
+// not train, or without a batch or a length. Changes the evaluator's settings.
 std::optional<FitChange> ChangeThatFits(const std::vector<FitMesh>& meshes,
                                         const Settings& settings, Mode mode,
                                         MeshEvaluator& evaluator,
@@ -194,7 +196,7 @@ struct FitReport {
   Settings settings;
   std::vector<AxisSize> sizes;
   std::vector<FitMesh> meshes;      // sorted; empty if no device count is given
-  std::optional<FitChange> change;  // if no mesh fits
+  std::optional<FitChange> change;  // set only if no mesh fits
   std::vector<std::string> unknown;
   // Whether the number of micro-batches is the default of the schedule on each
   // mesh, because the user gave none.

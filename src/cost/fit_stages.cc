@@ -1,8 +1,8 @@
 // Reduces the cost of a pipeline to the figures by which meshes are compared. A
-// pipeline fits if each of its ranks does, so the estimates of its memory are
+// pipeline fits if each of its ranks fits, so each estimate of its memory is
 // the largest of all ranks:
 //
-//   ranks take at least 40 and 44 GiB, at most 52 and 50  ->  44 to 52 GiB
+//   rank 0 takes 40 to 52 GiB, rank 1 takes 44 to 50 GiB  ->  44 to 52 GiB
 #include "cost/fit_stages.h"
 
 #include <algorithm>
@@ -31,7 +31,7 @@ Memory MemoryOfRanks(const PipelineCost& cost) {
   out.taken = FullestOf(cost).taken;
   out.unknown = cost.Unknown();
   for (const RankCost& rank : cost.ranks) {
-    // The rank whose logits are unknown need not be the fullest.
+    // The logits may be unknown on a rank that is not the fullest one.
     if (!rank.held.Of(Component::kLogits)) {
       out.most.by[static_cast<size_t>(Component::kLogits)].reset();
     }

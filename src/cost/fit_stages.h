@@ -20,7 +20,7 @@ namespace shardc::cost {
 
 // The pipeline that the meshes of a target have.
 struct StagesOfMeshes {
-  std::string axis;  // a mesh without it has no stages
+  std::string axis;  // a mesh without this axis has no stages
   // Returns the request to divide the model on a mesh. `microbatches`, if
   // given, takes precedence over the declared number. Returns nullopt after a
   // finding. Several threads may call it.
@@ -34,7 +34,7 @@ struct StagesOfMeshes {
 struct FitStages {
   std::string axis, schedule;
   int64_t microbatches = 1;
-  std::vector<int64_t> layers;    // of each stage
+  std::vector<int64_t> layers;    // number of layers of each stage
   double bubble = 0;              // idle fraction of the step
   std::optional<double> seconds;  // of a step; nullopt without a profile
 };

@@ -1,9 +1,9 @@
 // Groups the parameters of a plan for the cost model. Parameters whose names
-// differ only in numbers and that have the same type and sharding are one
+// differ only in numbers and that have the same type and sharding form one
 // class. Whether a weight is stored as [out, in] or [in, out] follows from the
 // last part of its name (`weight` or `kernel`), unless the sizes contradict it:
-// the input of a q, k or v projection has the hidden size, and the output of an
-// output projection has it too.
+// the input of a q, k or v projection has the hidden size, and so has the
+// output of an output projection.
 //
 //   layers.0.q_proj.weight, layers.1.q_proj.weight, both [4096, 4096]
 //     -> one class of 2, out 0, in 1
@@ -44,8 +44,9 @@ constexpr std::array<std::string_view, 8> kMixerInputs = {
     "in_proj",    "x_proj",    "dt_proj",   "in_proj_qkvz",
     "in_proj_ba", "in_proj_z", "in_proj_b", "in_proj_a"};
 
-// Finds the projections into and out of a mixer. A projection out of it, such
-// as `layers.*.mamba.out_proj.weight`, gets the role of an output projection.
+// Recognises the projections into and out of a mixer. The projection out of a
+// mixer, such as `layers.*.mamba.out_proj.weight`, is assigned the role of an
+// output projection.
 void FindMixer(ParamClass& param, char separator) {
   ParameterRole& role = param.role;
   if (!IsWeight(role) || role.module_role != Role::kOther) return;
@@ -59,11 +60,11 @@ void FindMixer(ParamClass& param, char separator) {
   if (out) role.module_role = Role::kOutput;
 }
 
-// Gives `w2` of the first Qwen the role of an up projection, because its down
-// projection is `c_proj`. In other models, `w2` is the down projection itself.
+// Assigns the role of an up projection to `w2` of the first Qwen, whose down
+// projection is `c_proj`. In other models, `w2` is the down projection.
 void FindSecondUps(CostInputs& work, char separator) {
   const std::string ending = {separator, 'w', '2'};
-  // The first down projection of each MLP, and whether the MLP has another.
+  // Indexed by MLP: its first down projection, and whether it has a second one.
   std::unordered_map<std::string, std::pair<std::string, bool>> outs;
   for (const ParamClass& param : work.params) {
     const ParameterRole& role = param.role;
@@ -82,14 +83,15 @@ void FindSecondUps(CostInputs& work, char separator) {
 }
 
 // Finds the input and output dimensions of a projection by its name. Swaps them
-// if the hidden size is the size of the wrong one only.
+// if only the other dimension has the hidden size.
 void Orient(ParamClass& param, std::optional<int64_t> hidden) {
   const ParameterRole& role = param.role;
   const bool other = role.leaf == Leaf::kBias || role.leaf == Leaf::kScale ||
                      role.leaf == Leaf::kZeroPoint;
   const Role module_role = role.module_role;
-  // Latent attention projects the hidden state to a latent, and the latent to
-  // the heads.
+  // Latent attention projects the hidden state to a latent (kLatentDown), and
+  // the latent to the heads (kLatentUp). Only kLatentDown reads the hidden
+  // state.
   const bool takes = TakesWidth(module_role) ||
                      module_role == Role::kLatentDown ||
                      module_role == Role::kFusedKeyValue;
@@ -145,15 +147,15 @@ void Finish(ParamClass& param, std::string name, const TensorType& type,
   param.type = type;
   param.spec = spec;
   if (type.shape) param.spec.resize(type.shape->size());
-  // Names whose role is only likely are classified too: leaving out a matrix
-  // product is a larger error than a wrong role.
+  // Roles that are only likely are used too: a missing matrix product is a
+  // larger error than a wrong role.
   param.role = Classify(param.name, separator, Confidence::kLikely,
                         type.shape ? static_cast<int>(type.shape->size()) : -1);
   UseUnusualWord(param, separator);
 }
 
 // Replaces the layer dimension of a stack (or its three dimensions, see
-// StackSlice) by a first dimension of the slice's number of layers.
+// StackSlice) by a first dimension whose size is the slice's number of layers.
 void Take(const StackSlice& slice, ParamClass& param) {
   Shape& shape = *param.type.shape;
   const bool three = shape[AsIndex(slice.dim)] != slice.all;
@@ -165,8 +167,9 @@ void Take(const StackSlice& slice, ParamClass& param) {
   param.spec.insert(param.spec.begin(), std::move(axes));
 }
 
-// Moves the dimension of scanned layers, where it is known, to the front, where
-// the cost model expects dimensions that count matrices, such as experts.
+// Moves the dimension of scanned layers to the front if that dimension is
+// known. The cost model expects dimensions that count matrices, such as layers
+// and experts, before the dimensions of a matrix.
 void MoveStacksFirst(CostInputs& work, char separator) {
   std::vector<StackCandidate> candidates;
   bool stacked = false;
@@ -316,7 +319,7 @@ char SeparatorOf(const ReadPlan& plan) {
 }
 
 // Adds a note if experts are sharded over axes of tokens. Without rules it is
-// not known whether their weights are gathered over such axes, or tokens sent.
+// unknown whether weights are gathered over such axes, or tokens sent.
 void NoteExpertAxes(CostInputs& work) {
   const AxisGroup tokens = work.TokenAxes();
   for (const ParamClass& param : work.params) {
@@ -497,7 +500,8 @@ CostInputs MakeCostInputs(const Compiled& compiled,
   }
   DropUnevenHeads(compiled, out);
   if (compiled.rules.model != nullptr) {
-    // Only models with a causal mask have the mode decode.
+    // Only models with a causal mask are decoded, so the mask is causal if the
+    // model has the mode decode.
     out.causal =
         step::HasMode(*compiled.rules.model, out.model ? &*out.model : nullptr,
                       Mode::kDecode);

@@ -40,7 +40,7 @@ enum class Stream : uint8_t {
   // and values. These are constant while a row is decoded, so decoding does not
   // compute them.
   kCrossed,
-  // None: the parameter belongs to a tower for images or sound next to a
+  // No tokens: the parameter belongs to a tower for images or sound next to a
   // language model. The step of such a model is assumed to have only tokens of
   // text.
   kNone
@@ -49,13 +49,15 @@ enum class Stream : uint8_t {
 // Parameters whose names differ only in numbers and that have the same type and
 // sharding.
 struct ParamClass {
-  std::string name;  // template of their names, or the only name
+  std::string name;  // name with `*` for numbers, or the only name
   TensorType type;
-  Spec spec;  // in the mode; one entry per dimension
+  Spec spec;  // the spec of the mode; one entry per dimension
   ParameterRole role;
   int64_t count = 0;
-  std::string placed_along;           // the axis of `placed`
-  std::map<int64_t, int64_t> placed;  // number of tensors, by coordinate
+  // Tensors that are placed at single coordinates of an axis (`place` in a
+  // rule), instead of being held by all devices.
+  std::string placed_along;           // axis of `placed`; empty: not placed
+  std::map<int64_t, int64_t> placed;  // number of tensors at a coordinate
   // The output and input dimension of a weight; -1 for other parameters.
   int out_dim = -1, in_dim = -1;
   int64_t packing = 1;  // the number of weights in one stored number
@@ -77,20 +79,22 @@ struct ParamClass {
   // dimensions.
   int64_t Matrices() const;
   // Returns the number of tensors of this class on the device that holds the
-  // most of them: all, unless they are placed.
+  // most of them. That is `count` unless the tensors are placed.
   int64_t CountOnDevice() const;
   int64_t SizeAt(int dim) const;
-  // Returns the number of inputs of a weight's matrix, which is the size of
-  // `in_dim` unless a block of 4-bit numbers, or one number, holds several.
+  // Returns the number of inputs of a weight's matrix. It is the size of
+  // `in_dim`, unless a block of 4-bit numbers or a packed number holds several
+  // inputs.
   int64_t Inputs() const;
   const AxisGroup& AxesAt(int dim) const;
-  // Returns the number of dimensions, without one for the bytes of a block.
+  // Returns the number of dimensions, without a dimension for the bytes of a
+  // block.
   int Rank() const {
     return static_cast<int>(type.shape->size()) - (role.packed_blocks ? 1 : 0);
   }
   // Returns whether a dimension of an expert's parameter may count the experts:
-  // the tensor is not one of a single expert, and the dimension is not one of a
-  // matrix, or of a vector such as a bias.
+  // the tensor holds several experts, and the dimension precedes the dimensions
+  // of the matrix or, for a bias, of the vector.
   bool MayCountExperts(int dim) const;
 };
 
@@ -134,10 +138,10 @@ struct CostInputs {
   AxisGroup Kept(const AxisGroup& axes) const;
   AxisGroup Gathered(const AxisGroup& axes) const;  // all but Kept(axes)
   // Return Kept() and Gathered() of the axes of a parameter's dimension.
-  // Experts are not gathered, because the tokens are sent to them: a dimension
-  // that counts experts stays sharded over the experts' axes with which its
-  // axes begin, even if these axes shard tokens too. Without rules, all axes of
-  // such a dimension are taken for experts' axes.
+  // Experts are not gathered, because the tokens are sent to them. So a
+  // dimension that counts experts stays sharded over its leading axes that are
+  // experts' axes, even if these axes shard tokens too. Without rules, all axes
+  // of such a dimension are assumed to be experts' axes.
   AxisGroup KeptAt(const ParamClass& param, int dim) const;
   AxisGroup GatheredAt(const ParamClass& param, int dim) const;
   // Returns whether a parameter is gathered over any axis before it is used.
@@ -179,8 +183,8 @@ struct CostInputs {
   void ForAxesAt(const ParamClass& param, int dim, const Take& take) const;
 };
 
-// Computes numbers of layers. It reads all parameters once to count the
-// experts, and not once for each parameter of an expert.
+// Computes numbers of layers. The object counts the experts once, which reads
+// all parameters, instead of once for each parameter of an expert.
 class LayerCounts {
  public:
   // The inputs must outlive this object and keep their parameters.

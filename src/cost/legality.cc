@@ -1,12 +1,12 @@
-// Judges whether the plan of a mesh is legal for a model. A plan is legal if
+// Decides whether the plan of a mesh is legal for a model. A plan is legal if
 // every spec is legal, if no head and no block of quantised weights is split,
 // and if the mesh axes divide the batch's rows and tokens:
 //
 //   8 KV heads over tp 16: illegal, because 16 does not divide 8
 //
-// Specs of attention are judged as specs of parameters are: axes that are an
-// error under the policy `illegal: error` are left out under `drop` and
-// `shrink`.
+// The policy for illegal specs applies to the specs of attention as well: axes
+// that do not divide the heads are an error under `illegal: error`, and are
+// dropped or shrunk under `drop` and `shrink`.
 #include "cost/legality.h"
 
 #include <array>
@@ -89,7 +89,7 @@ void AddSpecs(const Compiled& compiled, const CostInputs& work, Mode mode,
   for (const ParamClass& param : work.params) {
     if (block == 0 || !param.IsWeight()) continue;
     const int64_t parts = work.Parts(work.KeptAt(param, param.in_dim));
-    // The weights of one number are in one block.
+    // Weights that are packed into one stored number belong to one block.
     const int64_t size = Times(param.SizeAt(param.in_dim), param.packing);
     if (parts > 1 && size % parts == 0 && size % block == 0 &&
         size / parts % block != 0) {
@@ -122,8 +122,8 @@ void AddTokens(const CostInputs& work, const Settings& settings, Reasons& out) {
   }
 }
 
-// Makes the specs of a tensor of attention legal for its number of heads. The
-// other sizes of the tensor are not judged.
+// Makes the spec of a tensor of attention legal for its number of heads. The
+// other dimensions of the tensor are assumed to be divisible.
 void DropUneven(const Mesh& mesh, const LegalizeOptions& options, int64_t heads,
                 Spec& spec) {
   Shape shape;

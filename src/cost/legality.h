@@ -1,4 +1,4 @@
-// Judges whether a plan is legal for a model, its batch and its lengths.
+// Decides whether a plan is legal for a model, its batch and its lengths.
 #ifndef SHARDC_COST_LEGALITY_H_
 #define SHARDC_COST_LEGALITY_H_
 
@@ -12,7 +12,7 @@
 
 namespace shardc::cost {
 
-// A number of heads that the axes of attention do not divide.
+// A number of heads that is not divisible by the axes of attention's specs.
 struct UnevenHeads {
   bool kv = false;  // whether `heads` are KV heads
   int64_t heads = 0;

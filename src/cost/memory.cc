@@ -3,9 +3,10 @@
 // coordinate. If a size does not divide, the bytes of cache, activations and
 // logits are computed for the fullest device.
 //
-//   7.5e9 parameters, 64 replicas, adamw, bfloat16: 15 + 15 + 90 = 120 GB; with
-//   the states divided over the replicas (ZeRO 1) 31.4, gradients too (ZeRO 2)
-//   16.6, parameters too (ZeRO 3) 1.9
+//   7.5e9 parameters, 64 replicas, adamw, bfloat16: parameters 15 GB, gradients
+//   15 GB, states 90 GB, in total 120 GB; 31.4 GB with the states divided over
+//   the replicas (ZeRO 1), 16.6 GB with the gradients divided too (ZeRO 2),
+//   1.9 GB with the parameters divided too (ZeRO 3)
 #include "cost/memory.h"
 
 #include <algorithm>
@@ -33,10 +34,10 @@ void Hold(const ParamClass& param, Bytes each, HeldBytes& held) {
   }
 }
 
-// The bytes of a parameter while it is used: still sharded over the axes over
-// which it is not gathered, unsharded over all others. `gathers` is whether it
-// is gathered over any axis. ZeRO 3 also gathers over the axes of replicas. The
-// bytes are nullopt if they do not fit in 64 bits.
+// The bytes of a parameter while it is used. It is then unsharded over the axes
+// over which it is gathered, and still sharded over all others. `gathers` is
+// whether it is gathered over any axis. Under ZeRO 3 it is also gathered over
+// the axes of replicas. The bytes are nullopt if they do not fit in 64 bits.
 struct UsedWeight {
   Bytes bytes;
   bool gathers = false;
@@ -55,9 +56,9 @@ UsedWeight UsedBytes(const CostInputs& work, const Settings& settings,
   return out;
 }
 
-// Returns the bytes of the weights that a device gathers once a step. A
-// gathered weight is still sharded over the axes over which it is not gathered.
-// Returns nullopt if the bytes do not fit in 64 bits.
+// Returns the bytes of the weights that a device gathers once a step. Axes over
+// which a weight is not gathered still shard the weight. Returns nullopt if the
+// bytes do not fit in 64 bits.
 std::optional<GatheredWeights> GatheredOnce(const CostInputs& work,
                                             const Settings& settings) {
   HeldBytes out;
@@ -74,11 +75,11 @@ std::optional<GatheredWeights> GatheredOnce(const CostInputs& work,
 }
 
 // Returns the bytes of gathered weights: the sum over the weights of one layer,
-// and the largest parameter outside of layers except norms and biases. For a
-// class of weights, the bytes that a device has of it in one layer count.
-// Parameters that are not gathered are left out. A gathered weight is still
-// sharded over the axes over which it is not gathered. Returns nullopt if the
-// bytes do not fit in 64 bits.
+// and the largest parameter outside of layers except norms and biases. Each
+// class of weights adds the bytes that a device holds of it in one layer.
+// Parameters that are not gathered are left out. Axes over which a weight is
+// not gathered still shard the weight. Returns nullopt if the bytes do not fit
+// in 64 bits.
 std::optional<GatheredWeights> GatheredBytes(const CostInputs& work,
                                              const Settings& settings) {
   if (settings.gathers_once) return GatheredOnce(work, settings);

@@ -58,7 +58,7 @@ struct TakenBytes {
   int64_t least = 0;              // lower estimate: only tensors
   int64_t expected = 0;           // the device's tensors and the reserve
   int64_t most = 0;               // upper estimate, with all additions
-  Moment moment = Moment::kLoss;  // when the peak is
+  Moment moment = Moment::kLoss;  // the moment of the peak
   const Stack* stack = nullptr;
   bool stack_assumed = false;
 };
@@ -79,9 +79,9 @@ struct Memory {
   std::optional<GatheredWeights> weights;  // only in training
   std::vector<std::string> unknown;        // unknown parts, and why
 
-  // Returns the bytes that a device is expected to use: the expected bytes of
-  // `taken`. Without `taken` they are the sum of the known components, which is
-  // nullopt if it overflows.
+  // Returns the bytes that a device is expected to use. If `taken` is set, they
+  // are taken->expected. Otherwise they are the sum of the known components, or
+  // nullopt if the sum overflows.
   std::optional<int64_t> Expected() const {
     return taken ? std::optional(taken->expected) : most.total;
   }
@@ -89,9 +89,9 @@ struct Memory {
   bool Complete() const;
   // Returns whether the memory suffices. If `taken` is set, a step fits if the
   // upper estimate is within the capacity, and may fit if only the lower
-  // estimate is. Otherwise the sum of the components is compared with the
-  // capacity. Returns nullopt if the capacity is unknown or the sum overflows,
-  // and if the known components fit but another one is unknown.
+  // estimate is. Otherwise the sum of the known components is compared with the
+  // capacity. Returns nullopt if the capacity is unknown, if the sum overflows,
+  // or if the known components fit but another component is unknown.
   std::optional<Fit> Verdict() const;
   // Returns the verdict as if the unknown components took no memory.
   std::optional<Fit> VerdictOfKnown() const;
@@ -100,14 +100,15 @@ struct Memory {
 
 Memory MemoryOf(const CostInputs& work, const Settings& settings);
 
-// Returns the memory of a device of a mesh: that of the settings, the memory
-// that the mesh file states, or that of the profile. The memory of the profile
-// that the mesh file names counts only without another profile in the settings.
+// Returns the memory of a device of a mesh: the memory in the settings, else
+// the memory that the mesh file states, else that of the profile. A profile in
+// the settings takes precedence over the profile that the mesh file names.
 std::optional<int64_t> CapacityOf(const Device& device,
                                   const Settings& settings);
 
-// Returns the memory that a training step takes of a device that always holds
-// `states` bytes, such as parameters, and whose step has the peak.
+// Returns the memory that a training step takes. `states` are the bytes that
+// the device holds throughout the step, such as parameters, and `peak` is the
+// peak of its other bytes.
 TakenBytes TakenOf(const CostInputs& work, const Settings& settings,
                    int64_t states, const Peak& peak);
 

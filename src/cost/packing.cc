@@ -1,6 +1,7 @@
-// An integer of a quantised matrix may hold several weights, along the inputs
-// (compressed-tensors, GPTQ) or along the outputs (AWQ). A matrix that reads
-// the hidden state shows how many, and all matrices of its type have as many:
+// Finds how many weights a stored number of a quantised matrix holds. An
+// integer may hold several weights, along the inputs (compressed-tensors, GPTQ)
+// or along the outputs (AWQ). The number follows from a matrix that reads the
+// hidden state, and all matrices of the same dtype have it:
 //
 //   up_proj.weight_packed I32 [2048, 896], hidden size 7168  ->  8 weights
 //   gate_proj.qweight I32 [4096, 1792], hidden size 4096, 14336 outputs by the
@@ -23,8 +24,8 @@ bool IsPackable(const ParamClass& param) {
          MayPack(*param.type.dtype);
 }
 
-// Returns the numbers of outputs that the configuration gives for projections
-// of a role.
+// Returns the numbers of outputs that a projection of a role may have by the
+// configuration.
 std::vector<int64_t> OutputsOf(const CostInputs& work, Role role) {
   std::vector<int64_t> out;
   if (!work.model) return out;
@@ -45,8 +46,9 @@ std::vector<int64_t> OutputsOf(const CostInputs& work, Role role) {
   return out;
 }
 
-// Returns how many weights of 8, 4 or 2 bits a number of the matrix holds, or 1
-// for a matrix that is not packed; nullopt if its sizes do not show it.
+// Returns how many weights of 8, 4 or 2 bits each stored number of the matrix
+// holds, or 1 if the matrix is not packed. Returns nullopt if the sizes of the
+// matrix do not determine this.
 std::optional<int64_t> PackingOf(const ParamClass& param, int64_t hidden,
                                  const std::vector<int64_t>& outputs) {
   const int64_t stored = DtypeBits(*param.type.dtype);
@@ -55,7 +57,8 @@ std::optional<int64_t> PackingOf(const ParamClass& param, int64_t hidden,
   const auto gives = [&](int64_t size) {
     return std::find(outputs.begin(), outputs.end(), size) != outputs.end();
   };
-  // Packed sizes may have misled the search for the dimension of the inputs.
+  // Both orders are tried, because the input dimension was found by comparing
+  // sizes with the hidden size, and packed sizes differ from it.
   const std::pair<int64_t, int64_t> orders[] = {{in, out}, {out, in}};
   std::optional<int64_t> certain, likely;
   bool one_certain = true, one_likely = in != hidden && out != hidden;
@@ -81,7 +84,7 @@ std::optional<int64_t> PackingOf(const ParamClass& param, int64_t hidden,
 }  // namespace
 
 int64_t ParamClass::Inputs() const {
-  // A byte of a block has two inputs.
+  // A byte of a block holds two weights of 4 bits, and so two inputs.
   return role.packed_blocks ? Times(SizeAt(in_dim), type.shape->back(), 2)
                             : Times(SizeAt(in_dim), packing);
 }

@@ -1,4 +1,4 @@
-// Finds weights of which one stored number holds several.
+// Finds quantised matrices in which one stored number holds several weights.
 #ifndef SHARDC_COST_PACKING_H_
 #define SHARDC_COST_PACKING_H_
 

@@ -1,6 +1,6 @@
 // Computes the peak memory of a training step. A layer's backward pass and the
-// loss do not overlap, so the expected peak has the larger of the two. (The
-// upper estimate adds both.)
+// loss do not run at the same time, so the expected peak includes the larger of
+// the two. (The upper estimate adds both.)
 //
 //   Llama 3 8B, one row of 32,768 tokens per device on fsdp:8, layer inputs
 //   kept: parameters, gradients and states 15 GiB, kept 8, gathered 1.4, and

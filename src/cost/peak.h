@@ -53,9 +53,10 @@ struct GatheredWeights {
   // The bytes of all weights, if they are gathered once a step
   // (Settings::gathers_once) and held until its end; else 0.
   int64_t held = 0;
-  // Software that casts all parameters at once holds a copy of them in the
-  // dtype of the activations: its bytes on a device. Parameters that are not
-  // trained, or whose dtype is not wider, are not copied.
+  // The bytes of a copy of all parameters in the dtype of the activations, on a
+  // device: software that casts all parameters at once holds such a copy.
+  // Parameters that are not trained, or whose dtype is not wider, are not
+  // copied.
   int64_t casts = 0;
 };
 

@@ -1,7 +1,8 @@
-// Computes the cost of a pipeline. Each stage is costed as a model with fewer
-// layers on the mesh without the pipeline's axis, by the same formulas as a
-// complete model. A rank has the sums over its stages. Its activations are the
-// most bytes that it keeps at any point of its row of the schedule.
+// Computes the cost of a pipeline. The cost of each stage is computed as that
+// of a model with fewer layers on the mesh without the pipeline's axis, by the
+// same formulas as for a complete model. The bytes of a rank are the sums over
+// its stages. Its activations are the most bytes that it keeps at any point of
+// its row of the schedule.
 //
 //   Llama 3 8B on pp:4,tp:2, bfloat16, 8 layers a rank: parameters
 //   2,270,298,112 on rank 0, which has the embedding, 1,744,961,536 on ranks 1
@@ -26,8 +27,8 @@
 namespace shardc::cost {
 namespace {
 
-// The report names another division of the layers if its step takes less than
-// this fraction of the time of a step with the division in use.
+// The report suggests another division of the layers if a step with it takes
+// less than this fraction of the time of a step with the division in use.
 constexpr double kClearlyBetter = 0.99;
 
 // The most divisions that are tried until one fits in memory.
@@ -139,8 +140,9 @@ class Pipeline {
                        settings_, units_, begin, end);
   }
 
-  // Returns for each rank that has the last of several stages whether it also
-  // has the first one, and so the embedding whose weights the head shares.
+  // Returns one value for each rank that has the last stage: whether the rank
+  // has the first stage as well. Such a rank has the embedding already, whose
+  // weights the head may share. Returns no values for a single stage.
   std::vector<bool> SharedEnds() const {
     const schedule::Table& table = planned_.table;
     std::vector<bool> out;
@@ -150,8 +152,8 @@ class Pipeline {
     return out;
   }
 
-  // Returns the cost of the last stage on a rank that also has the first one:
-  // without the copy of the embedding whose weights the head shares.
+  // Returns the cost of the last stage on a rank that also has the first stage.
+  // There the last stage has no copy of an embedding that the head shares.
   StageCost WithoutCopy(StageCost last) const {
     const Memory memory = MemoryOf(
         StageInputs(model_, work_, planned_, last.begin, last.end, false),
@@ -168,9 +170,9 @@ class Pipeline {
   }
 
   // Returns the time of a unit. `cost` is the cost of a stage with only this
-  // unit. The time of an end of the model (embedding or head) is what it adds
-  // to the layer next to it, because a stage without layers lacks their
-  // collectives.
+  // unit. For an end of the model (embedding or head), the time is the
+  // difference that it makes to a stage with the neighbouring layer, because a
+  // stage without layers lacks their collectives.
   double TimeOfUnit(int64_t u, const StageCost& cost) {
     const bool first = u == 0, last = u + 1 == units_.count();
     if ((!first && !last) || units_.layers == 0) return TimeOf(cost);
@@ -226,8 +228,9 @@ class Pipeline {
           schedule::AssignUnits(Units(), InFlight(), std::nullopt);
       if (found) tried.push_back(DivisionOf(*found));
     }
-    // The division whose longest stage is shortest need not have the shortest
-    // step, so the schedule is run with the even division too.
+    // The division whose slowest stage is fastest need not have the fastest
+    // step. So the schedule is also run with the even division, and the better
+    // of the two is returned.
     tried.push_back(DivisionOf(planned_.bounds));
     return BestOf(tried).bounds;
   }
@@ -252,8 +255,8 @@ class Pipeline {
     return (Size(planned_.table.stages) * units * units).value() <= kMostSteps;
   }
 
-  // Returns the divisions that AssignUnits finds until one fits in memory; none
-  // if a search takes too long.
+  // Tries the divisions that AssignUnits finds until one fits in memory, and
+  // returns all that were tried. Returns none if a search takes too long.
   std::vector<Division> Search() {
     if (!CanSearch()) return {};
     const std::vector<schedule::Unit> units = Units();
@@ -266,8 +269,8 @@ class Pipeline {
       tried.push_back(DivisionOf(*found));
       if (!limit || tried.back().fit == Fit::kFits) break;
       // AssignUnits underestimates a rank's bytes: it ignores the rank's other
-      // stages and what the allocator reserves. So the limit for the fullest
-      // stage is reduced by the bytes that are missing.
+      // stages and what the allocator reserves. So the next limit for the
+      // fullest stage is lower by the bytes that are missing.
       limit =
           FullestStageBytes(units, in_flight, *found) - tried.back().missing;
     }
@@ -305,7 +308,8 @@ class Pipeline {
       cost.end = bounds[s + 1];
       out.stages.push_back(cost);
     }
-    // A schedule of a file may have ranks of either kind.
+    // In a schedule that was read from a file, some ranks may have only the
+    // last stage, and others both the first and the last stage.
     const std::vector<bool> shared = SharedEnds();
     StageCost last = out.stages.back();
     if (std::count(shared.begin(), shared.end(), true) > 0) {
@@ -360,10 +364,10 @@ class Pipeline {
     out.timeline = schedule::Simulate(out.table, times);
   }
 
-  // Sets `better` and `better_step` if the division that Search finds is
-  // clearly faster than the requested one and fits as well as it does. Does
-  // nothing if the layers are not known, or if the requested division was
-  // itself searched.
+  // Sets `better` and `better_step` if the best division that Search finds is
+  // clearly faster than the requested division and fits as well. Does nothing
+  // if the layers are unknown, or if the requested division was searched
+  // itself.
   void Suggest(const StageBounds& bounds) {
     if (!model_.layers_known) return;
     if (!planned_.listed && planned_.balance == StageBalance::kSearched) {

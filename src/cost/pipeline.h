@@ -1,6 +1,6 @@
 // Computes the cost of a pipeline: the bytes of each rank, and the time of a
-// step. For the time, the schedule is run with the times of each stage, which
-// is costed as a model of its own.
+// step. For the time, the schedule is run with the times of each stage, whose
+// cost is computed as that of a model of its own.
 #ifndef SHARDC_COST_PIPELINE_H_
 #define SHARDC_COST_PIPELINE_H_
 
@@ -32,22 +32,22 @@ struct PipelineCost {
   schedule::Table table;
   std::vector<StageCost> stages;
   std::vector<RankCost> ranks;
-  int64_t boundary = 0;  // bytes of a message
-  double hop = 0;        // seconds of a message
+  int64_t boundary = 0;  // bytes of a message between stages
+  double hop = 0;        // seconds of such a message
   bool timed = false;    // whether times are seconds, not FLOPs
   schedule::Timeline timeline;
   double after = 0;  // the longest `StageCost::after` of a rank
   std::optional<int64_t> capacity;
   Settings settings;  // with the table's micro-batches
-  // The number of layers of each stage in the division whose slowest stage is
-  // fastest, and the time of a step with that division. Both are set only if
-  // that step is clearly shorter.
+  // The number of layers of each stage in the best division that a search
+  // finds, and the time of a step with that division. Both are set only if that
+  // step is clearly faster than the step with the requested division.
   std::vector<int64_t> better;
   double better_step = 0;
   std::vector<std::string> assumptions;
 
   double Step() const { return timeline.step + after; }
-  // Returns the time of the longest stage as a multiple of the mean.
+  // Returns the time of the slowest stage as a multiple of the mean.
   double Unevenness() const;
   std::optional<int64_t> Fullest() const;
   // Returns the rank that is expected to take the most memory; null if a

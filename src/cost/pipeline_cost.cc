@@ -51,9 +51,10 @@ bool SendEqual(const Report& a, const Report& b) {
 }
 
 // Returns the collectives of one kind that a stage sends in `part` of its `all`
-// micro-batches. `sent` is what it sends in all of them, `of_one` what it sends
-// in a step of one micro-batch. What is sent once a step, such as weights that
-// are gathered once, is in both figures, and counts once in the result.
+// micro-batches. `sent` are its collectives in all of them, and `of_one` those
+// in a step of one micro-batch. Collectives that run once a step, such as the
+// all-gather of weights that are gathered once, are part of both and are
+// counted once.
 Transfer TransferOfPart(Transfer sent, const Communication& of_one,
                         int64_t part, int64_t all) {
   if (part == all || all < 2 || sent.count == 0) return sent;
@@ -139,7 +140,8 @@ const RankCost* PipelineCost::FullestRank() const {
 std::optional<Fit> PipelineCost::Verdict() const {
   if (!capacity) return std::nullopt;
   if (FullestRank() == nullptr) {
-    // The known components may fit, but not together with the unknown ones.
+    // Even if the known components fit, the unknown ones may exceed the
+    // capacity.
     const auto tensors = Fullest();
     if (!tensors || *tensors <= *capacity) return std::nullopt;
     return Fit::kExceeds;

@@ -1,9 +1,10 @@
-// Lists the matrix products of a plan, with their sizes on a device: one for
-// each weight, and one for an output head that shares the embedding. Counts the
-// operations of attention separately:
+// Lists the matrix products of a plan, with their sizes on a device. Each
+// weight has one, and so has an output head that shares the embedding:
 //
 //   up [4096, 14336] with 14336 over tp 8, 32 layers, 16,384 tokens:
 //   rows 16,384, in 4,096, out 1,792, layers 32
+//
+// The products inside attention have no weight. AttentionFlops counts them.
 #include "cost/products.h"
 
 #include <algorithm>
@@ -15,9 +16,9 @@
 namespace shardc::cost {
 namespace {
 
-// Sets the rows and matrices of an expert's product. The rows of a device are
-// divided by the number of parts of the experts, but not along axes that also
-// shard tokens, because devices along such an axis have different tokens.
+// Sets the rows and the matrices of an expert's product. The rows that a device
+// has are divided over the axes of the experts. Axes that also shard tokens are
+// left out, because devices along such an axis have different tokens.
 void UseExperts(const CostInputs& work, const ParamClass& param,
                 Product& product) {
   product.rows *=
@@ -46,9 +47,9 @@ double ShareAt(const CostInputs& work, const ParamClass& param, int dim) {
 
 // Returns the number of parts into which axes divide the hidden state that a
 // product reads. If an axis shards the hidden state but not the weight, a
-// device multiplies its own part of the hidden state, and the results are
-// summed over the axis. Returns 1 for a product of an expert, and for one that
-// does not read the hidden state.
+// device multiplies only its own part of the hidden state, and the results are
+// summed over the axis. Returns 1 for products of experts and for products that
+// do not read the hidden state.
 double HiddenParts(const CostInputs& work, const ParamClass& param) {
   const Role role = param.role.module_role;
   const bool reads = TakesWidth(role) || role == Role::kEmbedding ||

@@ -15,7 +15,7 @@ namespace shardc::cost {
 struct Product {
   Role role = Role::kOther;
   bool expert = false;
-  double rows = 0, in = 0, out = 0;  // of a device
+  double rows = 0, in = 0, out = 0;  // sizes on a device
   double matrices = 1;               // weights among which the rows are divided
   double layers = 1;                 // number of layers that have this product
 

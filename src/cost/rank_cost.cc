@@ -1,12 +1,13 @@
-// Adds up the bytes of a rank. A rank holds the states of all its stages and
-// the weights that they gather once a step, the most activations that it keeps
-// at any point of its row of the schedule, and two messages if it sends any.
-// The rank runs one stage at a time, so of the bytes that a stage needs only
-// while it runs a micro-batch, the largest of all stages count. The memory is
-// computed from the peak as for a step without stages (TakenOf):
+// Adds up the bytes of a rank. During the entire step, a rank holds the states
+// of all its stages and the weights that the stages gather once a step. It also
+// holds activations, of which the most that it keeps at any point of its row of
+// the schedule count, and two messages if it sends any. The rank runs one stage
+// at a time. So of the bytes that a stage needs only while it runs a
+// micro-batch, the largest of all stages count. The memory is computed from the
+// peak as for a step without stages (TakenOf):
 //
 //   stages 0 and 3: the backward pass of a layer takes 2 GiB in both, the loss
-//   of stage 3 takes 3 GiB  ->  3 GiB besides states and kept activations
+//   of stage 3 takes 3 GiB  ->  3 GiB in addition to states and activations
 #include "cost/rank_cost.h"
 
 #include <algorithm>

@@ -16,7 +16,7 @@ constexpr double kLaunch = 10e-6;         // seconds to start a kernel
 constexpr double kHostLatency = 2e-6;     // seconds per host and gathered layer
 constexpr double kNarrowHead = 64;
 constexpr double kExpertsExposed = 0.6;
-constexpr double kWorstShare = 0.85;  // of the expected rates
+constexpr double kWorstShare = 0.85;  // fraction of the expected rates
 
 double AttentionShare(const Efficiency& of, Kernel kernel) {
   std::optional<double> share;
@@ -53,8 +53,8 @@ bool RunsInFp8(const Settings& settings) {
   return DtypeBits(products) == 8 && settings.profile->fp8_rate;
 }
 
-// Returns the attention kernel of the stack, but FlashAttention-2 if the
-// stack's is FlashAttention-1 and an operation is requested.
+// Returns the attention kernel of the stack. Replaces FlashAttention-1 by
+// FlashAttention-2 if the settings name an attention operation.
 Kernel KernelOf(const Settings& settings, const Stack& stack) {
   return settings.operation != nullptr && stack.kernel == Kernel::kFlash1
              ? Kernel::kFlash2

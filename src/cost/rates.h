@@ -10,7 +10,8 @@
 
 namespace shardc::cost {
 
-// `head`, `layers` and `attention` are in FLOP/s, and the `_bytes` in bytes/s.
+// `head`, `layers` and `attention` are in FLOP/s. Members that end in `_bytes`
+// are in bytes per second.
 struct Rates {
   double head = 0, layers = 0, attention = 0;
   // The fraction of `head` and `layers` that a product reaches, as a function

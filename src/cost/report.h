@@ -28,13 +28,13 @@ struct Report {
   Communication communication;
   std::optional<Time> time;              // nullopt without a profile or tokens
   std::optional<ExpectedTime> expected;  // only in training, with `time`
-  std::optional<double> flops;           // per device and step
+  std::optional<double> flops;           // operations per device and step
   std::optional<int64_t> tokens;         // of all devices per step
   std::vector<std::string> assumptions;  // sentences for the user
 };
 
-// Makes the report. The communication is `program` if it is given. Otherwise
-// formulas give the communication.
+// Makes the report. Uses the communication `program` if it is given, and
+// otherwise computes the communication by formulas.
 Report ReportOf(const CostInputs& work, const Settings& settings,
                 std::optional<Communication> program = std::nullopt);
 

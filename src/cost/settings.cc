@@ -1,8 +1,8 @@
-// Takes the loss from the rules. `model: {loss: {kind: fused, chunk: 4096}}` in
-// a rules file means the same as the flags `--loss` and `--loss-chunk`. A flag
-// that changes a default takes precedence.
+// Reads the kind of loss from the rules: `model: {loss: {kind: fused, chunk:
+// 4096}}` in a rules file means the same as the flags `--loss` and
+// `--loss-chunk`. A flag that changes a default takes precedence.
 //
-// Writes settings as flags:
+// Also writes settings as flags:
 //
 //   gradients F32, the stack megatron
 //     ->  "--grad-dtype F32", "--stack megatron"

@@ -79,7 +79,7 @@ struct Settings {
   const DeviceProfile* profile = nullptr;
   // Owns the profile if it was read from a file; `profile` then points to it.
   std::shared_ptr<const DeviceProfile> read_profile;
-  std::optional<int64_t> memory;  // bytes; overrides the mesh's device
+  std::optional<int64_t> memory;  // bytes of a device; overrides the mesh's
 };
 
 // Returns the settings with the kind and the chunk of the loss in the rules'

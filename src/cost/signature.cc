@@ -1,7 +1,8 @@
 // Writes the signature of a target: the mesh, then a line for each class of
-// parameters with the axes of each dimension, then the axes of activations. The
-// rules of a pack and the rules that are suggested for a mesh often give the
-// same shardings, which are then evaluated only once.
+// parameters with the axes of each dimension, then the axes of activations.
+// Targets with the same signature are evaluated only once. For example, the
+// rules of a pack and the rules that are suggested for a mesh often define the
+// same shardings.
 //
 //   fsdp=64
 //   layers.*.up.weight 32BF16 14336 4096:fsdp,;;

@@ -1,22 +1,23 @@
 // The table of software stacks. The figures of time are fitted to 364 published
 // runs of dense models on GPUs and TPUs. If the user names no stack, the stack
-// is xla for devices in a torus, and else it is guessed from the parameters'
-// names:
+// is xla for devices in a torus. For other devices it is guessed from the names
+// of the parameters:
 //
 //   model/layers/0/mlp/kernel  ->  xla;  model.layers.0.mlp.weight -> compiled
 //
 // The figures of memory come from published peaks and from compiled programs.
 //
-// Copies of the logits that the loss holds, in units of a float32 copy: 3.5
-// after a compiled model, which are bfloat16 logits (0.5), a float32 copy (1),
-// the log-softmax (1) and its gradient (1); the peaks of torchtitan's runs of
-// one and of two rows differ by 3.6. Eager ops hold 4 copies; a step that XLA
-// compiles holds 2.
+// Copies of the logits that the loss holds, where a float32 copy counts as 1:
+// 3.5 in the stack `compiled`, which are bfloat16 logits (0.5), a float32 copy
+// (1), the log-softmax (1) and its gradient (1). The peaks of torchtitan's runs
+// with one and with two rows differ by 3.6 copies. Eager ops hold 4 copies; a
+// step that XLA compiles holds 2.
 //
 // Kept tensors, as a multiple of the tensors that derivatives read: 1.03 to
 // 1.06 in Megatron's logs; 1.7 in eager Hugging Face models, which keep norms
 // in float32 (DeepSpeed 0.14 without checkpointing); 2 in programs compiled for
-// TPU v5e, which hold only 0.3 of the tensors of a rematerialised layer.
+// TPU v5e, which in turn hold only 0.3 of the tensors of a rematerialised
+// layer.
 //
 // PyTorch's optimizers set gradients to None after the update, so on a single
 // device they exist from the backward pass on. On several devices the software

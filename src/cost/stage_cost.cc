@@ -25,8 +25,9 @@
 namespace shardc::cost {
 namespace {
 
-// Divides the seconds of all micro-batches of a stage into the tasks of one.
-// Without an expected time, divides the floating-point operations instead.
+// Divides the seconds of all micro-batches of a stage into the tasks of one
+// micro-batch. Without an expected time, divides the floating-point operations
+// instead.
 void SetTimes(const CostInputs& work, const Settings& settings,
               const Memory& memory, bool has_layers, StageCost& out) {
   out.communication = CommunicationOf(work, settings);

@@ -19,12 +19,12 @@ namespace shardc::cost {
 // The cost of one stage on one device. Activations and the times of tasks are
 // for one micro-batch.
 struct StageCost {
-  int64_t begin = 0, end = 0;  // units
+  int64_t begin = 0, end = 0;  // the stage has the units [begin, end)
   std::optional<int64_t> parameters, gradients, optimizer;
   int64_t gathered = 0;  // weights that are gathered once and held for the step
-  Peak peak;  // of a device of this stage that runs a single micro-batch
-  // Why the activations, which `peak` then lacks, are unknown; empty if they
-  // are known.
+  Peak peak;             // while a device runs one micro-batch
+  // The reason why the activations are unknown; `peak` then lacks them. Empty
+  // if they are known.
   std::string unknown;
   bool logits_known = true;     // if false, `peak` lacks the logits
   Communication communication;  // of all micro-batches, without messages
@@ -33,7 +33,7 @@ struct StageCost {
   Communication of_one;
   schedule::StageTimes times;  // seconds, or floating-point operations
   double after = 0;            // seconds after the tasks: gradients, update
-  bool timed = false;          // `times` are seconds
+  bool timed = false;          // whether `times` are seconds
 
   // Returns the bytes that a device holds throughout a step: parameters,
   // gradients, optimizer states, and weights that are gathered once. Returns
@@ -46,10 +46,10 @@ struct StageCost {
 };
 
 // Returns the settings with which the stages of a pipeline of this many ranks
-// are costed. Weights are gathered once a step (Settings::gathers_once) if the
-// software does so and there are several ranks, and gradients are then reduced
-// once, after the last micro-batch, unless each micro-batch must reduce its
-// own. Under ZeRO stage 2 they are reduced once in any pipeline.
+// are costed. Weights are gathered once a step (Settings::gathers_once) if
+// there are several ranks and the software does so. Gradients are then reduced
+// once, after the last micro-batch, unless the settings require a reduction in
+// each micro-batch. Under ZeRO stage 2 they are reduced once in any pipeline.
 Settings StageSettings(const CostInputs& work, Settings settings,
                        int64_t ranks);
 

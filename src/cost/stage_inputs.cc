@@ -48,9 +48,10 @@ int64_t LayersWithKeys(const CostInputs& work) {
          work.LayersWith(Role::kFusedQkv);
 }
 
-// Sets the layers with attention of a stage that has `layers` of the model's
-// `of` layers. In a hybrid model the projections of keys show which they are.
-// Latent attention has none.
+// Sets the number of layers with attention of a stage that has `layers` of the
+// model's `of` layers. In a hybrid model, the layers with a projection of keys
+// are the layers with attention. Latent attention has no such projection, so
+// its layers are assumed to be spread evenly.
 void SetAttentionLayers(const CostInputs& all, int64_t layers, int64_t of,
                         CostInputs& stage) {
   if (!all.model || !all.model->layers || of == 0) return;
@@ -98,9 +99,9 @@ CostInputs StageInputs(const StagedModel& model, const CostInputs& all,
     const PlannedParam& param = model.plan.params[i];
     const auto coordinate = model.plan.CoordinateOf(param);
     if (!coordinate) continue;
-    // The parameter is placed at one coordinate. ChosenInputs computes that
-    // coordinate as index * size / count, so the count is set to the axis's
-    // size.
+    // The parameter is placed at one coordinate. ChosenInputs computes the
+    // coordinate of the parameter `index` as index * size / count, where `size`
+    // is the size of the axis. So the count is set to `size`.
     const std::string& along =
         PlacementAxis(model.plan, model.plan.layouts[param.layout]);
     chosen.placed[i].count = model.plan.mesh.SizeOf(along);

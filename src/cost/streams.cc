@@ -50,9 +50,9 @@ Stream EncoderStream(const ParamClass& param, char separator) {
 }
 
 // Sets Stream::kNone for the parameters of towers for images and sound, because
-// a step of a language model does not run them. A model that is only a tower
-// runs the tower. A model that compares texts with images (`text_model`) runs
-// it too.
+// a step of a language model does not run them. A model that consists only of a
+// tower runs the tower, and so does a model that compares texts with images
+// (`text_model`).
 void LeaveOutTowers(CostInputs& work, char separator) {
   std::vector<ParamClass*> towers;
   bool language = false;

@@ -13,9 +13,9 @@ namespace shardc::cost {
 // has an encoder.
 void SetStreams(CostInputs& work, char separator);
 
-// Returns the tokens that an encoder reads of each row if the parameters fix
-// them: an encoder of sound reads as many as its table of positions has.
-// Returns nullopt for other encoders.
+// Returns the number of tokens that an encoder reads in each row, if the
+// parameters determine it: an encoder of sound reads as many tokens as its
+// table of positions has rows. Returns nullopt for other encoders.
 std::optional<int64_t> EncoderLength(const CostInputs& work);
 
 // Returns whether a parameter is a convolution of an encoder, [out, in,

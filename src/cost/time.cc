@@ -1,14 +1,14 @@
 // Computes the seconds of collectives, and the time of a step. In a switched
-// network, bytes from the same host come over the device's own links, and bytes
-// from other hosts over the links of the host. Both transfers run at the same
-// time, so the slower transfer counts. Groups that span the same hosts share
-// the bandwidth of these hosts.
+// network, bytes from the same host arrive over the device's own links, and
+// bytes from other hosts over the links of the host. Both transfers run at the
+// same time, so the slower transfer determines the time. Groups that span the
+// same hosts share the bandwidth of these hosts.
 //
-//   64 devices in 8 hosts, S bytes gathered: S 7/8 / 450e9 s inside, S 7/8 /
-//   400e9 s between hosts
+//   64 devices in 8 hosts gather S bytes in total: 7/8 S / 450e9 s inside a
+//   host, 7/8 S / 400e9 s between hosts
 //
 // In a torus each axis is a ring. Each of its two directions carries half of
-// the bytes, or one direction carries all of them if the ring does not close.
+// the bytes, or one direction carries all of them if the ring is not closed.
 //
 //   a ring of 4, 256 bytes: 2 hops of at least a microsecond each
 //
@@ -32,21 +32,22 @@ namespace shardc::cost {
 namespace {
 
 constexpr double kMicro = 1e-6;
-// Latencies of NCCL's ring algorithm with the LL protocol: of the start, of a
-// step over NVLink, of a step over the network.
+// Latencies of NCCL's ring algorithm with the LL protocol: once per collective,
+// per step over NVLink, and per step over the network.
 constexpr double kStart = 6.6 * kMicro, kNear = 0.6 * kMicro,
                  kFar = 2.7 * kMicro;
 // Latencies of a hop over ICI, and of a step between slices. The latency
 // between slices is estimated from round trips in data centres.
 constexpr double kHop = 1 * kMicro, kSliceStep = 10 * kMicro;
 
-// Returns whether the ring along a side of a torus is closed. In two dimensions
-// it is closed if the side is 16, in three if the side is a multiple of 4.
+// Returns whether the ring along a side of a torus is closed. A 2-D torus
+// closes a side of 16, a 3-D torus closes sides that are multiples of 4.
 bool Closes(Fabric fabric, int64_t side) {
   return fabric == Fabric::kTorus2d ? side == 16 : side % 4 == 0;
 }
 
-// Returns how many times the total bytes cross the links in one collective.
+// Returns how many times the total bytes cross the links in one collective: 2
+// for an all-reduce, which is a reduce-scatter and an all-gather, else 1.
 double Passes(Collective kind) { return DefOf(kind).passes; }
 
 // Returns the total bytes that a group gathers, scatters or reduces, from the
@@ -87,9 +88,9 @@ double SwitchSeconds(const Network& network, const Place& place,
     const double near = network.fabric == Fabric::kFullMesh
                             ? network.link_rate
                             : network.device_rate;
-    // A ring that spans several domains (sets of devices that fast links join)
-    // enters and leaves each of them once, so one member's bytes leave the
-    // domain.
+    // A domain is a set of devices that fast links join. A ring that spans
+    // several domains enters and leaves each of them once, so the bytes of only
+    // one member leave a domain.
     const double far =
         place.domains > 1 ? Real(place.sharing) / network.leaving : 0;
     return network.start +
@@ -106,7 +107,8 @@ double SwitchSeconds(const Network& network, const Place& place,
 }
 
 // Returns the lengths of the rings that form mesh axes of these sizes. An axis
-// that is longer than a side of the torus covers several of its dimensions.
+// that is longer than the longest side of a torus covers several dimensions of
+// the torus, with a ring in each.
 std::vector<double> RingsOf(Fabric fabric, const std::vector<int64_t>& sides) {
   const double longest = fabric == Fabric::kTorus2d ? 16 : 28;
   std::vector<double> out;
@@ -127,8 +129,8 @@ double TorusSeconds(const Network& network, const Place& place, Collective kind,
     return std::max(network.step, sent / rate);
   }
   const bool exchange = DefOf(kind).route == Route::kPairs;
-  // In an all-to-all, each of n devices has 1 / n of the total bytes and sends
-  // all of its bytes but 1 / n.
+  // In an all-to-all, each of n devices has 1 / n of the total bytes. It keeps
+  // 1 / n of its bytes and sends the rest.
   const double whole = exchange
                            ? sent * Real(place.members) * Real(place.members) /
                                  Real(place.members - 1)
@@ -188,8 +190,8 @@ Network NetworkOf(const DeviceProfile& profile, const Mesh& mesh) {
   }
   out.inside =
       std::clamp<int64_t>(inside, 1, std::max<int64_t>(mesh.devices, 1));
-  // A host that uses only some of its chips gets the same fraction of the
-  // outgoing links.
+  // A mesh that uses only some chips of a host gets the same fraction of the
+  // host's outgoing links.
   out.leaving = profile.host_rate * Real(out.inside) /
                 Real(profile.chips_per_host * per_chip);
   const bool torus = IsTorus(profile.fabric);
@@ -217,9 +219,10 @@ Place PlaceOf(const Mesh& mesh, const Network& network, const AxisGroup& axes) {
     }
     out.near = out.members / out.domains;
   } else {
-    // Devices of an axis are `stride` apart, and a domain is a contiguous range
-    // of devices. Device numbers count the devices of a slice first, so only
-    // the part of an axis that is inside a slice can be in one domain.
+    // Neighbouring devices along an axis differ by `stride` in their numbers,
+    // and a domain is a contiguous range of numbers. Device numbers count the
+    // devices of a slice first, so only the part of an axis that is inside a
+    // slice can be in one domain.
     int64_t stride = 1;
     for (size_t i = mesh.axes.size(); i > 0;) {
       --i;

@@ -40,7 +40,7 @@ struct Place {
   int64_t near = 1;            // members in one domain, the device included
   int64_t domains = 1;         // members / near
   int64_t sharing = 1;         // groups that share a domain's outgoing links
-  std::vector<int64_t> sides;  // members by axis, in one domain
+  std::vector<int64_t> sides;  // members in one domain along each axis
 };
 Place PlaceOf(const Mesh& mesh, const Network& network, const AxisGroup& axes);
 

@@ -1,6 +1,7 @@
-// The words of roles/words.h serve suggested rules too, where a wrong role does
-// harm. The words here are used by one or two families each, and only decide
-// which products and activations a step has:
+// Recognises roles by words that one or two families of models use. They are
+// not in roles/words.h, because its words also serve suggested rules, where a
+// wrong role does harm. The words of this file only decide which products and
+// activations a step has:
 //
 //   layers.*.self_attn.W_pack.weight                  query, key and value
 //   layers.*.block_sparse_moe.input_linear.weight     gate and up of experts
@@ -48,8 +49,9 @@ void UseUnusualWord(ParamClass& param, char separator) {
   const std::vector<std::string_view> parts = SplitName(param.name, separator);
   if (parts.size() < 2) return;
   const std::string_view module = parts[parts.size() - 2];
-  // Within layers, `output` is a projection out of attention or an MLP. A
-  // tensor of more dimensions is that of scanned layers.
+  // `output` outside of layers is the output head. In layers it is a projection
+  // of attention or of an MLP. A `*` in the name or a third dimension (of
+  // scanned layers) shows that the tensor is in layers.
   if (module == "output" && role.module_role == Role::kDown &&
       param.Rank() == 2 && param.name.find('*') == std::string::npos) {
     SetRole(param, Role::kHead);
@@ -60,7 +62,8 @@ void UseUnusualWord(ParamClass& param, char separator) {
   for (const UnusualWord& one : kWords) {
     if (one.word != module || one.where != where) continue;
     SetRole(param, one.role);
-    // [experts, out, in]; the shared block of all tokens is a matrix.
+    // Experts are [experts, out, in]. The shared block, which all tokens use,
+    // has a single matrix.
     const bool stacked = module.ends_with("_linear") && param.Rank() == 3;
     if (stacked && param.name.find("shared") == std::string::npos) {
       param.role.expert = true;
@@ -71,7 +74,8 @@ void UseUnusualWord(ParamClass& param, char separator) {
 
 bool IsUnnamedMatrix(const ParamClass& param) {
   const ParameterRole& role = param.role;
-  // Tables of embeddings may be listed too: `codebook_embeddings.*.weight`.
+  // Tables of embeddings are left out; their names may have a number too:
+  // `codebook_embeddings.*.weight`.
   return shardc::IsWeight(role) && role.role == Role::kOther &&
          role.module_role == Role::kOther && param.type.shape &&
          param.Rank() == 2 && param.SizeAt(0) > 1 && param.SizeAt(1) > 1 &&

@@ -10,8 +10,8 @@ namespace shardc::cost {
 // and whether it belongs to experts. `param.role` must be classified.
 void UseUnusualWord(ParamClass& param, char separator);
 
-// Returns whether a weight in layers has no known role, but is a matrix, with
-// which a layer multiplies its tokens.
+// Returns whether a weight in layers has no known role but is a matrix. A layer
+// is then assumed to multiply its tokens with the weight.
 bool IsUnnamedMatrix(const ParamClass& param);
 
 }  // namespace shardc::cost
