@@ -1,9 +1,11 @@
-// Plain attention is a softmax over all keys. Ring attention keeps a block of
-// queries on each device and passes blocks of keys and values around the ring,
-// with an online softmax: whenever the running maximum grows, the sums are
-// rescaled. Tokens are split into (turns, rows), and the ring's axes shard
-// `turns`, so a device has the queries and keys of one index of `turns`. Before
-// each turn but the first, keys and values roll by one index.
+// Writes attention as ops. Plain attention is a softmax over all keys. Ring
+// attention keeps a block of queries on each device and passes blocks of keys
+// and values around the ring. In each turn a device attends to one block of
+// keys. It combines the turns by an online softmax: whenever the running
+// maximum grows, the sums are rescaled. Tokens are split into (turns, rows),
+// and the ring's axes shard `turns`, so each device has the queries and keys of
+// one index of `turns`. Before each turn except the first, keys and values roll
+// by one index:
 //
 //   4 devices, turn 1:  keys   [b, turns, rows, k, h]  ppermute
 //                       scores [b, n, turns, rows, rows'], of the queries of
@@ -139,16 +141,17 @@ class Writer {
     return out;
   }
 
-  // Repeats KV heads so that x has a row for each query head: [.., k, h]. If
-  // query heads are in groups, the group shares its KV head's row and nothing
-  // is repeated.
+  // Repeats KV heads so that x has an entry for each query head: [.., k, h]
+  // becomes [.., n, h]. If query heads are grouped as [k, g], all g heads of a
+  // group use the entry of their KV head, and x is returned unchanged.
   ValueId Repeated(ValueId x) {
     const Labels labels = write_.LabelsOf(x);
     const bool shared =
         std::any_of(heads_.begin(), heads_.end(),
                     [&](LabelId head) { return HasLabel(labels, head); });
-    // A value whose heads must be repeated has at least the labels of batch and
-    // turns, and of keys, heads and the contracted dimension.
+    // Values with heads have the labels of batch and turns, and also those of
+    // keys, heads and the contracted dimension. Values with fewer labels have
+    // no heads to repeat.
     if (labels.size() < Leading().size() + 3 || shared) return x;
     const bool global = settings_.form.view == AttentionView::kGlobal;
     // Gather before repeating, because the keys are then smaller.
@@ -201,7 +204,7 @@ class Writer {
   }
 
   // In a ring, marks the ops from `from` on to be rematerialised in the
-  // backward pass, except for the maxima.
+  // backward pass, except for those that compute the maxima.
   void MarkRecomputed(size_t from) {
     if (!InTurns()) return;
     for (size_t i = from; i < graph().ops.size(); ++i) {

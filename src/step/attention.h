@@ -37,8 +37,8 @@ struct AttentionSettings {
   bool sloped = false;
   bool slopes_scaled = false;  // slopes are scaled like the scores
   ValueId query_positions = kNoValue, key_positions = kNoValue;
-  // The labels of the tokens of queries and keys; kNoLabel means the model's
-  // own.
+  // The labels of the tokens of queries and keys; kNoLabel means the labels of
+  // the model's own tokens.
   LabelId query = kNoLabel, key = kNoLabel;
   ValueId near = kNoValue;  // biases of the scores, [t, s, n] in any order
   AttentionForm form = {};

@@ -1,6 +1,7 @@
-// The terms of a cotangent are collected, and added when the cotangent is read.
-// A forward value that the forward pass does not keep is rematerialised by
-// copies of its ops:
+// Keeps the state while the backward pass is appended to a graph. A value that
+// several ops read receives a cotangent from each of them. These terms are
+// collected, and added when the cotangent is first read. A forward value that
+// the forward pass does not keep is rematerialised by copies of its ops:
 //
 //   e = exp(scores), not kept: its derivative reads a second exp(scores), for
 //   which the ops that compute the scores are copied too, each op once

@@ -31,10 +31,10 @@ class Backward {
   }
   // Adds a term to the value's cotangent, unless the value needs no cotangent.
   void Give(ValueId value, ValueId cotangent);
-  // Returns the sum of all terms of the value's cotangent, with this sharding
-  // constraint unless the constraint is for the forward pass only; kNoValue if
-  // there are no terms. Terms are added before they are reduced, so that one
-  // collective serves all of them.
+  // Returns the sum of all terms of the value's cotangent; kNoValue if there
+  // are no terms. The sum has the sharding constraint `constraint`, unless that
+  // constraint applies to the forward pass only. Terms are added before they
+  // are reduced, so that one collective serves all of them.
   ValueId Total(ValueId value, const std::string& constraint);
 
   // Returns the forward value if the forward pass keeps it, else the result of
@@ -58,11 +58,11 @@ class Backward {
 
   Graph& graph_;
   GraphWriter write_;
-  std::vector<bool> needed_;               // indexed by forward value
-  std::vector<Maker> made_by_;             // indexed by forward value
-  std::map<ValueId, ValueId> rolled_;      // keyed by operand of a roll: result
-  std::map<ValueId, ValueId> recomputed_;  // keyed by forward value: its copy
-  std::vector<std::vector<ValueId>> cotangents_;  // by forward value: terms
+  std::vector<bool> needed_;           // indexed by forward value
+  std::vector<Maker> made_by_;         // indexed by forward value
+  std::map<ValueId, ValueId> rolled_;  // results of rolls, keyed by the operand
+  std::map<ValueId, ValueId> recomputed_;  // copies, keyed by the forward value
+  std::vector<std::vector<ValueId>> cotangents_;  // terms, by forward value
 };
 
 }  // namespace shardc::step

@@ -72,7 +72,7 @@ class Builder {
     MakeInputs();
     if (!ReadSettings()) return std::nullopt;
     c_.variables.assign(lines->variables.size(), kNoValue);
-    // The encoder, which is the last stack, comes first, because the other
+    // The encoder is the last stack. It is written first, because the other
     // stack reads its results.
     for (size_t stack = lines->stacks.size(); stack > 0;) {
       --stack;
@@ -112,8 +112,8 @@ class Builder {
     return roles_ != nullptr;
   }
 
-  // Reports the problems of roles other than kUnused, one finding for each kind
-  // of problem and role. Returns whether there are any.
+  // Reports the problems of roles other than kUnused. For each kind of problem
+  // and role there is one finding. Returns whether there are any problems.
   bool RefuseRoles() {
     std::vector<std::pair<RoleFault, int32_t>> reported;
     for (const RoleProblem& problem : roles_->problems) {
@@ -139,9 +139,9 @@ class Builder {
     return !reported.empty();
   }
 
-  // Reports a model that has too many lines in all layers. Each line becomes
-  // several ops and instructions, which together take some 17 KB, so the limit
-  // keeps a step below 1 GiB.
+  // Reports a model whose layers have too many lines in total. The ops and
+  // instructions of one line take some 17 KB, so the limit keeps the memory of
+  // a step below 1 GiB.
   bool RefuseSize(const Lines& lines) {
     constexpr size_t kMostLines = 30000;
     size_t count = 0;

@@ -34,16 +34,18 @@ struct StepModel {
   // The number of slots in an expert's queue, as a factor of tokens * top_k /
   // experts; 0 means no limit.
   double capacity = 0;
-  // The number of the encoder's tokens; 0 means as many as the decoder has.
+  // The number of the encoder's tokens; 0 means the same number as the
+  // decoder's.
   int64_t encoder_length = 0;
 };
 
-// Builds the forward graph of a mode; inserting a prompt is built as decoding.
+// Builds the forward graph of a mode. Inserting a prompt is built as decoding.
 // Returns nullopt after findings, such as a parameter without a role, a shape
 // that does not match its role's dimensions, or a line that cannot be resolved.
 // `config` may be null if the parameters determine every size. If `only_layers`
-// is not empty, only these layers are built, with their own numbers. `roles` is
-// the result of an earlier AssignRoles, or null, to assign them here.
+// is not empty, only these layers are built, and they keep their numbers.
+// `roles` is the result of an earlier AssignRoles; if it is null, the roles are
+// assigned here.
 std::optional<StepModel> BuildForward(
     const ModelDescription& description, const ModelConfig* config,
     const Manifest& manifest, Mode mode, Findings& findings,

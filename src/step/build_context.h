@@ -53,7 +53,7 @@ struct BuildContext {
   // Returns the value of a number, of a constant of the description, or of a
   // key of the configuration; nullopt if the configuration lacks the key.
   std::optional<double> Constant(const LineArgument& by);
-  // Reports an error in a line. No more lines are built after it.
+  // Reports an error in a line. After it, no further lines are built.
   void Fail(const Line& line, const std::string& message);
 
   const Mode mode;
@@ -73,13 +73,13 @@ struct BuildContext {
   bool failed = false;
 
   // Values and labels that several lines share, each created once. `near` has
-  // the position biases, by their table and by the stacks of the queries and of
-  // the keys.
+  // the position biases. The key is their table and the stacks of queries and
+  // keys, as 2 * (stack of the queries) + (stack of the keys).
   std::map<std::pair<ValueId, size_t>, ValueId> near = {};
-  // A label whose size is the distance from which on all keys have the same
-  // position bias.
+  // A label whose size is the distance between query and key from which on the
+  // position bias no longer changes.
   LabelId distance = kNoLabel;
-  LabelId frames = kNoLabel;        // the frames of one token of an audio model
+  LabelId frames = kNoLabel;        // frames in one token of an audio model
   LabelId copied_heads = kNoLabel;  // the composite label (k copies)
   bool made_own_labels = false;  // whether the labels that `form` needs exist
   std::vector<RouterStatistics> routers = {};  // of the layers so far

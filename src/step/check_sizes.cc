@@ -1,4 +1,4 @@
-// Each kind of op requires some sizes to fit each other. The op that repeats KV
+// Checks sizes that must fit each other. For example, the op that repeats KV
 // heads needs a number of heads that the number of KV heads divides, and a rope
 // needs an even number of rotated elements. The same message is reported only
 // once:
@@ -33,7 +33,8 @@ std::optional<int64_t> SizeOf(const Sizes& sizes, LabelId label) {
 
 ModelSizes SizesOf(const Graph& graph, const Op& op, const Sizes& sizes) {
   ModelSizes out;
-  // Copies of KV heads are as many as the mesh needs, so they are not checked.
+  // If the KV heads have been copied, which shows in the label's factors, the
+  // number of copies was chosen to fit the mesh, so it is not checked.
   if (op.kind == OpKind::kRepeat) {
     const auto& heads = As<HeadGroupAttributes>(op);
     if (!graph.labels[AsIndex(heads.kv_heads)].factors.empty()) return out;

@@ -10,10 +10,10 @@
 
 namespace shardc::step {
 
-// Returns false after findings at `place`, for example for KV heads that do not
-// divide the heads, a token that goes to more experts than there are, an odd
-// rotary dimension, groups that do not divide the experts, or more chosen
-// groups than there are.
+// Returns false after findings at `place`. Findings are, for example, KV heads
+// that do not divide the heads, a token that is sent to more experts than
+// exist, an odd rotary dimension, groups that do not divide the experts, or
+// more chosen groups than exist.
 bool CheckSizes(const Graph& graph, const Sizes& sizes, const Place& place,
                 Findings& findings);
 

@@ -1,6 +1,9 @@
-// A role's sharding constraint is a list of pairs of logical axes: a dimension
-// whose label has the first axis of a pair is sharded over the mesh axes of the
-// second. Other dimensions are unsharded.
+// Computes sharding constraints of activations. The role of an activation is
+// its place in the model, such as `resid` (residual stream), `k` (keys) or
+// `moe_exp` (tokens in the queues of experts). The constraint of a role is a
+// list of pairs of logical axes: a dimension whose label has the first axis of
+// a pair is sharded over the mesh axes of the second. Other dimensions are
+// unsharded.
 //
 //   resid [b, t, d]      BATCH, QUERY_LENGTH, EMBED   ->  b:fsdp+dp t:sp d:tp
 //   k [b, t, k, h]       t is KV_LENGTH here          ->  b:fsdp+dp t:sp k:tp
@@ -22,7 +25,7 @@ struct Role {
   std::string_view name;
   std::array<TokenPair, 4> pairs;
   bool forward_only = false;
-  bool without_expert = false;  // BATCH loses EXPERT's axes
+  bool without_expert = false;  // whether BATCH's axes exclude EXPERT's
   bool if_expert_in_batch = false;
 };
 
@@ -89,8 +92,8 @@ const AxisGroup& AxesFor(const ShardingConstraints& constraints,
   return constraints.by_axis[TokenIndex(token)];
 }
 
-// Returns the logical axis whose mesh axes shard, in this role, the dimensions
-// with the logical axis `semantic`; empty if there is none.
+// Returns the second axis of the role's pair whose first axis is `semantic`;
+// empty if there is no such pair.
 std::string_view TokenOf(const Role& role, std::string_view semantic) {
   if (semantic.empty()) return {};
   for (const TokenPair& pair : role.pairs) {
@@ -105,11 +108,12 @@ void Note(std::vector<std::string>& notes, std::string text) {
   }
 }
 
-// Returns the axes of `list` up to the first that does not divide the size,
-// without axes that an earlier dimension uses. `notes` reports each axis of an
-// earlier dimension and the first axis that does not divide. A dimension of
-// size 1, such as the single query in decoding, is not reported unless it is
-// the batch.
+// Returns the leading axes of `list` whose product divides the size, without
+// axes that an earlier dimension uses. Axes after the first one that does not
+// divide are left out. Appends to `notes` a message for each axis that an
+// earlier dimension uses and for the first axis that does not divide. A
+// dimension of size 1, such as the single query in decoding, is reported only
+// if it is the batch.
 AxisList Fitting(const Axes& axes, const AxisList& list, int64_t size,
                  std::string_view token, AxisSet used, const std::string& where,
                  std::vector<std::string>& notes) {
@@ -152,8 +156,8 @@ ShardingConstraints ShardingConstraintsOf(const Resolver& resolver, Mode mode) {
     out.by_axis[i] = resolved(kConstraintAxes[i]);
   }
   // In training and prefill the keys are gathered, so KV_LENGTH is unsharded.
-  // In decoding the single query attends to the keys of each device separately,
-  // and the partial softmaxes are combined.
+  // In decoding each device attends with the single query to its own keys, and
+  // the partial softmaxes are combined.
   if (!IsGeneration(mode)) {
     out.overrides.push_back({"krep", "KV_LENGTH", {}});
     out.overrides.push_back({"kgather", "KV_LENGTH", {}});

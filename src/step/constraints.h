@@ -31,26 +31,26 @@ struct ShardingConstraintOverride {
 
 struct ShardingConstraints {
   std::array<AxisGroup, kConstraintAxes.size()> by_axis = {};
-  AxisGroup data = {};  // of BATCH, QUERY_LENGTH and FSDP
+  AxisGroup data = {};  // mesh axes of BATCH, QUERY_LENGTH and FSDP
   std::vector<ShardingConstraintOverride> overrides = {};
 };
 ShardingConstraints ShardingConstraintsOf(const Resolver& resolver, Mode mode);
 
 // Returns the sharding that a role requires of a value with these labels.
 // Returns nullopt if there is no such role, if the value has more than kMaxRank
-// dimensions, or for `moe_tok` if EXPERT uses an axis that BATCH lacks. If two
-// dimensions would use an axis, the first one gets it. If an axis does not
-// divide its dimension, that axis and those after it are left out. `notes`
-// reports both, except for a dimension of size 1 that is not BATCH.
+// dimensions, or for `moe_tok` if EXPERT uses an axis that BATCH lacks. An axis
+// that two dimensions would use shards the first of them. If an axis does not
+// divide its dimension, that axis and the axes after it are left out. `notes`
+// reports both cases, except for a dimension of size 1 that is not BATCH.
 std::optional<Sharding> ConstrainedSharding(
     const ShardingConstraints& constraints, const Axes& axes,
     const Graph& graph, const Sizes& sizes, std::string_view role,
     const std::vector<LabelId>& labels, std::vector<std::string>& notes);
 
-// Returns whether the constraint of an activation's role, such as `krep`, is
-// for the forward pass only. It decides where the value is gathered; the
-// transpose of the gather is a reduce_scatter of the gradient, so that ops of
-// the backward pass need no constraint.
+// Returns whether the constraint of an activation's role, such as `krep`,
+// applies to the forward pass only. Such a constraint decides where the value
+// is gathered. The transpose of the gather is a reduce_scatter of the gradient,
+// so ops of the backward pass need no constraint.
 bool IsForwardOnly(std::string_view role);
 
 }  // namespace shardc::step

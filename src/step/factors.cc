@@ -1,10 +1,14 @@
-// When a dimension (n h) is split, its axes shard n as long as their product
-// divides the size of n, and h after each device has only one index of n. Axes
-// that fit neither are gathered before the split. Merging is the inverse: axes
-// of h stay only if each device has one index of n. Query heads that are
-// repeated from KV heads may be sharded over more axes than the KV heads. When
-// query heads are summed to KV heads, the result is partial over the axes that
-// do not divide the KV heads.
+// Derives the shardings of ops that split, merge or repeat dimensions. A
+// dimension (n h) has the factors n and h, such as the number of heads and the
+// size of a head.
+//
+// When (n h) is split, its axes shard n as long as their product divides the
+// size of n. Further axes shard h, but only if each device then has a single
+// index of n. Axes that fit neither are gathered before the split. Merging is
+// the inverse: axes of h are kept only if each device has a single index of n.
+// Query heads that are repeated from KV heads may be sharded over more axes
+// than the KV heads. When query heads are summed to KV heads, the result is
+// partial over the axes that do not divide the KV heads.
 //
 //   n 8, (n h) sharded over tp 4          n:tp
 //   n 2, (n h) sharded over [a 2, b 2]    n:a h:b
@@ -37,8 +41,8 @@ struct Context {
   }
 };
 
-// Returns the axes of `list` that shard each factor. `placed` is set to all
-// axes that shard some factor.
+// Returns for each factor the axes of `list` that shard it. `placed` is set to
+// all axes that shard some factor.
 std::vector<AxisList> Distribute(const Context& at, LabelId whole,
                                  const AxisList& list, AxisList& placed) {
   const std::vector<LabelId>& factors = at.Factors(whole);
@@ -56,8 +60,8 @@ std::vector<AxisList> Distribute(const Context& at, LabelId whole,
   return out;
 }
 
-// Returns the axes of the merged dimension. Axes of the operand's factors that
-// cannot stay are removed from the operand.
+// Returns the axes of the merged dimension. Removes from the operand those axes
+// of its factors that cannot be kept.
 AxisList Join(const Context& at, LabelId whole,
               const std::vector<LabelId>& labels, Sharding& operand) {
   AxisList out;
@@ -106,10 +110,11 @@ void MergeOf(const Context& at, const Op& op, Sharding& from, Sharding& to,
   to.dims[DimOf(to_labels, label)] = Join(at, label, from_labels, from);
 }
 
-// Returns the axes of the repeated heads: the axes of the preferred sharding if
-// they extend the KV heads' axes, or if the op is part of a kernel, which sees
-// shards of the heads. They must divide the heads and must not shard another
-// dimension. Otherwise the axes of the KV heads are returned.
+// Returns the axes of the repeated heads. These are the axes of the preferred
+// sharding if they begin with the KV heads' axes, or if the op is part of a
+// kernel, which runs on shards of the heads. The axes must divide the heads and
+// must not shard another dimension. Otherwise the axes of the KV heads are
+// returned.
 AxisList Repeated(const Context& at, const HeadGroupAttributes& heads,
                   const Sharding& from, const AxisList& kv,
                   const Sharding* wanted, size_t heads_dim) {

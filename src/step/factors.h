@@ -9,9 +9,10 @@
 namespace shardc::step {
 
 // The shardings that PassThrough returns for an op that splits or merges a
-// dimension, repeats heads or sums groups of heads. If the operand has the
-// sharding `operand`, every device can compute its part of the result. `wanted`
-// is the preferred sharding of the result, or null.
+// dimension, repeats heads or sums groups of heads. With the sharding `operand`
+// of its operand, every device can compute its part of the result, which then
+// has the sharding `result`. `wanted` is the preferred sharding of the result,
+// or null.
 struct Structural {
   Sharding operand = {};
   Sharding result = {};

@@ -57,8 +57,8 @@ class Formulas {
   Formulas() = default;
   const families::Expression* Parsed(const DescribedText& text);
   std::optional<families::Value> Value(const DescribedText& text);
-  // Returns the number, or nullopt after a finding if it is beyond
-  // kLargestModelNumber.
+  // Returns the number, or nullopt after a finding if its absolute value
+  // exceeds kLargestModelNumber.
   std::optional<double> Bounded(const JsonValue& number,
                                 const std::string& text);
   // Without a configuration, the evaluator's findings are dropped: settings
@@ -66,7 +66,7 @@ class Formulas {
   families::Evaluator& Settings() { return has_config_ ? *loud_ : *quiet_; }
 
   Findings* findings_ = nullptr;
-  Findings unsaid_;  // findings about settings that may be absent
+  Findings unsaid_;  // findings about absent settings, not reported
   families::Description family_;
   std::unique_ptr<const JsonDocument> document_;
   std::unique_ptr<families::Evaluator> loud_, quiet_;

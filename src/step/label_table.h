@@ -34,11 +34,11 @@ class LabelTable {
   // composite label of factors, (a b). A single label is returned itself.
   LabelId OfParts(const std::vector<LabelId>& parts);
   LabelId OfFactors(const std::vector<LabelId>& factors);
-  // Returns the label of a role's dimension, which has factors, each of which
-  // may have parts. A fused weight (j n h) has j parts, such as q, k and v. If
-  // the parts are sharded separately, the first factor with a logical axis, n,
-  // is put first, because a contiguous shard of (n j h) has the same share of
-  // each part.
+  // Returns the label of a role's dimension. The dimension has factors, each of
+  // which may have parts. For example, a fused weight (j n h) has j parts, such
+  // as q, k and v. If the parts are sharded separately, the first factor with a
+  // logical axis (n) is moved to the front: a contiguous shard of (n j h) has
+  // the same share of each part.
   LabelId Of(const DescribedDim& dim);
 
   // Returns the label of the description's dimension at this index.
@@ -55,7 +55,7 @@ class LabelTable {
   const ModelDescription& description_;
   Graph& graph_;
   Sizes& sizes_;
-  std::vector<LabelId> dims_;  // indexed by index in the description
+  std::vector<LabelId> dims_;  // indexed by the description's dimension
   std::map<std::string, LabelId, std::less<>> composites_;
 };
 

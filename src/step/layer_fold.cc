@@ -39,9 +39,9 @@ size_t RepeatsOf(std::span<const int32_t> kinds, size_t begin, size_t period) {
   return (end - begin) / period;
 }
 
-// Returns the layer of each op, or -1 if the op belongs to none or to several.
-// An op outside of the layers, such as a gradient's square for the norm,
-// belongs to a layer if all its operands do.
+// Returns the layer of each op, or -1 if the op belongs to no layer or to
+// several. An op outside of the layers, such as a gradient's square for the
+// norm, belongs to a layer if all its operands do.
 std::vector<int32_t> LayersOfOps(const Graph& graph,
                                  std::vector<int32_t>& layer_of_value) {
   layer_of_value.assign(graph.values.size(), -1);
@@ -108,8 +108,9 @@ class ProgramComparison {
     return placed && x.kind == y.kind && x.phase == y.phase &&
            x.name == y.name && NeedUnsharded(x) == NeedUnsharded(y);
   }
-  // Returns the labels that an op names and needs unsharded, besides the labels
-  // of operands and result.
+  // Returns the labels that the op's rule requires to be unsharded. An op may
+  // name them only in its attributes, so comparing the operands' labels is not
+  // enough.
   std::array<LabelId, 2> NeedUnsharded(const Op& op) const {
     const UnshardedRule rule = DefOf(op.kind).unsharded;
     return rule == nullptr ? std::array<LabelId, 2>{kNoLabel, kNoLabel}

@@ -1,7 +1,7 @@
-// The ops of a layer follow from its parameters, its settings and the `if`
-// conditions of its lines in the description. All three are read for each layer
-// without building any op, and layers that agree in all three get the same
-// number:
+// Finds layers that have the same ops. The ops of a layer follow from its
+// parameters, its settings and the `if` conditions of its lines in the
+// description. All three are read for each layer without building any op.
+// Layers that agree in all three are assigned the same number:
 //
 //   DeepSeek-V3, dense MLPs in layers 0 to 2   ->  0 0 0 1 1 1 ...
 //   Gemma 3, every sixth layer without window  ->  0 0 0 0 0 1 0 0 0 0 0 1 ...

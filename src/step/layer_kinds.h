@@ -14,13 +14,13 @@
 
 namespace shardc::step {
 
-// Returns a number for each layer of all stacks. Two layers have the same
-// number if they are in the same stack and have the same roles, with parameters
-// of the same class and as many tensors each, the same settings, and the same
-// lines whose `if` holds: their ops then differ in nothing but the layer's
-// number. `class_of_row` has an entry for each tensor of the manifest; tensors
-// of one class must have the same sharding. Returns nullopt if the settings or
-// the `if` conditions of a layer cannot be evaluated.
+// Returns a number for each layer of all stacks. Layers with the same number
+// have ops that differ only in the layer's number. They are in the same stack
+// and have the same settings, the same lines whose `if` holds, and the same
+// roles, where the parameters of a role have the same class and the same number
+// of tensors. `class_of_row` has an entry for each tensor of the manifest;
+// tensors of one class must have the same sharding. Returns nullopt if the
+// settings or the `if` conditions of a layer cannot be evaluated.
 std::optional<std::vector<int32_t>> LayerKinds(
     const ModelDescription& description, const ModelConfig* config,
     const Roles& roles, Mode mode, std::span<const uint32_t> class_of_row);

@@ -15,8 +15,8 @@
 namespace shardc::step {
 namespace {
 
-// Creates the labels of ring attention, and of copied KV heads, once for all
-// layers.
+// Creates the labels of ring attention and of copied KV heads. The labels are
+// created once for all layers.
 void MakeOwnLabels(BuildContext& c, ValueId key) {
   if (c.made_own_labels) return;
   c.made_own_labels = true;
@@ -57,9 +57,9 @@ int64_t RopeIndex(BuildContext& c, LabelId label) {
 }
 
 // Returns keys or values with the key label. They belong to the tokens of the
-// stack `seen`, which is another stack in cross-attention. Prefill writes them
-// to a cache, and decoding reads them from it, unless the stack attends to its
-// own tokens and is not causal.
+// stack `seen`, which is another stack in cross-attention. Prefill writes keys
+// and values to a cache, and decoding reads them from the cache. Self-attention
+// that is not causal has no cache.
 ValueId Remembered(BuildContext& c, ValueId x, size_t seen) {
   const CommonLabels common = c.graph().common;
   const Stream& of = c.streams[seen];
@@ -77,7 +77,8 @@ ValueId Remembered(BuildContext& c, ValueId x, size_t seen) {
   std::replace(labels.begin(), labels.end(), of.query, of.key);
   const ValueId before =
       c.streams.NewData(DataKind::kCache, "cache", labels, false, "kcache");
-  // Prefill has cached the encoder's keys and values, which do not change.
+  // Prefill has written the encoder's keys and values to the cache, and they do
+  // not change.
   if (seen != c.stack) {
     c.graph().caches.push_back({c.layer, before, before});
     return before;

@@ -1,4 +1,4 @@
-// Has a function for most ops of a description's model section;
+// Writes most ops of a description's model section, with a function for each.
 // line_attention.cc has the functions for rotary embeddings, attention and
 // experts. The labels of a result follow from the graph's ops. A line whose
 // operands do not fit is reported at its place:
@@ -17,9 +17,8 @@
 namespace shardc::step {
 namespace {
 
-// Returns whether a value and a weight have a dimension in common. The value
-// may have the factors of the weight's dimension instead of the dimension
-// itself.
+// Returns whether a value and a weight have a dimension in common. It counts as
+// common as well if the value has the factors of the weight's dimension.
 bool Shares(BuildContext& c, ValueId x, ValueId weight) {
   for (const LabelId label : c.write.LabelsOf(weight)) {
     if (c.write.Has(x, label)) return true;
@@ -52,8 +51,9 @@ ValueId Rows(BuildContext& c, const Line& line, ValueId table) {
   return kNoValue;
 }
 
-// Writes a convolution whose windows do not overlap, as a product of the
-// numbers of each patch with the weight. All dimensions but one are contracted.
+// Writes a convolution whose windows do not overlap, as a matrix product: the
+// numbers of each patch times the weight, summed over all dimensions of the
+// weight except one.
 ValueId Patches(BuildContext& c, const Line& line) {
   const ValueId weight = c.RoleValue(line, 0);
   const LabelId left = c.labels.Dim(line.arguments[1].dims[0]);
@@ -178,8 +178,8 @@ ValueId Multiply(BuildContext& c, ValueId a, ValueId b) {
   return swap ? c.write.Times(b, a) : c.write.Times(a, b);
 }
 
-// Scales, divides or caps by a constant. A configuration without the constant,
-// or with 0, does not change the operand.
+// Scales, divides or caps by a constant. Returns the operand unchanged if the
+// configuration lacks the constant or if the constant is 0.
 ValueId Times(BuildContext& c, const Line& line, ValueId x) {
   const auto number = c.Constant(line.arguments[1]);
   if (!number || *number == 0) return x;

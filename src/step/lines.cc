@@ -1,5 +1,6 @@
-// The signature of an op determines what each argument is, because a name may
-// be both a variable and a role:
+// Resolves the names in the lines of a description. A name may be both a
+// variable and a role, so the signature of an op determines what each argument
+// is:
 //
 //   q = linear(y, q)   signature "vr": the variable y, the role q
 //
@@ -97,7 +98,8 @@ class LineReader {
 
   Lines Run() {
     out_.stacks.resize(description_.stacks.size());
-    // The encoder, the last stack, comes first: other stacks use its results.
+    // The encoder is the last stack. It is resolved first, because other stacks
+    // use its results.
     for (size_t i = description_.stacks.size(); i > 0;) {
       --i;
       Section(description_.stacks[i].begin, out_.stacks[i].begin);

@@ -49,7 +49,7 @@ enum class LineOp : uint8_t {
 };
 
 struct LineArgument {
-  std::vector<int32_t> variables = {};  // `qn + qr` has two
+  std::vector<int32_t> variables = {};  // an argument `qn + qr` has two
   int32_t role = -1;
   std::vector<int32_t> dims = {};
   double number = 0;
@@ -70,7 +70,7 @@ struct LineStack {
 };
 struct Lines {
   std::vector<LineStack> stacks = {};       // in the order of the description
-  std::vector<std::string> variables = {};  // names, by number; 0: ids, 1: pos
+  std::vector<std::string> variables = {};  // names, indexed by variable
 };
 inline constexpr int32_t kIdsVariable = 0;
 inline constexpr int32_t kPositionsVariable = 1;

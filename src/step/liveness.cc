@@ -1,10 +1,13 @@
-// The results of views, and of updates in place, are in an operand's buffer.
-// The same holds for elementwise ops and all-reduces that are the last to read
-// an operand of their size. Every other slot has a buffer of its own. A buffer
-// is live from the instruction that fills it to the last that reads any of its
-// slots. Inputs of the step are live from the first instruction on, and inputs
-// and results to the last one. The bytes at each instruction are sums over live
-// buffers.
+// Computes the bytes that a device holds at each instruction of a program. A
+// buffer is live from the instruction that fills it to the last instruction
+// that reads any slot in it. Inputs of the step are live from the first
+// instruction to the last one, and results of the step to the last one. The
+// bytes at an instruction are sums over live buffers.
+//
+// Several slots may share a buffer: the result of a view, or of an update in
+// place, is in the buffer of an operand. So is the result of an elementwise op
+// or an all-reduce that is the last to read an operand of the same size. Every
+// other slot has a buffer of its own:
 //
 //   t = x * w               a buffer of its own
 //   u = tanh(t)             the buffer of t, if no later op reads t
@@ -44,8 +47,9 @@ class BufferLiveness {
   }
 
  private:
-  // Returns the bytes of an instruction's result. A parameter is stored in the
-  // width of its update, although its copies may be cast to a narrower dtype.
+  // Returns the bytes of an instruction's result. A parameter takes the bytes
+  // of its update, which has the stored width. Copies of the parameter may be
+  // cast to a narrower dtype.
   int64_t BytesOf(const Instruction& step) const {
     const Slot& of = program_.slots[AsIndex(step.out)];
     const Value& value = graph_.values[AsIndex(of.value)];
@@ -211,8 +215,8 @@ class BufferLiveness {
         if (other.end != static_cast<int64_t>(i) || other.bytes != own.bytes) {
           continue;
         }
-        // At this instruction the buffer counts for the result, no longer for
-        // the operand.
+        // The operand's buffer ends before this instruction, so that the bytes
+        // are counted only once, for the result.
         --other.end;
         break;
       }
@@ -245,7 +249,7 @@ class BufferLiveness {
   const ElementBytes bytes_;
   int64_t last_ = 0;
   std::vector<Held> kinds_;         // indexed by ValueId
-  std::vector<char> stays_;         // indexed by ValueId: is live to the end
+  std::vector<char> stays_;         // by ValueId: whether live to the end
   std::vector<ValueId> update_of_;  // by ValueId of a parameter: its update
   std::vector<int32_t> home_;  // indexed by slot: the slot that owns its buffer
   std::vector<HeldBuffer> homes_;  // indexed by slot

@@ -15,7 +15,7 @@ namespace shardc::step {
 enum class Held : uint8_t {
   kParameters,
   kMoments,
-  kGradients,  // partial ones too
+  kGradients,  // including partial gradients
   kCaches,
   kInputs,       // data, such as ids, labels, positions
   kGathered,     // copies of parameters in other shardings

@@ -83,8 +83,8 @@ ValueId Softmax(GraphWriter& write, ValueId x, LabelId label) {
 ValueId Linear(GraphWriter& write, ValueId x, ValueId weight, ValueId bias) {
   const Labels stored = write.LabelsOf(weight);
   Labels out;
-  // Labels that x and the weight share are contracted. If there are several,
-  // the first is the experts' label and is kept.
+  // Labels that x and the weight share are contracted. If they share several,
+  // the first one is the experts' label and is kept.
   Labels common;
   for (const LabelId label : stored) {
     const auto& factors = At(write, label).factors;
@@ -159,8 +159,8 @@ ValueId Gated(GraphWriter& write, ValueId gate, ValueId up,
 
 namespace {
 
-// Returns a value that is 1 for the experts with the highest scores of a token,
-// else 0. The size of the label `count` is the number of these experts.
+// Returns a value that is 1 for the highest-scoring experts of a token and 0
+// for all others. The size of the label `count` is the number of these experts.
 ValueId Best(GraphWriter& write, ValueId choice, LabelId experts,
              LabelId count) {
   const ValueId chosen =
@@ -170,9 +170,10 @@ ValueId Best(GraphWriter& write, ValueId choice, LabelId experts,
   return chosen;
 }
 
-// Returns the weight of the `chosen` expert: a softmax over the experts that
-// are not in `beyond` and whose logits are below the greatest by at most 2 *
-// jitter times the larger of both magnitudes.
+// Returns the weight of the `chosen` expert: a softmax over the experts near
+// the best one. An expert is near if its logit is below the greatest by at most
+// 2 * jitter times the larger of both magnitudes. Experts in `beyond` are left
+// out.
 ValueId WeightAmongNear(GraphWriter& write, ValueId logits, ValueId greatest,
                         ValueId chosen, ValueId beyond, LabelId experts,
                         double jitter) {
@@ -206,7 +207,7 @@ Routed MixSparsely(GraphWriter& write, ValueId logits, LabelId experts,
   const ValueId greatest = write.Max(logits, experts);
   const ValueId least =
       Negative(write, write.Max(Negative(write, logits), experts));
-  // `rest` has the logits, with the greatest replaced by the least.
+  // `rest` has the logits, but the greatest logit is replaced by the least one.
   const ValueId fall = write.Add({least, Negative(write, greatest)});
   const ValueId rest = write.Add({logits, write.Times(first, fall)});
   const ValueId one = WeightAmongNear(write, logits, greatest, first, kNoValue,
@@ -225,7 +226,7 @@ ValueId Renormalised(GraphWriter& write, ValueId weights, LabelId experts,
   return write.Times(weights, write.Fn("recip", size));
 }
 
-// A number that is larger than every score of an expert and that float16 has.
+// A number above every score of an expert that float16 can represent.
 constexpr double kBeyondScores = 1e4;
 
 }  // namespace
@@ -255,8 +256,9 @@ Routed Route(GraphWriter& write, ValueId logits, LabelId experts,
     const ValueId kept =
         write.Append(OpKind::kTopGroups, {choice}, best, labels, true);
     choice = write.Times(choice, kept);
-    // A corrected score may be below 0, and the experts of other groups are
-    // below all.
+    // Scores of experts in groups that were not chosen are now 0. With a
+    // correction, a score in a chosen group may be below 0, so the scores of
+    // all other groups are lowered further.
     if (settings.correction != kNoValue) {
       const ValueId others = write.Fn("shift", Negative(write, kept), 1);
       choice = write.Add({choice, write.Scaled(others, {-kBeyondScores, {}})});
@@ -327,8 +329,8 @@ std::vector<ValueId> LossesOf(GraphWriter& write,
 
 namespace {
 
-// Returns the label of the two halves, gate and up: the label of `fused` that
-// the down projection lacks.
+// Returns the label of the two halves, gate and up. It is the label of `fused`
+// that the down projection lacks.
 LabelId HalvesLabel(GraphWriter& write, ValueId fused, ValueId down) {
   for (const LabelId label : write.LabelsOf(fused)) {
     const bool data = write.Has(down, label) ||
@@ -339,9 +341,9 @@ LabelId HalvesLabel(GraphWriter& write, ValueId fused, ValueId down) {
   return kNoLabel;
 }
 
-// If experts are a factor of one of the weight's dimensions (the rows of all
-// experts one after the other), splits the dimension, so that experts have one
-// of their own.
+// A weight may have the rows of all experts one after the other, so that
+// experts are a factor of one of its dimensions. Splits that dimension, so that
+// experts have a dimension of their own.
 ValueId Apart(GraphWriter& write, ValueId weight, LabelId experts) {
   const Labels labels = write.LabelsOf(weight);
   for (const LabelId label : labels) {

@@ -67,16 +67,16 @@ struct RouterSettings {
   };
   Score score = Score::kSoftmax;
   bool renormalise = false;
-  int power = 0;  // divide weights by this norm; 0: do not
+  int power = 0;  // 1 or 2: divide weights by this norm; 0: do not
   double scale = 1;
-  double jitter = 0;         // of kSparseMixer
+  double jitter = 0;         // used by kSparseMixer only
   LabelId first = kNoLabel;  // kSparseMixer: a label of size 1
   bool before = false;       // whether weights scale the experts' inputs
-  // Groups of experts. A token first chooses `chosen_groups` of them; kNoLabel
-  // if there are no groups.
+  // Groups of experts. Each token first chooses `chosen_groups` of the groups.
+  // Both are kNoLabel if there are no groups.
   LabelId groups = kNoLabel, chosen_groups = kNoLabel;
-  // Whether the score of a group is the sum of its two best experts' scores;
-  // otherwise it is the best one's.
+  // Whether the score of a group is the sum of the scores of its two best
+  // experts. Otherwise it is the score of its best expert.
   bool group_by_two = true;
   ValueId correction = kNoValue;  // [e], added to scores only to choose experts
 };
@@ -112,7 +112,7 @@ std::vector<ValueId> LossesOf(GraphWriter& write,
 
 struct ExpertWeights {
   ValueId gate = kNoValue, up = kNoValue;  // [e, f, d] or [(e f), d]
-  ValueId gate_up = kNoValue;       // both in one: [e, (z f), d] in any order
+  ValueId gate_up = kNoValue;  // gate and up in one: [e, (z f), d] in any order
   ValueId gate_up_bias = kNoValue;  // [e, (z f)]
   ValueId down = kNoValue;          // [e, d, f] or [(e f), d]
   ValueId down_bias = kNoValue;     // [e, d]

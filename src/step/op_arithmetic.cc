@@ -1,8 +1,7 @@
 // The records of arithmetic ops: products, sums, functions of one number,
-// maxima.
-//
-//   y = scale(x): linear, so that a partial x gives a partial y; its cotangent
-//   is scale(g), and its result may overwrite x
+// maxima. For example, the record of y = scale(x) states that the op is linear
+// (a partial x gives a partial y), that its cotangent is scale(g), and that its
+// result may overwrite x.
 #include "step/backward.h"
 #include "step/functions.h"
 #include "step/op_def.h"

@@ -1,11 +1,11 @@
 // The definition of an op: the rules of one OpKind for dimensions, derivatives,
-// work and memory, in one record. The records are in op_*.cc, by family of ops;
-// DefOf finds them. The kernel of an op on a device is a row of
-// exec/step/local_op.cc. The function of the op in the dense reference, which
-// shares no code with the kernels, is a row of dense/step.cc. To add an op, add
-// an enumerator, a record, which op_def.cc lists, and a row in each of these
-// two tables. Ops that split, merge or repeat a dimension need rules in
-// factors.cc too.
+// work and memory, in one record. The records are in op_*.cc, grouped by
+// families of ops, and DefOf returns them. An op has two more parts: its kernel
+// on a device is a row of exec/step/local_op.cc, and its function in the dense
+// reference, which shares no code with the kernels, is a row of dense/step.cc.
+// To add an op, add an enumerator, a record, which op_def.cc lists, and a row
+// in each of these two tables. Ops that split, merge or repeat a dimension need
+// rules in factors.cc too.
 #ifndef SHARDC_STEP_OP_DEF_H_
 #define SHARDC_STEP_OP_DEF_H_
 
@@ -56,12 +56,12 @@ enum class Storage : uint8_t {
 };
 
 // Appends the ops that compute the operands' cotangents from the result's,
-// `cotangent`. A rule gets forward values that the forward pass may drop from
-// Backward::Forward().
+// `cotangent`. The rule must read forward values through Backward::Forward(),
+// because the forward pass may not keep them.
 using VjpRule = void (*)(Backward& backward, const Op& op, ValueId cotangent);
 
-// Returns up to two labels along which operands and result must be unsharded;
-// the others are kNoLabel.
+// Returns the labels (at most two) along which operands and result must be
+// unsharded. Unused entries are kNoLabel.
 using UnshardedRule = std::array<LabelId, 2> (*)(const Graph& graph,
                                                  const Op& op);
 
@@ -97,7 +97,7 @@ struct OpDef {
   // --- derivative ---
   VjpRule vjp = nullptr;  // null: the operands get no cotangent
   // Returns whether no gradient passes through the op. Null if gradients always
-  // do.
+  // pass.
   bool (*stops_gradient)(const Op& op) = nullptr;
 
   // --- work ---

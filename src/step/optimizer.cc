@@ -1,6 +1,6 @@
-// The sum of squares of a gradient is an einsum of the gradient with itself.
-// The sum is partial only over the axes that shard the gradient, so replicas
-// count once:
+// Appends the optimizer to a graph. The sum of squares of a gradient is an
+// einsum of the gradient with itself. The sum is partial only over the axes
+// that shard the gradient, so the elements of replicas are counted once:
 //
 //   einsum(g, g -> )  per parameter, added, sqrt  ->  norm
 //   clip = min(1, most / norm)
@@ -25,8 +25,8 @@ ValueId Update(GraphWriter& write, const std::vector<ValueId>& in,
   return out;
 }
 
-// Appends the gradients' norm, which is the square root of `sum`, the clipping
-// by it, and the updates.
+// Appends the gradients' norm, which is the square root of `sum`, the factor
+// that clips gradients by this norm, and the updates.
 void AppendUpdates(GraphWriter& write, ValueId sum) {
   Graph& graph = write.graph();
   graph.gradient_norm = write.Fn("sqrt", sum);

@@ -24,9 +24,9 @@ struct NormPart {
   int32_t rank = 0;
   ValueId sum = kNoValue;  // set by AppendOptimizer
 };
-// Appends the optimizer for a pipeline: each rank adds the squares of its
-// parts, and then the sums of all ranks are added. A parameter in no part does
-// not count in the norm.
+// Appends the optimizer for a pipeline. Each rank adds the squares of the
+// gradients in its parts, and then the sums of all ranks are added. A parameter
+// that is in no part is left out of the norm.
 void AppendOptimizer(Graph& graph, std::vector<NormPart>& parts);
 
 }  // namespace shardc::step

@@ -30,9 +30,9 @@ class Parameters {
   void Make(std::span<const int32_t> only_layers, LabelTable& labels);
 
   // Returns the parameter of a role, or kNoValue. A layer without a parameter
-  // of a shared role uses the parameter of the first layer of its stack. A tied
-  // role without a parameter of its own uses the other role's. `layer` is -1
-  // outside of layers.
+  // of a shared role uses the parameter of the first layer of its stack. A role
+  // that is tied to another role uses the other role's parameter if it has
+  // none. `layer` is -1 outside of layers.
   ValueId Of(int32_t role, int32_t layer) const;
   // Returns the parameter of the role's bias, ROLE.bias, or kNoValue.
   ValueId BiasOf(int32_t role, int32_t layer);
@@ -48,7 +48,7 @@ class Parameters {
   const Roles& roles_;
   GraphWriter& write_;
   std::vector<ValueId> values_;        // indexed by role and layer
-  std::map<int32_t, int32_t> biases_;  // by role: the role of its bias, or -1
+  std::map<int32_t, int32_t> biases_;  // role to the role of its bias, or -1
 };
 
 // Returns whether the ops of a layer are written: `only_layers` is empty or has

@@ -1,10 +1,10 @@
-// Parameters and updated parameters have the parameter's sharding. Gradients
-// and moments have it too, unless ZeRO shards them further. Other values may
-// have a sharding constraint by their role. A pass over the ops in reverse
-// order then propagates preferred shardings through ops with
-// OpDef::passes_preference. An operand with a single consumer and no constraint
-// gets the sharding that gives the consumer's result its preferred sharding
-// without a reshard.
+// Finds the shardings that values must or should have. Parameters and updated
+// parameters have the parameter's sharding. Gradients and moments have it too,
+// unless ZeRO shards them further. Other values may have a sharding constraint
+// by their role. A pass over the ops in reverse order then propagates preferred
+// shardings through ops with OpDef::passes_preference. An operand with a single
+// consumer and no constraint prefers the sharding that lets the consumer
+// compute the preferred sharding of its result without a reshard.
 //
 //   merge(g [n, h]) -> d:q [(n h):tp, d:fsdp]: g prefers [n:tp, h], so that the
 //     einsum that computes g can use the sharding of the parameter q
@@ -67,7 +67,7 @@ class Propagation {
   enum class As : uint8_t { kParameter, kState, kSum };
 
   // Finds the values that have one of the three shardings of a parameter, and
-  // which of the three.
+  // records which of the three it is.
   void FindParameterOf() {
     parameter_of_.assign(graph_.values.size(), -1);
     sharded_as_.assign(graph_.values.size(), As::kParameter);
@@ -184,9 +184,9 @@ class Propagation {
                                ValueOf(op.out).labels, notes_);
   }
 
-  // Gives the first operand, or in a sum each operand, the sharding with which
-  // the op's result has its preferred sharding. Operands that other ops read
-  // too are left out.
+  // Sets the preferred sharding of the first operand, or in a sum of each
+  // operand, to the one with which the op's result has its own preferred
+  // sharding. Operands that other ops read too are left out.
   void PassOn(const Op& op, const PreferredSharding& own) {
     const OpDef& def = DefOf(op.kind);
     if (!def.passes_preference) return;
@@ -211,13 +211,13 @@ class Propagation {
   std::vector<PreferredSharding> out_;  // indexed by ValueId
   std::vector<int32_t> parameter_of_;   // indexed by ValueId; -1: no parameter
   std::vector<As> sharded_as_;          // indexed by ValueId
-  // The shardings of each parameter, by As.
+  // Indexed by parameter, then by As.
   std::vector<std::array<Sharding, 3>> shardings_;
   std::vector<char> is_gradient_;  // indexed by ValueId
-  std::vector<ValueId> first_;     // by ValueId: the value of the forward pass
-  // By ValueId: how often ops read the value. A read of a rematerialised copy
-  // counts as a read of the forward value; reads by rematerialised ops do not
-  // count.
+  std::vector<ValueId> first_;  // indexed by ValueId: value of the forward pass
+  // Indexed by ValueId: the number of times that ops read the value. A read of
+  // a rematerialised copy counts as a read of the forward value. Reads by
+  // rematerialised ops do not count.
   std::vector<int32_t> consumers_;
 };
 

@@ -123,14 +123,14 @@ struct Instruction {
   // The graph's op that the instruction runs, or for which it reshards an
   // operand; -1: it reshards a result at the end of the step.
   int32_t op = -1;
-  std::vector<int32_t> in = {};  // slots
+  std::vector<int32_t> in = {};  // slots of the operands
   int32_t out = -1;
   // The axes of a slice or of a collective, the major one first.
   AxisList axes = {};
   uint8_t dim = 0;    // the dimension that is sliced, gathered or scattered
   uint8_t other = 0;  // all_to_all: the dimension that is gathered
   Collective collective = Collective::kAllGather;
-  bool max = false;  // all_reduce of maxima
+  bool max = false;  // whether an all_reduce takes maxima
   // For a ppermute: the number of indices along `axes` by which shards move. If
   // 0, the order of the axes changes, and each shard moves to the device that
   // has the shard in the new order.
@@ -153,11 +153,11 @@ struct Program {
   std::vector<Slot> slots = {};
   std::vector<Instruction> code = {};
   std::vector<ShardingConflict> conflicts = {};
-  // By ValueId: the slot of the value at the end of the step, or -1.
+  // Indexed by ValueId: the slot of the value at the end of the step, or -1.
   std::vector<int32_t> result = {};
   // Messages about axes that a sharding constraint names but that cannot shard
-  // the dimension: their size does not divide it, or another dimension has
-  // them.
+  // the dimension: the axis does not divide the size of the dimension, or
+  // another dimension uses the axis.
   std::vector<std::string> notes = {};
 };
 

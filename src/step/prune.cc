@@ -1,5 +1,6 @@
-// An op comes after the ops that compute its operands, so one pass in reverse
-// order finds all values that the results depend on:
+// Removes ops that loss, logits and caches do not depend on. An op comes after
+// the ops that compute its operands, so one pass in reverse order finds all
+// values that are needed:
 //
 //   e = encoder(..), k = linear(e, w), a cache of k from prefill, logits of the
 //   cache: k, e and the ops of the encoder are removed

@@ -130,8 +130,8 @@ class Recomputer {
     to.also = from.also;
   }
 
-  // Returns whether the op's result has the name of its operand: adding a bias
-  // or splitting heads does not change the name of a projection.
+  // Returns whether the op's result keeps the name of its operand. Adding a
+  // bias or splitting heads does not change the name of a projection.
   bool KeepsName(const Op& op) const {
     if (DefOf(op.kind).keeps_name) return true;
     return op.kind == OpKind::kAdd && op.in.size() == 2 &&
@@ -221,7 +221,7 @@ class Recomputer {
   const Remat& policy_;
   size_t layers_ = 0;
   std::vector<int32_t> producer_;  // indexed by ValueId: the forward op
-  std::vector<int32_t> owner_;     // indexed by ValueId: the layer, or -1: kept
+  std::vector<int32_t> owner_;     // by ValueId: its layer, or -1: always kept
   std::vector<const Parameter*> weight_;
   std::vector<Candidate> candidates_;
   std::vector<ValueId> new_;

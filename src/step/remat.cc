@@ -1,7 +1,7 @@
-// Parses policies: a name, which may be followed by tensor names or by two
-// policies in parentheses. A tensor that a policy keeps is stored only if the
-// backward pass or the recomputed forward pass of the layer reads it, because
-// JAX does not store others:
+// Parses policies. A policy is a name, which may be followed by tensor names or
+// by two policies in parentheses. A tensor that a policy keeps is stored only
+// if the backward pass or the recomputed forward pass of its layer reads it,
+// because JAX does not store other tensors:
 //
 //   dots_saveable stores q_proj, but not down_proj, which only the next layer
 //   reads
@@ -147,7 +147,7 @@ bool IsNamed(const Remat& policy, const Candidate& tensor) {
   return std::any_of(
       policy.names.begin(), policy.names.end(), [&](const std::string& name) {
         return name == tensor.name || name == tensor.also ||
-               // MaxText's name for gate and up projections together.
+               // MaxText's name for both gate and up projections.
                (name == "mlpwi" && tensor.also.starts_with("mlpwi"));
       });
 }

@@ -16,15 +16,15 @@ namespace shardc::step {
 // the expert.
 struct RolePattern {
   std::string text;
-  int layer_group = 0, expert_group = 0;  // 0: none
+  int layer_group = 0, expert_group = 0;  // 0: no such group
 };
 RolePattern MakePattern(const std::string& text);
 
 // Returns the pattern for the tensor that has a role's parameters of all
-// scanned layers. In it, the part of the path with the layer's number is
-// missing or replaced by a part that is not a number. `separator` separates the
-// parts of the description's names. Returns an empty text if no separator
-// follows the layer's number in `pattern`.
+// scanned layers. In the name of such a tensor, the part with the layer's
+// number is missing or replaced by a part that is not a number. `separator`
+// separates the parts of the description's names. Returns an empty text if no
+// separator follows the layer's number in `pattern`.
 std::string ScannedPattern(const std::string& pattern, char separator);
 
 // Returns the number that a group of the pattern matches in a name; -1 for

@@ -19,8 +19,9 @@
 
 namespace shardc::step {
 
-// The limit on the number of experts of a layer. A model with an expert of a
-// larger number would take memory for all experts before it.
+// The limit on the number of experts of a layer. The rows of a role are indexed
+// by expert, so a single expert with a huge number would take memory for all
+// numbers below it.
 inline constexpr int64_t kMostExperts = 100000;
 
 inline Shape WithoutDim(Shape shape, int dim) {
@@ -94,8 +95,9 @@ struct RoleTree {
     return -1;
   }
 
-  // Adds a tensor to the rows of its role in a layer: at the index of its
-  // expert, which must be below kMostExperts, or at the end if it has none.
+  // Adds a tensor to the rows of its role in a layer. The index of the new row
+  // is the number of the tensor's expert, which must be below kMostExperts. A
+  // tensor that is not of a single expert is appended.
   void AddRow(size_t tensor, int64_t layer) {
     const TensorRole& at = roles.tensors[tensor];
     auto& rows = roles.rows[AsIndex(at.role * roles.layers + layer)];

@@ -1,13 +1,14 @@
-// All patterns are matched at the same time. `$i` and `$e` match the numbers of
-// a tensor's layer and expert:
+// Finds the role of each tensor by its name. The patterns of all roles are
+// matched at the same time. `$i` and `$e` match the numbers of a tensor's layer
+// and expert:
 //
 //   q: ['layers\.$i\.self_attn\.q_proj\.weight$', [n h, d]]
 //   model.layers.7.self_attn.q_proj.weight  ->  role q, layer 7
 //
-// Sizes come from the configuration. Without one they are inferred from shapes:
-// a stored dimension with one unknown factor determines the factor. Then every
-// shape is checked. A tensor of scanned layers (scanned_roles.h) belongs to its
-// role in all layers.
+// Sizes come from the configuration. Without a configuration they are inferred
+// from shapes: a stored dimension with one unknown factor determines this
+// factor. Then every shape is checked. A tensor of scanned layers
+// (scanned_roles.h) has its role in all layers.
 #include "step/roles.h"
 
 #include <algorithm>
@@ -167,8 +168,8 @@ class Assigner {
     return true;
   }
 
-  // Takes the role from the tensors of experts beyond the limit, and reports
-  // each of them.
+  // Removes the role of tensors whose expert's number is at least the limit,
+  // and reports each of these tensors.
   void LimitExperts() {
     for (size_t i = 0; i < out_.tensors.size(); ++i) {
       TensorRole& at = out_.tensors[i];
@@ -191,8 +192,8 @@ class Assigner {
     }
   }
 
-  // Infers sizes from one tensor of each role, and repeats that until no new
-  // size is found.
+  // Infers sizes from one tensor of each role. Repeats this until no new size
+  // is found, because a size may determine the size of another tensor's factor.
   void InferSizes() {
     bool learned = true;
     while (learned) {

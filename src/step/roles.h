@@ -36,12 +36,12 @@ struct TensorRole {
 
 enum class RoleFault : uint8_t {
   kNone,  // a tensor has no role
-  // A tensor has two roles, or two tensors have the same role: one of all
-  // layers, and one of a single layer.
+  // A tensor has two roles. Or two tensors have the same role in a layer: one
+  // tensor of all layers, and one of a single layer.
   kTwo,
   kShape,    // a tensor's shape differs from the role's dimensions
   kMissing,  // a layer lacks a role that it needs
-  kUnused,   // no op takes a role
+  kUnused,   // no op uses a role
 };
 
 struct RoleProblem {
@@ -58,8 +58,9 @@ struct Roles {
   int64_t layers = 0;
   std::vector<int64_t> stack_layers = {};
   std::vector<TensorRole> tensors = {};  // indexed by row of the manifest
-  // The rows of the manifest, by role, layer (roles outside of layers have only
-  // the first) and expert; -1 for an expert that has no row.
+  // The rows of the manifest, indexed by role * layers + layer and then by
+  // expert. Roles outside of layers use layer 0. A row is -1 for an expert
+  // without a tensor.
   std::vector<std::vector<int64_t>> rows = {};
   // The sizes of the description's dimensions; 0 for a dimension that no
   // parameter has or whose size is unknown.
@@ -81,9 +82,9 @@ struct Roles {
   }
 
   std::vector<bool> in_layers = {};  // indexed by role
-  // By role: whether each expert has a tensor of its own.
+  // Indexed by role: whether each expert has a tensor of its own.
   std::vector<bool> by_expert = {};
-  std::vector<bool> exists = {};  // by role: false if its `when` does not hold
+  std::vector<bool> exists = {};  // by role: whether its `when` holds
 };
 
 // Assigns roles. Problems of the parameters are in `problems`. Returns nullopt

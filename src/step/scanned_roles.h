@@ -1,5 +1,5 @@
-// Roles of parameters of scanned layers: one tensor has a parameter of all
-// layers, and one of its dimensions counts the layers.
+// Roles of parameters of scanned layers: one tensor has the parameters of all
+// layers for a role, and one of its dimensions counts the layers.
 #ifndef SHARDC_STEP_SCANNED_ROLES_H_
 #define SHARDC_STEP_SCANNED_ROLES_H_
 
@@ -13,9 +13,9 @@ namespace shardc::step {
 
 struct RoleTree;
 
-// Finds the roles of tensors that have the parameters of all layers. Such a
-// tensor has the role's name without the layer's number, and one dimension
-// more. Returns false after findings about patterns.
+// Finds the roles of tensors that have the parameters of all layers. The name
+// of such a tensor is that of the role without the layer's number, and the
+// tensor has one more dimension. Returns false after findings about patterns.
 bool MatchScanned(RoleTree& tree, Findings& findings);
 
 // Returns the number of layers of a stack's scanned tensors: the size of the
@@ -29,8 +29,8 @@ std::optional<int64_t> ScannedLayers(const RoleTree& tree, size_t stack);
 // dimension 0.
 void FindStackDims(RoleTree& tree, size_t stack, int64_t layers);
 
-// Adds each scanned tensor to the rows of every layer of its stack. If the
-// tensor is not of a single expert, and its role already has a tensor in the
+// Adds each scanned tensor to the rows of every layer of its stack. If a tensor
+// that is not of a single expert has a role that already has a tensor in the
 // first of these layers, adds a problem (kTwo) instead.
 void GatherScanned(RoleTree& tree);
 

@@ -13,7 +13,7 @@
 namespace shardc::step {
 namespace {
 
-// The names of activations in configurations, and the functions that they mean.
+// The names of activations in configurations, and the functions to apply.
 struct ActivationName {
   std::string_view name, fn;
 };
@@ -41,9 +41,9 @@ std::string Listed(std::span<const std::string_view> words) {
 }
 
 // Returns whether a step can compute the scaled frequencies. longrope is not
-// supported: it divides the frequencies by a list that has one number for each
-// pair of elements of a head of real size. yarn and llama3 need the original
-// length.
+// supported, because it divides the frequencies by a list with one number for
+// each pair of elements of a head, which does not fit reduced sizes. yarn and
+// llama3 need the original length.
 bool HasScaledFrequencies(const RopeConfig& rope) {
   if (rope.scaling == "linear" || rope.scaling == "dynamic") return true;
   if (rope.original_length < 2) return false;

@@ -37,7 +37,7 @@ struct ModelSettings {
 
 struct LayerSettings {
   bool windowed = false, chunked = false;
-  bool rotates = true;  // applies rotary embeddings
+  bool rotates = true;  // whether the layer applies rotary embeddings
   Rope rope;
 };
 

@@ -10,8 +10,8 @@
 namespace shardc::step {
 
 // Returns the sizes for `batch` rows of `length` tokens; in decoding, for one
-// token after a cache of `length` tokens. The queue of an expert without a
-// limit has as many slots as uniform routing fills.
+// token after a cache of `length` tokens. If the queue of an expert has no
+// limit, it has as many slots as a uniform distribution of the tokens fills.
 Sizes RealSizes(const StepModel& step, int64_t batch, int64_t length);
 
 // If there is no configuration, gives the formulas the sizes that AssignRoles

@@ -1,7 +1,8 @@
-// Finds the stages in one pass over the ops. An op of a layer belongs to the
-// layer's stage. An op of a task outside the layers belongs to the last stage
-// if it depends on a layer, else to the first. In the backward phase it belongs
-// to the first stage if it depends on a layer, else to the last:
+// Finds the stage of each op in one pass over the ops. An op of a layer belongs
+// to the layer's stage. For an op outside of the layers, the stage depends on
+// the phase. In the forward phase it is the last stage if the op depends on a
+// layer, else the first stage. In the backward phase it is the first stage if
+// the op depends on a layer, else the last stage:
 //
 //   lookup embed -> layer 0 ... layer 7 -> linear head -> loss
 //   0               0           3          3              3
@@ -128,7 +129,7 @@ std::vector<OpStage> StagesOfOps(const Graph& graph,
 
 std::vector<std::vector<int32_t>> StagesOfParameters(
     const Graph& graph, const std::vector<OpStage>& ops) {
-  // For each value that depends on parameters only: the indices of the
+  // Keyed by values that depend on parameters only: the indices of these
   // parameters.
   std::map<ValueId, std::set<size_t>> made_of;
   for (size_t i = 0; i < graph.parameters.size(); ++i) {

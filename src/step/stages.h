@@ -14,14 +14,14 @@ namespace shardc::step {
 // stage, and those after them to the last.
 struct StageDivision {
   int32_t stages = 1;
-  // The stage of each layer, by the layer's number; -1 if the layer is in none.
+  // The stage of each layer, indexed by layer; -1 if the layer is in no stage.
   std::vector<int32_t> of_layer = {};
 };
 
 enum class StageWork : uint8_t {
-  kParameters,  // made of parameters and moments alone: any rank computes it
-  kData,        // made of data alone: any rank computes it
-  kTask,        // of a stage's forward or backward task of a micro-batch
+  kParameters,  // depends on parameters and moments only: any rank computes it
+  kData,        // depends on data only: any rank computes it
+  kTask,        // belongs to the forward or backward task of a micro-batch
   kAfter,       // follows the tasks of several micro-batches or stages
 };
 
@@ -32,9 +32,10 @@ struct OpStage {
   bool outside = false;
 };
 
-// Returns the stage of each op. `given` has the stages of values for which the
-// ops do not determine them, such as sums of gradients. Without `accumulated`,
-// all ops of the forward and backward phase belong to one micro-batch.
+// Returns the stage of each op. `given` has the stages of values whose stage
+// does not follow from their ops, such as sums of gradients. If `accumulated`
+// is false, all ops of the forward and backward phase belong to one
+// micro-batch.
 std::vector<OpStage> StagesOfOps(const Graph& graph,
                                  const StageDivision& division,
                                  const std::map<ValueId, int32_t>& given,

@@ -1,4 +1,5 @@
-// The model's own tokens are the first stream, an encoder's the second:
+// Creates the inputs of a step other than parameters. Stream 0 has the model's
+// own tokens, stream 1 an encoder's:
 //
 //   whisper: decoder tokens [b, t], encoder frames [b, te]
 //

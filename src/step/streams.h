@@ -31,9 +31,9 @@ class Streams {
  public:
   explicit Streams(GraphWriter& write) : write_(write) {}
 
-  // Creates the streams of all stacks. With `per_row`, a row has one label for
-  // training instead of one for each token. For a kernel, unlike in the global
-  // view, queries and keys have separate positions.
+  // Creates the streams of all stacks. With `per_row`, each row has one label
+  // for training; otherwise each token has one. A kernel has separate positions
+  // for queries and keys, unlike attention in the global view.
   void Make(size_t stacks, Mode mode, bool per_row, AttentionView view);
 
   Stream& operator[](size_t stack) { return streams_[stack]; }
@@ -42,10 +42,10 @@ class Streams {
 
   ValueId NewData(DataKind kind, std::string name, Labels labels, bool integral,
                   std::string_view constraint);
-  // MakeKeyPositions creates the positions of a stream's keys from its queries'
-  // positions. MakePlaces creates an input for the places of the queries, and
-  // from it the places of the keys. The ops are outside the layers. A second
-  // call of either does nothing.
+  // MakeKeyPositions computes the positions of a stream's keys from those of
+  // its queries. MakePlaces creates an input for the places of the queries and
+  // computes the places of the keys from it. The ops are outside the layers.
+  // Both functions do nothing if they are called again.
   void MakeKeyPositions(Stream& of);
   void MakePlaces(Stream& of);
 

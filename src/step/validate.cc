@@ -99,7 +99,8 @@ class Checker {
     const AxisSet axes = step.axes.set();
     switch (step.collective) {
       case Collective::kAllGather:
-        // Slicing the result of an all_gather must give its operand back.
+        // Slicing the result of an all_gather along its axes must yield the
+        // operand's sharding.
         want = to;
         want.dims[step.dim] = Joined(to.dims[step.dim], step.axes);
         Expect(from, want, "an all_gather");
@@ -230,7 +231,7 @@ class Checker {
     Expect(to, want, "the op");
   }
 
-  // Returns the axes over which the result is partial because operands are.
+  // Returns the axes over which the result is partial because its operands are.
   AxisSet Flowing(const Instruction& step, const Op& op) {
     AxisSet all = 0;
     for (size_t i = 0; i < step.in.size(); ++i) {

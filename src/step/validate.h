@@ -1,5 +1,5 @@
 // Checks a program: derives every sharding from the instruction that computes
-// the slot, without regard to the choices of the lowering.
+// the slot. The check does not use the lowering's own decisions.
 #ifndef SHARDC_STEP_VALIDATE_H_
 #define SHARDC_STEP_VALIDATE_H_
 

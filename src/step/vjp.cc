@@ -6,8 +6,8 @@
 //   y = einsum(x [b t d], w [f d])   g [b t f]  ->  x: einsum(g, w -> b t d)
 //                                                   w: einsum(g, x -> f d)
 //
-// Choices of experts and a softmax's maximum pass no gradient: the result does
-// not depend on the maximum.
+// No gradient passes through the choice of experts, which is 0 or 1, or through
+// the maximum in a softmax, because the softmax does not depend on it.
 #include "step/vjp.h"
 
 #include <string>

@@ -7,11 +7,12 @@
 namespace shardc::step {
 
 // Appends the ops of the backward phase and fills `gradients`. Does nothing for
-// a graph without a loss. No gradient is computed for parameters that are not
-// trained, or on which the loss does not depend, such as a correction that only
-// changes the choice of experts. The op of a gradient has the constraint
-// `grad:ROLE`; the op of another cotangent has the constraint of its forward
-// value, unless the constraint only decides where the forward pass gathers.
+// a graph without a loss. Parameters that are not trained have no gradient.
+// Parameters on which the loss does not depend have none either, such as a
+// correction that only changes the choice of experts. The op of a gradient has
+// the constraint `grad:ROLE`. The op of another cotangent has the constraint of
+// its forward value, unless that constraint only decides where the forward pass
+// gathers.
 void Differentiate(Graph& graph);
 
 }  // namespace shardc::step

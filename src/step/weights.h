@@ -10,7 +10,7 @@
 
 namespace shardc::step {
 
-// Returns for each value 1 if it counts as a weight, else 0.
+// Returns for each value 1 if it is treated as a weight, else 0.
 std::vector<char> FindWeights(const Graph& graph);
 
 }  // namespace shardc::step

@@ -1,10 +1,10 @@
 // The width of a value is the number of bytes of one element. It follows from
-// the values that the value depends on and from the values that depend on it. A
-// value that depends on parameters only has the width of the widest parameter;
-// in training this is at most the activations' width, to which wider parameters
-// are cast. A value that is only added and reshaped to become a gradient has
-// the gradient's width. A cache that is read, and a value that is only reshaped
-// from it, has the cache's width.
+// the values that the value depends on, and from the values that depend on it.
+// A value that depends on parameters only has the width of the widest of them;
+// in training it has at most the width of activations, to which wider
+// parameters are cast. A value that becomes a gradient only by additions and
+// reshapes has the gradient's width. A cache that is read has the cache's
+// width, and so do values that are only reshaped from it.
 //
 //   parameters F32, activations BF16, gradients F32:
 //     all_gather of q 2 bytes, reduce_scatter of d:q 4, all_reduce of x 2
@@ -94,7 +94,7 @@ class WidthSetter {
     }
   }
 
-  // A value from which the gradients of several parameters are formed has the
+  // If a value contributes to the gradients of several parameters, it has the
   // largest of their widths.
   void SetGradients() {
     std::vector<int64_t> width(graph_.values.size(), 0);

@@ -33,8 +33,8 @@ struct ElementWidths {
 // has its stored width.
 void SetWidths(Graph& graph, const ElementWidths& widths);
 
-// Returns for each value 1 if it is a gradient of a parameter, or is only
-// reshaped or added to become one, else 0.
+// Returns for each value 1 if it is a gradient of a parameter, or becomes one
+// only by reshapes and additions, else 0.
 std::vector<char> FindGradientValues(const Graph& graph);
 
 }  // namespace shardc::step
