@@ -15,8 +15,8 @@ inline void AppendLittle(std::string& out, uint64_t value, size_t bytes) {
   }
 }
 
-// Appends the value as a varint: seven bits in each byte, low bits first. All
-// bytes but the last have the highest bit set.
+// Appends the value as a varint: seven bits in each byte, low bits first. Every
+// byte except the last one has its highest bit set.
 inline void AppendVarint(std::string& out, uint64_t value) {
   for (; value >= 0x80; value >>= 7) {
     out += static_cast<char>((value & 0x7F) | 0x80);

@@ -58,7 +58,7 @@ struct Header {
   size_t flags;
   size_t element;  // bytes of one element
   size_t size;     // bytes that the chunk decodes to
-  size_t block;    // bytes that each block but the last decodes to
+  size_t block;    // decoded bytes of each block except the last
   size_t chunk;    // bytes of the chunk, with the header
 };
 
@@ -85,9 +85,9 @@ uint64_t Transposed(uint64_t bits) {
   return bits ^ swap ^ swap << 28;
 }
 
-// Undoes bit shuffling. Row `8 * byte + bit` of the block holds that bit of
-// every element. A block whose number of elements is not a multiple of 8 is not
-// shuffled.
+// Undoes bit shuffling. Row `8 * byte + bit` of the block holds bit `bit` of
+// byte `byte` of every element. A block whose number of elements is not a
+// multiple of 8 is not shuffled.
 std::string BitUnshuffled(const std::string& in, size_t element) {
   const size_t count = in.size() / element;
   if (count % 8 != 0) return in;

@@ -1,10 +1,10 @@
-// Folds long texts (Gopal and others, "Fast CRC Computation for Generic
-// Polynomials Using PCLMULQDQ Instruction", Intel 2009). A block of 128 bits
-// that precedes another by D bits can be replaced, without changing the CRC, by
-// the products of its halves with x^(D+32) and x^(D-32) modulo the polynomial,
-// added to the other block. Four vectors are folded in parallel, which are 16
-// blocks with AVX-512 and 4 with NEON. The folded blocks are a shorter text
-// with the same CRC.
+// Folds a long text: computes a shorter text with the same CRC (Gopal and
+// others, "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ
+// Instruction", Intel 2009). A block of 128 bits that precedes another block by
+// D bits can be removed, without changing the CRC, if the products of its
+// halves with x^(D+32) and x^(D-32) modulo the polynomial are added to the
+// other block. Four vectors are folded in parallel, which are 16 blocks with
+// AVX-512 and 4 with NEON.
 #include "stored/checksum_simd.h"
 
 #include "stored/checksum_polynomial.h"
@@ -23,8 +23,8 @@ HWY_BEFORE_NAMESPACE();
 namespace shardc {
 namespace HWY_NAMESPACE {
 
-// On other targets the CRC instruction is as fast as folding, or carry-less
-// products are slow.
+// Other targets do not fold: their CRC instruction is as fast as folding, or
+// their carry-less products are slow.
 #if HWY_TARGET == HWY_AVX3_DL || HWY_TARGET == HWY_NEON
 
 namespace hn = hwy::HWY_NAMESPACE;
@@ -89,8 +89,9 @@ SIMD_EXPORT(Fold);
 
 size_t FoldCrc32c(const char* bytes, size_t count, uint32_t state, char* folded,
                   size_t* kept) {
-  // On 64-bit Arm all compiled targets may need AES instructions and carry-less
-  // products, which some processors lack.
+  // On 64-bit Arm, all compiled targets may need AES instructions and
+  // carry-less products. A processor that lacks these can run none of the
+  // targets.
   if ((DetectedTargets() & HWY_TARGETS) == 0) return 0;
   return SIMD_DISPATCH(Fold)(bytes, count, state, folded, kept);
 }

@@ -64,8 +64,8 @@ bool Lock(int fd) {
   return status == 0;
 }
 
-// Tries several times, because IsOfAnotherRun in another process takes a free
-// lock for a moment.
+// Tries several times, because the lock may be held for a moment by
+// IsOfAnotherRun in another process, which tests whether the lock is free.
 bool LockSoon(int fd) {
   constexpr int kAttempts = 20;
   constexpr auto kPause = std::chrono::milliseconds(5);

@@ -1,17 +1,18 @@
-// Compares boxes, which need not form a grid, with the full array by their
-// corners. A corner of a box counts +1 if an even number of its coordinates are
-// ends (not starts) of the box, else -1. The number of boxes that contain an
-// element is the sum of the counts of all corners at or before the element in
-// every dimension. So the boxes tile the array if and only if, at every point,
-// the counts of their corners have the same sum as the counts of the array's
-// own corners.
+// Checks whether boxes, which need not form a grid, tile an array. Only the
+// corners of the boxes are compared with the corners of the array. A corner of
+// a box counts +1 if an even number of its coordinates are ends (not starts) of
+// the box, else -1. The number of boxes that contain an element is the sum of
+// the counts of all corners at or before the element in every dimension. So the
+// boxes tile the array if and only if, at every point, the counts of their
+// corners have the same sum as the counts of the array's own corners.
 //
 //   [0:2) and [2:5) of an array [0:5): +1 at 0, -1 at 2; +1 at 2, -1 at 5.
-//   Left are +1 at 0 and -1 at 5. With [3:5) instead, -1 at 2 and +1 at
-//   3 remain: a gap.
+//   The sums are +1 at 0 and -1 at 5, as for the array. With [3:5) instead of
+//   [2:5), -1 at 2 and +1 at 3 remain: a gap.
 //
-// Comparing volumes alone misses an overlap and a gap of the same size, and
-// 100,000 boxes have 5 billion pairs, too many to compare.
+// A comparison of volumes would miss an overlap and a gap of the same size. A
+// comparison of all pairs of boxes would take too long: 100,000 boxes have 5
+// billion pairs.
 #include "stored/cover.h"
 
 #include <algorithm>
@@ -56,7 +57,7 @@ std::vector<size_t> DividedDims(const Shape& shape,
   return out;
 }
 
-// Gives a number to each point at which boxes may start or end.
+// Assigns a number to each point at which boxes may start or end.
 class Points {
  public:
   Points(const Shape& shape, const std::vector<Box>& boxes,

@@ -345,8 +345,8 @@ class MetadataReader {
     return true;
   }
 
-  // Reads where a value is stored. If the entry has an unknown form, the piece
-  // gets no place, but the value is still listed.
+  // Reads the place at which a value is stored. If the entry has an unknown
+  // form, the place of the piece remains unset, but the value is still listed.
   void ReadValuePlace(const PickleValue& info, DcpPiece& piece) {
     const auto path = info.Field("relative_path").Text();
     const auto offset = info.Field("offset").Int();
@@ -453,7 +453,7 @@ class MetadataReader {
   DcpMetadata out_;
   size_t pieces_ = 0;
   std::unordered_map<std::string_view, Target> names_;
-  // Targets by the id that a name's text has in the pickle.
+  // Keyed by the id of a name's text in the pickle.
   std::unordered_map<uint32_t, const Target*> targets_;
   std::unordered_map<uint32_t, uint32_t> files_;
   std::unordered_map<std::string, uint32_t> file_names_;

@@ -1,10 +1,10 @@
 // Copies a box from one array to another as a list of contiguous runs. A run
-// covers the last dimension of the box, and each earlier dimension whose later
-// dimensions the box spans in both arrays. The other dimensions are loop
-// counters with one stride per array.
+// covers the last dimension of the box. It also covers an earlier dimension if
+// the box spans all dimensions after that dimension in both arrays. The other
+// dimensions are loop counters with one stride for each array.
 //
-//   [1:3, 2:6] of 4 x 8 to an array of its own:
-//   runs of 4 units, 10 -> 0 and 18 -> 4
+//   [1:3, 2:6] of an array of shape [4, 8] is copied to an array of its own by
+//   two runs of 4 units: from offset 10 to 0, and from offset 18 to 4
 #include "stored/gather.h"
 
 #include <cstring>

@@ -72,8 +72,9 @@ class Output {
     if (distance == 0 || distance > written || length > end_ - out_.size()) {
       return false;
     }
-    // Each copy of `distance` bytes doubles the length of the repeated text at
-    // the end of the output, so the next copy may take twice as many bytes.
+    // Each copy appends the last `distance` bytes of the output again, which
+    // doubles the length of the repeated text. So the next copy may take twice
+    // as many bytes.
     while (length > 0) {
       const size_t count = std::min(distance, length);
       out_.append(out_, out_.size() - distance, count);

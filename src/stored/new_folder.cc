@@ -1,13 +1,13 @@
-// Writes a folder of files atomically. A folder cannot be written in one step,
-// but it can be renamed in one:
+// Writes a folder of files atomically. The files of a folder cannot be written
+// in one step, but the folder can be renamed in one step:
 //
 //   ckpt.orbax-checkpoint-tmp-shardc/   while it is written
 //   ckpt/                               after everything in it was synced
 //
 // A run that is killed leaves the folder under the first name, and the next run
-// continues it. A lock on the folder shows whether the run that wrote it is
-// still alive. A process that writes alone holds the lock exclusively, and
-// several processes share it.
+// continues it. A lock on the folder shows whether the run that created the
+// folder is still alive. A process that writes alone holds the lock
+// exclusively, and several processes share it.
 #include "stored/new_folder.h"
 
 #include <errno.h>
@@ -107,8 +107,8 @@ bool NewFolder::RemoveOthers(std::span<const std::string> names,
                              Findings& findings) const {
   std::error_code error;
   std::vector<std::string> others;
-  // Collects the paths to remove below `folder`, which is a path inside the
-  // NewFolder that is empty or ends in a slash.
+  // Collects the paths to remove below `folder`. `folder` is a path inside the
+  // NewFolder; it is empty or ends in a slash.
   const auto gather = [&](const auto& self, const std::string& folder) -> void {
     const auto found = NamesIn(PathOf(folder), error);
     if (!found) return;

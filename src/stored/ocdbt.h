@@ -18,7 +18,8 @@ namespace shardc::stored {
 
 inline constexpr std::string_view kOcdbtManifest = "manifest.ocdbt";
 
-// The newest version of one database, or of several whose keys are united.
+// The newest version of one database, or of several databases with all their
+// keys.
 class OcdbtStore : public Store {
  public:
   // Reads the manifests and all B-tree nodes of the databases below `root`, one

@@ -1,12 +1,13 @@
-// Opens a tree that orbax saved. `_METADATA` has the paths, `_sharding` the
-// shardings, and zarr arrays hold the values, in OCDBT databases or in folders.
-// The name of an array in the storage is its path joined by `.`, so two paths
-// can have the same name, for which orbax keeps only one value:
+// Opens a tree that orbax saved. `_METADATA` has the paths of arrays,
+// `_sharding` the shardings, and zarr arrays hold the values, in OCDBT
+// databases or in folders. The name of an array in the storage is its path
+// joined by `.`. Two paths may therefore have the same name, for which orbax
+// keeps only one value:
 //
 //   {'a.b': x, 'a': {'b': y}}  ->  both stored as `a.b`: refused
 //
 // If the save of several processes was not finished, each process has a
-// database of its own, `ocdbt.process_0` and so on. Their union is the
+// database of its own, `ocdbt.process_0` and so on. Together they are the
 // checkpoint.
 #include "stored/orbax.h"
 
@@ -59,8 +60,8 @@ class OrbaxTree {
     if (!metadata_) return std::nullopt;
     const auto store = OpenStore();
     if (store == nullptr) return std::nullopt;
-    // In an unfinished save, all chunks of a process may be absent. Such chunks
-    // are lost, and do not stand for fill values.
+    // In an unfinished save, all chunks of a process may be absent. An absent
+    // chunk is then an error and not a chunk of fill values.
     const bool all_stored =
         metadata_->stores_fill_values ||
         (!folder_.Has(kOcdbtManifest) && !PartsOf(folder_).empty());

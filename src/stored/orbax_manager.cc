@@ -60,8 +60,8 @@ std::vector<Folder> TreesIn(const Folder& folder) {
 }
 
 // Returns whether a folder is a step. A tree that has lost `_METADATA` may
-// contain kStepFile or kV1File too. If it has a database, it is no step, so
-// that the arrays are read from the database.
+// contain kStepFile or kV1File too. A folder with a database is therefore not a
+// step, so that its arrays are read from the database.
 bool IsStep(const Folder& folder) {
   return !IsOrbaxTree(folder) && !folder.Has(kOcdbtManifest) &&
          (folder.Has(kStepFile) || folder.Has(kV1File));

@@ -130,8 +130,8 @@ class PickleParser {
   }
 
   bool PushContainer(Type type) {
-    // Containers have a lower limit, because they take more memory than other
-    // values. In real files three of twenty values are containers.
+    // Containers have a lower limit, because each takes more memory than other
+    // values. In real files 3 of 20 values are containers.
     if (out_.lists_.size() >= options_.max_values / 4) {
       return Refuse("the pickle holds too many lists and dictionaries");
     }

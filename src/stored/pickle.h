@@ -1,10 +1,10 @@
 // Reads Python pickles as data: builds a table of values and runs no code.
 //
-// Python's own reader calls any function that a pickle names. This one supports
-// the operations that build numbers, texts, lists, tuples, dictionaries and
-// records. It accepts only global names on the caller's list and never resolves
-// them: a class is a label on a record, and a call is the function's name with
-// its arguments.
+// Python's own reader calls any function that a pickle names. The reader in
+// this file supports only the operations that build numbers, texts, lists,
+// tuples, dictionaries and records. It accepts only global names on the
+// caller's list and does not resolve them: a class is a label on a record, and
+// a call is the function's name with its arguments.
 #ifndef SHARDC_STORED_PICKLE_H_
 #define SHARDC_STORED_PICKLE_H_
 
@@ -109,8 +109,8 @@ class Pickle {
   struct Options {
     std::span<const PickleGlobal> globals;  // must outlive the pickle
     bool persistent = false;                // whether BINPERSID may occur
-    // The limit on the number of values. Each takes 16 bytes (a list or a
-    // dictionary 24 more), and 4 for each reference to it.
+    // The limit on the number of values. Each value takes 16 bytes (a list or a
+    // dictionary 24 more), and each reference to a value takes 4 bytes.
     size_t max_values = size_t{1} << 25;
   };
   // Reads a pickle of protocol 2 to 5, which must fill `bytes`. The bytes must

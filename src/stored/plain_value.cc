@@ -1,5 +1,5 @@
-// Reads plain values. DCP pickles every value that is not a tensor. The pickle
-// of a plain value is read as data:
+// Reads plain values. DCP pickles every value that is not a tensor. If the
+// value is plain, its pickle is read as data:
 //
 //   80 02 4e 2e   None          ->  an empty node, `None`
 //   80 02 4b 07 2e   7          ->  a number, 7 of I64

@@ -1,7 +1,7 @@
-// A folder is a store whose keys are paths of files. Arrays are found by
-// walking down the folders. A folder with the metadata of an array is not
-// walked further, because only chunks are below it. A `zarr.json` may also
-// describe a group, below which there are arrays:
+// Reads a folder as a store: the keys are the paths of its files. Arrays are
+// found by walking down the folders. A folder with the metadata of an array is
+// not walked further, because only chunks are below it. A `zarr.json` may also
+// describe a group, which has arrays below it:
 //
 //   w/.zarray, w/0.0, blocks/0/k/zarr.json, blocks/0/k/c/0/0
 //     ->  `blocks/0/k/zarr.json`, `w/.zarray`

@@ -1,14 +1,14 @@
-// `torch.save` of a tensor writes a zip archive whose member `data.pkl` is a
-// call that makes the tensor from a storage, and whose member `data/0` is the
-// storage:
+// Reads tensors that `torch.save` wrote. A tensor is a zip archive. Its member
+// `data.pkl` is a call that makes the tensor from a storage, and its member
+// `data/0` is the storage:
 //
 //   _rebuild_tensor_v2(storage('0', FloatStorage, 6 elements),
 //                      first 0, size (2, 3), stride (3, 1), ...)
 //
 // Any strides may occur. A transposed tensor has size (2, 3) and stride (1, 2),
 // so its element [i, j] is element i + 2 j of the storage. Types without a
-// storage class, such as float8, use _rebuild_tensor_v3. Its storage counts
-// bytes, and the data type is a seventh argument.
+// storage class, such as float8, use _rebuild_tensor_v3: the storage counts
+// bytes, and a seventh argument is the data type.
 #include "stored/torch_archive.h"
 
 #include <algorithm>
@@ -86,8 +86,8 @@ std::optional<int64_t> LastElement(const TorchTensor& tensor) {
 
 // Returns the reason why a tensor is refused; nullopt if it is accepted. All
 // its elements must be inside its storage. It must not have more elements than
-// the storage, because a stride of 0 could repeat one element any number of
-// times.
+// the storage: with a stride of 0, a small file could describe a tensor of any
+// size.
 std::optional<std::string> WhyOutside(const TorchTensor& tensor) {
   const auto elements = CheckedProduct(tensor.shape);
   const int64_t stored = tensor.data_bytes / tensor.dtype->bytes;

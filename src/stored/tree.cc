@@ -1,6 +1,6 @@
 // Reads boxes of arrays. ReadBox visits the chunks that overlap a box and
-// copies the overlap with each. Chunks of a grid are found by division, and
-// pieces by comparing each one with the box.
+// copies the overlap with each chunk. Chunks of a grid are found by division,
+// and pieces by comparing each piece with the box.
 //
 //   array [10, 7], chunks of [4, 4], box [3:5, 0:7]
 //   chunks (0, 0), (0, 1), (1, 0), (1, 1), that is numbers 0 to 3; of chunk 1,

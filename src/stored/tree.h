@@ -112,7 +112,7 @@ class ChunkReader {
 
 struct Tree {
   std::string path;  // the folder, as the caller wrote it
-  std::string form;  // "orbax (OCDBT)": for messages
+  std::string form;  // for messages, such as "orbax (OCDBT)"
   std::vector<Array> arrays;
   std::vector<Leaf> leaves;
   std::vector<std::string> notes;  // messages, such as the step that was chosen

@@ -61,9 +61,10 @@ class BoxSource {
   virtual bool Finish(Findings&) const { return true; }
 };
 
+// The progress of one run of a writer.
 struct WriteReport {
   int64_t chunks = 0;       // the chunks of this process
-  int64_t chunks_kept = 0;  // number of these that an earlier run wrote
+  int64_t chunks_kept = 0;  // those that an earlier run wrote
   bool complete = false;    // whether the checkpoint has its final name
 };
 
@@ -83,10 +84,10 @@ struct WriteOptions {
   int64_t processes = 1;
   bool finalize = false;
   bool verify = false;  // read all chunks back and compare their checksums
-  // Texts on which the chunks depend in addition to the arrays: the sources
-  // (the same in all processes), and their state as this process sees it. A run
-  // that was killed is continued only if both are the same; if `sources` is
-  // empty, it starts over.
+  // Texts on which the chunks depend in addition to the arrays: the sources,
+  // which are the same in all processes, and the state of the sources as this
+  // process sees them. A run that was killed is continued only if both texts
+  // are the same. If `sources` is empty, a killed run is not continued.
   std::string sources;
   std::string state;
   WriteReport* report = nullptr;  // null: not wanted

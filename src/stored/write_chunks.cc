@@ -25,9 +25,9 @@ namespace shardc::stored {
 namespace {
 
 constexpr size_t kNameLimitBytes = 4096;
-// kChunkLimitBytes keeps the zip archive of a chunk far below 4 GiB, where zip
-// archives start to need 64-bit fields. A batch of more than kBatchLimit chunks
-// would save no time.
+// kChunkLimitBytes keeps the zip archive of a chunk far below 4 GiB, above
+// which zip archives need 64-bit fields. Batches of more than kBatchLimit
+// chunks would not be faster.
 constexpr int64_t kChunkLimitBytes = int64_t{1} << 30;
 constexpr size_t kBatchLimit = 1024;
 
@@ -124,8 +124,8 @@ class Batches {
         chunk_(range.begin),
         left_(range.end - range.begin) {}
 
-  // Returns the next chunks that together fit in memory, at least one. At the
-  // end, returns none.
+  // Returns the next chunks that together fit in memory, but at least one
+  // chunk. Returns no chunks at the end.
   std::vector<Task> Next() {
     std::vector<Task> out;
     int64_t bytes = 0;

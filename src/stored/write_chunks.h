@@ -24,8 +24,9 @@ namespace shardc::stored {
 std::vector<std::string> PathOf(const Leaf& leaf);
 
 // Finds the lists of a tree of which all elements are written. Libraries fill a
-// list in the order of its elements, so a missing element would shift the
-// others or make the list unreadable: such a list is written as a dictionary.
+// list in the order of its elements. A missing element would shift the elements
+// after it or make the list unreadable, so an incomplete list is written as a
+// dictionary.
 class CompleteLists {
  public:
   // Adds the path of an array or a leaf. The flag of each key is whether it is
@@ -38,7 +39,7 @@ class CompleteLists {
                const std::vector<bool>& in_sequence, size_t key) const;
 
  private:
-  // The indices of the elements, by the path of the list.
+  // Keyed by the path of a list: the indices of its elements.
   std::map<std::vector<std::string>, std::set<int64_t>> numbers_;
 };
 

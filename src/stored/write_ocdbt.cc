@@ -24,9 +24,10 @@
 namespace shardc::stored {
 namespace {
 
-// Numbers in the manifest: orbax's limit on the bytes of a node, and
-// tensorstore's default arity of the tree of versions. kNoRoot is the place of
-// the root of an empty database.
+// kNodeLimitBytes and kVersionArityLog2 are written to the manifest: orbax's
+// limit on the bytes of a node, and tensorstore's default arity of the tree of
+// versions. kNoRoot is the offset and the length of the root of an empty
+// database.
 constexpr uint64_t kNodeLimitBytes = 100'000'000;
 constexpr uint64_t kVersionArityLog2 = 4;
 constexpr uint64_t kNoRoot = UINT64_MAX;

@@ -49,8 +49,8 @@ class OcdbtWriter {
     bool held = false;  // whether `value` has the bytes, not the file
     std::string value;
   };
-  // A node that has been written, and totals of its subtree, in which the node
-  // itself is counted.
+  // A node that has been written, with totals of its subtree, which include the
+  // node itself.
   struct Node {
     std::string first_key;
     int64_t offset = 0;

@@ -64,7 +64,7 @@ struct Entry {
   }
 };
 
-// Turns lists with missing elements into dictionaries.
+// Marks lists with missing elements as dictionaries.
 void CheckLists(std::vector<Entry>& entries) {
   CompleteLists lists;
   for (const Entry& entry : entries) lists.Add(entry.path, entry.in_sequence);
@@ -133,9 +133,9 @@ void WriteEntry(JsonWriter& json, const Entry& entry) {
   json.EndObject();
 }
 
-// Returns the text of a sharding. orbax takes devices in the order of their ids
-// unless the text lists them, so they are listed if the mesh has several
-// slices.
+// Returns the text of a sharding. orbax assumes devices in the order of their
+// ids unless the text lists them. They are listed if the mesh has several
+// slices, whose devices have another order.
 std::string ShardingText(const Sharding& sharding) {
   return JsonText([&](JsonWriter& json) {
     json.BeginObject();

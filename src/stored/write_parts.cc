@@ -38,7 +38,8 @@ constexpr size_t kMostListed = 20;
 // Returns a digest of the sources, the format, whether chunks are compressed,
 // the number of processes, and the grids of chunks. These and
 // WriteOptions::state determine the bytes of the data files. Returns an empty
-// text if the caller states no sources; then no run is continued.
+// text if the caller states no sources, because such a run must not be
+// continued.
 std::string KeyOf(std::span<const Array> arrays, const WriteOptions& options,
                   WriteForm form, int64_t processes) {
   if (options.sources.empty()) return {};
@@ -324,11 +325,11 @@ class PartsRun {
         !format_.Complete(std::move(*parts), *folder_, findings_)) {
       return false;
     }
-    // A single process removes its journal before the folder is renamed. If it
-    // is killed in between, only its own work is lost. With several processes
-    // the journals are removed after renaming, so that no process's work can be
-    // lost. If the run is killed in between, journals remain in the checkpoint,
-    // where they do no harm.
+    // A single process removes its journal before the folder is renamed. If the
+    // process is killed in between, only its own work is lost. With several
+    // processes the journals are removed after renaming, so that the work of no
+    // process can be lost. If the run is killed in between, journals remain in
+    // the checkpoint, where they do no harm.
     const bool alone = processes_ == 1;
     if (alone) RemoveJournals(folder_->PathOf(""), journals);
     if (!folder_->Publish(findings_)) return false;

@@ -66,8 +66,8 @@ bool IsByteFloat(Dtype dtype) {
          dtype == Dtype::kF8E5M2Fnuz;
 }
 
-// Returns the number that a fill value of a float dtype names because JSON
-// lacks it; nullopt for other texts.
+// Returns the number for a fill value that is a text, because JSON has no such
+// number; nullopt for other texts.
 std::optional<double> NamedFloat(std::string_view text) {
   if (text == "NaN") return std::numeric_limits<double>::quiet_NaN();
   if (text == "Infinity") return std::numeric_limits<double>::infinity();
@@ -75,9 +75,9 @@ std::optional<double> NamedFloat(std::string_view text) {
   return std::nullopt;
 }
 
-// Returns the bytes of a float that version 3 gives by its bits: "0x" and two
-// hex digits for each byte, the most significant one first. Returns an empty
-// text for other texts.
+// Returns the bytes of a float that version 3 stores as a text of its bits:
+// "0x" and two hex digits for each byte, the most significant byte first.
+// Returns an empty text for other texts.
 //   "0x7fc00001" of F32 -> 01 00 c0 7f, a NaN
 std::string HexBytes(std::string_view text, Dtype dtype) {
   const size_t size = AsIndex(DtypeBits(dtype) / 8);
@@ -94,8 +94,8 @@ std::string HexBytes(std::string_view text, Dtype dtype) {
   return out;
 }
 
-// Returns the bytes of one element with the fill value, which is a number, a
-// truth value, the name of a float that JSON lacks or, in version 3, the bits
+// Returns the bytes of one element with the fill value. The value is a number,
+// a truth value, the name of a float that JSON lacks or, in version 3, the bits
 // of a float. Returns an empty text for other values and types.
 std::string FillBytes(const JsonValue& fill, Dtype dtype, bool version3) {
   const auto size = AsIndex((DtypeBits(dtype) + 7) / 8);

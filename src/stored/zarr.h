@@ -25,8 +25,8 @@ inline constexpr size_t kMostZarrDims = 32;
 struct ZarrArray {
   Shape shape;
   // The shape of the part of the array that one value of the store holds. With
-  // `sharding_indexed`, a value is divided into inner chunks and has an index
-  // of them.
+  // `sharding_indexed`, a value has inner chunks and an index that lists their
+  // places.
   Shape outer;
   Shape chunk;  // shape decoded at once; `outer` if there are no inner chunks
   bool indexed = false;
@@ -35,7 +35,7 @@ struct ZarrArray {
   std::vector<Codec> codecs;  // the codecs of a chunk in the order of encoding
   std::optional<Dtype> dtype;
   int64_t element_bytes = 0;
-  std::string fill;  // one element; empty if shardc cannot encode the value
+  std::string fill;  // bytes of one element; empty if shardc cannot encode it
   // The key of a value is `prefix` and the indices, joined by `separator`.
   // Without prefix and indices the key is "0".
   std::string prefix;

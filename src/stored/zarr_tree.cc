@@ -1,7 +1,7 @@
 // Reads the chunks of zarr arrays. A chunk's number determines its place in the
 // array's grid. Without inner chunks, the place determines the key of the
-// value. With them, the value is a shard. Its index has an offset and a length
-// for each inner chunk in row-major order:
+// value, which is the chunk. With inner chunks, the value is a shard, whose
+// index has an offset and a length for each inner chunk in row-major order:
 //
 //   shape [7, 6], shards of [4, 4], chunks of [2, 2]; chunk number 5 of the
 //   grid [4, 3] is at (1, 2): shard (0, 1), key `c/0/1`, inner chunk (1, 0),

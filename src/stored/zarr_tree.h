@@ -13,8 +13,8 @@
 
 namespace shardc::stored {
 
-// The meaning of a chunk for which the store has no value. It is lost if the
-// writer stores all chunks; otherwise it has fill values.
+// The meaning of a chunk for which the store has no value. If the writer stores
+// all chunks, the chunk is lost. Otherwise all its elements are the fill value.
 enum class AbsentChunks : uint8_t { kLost, kFilled };
 
 // Adds arrays to a tree, and makes the reader of their chunks.

@@ -162,9 +162,9 @@ class ZipReader {
     return true;
   }
 
-  // Replaces sizes that do not fit in 32 bits by the 64-bit numbers in the
-  // extra field with number 1. The numbers in the field are, in this sequence:
-  // size, compressed size, offset.
+  // Replaces numbers that do not fit in 32 bits by the 64-bit numbers in the
+  // extra field with id 1. The field has only the numbers that are replaced, in
+  // the order size, compressed size, offset.
   static void TakeWide(std::string_view extra, uint64_t (&sizes)[3]) {
     while (extra.size() >= 4) {
       const uint64_t id = Number(extra, 0, 2);
