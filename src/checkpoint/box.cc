@@ -1,11 +1,12 @@
 // Computes the part of a tensor that each device holds. Consecutive devices
 // differ along the last mesh axis, and consecutive parts along the last axis of
-// the last dimension. A part's number is the sum of a device's coordinates
-// times the weights of the spec's axes. The digits of the number are the part's
-// indices along the dimensions:
+// the last dimension. Each axis of the spec has a weight. The number of a
+// device's part is the sum of the device's coordinates times these weights. The
+// digits of the number are the part's indices along the dimensions:
 //
-//   dp=2 tp=4, [8, 6] by [tp, dp]   device 6 is at dp=1 tp=2
-//   part 2 * 2 + 1 * 1 = 5          rows 4 and 5, columns 3 to 5
+//   dp=2 tp=4, [8, 6] sharded over [tp, dp]: tp has weight 2, dp weight 1
+//   device 6 is at dp=1 tp=2: part 2 * 2 + 1 * 1 = 5, rows 4 and 5, columns
+//   3 to 5
 #include "checkpoint/box.h"
 
 #include <set>

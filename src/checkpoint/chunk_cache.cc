@@ -1,6 +1,7 @@
-// Copies a box of an array from the chunks that it overlaps. Boxes of another
-// grid need a chunk several times. A chunk therefore stays in memory until all
-// its elements have been copied or too much memory is in use:
+// Copies a box of an array from the chunks that it overlaps. If the boxes form
+// another grid than the chunks, several boxes need the same chunk. A chunk
+// therefore stays in memory until all its elements have been copied or too much
+// memory is in use:
 //
 //   chunks [4, 8] and [4, 8] of w [8, 8], copied as boxes [8, 4]: the first box
 //   copies half of each chunk, and the second box the rest

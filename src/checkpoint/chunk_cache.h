@@ -29,7 +29,7 @@ class ChunkCache {
   bool Take(size_t array, const Box& box, char* out, Findings& findings);
 
  private:
-  using Key = std::pair<size_t, int64_t>;  // array, chunk
+  using Key = std::pair<size_t, int64_t>;  // array index, chunk index
   struct Entry {
     std::mutex mutex;  // held while the chunk is decoded
     std::shared_ptr<const std::string> bytes;

@@ -1,9 +1,10 @@
-// Worker threads take blocks of tensors in turn. For each block, every source
-// piece is read into a buffer as one run of bytes. The overlap of each output
-// part with the block is then written as one run: directly if it is contiguous
-// in the block, otherwise after its rows have been gathered. If only a small
-// share of a run is needed and the rows are long, the rows are read one by one
-// instead. Arrays of stored trees are copied by tree_copy.h.
+// Copies the tensors of a transfer in blocks, which worker threads process in
+// turn. For each block, every source piece is read into a buffer as one run of
+// bytes. The overlap of each output part with the block is then written as one
+// run: directly if it is contiguous in the block, otherwise after its rows have
+// been gathered. If only a small share of a run is needed and the rows are
+// long, the rows are read one by one instead. Arrays of stored trees are copied
+// by tree_copy.h.
 //
 //   w [8, 4] from 1 piece to 2 parts of columns: 1 read of 8 rows; rows are
 //   gathered into 2 runs of [8, 2], and each run is 1 write
@@ -31,13 +32,13 @@ namespace {
 
 // The bytes of a block, the unit of copying, which should fit into a
 // second-level cache. Tensors with many parts have larger blocks: otherwise
-// the bytes of a block that go to one part would be too few for a write of
-// their own.
+// each part would get so few bytes of a block that a write call for them would
+// be inefficient.
 constexpr int64_t kBlock = int64_t{512} << 10;
 constexpr int64_t kMaxBlock = int64_t{4} << 20;
 constexpr int64_t kRunPerPart = int64_t{32} << 10;
 constexpr size_t kCacheLine = 64;
-constexpr int64_t kBuffers = 3;  // per worker: source, gathered, cast
+constexpr int64_t kBuffers = 3;  // buffers of a worker: source, gathered, cast
 // Rows of at least this many bytes may be read by one system call each.
 constexpr int64_t kLongRun = int64_t{16} << 10;
 
@@ -129,10 +130,10 @@ class Copier {
     return true;
   }
 
-  // Returns the region of a source that is read for a block: a region that is
-  // one run in the file and contains all rows that the parts need, or an empty
-  // one. Sets `in_one` to whether the region is read in one call instead of row
-  // by row.
+  // Returns the region of a source that is read for a block. The region is one
+  // run in the file and contains all rows that the parts need; it is empty if
+  // the parts need none. Sets `in_one` to whether the region is read in one
+  // call instead of row by row.
   SourceRead PlanLoad(const TensorCopy& work, size_t source,
                       const Region& block,
                       const std::vector<std::pair<size_t, Region>>& parts,
@@ -209,8 +210,8 @@ class Copier {
   }
 
   // Sets `*out` to the region's bytes in row-major order, in the source's
-  // dtype. They are gathered in `scratch` unless they are one run of a load.
-  // Returns false after a finding.
+  // dtype. The bytes are gathered in `scratch` unless they are one run of the
+  // bytes that were read. Returns false after a finding.
   bool Assemble(const TensorCopy& work, const Region& region,
                 const std::vector<SourceRead>& loads, Scratch& scratch,
                 const char** out, Findings& findings) const {

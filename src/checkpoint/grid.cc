@@ -1,8 +1,8 @@
 // Divides a tensor into blocks. A dimension that no box splits is merged into
 // the dimension before it, so most tensors have one or two dimensions. The last
 // dimension counts bytes or, if the tensor is cast, elements. A block is a
-// range of indices along one dimension. This is the outermost dimension for
-// which the data of a single index is within the limit:
+// range of indices along the outermost dimension for which the data of a single
+// index is within the limit:
 //
 //   [4, 6, 2] of BF16, split along its second dimension: 4 rows of 24 bytes
 //   blocks of at most 48 bytes: rows 0 and 1, rows 2 and 3

@@ -1,11 +1,11 @@
 // Opens a stored tree as a checkpoint whose tensors are read through the tree.
-// No chunk is decoded here, but every chunk is looked up:
+// No chunk is decoded here, but the place of every chunk is looked up:
 //
 //   orbax, `w` of 4 chunks in d/4f1a  ->  tensor `w`, the files manifest.ocdbt
 //   and d/4f1a, and a digest of the chunks' offsets
 //
-// A run that continues an interrupted one recognises the tree by the digest and
-// by the files' sizes and times.
+// A run that continues an interrupted run recognises the tree by the digest and
+// by the sizes and times of the files.
 #include "checkpoint/input.h"
 
 #include <sys/stat.h>
@@ -46,7 +46,7 @@ constexpr std::string_view kSelectHelp =
     "leave it out: `--select REGEX` names the arrays to copy";
 constexpr size_t kFold = size_t{1} << 20;
 
-// Returns whether a file has descriptions of a tree. Chunks are in other files.
+// Returns whether a file describes a tree. Chunks are in other files.
 bool IsDescription(std::string_view name) {
   return name == "_METADATA" || name == "_sharding" || name == ".zarray" ||
          name == "zarr.json" || name.starts_with("manifest.") ||
@@ -325,10 +325,10 @@ class TreeInput {
   std::unordered_map<std::string, uint32_t> files_;
 };
 
-// If the output is a tree (`options.form`), takes each tensor's place in it,
-// and the leaves that are no tensors, from the record in the metadata of the
-// safetensors files. Keeps only selected leaves and, with `arrays_only`, no
-// strings.
+// If the output is a tree (`options.form`), sets the place of each tensor in
+// the tree, and the leaves that are not tensors, from the record in the
+// metadata of the safetensors files. Keeps only selected leaves and, with
+// `arrays_only`, no strings.
 std::optional<Stored> InItsTree(std::optional<Stored> stored,
                                 const InputOptions& options,
                                 Findings& findings) {

@@ -21,8 +21,8 @@ struct InputOptions {
   // such as int4.
   std::optional<stored::WriteForm> form;
   // Whether values that are not arrays are left out if the output cannot store
-  // them; otherwise they are an error. If set, numbers are left out in every
-  // case, and strings are left out if the input or the output is safetensors
+  // them; otherwise such values are an error. If set, numbers are always left
+  // out, and strings are left out if the input or the output is safetensors
   // files.
   bool arrays_only = false;
   // Chunks that need more memory than this are refused; nullopt means no limit.

@@ -218,8 +218,9 @@ std::optional<Journal> Journal::Open(const std::string& path,
   Journal journal;
   journal.path_ = path;
   struct stat status = {};
-  // A run that ends may remove its journal after this run has opened the file.
-  // A removed file cannot exclude other runs, so a new one is created.
+  // Another run may end and remove its journal after this run has opened the
+  // file. The lock of a removed file cannot exclude other runs, so a new file
+  // is created.
   while (status.st_nlink == 0) {
     if (journal.fd_ >= 0) ::close(journal.fd_);
     journal.fd_ = OpenFile(path, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW);

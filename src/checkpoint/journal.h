@@ -20,9 +20,9 @@ std::string TransferKey(const Transfer& transfer);
 
 // Returns a digest of the times at which the file system recorded changes of
 // the sources. If a source has been written since, the journal's pieces are not
-// kept, even if the size and the modification time are unchanged. Other
-// processes may read their own copies of the sources, so their parts are not
-// checked against this digest.
+// kept, even if the size and the modification time are unchanged. The journals
+// of other processes are not checked against this digest, because these
+// processes may read their own copies of the sources.
 std::string SourceState(const Transfer& transfer);
 
 // Returns the file name of a journal, such as ".shards-00002-of-00004.journal".

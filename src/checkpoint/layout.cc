@@ -1,8 +1,9 @@
 // Assigns the parts of tensors to files. The devices that hold a part follow
-// from their coordinates. With a file for each device, replicated parts are in
+// from their coordinates. With a file for each device, a replicated part is in
 // several files. With a file for each process, each part is in one file only;
-// if several processes hold the parts of a tensor, they take turns. With files
-// for each shard, parts that the same set of devices holds are in one file.
+// if several processes hold the parts, the tensors are assigned to the
+// processes in turn. With files for each shard, parts that the same set of
+// devices holds are in one file.
 //
 //   dp=2 tp=2, 2 processes; w is sharded over tp, b is replicated
 //   device   0: w0 b   1: w1 b   2: w0 b   3: w1 b

@@ -155,7 +155,7 @@ bool RefuseForeignFiles(const Transfer& transfer, Findings& findings) {
         "cannot list `" + transfer.directory + "`: " + error.message());
     return true;
   }
-  // Another index in the folder names the files of an older set. This run does
+  // An index under another name lists the files of an older set. This run does
   // not replace such an index, so it is reported too.
   const bool indexed = transfer.tag == "merge";
   std::erase_if(*foreign, [&](const std::string& name) {

@@ -52,7 +52,7 @@ std::optional<uint32_t> ChecksumAt(const InputFile& file, int64_t offset,
 }  // namespace
 
 bool IsFileOf(const std::string& path, const OutputFile& output) {
-  Findings findings;  // an unreadable file is not this output; not an error
+  Findings findings;  // an unreadable file is not this output, and not an error
   const auto file = InputFile::Open(path, findings);
   if (!file || file->size() != output.size) return false;
   const auto header = file->Head(output.header.size(), findings);
@@ -106,8 +106,8 @@ void OutputSet::TakeUp(const std::vector<bool>& own, const Journal& journal,
     }
     const bool all = std::all_of(recorded.begin(), recorded.end(),
                                  [](const auto& crc) { return !!crc; });
-    // If every piece is recorded, the interrupted run has already renamed the
-    // file; otherwise the file belongs to an earlier set.
+    // If every piece is recorded, the interrupted run may have renamed the file
+    // already. Otherwise the file belongs to an earlier set.
     if (!journal.resumed() || !all) continue;
     auto good = CheckFile(transfer_.PathOf(output.name), output, recorded);
     if (good != recorded) continue;

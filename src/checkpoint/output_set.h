@@ -56,22 +56,22 @@ class OutputSet {
   // false after the finding `write`.
   bool Open(size_t output, CopyTarget* target, Findings& findings);
   bool Close(size_t output, CopyTarget* target, bool sync, Findings& findings);
-  // Renames all hidden files to their own names. If there are any, and an
-  // earlier index or an earlier file of the set exists, first writes
-  // kResumeIndex in place of the index; a set without an index gets none. The
-  // caller writes the new index afterwards. Returns false after a finding.
+  // Renames all hidden files to their own names. If there are hidden files, and
+  // an earlier index or an earlier file of the set exists, kResumeIndex first
+  // replaces the index; a set without an index gets none. The caller writes the
+  // new index afterwards. Returns false after a finding.
   bool Publish(Findings& findings);
-  // After a failure, removes the hidden files. Also removes the files that
-  // Publish has renamed to names that were free, unless kResumeIndex marks the
-  // set. Returns false if files of an incomplete set without such an index
-  // could not be removed.
+  // After a failure, removes the hidden files. Unless kResumeIndex marks the
+  // set, also removes the files that Publish has renamed to unused names.
+  // Returns false if one of these files could not be removed; the folder then
+  // has files of an incomplete set that no index marks.
   bool Discard();
 
  private:
   struct State {
-    bool part = false;      // the hidden file exists
-    bool complete = false;  // the file exists under its own name
-    bool created = false;   // renamed in this run to a name that was free
+    bool part = false;      // whether the hidden file exists
+    bool complete = false;  // whether the file exists under its own name
+    bool created = false;   // whether this run renamed it to an unused name
   };
   bool Refuse(const std::string& path, Findings& findings) const;
   // Replaces the index, if the set has one, by kResumeIndex.

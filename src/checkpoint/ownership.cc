@@ -4,8 +4,8 @@
 // process computes the same assignment without communication. The index of a
 // process comes from a flag or from the launcher's environment variables.
 //
-//   4, 4 and 8 bytes over 2 processes: midpoints at 2.5, 7.5 and 14.5 of 19
-//     ->  0, 0, 1
+//   4, 4 and 8 bytes over 2 processes: each output counts one byte more, so
+//   the midpoints are 2.5, 7.5 and 14.5 of 19  ->  processes 0, 0, 1
 #include "checkpoint/ownership.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ constexpr Launcher kLaunchers[] = {
 
 std::vector<bool> OwnOutputs(std::span<const int64_t> bytes,
                              const ProcessShare& share) {
-  // The size of each output counts as one byte more, so that empty outputs are
+  // Each output counts one byte more than its size, so that empty outputs are
   // distributed too.
   double total = 0;
   for (const int64_t size : bytes) total += static_cast<double>(size) + 1;

@@ -1,7 +1,8 @@
 // Writes parts and computes their checksums. When the last run of a part has
 // been written, the part's checksum is combined from the checksums of its runs:
 //
-//   runs of bytes 8 to 15 and 0 to 7  ->  sorted, CRC(0 to 7) with CRC(8 to 15)
+//   runs of bytes 8 to 15 and 0 to 7  ->  sorted by position; CRC(0 to 7) is
+//   combined with CRC(8 to 15)
 //
 // A part that is written in very many runs is read back to compute its
 // checksum, because the records of its runs would need too much memory.

@@ -33,7 +33,7 @@ class PartsInWork {
     uint32_t crc = 0;
   };
   std::vector<std::vector<Target>> targets_;  // indexed by part
-  std::vector<int64_t> bytes_;                // size, by part
+  std::vector<int64_t> bytes_;                // size of each part
   std::vector<int64_t> left_;  // bytes still to be written, by part
   std::vector<std::vector<ChecksummedRun>> runs_;  // indexed by part
   // Whether a part is read back because not all of its runs are recorded.

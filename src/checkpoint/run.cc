@@ -90,7 +90,7 @@ class Runner {
     CountKept();
     if (!Copy(*journal) || !Verify() || !outputs_.Publish(findings_)) {
       // If Discard could not remove the files of an incomplete set, the journal
-      // stays, so that readers report missing files.
+      // is kept, so that readers report missing files.
       if (outputs_.Discard()) journal->Remove();
       RemoveDirectories();
       return false;
@@ -275,10 +275,11 @@ class Runner {
       }
       Merge(journal->recorded(), i, count);
     }
-    // The set was finalized earlier if the index exists and no journal is left.
-    // The same holds if a process has written files (and so replaced the index
-    // by kResumeIndex) but a complete index exists again: then the earlier
-    // --finalize was interrupted while it removed the journals.
+    // If a complete index exists, the set was finalized earlier in two cases.
+    // Either no journal is left. Or a journal shows that a process has written
+    // files: the process replaced the index by kResumeIndex, so the complete
+    // index was written later, by a --finalize that was interrupted while it
+    // removed the journals.
     const bool none = static_cast<int64_t>(unfinished.size()) == count;
     if (!unfinished.empty() && !open && (none || written) && IsComplete()) {
       report_->indexed = true;

@@ -32,8 +32,8 @@ struct RunOptions {
 
 struct RunReport {
   TransferSize size;        // size of this process's share
-  int64_t pieces_kept = 0;  // written by an earlier run, and correct
-  bool indexed = false;     // the set is complete, and any index is written
+  int64_t pieces_kept = 0;  // correct pieces of an earlier run
+  bool indexed = false;     // whether the set and its index are complete
 };
 
 // A function that writes the index, with all checksums.
@@ -44,13 +44,13 @@ using WriteIndex = std::function<void(const Checksums& checksums, Sink& out)>;
 // and inode, so links and other names of the directory are found too.
 bool RefuseInputs(const Transfer& transfer, Findings& findings);
 
-// Calls RefuseInputs and runs the transfer. On failure the earlier outputs are
-// unchanged, or their index marks them as unfinished (with `reuse`, or if some
-// have already been replaced). If there were no earlier outputs, the new files
-// are removed, unless only the index could not be written: then the journal
-// stays and marks the set as unfinished. One finding has the reason: usage,
-// write, unreadable, missing (finalize), or an error in a chunk of a stored
-// tree.
+// Calls RefuseInputs and runs the transfer. After a failure the earlier outputs
+// are unchanged, or their index marks them as unfinished (with `reuse`, or if
+// some have already been replaced). If there were no earlier outputs, the new
+// files are removed. If only the index could not be written, they are kept, and
+// so is the journal, which marks the set as unfinished. One finding has the
+// reason: usage, write, unreadable, missing (finalize), or an error in a chunk
+// of a stored tree.
 bool RunTransfer(const Transfer& transfer, const WriteIndex& write_index,
                  const RunOptions& options, RunReport* report,
                  Findings& findings);

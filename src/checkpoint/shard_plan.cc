@@ -5,7 +5,8 @@
 // without gaps.
 //
 //   w [8, 4] F32 by [tp], tp=4  ->  4 parts [2, 4] of 32 bytes
-//   device-00001: `w` is rows 2 and 3    file for a process: `w[2:4,0:4]`
+//   device-00001 has rows 2 and 3 as `w`; a file for a process, which may have
+//   several parts of a tensor, has them as `w[2:4,0:4]`
 #include "checkpoint/shard_plan.h"
 
 #include <algorithm>

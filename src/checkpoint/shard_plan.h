@@ -23,7 +23,7 @@ struct ShardOptions {
   // The mode whose specs are used. If nullopt, it is the plan's mode if the
   // plan has only one, else train.
   std::optional<Mode> mode;
-  std::optional<int64_t> processes;  // replaces the mesh's number
+  std::optional<int64_t> processes;  // overrides the mesh's number
   DtypeOf dtype;  // dtype to cast a tensor to, by name; null: no casts
   std::function<bool(const std::string&)> select;  // null: all tensors
   // Whether the output is a tree (`--to`), in which an element of a packed type

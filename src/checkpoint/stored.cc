@@ -127,8 +127,8 @@ class PiecesReader {
   }
 
  private:
-  // If the index is missing because a run is unfinished, or because the folder
-  // has other contents, adds a finding with that reason and returns true.
+  // If the index is absent because a run is unfinished, or because the folder
+  // has other contents, adds a finding with this reason and returns true.
   bool RefuseUnindexed(const std::string& index) {
     std::error_code error;
     if (std::filesystem::exists(index, error)) return false;

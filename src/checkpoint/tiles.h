@@ -14,7 +14,7 @@
 namespace shardc {
 
 struct Tile {
-  Region region;  // inside the array
+  Region region;  // a region of the array
   std::vector<int64_t> chunks;
 };
 
@@ -35,8 +35,8 @@ class Tiles {
   // The starts of the chunks along each dimension, and the array's end. Empty
   // if the chunks form no grid or there is only one; then each chunk is a tile.
   std::vector<std::vector<int64_t>> edges_;
-  // The chunk of each cell of the grid; empty if chunks are numbered like
-  // cells.
+  // The chunk of each cell of the grid; empty if chunks and cells have the same
+  // numbers.
   std::vector<int64_t> chunk_of_cell_;
   std::vector<int64_t> span_;  // number of cells of a tile along each dimension
   int64_t count_ = 0;

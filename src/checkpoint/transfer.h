@@ -58,7 +58,7 @@ struct TransferTensor {
   std::string name;
   Shape shape;
   Dtype from = Dtype::kF32;
-  Dtype to = Dtype::kF32;            // differs only if CanConvert
+  Dtype to = Dtype::kF32;            // differs from `from` only if CanConvert
   std::vector<SourcePiece> sources;  // disjoint; together they cover the tensor
   std::vector<Box> parts;            // distinct parts that outputs hold
   // For a tensor of a stored tree `sources` is empty, and the array is read
@@ -92,9 +92,9 @@ struct Transfer {
   std::shared_ptr<const stored::Tree> tree;  // null: tensors have `sources`
   std::vector<TransferTensor> tensors;
   std::vector<OutputFile> outputs;
-  // The names of files in a set like this transfer's begin with one of these
-  // prefixes, and a number follows. Other files with such names could be
-  // mistaken for parts of the set.
+  // Prefixes of file names. The names of files in a set like this transfer's
+  // begin with one of the prefixes, followed by a number. Other files with such
+  // names could be mistaken for parts of the set.
   std::vector<std::string> series;
   // The index that marks the set as complete. It is written last. Before the
   // first earlier output is replaced, an earlier index is replaced by an index
@@ -106,8 +106,8 @@ struct Transfer {
   }
 };
 
-// The checksum of each piece, by output and piece. It is set when the piece is
-// written, or when the piece of an earlier run is kept.
+// The checksum of each piece, indexed by output and piece. It is set when the
+// piece is written, or when the piece of an earlier run is kept.
 using Checksums = std::vector<std::vector<std::optional<uint32_t>>>;
 
 // Returns the bytes of a part in the output's dtype.

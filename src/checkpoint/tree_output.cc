@@ -100,22 +100,23 @@ class TransferSource : public stored::BoxSource {
   std::vector<InputFile> inputs_;      // open if the sources are files
 };
 
-// Returns the size of the written chunks along a dimension of `size` elements:
-// the size of the source's chunks if it is below the part's size and, unless
-// there is a single part, divides it; otherwise the part's size.
+// Returns the size of the written chunks along a dimension of `size` elements.
+// It is the source's chunk size if that is smaller than the part and divides
+// the part. A part that is the full dimension need not be divisible. Otherwise
+// it is the part's size.
 int64_t CommonSize(int64_t part, int64_t source, int64_t size) {
   const bool divides = part == size || part % source == 0;
   return source < part && divides ? source : part;
 }
 
-// Chunks of less than kSmallBytes cost more time in lists and reads than in
-// copies, so they are joined to chunks of at most kJoinedBytes.
+// Chunks of less than kSmallBytes cost more time for lists and reads than for
+// copies, so several of them are joined to chunks of at most kJoinedBytes.
 constexpr int64_t kSmallBytes = int64_t{64} << 10;
 constexpr int64_t kJoinedBytes = int64_t{1} << 20;
 
-// Returns the largest multiple of `chunk`, at most `most` times as large and
-// not larger than the part, that divides the part. It need not divide a part
-// that is the full dimension.
+// Returns the largest multiple of `chunk` that is at most `most` times as
+// large, is not larger than the part, and divides the part. A part that is the
+// full dimension need not be divisible.
 int64_t JoinedSize(int64_t chunk, int64_t most, int64_t part, int64_t size) {
   int64_t count = std::min(most, part / chunk);
   while (count > 1 && part != size && part % (chunk * count) != 0) --count;

@@ -45,8 +45,8 @@ struct TreeOutput {
 
 // Writes the transfer's tensors and the leaves as a tree; ignores
 // `transfer.outputs`. The chunks of a tensor are its parts or smaller. Paths in
-// the tree have the keys of TransferTensor::in_tree; if safetensors files
-// record none, names are split at `/`. Returns false after a finding of the
+// the tree have the keys of TransferTensor::in_tree. If safetensors files
+// record no keys, names are split at `/`. Returns false after a finding of the
 // writer, unreadable (also for a source that has changed) or dtype.
 bool WriteTransfer(const Transfer& transfer,
                    const std::vector<stored::Leaf>& leaves,

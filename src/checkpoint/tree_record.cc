@@ -1,6 +1,7 @@
 // Writes and reads the record of a tree in the metadata of safetensors files.
 // The keys of a tensor are the parts of its name between `/` unless the record
-// has a path for it. The record has the paths of nodes that are lists:
+// has a path for the tensor. The record also has the paths of nodes that are
+// lists:
 //
 //   opt_state/0/mu/w, with a list `opt_state` of 2 nodes, the second empty
 //     ->  {"version": 1, "lists": [["opt_state"]],
