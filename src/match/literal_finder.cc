@@ -1,11 +1,13 @@
-// The automaton of Aho and Corasick (Efficient string matching, 1975) is a tree
-// of all literals. Each node stands for a text and has a link to the longest
-// suffix of its text that is a node as well. With the literals `attn` and
-// `tn/k`, the text `attn/` is read so:
+// Finds many literal texts in a name in one pass, whatever their number, by the
+// automaton of Aho and Corasick (Efficient string matching, 1975). The
+// automaton is a tree of all literals. Each node stands for a text and has a
+// link to the longest suffix of its text that is a node as well. With the
+// literals `attn` and `tn/k`, the text `attn/` is read as follows:
 //
 //   attn  --/-->  no edge; its suffix `tn`  --/-->  tn/
 //
-// A text is read once, whatever the number of literals.
+// From the node `attn` there is no edge for `/`, so the search continues at the
+// node `tn`.
 #include "match/literal_finder.h"
 
 #include <algorithm>
@@ -35,8 +37,8 @@ LiteralFinder::LiteralFinder(std::span<const std::string> literals)
     }
     nodes_[at].literal = static_cast<uint32_t>(i);
   }
-  // A node's link depends on the links of shorter nodes, so nodes are completed
-  // in the order of their length.
+  // The link of a node depends on the links of nodes with shorter texts, so the
+  // links are computed in the order of the length of the texts.
   std::stable_sort(
       steps.begin(), steps.end(),
       [](const Step& a, const Step& b) { return a.depth < b.depth; });

@@ -24,9 +24,9 @@ class LiteralFinder {
   static constexpr uint32_t kRoot = 0;
   static constexpr uint32_t kNoLiteral = UINT32_MAX;
   struct Node {
-    uint32_t literal = kNoLiteral;  // the literal that ends here
-    uint32_t shorter = kRoot;       // the longest suffix that is a node
-    uint32_t ending = kRoot;  // the longest suffix at which a literal ends
+    uint32_t literal = kNoLiteral;  // index of the literal that ends here
+    uint32_t shorter = kRoot;       // node of the longest proper suffix
+    uint32_t ending = kRoot;  // node of the longest suffix that is a literal
   };
 
   static uint64_t Edge(uint32_t from, char byte) {

@@ -17,9 +17,9 @@
 namespace shardc {
 namespace {
 
-// The limits on patterns: bytes of memory for one expression (8 MiB is RE2's
-// default), RE2 instructions of all together (ordinary patterns have about 100
-// each), and their number.
+// The limits on patterns: the bytes of memory for one expression (8 MiB is
+// RE2's default), the RE2 instructions of all patterns together (an ordinary
+// pattern has about 100), and the number of patterns.
 constexpr int64_t kPatternBytes = int64_t{8} << 20;
 constexpr int64_t kTotalInstructions = 2'000'000;
 constexpr size_t kMaxPatterns = 100'000;

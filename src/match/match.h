@@ -4,8 +4,8 @@
 //
 //   Matcher    compiles the patterns of a list of rules and matches names
 //   Automaton  matches a name against all patterns at once (match/automaton)
-//   Re2Finder  the same by RE2, for what the automaton does not support
-//   Sketch     the literal texts that a pattern stands for, for suggestions
+//   Re2Finder  matches by RE2 what the automaton does not support
+//   Sketch     the literal texts of a pattern, to suggest corrections of rules
 //   Prover     proves statements about all possible names (match/proof)
 //
 // The automaton scans a name once for all rules and skips the prefix that the
@@ -38,9 +38,9 @@ struct Pattern {
 // sets of matching patterns, so each set is stored once.
 struct Matches {
   static constexpr int32_t kNone = -1;
-  std::vector<int32_t> first;  // by name: its first matching pattern, or kNone
-  // By name: the number of its set. Sets are numbered in the order of the first
-  // name that has each.
+  std::vector<int32_t> first;  // indexed by name: first matching pattern
+  // Indexed by name: the number of its set of matching patterns. Sets are
+  // numbered in the order of the first name that has each set.
   std::vector<uint32_t> set;
   std::vector<uint32_t> begin;  // set s is [begin[s], begin[s+1]) of `rules`
   std::vector<uint32_t> rules;  // indices of patterns, ascending within a set
@@ -65,10 +65,11 @@ struct MatchOptions {
 
 class Matcher {
  public:
-  // Returns nullopt after findings: regex-syntax (with RE2's reason, the
-  // position in the pattern and a rewrite for look-around and back-references),
-  // regex-limit (one pattern or all together are too large), regex-semantic (a
-  // NUL byte), limit (too many patterns).
+  // Returns nullopt after it has added a finding with one of these codes:
+  // regex-syntax (with RE2's reason, the position in the pattern and a rewrite
+  // for look-around and back-references), regex-limit (one pattern or all
+  // together are too large), regex-semantic (a NUL byte), limit (too many
+  // patterns).
   static std::optional<Matcher> Compile(std::span<const Pattern> patterns,
                                         Findings& findings);
   ~Matcher();
@@ -87,13 +88,14 @@ class Matcher {
   char separator(size_t index) const;
 
   // Returns the range [begin, end) of `name` that pattern `index` matches, or
-  // nullopt.
+  // nullopt if the pattern does not match.
   std::optional<std::pair<size_t, size_t>> Find(size_t index,
                                                 std::string_view name,
                                                 char separator) const;
   // Returns `rewrite` with \0 to \9 replaced by the groups of pattern `index`
-  // in its match of `name`, in the separator of `name`. Returns nullopt if the
-  // pattern does not match or lacks a group that `rewrite` uses.
+  // in its match of `name`, and with the separator of the pattern replaced by
+  // `separator`, that of `name`. Returns nullopt if the pattern does not match
+  // or lacks a group that `rewrite` uses.
   std::optional<std::string> Rewrite(size_t index, std::string_view name,
                                      char separator,
                                      std::string_view rewrite) const;
@@ -104,7 +106,7 @@ class Matcher {
   std::unique_ptr<State> state_;
 };
 
-// A single pattern, for uses other than a list of rules.
+// A single pattern, for uses other than the patterns of a list of rules.
 class Regex {
  public:
   static std::optional<Regex> Compile(const Pattern& pattern,

@@ -8,9 +8,9 @@
 //   thread 1:  0 1 1   {0: kernel; 1: attn}
 //   together:  0 0 1 2 0 0
 //
-// A pattern that the automaton does not support is matched by RE2, and a name
-// that it does not support is matched by RE2 against all patterns. The
-// automaton is given up if nearly every name needs new and large states.
+// A pattern that the automaton does not support is matched by RE2. A name that
+// the automaton cannot match is matched by RE2 against all patterns. A worker
+// stops using its automaton if nearly every name needs new and large states.
 // RE2::Set would be slow for the same reason, so RE2 then matches the remaining
 // names pattern by pattern, after a filter (pattern_filter.h).
 //
@@ -36,15 +36,17 @@ namespace {
 // The number of names for which a thread is started: matching fewer takes less
 // time than starting one.
 constexpr size_t kNamesPerThread = 4096;
-// Bytes for the states of all threads together, and the least for one thread.
+// Bytes of memory for the states of all threads together, and the minimum for
+// one thread.
 constexpr size_t kStateBytes = size_t{64} << 20;
 constexpr size_t kLeastStateBytes = size_t{4} << 20;
 
 struct Tables {
-  std::optional<Nfa> nfa;  // nothing: RE2 matches all patterns
+  std::optional<Nfa> nfa;  // nullopt: RE2 matches all patterns
   // The patterns that the automaton does not support.
   std::optional<Re2Finder> outside;
-  // All patterns, for the names that remain when the automaton is given up.
+  // All patterns, for the names that remain when the automaton is no longer
+  // used.
   std::optional<Re2Finder> filtered;
 };
 

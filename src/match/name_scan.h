@@ -10,7 +10,7 @@
 
 namespace shardc {
 
-// Returns the patterns that match each name. `all` must be made of all
+// Returns the patterns that match each name. `all` must be a finder for all of
 // `patterns`.
 Matches ScanNames(std::span<const CompiledPattern> patterns,
                   const Re2Finder& all, Texts names, char separator,

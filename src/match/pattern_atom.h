@@ -7,10 +7,10 @@
 
 namespace shardc {
 
-// Returns the offset after the part at `at`: an escape such as `\d` or
-// `\x{600}`, a text between `\Q` and `\E`, a character class or a single
-// character. In the first three, no character is an operator. A part that does
-// not end reaches to the end of the pattern.
+// Returns the offset after the part of the pattern that begins at `at`: an
+// escape such as `\d` or `\x{600}`, a text between `\Q` and `\E`, a character
+// class or a single character. In the first three, no character is an operator.
+// A part whose closing character is missing ends with the pattern.
 size_t AtomEnd(std::string_view pattern, size_t at);
 
 }  // namespace shardc

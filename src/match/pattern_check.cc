@@ -97,8 +97,9 @@ std::string_view EscapeHelp(char letter) {
 
 Place Inside(const Place& place, std::string_view pattern, size_t begin,
              size_t end) {
-  // If the file escapes characters of the pattern, offsets differ; then the
-  // finding points at the full text.
+  // If the YAML file escapes characters of the pattern, offsets in the file
+  // differ from offsets in the pattern. The finding then points at the whole
+  // pattern.
   if (!place.HasPosition() || place.source == nullptr) return place;
   const std::string_view written = place.source->text();
   if (place.end <= written.size() && place.begin < place.end) {
@@ -112,8 +113,8 @@ Place Inside(const Place& place, std::string_view pattern, size_t begin,
   return place;
 }
 
-// Returns the numbers of a repetition such as `{2,5}`; INT_MAX for one that is
-// larger.
+// Returns the numbers of a repetition such as `{2,5}`. A number that an int
+// cannot hold becomes INT_MAX.
 std::vector<int> NumbersOf(std::string_view repetition) {
   std::vector<int> numbers;
   for (size_t at = 0; at < repetition.size();) {

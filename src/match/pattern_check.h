@@ -24,8 +24,8 @@ struct PatternFault {
   size_t end = 0;
 };
 
-// Returns the explanation. RE2 has reported the text `error` about `argument`,
-// a part of the pattern.
+// Explains the error that RE2 has reported: `error` is its text, and `argument`
+// the part of the pattern that it is about.
 PatternFault ExplainFault(std::string_view pattern, std::string_view error,
                           std::string_view argument);
 

@@ -1,18 +1,20 @@
 // Matches patterns one by one, but only against names that contain the texts
-// without which a pattern cannot match. This is for lists for which one
-// automaton of all patterns is slow: after `block`, each of a thousand patterns
-// `(block|blick_N).*N$` has active nodes that wait for its own N, so every byte
-// of a name makes a state of a thousand nodes, which no other name needs.
+// that the pattern requires. This is for lists for which one automaton of all
+// patterns is slow, such as a thousand patterns `(block|blick_N).*N$` with
+// different N. After `block`, each of them has active nodes that wait for its
+// own N. Every byte of a name then makes a state of a thousand nodes, which no
+// other name needs.
 //
 //   pattern                 required                      name block_17/kernel
 //   (block|blick_17).*17$   (block or blick_17) and 17    matched by RE2
 //   (block|blick_23).*23$   (block or blick_23) and 23    left out
 //
-// All texts are found in one pass over a name. Each pattern is listed only
-// under the texts of one of its requirements, and is considered only if the
-// name has one of these texts. FindKeys() takes a requirement with texts that
-// few patterns require: `block` is in every name, so a pattern that is listed
-// under `block` would be considered for every name.
+// All texts are found in one pass over a name. A pattern may have several
+// requirements, and each is met by any one of its texts. The pattern is listed
+// only under the texts of one requirement, and is considered only if the name
+// has one of these texts. FindKeys() chooses a requirement whose texts few
+// patterns require: `block` is in every name, so a pattern that is listed under
+// `block` would be considered for every name.
 #include "match/pattern_filter.h"
 
 #include <re2/re2.h>
@@ -29,8 +31,9 @@
 namespace shardc {
 namespace {
 
-// RE2 stores states for each pattern. The total limit on their bytes is divided
-// among the patterns; with less than the minimum many would not compile.
+// RE2 stores states for each pattern. The limit on the bytes of all of them is
+// divided among the patterns. With less than the minimum, many patterns would
+// not compile.
 constexpr int64_t kAllBytes = int64_t{256} << 20;
 constexpr int64_t kLeastBytes = int64_t{128} << 10;
 
@@ -61,9 +64,10 @@ struct PatternFilter::State {
                   std::vector<uint32_t>& out) const;
 
   std::vector<std::shared_ptr<const RE2>> patterns;
-  std::vector<std::vector<AnyOf>> required;  // requirements by pattern
+  // Indexed by pattern: its requirements.
+  std::vector<std::vector<AnyOf>> required;
   std::vector<std::string> texts;
-  std::vector<std::vector<uint32_t>> by_text;  // patterns listed under a text
+  std::vector<std::vector<uint32_t>> by_text;  // indexed by text: patterns
   std::vector<uint32_t> always;  // patterns without a required text
   std::optional<LiteralFinder> finder;
 };
@@ -89,15 +93,16 @@ void PatternFilter::State::AddTexts(
 }
 
 void PatternFilter::State::FindKeys() {
-  std::vector<size_t> used(texts.size());  // by text: how many require it
+  std::vector<size_t> used(texts.size());  // indexed by text
   for (const auto& own : required) {
     for (const AnyOf& any : own) {
       for (const uint32_t text : any) ++used[text];
     }
   }
   // The cost of listing a pattern under these texts: the number of patterns
-  // that require the most common text. Among equal costs, longer texts are
-  // better, because short ones are in many names.
+  // that require the most common of them. If two costs are equal, the texts
+  // with the longer shortest text are better, because short texts are in many
+  // names.
   const auto cost = [&](const AnyOf& any) {
     std::pair<size_t, size_t> out{0, 0};
     size_t least = SIZE_MAX;

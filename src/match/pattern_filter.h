@@ -1,4 +1,5 @@
-// Finds the patterns that match a name, by the literal texts that they require.
+// Finds the patterns that match a name. A pattern is tried only if the name
+// contains the literal texts that the pattern requires.
 #ifndef SHARDC_MATCH_PATTERN_FILTER_H_
 #define SHARDC_MATCH_PATTERN_FILTER_H_
 
@@ -26,8 +27,8 @@ class PatternFilter {
     std::vector<uint32_t> found;  // the required texts that the name has
     std::vector<bool> has;        // indexed by text: whether `found` has it
   };
-  // Appends the indices of the patterns that match `text` to `out`, in no
-  // order. Several threads may call it, each with its own scratch memory.
+  // Appends the indices of the patterns that match `text` to `out`, in any
+  // order. Several threads may call Find(), each with its own scratch memory.
   void Find(std::string_view text, Scratch& scratch,
             std::vector<uint32_t>& out) const;
 

@@ -46,7 +46,8 @@ struct Re2Finder::Groups {
     Method method_;
     std::unique_ptr<RE2::Set> set_;  // null: not used, or compiling it failed
     std::optional<PatternFilter> filter_;  // if kFiltered
-    std::vector<uint32_t> numbers_;  // number of a pattern, by index in the set
+    // Indexed by the index in set_: the number of the pattern.
+    std::vector<uint32_t> numbers_;
     std::vector<std::shared_ptr<const RE2>> patterns_;
   };
 

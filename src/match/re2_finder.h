@@ -23,21 +23,22 @@ struct CompiledPattern {
   char separator = 0;
 };
 
-// Returns `name` with `separator` replaced by `wanted`, or `name` itself if one
-// of these characters is 0. A changed name is a view into `scratch`.
+// Returns `name` with `separator` replaced by `wanted`. Returns `name` itself
+// if the two are equal or one of them is 0. A changed name is a view into
+// `scratch`.
 std::string_view Convert(std::string_view name, char separator, char wanted,
                          std::string& scratch);
 
 class Re2Finder {
  public:
   enum class Method : uint8_t {
-    kTogether,  // by one RE2::Set for each separator; one by one if it fails
-    kFiltered,  // one by one, if the name has the texts that a pattern requires
+    kTogether,  // one RE2::Set for each separator; one by one if it fails
+    kFiltered,  // one by one, after a PatternFilter
   };
 
   // Makes a finder for the members of `patterns` whose indices are in
-  // `numbers`. The constructor is cheap: the sets are compiled when the first
-  // name is matched. It never fails.
+  // `numbers`. The constructor is cheap and never fails: the sets are compiled
+  // when the first name is matched.
   Re2Finder(std::span<const CompiledPattern> patterns,
             std::span<const uint32_t> numbers,
             Method method = Method::kTogether);
@@ -51,8 +52,8 @@ class Re2Finder {
     std::vector<uint32_t> filtered;
     PatternFilter::Scratch filter;
   };
-  // Appends the numbers of the matching patterns to `out`, in no order. Several
-  // threads may call it, each with its own scratch memory.
+  // Appends the numbers of the matching patterns to `out`, in any order.
+  // Several threads may call Find(), each with its own scratch memory.
   void Find(std::string_view name, char separator, Scratch& scratch,
             std::vector<uint32_t>& out) const;
 

@@ -13,8 +13,8 @@ namespace shardc {
 using AnyOfTexts = std::vector<std::string>;
 
 // Returns the requirements of a pattern, all of which a matching name fulfils:
-// `(up|down)_.*kernel$` requires (`up` or `down`), `_` and `kernel`. Empty if
-// nothing is known.
+// `(up|down)_.*kernel$` requires (`up` or `down`), `_` and `kernel`. Returns
+// none if the pattern has no literal text, or if it cannot be parsed.
 std::vector<AnyOfTexts> RequiredTexts(std::string_view pattern);
 
 }  // namespace shardc

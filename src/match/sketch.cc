@@ -30,8 +30,8 @@ bool HasEveryCharacter(const CharSet& set) {
       });
 }
 
-// What a part of a pattern matches, wherever in the pattern it is. False means
-// "not known".
+// Which texts a part of a pattern is known to match, wherever in the pattern
+// the part is. False means "not known".
 struct Reach {
   bool empty = false;  // the empty text
   bool one = false;    // every text of one character
@@ -42,7 +42,7 @@ Reach ReachOf(const PatternTree& tree);
 
 // Returns what consecutive parts match together.
 Reach ReachOf(std::span<const PatternTree> parts) {
-  Reach optional;  // of the parts that match the empty text
+  Reach optional;  // for the parts that match the empty text
   optional.empty = true;
   std::optional<Reach> required;
   for (const PatternTree& part : parts) {
@@ -96,7 +96,7 @@ bool Asserts(const PatternTree& tree, Assertion assertion) {
   return tree.kind == TreeKind::kAssertion && tree.assertion == assertion;
 }
 
-// Returns whether every name matches; false means "not known". `.+` and `^.*$`
+// Returns whether the pattern is known to match every name. `.+` and `^.*$`
 // match every name, `^[^/]*$` and `[0-9]+` do not.
 bool MatchesEveryName(const PatternTree& tree) {
   if (tree.kind == TreeKind::kChoice) {
@@ -322,8 +322,9 @@ bool IsLiteral(std::string_view text) {
          text.find(Sketch::kAnyChar) == std::string_view::npos;
 }
 
-// Advances one position in each text. After a mismatch, the last kWild takes
-// one more character of the word. The time is at most quadratic.
+// Compares the texts from left to right. After a mismatch, the comparison
+// resumes at the last kWild, which then matches one more character of the word.
+// The time is at most quadratic.
 bool SketchFits(std::string_view text, std::string_view word) {
   size_t t = 0;
   size_t w = 0;

@@ -5,11 +5,12 @@
 //
 //   `^params/dense` wins params/dense/kernel, whose path is dense/kernel
 //   opt_state/0/mu/dense/kernel      ends in dense/kernel: a missed state
-//   opt_state/0/mu/dense/kernel/row  without `row` ends in it too: another
+//   opt_state/0/mu/dense/kernel/row  ends in it without `row`: another state
 //
-// A module may end in the path of another parameter, as layers.0.norm.weight
-// does in norm.weight. A name counts as a state only if at least half of the
-// names with its first part end in paths of other parameters.
+// The name of a parameter of a module may end in the path of another parameter,
+// as layers.0.norm.weight ends in norm.weight. A name is therefore a state only
+// if at least half of the names with the same first part end in paths of
+// parameters with another first part.
 #include "match/state_names.h"
 
 #include <algorithm>
@@ -38,8 +39,8 @@ std::string_view FirstPart(std::string_view name, char separator) {
 
 using Cores = std::unordered_map<std::string_view, uint32_t>;
 
-// Returns the parameter with the longest path that is a suffix of `text` after
-// at least one other part; nullopt if there is none.
+// Returns the parameter with the longest path that follows a separator in
+// `text` and ends with it; nullopt if there is none.
 std::optional<uint32_t> Embedded(const Cores& cores, std::string_view text,
                                  char separator) {
   for (size_t at = text.find(separator); at != std::string_view::npos;
@@ -50,7 +51,8 @@ std::optional<uint32_t> Embedded(const Cores& cores, std::string_view text,
   return std::nullopt;
 }
 
-// Returns Embedded() of the text, or else of the text without its last part.
+// Returns Embedded() of the text, or if that is nullopt, Embedded() of the text
+// without its last part.
 std::optional<uint32_t> ParameterIn(const Cores& cores, std::string_view text,
                                     char separator) {
   if (auto found = Embedded(cores, text, separator)) return found;
@@ -59,15 +61,15 @@ std::optional<uint32_t> ParameterIn(const Cores& cores, std::string_view text,
   return Embedded(cores, text.substr(0, last), separator);
 }
 
-// Counts of the names with one first part: all of them, and those that end in
-// the path of a name with another first part.
+// Counts the names that have the same first part: all of them (`names`), and
+// those that end in the path of a name with another first part (`copies`).
 struct Copies {
   size_t names = 0;
   size_t copies = 0;
 };
 
-// Removes the names that only seem to be states: those that end in a longer
-// path of another parameter, and those of modules.
+// Removes from `missed` the names that only seem to be states: names that end
+// in a longer path of another parameter, and names of modules.
 void RemoveOthers(std::span<const std::string_view> names, char separator,
                   std::vector<MissedState>& missed) {
   Cores all;

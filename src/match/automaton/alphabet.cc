@@ -71,8 +71,8 @@ Alphabet::Alphabet(std::span<const CharSet> sets, unsigned assertions) {
   for (const CharSet& set : sets) refine(set);
   for (const CharSet& set : extra) refine(set);
 
-  // Renumber the symbols, because a symbol all of whose parts were split off is
-  // empty.
+  // A symbol all of whose parts were split off is empty. Renumber the other
+  // symbols, so that their numbers are consecutive.
   std::unordered_map<uint32_t, uint32_t> number;
   for (Stretch& stretch : stretches_) {
     const auto next = static_cast<uint32_t>(number.size());

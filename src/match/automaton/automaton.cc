@@ -32,8 +32,8 @@ uint64_t Load(const void* from) {
   return word;
 }
 
-// Returns the number of zero bytes, in the order of memory, before the first
-// other byte.
+// Returns how many bytes of `word`, in memory order, are zero before the first
+// nonzero byte.
 size_t ZeroBytes(uint64_t word) {
   if constexpr (std::endian::native == std::endian::little) {
     return static_cast<size_t>(std::countr_zero(word)) / 8;
@@ -53,8 +53,9 @@ size_t CommonPrefix(std::string_view a, std::string_view b) {
   return at;
 }
 
-// Returns the number of bytes from `at` on that equal the expected ones. kNone
-// (no expected byte) equals no byte, not even 0x80.
+// Returns how many bytes of `name` from offset `at` equal the expected bytes,
+// up to the first difference. The value kNone (0x80, no expected byte) equals
+// no byte of a name, not even the byte 0x80.
 size_t AsExpected(std::string_view name, size_t at, const uint8_t* expected) {
   constexpr uint64_t kNones = 0x8080808080808080u;
   static_assert(StateTable::kNone == 0x80 && StateTable::kPadding >= kWord);
@@ -89,7 +90,8 @@ Automaton::Automaton(const Nfa& nfa, RuleSets& sets,
   Begin();
 }
 
-// Resets to the state before the first byte, as after an empty name.
+// Resets this object to the state before the first byte of a name, as if the
+// last name had been empty.
 void Automaton::Begin() {
   const State start = table_.Start();
   settled_ = start < 0;
@@ -104,8 +106,8 @@ void Automaton::Begin() {
 // from the last name.
 size_t Automaton::Shared(std::string_view name) const {
   size_t at = std::min(CommonPrefix(last_, name), read_);
-  // Moves back to the start of a code point, since there are no states between
-  // the bytes of one.
+  // Moves back to the start of a code point, since states exist only between
+  // code points.
   const auto inside = [&](std::string_view text) {
     return at < text.size() && IsContinuation(text[at]);
   };
@@ -113,9 +115,10 @@ size_t Automaton::Shared(std::string_view name) const {
   return at;
 }
 
-// Returns the state after the code point at `at`, for code points that are not
-// one byte or whose step is not in the table yet. Stores the bytes of the code
-// point in `length`. Returns kNotMade if RE2 has to match the name.
+// Returns the state after the code point at offset `at`. It is called for code
+// points of several bytes, and for steps that are not in the table yet. Stores
+// the number of bytes of the code point in `length`. Returns kNotMade if RE2
+// has to match the name.
 StateTable::State Automaton::StepOver(State from, std::string_view name,
                                       size_t at, size_t& length) {
   const CodePoint point = DecodeUtf8(name, at);
@@ -130,8 +133,8 @@ StateTable::State Automaton::StepOver(State from, std::string_view name,
   return made;
 }
 
-// Steps over `name` from offset `at`, up to which it equals the last name, to
-// its end or until no further byte can change the result. Returns false if RE2
+// Reads `name` from offset `at` to its end, or until no further byte can change
+// the result. Before `at`, `name` equals the last name. Returns false if RE2
 // has to match the name.
 bool Automaton::Scan(std::string_view name, size_t at) {
   while (stretches_.back().at > at) stretches_.pop_back();

@@ -18,29 +18,31 @@
 
 namespace shardc {
 
-// Finds the patterns that match a name; for use by one thread. The prefix that
-// a name shares with the previous name is not read again, so names with the
-// same prefix should be given one after the other.
+// Finds the patterns that match a name. Each thread needs its own Automaton.
+// The prefix that a name shares with the previous name is not read again, so
+// callers should pass names with the same prefix one after the other.
 class Automaton {
  public:
   // `nfa` and `sets` must outlive this object.
   Automaton(const Nfa& nfa, RuleSets& sets, const AutomatonLimits& limits = {});
 
-  // Returns the number in `sets` of the set of patterns that match `name`,
-  // whose text must stay valid until the next call. Returns nullopt if RE2 has
-  // to match the name: the bytes that decide the result are not UTF-8, or they
-  // are not ASCII and a pattern has `\B`, or a limit was reached.
+  // Returns the set of patterns that match `name`, as a number in `sets`. The
+  // bytes of `name` must stay valid until the next call. Returns nullopt if the
+  // caller must match the name by RE2: the bytes that decide the result are not
+  // UTF-8, or they are not ASCII and a pattern has `\B`, or a limit was
+  // reached.
   std::optional<uint32_t> Find(std::string_view name);
 
-  size_t states() const { return table_.size(); }  // in memory now
+  // Number of states now in memory.
+  size_t states() const { return table_.size(); }
   bool given_up() const { return given_up_; }
 
  private:
   using State = StateTable::State;
 
-  // A part of the last name in which the numbers of its states are consecutive:
-  // `state` at the offset `at`, `state` + 1 at the next offset and so on, up to
-  // the offset of the next stretch.
+  // A part of the last name whose states have consecutive numbers: `state` is
+  // the state before the byte at offset `at`, `state` + 1 the state one byte
+  // later, and so on up to the offset of the next stretch.
   struct Stretch {
     size_t at = 0;
     State state = 0;

@@ -14,8 +14,8 @@ constexpr uint32_t kKelvinSign = 0x212A;
 constexpr uint32_t kLongS = 0x017F;
 constexpr uint32_t kCaseBit = 0x20;
 
-// Appends the part of `range` that is within `letters`, with its case changed,
-// and the characters outside ASCII that equal one of its letters if case is
+// Appends the part of `range` that is within `letters`, in the other case, and
+// the characters outside ASCII that match one of its letters when case is
 // ignored.
 void AddOtherCase(CodeRange range, CodeRange letters,
                   std::vector<CodeRange>& out) {

@@ -23,10 +23,10 @@ CharSet Canonical(std::vector<CodeRange> ranges);
 CharSet Complement(const CharSet& set);
 bool Contains(const CharSet& set, uint32_t point);
 
-// Appends a range and all characters that RE2 treats as equal to one in it if
-// case is ignored: `k` adds `K` and the Kelvin sign, `s` adds `S` and the long
-// s. Returns false for ranges that reach above ASCII, which would need Unicode
-// tables.
+// Appends `range` to `out`, and the characters that RE2 matches with a
+// character of the range when it ignores case: `k` adds `K` and the Kelvin
+// sign, `s` adds `S` and the long s. Returns false, and appends nothing, for
+// ranges that reach above ASCII, which would need Unicode tables.
 bool AddFolded(CodeRange range, std::vector<CodeRange>& out);
 
 }  // namespace shardc

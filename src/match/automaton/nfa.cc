@@ -3,14 +3,14 @@
 //
 //   0 found   1 assert $ -> 0   2 fork -> 3, 1   3 set b -> 2   4 set a -> 2
 //
-// A match may begin at any position, so every `a` adds the nodes that follow it
-// to the set of active nodes. The first node of a pattern would be active at
-// every position; it is therefore not stored in the sets. Instead,
-// `after_first` has the nodes that are added after each symbol.
+// A match may begin at any position, so every `a` in a name activates the node
+// that follows `a` in the pattern. The first node of a pattern would be active
+// at every position, so it is not stored in the sets of active nodes. Instead,
+// `after_first` lists the nodes that each symbol activates in this way.
 //
-// A hundred rules that begin with `layers/\d+/` would have a hundred active
-// nodes at each position of this prefix, so patterns share the nodes of a
-// common prefix.
+// If each of a hundred rules that begin with `layers/\d+/` had its own nodes, a
+// hundred nodes would be active at each position of this prefix. Patterns
+// therefore share the nodes of a common prefix.
 #include "match/automaton/nfa.h"
 
 #include <algorithm>
@@ -32,11 +32,11 @@ constexpr int64_t kAllNodes = 400'000;
 constexpr size_t kMostBeginnings = 4'000'000;
 constexpr size_t kMostSymbols = 250;
 constexpr size_t kMostSets = 5'000;
-// The deepest nesting of shared prefixes. The rests of patterns below it have
-// nodes of their own.
+// The deepest nesting of shared prefixes. Below this depth, the rest of each
+// pattern has its own nodes.
 constexpr size_t kDeepestShared = 200;
-// The most different parts, other than literal code points, with which
-// PlaceAll() compares the first part of a pattern.
+// PlaceAll() looks for patterns with the same first part. It compares a first
+// part that is not a literal code point with at most this many others.
 constexpr size_t kMostOtherParts = 16;
 
 class Builder {
@@ -85,15 +85,16 @@ class Builder {
   char wanted_ = 0;       // the separator of the current pattern
   uint32_t pattern_ = 0;  // the pattern whose nodes are being built
   Nfa nfa_;
-  std::vector<PatternTree> trees_;  // indexed by pattern: a sequence
+  std::vector<PatternTree> trees_;  // indexed by pattern; each is a sequence
   std::vector<CharSet> sets_;
   std::map<CharSet, uint32_t> set_numbers_;
-  std::array<std::optional<uint32_t>, 128> points_;  // numbers of their sets
+  // Indexed by code point: the number of the set with only this code point.
+  std::array<std::optional<uint32_t>, 128> points_;
 };
 
 uint32_t Builder::SetNumber(CharSet set) {
-  // If names have another separator than the pattern is written with, the set
-  // must contain the names' separator if and only if it contains the pattern's.
+  // If the names have another separator than the pattern, the set must contain
+  // the separator of the names if and only if it contains that of the pattern.
   if (separator_ != 0 && wanted_ != 0 && separator_ != wanted_) {
     const auto own = static_cast<unsigned char>(separator_);
     const bool holds = Contains(set, static_cast<unsigned char>(wanted_));
@@ -122,7 +123,8 @@ uint32_t Builder::PointNumber(uint32_t point) {
   return *points_[point];
 }
 
-// Builds `tree` so that it leads to `next`, and returns its first node.
+// Builds the nodes of `tree`, with `next` as the node after them, and returns
+// the first node.
 uint32_t Builder::Place(const PatternTree& tree, uint32_t next) {
   Nfa::Node node;
   node.next = next;
@@ -200,8 +202,8 @@ size_t Builder::CommonParts(const Rests& rests) {
   return common;
 }
 
-// Builds one copy of the parts with which all of `rests` begin (at least one),
-// and the remaining parts of each. Returns the first node.
+// Builds the parts with which all of `rests` begin (at least one part) once,
+// and then the remaining parts of each. Returns the first node.
 uint32_t Builder::PlaceShared(Rests rests, size_t depth) {
   const std::span<const PatternTree> parts =
       rests[0].parts.first(CommonParts(rests));
@@ -223,7 +225,7 @@ uint32_t Builder::PlaceShared(Rests rests, size_t depth) {
 }
 
 // Builds `rests` and appends their first nodes to `entries`. Rests with the
-// same first part share its nodes, within the limits above.
+// same first part share the nodes of this part, within the limits above.
 void Builder::PlaceAll(const Rests& rests, size_t depth,
                        std::vector<uint32_t>& entries) {
   std::map<std::pair<char, uint32_t>, Rests> points;
@@ -258,7 +260,7 @@ void Builder::PlaceAll(const Rests& rests, size_t depth,
   for (Rests& same : others) place(same);
 }
 
-// Reads the patterns that the automaton supports.
+// Parses the patterns, and returns those that the automaton supports.
 Builder::Rests Builder::Read(std::span<const NfaPattern> patterns) {
   int64_t all = 0;
   trees_.resize(patterns.size());
@@ -289,8 +291,9 @@ Builder::Rests Builder::Read(std::span<const NfaPattern> patterns) {
 }
 
 // Fills `after_first` and the other lists of beginnings (nfa.h). `entries` are
-// the first nodes of patterns, and the lists are made from the nodes that these
-// reach without reading a character. Returns false if there are too many.
+// the first nodes of patterns. The lists are made from all nodes that can be
+// reached from these nodes without reading a character. Returns false if the
+// lists become too long.
 bool Builder::FindBeginnings(const std::vector<uint32_t>& entries) {
   const Alphabet& alphabet = nfa_.alphabet;
   nfa_.after_first.resize(alphabet.symbols());
@@ -332,7 +335,7 @@ std::optional<Nfa> Builder::Build(std::span<const NfaPattern> patterns) {
   const Rests rests = Read(patterns);
   unsigned assertions = 0;
   for (uint8_t bits : nfa_.asserts) assertions |= bits;
-  nfa_.asserts.push_back(static_cast<uint8_t>(assertions));  // of shared nodes
+  nfa_.asserts.push_back(static_cast<uint8_t>(assertions));  // for shared nodes
   std::vector<uint32_t> entries;
   if (prefixes_ == Prefixes::kShared) {
     PlaceAll(rests, 0, entries);

@@ -1,4 +1,5 @@
-// The patterns of a list as one nondeterministic finite automaton over symbols.
+// One nondeterministic finite automaton (NFA) for all patterns of a list. It
+// reads the symbols of an alphabet (alphabet.h).
 #ifndef SHARDC_MATCH_AUTOMATON_NFA_H_
 #define SHARDC_MATCH_AUTOMATON_NFA_H_
 
@@ -35,30 +36,38 @@ struct Nfa {
     uint32_t set = 0;
     uint32_t next = 0;
     uint32_t other = 0;
-    uint32_t pattern = 0;  // patterns() if several patterns share the node
+    // Index of a pattern; patterns() if several share the node.
+    uint32_t pattern = 0;
   };
 
   std::vector<Node> nodes;
-  std::vector<bool> inside;  // by pattern: whether the automaton matches it
-  // By pattern: whether it has nodes and is not anchored at the beginning.
+  // Indexed by pattern: false if the automaton does not support it, so that RE2
+  // must match it.
+  std::vector<bool> inside;
+  // Indexed by pattern: whether the automaton supports it and a match may begin
+  // at any position of a name.
   std::vector<bool> begins_anywhere;
-  // By pattern: whether it has nodes and is anchored at the beginning.
+  // Indexed by pattern: whether the automaton supports it and it is anchored at
+  // the beginning of a name.
   std::vector<bool> begins_at_start;
-  std::vector<uint8_t> asserts;  // by Node::pattern: its assertions, as bits
+  // Indexed by Node::pattern: the assertions of the pattern, as bits. The last
+  // element has the assertions of all patterns, for shared nodes.
+  std::vector<uint8_t> asserts;
   Alphabet alphabet;
-  // A match may begin at every position of a name. `after_first` has, for each
-  // symbol, the nodes that are reached by a match that begins with the symbol.
-  // Patterns that begin with an assertion are in other lists: those anchored at
-  // the beginning of the text, which are tried once, and those with other
-  // assertions.
-  std::vector<std::vector<uint32_t>> after_first;  // indexed by symbol: nodes
+  // A match may begin at every position of a name. For each symbol,
+  // `after_first` lists the nodes that become active if a match begins with
+  // this symbol. Patterns that begin with an assertion are in two other lists:
+  // `begin_anchored` has those anchored at the beginning of the text, which are
+  // tried once, and `begin_asserted` those with other assertions.
+  std::vector<std::vector<uint32_t>> after_first;  // by symbol: node indices
   std::vector<uint32_t> begin_anchored;
   std::vector<uint32_t> begin_asserted;
   std::vector<uint32_t> everywhere;  // patterns that match every text
 
-  // Builds the automaton for names with that `separator`: a separator in a
-  // pattern, such as `/`, then matches the one in names, such as `.` (0: it
-  // matches itself). Returns nullopt if the patterns together exceed a limit.
+  // Builds the automaton for names that use `separator`: the separator that a
+  // pattern is written with, such as `/`, then matches the separator of the
+  // names, such as `.`. With 0, each pattern matches its own separator. Returns
+  // nullopt if the patterns together exceed a limit.
   static std::optional<Nfa> Build(std::span<const NfaPattern> patterns,
                                   char separator, Prefixes prefixes);
 

@@ -20,7 +20,7 @@ namespace {
 using Ranges = std::vector<CodeRange>;
 
 constexpr int kDeepest = 100;
-// A class with more ranges than this is not supported.
+// The most ranges of a character class that this parser supports.
 constexpr size_t kMostRanges = 64;
 constexpr int kMostRepeats = 1000;  // RE2's own limit
 
@@ -64,7 +64,8 @@ class PatternParser {
   }
 
  private:
-  // RE2's flags. `(?U)` is ignored: it only changes which match is found.
+  // The flags of RE2. `(?U)` (prefer the shortest match) is ignored, because it
+  // does not change whether a pattern matches.
   struct Flags {
     bool fold = false;
     bool dot_is_all = false;
@@ -196,9 +197,9 @@ bool PatternParser::IsRepetition(size_t at) const {
   return at < text_.size() && kSigns.find(text_[at]) != std::string_view::npos;
 }
 
-// Returns whether the next character is a letter, a digit, `/` or `_` that
-// stands only for itself, without a repetition. Most characters of a pattern
-// do, so this fast test comes first.
+// Returns whether the next character is a literal letter, digit, `/` or `_`
+// with no repetition after it. Most characters of a pattern are, so this fast
+// test comes first.
 bool PatternParser::AtPlain() const {
   const char c = text_[at_];
   return (IsLetter(c) || IsDigit(c) || c == '/' || c == '_') && !flags_.fold &&
@@ -264,7 +265,8 @@ std::optional<PatternTree> PatternParser::ReadOne(int depth) {
   return Literal(TakePoint());
 }
 
-// Reads the flags after `(?`, up to and without `:` or `)`.
+// Reads the flags after `(?` and stops before the `:` or `)` that ends them.
+// Returns false for an unknown flag, or if the end is missing.
 bool PatternParser::ReadFlags(Flags& flags) {
   bool on = true;
   while (!Done() && text_[at_] != ':' && text_[at_] != ')') {
@@ -302,9 +304,8 @@ std::optional<PatternTree> PatternParser::ReadGroup(int depth) {
     Flags inner = flags_;
     if (!ReadFlags(inner)) return std::nullopt;
     flags_ = inner;
-    // The flags of `(?i)` hold to the end of the enclosing group. A repetition
-    // after it, `a(?i)*`, would apply to the part before it, which is not
-    // supported.
+    // The flags of `(?i)` hold to the end of the enclosing group. In `a(?i)*`,
+    // RE2 applies the repetition to `a`, which this parser does not support.
     if (Take(")")) {
       if (AtRepetition()) return std::nullopt;
       return PatternTree{};
@@ -367,8 +368,9 @@ std::optional<uint32_t> PatternParser::ReadEscapedPoint() {
   return static_cast<uint32_t>(c);
 }
 
-// Reads `\d`, `\W`, `[:alpha:]` or `[:^alpha:]` and sets `known` to whether
-// there was one. Returns false if the class is not supported.
+// Reads a named class such as `\d`, `\W`, `[:alpha:]` or `[:^alpha:]`, and sets
+// `known` to whether there was one. Returns false if the class is not
+// supported.
 bool PatternParser::ReadNamedClass(Ranges& out, bool& known) {
   known = false;
   std::string name;

@@ -12,8 +12,8 @@
 
 namespace shardc {
 
-// Assertions match the empty string at certain positions of a text. They are
-// bits, so that all that hold at a position are one number.
+// Assertions match the empty string at certain positions of a text. Each is a
+// bit, so that one number stores all assertions that hold at a position.
 enum Assertion : uint8_t {
   kTextBegin = 1,
   kTextEnd = 2,
@@ -26,7 +26,7 @@ enum Assertion : uint8_t {
 struct PatternTree {
   enum class Kind : uint8_t {
     kPoint,      // the code point `point`
-    kSet,        // one code point of `set`; none if that is empty
+    kSet,        // one code point of `set`; an empty set matches nothing
     kAssertion,  // the empty string if `assertion` holds
     kSequence,   // `parts` in order; without parts, the empty string
     kChoice,     // one of `parts`
@@ -47,12 +47,12 @@ struct PatternTree {
 
 using TreeKind = PatternTree::Kind;
 
-// Removes parts that do not change which texts match: repetitions at both ends
-// are reduced to their minimum. `.*a+b*` becomes `a`.
+// Shortens the pattern without changing which texts it matches: repetitions at
+// both ends are reduced to their minimum. `.*a+b*` becomes `a`.
 void TrimEnds(PatternTree& tree);
 
-// Returns the number of nodes that the tree needs in an automaton, at most
-// 2^40.
+// Returns the number of nodes that the tree needs in an automaton, or 2^40 if
+// it needs more.
 int64_t NodesOf(const PatternTree& tree);
 
 // Returns whether the pattern can match only at the beginning of a text.

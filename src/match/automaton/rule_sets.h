@@ -1,5 +1,5 @@
-// Sets of rules, each stored once and identified by a number: many names share
-// few different sets of matching rules.
+// Sets of rules. Each set is stored once and identified by a number, because
+// many names have the same set of matching rules.
 #ifndef SHARDC_MATCH_AUTOMATON_RULE_SETS_H_
 #define SHARDC_MATCH_AUTOMATON_RULE_SETS_H_
 

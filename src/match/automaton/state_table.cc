@@ -76,8 +76,8 @@ uint32_t StateTable::Merge(uint32_t before) {
 bool StateTable::IsSettled(const Entry& entry) {
   SetDead(entry.found);
   if (entry.size > 0) return false;
-  // A state without nodes is final only if no pattern that has not matched yet
-  // can begin here or later.
+  // The state has no nodes. A further byte can still change the result if a
+  // pattern that has not matched yet may begin at this position or later.
   const bool at_start = entry.before == Neighbour::kEdge;
   for (size_t p = 0; p < nfa_.patterns(); ++p) {
     const bool begins =
@@ -102,7 +102,8 @@ size_t StateTable::HeldBytes() const {
          (nodes_.size() + slots_.size()) * sizeof(uint32_t);
 }
 
-// Returns the slot of the state in slots_, or the empty slot for it.
+// Returns the index in slots_ of the state that equals `entry`, or of the empty
+// slot in which to store it.
 size_t StateTable::SlotOf(const Entry& entry) const {
   const size_t mask = slots_.size() - 1;
   const auto nodes = PlaceOf(entry).nodes;
@@ -130,7 +131,7 @@ void StateTable::Rehash() {
   }
 }
 
-// Returns the state that consists of the nodes in to_ and the set `found`.
+// Returns the state with the nodes in to_ and the matched patterns `found`.
 // Stores the state if it is new.
 StateTable::State StateTable::Put(uint32_t found) {
   if (HeldBytes() > limit_bytes_) Forget();

@@ -18,7 +18,8 @@
 namespace shardc {
 
 struct AutomatonLimits {
-  // States are dropped and rebuilt if they take more bytes than this.
+  // If the states take more bytes than this, all are dropped, and rebuilt when
+  // names need them.
   size_t bytes = size_t{16} << 20;
   // The limit on the number of nodes visited while states are built: a constant
   // plus an amount for each byte of the names. If it is exceeded, the automaton
@@ -44,8 +45,8 @@ class StateTable {
   State Start();
 
   // Return the state after a symbol or a byte if it has been built, else
-  // kNotMade. A byte above 0x7F is not a complete symbol, so it always gives
-  // kNotMade.
+  // kNotMade. For a byte above 0x7F, which is not a complete symbol,
+  // KnownByte() always returns kNotMade.
   State Known(State from, uint32_t symbol) const {
     return cells_[AsIndex(from) * stride_ + symbol];
   }
@@ -75,9 +76,9 @@ class StateTable {
     size_t begin = 0;  // index in nodes_ of its first node
     size_t size = 0;
     uint64_t hash = 0;
-    // Numbers of sets in sets_: the patterns that have matched when this state
-    // is reached, and the patterns that match if the text ends here (kUnknown:
-    // not computed yet).
+    // Numbers of sets in sets_. `found` has the patterns that have matched when
+    // this state is reached, and `at_end` the patterns that match if the text
+    // ends here (kUnknown until it is first needed).
     uint32_t found = 0;
     int32_t at_end = kUnknown;
     Neighbour before = Neighbour::kEdge;
@@ -100,10 +101,11 @@ class StateTable {
   RuleSets& sets_;
   const size_t limit_bytes_;
   Stepper stepper_;
-  // The number of cells of a state in cells_: one for each symbol, and one that
-  // is never filled, which stands for all bytes above 0x7F.
+  // The number of cells of a state in cells_: one for each symbol, and one for
+  // all bytes above 0x7F, which is always kNotMade.
   const size_t stride_;
-  std::array<uint32_t, 256> columns_{};  // by byte: its column in cells_
+  // Indexed by byte: its column in cells_.
+  std::array<uint32_t, 256> columns_{};
 
   std::vector<State> cells_;
   std::vector<uint8_t> expected_;
@@ -113,7 +115,8 @@ class StateTable {
   State start_ = kNotMade;
   uint32_t forgotten_ = 0;
 
-  std::vector<bool> dead_;  // by pattern: matched already, in the current state
+  // Indexed by pattern: whether it has matched already.
+  std::vector<bool> dead_;
   std::optional<uint32_t> dead_set_;  // the set that dead_ represents
   std::vector<uint32_t> found_;       // patterns found by one step
   NfaPlace to_;                       // the place to which one step leads

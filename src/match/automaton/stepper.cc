@@ -11,8 +11,9 @@
 namespace shardc {
 namespace {
 
-// A value of Visit's `holding` for the case that the next character is not
-// known: assertion nodes other than kTextBegin are kept for the next step.
+// A value of the parameter `holding` of Visit(), used when the next character
+// is not known: assertion nodes other than kTextBegin are then kept for the
+// next step.
 constexpr unsigned kLater = UINT32_MAX;
 constexpr unsigned kWordAssertions = kWordEdge | kNoWordEdge;
 
@@ -33,10 +34,10 @@ void Stepper::NewRound() {
   }
 }
 
-// Follows the edges that read no character from `start`. Adds the kSet nodes
-// and, under kLater, the kAssert nodes to `out`, and the patterns that match to
-// `found`. `holding` are the bits of the assertions that hold at this position,
-// or kLater.
+// Follows the edges that read no character, beginning at `start`. Adds to `out`
+// the kSet nodes that are reached, and with kLater also the kAssert nodes. Adds
+// to `found` the patterns that match. `holding` are the bits of the assertions
+// that hold at this position, or kLater.
 void Stepper::Visit(uint32_t start, unsigned holding,
                     std::vector<uint32_t>& out, std::vector<uint32_t>& found) {
   stack_.push_back(start);
@@ -52,7 +53,8 @@ void Stepper::Visit(uint32_t start, unsigned holding,
         out.push_back(at);
         break;
       case NodeKind::kFork:
-        // `next` is pushed first, so that `other` is visited first.
+        // `other`, which has the lower number in most forks, is visited first,
+        // so that `out` is often sorted already.
         stack_.push_back(node.next);
         stack_.push_back(node.other);
         break;
@@ -70,8 +72,8 @@ void Stepper::Visit(uint32_t start, unsigned holding,
   }
 }
 
-// Fills here_ with the kSet nodes after assertions that hold at a position, and
-// adds the patterns that match there to `found`.
+// Fills here_ with the kSet nodes that follow assertions that hold at position
+// `at`, and adds the patterns that match there to `found`.
 void Stepper::Look(NfaPlaceView at, Neighbour next,
                    const std::vector<bool>& dead,
                    std::vector<uint32_t>& found) {
@@ -127,8 +129,8 @@ void Stepper::End(NfaPlaceView at, const std::vector<bool>& dead,
   Look(at, Neighbour::kEdge, dead, found);
 }
 
-// Returns the kind of the last character, or kOther if no assertion in the set
-// depends on it, so that more positions compare equal and there are fewer
+// Returns the kind of the character `symbol`, or kOther if no assertion in the
+// set depends on this kind. More positions are then equal, and there are fewer
 // states.
 Neighbour Stepper::Behind(const NfaPlace& place, uint32_t symbol) const {
   unsigned asserted = begin_asserts_;

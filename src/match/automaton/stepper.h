@@ -1,5 +1,5 @@
-// The step from one set of nodes to the next, which both the matching of names
-// and the proofs about all names use.
+// The step of the NFA from one set of active nodes to the next. Both the
+// matching of names and the proofs about all names use it.
 #ifndef SHARDC_MATCH_AUTOMATON_STEPPER_H_
 #define SHARDC_MATCH_AUTOMATON_STEPPER_H_
 
@@ -11,8 +11,8 @@
 
 namespace shardc {
 
-// A position in a text: the nodes reached (kSet and kAssert only, ascending),
-// and the kind of character before it.
+// What is known at a position of a text: the active nodes (kSet and kAssert
+// only, in ascending order) and the kind of character before the position.
 struct NfaPlace {
   std::vector<uint32_t> nodes;
   Neighbour before = Neighbour::kEdge;
@@ -22,22 +22,23 @@ struct NfaPlaceView {
   Neighbour before = Neighbour::kEdge;
 };
 
-// Computes steps. It has scratch memory, so each thread needs one of its own.
+// Computes steps. A Stepper has scratch memory, so each thread needs its own.
 class Stepper {
  public:
-  // Whether patterns may begin at every position (kEverywhere), or a step only
-  // continues from the given nodes (kNo).
+  // With kEverywhere, a match of a pattern may begin at every position. With
+  // kNo, a step only continues from the given nodes.
   enum class Begin : bool { kNo, kEverywhere };
 
   Stepper(const Nfa& nfa, Begin begin);
 
-  // Steps from `from` over `symbol` to `to`. Patterns that are `dead` (by
-  // number) do not begin. Patterns that match before or after the symbol are
-  // appended to `found`, some perhaps twice. Their nodes remain in `to`.
+  // Computes in `to` the position after `from` and `symbol`. `dead` is indexed
+  // by pattern: matches of a dead pattern do not begin here. Patterns that
+  // match before or after the symbol are appended to `found`, some perhaps
+  // twice. Their nodes remain in `to`.
   void Step(NfaPlaceView from, uint32_t symbol, const std::vector<bool>& dead,
             NfaPlace& to, std::vector<uint32_t>& found);
 
-  // Appends the patterns that match if the text ends at `at` to `found`.
+  // Appends to `found` the patterns that match if the text ends at `at`.
   void End(NfaPlaceView at, const std::vector<bool>& dead,
            std::vector<uint32_t>& found);
 
@@ -59,7 +60,8 @@ class Stepper {
   std::vector<uint32_t> seen_;  // indexed by node: the round of its last visit
   uint32_t round_ = 0;
   std::vector<uint32_t> stack_;
-  std::vector<uint32_t> here_;  // kSet nodes after assertions
+  // KSet nodes that follow assertions that hold here.
+  std::vector<uint32_t> here_;
   int64_t work_ = 0;
 };
 

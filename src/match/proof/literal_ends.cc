@@ -51,8 +51,9 @@ LiteralEnds LiteralEndsOf(std::string_view pattern, bool either_separator) {
   return out;
 }
 
-// Calls `visit` with the rules of each stored end that is an ending of `end`,
-// or of which `end` is an ending.
+// Calls `visit` with the rules of each stored end that is a suffix of `end` or
+// that has `end` as a suffix. All ends are reversed, so the code compares
+// prefixes.
 template <typename Visit>
 void EarlierRules::ForEachEnd(std::u32string_view end,
                               const Visit& visit) const {

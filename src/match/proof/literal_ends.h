@@ -1,5 +1,5 @@
-// The literal texts with which all names that a pattern matches begin and end,
-// and the pairs of rules that may match a common name according to these texts.
+// The literal texts with which all names that a pattern matches begin and end.
+// They show quickly that two rules match no common name.
 #ifndef SHARDC_MATCH_PROOF_LITERAL_ENDS_H_
 #define SHARDC_MATCH_PROOF_LITERAL_ENDS_H_
 
@@ -17,21 +17,22 @@ struct LiteralEnds {
 };
 
 // Returns the literal ends of a pattern. `begin` is empty unless the pattern
-// begins with `^`, and `end` unless it ends with `$`. Both are empty if the
-// automata do not support the pattern. With `either_separator`, names may have
-// another separator than the pattern, so the texts stop before the first
-// separator.
+// begins with `^`, and `end` is empty unless it ends with `$`. Both are empty
+// if the automata do not support the pattern. With `either_separator`, names
+// may have another separator than the pattern, so each text stops at the `/` or
+// `.` that is nearest to its end of the name.
 LiteralEnds LiteralEndsOf(std::string_view pattern, bool either_separator);
 
-// A list of rules that grows rule by rule. Finds the rules added so far that
+// A list to which rules are added one by one. Finds the rules added so far that
 // may match a name that a new rule matches.
 class EarlierRules {
  public:
-  // Returns the number of rules added so far that may match a common name with
-  // this rule, judged by the ends of the names.
+  // Returns the number of rules added so far that may match a name that `rule`
+  // matches too, judged only by LiteralEnds::end.
   int64_t Count(const LiteralEnds& rule) const;
-  // Returns the indices of the rules that Count counts, in order, without those
-  // whose beginning excludes a common name with `rule`.
+  // Returns the indices of the rules that Count() counts, in ascending order.
+  // Leaves out rules whose LiteralEnds::begin excludes a common name with
+  // `rule`.
   std::vector<uint32_t> List(const LiteralEnds& rule) const;
   void Add(LiteralEnds rule);
 

@@ -6,7 +6,9 @@
 // More texts can be dropped (antichains, De Wulf and others, CAV 2006). A text
 // A is as good as a text B if A's positions include B's in the wanted patterns,
 // and B's include A's in the avoided patterns: every continuation that makes B
-// a solution then makes A one. For `kernel$` without `attn`:
+// a solution then makes A one. Each line of this example has a text, its
+// positions in the wanted pattern `kernel$`, and its positions in the avoided
+// pattern `attn`:
 //
 //   ""   {} {}        every beginning is possible
 //   "x"  {} {}        "" is as good: dropped
@@ -38,8 +40,9 @@ const CharSet& NameCharacters() {
   return set;
 }
 
-// Returns the rank (0 is the best) and the code point that is most readable in
-// an example name. Returns nullopt if a name may contain none of the set.
+// Returns the code point of the set that is most readable in an example name,
+// after its rank (0 is the most readable). Returns nullopt if a name may
+// contain no code point of the set.
 std::optional<std::pair<size_t, uint32_t>> BestLetter(const CharSet& members) {
   constexpr std::string_view kBest =
       "xabcdefghijklmnopqrstuvwyz0123456789_ABCDEFGHIJKLMNOPQRSTUVWXYZ/.-";
@@ -95,7 +98,7 @@ class Search {
   Stepper stepper_;
   // The part of the stepper's work that has been subtracted from work_.
   int64_t stepped_ = 0;
-  uint32_t first_avoided_ = 0;   // first node of the patterns to avoid
+  uint32_t first_avoided_ = 0;   // first node of avoided patterns
   std::vector<Letter> letters_;  // most readable first
   std::vector<Text> texts_;
   std::vector<std::vector<bool>> dead_;  // results of DeadFor(), by `mask`
@@ -122,8 +125,8 @@ Search::Search(const Nfa& nfa, size_t wanted, int64_t& work)
             [](const Letter& a, const Letter& b) { return a.rank < b.rank; });
 }
 
-// Returns, by pattern, whether it is in `mask`, the wanted patterns that have
-// matched: they need not begin again.
+// Returns a vector indexed by pattern: true for the patterns in `mask`. These
+// are wanted patterns that have matched, so they need not begin again.
 const std::vector<bool>& Search::DeadFor(uint32_t mask) {
   std::vector<bool>& dead = dead_[mask];
   if (dead.empty()) {

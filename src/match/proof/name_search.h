@@ -1,12 +1,13 @@
-// Room: match/proof. Statements about all possible names, not only those of one
-// manifest. Automata are searched, so each answer other than "not proven" is a
-// proof or an example name.
+// Room: match/proof. Proves statements about all possible names, not only the
+// names of one manifest, by searches in automata. An answer is a proof, an
+// example name or "not proven".
 // Includes: match/automaton, match.
 //
 // The names are those that a manifest may have: not empty, UTF-8, without
-// control characters (U+0000 to U+001F, U+007F to U+009F). Their separator is
-// that of the patterns; if some patterns are written with `/` and others with
-// `.`, it is either, and each pattern reads its own separator, as in matching.
+// control characters (U+0000 to U+001F, U+007F to U+009F). Names use the
+// separator of the patterns. If some patterns are written with `/` and others
+// with `.`, names with either separator are considered, and each pattern is
+// matched as if the name used the separator of the pattern.
 //
 // This file: the search that all proofs use.
 #ifndef SHARDC_MATCH_PROOF_NAME_SEARCH_H_
@@ -28,10 +29,10 @@ struct NameAnswer {
   char separator = 0;                  // the separator of `name`
 };
 
-// Searches for a name with that `separator` that all patterns of `all` and no
-// pattern of `none` match. Subtracts the cost of the search, about the number
-// of visited nodes, from `work`. The answer is kNotProven if `work` does not
-// suffice, if the search needs too many texts, or if the automata do not
+// Searches for a name, written with `separator`, that all patterns of `all` and
+// no pattern of `none` match. Subtracts the cost of the search, about the
+// number of visited nodes, from `work`. The answer is kNotProven if the cost
+// exceeds `work`, if the search needs too many texts, or if the automata do not
 // support a pattern.
 NameAnswer SearchName(std::span<const NfaPattern> all,
                       std::span<const NfaPattern> none, char separator,

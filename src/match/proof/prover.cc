@@ -8,11 +8,11 @@
 //   avoiding 0        k_proj/kernel   is won by 1
 //   avoiding 0, 1     no name: 0 and 1 cover the rule
 //
-// For a rule that wins, one or two small searches are usually enough. The rules
-// that were added are a cover of the rule, usually few of many. Finally, rules
-// that the others of the cover make redundant are removed, and for each
-// remaining rule a search looks for an example name that no other remaining
-// rule matches.
+// For a rule that wins, one or two small searches are usually enough. For a
+// rule that never wins, the rules that were added are a cover, usually few
+// rules of a long list. Finally, rules that the others of the cover make
+// redundant are removed. For each remaining rule, a search looks for an example
+// name that no other remaining rule matches.
 #include "match/proof/prover.h"
 
 #include <algorithm>
@@ -31,8 +31,8 @@ constexpr size_t kMostCovers = 100;
 Prover::Prover(const Matcher& matcher, const ProofLimits& limits)
     : matcher_(matcher), limits_(limits) {}
 
-// Returns the separators that names may have: the patterns' separator, or both
-// if the patterns have different ones.
+// Returns the separators that names may have: those of the patterns, or 0 if no
+// pattern has one.
 std::vector<char> Prover::SeparatorsOf(std::span<const uint32_t> all,
                                        std::span<const uint32_t> none) const {
   std::vector<char> out;
@@ -106,7 +106,7 @@ void Prover::Minimise(uint32_t rule, std::vector<Cover>& covers) {
   }
 }
 
-// Returns the first rule before `rule` that matches the name, if any.
+// Returns the first rule before `rule` that matches the name, or nullopt.
 std::optional<uint32_t> Prover::WinnerBefore(uint32_t rule,
                                              const NameAnswer& name) const {
   for (uint32_t r = 0; r < rule; ++r) {
@@ -254,11 +254,11 @@ bool SameRule(const RuledPattern& a, const RuledPattern& b) {
          a.pattern.separator == b.pattern.separator;
 }
 
-// Compares two lists of rules. For each pair of rules, one of each list, with
-// different outcomes, searches for a name that both win. Rules of the common
-// beginning are in no pair, because each wins the same names in both lists. A
-// pair of rules of the common end is skipped, because a name that only rules of
-// the common end match has the same winner in both lists.
+// Compares two lists of rules. For each pair of one rule of either list with
+// different outcomes, searches for a name that the two rules win in their
+// lists. Rules with which both lists begin are in no pair, because they win the
+// same names in both. Pairs of rules with which both lists end are skipped,
+// because a name that only such rules match has the same winner in both.
 class TwoLists {
  public:
   TwoLists(std::span<const RuledPattern> before,

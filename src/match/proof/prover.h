@@ -1,6 +1,6 @@
-// Proofs about the patterns of a list of rules on all names (defined in
-// name_search.h). Each proof is bounded; beyond the bound the answer is "not
-// proven". Every example name has been checked by RE2.
+// Proves which names the patterns of a list of rules match, for all names
+// (name_search.h defines them). The work of each proof is limited; beyond the
+// limit the answer is "not proven". RE2 has checked every example name.
 #ifndef SHARDC_MATCH_PROOF_PROVER_H_
 #define SHARDC_MATCH_PROOF_PROVER_H_
 
@@ -21,9 +21,10 @@ struct ProofLimits {
   int64_t work = 300'000'000;             // nodes that all questions may visit
 };
 
-// A rule of a cover, which is a set of earlier rules that together match every
-// name of a rule. `name` is a name that this rule and the covered rule match.
-// If that can be proven, no other rule of the cover matches it.
+// One rule of a cover. A cover of a rule R is a set of earlier rules that
+// together match every name that R matches, so that R never wins. This rule and
+// R match `name`. If the search found such a name, no other rule of the cover
+// matches `name`.
 struct Cover {
   uint32_t rule = 0;
   std::string name;
@@ -32,7 +33,7 @@ struct Cover {
 struct RuleProof {
   enum class Kind : uint8_t {
     kWins,            // `name` is a shortest name that the rule wins
-    kNeverWins,       // `covers` match all of its names
+    kNeverWins,       // the rules in `covers` match all its names
     kMatchesNothing,  // its pattern matches no name
     kNotProven,
   };
@@ -52,7 +53,8 @@ struct PairProof {
     kNotProven,
   };
   Kind kind = Kind::kNotProven;
-  // Shortest names; empty if there is none or if this is not proven.
+  // Shortest names that both patterns, only the first or only the second match.
+  // A name is empty if no such name exists or none was found within the limits.
   std::string both;
   std::string only_first;
   std::string only_second;
@@ -68,8 +70,9 @@ class Prover {
   NameAnswer FindName(std::span<const uint32_t> all,
                       std::span<const uint32_t> none);
   RuleProof ProveRule(uint32_t rule);
-  // Proves each rule. The first example names of all rules are matched at once,
-  // so that the work does not grow with the square of the number of rules.
+  // Returns the proof of each rule. The example names of all rules are first
+  // matched together, so that the work does not grow with the square of the
+  // number of rules.
   std::vector<RuleProof> ProveRules();
   PairProof ProvePair(uint32_t first, uint32_t second);
   // Returns whether work is left for further questions.
@@ -89,10 +92,10 @@ class Prover {
   ProofLimits limits_;
 };
 
-// The pairs of rules of a list that match common names, the earlier rule first,
-// and the numbers of other pairs. After the prover's work is used up, a pair
-// counts as not proven unless the literal ends of its patterns exclude each
-// other.
+// The pairs of rules of a list that match common names, and the numbers of all
+// other pairs. `first` is the earlier rule of a pair. When the prover has no
+// work left, a pair is counted as not proven unless the literal ends of its
+// patterns exclude a common name.
 struct RelatedRules {
   struct Pair {
     uint32_t first = 0;
@@ -105,26 +108,25 @@ struct RelatedRules {
 };
 RelatedRules ProvePairs(Prover& prover);
 
-// The answer to a question about patterns, with a counterexample. It is
-// kNotProven if a pattern is invalid or not supported, or if the work does not
-// suffice.
+// The answer to a question about patterns, and a counterexample if the answer
+// is kNo. The answer is kNotProven if a pattern is invalid or not supported, or
+// if the search exceeds its limits.
 struct PatternProof {
   Answer answer = Answer::kNotProven;
-  std::string name;  // if kNo
+  std::string name;  // the counterexample, if the answer is kNo
 };
 
 // Returns whether `outer` matches every name that `inner` matches.
 PatternProof Contains(const Pattern& outer, const Pattern& inner);
 
-// A rule of a list, and its effect: rules with equal `outcome` have the same
-// effect.
+// A rule of a list. Rules with equal `outcome` have the same effect.
 struct RuledPattern {
   Pattern pattern;
   uint32_t outcome = 0;
 };
-// Returns whether every name has the same outcome under both lists. A name that
-// no rule matches in either list has the same outcome. PatternProof::name is a
-// counterexample.
+// Returns whether every name has the same outcome under both lists. If neither
+// list has a rule that matches a name, its outcome is the same.
+// PatternProof::name is a counterexample.
 PatternProof SameOutcomes(std::span<const RuledPattern> before,
                           std::span<const RuledPattern> after);
 
