@@ -18,7 +18,9 @@ struct Preferences {
   // which takes more memory but less communication.
   bool prefer_traffic = false;
   ScanAxis scan_axis = {};
-  bool place_experts = false;  // along fsdp if the mesh has no ep
+  // Whether fsdp preferably divides the experts. Experts that are separate
+  // tensors are divided over ep instead if the mesh has an ep axis.
+  bool place_experts = false;
 };
 
 // One logical axis in a spec, as the file writes it, and the size of its mesh
@@ -32,7 +34,8 @@ struct AxisAssignment {
 enum class AxisPurpose : uint8_t { kData, kExpert, kTensor };
 AxisPurpose PurposeOf(std::string_view logical_axis);
 
-// The axes of each dimension. The first axis of a dimension is the outermost.
+// The axes that shard each dimension. The first axis of a dimension is the
+// outermost.
 using AxisSpec = std::vector<std::vector<AxisAssignment>>;
 
 int64_t PartsOf(const std::vector<AxisAssignment>& assigned);
@@ -42,17 +45,17 @@ bool IsReplicated(const AxisSpec& spec);
 // The reason why a spec differs from the first choice for its role.
 enum class Reason : uint8_t {
   kUsual,
-  kSlices,          // tp shards the width: gathered before use
+  kSlices,          // tp shards the width; gathered before use
   kReplicatedKeys,  // few KV heads of few bytes, replicated over tp
   kExpertsOverTp,   // tp divides the number of experts
   kNotOverTensor,   // tp shards no dimension
   kDataOnInner,     // data axes shard the dimension that tp shards
-  kLessData         // some data axis shards no dimension
+  kLessData         // at least one data axis shards no dimension
 };
 
 struct Choice {
   AxisSpec spec;           // empty if replicated
-  std::string place_axis;  // axis along which experts are placed; or empty
+  std::string place_axis;  // logical axis that divides expert tensors; or empty
   int64_t place_count = 0;
   int64_t place_size = 1;  // size of `place_axis`
   Reason reason = Reason::kUsual;

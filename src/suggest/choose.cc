@@ -1,7 +1,9 @@
-// Chooses specs. Tensor parallelism shards the inner dimension of a weight, and
-// data axes shard its width. There are four passes: a strategy for each block;
-// a spec for each weight; the specs of biases, scales and head vectors; the
-// file's axis rules.
+// Chooses the spec of each parameter group. One side of a weight matrix is the
+// model's width (its hidden size), and the other is an inner dimension, such as
+// heads or a feed-forward width (dims.h). Tensor parallelism shards the inner
+// dimension, and data axes shard the width. Four passes choose a strategy for
+// each block, a spec for each weight, the specs of biases, scales and head
+// vectors, and the axis rules of the file:
 //
 //   q_proj [4096, 4096], fsdp 16, tp 4    ->  [HEAD, [FSDP, SP]]
 //   q_proj.bias [4096]                    ->  [HEAD]
@@ -17,8 +19,8 @@
 namespace shardc::suggest {
 namespace {
 
-// Returns the axes of the batch, including the expert axis, which then shards
-// tokens too.
+// Returns the mesh axes of the batch. The expert axis is one of them, because
+// it shards tokens too.
 AxisGroup BatchOverExperts(const AxisRules& axes) {
   AxisGroup batch;
   for (AxisRule rule : {AxisRule::kFullyShardedDataParallel,

@@ -9,7 +9,8 @@
 
 namespace shardc::suggest {
 
-// Never fails: a dimension that no axis divides stays unsharded.
+// Returns the choices for all groups. Never fails: a dimension that no axis
+// divides stays unsharded.
 Choices Choose(const Tree& tree, const ModelDims& dims, const MeshAxes& mesh,
                const Preferences& preferences);
 

@@ -17,9 +17,10 @@
 namespace shardc::suggest {
 namespace {
 
-// Copies the weight's axes to each dimension of the scale that they divide and
-// that has more than one element. If the ranks do not correspond, only the axes
-// of the experts' dimension are copied.
+// Shards each dimension of the scale over the axes of the same dimension of the
+// weight, if the number of shards divides it and it has more than one element.
+// If the dimensions do not correspond, only the axes of the experts' dimension
+// are copied.
 void ShardScale(const InferredDims& scale, const InferredDims& weight,
                 const Choice& choice, AxisSpec& spec) {
   const size_t rank = scale.dims.size();
@@ -46,8 +47,8 @@ void ShardBias(const InferredDims& bias, const InferredDims& weight,
   }
   if (!weight.column || !choice.inner_sharded) return;
   const size_t inner = AsIndex(weight.inner);
-  // If heads and their columns are two dimensions, the heads are the first of
-  // them.
+  // If the bias has two dimensions for heads and their columns, the heads are
+  // the first of the two.
   const std::vector<size_t> own = bias.OfOneLayer();
   for (size_t i = 0; i < std::min<size_t>(2, own.size()); ++i) {
     const size_t at = own[own.size() - 1 - i];
@@ -58,9 +59,9 @@ void ShardBias(const InferredDims& bias, const InferredDims& weight,
   }
 }
 
-// Returns whether the query of a block is normed head by head. If so, the key
-// is normed head by head too, even if the key's norm is as wide as the key
-// because there is only one KV head.
+// Returns whether the block normalises its queries head by head. It then
+// normalises its keys head by head too. With one KV head, the norm of the keys
+// is as wide as the key projection, so its size alone does not show this.
 bool QueryIsNormedByHead(const ModelDims& dims, const std::string& block) {
   int64_t query = 0;
   for (const InferredDims& one : dims.groups) {

@@ -11,9 +11,9 @@
 namespace shardc::suggest {
 
 // Sets `weight` of each bias, scale and other vector to the group of weights
-// with the same module path. If there are several, takes the group with the
-// most tensors; if there is none, `weight` stays -1. The roles must already
-// be refined by sizes.
+// with the same module path. If there are several such groups, chooses the one
+// with the most tensors. If there is none, `weight` stays -1. The roles must
+// already be refined by sizes.
 void LinkCompanions(const Tree& tree, ModelDims& dims);
 
 // Sets `block` of each dimension: the number of elements that must stay in one

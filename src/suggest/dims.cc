@@ -53,9 +53,10 @@ ModelDims NameRoles(const Tree& tree) {
   return out;
 }
 
-// Corrects the role of gates. A gate that has the same shape as an up
+// Corrects the role of gates. A parameter named `gate` may be a router or the
+// gate of an MLP. It is the gate of an MLP if it has the same shape as an up
 // projection of its block, such as `gate` [1024, 4096] next to `up` [1024,
-// 4096], is not a router.
+// 4096].
 void NameGates(const Tree& tree, ModelDims& dims) {
   std::set<std::pair<std::string_view, Shape>> inward;
   for (size_t k = 0; k < tree.groups.size(); ++k) {
@@ -164,9 +165,9 @@ class SideFinder {
   }
 
  private:
-  // Returns the orientation by the bias, whose length is the output size of its
-  // weight; nullopt if there is none, or if not exactly one side has that
-  // length.
+  // Returns whether the sides are [in, out] according to the bias, whose length
+  // is the output size of its weight. Returns nullopt if there is no bias, or
+  // if not exactly one side has this length.
   std::optional<bool> InFirstByBias(size_t k,
                                     const InferredDims& inferred) const {
     const Shape& sides = matrices_.groups[k].sides;
@@ -203,7 +204,7 @@ class SideFinder {
     if (role == Role::kEmbedding || role == Role::kHead) {
       return VocabularyIsFirst(k, width, role);
     }
-    // A latent is shorter than the width.
+    // The latent of latent attention is shorter than the width.
     if (role == Role::kLatentDown)
       return rectangle ? first != width : first < last;
     if (role == Role::kRouter) return first < last;
@@ -221,7 +222,7 @@ class SideFinder {
   const Tree& tree_;
   const Matrices& matrices_;
   const std::set<int64_t>& vocabularies_;
-  // Lengths of biases, by module path and number of tensors.
+  // Lengths of biases, keyed by module path and number of tensors.
   std::map<std::pair<std::string, int64_t>, int64_t> biases_;
 };
 

@@ -17,9 +17,9 @@ namespace shardc::suggest {
 
 enum class DimUse : uint8_t {
   kUnsharded,  // convolution taps, packed bytes, columns of one head
-  kLayers,     // of scanned layers; not sharded either
-  kExperts,    // one entry for each expert
-  kWidth,      // of the model
+  kLayers,     // counts scanned layers; never sharded
+  kExperts,    // counts experts
+  kWidth,      // the width (hidden size) of the model
   kInner,      // heads, a feed-forward width, a vocabulary
   kUnknown
 };
@@ -27,7 +27,7 @@ enum class DimUse : uint8_t {
 struct Dim {
   DimUse use = DimUse::kUnknown;
   int64_t size = 1;
-  int64_t block = 1;  // the size of a shard is a multiple of it
+  int64_t block = 1;  // the size of a shard must be a multiple of it
 };
 
 // The role and the dimensions that were inferred for one parameter group.
@@ -39,14 +39,15 @@ struct InferredDims {
   int inner = -1;            // the dimension that tensor parallelism shards
   int width = -1;            // the other dimension of the matrix
   int experts = -1;          // the dimension of experts
-  int64_t expert_count = 0;  // set if each expert is a tensor of its own
-  // Numbers of elements. Heads and head columns together are one dimension, and
-  // packed blocks are counted after unpacking.
+  int64_t expert_count = 0;  // number of experts if each is a separate tensor
+  // The sizes of the two sides of the matrix, in elements. If heads and their
+  // columns are two dimensions, the side is their product. Packed blocks are
+  // counted after unpacking.
   int64_t width_size = 0;
   int64_t inner_size = 0;
   // The counts along the inner dimension that the size of the tensor-parallel
-  // axis has to divide: of heads, of KV heads or, in a fused gate-up
-  // projection, of the columns of one half.
+  // axis has to divide: {32, 8} for a fused projection to 32 heads and 8 KV
+  // heads, or the number of columns of one half of a fused gate-up projection.
   std::vector<int64_t> units;
   // For a bias, a scale or another vector, the index of the group of its
   // weight; -1 if there is none.
@@ -61,18 +62,17 @@ struct InferredDims {
   // Returns the number of experts, whether they are a dimension or separate
   // tensors; 0 if there are none.
   int64_t Experts() const;
-  // Returns the dimensions that do not count layers.
+  // Returns the indices of the dimensions that do not count layers.
   std::vector<size_t> OfOneLayer() const;
 };
 
-// Inferred facts about the model, which the comment at the top of the rules
-// file states.
+// Facts inferred about the model, for the comment at the top of the rules file.
 struct ModelFacts {
   std::vector<int64_t> widths, vocabularies;
   std::vector<std::string> heads;  // "32 heads of 128, 8 KV heads"
   int64_t experts = 0;
   bool heads_assumed = false;
-  bool unknown_names = false;  // no name has a known word
+  bool unknown_names = false;  // no name contains a known word
 };
 
 struct ModelDims {

@@ -1,8 +1,9 @@
 // Rates the confidence in a role. It is high if the role comes from a known
-// name that sizes do not contradict, medium if the name has other meanings in
-// other programs, and low if the role comes from sizes only. For vectors it is
-// high. Of several parameter groups the lowest confidence counts. Doubt about
-// which dimension counts scanned layers lowers the confidence, also of vectors:
+// name that sizes do not contradict, and for all vectors. It is medium if the
+// name has other meanings in other programs, and low if the role comes from
+// sizes only. The confidence of a rule is the lowest of its parameter groups.
+// Doubt about which dimension counts scanned layers lowers the confidence, also
+// of vectors:
 //
 //   verses/query, next to a norm [12, 1024] whose 12 are layers  ->  high
 //   trunk/up, whose first dimension may count layers or experts  ->  low

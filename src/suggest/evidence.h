@@ -12,8 +12,8 @@
 namespace shardc::suggest {
 
 // Returns a text for the groups of one rule, such as "Confidence: high, by
-// names and sizes; dimension 0 counts layers." The lowest of their confidences
-// counts.
+// names and sizes; dimension 0 counts layers." The text states the lowest
+// confidence of these groups.
 std::string EvidenceText(const ModelDims& dims,
                          std::span<const uint32_t> groups);
 

@@ -5,8 +5,8 @@
 // these, from a likely head size that divides all projections of the block:
 //
 //   q [4096, d], k [1024, d], q_norm [128]  ->  32 heads of 128, 8 KV heads
-//   qkv [4672, 4544], o [4544, 4544]        ->  64 divides 4544 and
-//                                               (4672 - 4544) / 2: 71 and 1
+//   qkv [4672, 4544], o [4544, 4544]        ->  64 divides the queries (4544)
+//       and the keys ((4672 - 4544) / 2 = 64): 71 heads of 64, 1 KV head
 #include "suggest/heads.h"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ constexpr int64_t kNarrow = 2048;
 // The head size that is assumed for latent attention.
 constexpr int64_t kLatentHead = 128;
 
-// The parameter groups of one attention block.
+// The indices of the parameter groups of one attention block.
 struct AttentionBlock {
   std::vector<size_t> queries, keys, outputs, fused, joined, latents, vectors;
   int64_t width = 0;
@@ -142,9 +142,9 @@ class HeadInference {
     return query;
   }
 
-  // Returns the configuration's heads if the widths agree with their number and
-  // size, else nullopt. The number of KV heads follows from the key's width if
-  // the configuration contradicts it.
+  // Returns the heads of the configuration if their number and size agree with
+  // the widths of the query and the key, else nullopt. If only the number of KV
+  // heads contradicts the width of the key, it is computed from this width.
   std::optional<Heads> Configured(int64_t query, int64_t key) const {
     if (model_ == nullptr || !model_->heads) return std::nullopt;
     Heads out;
@@ -158,9 +158,9 @@ class HeadInference {
     return out;
   }
 
-  // Returns the size of a head, by a norm over one head's columns, or by a
-  // vector or position table with a number for each head; 0 if the block has
-  // none of these.
+  // Returns the size of a head if the block has a norm over the columns of one
+  // head, or a vector or position table with a number for each head. Returns 0
+  // if it has none of these.
   int64_t HeadSizeOfVectors(const AttentionBlock& block, int64_t query,
                             int64_t key) {
     for (const size_t k : block.vectors) {
@@ -196,8 +196,9 @@ class HeadInference {
       if (out.head_dim == 0 && common % likely == 0) out.head_dim = likely;
     }
     if (out.head_dim == 0) out.head_dim = common;
-    // A number of shards that is not a power of two may divide the heads of one
-    // likely size but not of another. Multiples of all likely sizes are safe.
+    // A number of shards that is not a power of two may divide the number of
+    // heads for one likely head size but not for another. A head size that is a
+    // multiple of all likely sizes is safe.
     if (out.assumed && (parts_ & (parts_ - 1)) != 0) {
       for (const int64_t likely : kLikely) {
         if (common % likely == 0) {

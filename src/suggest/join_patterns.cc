@@ -27,7 +27,8 @@ namespace {
 constexpr size_t kMostJoinedPatterns = 512;
 constexpr std::string_view kNorm = "norm";
 
-// The ending of a name, and the groups whose names have it.
+// The ending of a name, and the groups whose names have it. The flags are those
+// of Suffix.
 struct Ending {
   PartWords words;
   bool at_boundary = false;
@@ -118,7 +119,8 @@ std::vector<Ending> EndingsOf(const NameIndex& names,
 
 // ---- norms
 
-// Returns the indices of endings `...norm` and `...norm.LEAF`, by the leaf.
+// Returns the indices of the endings `...norm` (key "") and `...norm.LEAF` (key
+// "LEAF").
 std::map<std::string, std::vector<size_t>> NormEndings(
     const NameIndex& names, const std::vector<Ending>& endings) {
   std::map<std::string, std::vector<size_t>> out;
@@ -146,8 +148,8 @@ bool SharesNames(const NameIndex& names, const std::vector<Ending>& endings,
   });
 }
 
-// Removes the endings of norms from the list, and returns shorter ones in their
-// place.
+// Removes the endings of norms from `endings`, and returns the shorter endings
+// that replace them.
 std::vector<Ending> TakeNorms(const NameIndex& names,
                               std::vector<Ending>& endings) {
   Ending bare;       // `norm`
@@ -239,8 +241,8 @@ void Join(std::vector<Ending>& endings) {
 
 // ---- texts
 
-// Returns the expression before a pattern that must start at the beginning of a
-// part of the path.
+// Returns the expression to put before a pattern that may match only from the
+// beginning of a part of the path.
 std::string Boundary(char separator) {
   if (separator == 0) return "(^|[^0-9A-Za-z_])";
   return "(^|" + Escaped(std::string_view(&separator, 1)) + ")";

@@ -1,5 +1,5 @@
-// Makes the patterns of one rule group, and joins patterns that differ in one
-// part of the path.
+// Makes the patterns of one rule group (suggest.h), and joins patterns that
+// differ in only one part of the path.
 #ifndef SHARDC_SUGGEST_JOIN_PATTERNS_H_
 #define SHARDC_SUGGEST_JOIN_PATTERNS_H_
 
@@ -13,7 +13,7 @@
 namespace shardc::suggest {
 
 // Returns patterns that together match the suffixes of these groups, in the
-// order of the tree. Patterns that list names come last.
+// order of the tree. Patterns that list complete names come last.
 std::vector<PatternOf> JoinedPatterns(const NameIndex& names,
                                       const std::vector<uint32_t>& group,
                                       const std::vector<Suffix>& suffixes);

@@ -34,11 +34,11 @@ void SetUnsharded(InferredDims& inferred, int dim) {
   inferred.dims[AsIndex(dim)].use = DimUse::kUnsharded;
 }
 
-// Returns a parameter with a dimension for heads as a matrix: a projection of
-// [width, heads, columns], a projection with the width in the middle, or an
-// attention output of [heads, columns, width]. Leading dimensions may count
-// joined projections. A parameter of another shape gets the role of a
-// convolution.
+// Returns the matrix that a parameter with a dimension for heads represents.
+// Its shape is [width, heads, columns] for a projection, perhaps with the width
+// in the middle, or [heads, columns, width] for an attention output. Leading
+// dimensions may count joined projections. A parameter of another shape gets
+// the role of a convolution.
 Matrix HeadsMatrix(const Shape& shape, std::vector<int> sides,
                    InferredDims& inferred) {
   const auto size = [&](int dim) { return shape[AsIndex(dim)]; };
@@ -119,9 +119,9 @@ Matrix MatrixOf(const ParameterGroup& group, InferredDims& inferred) {
   return out;
 }
 
-// Returns whether a matrix counts in the vote on the common orientation. The
-// matrices of a state space mixer do not, because they have widths of their
-// own.
+// Returns whether a matrix is included in the vote on the common orientation.
+// The matrices of a state space mixer are not, because they have widths of
+// their own.
 bool Votes(const Matrix& matrix, const InferredDims& inferred) {
   return matrix.valid() && inferred.role != Role::kStateSpace;
 }
@@ -174,14 +174,14 @@ struct PackedSide {
   size_t side = 0;
 };
 
-// Infers how many bits each weight has in the packed numbers of a stack. Sizes
-// recur in a stack, because the inputs of a matrix are the outputs of another
-// one or the width. So the number of bits is taken with which the largest
-// number of packed sides get a size that occurs in the stack:
+// Infers how many bits each weight has in the packed numbers of a layer stack.
+// Sizes recur in a stack: the inputs of a matrix are the width or the outputs
+// of another matrix. Therefore each number of bits is tried, and the one with
+// which the most packed sides get a size that occurs in the stack is chosen:
 //
 //   up [16, 256], down [64, 64], both packed along the inputs in 32 bits
-//     4 bits: inputs 128 and 512, of which none is an output, 256 or 64
-//     8 bits: inputs 64 and 256, which both are
+//     4 bits: inputs 128 and 512, but the only sizes are 256 and 64
+//     8 bits: inputs 64 and 256, which both occur
 class PackedBits {
  public:
   PackedBits(const Tree& tree, const Matrices& matrices,
@@ -211,7 +211,7 @@ class PackedBits {
     }
   }
 
-  // Returns how many weights a number holds along a side.
+  // Returns how many weights a stored number holds along a side.
   int64_t WeightsPerNumber(const PackedSide& of) const {
     const auto& votes = votes_.at(StackOf(of));
     const auto most = std::max_element(votes.begin(), votes.end());
@@ -233,7 +233,8 @@ class PackedBits {
   int64_t Held(const PackedSide& of, int64_t bits) const {
     return DtypeBits(*tree_.groups[of.group].dtype) / bits;
   }
-  // Returns whether the side gets a size that occurs in its stack.
+  // Returns whether the side, unpacked with `bits` for each weight, has a size
+  // that occurs in its stack.
   bool Recurs(const PackedSide& of, int64_t bits) const {
     const auto sizes = sizes_.find(StackOf(of));
     const auto unpacked =
@@ -245,12 +246,14 @@ class PackedBits {
   const Tree& tree_;
   const Matrices& matrices_;
   std::map<std::string_view, std::set<int64_t>> sizes_;  // keyed by stack
-  // By stack: the number of packed sides that recur with each of kBits.
+  // Keyed by stack: for each of kBits, the number of packed sides for which
+  // Recurs() is true.
   std::map<std::string_view, std::array<int, 3>> votes_;
 };
 
-// Returns the packed sides whose size the scales leave open. If the scales have
-// as many columns as a row has weights, sets the stored side to that size.
+// Returns the packed sides whose unpacked size the scales do not show. If the
+// scales have as many columns as a row has weights, the stored side is set to
+// this size instead.
 std::vector<PackedSide> FindPacked(const Tree& tree, const ModelDims& dims,
                                    Matrices& out) {
   std::map<std::string_view, const Shape*> scales;  // keyed by module

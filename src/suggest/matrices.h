@@ -14,16 +14,16 @@
 namespace shardc::suggest {
 
 struct Matrix {
-  int first = -1;  // dimension of the parameter; -1 if not a matrix
+  int first = -1;  // dimension of the parameter; -1 if it is no matrix
   int last = -1;
-  // The sizes of both sides. The columns of heads and the values of packed
-  // blocks are included.
+  // The sizes of both sides. If heads and their columns are two dimensions, a
+  // side is their product. Packed blocks are counted after unpacking.
   Shape sides;
-  // Whether `sides` are the sides of the weight. They are unknown for packed
-  // weights whose scales do not determine them.
+  // Whether `sides` are the sides of the weight. False for packed weights whose
+  // scales do not determine the sides: `sides` are then the stored sizes.
   bool sides_known = true;
-  // Whether the sides are [in, out]; nullopt if neither sizes nor the name
-  // decide.
+  // Whether the sides are [in, out] (not [out, in]); nullopt if neither sizes
+  // nor the name decide.
   std::optional<bool> in_first;
 
   bool valid() const { return first >= 0 && last >= 0; }
@@ -38,19 +38,19 @@ struct Matrices {
   int64_t WidthOf(const Tree& tree, size_t k) const;
 };
 
-// Finds outputs of attention. Such a parameter has no known role, or by its
-// name the role of a second feed-forward matrix. It must be next to a query or
-// a fused projection. Its first dimensions must be the query's heads and
-// columns or, if it is named as an output, its shape must be the query's
-// transposed:
+// Sets the role of output projections of attention whose names do not show it:
+// their role by name is unknown, or that of a down projection. Such a
+// projection is in a block with a query or a fused projection. Its first
+// dimensions are the heads and columns of the query, or its name is a word for
+// an output and its shape is that of the query, transposed:
 //
 //   query [1024, 16, 64], out [16, 64, 1024]
 void NameOutputs(const Tree& tree, ModelDims& dims);
 
 // Finds the two sides of each group, and their orientation. Marks dimensions
-// that are never sharded, and gives groups of more than two dimensions that are
-// not matrices the role of a convolution, unless they are positions. The tree
-// must come from WithoutLayers, and MarkExperts must have been called.
+// that are never sharded. A group of more than two dimensions that is not a
+// matrix gets the role of a convolution, unless it has positions. The tree must
+// come from WithoutLayers, and MarkExperts must have been called.
 Matrices FindMatrices(const Tree& tree, const ModelConfig* model,
                       ModelDims& dims);
 

@@ -1,9 +1,10 @@
 // Searches for the best mesh. Every factorisation of the devices into dp x fsdp
-// x ep x tp is tried, with the specs that it would get. tp must be within a
-// host, and ep must divide the experts. The Adam states in float32 and the
-// activations under full rematerialisation (the inputs of all layers, and the
-// tensors of one) have to fit. Of the meshes that fit and whose time per token
-// is within 1 % of the least, the one with the fewest axes wins:
+// x ep x tp is tried, with the specs that Choose() finds for it. tp must be
+// within a host, and ep must divide the experts. The memory of a device must
+// hold the Adam states in float32 and the activations under full
+// rematerialisation (the inputs of all layers, and the tensors of one). Of the
+// meshes that fit and whose time per token is within 1 % of the least, the one
+// with the fewest axes wins:
 //
 //   8 billion parameters, 64 devices of 80 GiB  ->  dp 8, fsdp 8
 #include "suggest/mesh.h"
@@ -22,11 +23,10 @@ namespace {
 // The usable fraction of the memory; the rest is for tensors that are not
 // counted.
 constexpr double kUsable = 0.9;
-// Times that exceed the least time by at most this fraction count as equal to
-// it.
+// Times that exceed the least time by at most this fraction are treated as
+// equal to it.
 constexpr double kTie = 0.01;
-// The bytes per second that one device sends to other hosts, at 400e9 bits per
-// second.
+// The bytes per second that one device sends to other hosts (400 Gbit/s).
 constexpr double kHostLink = 50e9;
 // Bytes of activations per token and unit of the width: the bytes kept for each
 // layer, and the bytes of a layer while it is recomputed (34 in arXiv
@@ -68,7 +68,7 @@ class MeshSearch {
  private:
   void Try(const ModelDims& model_dims, int64_t dp, int64_t fsdp, int64_t ep,
            int64_t tp) {
-    // A mesh that has only replicas shards no parameter.
+    // On a mesh of dp alone, every device would hold all parameters.
     if (dp > 1 && fsdp * ep * tp == 1) return;
     MeshAxes axes;
     axes.dp = dp;

@@ -18,7 +18,7 @@ namespace shardc::suggest {
 
 struct MeshRequest {
   int64_t devices = 1;
-  int64_t memory = 0;    // bytes of one device
+  int64_t memory = 0;    // memory of one device, in bytes
   int64_t per_host = 8;  // devices that share the fast links
   int64_t sequence = 8192;
   // The number of sequences in a step; nullopt: one for each data shard.
@@ -32,10 +32,10 @@ struct MeshOption {
   bool fits = false;       // `bytes` are at most 0.9 of a device's memory
 };
 
-// Returns the meshes of dp, fsdp, ep and tp that are suitable for the model
-// (MisfitOf). tp is at most `per_host`, ep divides the experts, dp alone is not
-// considered, and the batch must divide the number of data shards or be divided
-// by it. The result may be empty.
+// Returns the meshes of dp, fsdp, ep and tp that MisfitOf() accepts for the
+// model. tp is at most `per_host`, and ep divides the experts. A mesh of dp
+// alone is not considered. The batch must divide the number of data shards or
+// be divided by it. The result may be empty.
 std::vector<MeshOption> MeshesFor(const Tree& tree, const ModelConfig* model,
                                   const MeshRequest& request,
                                   const Preferences& preferences);

@@ -78,8 +78,8 @@ MeshAxes AxesOf(const Mesh& mesh) {
         [&](const Synonym& synonym) { return synonym.name == axis->name; });
     AxisRule rule =
         known == std::end(kSynonyms) ? AxisRule::kBatch : known->rule;
-    // If the mesh has no axis for fsdp, an axis `data` shards the weights as
-    // well.
+    // If the mesh has no axis for fsdp, an axis `data` is used for fsdp, so
+    // that it shards weights and not only the batch.
     if (rule == AxisRule::kDataParallel && axis->name == "data" &&
         !has_axis(AxisRule::kFullyShardedDataParallel)) {
       rule = AxisRule::kFullyShardedDataParallel;

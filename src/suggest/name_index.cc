@@ -1,5 +1,5 @@
-// Finds names by their ending. Reversed names that begin with the same text are
-// neighbours in a sorted list, so the list has the reversed names:
+// Finds names by their ending. The index is a sorted list of the reversed
+// names, in which names with the same ending are neighbours:
 //
 //   "proj.weight"  ->  all entries from "thgiew.jorp" on that begin with it
 #include "suggest/name_index.h"

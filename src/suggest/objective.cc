@@ -1,17 +1,18 @@
-// Computes the cost of a choice of specs. The factors come from
-// comm/collective.h. S are the bytes of a weight as a device uses it, g its
-// number of parts over data axes, t its number of parts over tp, T the tokens
-// of a data shard times the bytes of an element, d the width and k the number
-// of experts per token:
+// Computes the cost of a choice of specs, by the formulas below. Their factors
+// come from comm/collective.h. S are the bytes of a weight as a device uses it,
+// g its number of parts over data axes, t its number of parts over tp, n a
+// number of shards, T the tokens of a data shard times the bytes of an element,
+// d the width and k the number of experts per token:
 //
 //   weights gathered forward and backward, gradients
 //     reduce-scattered                               3 S (g - 1) / g
 //   gradients all-reduced over n data shards, g = 1  2 S (n - 1) / n
 //   the output of an attention output or down
 //     projection, all-reduced forward                2 T d (t - 1) / t
-//   the same backward at the block's input           2 T d (t - 1) / t
+//   the gradient of a block's input, all-reduced
+//     backward                                       2 T d (t - 1) / t
 //   slices of the width, gathered before use         3 S (t - 1) / t
-//   experts over n devices                           4 T k d (n - 1) / n
+//   experts divided over n shards, 4 all_to_alls     4 T k d (n - 1) / n
 #include "suggest/objective.h"
 
 #include <algorithm>
@@ -95,8 +96,8 @@ class CostCounter {
     }
   }
 
-  // Returns the number of shards into which axes that shard tokens as well (ep,
-  // not tp) divide the experts; 1 if none of these axes shards the experts.
+  // Returns the number of shards into which the axes that also shard tokens
+  // (ep, but not tp) divide the experts; 1 if they do not divide the experts.
   double ExpertShards(const ShardedGroup& piece,
                       const InferredDims& inferred) const {
     double out = piece.placed_tensor ? 1 : static_cast<double>(piece.placed);
@@ -109,8 +110,9 @@ class CostCounter {
 
   void AddWeights(const InferredDims& inferred, const ShardedGroup& piece,
                   double used, double data, double slices) {
-    // The expert axis shards tokens as well, but all tokens of an expert are on
-    // one of its coordinates, so the expert has no copies over this axis.
+    // The expert axis shards tokens as well, but all tokens of an expert are
+    // sent to one coordinate of this axis. The gradient of the expert is
+    // therefore not reduced over it.
     double shards = static_cast<double>(mesh_.fsdp * mesh_.sp);
     if (ExpertShards(piece, inferred) <= 1) {
       shards *= static_cast<double>(mesh_.ep);

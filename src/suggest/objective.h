@@ -1,5 +1,5 @@
-// Estimates the costs of specs for a device in a training step, to compare
-// specs: bytes held, bytes sent and floating-point operations.
+// Estimates what specs cost one device in a training step, to compare specs:
+// bytes held, bytes sent and floating-point operations.
 #ifndef SHARDC_SUGGEST_OBJECTIVE_H_
 #define SHARDC_SUGGEST_OBJECTIVE_H_
 
@@ -17,16 +17,16 @@ namespace shardc::suggest {
 
 // Assumptions about the step and the machine.
 struct Assumed {
-  int64_t tokens = 8192;  // in one data shard
+  int64_t tokens = 8192;  // tokens in one data shard
   int64_t experts_per_token = 2;
-  int64_t activation_bytes = 2;  // of one element
+  int64_t activation_bytes = 2;  // bytes of one element
   double flops = 989e12;         // per second, of an H100 in bfloat16
   double tensor_link = 450e9;    // bytes per second, within a host
   double data_link = 450e9;      // among the devices of the data axes
   double replica_link = 450e9;   // among copies of the model, over dp
 };
 
-// The number of parts of one dimension, by the purpose of the axes.
+// The number of parts into which axes of each purpose divide one dimension.
 struct ShardedDim {
   int64_t data = 1, tensor = 1, expert = 1;
 };
@@ -36,8 +36,9 @@ struct ShardedGroup {
   size_t group = 0;
   int64_t count = 0;
   std::vector<ShardedDim> dims;
-  // Complete tensors are divided among this number of coordinates of an axis,
-  // which is the tensor parallel axis if `placed_tensor` is set.
+  // The number of coordinates of an axis among which complete tensors are
+  // distributed; 1 if each device has all. The axis is the tensor-parallel axis
+  // if `placed_tensor` is set.
   int64_t placed = 1;
   bool placed_tensor = false;
 };
@@ -56,7 +57,7 @@ std::vector<ShardedGroup> ShardedGroupsOf(const Tree& tree,
 struct Costs {
   double memory = 0;    // bytes of the parameters
   double state = 0;     // with gradients and Adam moments, 16 bytes a parameter
-  double data = 0;      // sent over data axes
+  double data = 0;      // bytes sent over data axes
   double replicas = 0;  // sent over dp
   double tensor = 0;    // sent over the tensor parallel axis
   double experts = 0;   // sent by all_to_alls between experts

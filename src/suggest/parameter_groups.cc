@@ -19,13 +19,14 @@
 namespace shardc::suggest {
 namespace {
 
-// A stem with fewer numbers distinguishes parts of one layer, such as fc1 and
-// fc2.
+// If fewer numbers follow a stem, they distinguish parts of one layer, such as
+// fc1 and fc2.
 constexpr size_t kFewestCounted = 4;
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
-// Returns the index at which the digits at the end of a part begin.
+// Returns the index at which the digits at the end of a part begin; the size of
+// the part if there are none.
 size_t StemEnd(std::string_view part) {
   size_t end = part.size();
   while (end > 0 && IsDigit(part[end - 1])) --end;

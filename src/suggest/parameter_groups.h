@@ -23,19 +23,21 @@ namespace shardc::suggest {
 // Tensors of the same shape and dtype whose names differ only in counters, such
 // as the number of the layer.
 struct ParameterGroup {
-  std::string name;                     // with `*` for each counter
+  std::string name;                     // with `*` in place of each counter
   std::vector<std::string_view> parts;  // of the name
   Shape shape;
   std::optional<Dtype> dtype;
   int64_t elements = 0;  // of one tensor
-  int64_t bytes = 0;     // of one tensor; 1 an element if the dtype is unknown
-  uint32_t begin = 0;    // range into Tree::members
+  // Bytes of one tensor; one byte for each element if the dtype is unknown.
+  int64_t bytes = 0;
+  uint32_t begin = 0;  // range into Tree::members
   uint32_t end = 0;
 
   // The number of scanned layers in one tensor. Only InferDims sets it, in its
   // own copy of the tree.
   int64_t layers = 1;
-  std::optional<size_t> stack_size;  // length of the stack's path in `name`
+  // Length of the layer stack's path in `name`.
+  std::optional<size_t> stack_size;
 
   int64_t count() const { return end - begin; }
   // Returns the number of tensors, where a tensor of scanned layers counts once
@@ -59,9 +61,9 @@ struct Tree {
   const Manifest* manifest = nullptr;  // outlives the tree
   char separator = 0;
   std::vector<ParameterGroup> groups;  // in the order of their first tensors
-  std::vector<uint32_t> members;       // indices of tensors, by group
+  std::vector<uint32_t> members;       // indices of tensors, ordered by group
   int64_t bytes = 0;
-  int64_t shapeless = 0;  // tensors without a shape, in no group
+  int64_t shapeless = 0;  // number of tensors without a shape; not in a group
 
   std::span<const uint32_t> Members(const ParameterGroup& group) const {
     return std::span(members).subspan(group.begin, group.end - group.begin);
@@ -73,8 +75,8 @@ struct Tree {
 
 Tree ParameterGroupsOf(const Manifest& manifest);
 
-// Returns, in order, the digits in a name at the places of `*` in `folded`, the
-// name of its group.
+// Returns the digits that a name has in place of each `*` of `folded`, which is
+// the name of its group: {"31"} for layers.31.w and layers.*.w.
 std::vector<std::string_view> CountersOf(std::string_view name,
                                          std::string_view folded);
 

@@ -1,10 +1,10 @@
 // Checks that every name is matched by exactly one pattern. Then the order of
-// rules does not matter, and no rule is dead or shadowed. A pattern must become
-// narrower if it matches a name of another rule. If no pattern matches a name,
-// the pattern of the name's group is replaced as well:
+// rules does not matter, and no rule is dead or shadowed. If a pattern matches
+// a name of another rule, the pattern must become narrower. If no pattern
+// matches a name, the pattern of the name's group must change:
 //
 //   `norm\.weight$` matches layers.0.q_norm.weight, of another rule
-//       ->  the groups of `norm\.weight$`
+//       ->  Disprove() returns the groups of `norm\.weight$`
 #include "suggest/pattern_proof.h"
 
 #include <algorithm>

@@ -3,8 +3,8 @@
 //
 //   gate_proj|up_proj  ->  (gate|up)_proj
 //
-// A few numbers are listed. More of them are written by a trie of their digits,
-// in which equal branches become one class:
+// Up to six numbers are listed. More are written as a trie of their digits, in
+// which equal branches become one class:
 //
 //   0 .. 31  ->  ([04-9]|[12]\d?|3[01]?)
 #include "suggest/pattern_text.h"
@@ -72,9 +72,10 @@ std::vector<std::string> SplitAlternatives(const std::string& part) {
   }
 }
 
-// Returns the length of the longest common prefix of all words that is empty or
-// ends with an underscore. CommonTail returns the length of such a suffix,
-// which begins with an underscore.
+// CommonHead returns the length of the longest common prefix of all words that
+// is empty or ends with an underscore. CommonTail returns the length of the
+// longest common suffix, after that prefix, that is empty or begins with an
+// underscore.
 size_t CommonHead(const std::vector<std::string>& words) {
   size_t head = words[0].size();
   for (const std::string& word : words) {

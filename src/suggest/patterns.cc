@@ -19,9 +19,9 @@
 namespace shardc::suggest {
 namespace {
 
-// In each round, suffixes of patterns that match a name of another rule become
-// longer. Most names have fewer than 12 parts, so further rounds would rarely
-// help.
+// The most rounds. In each round, suffixes of patterns that match a name of
+// another rule become longer. Most names have fewer than 12 parts, so further
+// rounds would rarely help.
 constexpr int kMostRounds = 12;
 
 }  // namespace

@@ -13,8 +13,9 @@
 namespace shardc::suggest {
 
 struct PatternOf {
-  std::string text;              // RE2
-  std::vector<uint32_t> groups;  // groups that it matches, of one rule group
+  std::string text;  // RE2
+  // The groups that it matches; all are in one rule group.
+  std::vector<uint32_t> groups;
   // Parameter groups that linting would take for optimizer states of `groups`:
   // their names end in names that the pattern matches, but the pattern begins
   // with `^` and does not match them.
@@ -24,9 +25,9 @@ struct PatternOf {
 struct Patterns {
   std::vector<std::vector<PatternOf>> rule_groups;  // in the given order
   bool proven = false;
-  // If `proven` is false: a name that no pattern, several patterns or only a
-  // pattern of another rule matches, with this reason; or the reason why the
-  // patterns cannot be tested.
+  // If `proven` is false: the message for a name that is not matched exactly
+  // once, by a pattern of its own rule; or the reason why the patterns cannot
+  // be tested.
   std::string unproven;
 };
 

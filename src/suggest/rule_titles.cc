@@ -10,8 +10,9 @@
 namespace shardc::suggest {
 namespace {
 
-// Explains how tp shards the parameter in the usual spec of its role. Empty if
-// tp does not shard it, or if the role needs no explanation.
+// Returns an explanation of how tp shards the parameter in the usual spec of
+// its role. It is empty if tp does not shard the parameter, or if the role
+// needs no explanation.
 std::string UsualText(Title title, const Choice& choice) {
   const bool sharded = choice.inner_sharded;
   switch (title) {

@@ -44,9 +44,9 @@ enum class Title : uint8_t {
 Title TitleOf(const InferredDims& inferred, const Choice& choice);
 std::string_view TitleText(Title title);
 
-// Returns the reason for a spec or, if it is the first choice for its role, an
-// explanation of the sharding. `tensor` is whether the mesh has tensor
-// parallelism. Returns an empty text if there is nothing to explain.
+// Returns the reason for a spec. If the spec is the first choice for its role,
+// returns an explanation of the sharding instead. `tensor` is whether the mesh
+// has tensor parallelism. The text is empty if there is nothing to explain.
 std::string ReasonText(const Choice& choice, Title title, bool tensor);
 
 }  // namespace shardc::suggest

@@ -1,6 +1,6 @@
-// Removes the dimensions of scanned layers, so that all later passes read a
-// tree in which each tensor is one layer, and puts them back into the result at
-// the end:
+// Removes the dimensions that count scanned layers before the other passes, and
+// adds them to their result. The other passes then read a tree in which each
+// tensor is one layer:
 //
 //   decoder/layers/wi_0 [4096, 32, 14336]  ->  32 instances of [4096, 14336]
 //
@@ -22,8 +22,8 @@
 namespace shardc::suggest {
 namespace {
 
-// The least size of a matrix's side. A smaller trailing dimension counts the
-// taps of a convolution's kernel.
+// The side of a matrix is larger than this. A smaller trailing dimension counts
+// the taps of a convolution's kernel.
 constexpr int64_t kLeastSide = 16;
 
 void SetExperts(InferredDims& inferred, int dim) {

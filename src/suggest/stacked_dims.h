@@ -15,8 +15,8 @@ LayerStacks StacksOf(const Tree& tree, const ModelConfig* model,
 // Returns a copy of the tree in which groups have the shapes of one layer.
 Tree WithoutLayers(const Tree& tree, const LayerStacks& stacks);
 
-// Adds the dimensions of layers to dimensions that were inferred without them.
-// `tree` is the original tree.
+// Adds the dimensions that count layers to `dims`, which were inferred for
+// WithoutLayers(tree, stacks). `tree` still has these dimensions.
 void RestoreLayers(const Tree& tree, const LayerStacks& stacks,
                    ModelDims& dims);
 

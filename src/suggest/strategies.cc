@@ -21,20 +21,21 @@
 namespace shardc::suggest {
 namespace {
 
-// The bytes that another strategy must save to be worth its traffic: for
-// slices, kWorthSlices thousandths of a device's fully sharded bytes; for other
-// strategies, about a twentieth of the block's bytes.
+// The bytes that another strategy must save to justify its traffic. Slices of
+// the width must save more than kWorthSlices thousandths of a device's fully
+// sharded bytes. Other strategies must save about a twentieth of the block's
+// bytes.
 constexpr double kWorthSlices = 30;
 constexpr double kWorthOther = 1.05;
 
 struct Block {
   std::vector<size_t> groups;
-  bool shards_inner = true;  // whether tp can shard all of them
+  bool shards_inner = true;  // whether tp can shard the inner dimension of all
   TensorParallelStrategy strategy = TensorParallelStrategy::kInner;
 };
 
-// Returns the key of a block. If feed-forward weights below one path have two
-// widths (a shared expert and routed experts), they are two blocks.
+// Returns the key of a block. Feed-forward weights below one path that have two
+// widths (of a shared expert and of routed experts) have two keys.
 std::string BlockKey(const InferredDims& inferred) {
   const std::string& path = inferred.by_name.block_path;
   if (!IsMlp(inferred.role)) return path;
@@ -113,8 +114,9 @@ class BlockStrategies {
   }
 
   // Returns whether experts can be divided over tp. If experts are a dimension,
-  // ep and tp together must divide this dimension. If each expert is a tensor,
-  // tp must divide their number, and they must not be placed over ep or fsdp.
+  // the product of the sizes of ep and tp must divide this dimension. If each
+  // expert is a tensor, tp must divide their number, and they must not be
+  // placed over ep or fsdp.
   bool DividesExperts(const InferredDims& inferred) const {
     if (inferred.experts >= 0) {
       return inferred.Experts() % (mesh_.ep * mesh_.tp) == 0;

@@ -17,8 +17,8 @@
 namespace shardc::suggest {
 namespace {
 
-// AlignSuffixes compares all pairs of groups, so it leaves larger rule groups
-// as they are.
+// The most groups of a rule group for which AlignSuffixes compares all pairs of
+// groups. It does not change larger rule groups.
 constexpr size_t kMostAligned = 512;
 
 bool StartsBadly(const ParameterGroup& group, size_t parts) {

@@ -10,15 +10,16 @@
 
 namespace shardc::suggest {
 
-// The way in which a pattern matches the names of a group: by their last parts,
-// and further restricted by the flags.
+// How a pattern matches the names of a group: by the last parts of a name,
+// restricted further by the flags.
 struct Suffix {
   size_t parts = 1;          // number of the last parts that must match
   bool at_boundary = false;  // also match only after a separator
   bool at_start = false;     // also match only at the start of a name: `^`
-  // The index of the counter whose numbers the pattern lists; -1 for none.
+  // The index of the counter (a `*` of the group's name) whose numbers the
+  // pattern lists; -1 if it lists none.
   int counter = -1;
-  bool by_names = false;  // list each complete name
+  bool by_names = false;  // the pattern lists each complete name
 };
 
 // Returns a short suffix of a group's name with which no other name of another
@@ -27,9 +28,9 @@ struct Suffix {
 // names.
 Suffix FirstSuffix(const NameIndex& names, uint32_t k);
 
-// Lengthens suffixes of a rule group to the number of parts of another one of
-// its suffixes, if the two then differ in only one part, so that one pattern
-// can match both.
+// Lengthens a suffix of the rule group to as many parts as another suffix of
+// the rule group has, if the two then differ in only one part. One pattern can
+// then match both.
 void AlignSuffixes(const NameIndex& names, const std::vector<uint32_t>& group,
                    std::vector<Suffix>& suffixes);
 

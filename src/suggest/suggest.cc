@@ -3,9 +3,9 @@
 //   names -> parameter groups -> inferred dimensions -> specs -> rule groups
 //         -> patterns -> a file, and the rule written for each tensor
 //
-// At the end the mesh is judged. It is unsuitable if the purpose of one of its
-// axes is unknown, if its fsdp, ep or tp shards nothing, or if a device holds
-// far more than its fully sharded bytes.
+// Finally, MisfitOf() judges the mesh. It is unsuitable if the purpose of one
+// of its axes is unknown, if its fsdp, ep or tp axis shards nothing, or if a
+// device holds far more than its fully sharded bytes.
 #include "suggest/suggest.h"
 
 #include <algorithm>
@@ -25,8 +25,7 @@ namespace {
 // sharded bytes.
 constexpr double kPoorRatio = 1.5;
 
-// If a device holds at most this many bytes, the mesh is suitable in spite of
-// kPoorRatio.
+// If a device holds at most this many bytes, kPoorRatio is not checked.
 constexpr int64_t kLittle = int64_t{16} << 20;
 
 // Trees with more parameter groups get no patterns. A tree has so many groups
@@ -49,8 +48,8 @@ double RatioOf(const Tree& tree, const MeshAxes& mesh, int64_t bytes) {
          static_cast<double>(mesh.dp) / static_cast<double>(tree.bytes);
 }
 
-// Returns the axes that shard no parameter, with their sizes. dp and sp are
-// never among them, because dp has replicas and sp shards tokens.
+// Returns the axes that shard no parameter, with their sizes. Only fsdp, tp and
+// ep are checked: dp makes replicas, and sp shards tokens.
 std::vector<std::pair<std::string, int64_t>> UnusedAxes(
     const MeshAxes& mesh, const Choices& choices) {
   std::set<std::string> used;

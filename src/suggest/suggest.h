@@ -26,8 +26,8 @@ struct Request {
   Preferences preferences = {};
 };
 
-// Parameter groups with the same role, spec and placement. They become one rule
-// or several.
+// Parameter groups with the same role, spec and placement. They become one or
+// several rules, one for each pattern.
 struct RuleGroup {
   std::vector<uint32_t> groups;
   const Choice* choice = nullptr;
@@ -43,7 +43,7 @@ struct Suggestion {
   Patterns patterns;
   Imported file;
   int64_t bytes_per_device = 0;
-  std::string misfit;  // as MisfitOf returns it
+  std::string misfit;  // the result of MisfitOf()
   // The index of the rule that matches each tensor; -1 for none.
   std::vector<int32_t> rule_of;
 
@@ -54,8 +54,8 @@ struct Suggestion {
 
 Suggestion Suggest(const Request& request);
 
-// Returns the reason why a mesh is unsuitable for a model; empty if it is
-// suitable.
+// Returns the reason why a mesh is unsuitable for a model, or an empty text if
+// it is suitable.
 std::string MisfitOf(const Tree& tree, const MeshAxes& mesh,
                      const Choices& choices);
 

@@ -23,16 +23,17 @@ namespace {
 // requires otherwise. In a small model the limit is a fiftieth of its elements.
 constexpr int64_t kSmallElements = 65536;
 constexpr int64_t kSmallFraction = 50;
-// Groups stay replicated if they have fewer bytes than this many thousandths of
-// the model's bytes. kSmallShare applies to projections to a latent, to
-// projections of a state space, and to groups whose role does not require
-// sharding; the bytes of these groups are multiplied by the number of devices
-// of a replica. kTableShare applies to an embedding or an output head whose
-// vocabulary tp does not divide, and to groups of unknown role.
+// Two limits on the bytes of a group, in thousandths of the model's bytes.
+// IsSmall() compares kSmallShare with the bytes times the number of devices of
+// a replica. Options() does not shard a group over tp if its bytes are below a
+// limit: kSmallShare for projections to a latent and of a state space,
+// kTableShare for groups of unknown role, and for embeddings and output heads
+// whose vocabulary tp does not divide.
 constexpr double kSmallShare = 5;
 constexpr double kTableShare = 10;
-// If tp cannot shard the KV heads, keys and values are replicated over tp if
-// the copies add fewer than this many thousandths of the model's bytes.
+// If tp cannot shard the KV heads, keys and values are replicated over tp,
+// provided that the copies add fewer than this many thousandths of the model's
+// bytes.
 constexpr double kKeysShare = 40;
 
 bool DividesInto(int64_t size, int64_t parts, int64_t block) {
@@ -53,7 +54,7 @@ bool IsLegal(const InferredDims& inferred, const AxisSpec& spec) {
   return true;
 }
 
-// Adds a data axis to the axes of a dimension. It comes after a logical axis
+// Adds a data axis to the axes of a dimension. It is put after a logical axis
 // such as HEAD, so that heads stay together, but before TP, which shards slices
 // of the width.
 void AddDataAxis(std::vector<AxisAssignment>& assigned, std::string axis,
@@ -66,7 +67,8 @@ void AddDataAxis(std::vector<AxisAssignment>& assigned, std::string axis,
 
 }  // namespace
 
-// A dimension that tensor parallelism may shard; -1 for none.
+// A dimension that tensor parallelism may shard, with the logical axis for it.
+// `dim` is -1 if no dimension is sharded.
 struct SpecChooser::Option {
   int dim = -1;
   std::string axis;
@@ -121,7 +123,7 @@ bool SpecChooser::IsSmall(size_t k) const {
 }
 
 // Returns the options for tensor parallelism of a group, the preferred one
-// first. If several give equally many parts, the first of them is taken.
+// first. Of options with equally many parts, Choose() uses the first.
 std::vector<SpecChooser::Option> SpecChooser::Options(
     size_t k, TensorParallelStrategy strategy) const {
   const InferredDims& inferred = dims_[k];
@@ -190,9 +192,9 @@ std::vector<SpecChooser::Option> SpecChooser::AnyDim(
 }
 
 // Returns the dimensions that data axes may shard, the preferred one first: the
-// dimension of experts if experts are to be placed, the width, dimensions of
-// unknown use by descending size, then the inner dimension unless the group is
-// an adapter.
+// dimension of experts if Preferences::place_experts is set, the width,
+// dimensions of unknown use by descending size, and the inner dimension unless
+// the group is an adapter.
 std::vector<int> SpecChooser::DataDims(const InferredDims& inferred) const {
   std::vector<int> out;
   if (preferences_.place_experts && inferred.experts >= 0) {
@@ -237,7 +239,7 @@ AxisSpec SpecChooser::AddDataAxes(const InferredDims& inferred,
                                   const AxisSpec& base,
                                   const std::vector<DataAxis>& axes) const {
   const std::vector<int> dims = DataDims(inferred);
-  const size_t choices = dims.size() + 1;  // the last: no dimension
+  const size_t choices = dims.size() + 1;  // the last choice is no dimension
   size_t all = 1;
   for (size_t i = 0; i < axes.size(); ++i) all *= choices;
   AxisSpec best = base;
@@ -246,7 +248,7 @@ AxisSpec SpecChooser::AddDataAxes(const InferredDims& inferred,
   for (size_t code = 0; code < all; ++code) {
     AxisSpec spec = base;
     size_t rest = code;
-    size_t moved = 0;  // weighted distance from preferred dims
+    size_t moved = 0;  // distance from the preferred dimensions
     int64_t parts = 1;
     for (const DataAxis& axis : axes) {
       const size_t pick = rest % choices;
@@ -309,8 +311,9 @@ Choice SpecChooser::Choose(size_t k, TensorParallelStrategy strategy) const {
   return out;
 }
 
-// Places experts that are separate tensors along an axis that divides their
-// number: tp or ep by the strategy, or fsdp if the user prefers that.
+// Distributes experts that are separate tensors along an axis that divides
+// their number: tp if the strategy is kExpertsOverTp, fsdp if the user prefers
+// it and the mesh has no ep, else ep.
 void SpecChooser::PlaceExperts(const InferredDims& inferred,
                                TensorParallelStrategy strategy,
                                Choice& out) const {

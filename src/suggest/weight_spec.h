@@ -25,8 +25,9 @@ enum class TensorParallelStrategy : uint8_t {
   kWidthSlices     // the width: stored in slices and gathered before use
 };
 
-// Returns whether tensor parallelism can shard the inner dimension: every unit
-// (a head, a column) and every block must stay in one shard.
+// Returns whether tensor parallelism can divide the inner dimension into
+// `parts` shards. Every unit (a head, a column) and every block must be in one
+// shard.
 bool ShardsInner(const InferredDims& inferred, int64_t parts);
 
 class SpecChooser {
@@ -35,10 +36,10 @@ class SpecChooser {
   SpecChooser(const Tree& tree, const ModelDims& dims, const MeshAxes& mesh,
               const Preferences& preferences);
 
-  // Returns the spec for a group, and the reason if it is not the first choice
-  // for its role. Norms and most small groups are replicated; other groups get
-  // the legal spec with the most parts. `strategy` is used only for projections
-  // of attention and of feed-forward blocks.
+  // Returns the spec for a group, and the reason if the spec is not the first
+  // choice for its role. Norms and most small groups are replicated. Other
+  // groups get the legal spec with the most parts. `strategy` is used only for
+  // projections of attention and of feed-forward blocks.
   Choice Choose(size_t k, TensorParallelStrategy strategy) const;
 
   // Returns whether a group is small, so that it stays replicated unless its
@@ -69,10 +70,12 @@ class SpecChooser {
   const std::vector<InferredDims>& dims_;
   const MeshAxes& mesh_;
   const Preferences& preferences_;
-  int64_t key_bytes_ = 0;  // of all key and value projections
-  int64_t elements_ = 0;   // of the model, each tensor up to kSmallElements
-  // The modules, by sibling path, of which linting compares projections, and
-  // whether a module has projections of several roles.
+  int64_t key_bytes_ = 0;  // bytes of all key and value projections
+  // Elements of the model, at most kSmallElements a tensor.
+  int64_t elements_ = 0;
+  // Keyed by sibling path: the modules with projections that linting compares.
+  // `first` is the role of the first projection, and `several` is whether the
+  // module has projections of other roles.
   struct Siblings {
     Role first = Role::kOther;
     bool several = false;

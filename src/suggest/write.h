@@ -6,8 +6,8 @@
 
 namespace shardc::suggest {
 
-// Returns the parameter groups that share a comment and a spec, in the order in
-// which the file lists them.
+// Returns the rule groups, each with the parameter groups that share a comment
+// and a spec, in the order in which the file lists them.
 std::vector<RuleGroup> RuleGroupsOf(const Tree& tree, const ModelDims& dims,
                                     const Choices& choices);
 
