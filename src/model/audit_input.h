@@ -16,14 +16,14 @@ struct AuditLimit {
   // What is limited: "total", "activations_gathered", or a kind of collective
   // such as "all_gather".
   std::string of;
-  std::string over;   // axes joined by `+`; empty: over any
+  std::string over;   // axes joined by `+`; empty if the limit is for any axes
   int64_t bytes = 0;  // the most bytes that a device may send
   Place place;        // of the number
 };
 
 struct AuditInput {
   std::string program;  // path of the program's text
-  std::string locked;   // path of the committed summary; empty: none
+  std::string locked;   // path of the committed summary; or empty
   std::vector<AuditLimit> limits;
 };
 

@@ -59,23 +59,25 @@ inline constexpr size_t kAxisRuleCount = 27;
 
 std::string_view AxisRuleName(AxisRule rule);  // "kv_head"
 std::optional<AxisRule> ParseAxisRule(std::string_view name);
-// Returns the rule whose value an absent rule takes, as in eformer; nullopt if
-// there is none. `batch` has none, because its default joins two rules.
+// Returns the rule whose value is the default of `rule`, as in eformer:
+// tensor_parallel for head. Returns nullopt if the default is not the value of
+// a single rule. The default of `batch`, for example, joins two rules.
 std::optional<AxisRule> DerivedFrom(AxisRule rule);
-// Returns the rule that replaces `rule` in generation modes (kv_head:
-// decode_kv_head), if any.
+// Returns the rule that replaces `rule` in generation modes (decode_kv_head for
+// kv_head), or nullopt if no rule does.
 std::optional<AxisRule> DecodeTwin(AxisRule rule);
 std::span<const AxisRule> ParallelismRules();  // the five parallelism axes
 
-// A rule's value: one or more mesh axes, or none. `null` differs from an empty
-// list only for decode rules, where null keeps the standard rule.
+// The value of a rule: one or more mesh axes, or none. `null` and an empty list
+// both mean no axes, except for decode rules: there, null keeps the value of
+// the standard rule.
 struct AxisValue {
   bool is_null = true;
   AxisGroup axes;
   bool operator==(const AxisValue&) const = default;
 };
 
-// The axis rules of a file; an absent rule takes its default.
+// The axis rules of a file. A rule that is absent has its default value.
 struct AxisRules {
   std::array<std::optional<AxisValue>, kAxisRuleCount> given;
 
@@ -85,11 +87,11 @@ struct AxisRules {
   void Set(AxisRule rule, AxisValue value) {
     given[static_cast<size_t>(rule)] = std::move(value);
   }
-  // Returns the effective value: the given one, else the default. A parallelism
-  // axis defaults to the mesh axis of the same meaning, such as `dp`; batch
+  // Returns the value that the file gives, else the default. A parallelism axis
+  // defaults to the mesh axis of the same meaning, such as `dp`. `batch`
   // defaults to the axes of fully_sharded_data_parallel and data_parallel, such
-  // as [fsdp, dp]; and a derived rule defaults to the value of DerivedFrom, as
-  // head takes tensor_parallel. Any other rule is null.
+  // as [fsdp, dp]. A rule for which DerivedFrom() returns another rule has the
+  // value of that rule. The default of any other rule is null.
   AxisValue Value(AxisRule rule) const;
   bool operator==(const AxisRules&) const = default;
 };

@@ -50,10 +50,10 @@ std::span<const Dtype> BlockDtypes();
 // others.
 std::optional<Dtype> ParseStoredDtype(std::string_view text);
 
-// Returns the elements of a block; 1 for types without blocks.
+// Returns the number of elements of a block; 1 for types without blocks.
 int64_t BlockElements(Dtype dtype);
-// Returns the elements of a block along dimension `dim`: 1 for all but the last
-// dimension, and if the shape or the dtype is unknown.
+// Returns the number of elements of a block along dimension `dim`: 1 for all
+// dimensions but the last, and if the shape or the dtype is unknown.
 int64_t BlockAlong(const TensorType& type, size_t dim);
 
 }  // namespace shardc

@@ -27,7 +27,7 @@ struct Imported {
   std::optional<Mesh> mesh;
   AxisRules axes;
   std::vector<ImportedRule> rules;
-  char separator = 0;  // of the patterns; 0: unknown
+  char separator = 0;  // separator of the patterns; 0 if unknown
   Policy policy;
 };
 

@@ -1,6 +1,6 @@
-// Rules for the sizes of a model. A config.json whose sizes break a rule is
-// refused, and a step whose sizes come from elsewhere is checked by the same
-// rules.
+// Rules for the sizes of a model. The reader of config.json refuses sizes that
+// break a rule, and a step whose sizes come from elsewhere is checked by the
+// same rules.
 #ifndef SHARDC_MODEL_LEGAL_SIZES_H_
 #define SHARDC_MODEL_LEGAL_SIZES_H_
 

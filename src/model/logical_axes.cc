@@ -1,8 +1,9 @@
 // Applies logical axis rules in their order. A rule decides its dimension even
 // if the mesh has none of the rule's axes: the dimension stays unsharded, and
-// later rules cannot change that. An example of the order:
+// later rules cannot change that. An example of the order, for a parameter with
+// the logical names [embed, mlp]:
 //
-//   mlp: tp, embed: tp over [embed, mlp]  ->  [null, tp]: mlp's rule is first
+//   rules mlp: tp, embed: tp  ->  [null, tp], because mlp's rule is first
 #include "model/logical_axes.h"
 
 #include <algorithm>

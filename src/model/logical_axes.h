@@ -22,10 +22,10 @@ struct LogicalRule {
   AxisGroup axes;
 };
 
-// A parameter with the logical name of each dimension, if it has one.
+// A parameter, and the logical name of each dimension that has one.
 struct LogicalNames {
   std::string param;
-  std::vector<AxisGroup> dims;  // at most one name in each
+  std::vector<AxisGroup> dims;  // at most one name for each dimension
   Place place;
 };
 

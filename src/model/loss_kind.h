@@ -1,4 +1,4 @@
-// How the loss is computed from the logits. It determines how many copies of
+// How the loss is computed from the logits, which determines how many copies of
 // the logits are in memory.
 #ifndef SHARDC_MODEL_LOSS_KIND_H_
 #define SHARDC_MODEL_LOSS_KIND_H_

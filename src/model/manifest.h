@@ -44,7 +44,7 @@ struct Tensor {
   uint32_t type = 0;  // index into Manifest::types
 };
 
-// Stores texts at addresses that stay valid as long as the store.
+// Stores texts at addresses that stay valid until the store is destroyed.
 class TextStore {
  public:
   std::string_view Keep(std::string_view text);

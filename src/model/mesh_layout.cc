@@ -24,7 +24,7 @@
 namespace shardc {
 namespace {
 
-// Returns one DCN factor per axis; all 1 with a single slice.
+// Returns the DCN factor of each axis; all are 1 with a single slice.
 std::vector<int64_t> DcnOf(const Mesh& mesh) {
   if (mesh.dcn.size() == mesh.axes.size()) return mesh.dcn;
   return std::vector<int64_t>(mesh.axes.size(), 1);
@@ -220,7 +220,7 @@ NodeRanks RanksOf(int64_t tensor_parallel, int64_t sequence_parallel,
 NodeRanks RanksOf(const Mesh& mesh, const AxisRules& axes, int64_t process) {
   const AxisGroup tensor = axes.Value(AxisRule::kTensorParallel).axes;
   AxisGroup sequence = axes.Value(AxisRule::kSequenceParallel).axes;
-  // The devices of an axis that both rules name count once.
+  // If both rules name an axis, its devices must be counted only once.
   std::erase_if(sequence, [&](const std::string& axis) {
     return std::find(tensor.begin(), tensor.end(), axis) != tensor.end();
   });

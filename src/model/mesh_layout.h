@@ -1,10 +1,11 @@
 // The arrangement of devices in a mesh: positions, slices, processes and ranks.
 //
 // A position is a device's row-major index in the grid of axes. Plans,
-// checkpoints and the simulated mesh number devices by position. With several
-// slices, an axis of size n and DCN factor d consists of d slices of n / d
-// each. Device numbers count all devices of one slice before the next, and
-// inside a slice all devices of one process before the next.
+// checkpoints and the simulated mesh number devices by position. A mesh may
+// consist of several slices, which a data-center network (DCN) connects. An
+// axis of size n and DCN factor d is then divided over d slices, with n / d
+// coordinates in each. Device numbers count all devices of one slice before the
+// next, and inside a slice all devices of one process before the next.
 #ifndef SHARDC_MODEL_MESH_LAYOUT_H_
 #define SHARDC_MODEL_MESH_LAYOUT_H_
 
@@ -30,8 +31,9 @@ struct DevicePlace {
 // Converts between positions and row-major coordinates.
 std::vector<int64_t> CoordinatesOf(const Mesh& mesh, int64_t position);
 int64_t PositionOf(const Mesh& mesh, std::span<const int64_t> coordinates);
-// Returns the index along a list of axes: mixed radix, the list's first axis
-// most significant. An axis that the mesh lacks has size 1.
+// Returns the index of a device along a list of axes, in which the first axis
+// is the most significant: with sizes 2 and 4, coordinates (1, 3) have the
+// index 7. An axis that the mesh lacks has size 1.
 int64_t IndexAlong(const Mesh& mesh, std::span<const int64_t> coordinates,
                    const AxisGroup& axes);
 
@@ -43,8 +45,8 @@ inline int64_t SlicesAlong(const Mesh& mesh, size_t axis) {
   return axis < mesh.dcn.size() ? mesh.dcn[axis] : 1;
 }
 
-// Returns the device numbers in row-major order of the mesh. Empty if they are
-// 0, 1, 2 and so on, as they are with one slice.
+// Returns the device numbers in row-major order of the mesh. Returns an empty
+// list if they are 0, 1, 2 and so on, as with one slice.
 std::vector<int64_t> DeviceOrder(const Mesh& mesh);
 // Writes device numbers, given in row-major order of the mesh, as orbax does:
 // as nested lists with one level for each axis, [[{"id": 0}, {"id": 1}], ...].
@@ -56,10 +58,11 @@ bool SetDeviceOrder(std::span<const int64_t> devices, Mesh& mesh);
 // Returns the positions of a process's devices, ascending by device number.
 std::vector<int64_t> PositionsOfProcess(const Mesh& mesh, int64_t process);
 
-// Returns the axis sizes of the part of the mesh that one process has: the axis
-// sizes are divided by the number of processes, from the first axis on. Returns
-// nullopt if that leaves a remainder, or if the mesh and the processes differ
-// in the number of devices.
+// Returns the axis sizes of the part of the mesh that one process has: [1, 1,
+// 4] for the mesh [2, 8, 4] and 16 processes. The axis sizes are divided by the
+// number of processes, from the first axis on. Returns nullopt if a division
+// leaves a remainder, or if the processes do not have as many devices as the
+// mesh.
 std::optional<std::vector<int64_t>> HostShape(std::span<const int64_t> global,
                                               int64_t local_devices,
                                               int64_t processes);

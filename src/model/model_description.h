@@ -22,13 +22,14 @@ struct DescribedText {
   Place place = {};
 };
 
-// How weights that hold several parts, such as query, key and value, are
-// sharded: the values of `fused`.
+// The values of the setting `fused`. They state how a weight that holds several
+// parts, such as query, key and value, is sharded: each part separately, or all
+// parts as one.
 inline constexpr std::string_view kFusedByPart = "by_part";
 inline constexpr std::string_view kFusedInOne = "contiguous";
 
-// One stored dimension such as `n (p+r)`: its factors, outermost first. A
-// factor is one dimension, or the concatenation of several.
+// One stored dimension. A factor is one dimension, or the concatenation of
+// several. `n (p+r)` has the factors {"n"} and {"p", "r"}, the outermost first.
 struct DescribedDim {
   std::vector<std::vector<std::string>> factors = {};
   Place place = {};
@@ -43,9 +44,9 @@ struct DescribedRole {
   // The dimensions in the order in which they are stored. With `$e`, the
   // experts' dimension comes first.
   std::vector<DescribedDim> dims = {};
-  std::string tied = {};    // the role used instead if this one is absent
-  bool shared = false;      // layers without it use the first layer's
-  size_t stack = 0;         // index of the stack of layers it belongs to
+  std::string tied = {};    // the role to use if this one is absent
+  bool shared = false;      // layers that lack it use that of the first layer
+  size_t stack = 0;         // index of its stack in ModelDescription::stacks
   DescribedText when = {};  // condition on the config; empty: always
   Place place = {};
 };
@@ -64,7 +65,7 @@ struct DescribedLine {
   std::string op = {};
   std::vector<DescribedArgument> arguments = {};
   std::string constraint = {};
-  DescribedText when = {};  // after `if`: condition on the layer
+  DescribedText when = {};  // the condition on the layer, after `if`
   Place place = {};
 };
 

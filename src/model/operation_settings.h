@@ -22,7 +22,9 @@ namespace shardc {
 // The order in which the ranks of a ring hold the sequence.
 enum class SequenceOrder : uint8_t {
   kContiguous,
-  kZigZag,   // 2n chunks, rank r holds r and 2n-1-r: balances causal work
+  // 2n chunks; rank r of n holds chunks r and 2n-1-r, which balances causal
+  // work.
+  kZigZag,
   kStriped,  // position p is on rank p mod n
 };
 
@@ -81,8 +83,8 @@ inline constexpr SettingSet kCommonSettings = {
     Setting::kRuntimeDtype, Setting::kSoftmaxDtype, Setting::kSoftmaxScale,
     Setting::kSoftCap};
 
-// What the readers of settings know of an operation. They do not include
-// exec/operations.
+// What the readers of settings know of an operation, because they must not
+// include exec/operations.
 struct KnownOperation {
   std::string_view name;
   SettingSet settings;  // the settings that apply to the operation
@@ -92,8 +94,8 @@ struct KnownOperation {
 std::vector<std::string_view> TakenBy(
     Setting setting, std::span<const KnownOperation> operations);
 
-// The settings of one operation, or the defaults of all. A member is empty if
-// its setting is not given.
+// The settings of one operation, or the defaults of all operations. A member is
+// empty if the file does not give its setting.
 struct SettingsRecord {
   std::optional<Dtype> runtime_dtype;   // F32, BF16 or F16
   std::optional<Dtype> softmax_dtype;   // F32, BF16 or F16
@@ -115,7 +117,7 @@ struct SettingsRecord {
 
   bool Has(Setting setting) const;
   void Drop(Setting setting);
-  // Replaces the settings that `over` has.
+  // Replaces each setting that `over` has by the value in `over`.
   void Override(const SettingsRecord& over);
 };
 

@@ -29,7 +29,8 @@ struct MeshInput {
 
 // Options of `verify` for a target; empty if the file gives none.
 struct VerifyInput {
-  // An attention operation to verify, in one mode or, without `mode`, in all.
+  // An attention operation to verify in the mode `mode`, or in all modes if
+  // `mode` is absent.
   struct Named {
     std::string operation;
     std::optional<Mode> mode;
@@ -39,8 +40,8 @@ struct VerifyInput {
   std::vector<Layout> layouts;
   std::vector<Dtype> dtypes;
   std::optional<Dtype> kv_dtype;
-  std::string settings;                  // a file; empty: none
-  std::optional<Place> inline_settings;  // or a mapping in the project file
+  std::string settings;                  // path of a settings file; or empty
+  std::optional<Place> inline_settings;  // a mapping in the project file
 };
 
 // A target of a project, or the inputs that flags name. Paths are relative to
@@ -69,10 +70,12 @@ struct LintSettings {
   std::vector<std::string> select;  // codes or names
   std::vector<std::string> ignore;
   std::map<std::string, Level> severity;
-  std::map<std::string, Level> flag_severity;  // from flags, before `severity`
-  std::string fail_on = "error";               // error | warning | note | never
-  std::string baseline;                        // a file; empty: none
-  // Where the project file has the texts of `select`, `ignore` and `severity`.
+  // From flags; overrides `severity`.
+  std::map<std::string, Level> flag_severity;
+  std::string fail_on = "error";  // error | warning | note | never
+  std::string baseline;           // path of a baseline file; or empty
+  // The places in the project file of the entries of `select`, `ignore` and
+  // `severity`.
   std::map<std::string, Place> places = {};
 };
 
@@ -104,15 +107,16 @@ struct ModelConfig {
       layers, vocab, experts, experts_per_token, moe_intermediate,
       sliding_window, max_positions;
   bool tied_embeddings = false;
-  // The number of layers with attention, absent if all layers have it or if it
-  // is unknown (twice the number of layers in LongCat-Flash), and the number of
-  // layers whose attention has a window or chunks.
+  // `attention_layers` is the number of layers with attention (in
+  // LongCat-Flash, twice the number of layers). It is absent if all layers have
+  // attention, or if it is unknown. `windowed_layers` is the number of layers
+  // whose attention has a window or chunks.
   std::optional<int64_t> attention_layers, windowed_layers;
   // The number of layers with attention that keep no keys and values because
   // they attend to those of another layer, and how many of these have a window.
   std::optional<int64_t> borrowing_layers, borrowing_windowed;
-  // Gemma 4: the size of a head and the KV heads of the layers without a
-  // window, where they differ from `head_dim` and `kv_heads`.
+  // Gemma 4: the head size and the number of KV heads in layers without a
+  // window, if they differ from `head_dim` and `kv_heads`.
   std::optional<int64_t> full_head_dim, full_kv_heads;
   // The size of a head's value if it differs from `head_dim`, which is then
   // that of its query and key; absent with latent attention, which has
@@ -139,11 +143,12 @@ struct ModelConfig {
   // Multi-head latent attention: the widths of the latent vector, of the
   // rotated part of a key, and of a head's value.
   std::optional<int64_t> latent_rank, latent_rope_dim, latent_value_dim;
-  // DeepSeek-V3.2: the width of the key by which an indexer chooses the tokens
-  // that attention reads, one for each token.
+  // DeepSeek-V3.2 has an indexer, which chooses the tokens that attention reads
+  // by one key for each token. This is the width of that key.
   std::optional<int64_t> index_dim;
   std::optional<RopeConfig> rope;
-  // Quantisation group size along the input dimension, if any.
+  // The number of weights along the input dimension that share a quantisation
+  // scale; absent if the weights are not quantised in groups.
   std::optional<int64_t> quant_group;
   SourceRef source;
 };

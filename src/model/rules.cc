@@ -1,6 +1,6 @@
-// The built-in bundles. A bundle has a list of dimensions, where `{"_"}` is an
-// unsharded one, and either a mode, or the number of a dimension whose size
-// decides the mode: size 1 means decode.
+// The built-in bundles. A bundle has a list of dimensions, in which `{"_"}` is
+// an unsharded dimension. It also has either a mode, or the number of a
+// dimension whose size decides the mode: size 1 means decode.
 //
 //   ColumnWise  ->  [[FSDP, SP], TP] in train
 #include "model/rules.h"

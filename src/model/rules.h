@@ -24,8 +24,8 @@ struct ModelDescription;
 struct SpecName {
   std::string text;
   Place place;
-  // Whether the name was imported as that of a mesh axis, which may also be the
-  // name of a logical axis.
+  // Whether an imported file uses the name for a mesh axis. The name may also
+  // be that of a logical axis.
   bool is_mesh_axis = false;
 };
 
@@ -72,9 +72,9 @@ struct Placement {
   Place place;
 };
 
-// The origin of a rule's separator. SettleSeparators sets the separator where
-// it depends on the names of the parameters (kNames) or on the compat mode
-// (kCompat).
+// How the separator of a rule is determined. SettleSeparators sets the
+// separator where it depends on the names of the parameters (kNames) or on the
+// compat mode (kCompat).
 enum class SeparatorFrom : uint8_t {
   kFile,      // its key `separator`
   kPatterns,  // the patterns contain a slash or an escaped dot
@@ -88,7 +88,8 @@ struct Rule {
   SpecSource spec;
   std::map<Mode, SpecSource> modes;  // replace `spec` in these modes
   std::optional<IllegalPolicy> illegal;
-  std::optional<int64_t> min_size;  // with fewer elements: replicated
+  // Parameters with fewer elements are replicated.
+  std::optional<int64_t> min_size;
   std::optional<Placement> placement;
   std::string note;
   char separator = '/';  // the separator in `match`
@@ -129,12 +130,13 @@ struct Registration {
 };
 
 // A named list of logical axes. `mode` is the mode in which the bundle is
-// resolved on its own, as by the command `resolve`. The spec of a rule uses
-// only the axes.
+// resolved outside of a rule, for example by the command `resolve`. The spec of
+// a rule uses only the axes.
 struct Bundle {
   std::string name;
   SpecList axes;
-  std::variant<Mode, int> mode = Mode::kTrain;  // int n: by size of dimension n
+  // An int n means that the size of dimension n decides the mode.
+  std::variant<Mode, int> mode = Mode::kTrain;
   Place place;
 };
 std::span<const Bundle> BuiltinBundles();
@@ -173,10 +175,10 @@ struct RuleSet {
   std::vector<SourceRef> sources;
 };
 
-// Sets the separator of rules whose file does not state it. Under `compat` it
-// is the slash. Otherwise, rules with kNames get `names`, the separator of the
-// parameter names (0: none, which gives the slash), and a file with kBoth gets
-// a finding.
+// Sets the separator of each rule whose file does not state it. Under `compat`
+// it is the slash. Otherwise, rules with kNames get `names`, the separator of
+// the parameter names, or the slash if `names` is 0. A file with kBoth gets a
+// finding.
 void SettleSeparators(RuleSet& rules, char names, Compat compat,
                       Findings& findings);
 

@@ -18,7 +18,7 @@ namespace shardc {
 // How the number of layers of each stage is chosen.
 enum class StageAssignment : uint8_t {
   kCost,    // minimises the time of the longest stage
-  kEven,    // the same number, or one more in some stages
+  kEven,    // each stage has the same number, or one more
   kListed,  // the numbers that the file lists
 };
 
@@ -39,7 +39,7 @@ struct StageDeclaration {
   std::optional<NamePattern> layers;
   // Patterns for the parameters before the first and after the last layer.
   std::optional<std::vector<NamePattern>> first, last;
-  std::optional<int32_t> virtual_stages;  // on each rank
+  std::optional<int32_t> virtual_stages;  // number of stages on each rank
   std::optional<StageAssignment> assign;
   std::vector<int64_t> listed;  // layers of each stage, with kListed
   // Whether a rank may copy the embedding that its head shares.
@@ -56,8 +56,8 @@ struct StageDeclaration {
 };
 
 // Copies each key that `nearer` lacks from `farther`. `layers` and `stacked`
-// are copied only if `nearer` has neither. A file is nearer than the files that
-// it extends.
+// are copied only if `nearer` has neither. A project file is nearer than its
+// rules files, and a rules file nearer than the files that it extends.
 void CompleteStages(StageDeclaration& nearer, const StageDeclaration& farther);
 
 }  // namespace shardc

@@ -1,8 +1,8 @@
-// The attributes that an op of a step has in addition to operands and result,
-// such as the label over which it sums. Kinds of ops with the same attributes
-// share a type; a type for a single kind is named after that kind. OpDef
-// (step/op_def.h) gives the type for each kind, and the comments of OpKind
-// (step_graph.h) explain the fields.
+// The attributes that an op of a step has in addition to its operands and its
+// result, such as the label over which it sums. Kinds of ops with the same
+// attributes share a type. A type that only one kind uses is named after that
+// kind. OpDef (step/op_def.h) gives the type for each kind, and the comments of
+// OpKind (step_graph.h) explain the fields.
 #ifndef SHARDC_MODEL_STEP_ATTRIBUTES_H_
 #define SHARDC_MODEL_STEP_ATTRIBUTES_H_
 
@@ -36,9 +36,10 @@ struct FnAttributes {
   double constant = 0;
 };
 
-// One dimension label: kSum and kMax remove it, kBroadcast adds it, kPick reads
-// and kPlace writes the element of it that an id names, kSplit and kMerge
-// divide it into factors and join them, and kCacheWrite writes rows along it.
+// One dimension label. kSum and kMax remove the label, and kBroadcast adds it.
+// An id names one element along the label, which kPick reads and kPlace writes.
+// kSplit divides the label into its factors, and kMerge joins them. kCacheWrite
+// writes rows along the label.
 struct LabelAttributes {
   LabelId label = kNoLabel;
 };
@@ -126,13 +127,13 @@ struct AdamWAttributes {
 struct RollAttributes {
   LabelId label = kNoLabel;
   int8_t sign = 1;    // 1: to the next place, -1: to the one before
-  bool open = false;  // zeros enter at the end that becomes free
+  bool open = false;  // zeros, not the row moved out, fill the free end
 };
 
 struct DistanceAttributes {
   LabelId rows = kNoLabel;
-  // The size of this label is a distance: keys that are as far from the query,
-  // or farther, have the last row of their side.
+  // The size of this label is a distance. All keys at this distance from the
+  // query or farther have the last row of their side.
   LabelId longest = kNoLabel;
   bool both_sides = false;  // keys may follow the query too
 };

@@ -21,9 +21,10 @@ inline constexpr ValueId kNoValue = -1;
 
 // A dimension label. The size of a label with factors, (n h), is their product,
 // and the first factor is the outermost. The size of a label with parts, (c+r),
-// is their sum, and the parts follow each other. Some labels are in no value:
-// they stand for numbers that must shrink with the dimensions when sizes are
-// reduced, such as an attention window or the number of experts per token.
+// is their sum, and the parts follow each other. Some labels are not a
+// dimension of any value. Their sizes are numbers that must become smaller
+// together with the dimensions when sizes are reduced, such as an attention
+// window or the number of experts per token.
 struct DimLabel {
   std::string name = {};
   std::vector<LabelId> factors = {};
@@ -74,8 +75,8 @@ enum class OpKind : uint8_t {
   // id names, zeros elsewhere. The derivative of kPick.
   kPlace,
 
-  // (a) -> a with the factors of `label` as dimensions of their own: (n h)
-  // becomes n, h.
+  // (a) -> a with the factors of `label` as separate dimensions: (n h) becomes
+  // n, h.
   kSplit,
   // (a) -> a with the factors of `label` as one dimension: n, h becomes (n h).
   kMerge,
@@ -92,7 +93,7 @@ enum class OpKind : uint8_t {
   kUnindex,
   // (a) -> a, whose label `from` is called `to` in the result.
   kRename,
-  // (a) -> a, with a sharding constraint of its own.
+  // (a) -> a. The result may have another sharding constraint than a.
   kIdentity,
 
   // (x, positions) -> x with pairs of elements of `label` rotated by the angles
@@ -185,10 +186,11 @@ struct Op {
   OpAttributes attributes = {};
   // Whether the backward pass rematerialises the result instead of keeping it.
   bool recompute = false;
-  int32_t layer = -1;  // -1: outside the repeated part
-  // The forward op that this op of the backward pass rematerialises; -1: none.
+  int32_t layer = -1;  // -1 if the op is outside the repeated layers
+  // The forward op whose result this op of the backward pass rematerialises; -1
+  // if it rematerialises none.
   int32_t recompute_of = -1;
-  int32_t micro = -1;  // the micro-batch, where there are several
+  int32_t micro = -1;  // micro-batch of the op; -1 outside micro-batches
 };
 
 // Returns the attributes of an op. They must have the type T.
@@ -211,7 +213,8 @@ struct Parameter {
   std::vector<int64_t> manifest_rows = {};
   bool decays = true;   // weight decay
   bool trained = true;  // has a gradient; quantised weights have none
-  // The dimension of its tensor that counts scanned layers; -1: none does.
+  // The dimension of its tensor that counts scanned layers; -1 if no dimension
+  // does.
   int stack_dim = -1;
 };
 
@@ -258,11 +261,11 @@ struct Adam {
 // Labels that every model has in addition to the labels of its description.
 struct CommonLabels {
   LabelId batch = kNoLabel, query = kNoLabel, key = kNoLabel;
-  // An encoder's tokens, where there is one.
+  // The tokens of an encoder; kNoLabel without an encoder.
   LabelId encoder_query = kNoLabel, encoder_key = kNoLabel;
   LabelId slot = kNoLabel;     // place of a token in an expert's queue
-  LabelId top_k = kNoLabel;    // its size: the experts of a token
-  LabelId window = kNoLabel;   // its size: the window of local attention
+  LabelId top_k = kNoLabel;    // its size is the number of experts per token
+  LabelId window = kNoLabel;   // its size is the window of local attention
   LabelId experts = kNoLabel;  // the experts of the router
 };
 
@@ -283,7 +286,8 @@ struct Graph {
   std::vector<Data> data = {};
   std::vector<Cache> caches = {};
   CommonLabels common = {};
-  // Layers from this one on are the encoder's; -1: there is none.
+  // The first layer of the encoder, which has this layer and all later ones; -1
+  // without an encoder.
   int32_t encoder_layer = -1;
   RingLabels ring = {};
   Adam adam = {};

@@ -1,5 +1,5 @@
-// Numbers the distinct types of many tensors in the order of first use, without
-// an allocation per tensor: a model has few distinct types.
+// Numbers the distinct types of many tensors in the order of first use. A model
+// has few distinct types, so a lookup does not allocate memory.
 #ifndef SHARDC_MODEL_TYPE_NUMBERS_H_
 #define SHARDC_MODEL_TYPE_NUMBERS_H_
 
