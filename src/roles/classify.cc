@@ -25,8 +25,8 @@ namespace {
 
 using Parts = std::vector<std::string_view>;
 
-// A router has at most this many outputs, and at most a quarter as many outputs
-// as inputs.
+// A router has at most this many outputs, and at least four times as many
+// inputs as outputs.
 constexpr int64_t kMostRouted = 1024;
 
 std::string Join(const Parts& parts, size_t count, char separator) {
@@ -45,8 +45,8 @@ bool Any(const Parts& parts, size_t count, const Predicate& predicate) {
 }
 
 // Finds the role of the module in the last parts before the leaf. Returns the
-// index of the part that names it, or nullopt if none does or if the module is
-// a norm.
+// index of the part that names the role. Returns nullopt if no part names one,
+// or if the module is a norm.
 std::optional<size_t> FindModule(const Parts& parts, size_t last,
                                  Confidence confidence, ParameterRole& out) {
   for (size_t left = last; left > 0; --left) {
@@ -82,9 +82,9 @@ void FindExperts(const Parts& parts, Confidence least, ParameterRole& out) {
 }
 
 // Returns the role that one of the parts gives to every parameter below it,
-// such as kAdapterDown for `lora_A`; kOther if no part gives one. If several
-// do, positions take precedence over adapters, and adapters over norms and
-// sinks.
+// such as kAdapterDown for `lora_A`; kOther if no part gives a role. If several
+// parts give a role, positions take precedence over adapters, and adapters over
+// norms and sinks.
 Role RoleBelowAny(const Parts& parts) {
   Role best = Role::kOther;
   for (const std::string_view part : parts) {
@@ -141,8 +141,9 @@ ParameterRole Classify(std::string_view name, char separator, Confidence least,
     at = FindModule(parts, last, Confidence::kLikely, out);
     out.confidence = Confidence::kLikely;
   }
-  // The key of an indexer (DeepSeek-V3.2) is no KV head: the heads of the
-  // indexer all read it, and its norm is over all of it, as that of a latent.
+  // The key of an indexer (DeepSeek-V3.2) is not a KV head: all heads of the
+  // indexer read it, and its norm is over the entire key. It is therefore
+  // treated as a latent.
   const bool indexer =
       Any(parts, last, [](std::string_view part) { return part == "indexer"; });
   if (indexer && out.module_role == Role::kKey) {

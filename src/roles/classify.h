@@ -25,25 +25,26 @@ struct ParameterRole {
   bool attention = false;      // below a part that names attention
   bool conv1d = false;         // GPT-2's Conv1D, whose `weight` is [in, out]
   bool packed_blocks = false;  // the last dimension holds one block's values
-  // Whether the last two dimensions are [in, out]. It is first decided by the
-  // leaf's name, and later by sizes if they are clear (roles/orientation.h);
-  // nullopt if it is unknown.
+  // Whether the last two dimensions are [in, out]; nullopt if that is unknown.
+  // The name of the leaf decides first, and later the sizes if they are clear
+  // (roles/orientation.h).
   std::optional<bool> in_first;
-  // The name with `?` for the part that names the role, if one does. The
-  // weights of `q_proj` and `k_proj` in one block have the same sibling path.
+  // The name with `?` in place of the part that names the role, if there is
+  // such a part. The weights of `q_proj` and `k_proj` in one block have the
+  // same sibling path.
   std::string sibling_path;
   // The path without the leaf, which a weight shares with its bias and scale.
   std::string module_path;
   // The path of the attention or feed-forward block. It ends with the first
-  // part that names attention. If no part before the role's part names
-  // attention, it ends before the role's part: `layers.0.mlp` for
-  // `layers.0.mlp.up_proj.weight`.
+  // part that names attention, as in `layers.0.self_attn`. Without such a part
+  // before the part that names the role, it ends before the latter:
+  // `layers.0.mlp` for `layers.0.mlp.up_proj.weight`.
   std::string block_path;
 };
 
-// Finds the role by the name, in which digit parts are `*`. Words with less
-// confidence than `least` are ignored. `rank` is the rank of the parameter's
-// shape, or -1 if the shape is unknown.
+// Finds the role by the name, in which parts that are numbers are written as
+// `*`. Words with less confidence than `least` are ignored. `rank` is the rank
+// of the parameter's shape, or -1 if the shape is unknown.
 ParameterRole Classify(std::string_view name, char separator,
                        Confidence least = Confidence::kSure, int rank = -1);
 
@@ -51,18 +52,18 @@ ParameterRole Classify(std::string_view name, char separator,
 struct MatrixSizes {
   int64_t first = 0;
   int64_t last = 0;
-  int64_t width = 0;        // of the model; 0 if neither side equals it
+  int64_t width = 0;        // width of the model; 0 if no side equals it
   bool vocabulary = false;  // the side that is not the width counts tokens
   // Whether the name has a part that names layers. Also true if no name in the
-  // model has a known word, since then only sizes can decide.
+  // model has a known word, because only sizes can then decide.
   bool in_layers = false;
 };
 
-// Corrects a role by sizes. A router with too many outputs becomes an up
-// projection or, if neither side is the model's width, unknown. A square matrix
-// is neither an embedding table nor a head. A rectangular matrix of unknown
-// role with the model's width on one side becomes an embedding if its other
-// side counts tokens, or else a projection if it is in layers.
+// Returns the role, corrected by the sizes. A router with too many outputs
+// becomes an up projection, or unknown if neither side is the model's width. A
+// square matrix is neither an embedding table nor a head. A rectangular matrix
+// of unknown role with the model's width on one side becomes an embedding if
+// its other side counts tokens, or else a projection if it is in layers.
 Role RefineBySizes(Role role, const MatrixSizes& sizes);
 
 // OutDim() and InDim() return the output and the input dimension of a matrix of
@@ -72,7 +73,8 @@ Role RefineBySizes(Role role, const MatrixSizes& sizes);
 int OutDim(const ParameterRole& role, int rank);
 int InDim(const ParameterRole& role, int rank);
 
-bool IsWeight(const ParameterRole& role);  // a weight or kernel by its leaf
+// Returns whether the leaf is a weight or kernel.
+bool IsWeight(const ParameterRole& role);
 
 }  // namespace shardc
 

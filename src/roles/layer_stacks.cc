@@ -10,17 +10,19 @@
 // is the first dimension of `up` and the last one of `down`. A common size is
 // still no proof, because stacked experts have one too. A subtree is not a
 // stack if one of its norms or biases has only one dimension. A stack is sure
-// if the user names its dimension, if its norms have more than their one
-// dimension in a layer, if the configuration has as many layers, or if the path
-// has a word such as `layers` and the subtree has vectors or attention. A stack
-// is likely on weaker evidence, such as attention with a feed-forward block, or
-// many matrices with vectors. Judge() has further conditions. A subtree without
-// such evidence may still be an undecided stack (MayBeStack).
+// if the user names its dimension, if its norms have a dimension more than the
+// one that they have in a layer, if the configuration has as many layers, or if
+// the path has a word such as `layers` and the subtree has vectors or
+// attention. A stack is likely on weaker evidence, such as attention with a
+// feed-forward block, or many matrices with vectors. Judge() has further
+// conditions. A subtree without such evidence may still be an undecided stack
+// (MayBeStack).
 //
-// The search goes from the root downwards and takes the largest subtrees. Then
-// it searches the remaining parameters at each level, because stacked
-// parameters may be next to others in one subtree. Inside a stack the search is
-// repeated without the stack's dimension, because scans may be nested.
+// The search begins at the root, so that it finds the largest subtrees that are
+// stacks. At each level, it then searches the parameters that are in no stack
+// yet, because stacked parameters may be next to others in one subtree. Scans
+// may be nested, so the search is repeated inside a stack without the dimension
+// of this stack.
 #include "roles/layer_stacks.h"
 
 #include <algorithm>
@@ -45,8 +47,8 @@ constexpr int kMostNested = 3;
 // The smallest number of parameter groups in a stack whose parameters are next
 // to unstacked ones in one subtree.
 constexpr size_t kLeastFlat = 5;
-// A feed-forward block has at most three matrices, so a subtree with this many
-// matrices, and vectors, is taken for layers.
+// A feed-forward block has at most three matrices, so a subtree with vectors
+// and this many matrices is assumed to be layers.
 constexpr int kLayerMatrices = 4;
 
 using Candidate = StackDim;
@@ -94,7 +96,7 @@ class StackFinder {
   // The stacks that contain the subtree that is being searched.
   struct Outer {
     int stacks = 0;      // the number of these stacks
-    size_t members = 0;  // parameter groups of the innermost one
+    size_t members = 0;  // number of parameter groups of the innermost stack
   };
 
   using Children = std::map<std::string_view, Indices>;
@@ -163,9 +165,9 @@ class StackFinder {
     });
   }
 
-  // Returns the dimensions that have the same size in all members, smallest
+  // Returns the dimensions that have the same size in all members, the smallest
   // size first. Dimensions are also counted from the last one if the members
-  // differ in rank or if the user's scan axis is counted so.
+  // differ in rank or if the user's scan axis is negative.
   std::vector<Candidate> CandidatesOf(const Indices& members) const {
     std::vector<Candidate> out;
     const Shape& first = members_[members.front()].shape;
@@ -297,8 +299,8 @@ class StackFinder {
   }
 
   // Returns whether a part of the subtree has a stack of fewer layers in
-  // another dimension. The size that all members have in common is then the
-  // width of square matrices.
+  // another dimension. The size that all members have in common is then not a
+  // number of layers, but the width of square matrices.
   bool ChildHasFewer(const Indices& members, size_t depth,
                      const Candidate& best, const Outer& outer) const {
     for (const auto& [part, child] : ChildrenOf(members, depth)) {

@@ -18,16 +18,17 @@ namespace shardc {
 // The dimension that counts scanned layers, if the user names it.
 struct ScanAxis {
   bool none = false;       // no dimension counts layers
-  std::optional<int> dim;  // nullopt: found by sizes; below 0: from the last
+  std::optional<int> dim;  // nullopt: sizes decide; below 0: from the last
 };
 
 enum class StackConfidence : uint8_t { kUndecided, kLikely, kSure };
 
 struct LayerStack {
-  std::string path;    // of the subtree, with its last separator; may be empty
+  // Path of the subtree, with the last separator; may be empty.
+  std::string path;
   int dim = 0;         // below 0: counted from the last dimension
   int64_t layers = 0;  // the size of the dimension `dim`
-  size_t members = 0;  // parameter groups
+  size_t members = 0;  // number of parameter groups
   StackConfidence confidence = StackConfidence::kUndecided;
   std::string evidence;  // why it is a stack, or what cannot be decided
 };
@@ -45,10 +46,9 @@ struct LayerStacks {
   std::vector<std::vector<ScannedDim>> dims;
 };
 
-// One parameter group: a parameter, or several whose names differ only in
-// numbers.
+// A parameter, or several parameters whose names differ only in numbers.
 struct StackCandidate {
-  std::string_view name;         // digit parts as `*`
+  std::string_view name;         // with `*` for each number
   const Shape* shape = nullptr;  // null: unknown
 };
 

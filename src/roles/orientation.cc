@@ -2,16 +2,17 @@
 // stack has a width: the configuration's, or else the most frequent size of its
 // dimensions. The width is the input size of query, key, value, gate and up
 // projections, and the output size of attention outputs and down projections.
-// So a rectangular matrix of known role votes for the orientation of all
-// matrices with the same leaf (stacked matrices vote separately), and these
-// matrices take the majority. A bias, whose length is the output size, decides
-// for its own rectangular weight:
+// So a rectangular matrix of known role votes for an orientation. All matrices
+// with the same leaf get the orientation of the majority (stacked matrices vote
+// separately). A bias, whose length is the output size, decides for its own
+// rectangular weight:
 //
 //   q_proj/kernel [1024, 512] of width 512: [out, in], and so is every kernel
 //   c_attn/weight [768, 2304], bias [2304]: [in, out]
 //
-// If there are no votes, or as many for as against, the name decides. For an
-// embedding only its own sizes count, because its output size is the width.
+// If there are no votes, or equally many for both orientations, the name
+// decides. The orientation of an embedding depends only on its own sizes,
+// because its output size is the width.
 #include "roles/orientation.h"
 
 #include <algorithm>
@@ -29,7 +30,7 @@ constexpr int64_t kMostVotes = 64;
 // votes, and any other vector has one.
 constexpr int64_t kNormVotes = 4;
 
-using Votes = std::map<int64_t, int64_t>;  // votes by size of a dimension
+using Votes = std::map<int64_t, int64_t>;  // keyed by size of a dimension
 
 struct Sides {
   int64_t first = 0;
@@ -69,9 +70,9 @@ size_t CommonPrefix(std::string_view a, std::string_view b) {
   return static_cast<size_t>(ends.first - a.begin());
 }
 
-// Returns the orientation by the side that has the width; nullopt if the sizes
-// do not decide. Routers do not vote, because a projection of another role may
-// have the same name.
+// Returns whether the sides are [in, out] according to the side that has the
+// width; nullopt if the sizes do not decide. Routers do not vote, because a
+// projection of another role may have the same name.
 std::optional<bool> ByWidth(const ShapedParameter& entry, int64_t width) {
   const Sides sides = SidesOf(entry);
   const Role role = entry.role->module_role;
@@ -83,10 +84,10 @@ std::optional<bool> ByWidth(const ShapedParameter& entry, int64_t width) {
   return std::nullopt;
 }
 
-// Returns the orientation of weights that are packed along the input dimension.
-// Each scale belongs to a group of inputs, so the scale's other dimension is
-// the output. Returns nullopt if the weight is not a matrix, or if its module
-// has no scales that fit.
+// Returns whether the sides of a weight that is packed along the input
+// dimension are [in, out]. Each scale belongs to a group of inputs, so the
+// other dimension of the scales is the output. Returns nullopt if the weight is
+// not a matrix, or if its module has no scales that fit.
 std::optional<bool> ByScales(
     const ShapedParameter& entry,
     const std::map<std::string_view, const Shape*>& scales) {
@@ -136,8 +137,8 @@ Widths::Widths(std::span<const ShapedParameter> entries,
       votes[stack][sides.last] += 2 * count;
     } else if (entry.shape->size() == 1) {
       // A norm between blocks has the model's width, but a norm inside
-      // attention may have the size of a head, so a norm outside attention has
-      // more votes.
+      // attention may have the size of a head. Therefore only a norm outside
+      // attention has kNormVotes.
       const bool norm =
           entry.role->module_role == Role::kNorm && !entry.role->attention;
       votes[stack][entry.shape->front()] += (norm ? kNormVotes : 1) * count;
@@ -212,9 +213,9 @@ std::vector<std::optional<bool>> OrientationsOf(
   for (size_t i = 0; i < entries.size(); ++i) {
     if (!IsMatrix(entries[i]) || out[i]) continue;
     LayoutClass layout = LayoutClassOf(entries[i]);
-    // Leaves of unknown words, such as experts' matrices, have no usual
-    // orientation. If the stacked ones have no votes, the votes of the
-    // unstacked ones decide, and the other way round.
+    // Leaves of unknown words, such as the matrices of experts, have no usual
+    // orientation. If the stacked matrices with such a leaf have no votes, the
+    // votes of the unstacked ones decide, and vice versa.
     if (!votes.contains(layout) && std::get<Leaf>(layout) == Leaf::kOther) {
       std::get<2>(layout) = !std::get<2>(layout);
     }

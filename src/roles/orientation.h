@@ -22,8 +22,9 @@ struct ShapedParameter {
   const ParameterRole* role = nullptr;
   const Shape* shape = nullptr;  // null: unknown
   int64_t count = 1;
-  bool packed = false;  // one number holds several weights: sizes mislead
-  // The path of the layer stack; if empty, the name up to its first number.
+  bool packed = false;  // a stored number may hold several weights
+  // The path of the layer stack. If it is empty, the name up to its first
+  // number is used.
   std::string_view stack = {};
 };
 
@@ -37,8 +38,8 @@ class Widths {
   Widths(std::span<const ShapedParameter> parameters,
          std::optional<int64_t> hidden);
 
-  // Returns the width that a matrix with these two sizes reads or writes; 0 if
-  // neither size is the width. Each stack has its own width. For a matrix in no
+  // Returns which of these two sizes of a matrix is the width that it reads or
+  // writes; 0 if neither is. Each stack has its own width. For a matrix in no
   // stack, the stacks whose width is one of its two sizes are considered, and
   // the one whose path has the longest common prefix with the name is used.
   // `stack` is as in ShapedParameter.
@@ -53,8 +54,8 @@ class Widths {
 };
 
 // Returns, for each parameter, whether its last two dimensions are [in, out].
-// An entry is nullopt if the parameter is not a matrix, or if sizes do not
-// decide, so that the name has to.
+// An entry is nullopt if the parameter is not a matrix, or if its sizes do not
+// decide, so that the caller has to use the name.
 std::vector<std::optional<bool>> OrientationsOf(
     std::span<const ShapedParameter> parameters, const Widths& widths);
 

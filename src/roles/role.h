@@ -40,9 +40,9 @@ enum class Role : uint8_t {
   kKeyNorm,
   kLatentNorm,
   kSink,    // attention sinks, one number for each head
-  kBias,    // of a module whose own role is ParameterRole::module_role
-  kScale,   // of a quantised weight, and its zero point
-  kVector,  // rank below 2, of no known role
+  kBias,    // bias; the role of its module is ParameterRole::module_role
+  kScale,   // scale or zero point of a quantised weight
+  kVector,  // rank below 2 and unknown role
 };
 
 // Returns whether the role is a projection to or from attention heads.

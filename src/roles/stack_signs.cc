@@ -5,7 +5,8 @@
 //   query [12, 1024, 16, 64]   ->  a matrix: width, and heads of 64 columns
 //   bias [12]                  ->  a number in one layer, which a bias is not
 //
-// An adapter's matrix counts as a matrix of its module: `query/lora_a`.
+// A matrix of an adapter, such as `query/lora_a`, is counted as a matrix of its
+// module.
 #include "roles/stack_signs.h"
 
 #include <algorithm>
@@ -18,8 +19,8 @@
 namespace shardc {
 namespace {
 
-// A dimension that is smaller than this is taken for the taps of a kernel, and
-// not for a side of a matrix.
+// A dimension that is smaller than this is assumed to be the taps of a kernel
+// and not a side of a matrix.
 constexpr int64_t kLeastSide = 16;
 
 constexpr std::array<std::string_view, 3> kWeakWords = {"block", "layer", "h"};
@@ -49,7 +50,7 @@ void AddMatrix(const StackMember& member, const StackDim& one,
   out.output = out.output || role == Role::kOutput;
   out.query = out.query || role == Role::kQuery || role == Role::kFusedQkv ||
               role == Role::kLatentUp;
-  // kDown does not count, because `wo` may be the output of attention too.
+  // kDown is not a sign, because `wo` may be the output of attention too.
   out.feed_forward = out.feed_forward || (IsMlp(role) && role != Role::kDown);
 }
 

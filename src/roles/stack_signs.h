@@ -15,9 +15,9 @@
 namespace shardc {
 
 struct StackMember {
-  std::vector<std::string_view> parts;  // of the name
-  Shape shape;            // without the dimensions of known stacks
-  std::vector<int> dims;  // by dimension of `shape`: its index in storage
+  std::vector<std::string_view> parts;  // parts of the name
+  Shape shape;            // without dimensions that count known stacks
+  std::vector<int> dims;  // indexed by dimension of `shape`: stored dimension
   ParameterRole role;
   bool stacked = false;
 };
@@ -31,7 +31,8 @@ struct StackDim {
   int64_t size = 0;
 };
 
-// Returns the index of a dimension from the first on; `dim` may be below 0.
+// Returns the index of a dimension, counted from the first one. `dim` may be
+// below 0, which counts from the last dimension.
 int FromFront(const Shape& shape, int dim);
 
 // Returns the size of a dimension; 0 if the shape has no such dimension.
@@ -40,15 +41,15 @@ int64_t SizeAt(const Shape& shape, int dim);
 // Signs for and against the assumption that a dimension of a subtree's members
 // counts layers.
 struct StackSigns {
-  // Whether some norm or bias would be a single number in each layer, or some
-  // adapter's parameter less than a matrix.
+  // Whether, in each layer, a norm or bias would be a single number, or a
+  // parameter of an adapter would be less than a matrix.
   bool contradiction = false;
-  bool numbers = false;  // some parameter would be one number in a layer
+  bool numbers = false;  // a parameter would be one number in a layer
   bool norm = false;     // a norm has more dimensions than in one layer
   bool query = false, output = false, feed_forward = false;
   bool experts = true;  // all members are below `experts`
   bool spatial = true;  // each matrix has over two dimensions in a layer
-  bool stored_matrices = false;  // some parameter has a matrix for each layer
+  bool stored_matrices = false;  // a parameter has a matrix for each layer
   bool narrow = true;            // each matrix has a side above StackDim::size
   int matrices = 0, vectors = 0;
 
@@ -59,10 +60,10 @@ struct StackSigns {
 StackSigns SignsOf(std::span<const StackMember> all, const Indices& members,
                    const StackDim& one);
 
-// What the common part of all members' paths names: experts, or layers by a
-// sure word or by a weak one such as `block`. Words before a counter are not
-// used, because the layers that they name have tensors of their own; `counted`
-// is then set.
+// What the words in the common path of all members name: experts, or layers, by
+// a sure word (`word`) or by a weak one such as `block` (`weak_word`). Words
+// before a counter are not used, because the layers that they name are separate
+// tensors; `counted` is then set.
 struct StackPath {
   bool counted = false, experts = false, word = false, weak_word = false;
 };

@@ -8,7 +8,7 @@
 //   embed   kEmbedding before the leaf    likely
 //
 // A word is sure if no known framework uses it for anything else in that place.
-// tests/roles has examples of real trees.
+// Tests in tests/roles use names of real models.
 #include "roles/words.h"
 #include "source/wording.h"
 

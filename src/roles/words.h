@@ -1,4 +1,4 @@
-// The words in parameter names, and the roles that they stand for.
+// The words in parameter names, and the roles that they denote.
 #ifndef SHARDC_ROLES_WORDS_H_
 #define SHARDC_ROLES_WORDS_H_
 
@@ -16,7 +16,7 @@ Leaf LeafOfWord(std::string_view part);
 // The place of a word in a name.
 struct WordPlace {
   bool in_attention = false;  // some part of the path names attention
-  bool before_leaf = false;   // the part is the last before the leaf
+  bool before_leaf = false;   // the word is the last part before the leaf
 };
 
 // Returns the role that a part of a path denotes, such as kQuery for `q_proj`;
@@ -24,8 +24,8 @@ struct WordPlace {
 Role RoleOfWord(std::string_view part, WordPlace place, Confidence confidence);
 
 // Returns the role that a word gives to every parameter below it, whatever the
-// parameter's module: positions, adapters, norms of queries, keys and latents,
-// attention sinks. Returns kOther for any other word.
+// parameter's module: positions, adapters, attention sinks, and norms of
+// queries, keys and latents. Returns kOther for any other word.
 Role RoleBelow(std::string_view part);
 
 bool Contains(std::string_view part, std::string_view text);
