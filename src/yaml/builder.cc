@@ -6,9 +6,9 @@
 //   a: [x, 'b']   open {, a, open [, x, b, close, close
 //                 a 0-1, x 4-5, 'b' 7-10, the list 3-11
 //
-// An alias copies the node below its anchor. All nodes below anchors and all
-// copies share one budget of nodes, so that ten aliases of ten aliases of ...
-// end in a finding.
+// An alias copies the node that has its anchor. All nodes with anchors and all
+// copies share one budget of nodes. Nested aliases (ten aliases of ten aliases
+// of ...) thus end in a finding and do not exhaust the memory.
 #include "yaml/builder.h"
 
 #include <algorithm>
@@ -46,7 +46,7 @@ size_t DepthOf(const YamlNode& node) {
 
 }  // namespace
 
-// Describes where the parser stopped: after which token, and in which list or
+// Returns where the parser stopped: after which token, and in which list or
 // mapping in brackets.
 YamlFailure YamlBuilder::FailureAt(size_t offset) const {
   YamlFailure failure;
@@ -54,8 +54,8 @@ YamlFailure YamlBuilder::FailureAt(size_t offset) const {
   failure.last_end = last_end_;
   failure.long_quote = long_quote_;
   if (stack_.empty() || !stack_.back().flow) return failure;
-  // The bracket may belong to the second collection from the top: in `[a 'b`,
-  // the top is an implicit mapping of one pair inside of the list.
+  // The bracket may be that of the second collection from the top: in `[a 'b`,
+  // the top is an implicit mapping of one pair, which is in the list.
   const size_t open = stack_.size();
   for (size_t up = 1; up <= std::min<size_t>(open, 2); ++up) {
     const size_t begin = stack_[open - up].node.begin;
@@ -185,8 +185,8 @@ void YamlBuilder::CheckText(const YamlNode& node) {
   }
 }
 
-// Reports a plain scalar that begins with a blank other than a space, as the
-// key in `\u00a0 dp: 2`.
+// Reports a plain scalar that begins with a blank other than a space, such as
+// the no-break space before the key in `\u00a0 dp: 2`.
 void YamlBuilder::CheckBlank(const YamlNode& node) {
   const size_t blank = OddBlank(text_, node.begin);
   if (blank == 0) return;

@@ -1,6 +1,6 @@
-// Builds a tree from the YAML parser's events, including the byte range of
-// every node. Independent of yaml-cpp: anchors are numbers (0: none), positions
-// are byte offsets into the source.
+// Builds a tree from the events of a YAML parser, including the byte range of
+// every node. The builder does not depend on yaml-cpp: anchors are numbers (0:
+// no anchor), and positions are byte offsets into the source.
 #ifndef SHARDC_YAML_BUILDER_H_
 #define SHARDC_YAML_BUILDER_H_
 
@@ -19,21 +19,21 @@ namespace shardc {
 
 class YamlBuilder {
  public:
-  // Thrown to stop the event parser: after a finding that makes it pointless to
-  // parse the rest of the file, after Findings::kErrorLimit errors, and where a
-  // second document begins. The caller of the event parser catches it.
+  // Thrown to stop the event parser: after a finding that makes the rest of the
+  // file useless, after Findings::kErrorLimit errors, and where a second
+  // document begins. The caller of the event parser catches it.
   struct Stop {};
 
   YamlBuilder(const SourceRef& source, Findings& findings)
       : source_(source), text_(source->text()), findings_(findings) {}
 
   // The builder gets one call for each event of the parser. `at` is the offset
-  // at which the node begins, with its anchor and tag. If the node is a null
-  // that is omitted, `at` is the offset of the next token.
+  // at which the node begins, including its anchor and tag. For a null that is
+  // omitted, `at` is the offset of the next token.
   void Null(size_t at, uint64_t anchor);
   void Alias(size_t at, uint64_t anchor);
-  // `tag` is written out: `tag:yaml.org,2002:int` for `!!int`. "?" and "!" mean
-  // that the node has no tag.
+  // `tag` is the full tag: `tag:yaml.org,2002:int` for `!!int`. "?" and "!"
+  // mean that the node has no tag.
   void Scalar(size_t at, const std::string& tag, uint64_t anchor,
               const std::string& value);
   void Open(YamlKind kind, size_t at, const std::string& tag, uint64_t anchor,
@@ -84,7 +84,7 @@ class YamlBuilder {
   std::string_view text_;
   Findings& findings_;
   std::vector<Frame> stack_;
-  std::map<uint64_t, YamlNode> anchors_;  // complete nodes by anchor
+  std::map<uint64_t, YamlNode> anchors_;  // complete nodes, keyed by anchor
   std::optional<YamlNode> root_;
   size_t alias_nodes_ = 0;
   size_t last_end_ = 0;  // end of the last complete token

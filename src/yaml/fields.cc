@@ -52,7 +52,7 @@ std::optional<Fields> Fields::Read(const YamlContext& context,
   for (const YamlMember& member : node.members) {
     if (context.findings.Full()) break;
     if (!member.key.IsScalar()) {
-      // Report only the first key that is no text: the file probably has
+      // Report only the first key that is not a scalar: the file probably has
       // another format.
       if (!bad_key) {
         context.Add(code::kSchema, member.key,

@@ -14,7 +14,7 @@
 
 namespace shardc {
 
-// A file while it is read, and the destination of its findings.
+// A file that is being read, and the list to which its findings are added.
 struct YamlContext {
   const YamlDocument& document;
   Findings& findings;
@@ -29,15 +29,15 @@ struct YamlContext {
 class Fields {
  public:
   // Reads the members of a mapping. Returns nullopt after a finding (schema) if
-  // the node is no mapping. Leaves out unknown keys and keys that are no text.
-  // Reports each unknown key, and the first key that is no text.
+  // the node is not a mapping. Leaves out unknown keys and keys that are not
+  // scalars. Reports each unknown key, and the first key that is not a scalar.
   static std::optional<Fields> Read(const YamlContext& context,
                                     const YamlNode& node,
                                     const KeyTable& table);
   const YamlNode* Find(std::string_view key) const;
-  // Returns the value of a key. If the key is absent, returns null after a
-  // finding (schema) with `help`, or without one if a misspelling of the key
-  // has been reported.
+  // Returns the value of a key. If the key is absent, returns null and adds a
+  // finding (schema) with `help`. The finding is not added if a misspelling of
+  // the key has been reported.
   const YamlNode* Require(const YamlContext& context, const YamlNode& node,
                           std::string_view key, std::string help = {}) const;
 
@@ -45,7 +45,7 @@ class Fields {
   explicit Fields(const KeyTable& table) : table_(&table) {}
   const KeyTable* table_;
   std::vector<const YamlNode*> values_;  // in the table's order
-  std::vector<std::string> meant_;  // known keys that unknown ones resemble
+  std::vector<std::string> meant_;  // known keys that unknown keys resemble
 };
 
 // Alternatives() returns "`a`, `b` or `c`", and Listed() "`a`, `b` and `c`".

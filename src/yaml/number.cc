@@ -1,6 +1,6 @@
-// Reads numbers from their digits as written, without yaml-cpp's conversions.
-// Integers and sizes are read without doubles, which would round large ones,
-// and no digits are read as octal:
+// Reads numbers from their digits as written, without yaml-cpp's conversions,
+// which would read some digits as octal. Integers and sizes are not converted
+// to doubles, which would round large ones:
 //
 //   16       integer          010, 1e3, 0x10, '16'  findings
 //   1.5 GB   a size in bytes, by source/byte_size.h

@@ -1,5 +1,6 @@
-// Typed reading of YAML nodes. The functions Read... return the value, or
-// nullopt after a finding at the node that describes its content.
+// Reads YAML nodes as values of a type. The functions Read... return the value,
+// or nullopt after a finding at the node. The finding describes the content of
+// the node.
 #ifndef SHARDC_YAML_READ_H_
 #define SHARDC_YAML_READ_H_
 
@@ -44,8 +45,8 @@ struct RealRange {
 std::optional<double> ReadReal(const YamlContext& context, const YamlNode& node,
                                std::string_view what, RealRange range);
 
-// Returns true after a finding if the node has a tag. Most tags are refused
-// earlier, when the file is parsed.
+// Returns whether the node has a tag, and adds a finding if so. Most tags are
+// refused earlier, when the file is parsed.
 bool RefuseTag(const YamlContext& context, const YamlNode& node);
 
 // Reads a string. With `strict`, refuses plain scalars that YAML reads as
@@ -77,7 +78,7 @@ std::optional<std::string> ReadKey(const YamlContext& context,
                                    const YamlNode& key, const Code& code,
                                    std::string_view what);
 
-// Returns why a text cannot name a mesh axis; empty if it can.
+// Returns why a text cannot name a mesh axis, or an empty text if it can.
 std::string AxisNameFault(std::string_view name);
 
 }  // namespace shardc

@@ -1,6 +1,7 @@
-// Finds the ends of tokens by scanning the text from a known start. The end of
-// a plain scalar is found by comparing the text with its value, character by
-// character: they differ only in blanks, since line breaks are folded.
+// Finds the ends of tokens by scanning the text from the known beginning of the
+// token. The end of a plain scalar is found by comparing the text with the
+// value that yaml-cpp has reported, character by character. The two differ only
+// in blanks, because line breaks are folded.
 //
 //   'it''s' # x   quoted, from 0 to 7
 //   a\n  b        plain with the value `a b`, from 0 to 5
@@ -48,8 +49,8 @@ bool LooksLikeUtf16(std::string_view text) {
          (a != 0 && a < 0x80 && b == 0 && text.size() % 2 == 0);
 }
 
-// Returns whether a C1 control character is at `at`; it takes two bytes in
-// UTF-8. NEL (U+0085) is not counted, because YAML allows it.
+// Returns whether a C1 control character, which has two bytes in UTF-8, is at
+// `at`. NEL (U+0085) is excepted, because YAML allows it.
 bool IsC1(std::string_view text, size_t at) {
   if (static_cast<unsigned char>(text[at]) != 0xc2) return false;
   const auto next = static_cast<unsigned char>(At(text, at + 1));

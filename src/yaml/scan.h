@@ -11,8 +11,8 @@
 namespace shardc {
 
 // The reason why bytes are not YAML text. Control characters are refused too,
-// since yaml-cpp interprets some of them. FindTextFault() returns nullopt if
-// there is no such reason.
+// because yaml-cpp interprets some of them. FindTextFault() returns nullopt if
+// the text can be parsed as YAML text.
 struct TextFault {
   size_t offset = 0;
   std::string message;
@@ -20,7 +20,8 @@ struct TextFault {
 };
 std::optional<TextFault> FindTextFault(std::string_view text);
 
-// Returns the offset after blanks, line breaks and comments.
+// Returns the first offset from `at` on that is not in blanks, line breaks or
+// comments.
 size_t SkipBlank(std::string_view text, size_t at);
 // Like SkipBlank, and also skips `---` and `...` lines.
 size_t SkipEmptyDocument(std::string_view text, size_t at);
@@ -37,9 +38,9 @@ size_t PlainEnd(std::string_view text, size_t at, std::string_view value);
 // Returns the end of the last line with text of a block scalar whose `|` or `>`
 // is at `at`.
 size_t BlockEnd(std::string_view text, size_t at);
-// Returns the offset after the bracket that closes a flow collection whose last
-// item ends at `at`. If a character other than a comma or a colon follows,
-// returns its offset.
+// Returns the offset after the bracket that closes a list or mapping in
+// brackets whose last item ends at `at`. If another character than a comma or a
+// colon comes first, returns its offset.
 size_t FlowEnd(std::string_view text, size_t at, char bracket);
 // Returns the offset after a null word (`~`, `null` ...) at `at`, or nullopt if
 // there is none.

@@ -17,12 +17,13 @@ class SurrogatePairs {
   // Finds the pairs of escapes in a text.
   explicit SurrogatePairs(std::string_view text);
 
-  // Returns the text for the parser, in which each pair is replaced by escapes
-  // of two characters that the text does not contain. A text that contains them
-  // is returned unchanged. All offsets stay the same.
+  // Returns the text for the parser, in which each pair is replaced by the
+  // escapes of two substitute characters, so that all offsets stay the same. A
+  // text that already contains the substitutes is returned unchanged.
   std::string ParserText() const;
-  // Returns the value of a scalar that begins at `begin`, with the characters
-  // of the pairs in it: decoded if it is in double quotes, else as written.
+  // Returns the value of a scalar that begins at `begin`, in which the
+  // substitutes are replaced by the pairs: by the decoded character in double
+  // quotes, else by the escapes as written.
   std::string ValueOf(std::string value, size_t begin) const;
 
  private:
@@ -31,7 +32,9 @@ class SurrogatePairs {
     uint32_t point = 0;
   };
   std::string_view text_;
-  std::vector<Pair> pairs_;  // ascending; empty if the text has the substitutes
+  // Ascending by `begin`. Empty if the text contains the two substitute
+  // characters.
+  std::vector<Pair> pairs_;
 };
 
 }  // namespace shardc

@@ -2,9 +2,9 @@
 // yaml-cpp's event parser runs, and YamlBuilder builds the tree. Mistakes that
 // yaml-cpp accepts are refused too: `'never closed`, `{dp: 2, , tp: 4}`, text
 // after the document, duplicate keys, `<<`, tags, `&a [*a]`. tests/yaml has a
-// case for each; tests/fuzz searches for more. yaml-cpp's LoadAll is not used,
-// because it does not end for a lone comma. Instead, HandleNextDocument is
-// called at most twice.
+// case for each, and tests/fuzz searches for more. yaml-cpp's LoadAll is not
+// used, because it does not terminate for a text with only a comma. Instead,
+// HandleNextDocument is called at most twice.
 #include "yaml/yaml.h"
 
 #include <yaml-cpp/eventhandler.h>

@@ -6,8 +6,8 @@
 // UTF-8. Tags, merge keys, duplicate keys, unterminated quotes and implicit
 // list entries are refused. (Some tags are stored in YamlNode::tag, and the
 // typed readers refuse them.) The number of aliased nodes is limited, and an
-// alias inside its own node is refused. Scalars stay text, which the typed
-// readers of yaml/read.h interpret.
+// alias inside its own node is refused. Scalars remain text, and the typed
+// readers of yaml/read.h interpret it.
 #ifndef SHARDC_YAML_YAML_H_
 #define SHARDC_YAML_YAML_H_
 
@@ -37,7 +37,8 @@ struct YamlNode {
   // tag. All other tags are refused while parsing.
   std::string tag;
   // The byte range in the source. A null that is omitted has the range of its
-  // key or dash or, if it has neither, at most one byte of the text after it.
+  // key or of its dash. Without either, it has at most one byte of the text
+  // after it.
   size_t begin = 0;
   size_t end = 0;
   std::vector<YamlNode> items;      // of sequences
@@ -58,7 +59,7 @@ class YamlDocument {
  public:
   static constexpr size_t kByteLimit = size_t{16} << 20;
   static constexpr size_t kDepthLimit = 64;
-  // The most nodes below anchors and in the copies that aliases add.
+  // The most nodes in values with anchors and in the copies that aliases add.
   static constexpr size_t kAliasBudget = 100000;
 
   // Parses a file. Findings: encoding, empty, limit, yaml-syntax, yaml-depth,
@@ -86,8 +87,8 @@ class YamlDocument {
 // has no such member.
 const YamlNode* MemberOf(const YamlNode& node, std::string_view key);
 
-// Returns the first node with the byte range of `place`, except for keys; null
-// if there is none.
+// Returns the first node with the byte range of `place`, or null if there is
+// none. Keys are not searched.
 const YamlNode* FindNode(const YamlNode& root, const Place& place);
 
 }  // namespace shardc
