@@ -1,6 +1,8 @@
-// Linux saves the tile registers of AMX, 8 KiB, only for processes that have
-// requested it. The request fails if a thread has an alternate signal stack
-// that is too small for the tiles, and in versions of Linux before 5.16.
+// Detects the instructions for products of bfloat16 numbers, and requests the
+// tile registers of AMX. Linux saves these registers, 8 KiB, only for processes
+// that have requested them. The request fails in versions of Linux before 5.16,
+// and if a thread has an alternate signal stack that is too small for the
+// tiles.
 #include "floats/bf16_products.h"
 
 #include <atomic>

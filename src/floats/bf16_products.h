@@ -8,19 +8,19 @@ namespace shardc {
 // of AMX. With kNone, bfloat16 numbers are converted to float32 first.
 enum class Bf16Products { kNone, kVectors, kTiles };
 
-// Returns whether the processor has the instruction, AVX512_BF16 for rounding,
-// and, for tiles, the operating system's permission to use the tile registers.
-// Returns true for kNone. The processor and the operating system are queried at
-// the first call.
+// Returns whether kernels can use these products. The processor must have the
+// instruction, and AVX512_BF16 for rounding. For kTiles, the operating system
+// must also permit the use of the tile registers. Returns true for kNone. The
+// processor and the operating system are queried at the first call.
 bool HasBf16Products(Bf16Products products);
 
 // Returns the instructions that kernels use: those of the last call of
-// UseBf16Products. Before the first call, returns the fastest ones of this
-// processor: tiles, or else vectors on AMD's processors. On Intel's, vectors of
-// bfloat16 are slower than float32.
+// UseBf16Products, or else the fastest ones of this processor. Tiles are the
+// fastest. Without tiles, vectors are faster than float32 on AMD's processors,
+// but slower on Intel's.
 Bf16Products UsedBf16Products();
-// Sets what UsedBf16Products() returns, for tests and measurements; the
-// processor must have it. Call it only while no kernel runs.
+// Sets what UsedBf16Products() returns, for tests and measurements. The
+// processor must have these instructions, and no kernel may be running.
 void UseBf16Products(Bf16Products products);
 // Makes UsedBf16Products() return the fastest instructions again.
 void UseFastestBf16Products();

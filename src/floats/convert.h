@@ -1,5 +1,6 @@
-// Converts many floats of one type to another. Each is rounded once, to nearest
-// with ties to even. The functions of half.h give the same bits.
+// Converts arrays of floats from one type to another. Each float is rounded
+// once, to nearest with ties to even. The results have the same bits as those
+// of half.h.
 #ifndef SHARDC_FLOATS_CONVERT_H_
 #define SHARDC_FLOATS_CONVERT_H_
 

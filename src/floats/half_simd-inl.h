@@ -36,7 +36,8 @@ HWY_INLINE VF LoadBFloat16(const uint16_t* p) {
 }
 
 // SHARDC_FLOAT16_INSTRUCTIONS is 1 for x86 targets that have instructions to
-// convert float16. They round as half.h does, and give the same NaNs.
+// convert float16. The instructions round as half.h does, and produce the same
+// NaNs.
 #undef SHARDC_FLOAT16_INSTRUCTIONS
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
 #define SHARDC_FLOAT16_INSTRUCTIONS 1
@@ -98,9 +99,9 @@ HWY_INLINE void StoreFloat16(VF x, uint16_t* p) {
   const hn::Rebind<hwy::float16_t, DF> d16;
   hn::StoreU(hn::BitCast(DH(), hn::DemoteTo(d16, x)), DH(), p);
 #else
-  // Normal results: integer rounding drops 13 bits. Subnormal results: a power
-  // of two is added whose last bit is float16's smallest step, so that the
-  // addition rounds.
+  // A normal result is rounded by integer arithmetic, which drops 13 bits. For
+  // a subnormal result, a power of two is added whose last bit is float16's
+  // smallest step, so that the addition rounds.
   const DF df;
   const DI di;
   const DU du;

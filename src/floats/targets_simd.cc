@@ -1,7 +1,8 @@
-// A target can run if the processor has all instructions that it is compiled
-// for and the operating system saves its registers. For example AVX-512 needs
-// the OS to save the zmm registers. On Arm, Linux reports the instructions that
-// programs may use.
+// Detects the targets that this processor can run. It can run a target if it
+// has all instructions that the target is compiled for, and the operating
+// system saves the registers of the target. For example, AVX-512 needs the
+// operating system to save the zmm registers. On Arm, Linux reports the
+// instructions that programs may use.
 #include "floats/targets_simd.h"
 
 #include <hwy/highway.h>

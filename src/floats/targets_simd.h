@@ -1,7 +1,7 @@
-// Chooses one of the targets that Highway has compiled. The processor is
-// queried here, at the first call: Highway's own detection is in a library that
-// measures clocks when it is loaded, which costs 3 ms in every run of every
-// command.
+// Chooses one of the targets (instruction sets) for which Highway has compiled
+// a function. The processor is queried here, at the first call. Highway's own
+// detection is in a library that measures clocks when it is loaded, which costs
+// 3 ms in every run of every command.
 //
 //   SIMD_EXPORT(Fold);  // once, next to the function of all targets
 //   SIMD_DISPATCH(Fold)(bytes, count);
@@ -24,9 +24,9 @@ void UseTargets(int64_t targets);
 // instruction for CRC-32C.
 bool HasSse42();
 
-// Returns the index of the chosen target in a table of SIMD_EXPORT, which lists
-// the `compiled` targets from best to worst. The last index is the portable
-// target.
+// Returns the index of the best target that the processor can run in a table of
+// SIMD_EXPORT. The table lists the `compiled` targets from best to worst, and
+// the portable target last.
 size_t TargetIndex(int64_t compiled);
 
 }  // namespace shardc
