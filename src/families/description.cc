@@ -1,7 +1,6 @@
-// Reads a family's file. If its key `like` names another family, the other file
-// is read first, and supplies the models, `let` entries, blocks and tree that
-// this file does not define. Families that the key `uses` names supply only
-// blocks.
+// Reads a family's file. If its key `like` names another family, that family is
+// read first, and supplies the models, `let` entries, blocks and tree that this
+// file does not define. Families that the key `uses` names supply only blocks.
 //
 // Example: `layers[i < num_layers] if deep:` is a node `layers` with counter
 // `i`, the count `num_layers` and the condition `deep`.
@@ -64,8 +63,8 @@ class FamilyReader {
       : context_{document, findings} {}
 
   // Reads the file into `out`. If the family has a key `like`, `out` already
-  // has the content of that other family, and a definition in this file
-  // replaces the one of the same name. Namings are not inherited.
+  // has the content of the family that it names, and a definition in this file
+  // replaces the definition of the same name. Namings are not inherited.
   void Read(const Fields& fields, Description& out) {
     if (const YamlNode* models = fields.Find("models")) {
       out.models = ReadTexts(context_, *models, "`models`")

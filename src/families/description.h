@@ -18,11 +18,11 @@ namespace shardc::families {
 // `layers[i < num_hidden_layers] if c: ...`.
 struct Node {
   std::string name;  // parts of the parameter's name; `_` adds none
-  // The name that expressions of the children use for the number of a
+  // The name by which expressions of the children refer to the number of the
   // repetition; may be empty.
   std::string counter;
-  std::optional<Expression> count;      // absent: the node is not repeated
-  std::optional<Expression> condition;  // absent: the node is always there
+  std::optional<Expression> count;      // absent if the node is not repeated
+  std::optional<Expression> condition;  // absent if the node is always there
   // A module call; absent if the node has children.
   std::optional<Expression> module;
   std::vector<Node> children;
@@ -40,8 +40,8 @@ struct Description {
   std::string name;                 // the model type
   std::vector<std::string> models;  // classes that have this tree
   std::vector<std::pair<std::string, Expression>> let;
-  // Naming schemes of Flax models: the scheme's name, and the name that it
-  // gives the weight of a norm.
+  // Naming schemes of Flax models: the name of the scheme, and the name of the
+  // weight of a norm in this scheme.
   std::vector<std::pair<std::string, std::string>> namings;
   std::vector<Block> blocks;
   std::vector<Node> tree;
@@ -51,8 +51,9 @@ struct Description {
 };
 
 // Reads the family of a model type, including the families that its keys `like`
-// and `uses` name. Returns null after findings, or without a finding if one of
-// these families does not exist or the chain of their keys is too long.
+// and `uses` name. Returns null after findings. Also returns null, without a
+// finding, if one of these families does not exist or if the chain of their
+// keys is too long.
 std::unique_ptr<const Description> LoadDescription(std::string_view name,
                                                    Findings& findings);
 

@@ -1,13 +1,14 @@
 // Evaluates expressions. A name is looked up first among bound names (a
 // counter, a block's parameter), then among the entries of the family's `let`,
-// then among the config's keys. The name `naming` means the naming scheme,
-// unless it is bound. In the definition of a `let` entry, the entry's own name
-// means the config's key, as in `head_dim: head_dim ?? hidden_size // heads`.
+// then among the keys of the config. The name `naming` means the naming scheme,
+// unless it is bound. Inside the definition of a `let` entry, the name of the
+// entry means the key of the config, as in `head_dim: head_dim ?? hidden_size
+// // heads`.
 //
 // A key that the config lacks or sets to null is an error, except left of `??`
-// and inside has() and given(). Most values of `let` entries that depend on no
-// bound name are cached, because a tree with thousands of tensors evaluates the
-// same few entries again and again.
+// and inside has() and given(). Most values of `let` entries are cached unless
+// they depend on a bound name, because a tree with thousands of tensors
+// evaluates the same few entries many times.
 //
 // Example: if the config has hidden_size 64, heads 4 and no head_dim, the entry
 // above is 16.

@@ -47,10 +47,10 @@ class Evaluator {
   void Unbind() { bound_.pop_back(); }
 
   // Returns the place in the config of the string, number, list or object that
-  // was read last, for findings about a result that was computed from it. A
-  // `let` name that is evaluated again counts as a reading of the place that
-  // its first evaluation read. If none was read, returns the place of the
-  // entire config.
+  // was read last, for findings about a result that was computed from it. If
+  // the value of a `let` name comes from the cache, this is the place that the
+  // first evaluation of the name read. Returns the place of the entire config
+  // if nothing was read.
   Place Blame() const;
   const Description& family() const { return family_; }
   JsonValue config() const { return config_; }

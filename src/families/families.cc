@@ -6,9 +6,9 @@
 //       mlp: linear(8, 4)   ->  model.layers.0.mlp.weight [4, 8]
 //                               model.layers.1.mlp.weight [4, 8]
 //
-// A module is built in, such as `linear`, or a block of the description, or a
-// `part`: a subtree of another family's tree, built from a config that is
-// nested in this one.
+// A module may be a built-in one, such as `linear`, or a block of the
+// description. It may also be a `part`: a subtree of another family's tree,
+// built from a config that is nested in this one.
 #include "families/families.h"
 
 #include <algorithm>
@@ -322,9 +322,9 @@ std::unique_ptr<const Description> FindFamily(const JsonValue& config,
   return nullptr;
 }
 
-// Returns true if the config's `architectures` names a class of the
-// description, or if this key is absent, empty or not a list. Otherwise the
-// model has another tree: adds a finding and returns false.
+// Returns whether the config's `architectures` names a class of the
+// description. Also returns true if this key is absent, empty or not a list.
+// Otherwise the model has another tree: adds a finding and returns false.
 bool IsClassOf(const Description& family, const JsonValue& config,
                Findings& findings) {
   const auto classes = config.Find("architectures");
@@ -371,9 +371,9 @@ std::optional<Spelling> SpellingOf(const Description& family,
   return std::nullopt;
 }
 
-// Returns the dtype that the config names, with or without `torch.` before it,
-// or F32, the default of transformers, if it names none. Adds a finding and
-// returns nullopt if the name is not known.
+// Returns the dtype that the config names, with or without `torch.` before it.
+// If it names none, returns F32, the default of transformers. Adds a finding
+// and returns nullopt if the name is not known.
 std::optional<Dtype> DtypeOf(const JsonValue& config, Findings& findings) {
   constexpr std::string_view kModule = "torch.";
   for (const std::string_view key : {"dtype", "torch_dtype"}) {
