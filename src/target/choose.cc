@@ -1,7 +1,7 @@
 // Chooses the inputs of a command. Mesh, rules, manifest and model of the
 // request take precedence over the inputs of the project's target: the named
-// target, or the only one. The project is read only if it or a target is named,
-// or if neither mesh, rules nor manifest is named.
+// target, or the only one. The project is read only if the request names the
+// project or a target, or if it names neither mesh, rules nor manifest.
 //
 // Example: the project's only target has `rules: [a.yaml]`, and the request has
 // a mesh and a manifest. The project is not read, so rules are missing. If the
@@ -34,8 +34,8 @@ std::string TargetNames(const Project& project) {
   return names;
 }
 
-// Returns the target of that name or, without a name, the only one. Adds a
-// finding and returns null if there is none.
+// Returns the target with this name, or the only target if the name is empty.
+// Adds a finding and returns null if there is no such target.
 const Target* FindTarget(const Project& project, const std::string& name,
                          Findings& findings) {
   for (const Target& known : project.targets) {

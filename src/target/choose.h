@@ -19,9 +19,10 @@
 
 namespace shardc {
 
-// The inputs of a command line; empty: not given.
+// The inputs that a command line names. A member is empty if it does not name
+// this input.
 struct TargetRequest {
-  std::string project;      // path; empty: the nearest file
+  std::string project;      // path; empty for the nearest file
   bool no_project = false;  // read no project file
   // Whether the project's paths may lead out of its repository. Paths in the
   // request itself always may.
@@ -43,23 +44,23 @@ struct TargetRequest {
 std::optional<Project> OpenProject(const TargetRequest& request,
                                    Findings& findings);
 
-// Returns the target to work on. Inputs that the request lacks come from a
-// target of the project: the named one, or the only one. The project is read
-// only if the request names it or a target, or names neither mesh, rules nor
-// manifest. If it is not read or does not exist, these inputs stay empty.
-// Returns nullopt after an error.
+// Returns the target to work on. Inputs that the request lacks are those of a
+// target of the project: the named target, or the only one. The project is read
+// only if the request names it or a target, or if the request names neither
+// mesh, rules nor manifest. If the project is not read or does not exist, these
+// inputs stay empty. Returns nullopt after an error.
 std::optional<Target> ChooseTarget(const TargetRequest& request,
                                    Findings& findings);
 
 // Returns the boundary inside which the rules files of a chosen target, and the
-// files that they extend, must be. There is no boundary for rules that the
-// request names, without a project, and with `allow_outside`.
+// files that they extend, must be. There is no boundary if the request names
+// the rules, if there is no project, or if `allow_outside` is set.
 Boundary RulesBoundary(const Target& target, const TargetRequest& request);
 
-// Returns the targets of these names, each with the request's inputs. Without
-// names, returns all targets of the project if it has any and the request names
-// no input, else the one that ChooseTarget returns. Returns nullopt after an
-// error.
+// Returns the targets with these names, with their inputs replaced by those
+// that the request names. Without names, returns all targets of the project if
+// it has any and the request names no input. Otherwise returns the one that
+// ChooseTarget returns. Returns nullopt after an error.
 std::optional<std::vector<Target>> ChooseTargets(
     const TargetRequest& request, std::span<const std::string> names,
     Findings& findings);

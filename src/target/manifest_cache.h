@@ -13,11 +13,12 @@
 
 namespace shardc {
 
-// The identity, size and times of a file. If two stamps are equal, the file has
-// not been written in between, within the resolution of its times.
+// The identity, size and times of a file. If two stamps of a file are equal,
+// the file has not been written between them, within the resolution of its
+// times.
 struct FileStamp {
   FileId file;
-  int64_t size = -1;  // negative: there is no such regular file
+  int64_t size = -1;  // negative if this is not a regular file
   int64_t modified_ns = 0;
   int64_t changed_ns = 0;
 

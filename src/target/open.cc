@@ -1,9 +1,9 @@
 // Reads the inputs of a target. A pack is a rules file that is embedded in the
-// library. `builtin:llama` is read in the naming (flax or hf) that the
-// manifest's names have, and `auto` selects the pack that fits them. A plan
-// must not depend on the working directory, so the path of a rules file is
-// stored relative to the project or, without one, to the folder of the first
-// rules file.
+// library. `builtin:llama` is read in the naming (flax or hf) of the manifest's
+// names, and `auto` selects the pack that fits these names. A plan must not
+// depend on the working directory, so the path of a rules file is stored
+// relative to the project. Without a project, it is relative to the folder of
+// the first rules file.
 //
 // Example: rules `auto` with a manifest of `model.layers.0.self_attn...` and
 // `gate_proj` become builtin:llama/hf.
@@ -42,7 +42,7 @@ std::string Folder(const std::string& file) {
   return folder.empty() ? "." : folder.string();
 }
 
-// Sets the file name of each rule to the one that the plan prints: relative to
+// Sets the file name of each rule to the name that the plan prints: relative to
 // the project or, without a project, to the folder of the first file that is
 // not a pack. Packs and `-` keep their names.
 void NameSources(RuleSet& rules, const std::vector<std::string>& files,
@@ -236,7 +236,7 @@ void CheckPatterns(const RuleSet& rules, Findings& findings) {
 }
 
 void CheckNames(const RuleSet& rules, Findings& findings) {
-  // A mesh with all names that may be axes.
+  // A mesh that has every name that may be an axis, so that none is reported.
   Mesh mesh;
   const auto add_list = [&](const SpecList& list) {
     for (const SpecEntry& entry : list.entries) {
@@ -282,7 +282,8 @@ std::string_view NamingFor(const Target& target) {
 
 bool IsComplete(const Target& target, const OpenOptions& options,
                 Findings& findings) {
-  // What is missing, and how a target of a project names it.
+  // The missing inputs, and the key with which a target of a project names
+  // each.
   std::vector<std::pair<std::string_view, std::string_view>> missing;
   if (!options.mesh && !IsNamed(target.mesh)) {
     missing.emplace_back("mesh", "`mesh: dp:2,tp:4`");
@@ -358,8 +359,9 @@ std::optional<Opened> OpenTarget(const Target& target,
   if (!target.model.empty() && (manifest || !builds)) {
     out.model = ReadModelConfig(target.model, findings);
   }
-  // Without a manifest, `auto` would report that no pack fits the names, which
-  // only follows from the manifest's own error.
+  // Without a manifest, `auto` would report that no pack fits the names. That
+  // finding would only be a consequence of the manifest's own error, so `auto`
+  // is left out.
   std::vector<std::string> files = target.rules;
   if (!manifest) std::erase(files, "auto");
   std::optional<RuleSet> rules;

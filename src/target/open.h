@@ -28,24 +28,24 @@
 
 namespace shardc {
 
-// Texts of open documents, and manifests, that a caller such as the language
-// server keeps between reads. Either may be null.
+// What a caller such as the language server keeps between reads: the texts of
+// open documents, and manifests. Either may be null.
 struct Held {
   const FileTexts* texts = nullptr;  // replace the contents of files
   ManifestCache* manifests = nullptr;
 };
 
-// Options of reading a target. They take precedence over its files.
+// Options for reading a target. They take precedence over its files.
 struct OpenOptions {
-  // The number of devices. It determines an axis of size -1, and takes
-  // precedence over the number in a mesh file.
+  // The number of devices. It determines the size of an axis of size -1, and
+  // takes precedence over the number in a mesh file.
   std::optional<int64_t> devices;
   std::optional<int64_t> processes;  // default: the mesh's own
   std::optional<Mesh> mesh;          // replaces the target's
   ManifestOptions manifest;
-  Boundary rules_boundary;  // RulesBoundary (target/choose.h)
+  Boundary rules_boundary;  // the result of RulesBoundary (target/choose.h)
   Policy policy;            // takes precedence over files and rules
-  std::vector<Mode> modes;  // empty: the target's, or all modes
+  std::vector<Mode> modes;  // empty for the target's modes, or else all modes
   int threads = 0;          // 0: one per core
   Held held;
 };
@@ -53,8 +53,8 @@ struct OpenOptions {
 // Returns whether the input names a mesh.
 bool IsNamed(const MeshInput& input);
 
-// Returns the place to which findings about the mesh point: its file, its place
-// in the project file, or the flag.
+// Returns the place for findings about the mesh: its file, its place in the
+// project file, or the flag.
 Place MeshPlace(const MeshInput& mesh);
 
 // Reads the mesh. Returns nullopt after a finding, also if no mesh is named.
@@ -68,13 +68,13 @@ std::optional<Manifest> OpenManifest(const std::string& path,
                                      const ManifestOptions& options,
                                      Findings& findings,
                                      ManifestCache* cache = nullptr);
-// Reads rules from files, packs and `auto`; earlier ones take precedence. Plans
-// name a rules file by its path relative to `project_dir` or, if that is empty,
-// to the folder of the first file that is not a pack. Rules files and the files
-// that they extend must be inside `boundary`. `manifest` may be null; `auto` is
-// then an error, and a pack that is named without /flax or /hf is the flax one.
-// `texts`, if not null, replaces the contents of files. Returns nullopt after a
-// finding.
+// Reads rules from files, packs and `auto`; earlier entries of `files` take
+// precedence. Plans name a rules file by its path relative to `project_dir`. If
+// `project_dir` is empty, the path is relative to the folder of the first file
+// that is not a pack. Rules files and the files that they extend must be inside
+// `boundary`. `manifest` may be null. Then `auto` is an error, and a pack that
+// is named without /flax or /hf is the flax one. `texts`, if not null, replaces
+// the contents of files. Returns nullopt after a finding.
 std::optional<RuleSet> OpenRules(
     const std::vector<std::string>& files, const std::string& project_dir,
     const Manifest* manifest, const std::string& model_type, Findings& findings,
@@ -95,7 +95,7 @@ void CheckPatterns(const RuleSet& rules, Findings& findings);
 // Reports the errors in specs that do not depend on the mesh: bundles that do
 // not exist, long names such as `__X__` that are neither built in nor
 // registered, registrations that cannot be resolved, and axes that a spec names
-// twice. Any other name may be an axis of the mesh.
+// twice. Any other unknown name may be an axis of the mesh.
 void CheckNames(const RuleSet& rules, Findings& findings);
 
 // Returns whether a mesh, rules, and a manifest or a model's config.json are

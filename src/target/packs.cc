@@ -19,10 +19,10 @@
 namespace shardc {
 namespace {
 
-// How to recognise a family by the names of its parameters. `has` and `lacks`
-// have parts of names, or the last two parts of a name (`norm bias`). `model`
-// is a word that the model's own name must contain, and `other` one that it
-// must not contain.
+// How to recognise a family by the names of its parameters. All of `has` must
+// occur, and none of `lacks` may. Each entry is a part of a name, or the last
+// two parts of a name (`norm bias`). The model's own name must contain the word
+// `model`, and must not contain the word `other`; an empty word is not checked.
 struct Kin {
   std::string_view family;
   std::array<std::string_view, 4> has;

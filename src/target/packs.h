@@ -25,12 +25,12 @@ std::vector<BuiltinPack> BuiltinPacks();  // sorted by name, then naming
 // Returns `auto` and the names of all packs, with and without naming, sorted.
 std::vector<std::string> PackNames();
 
-// Returns the pack of that name, which may begin with `builtin:`. A name
-// without /flax or /hf gets the naming for `separator`: hf for '.', else flax.
+// Returns the pack with this name, which may begin with `builtin:`. If the name
+// has neither /flax nor /hf, `separator` decides: hf for '.', else flax.
 // Returns null if there is no such pack.
 SourceRef FindPack(std::string_view name, char separator);
-// Returns the pack in the same way, but a name without /flax or /hf gets
-// `naming`.
+// Returns the pack in the same way, but `naming` decides if the name has
+// neither /flax nor /hf.
 SourceRef FindPack(std::string_view name, std::string_view naming);
 // Returns the naming of a manifest's names: "flax" if the last part of a name
 // is `kernel`, or else "hf" if the last part of a name is `weight`. If neither

@@ -1,5 +1,5 @@
-// Opens a resolver. Without a mesh, the resolver has a mesh of all axes that
-// axis rules and registrations name, each of size 1, so that they stay in
+// Opens a resolver. An absent mesh is replaced by a mesh of all axes that axis
+// rules and registrations name, each of size 1, so that these axes stay in
 // specs:
 //
 //   no mesh, [BATCH, [FSDP, SP], _]  ->  [["fsdp", "dp"], ["fsdp", "sp"], null]
@@ -50,8 +50,8 @@ std::optional<Target> ChooseForResolver(const TargetRequest& request,
       target.mesh = MeshInput{request.mesh, {}, {}, {}};
     return target;
   }
-  // Without a named target or project it is not an error that no target can be
-  // chosen.
+  // If the request names neither target nor project, it is not an error that no
+  // target can be chosen.
   Findings own;
   auto chosen = ChooseTarget(request, own);
   findings.NoteReadsOf(own);

@@ -1,4 +1,4 @@
-// Opens a resolver of specs, for which neither a manifest nor a mesh is needed.
+// Opens a resolver of specs, which needs neither a manifest nor a mesh.
 #ifndef SHARDC_TARGET_RESOLVER_H_
 #define SHARDC_TARGET_RESOLVER_H_
 
@@ -16,16 +16,17 @@
 namespace shardc {
 
 // Returns the target of the request. If the request names a mesh or rules but
-// neither target nor project, the target has only the request's mesh, rules and
-// model. Otherwise it is the target of ChooseTarget. If ChooseTarget fails, for
-// example because there are several targets, returns an empty target if the
-// request names neither target nor project, else nullopt after a finding.
+// neither target nor project, the target has only the mesh, rules and model of
+// the request. Otherwise it is the target that ChooseTarget returns. If
+// ChooseTarget fails, for example because there are several targets, returns
+// nullopt after a finding, or an empty target if the request names neither
+// target nor project.
 std::optional<Target> ChooseForResolver(const TargetRequest& request,
                                         Findings& findings);
 
-// The resolver of a target's rules and mesh, either of which may be absent.
-// Without a mesh, the resolver has a mesh of all axes that axis rules and
-// registrations name, each of size 1, so that they stay in specs.
+// The resolver of a target's rules and mesh, either of which may be absent. An
+// absent mesh is replaced by a mesh of all axes that axis rules and
+// registrations name, each of size 1, so that these axes stay in specs.
 struct OpenedResolver {
   Resolver resolver;
   bool has_mesh = false;

@@ -8,9 +8,9 @@
 //
 // Parameters are grouped by name without numbers, and the first rule that
 // matches a group is found as the compiler does. If one rule matches groups
-// with different dimensions of layers, a copy for each stack is inserted before
-// the rule, with a pattern that begins with the path of the stack. A pattern
-// with `^` gets no copies.
+// with different dimensions of layers, a copy of the rule for each stack is
+// inserted before it, with a pattern that begins with the path of the stack. A
+// pattern with `^` gets no copies.
 #include "target/scanned_rules.h"
 
 #include <algorithm>
@@ -36,9 +36,9 @@ bool IsOfPack(const Rule& rule) {
   return rule.place.source != nullptr && IsPackName(rule.place.source->name());
 }
 
-// One entry for each template, a name with `*` in place of its numbers: the
-// template, and the name and shape of the first parameter that has it. A null
-// shape is unknown.
+// Lists with one entry for each template, which is a name with `*` in place of
+// its numbers: the template, and the name and shape of the first parameter that
+// has it. An unknown shape is null.
 struct Groups {
   std::vector<std::string> templates;
   std::vector<std::string_view> names;
@@ -70,8 +70,8 @@ LayerStacks StacksOf(const Groups& groups, char separator) {
   return FindLayerStacks(candidates, separator);
 }
 
-// The dimensions of a parameter that count layers, ascending, and the path of
-// the first stack that it is in.
+// The dimensions of a parameter that count layers, in ascending order, and the
+// path of the first stack that contains the parameter.
 struct Scanned {
   std::vector<int> dims;
   std::string path;
@@ -181,10 +181,10 @@ std::vector<Matched> MatchedBy(const RuleSet& rules, const Groups& groups,
   return out;
 }
 
-// Appends the rule, fitted to the scanned dimensions that its parameters have:
-// once, if these are the same for all, otherwise one copy for each stack that
-// fits and then the rule itself. A rule that cannot be fitted is appended
-// unchanged.
+// Appends the rule, fitted to the scanned dimensions of its parameters. If
+// these are the same for all parameters, appends one fitted rule. Otherwise
+// appends a copy for each stack that fits, and then the rule itself. A rule
+// that cannot be fitted is appended unchanged.
 void AppendFitted(const Rule& rule, const Matched& matched, char separator,
                   const RuleSet& rules, std::vector<Rule>& out) {
   const bool one = std::all_of(
