@@ -90,8 +90,8 @@ bool Frequencies(Call& call, Reply& reply) {
   return true;
 }
 
-// Applies a rotary embedding. The shapes are tensor [b, h, s, d], and sin and
-// cos [b or 1, 1, at least s, d].
+// Applies a rotary embedding. `tensor` has the shape [b, h, s, d]. `sin` and
+// `cos` have the shape [b or 1, 1, s or more, d].
 bool ApplyRotary(Call& call, Reply& reply) {
   const dense::Array x = call.Array("tensor", 4);
   const dense::Array sine = call.Array("sin", 4);
@@ -252,8 +252,8 @@ class CacheRun {
   exec::KvCache cache_;
 };
 
-// The keys and values that one step appends to the cache, and its mask. StepOf
-// checks their shapes against the cache.
+// The keys and values that one step appends to the cache, and the caller's
+// mask. StepOf checks that their shapes fit the cache.
 struct CacheStep {
   dense::Array key, value, mask;
 };

@@ -25,9 +25,10 @@ void WriteGroupValue(JsonWriter& json, bool is_null, const AxisGroup& axes) {
   }
 }
 
-// Returns the mode of a call, or nullopt after a finding. It is the mode of
-// `bundle` or, if that is null, of the member `mode`. Either is a mode, or the
-// number of the dimension of `shape` from which the mode is inferred.
+// Returns the mode in which a call is evaluated, or nullopt after a finding.
+// The mode comes from `bundle` or, if `bundle` is null, from the member `mode`.
+// Each of them holds either a mode or the number of a dimension of `shape`. In
+// the second case ModeFromShape infers the mode from that dimension's size.
 std::optional<Mode> EffectiveMode(Call& call, const Bundle* bundle) {
   const auto by_shape = [&](int64_t dim) {
     const Shape shape = call.Has("shape") ? call.Integers("shape") : Shape();

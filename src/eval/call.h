@@ -39,9 +39,9 @@ std::optional<Arrays> ReadArrays(const SourceRef& source, Findings& findings);
 // The arrays that a call returns outside of the JSON, for a safetensors file.
 using Returned = std::vector<std::pair<std::string, exec::Buffer>>;
 
-// The members of one call's input, read by name. A required member that is
-// missing, or a member of another type, is a finding. The reader then returns
-// an empty value, Flag() its default, and Finish() returns false.
+// The members of one call's input, read by name. If a required member is
+// missing or a member has the wrong type, the reader adds a finding and returns
+// an empty value (Flag() returns its default). Finish() then returns false.
 class Call {
  public:
   Call(JsonValue input, const Arrays* arrays, Findings& findings)
@@ -91,8 +91,8 @@ class Call {
   bool fine_ = true;
 };
 
-// Writes the result of a call, an object, member by member. Arrays are written
-// as nested lists, or returned separately.
+// Writes the result of a call, a JSON object, one member at a time. Arrays are
+// written as nested lists, or returned separately.
 class Reply {
  public:
   // If `aside` is not null, arrays are appended to it under `prefix` and their
@@ -124,7 +124,7 @@ class Reply {
 // invalid; its output is then discarded.
 struct Function {
   std::string_view name;
-  std::string_view what;  // for lists of functions: result and input members
+  std::string_view what;  // for lists: the result, then the input's members
   bool (*run)(Call& call, Reply& reply);
 };
 
@@ -136,7 +136,8 @@ std::span<const Function> ArrayFunctions();
 std::span<const Function> TextFunctions();
 
 // Functions() returns the functions of all groups, sorted by name.
-// FindFunction() returns the one with this name, or null if there is none.
+// FindFunction() returns the function with this name, or null if no function
+// has it.
 std::vector<const Function*> Functions();
 const Function* FindFunction(std::string_view name);
 

@@ -47,9 +47,10 @@ void AddAxes(const SpecSource& source, Mesh& mesh) {
   }
 }
 
-// Returns the spec that eformer's or fjformer's own matching returns, which
-// knows no mesh: empty for a parameter that is a scalar or too small, else the
-// resolved spec. eformer also removes entries beyond the rank.
+// Returns the spec that eformer's or fjformer's own function for matching
+// returns. That function has no mesh, so it corrects no axes. It returns an
+// empty spec for a parameter that is a scalar or too small, and the resolved
+// spec otherwise. eformer also removes entries beyond the rank.
 Spec MatchedSpec(const ModeLayout& layout, const std::optional<Shape>& shape,
                  Compat compat) {
   const bool by_size = std::any_of(layout.edits.begin(), layout.edits.end(),
@@ -65,7 +66,7 @@ Spec MatchedSpec(const ModeLayout& layout, const std::optional<Shape>& shape,
   return spec;
 }
 
-// Compiles the tree as eformer or fjformer would; returns null after a finding.
+// Compiles the tree as eformer or fjformer would. Returns null after a finding.
 std::unique_ptr<const Compiled> CompileTree(Call& call, bool strict,
                                             Compat compat) {
   auto rules = RulesOf(call);
@@ -74,8 +75,9 @@ std::unique_ptr<const Compiled> CompileTree(Call& call, bool strict,
   call.Find("strict");
   if (!rules || !tree || !call.Finish()) return nullptr;
   if (!strict) {
-    // Without shapes no parameter is corrected as a scalar, as too small or for
-    // a spec that is too long.
+    // The parameters are compiled without shapes. Compile then does not correct
+    // a spec because a parameter is a scalar or too small, or because the spec
+    // has more entries than the parameter has dimensions.
     for (TensorType& type : tree->types) type.shape.reset();
   }
   Mesh mesh = MeshFor(call, rules->axes);
@@ -160,8 +162,8 @@ bool NamedTree(Call& call, Reply& reply) {
   return true;
 }
 
-// Returns the spec corrected for a shape, as eformer does; nullopt after a
-// finding.
+// Returns the spec corrected for a shape, as eformer corrects it, or nullopt
+// after a finding.
 std::optional<Spec> Corrected(Call& call, const Spec& spec, const Shape& shape,
                               const Mesh& mesh) {
   LegalizeOptions options;
@@ -193,9 +195,10 @@ bool CorrectedSharding(Call& call, Reply& reply) {
   return true;
 }
 
-// Applies a sharding constraint. Neither system changes an array without a
-// mesh. eformer ignores an empty spec and corrects any other; fjformer applies
-// the spec if the mesh has all its axes.
+// Returns the result of applying a sharding constraint. Without a mesh, both
+// systems leave the array unchanged. eformer ignores an empty spec and corrects
+// every other spec. fjformer applies the spec only if the mesh has all its
+// axes.
 bool ShardingConstraint(Call& call, Reply& reply) {
   const std::string system = call.TextOr("implementation", "eformer");
   const Shape shape = call.Integers("shape");

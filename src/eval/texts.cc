@@ -55,9 +55,9 @@ bool CanonicalDtype(Call& call, Reply& reply) {
   return true;
 }
 
-// Returns one key of a tree's path as Python's str() prints it, numbers as the
-// JSON spells them. A key is a dictionary's key, a list's index or an
-// attribute's name.
+// Returns one key of a tree's path as Python's str() prints it. A key is a
+// dictionary's key, a list's index or an attribute's name. A number is copied
+// as the JSON text spells it.
 std::string PathPart(JsonValue key) {
   if (key.IsString()) return std::string(key.string());
   if (key.IsNull()) return "None";
