@@ -1,13 +1,15 @@
-// Four tables at the head of the text hold the Python stacks:
+// Reads the Python stacks of instructions, so that a collective can be reported
+// at a line of the user's program. Four tables at the start of the HLO text
+// hold the stacks:
 //
 //   FileNames        FileLocations
 //   1 "model.py"     1 {file_name_id=1 function_name_id=1 line=28 ...}
 //   FunctionNames    StackFrames
 //   1 "layer"        1 {file_location_id=1 parent_frame_id=1}
 //
-// `parent_frame_id` is the number of the parent frame plus one: 1 means that a
-// frame has no parent, and in frame n a `parent_frame_id` of n means frame n -
-// 1.
+// The metadata of an instruction holds the number of its innermost frame.
+// `parent_frame_id` is the number of the parent frame plus one. For example, 3
+// refers to frame 2, and 1 means that the frame has no parent.
 #include "hlo/frames.h"
 
 #include <algorithm>
@@ -19,7 +21,7 @@
 namespace shardc::hlo {
 namespace {
 
-constexpr size_t kDeepest = 256;  // the most frames of a stack
+constexpr size_t kDeepest = 256;  // StackOf reads at most so many frames
 
 int64_t NumberOf(std::string_view braces, std::string_view key) {
   const auto value = MemberOf(braces, key);
@@ -100,7 +102,7 @@ std::vector<SourceLine> Frames::StackOf(std::string_view metadata) const {
     const Frame* frame = FindIn(frames_, number);
     if (frame == nullptr) break;
     add(LineOf(*frame));
-    if (frame->parent >= number) break;  // not XLA's text: a cycle
+    if (frame->parent >= number) break;  // a cycle, which XLA never writes
     number = frame->parent;
   }
   if (out.empty()) {

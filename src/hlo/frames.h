@@ -21,8 +21,8 @@ class Frames {
   // Starts the table with this heading; returns false if no table has it.
   bool Begin(std::string_view heading);
   // Adds a line of the current table, such as `2 "model.py"`. Ignores a line
-  // that does not begin with the table's next number. A name that is missing is
-  // empty, and a number 0.
+  // that does not begin with the table's next number. If a name is missing from
+  // the line, it is read as empty; a missing number is read as 0.
   void Add(std::string_view line);
   void End() { table_ = Table::kNone; }
   bool reading() const { return table_ != Table::kNone; }
@@ -30,7 +30,8 @@ class Frames {
   // Returns the source lines of the calls that lead to an instruction with this
   // `metadata={...}`, innermost first: the lines of its stack frames or, in the
   // text of older versions, its only line. An inlined loop body repeats its
-  // callers, so each line is returned once. Empty if no file is known.
+  // callers, so each line is returned once. Returns an empty list if no file is
+  // known.
   std::vector<SourceLine> StackOf(std::string_view metadata) const;
 
  private:
@@ -40,20 +41,22 @@ class Frames {
   };
   struct Frame {
     int64_t location = 0;
-    int64_t parent = 0;  // 0: none
+    int64_t parent = 0;  // number of the calling frame; 0 if there is none
   };
 
   SourceLine LineOf(const Frame& frame) const;
 
   Table table_ = Table::kNone;
-  // The tables, whose entries are numbered from 1.
+  // The tables. The text numbers their entries from 1, so entry 1 is at index
+  // 0.
   std::vector<std::string_view> files_, functions_;
   std::vector<Location> locations_;
   std::vector<Frame> frames_;
 };
 
-// Returns the innermost line that is not in an installed package, else the
-// innermost line, else an empty one.
+// Returns the innermost line whose file is not in an installed package. If
+// every file is in a package, returns the innermost line. Returns an empty
+// SourceLine for an empty stack.
 SourceLine UserLine(const std::vector<SourceLine>& stack);
 
 }  // namespace shardc::hlo

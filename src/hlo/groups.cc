@@ -1,12 +1,14 @@
-// Reads replica groups in XLA's forms. The iota form transposes an array of 0,
-// 1, 2 ... with the sizes after `<=`, and splits the result into rows. In the
-// mesh form, the members of a group differ only along the named axes:
+// Reads replica groups in XLA's forms. The iota form has an array of the sizes
+// after `<=` with the numbers 0, 1, 2 and so on. The array is transposed, and
+// the result is split into rows, one for each group. In the mesh form, the
+// members of a group differ only along the named axes:
 //
 //   [2,3]<=[3,2]T(1,0)            0 2 4 | 1 3 5
 //   mesh['a'=2,'b'=3] {'a'}       0 3 | 1 4 | 2 5
 //
-// A part of an axis is written as the product of the factors before it and its
-// own size: 'd':(2)2 of an axis of size 8 is the middle factor of 2 x 2 x 2.
+// In the mesh form a group may also run over one factor of an axis. It is
+// written as the product of the factors before it, and its own size: for an
+// axis 'd' of size 8 = 2 x 2 x 2, 'd':(2)2 is the middle factor.
 #include "hlo/groups.h"
 
 #include <algorithm>
@@ -77,8 +79,8 @@ class GroupsReader {
   }
 
  private:
-  // A part of an axis along which the members of a group differ: `before` is
-  // the product of the axis's factors before the part.
+  // A factor of an axis along which the members of a group differ. `before` is
+  // the product of the factors of the axis before this one.
   struct Part {
     int64_t before = 1, size = 1;
   };
@@ -124,7 +126,8 @@ class GroupsReader {
     return true;
   }
 
-  // Reads device numbers in a transposed order, such as `[2,4]T(1,0)`.
+  // Reads sizes and an optional order of the dimensions, such as `[2,4]T(1,0)`,
+  // and sets `out` to the device numbers that they describe.
   bool Ids(Numbers& out) {
     Numbers sizes, order;
     if (!Take("[") || !List(']', sizes)) return false;

@@ -31,12 +31,12 @@ std::vector<int64_t> IotaNumbers(std::span<const int64_t> sizes,
 //   @mesh<a=2,b=2> {a}                an older spelling
 //   {} or no text                     all `devices` in one group
 //
-// Text after the groups is not read. Returns nullopt if the text is none of
-// these, or has device numbers outside of `devices`.
+// Text after the groups is not read. Returns nullopt if the text has another
+// form, or if a device number is not less than `devices`.
 std::optional<Groups> ReadGroups(std::string_view text, int64_t devices);
 
 // Reads `{{0,1},{1,0}}`, the value of `source_target_pairs`. Returns nullopt if
-// the text is no such list, or has device numbers outside of `devices`.
+// the text has another form, or if a device number is not less than `devices`.
 std::optional<std::vector<std::pair<int64_t, int64_t>>> ReadPairs(
     std::string_view text, int64_t devices);
 

@@ -53,8 +53,8 @@ size_t EndOfString(std::string_view text, size_t at) {
   return text.size();
 }
 
-// Returns the position after the bracket that matches the bracket at `at`; npos
-// if there is none.
+// Returns the position after the bracket that matches the bracket at `at`, or
+// npos if no bracket matches.
 size_t EndOfBrackets(std::string_view text, size_t at) {
   size_t depth = 0;
   for (size_t i = at; i < text.size(); ++i) {
@@ -213,7 +213,7 @@ std::optional<int64_t> LeadingNumber(std::string_view text) {
 }
 
 std::string Unescaped(std::string_view text) {
-  std::string quotes;  // only quotes and backslashes are replaced
+  std::string quotes;  // the text with only quotes and backslashes replaced
   std::string all;
   for (size_t i = 0; i < text.size(); ++i) {
     const std::string_view rest = text.substr(i + 1, 3);

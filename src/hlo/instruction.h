@@ -1,8 +1,8 @@
 // Room: hlo. Reads the text of programs that XLA has compiled.
 // Includes: source.
 //
-// One line of a computation, split into its parts, which are views of the
-// line:
+// An instruction is one line of a computation. Here it is split into its parts,
+// which are views of the line:
 //
 //   ROOT %a.1 = f32[8]{0} add(%x, %y), metadata={op_name="f/add"}
 //   root  name  type      opcode operands    attributes
@@ -50,15 +50,15 @@ std::optional<std::string_view> AttributeOf(std::string_view attributes,
 std::optional<std::string_view> MemberOf(std::string_view braces,
                                          std::string_view key);
 
-// Returns the value of an instruction's attribute `metadata`; empty without it.
+// Returns the value of the attribute `metadata`, or an empty view without it.
 std::string_view MetadataOf(const Instruction& instruction);
 // Returns the member `op_name` of an instruction's metadata, without escapes:
 // the path of an argument, or the name of an operation. Returns nullopt if the
 // metadata has no such member.
 std::optional<std::string> OpNameOf(const Instruction& instruction);
 
-// Returns the decimal number at the beginning of the text; nullopt if there is
-// none or it does not fit.
+// Returns the decimal number at the beginning of the text. Returns nullopt if
+// the text does not begin with a digit or `-`, or if the number overflows.
 std::optional<int64_t> LeadingNumber(std::string_view text);
 
 // Replaces `\'`, `\"` and `\\` by the second character, and bytes in octal

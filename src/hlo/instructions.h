@@ -37,10 +37,10 @@ class Instructions {
 
  private:
   static_assert(kTextLimitBytes <= UINT32_MAX);
-  // The parts follow each other in the text as SplitInstruction found them, so
-  // their positions follow from their lengths.
+  // SplitInstruction finds the parts in the order of the text, so a part's
+  // position is computed from the lengths of the parts before it.
   struct Row {
-    uint32_t begin = 0;                                         // of the name
+    uint32_t begin = 0;  // position of the name in the text
     uint32_t name = 0, type = 0, operands = 0, attributes = 0;  // lengths
     uint32_t opcode : 31 = 0;
     uint32_t root : 1 = 0;

@@ -1,5 +1,5 @@
-// A compiled program's text, read in one pass: its computations and their
-// instructions as views of the text.
+// The text of a compiled program, read in one pass. The names of computations
+// and the parts of instructions are views of the text.
 #ifndef SHARDC_HLO_PROGRAM_H_
 #define SHARDC_HLO_PROGRAM_H_
 
@@ -29,7 +29,7 @@ struct Computation {
 
 struct Program {
   SourceRef source;       // owns the text of the views
-  std::string_view name;  // of the module
+  std::string_view name;  // name of the module
   int64_t devices = 1;    // partitions times replicas
   Instructions instructions;
   std::vector<Computation> computations;
@@ -39,10 +39,11 @@ struct Program {
   std::unordered_map<std::string_view, uint32_t> by_name;
 
   Place PlaceOf(std::string_view part) const;
-  // Whether XLA has optimised and scheduled the program. Other programs are
-  // from an earlier stage, such as right after partitioning.
+  // Returns whether XLA has optimised and scheduled the program. The text of
+  // other programs was written at an earlier stage, such as right after
+  // partitioning.
   bool IsScheduled() const;
-  // Whether the head of the module shows tiled layouts, as on TPUs.
+  // Returns whether the module's first line has tiled layouts, as on TPUs.
   bool HasTiles() const;
 };
 

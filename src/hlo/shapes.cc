@@ -1,5 +1,5 @@
 // Reads the arrays of a type. The first number in the name of an element type
-// is the number of bits of an element; `pred` has 8:
+// is the number of bits of an element. The exception is `pred`, which has 8:
 //
 //   (bf16[8,128]{1,0:T(8,128)(2,1)}, /*index=1*/u32[]{:S(2)})
 //   ->  bf16, 16 bits, 8 x 128; u32, 32 bits, no dimensions
