@@ -1,13 +1,16 @@
-// Finds the collectives of a program: the instructions that have an opcode of
-// kOpcodes, or are a `send` of a pipeline, in the computations that the entry
-// reaches. An asynchronous collective counts at its start. Bytes come from the
-// operands' types, because the result of a start is a tuple that repeats the
-// operands:
+// Finds the collectives of a program and the bytes that each of them sends. The
+// collectives are the instructions with an opcode of kOpcodes, and each `send`
+// of a pipeline. Computations that the entry does not reach are skipped. An
+// asynchronous collective has a `-start` and a `-done`; only its `-start` is
+// counted. Bytes are computed from the operands' types, because the result of a
+// `-start` is a tuple that repeats the operands:
 //
 //   %s = (f32[4], f32[8]) all-gather-start(%x), replica_groups={{0,1},{2,3}}
 //   %x is f32[4]: each device of a group of 2 sends 16 bytes
 //
 // The bytes that one run of each collective sends are computed first, then how
+// often each computation runs (audit/runs.h). The report has the products of
+// both.
 // often each computation runs (audit/runs.h). The report has their products.
 #include "audit/audit.h"
 
@@ -96,7 +99,9 @@ struct Found {
   Collective kind = Collective::kAllGather;
   std::shared_ptr<const Members> members = nullptr;
   struct Operand {
-    hlo::Array array;  // the type; n times the first for an all-to-all of n
+    // The type of one operand. An all-to-all has one operand that joins the
+    // operands for all peers
+    hlo::Array array;
     Node node = 0;
     Size sent = 0;
   };
@@ -153,7 +158,7 @@ class Auditor {
       if (times.value() == 0) continue;
       times_in_all += times * std::max<int64_t>(1, std::ssize(one.operands));
       AddTraffic(one, times, out, total);
-      one.operands = {};  // free the memory; the report has them
+      one.operands = {};  // frees memory; AddTraffic has copied them
     }
     if (!times_in_all.Fits() || !total.Fits()) {
       findings_.Add(code::kOverflow, {graph_.program().source},
@@ -185,10 +190,11 @@ class Auditor {
     return false;
   }
 
-  // Adds a finding and returns true if no compiler has partitioned the program
-  // yet, so that its collectives do not exist. The partitioner removes the
-  // shardings of operations. A parameter keeps its sharding, and passes give it
-  // to copies of the parameter.
+  // Returns true after a finding if no compiler has partitioned the program
+  // yet, so that its collectives do not exist. Such a program has operations
+  // with a sharding, which the partitioner removes. Parameters keep their
+  // sharding when they are partitioned, and compiler passes copy it to the
+  // instructions of kKept, so these instructions are not checked.
   bool RefuseUnpartitioned() {
     if (graph_.program().devices == 1) return false;
     constexpr std::string_view kKept[] = {"parameter",
@@ -233,8 +239,8 @@ class Auditor {
     return false;
   }
 
-  // Adds the instruction to `found_` if it is a collective and not a later copy
-  // of one (ContinuesChain). Returns false after a finding.
+  // Adds the instruction to `found_` if it is a collective. Skips a repeated
+  // copy of a collective (ContinuesChain). Returns false after a finding.
   bool Add(Node node, Block block, Size& sent) {
     const hlo::Instruction at = graph_.At(node);
     const Opcode* opcode = FindOpcode(at);
@@ -253,11 +259,11 @@ class Auditor {
     return true;
   }
 
-  // TPU programs interleave a collective with matrix products as a chain of
-  // fusions that each hold a copy of the collective. Only the copy in the first
-  // fusion of the chain is counted; the root of this fusion is marked
-  // `AsyncCollectiveStart`. Returns whether the instruction is a copy in a
-  // later fusion.
+  // Returns whether the instruction is a repeated copy of a collective that has
+  // been counted already. TPU programs interleave a collective with matrix
+  // products as a chain of fusions, and each fusion holds a copy of the
+  // collective. Only the copy in the first fusion is counted. The root of the
+  // first fusion is marked `AsyncCollectiveStart`.
   bool ContinuesChain(const hlo::Instruction& at, Block block) const {
     const auto attributes = AttributeOf(at.attributes, "frontend_attributes");
     if (!attributes ||
@@ -312,8 +318,8 @@ class Auditor {
         if (array.bits > 0) found.operands.push_back({std::move(array), node});
       }
     }
-    // An all-to-all may have one operand for each peer. Together they count as
-    // one array.
+    // An all-to-all may have one operand for each peer. The operands are then
+    // counted as one array.
     if (found.kind == Collective::kAllToAll && found.operands.size() > 1) {
       Join(found.operands);
     }
@@ -347,8 +353,9 @@ class Auditor {
   }
 
   // Returns the metadata that describe a collective. If the collective's own
-  // metadata name no source line, returns the metadata of the fusion, call or
-  // asynchronous start that runs the collective's computation.
+  // metadata have no source line, returns the metadata of the instruction that
+  // calls the collective's computation: a fusion, a call or an asynchronous
+  // start.
   std::string_view DescribedBy(const Found& found) const {
     const std::string_view own = MetadataOf(graph_.At(found.node));
     const Call* call = graph_.CallOf(found.block);
@@ -394,10 +401,10 @@ class Auditor {
     }
   }
 
-  // The trace of an operand may end before a parameter of the entry, for
-  // example at a value that a loop updates in each iteration. For gathers, and
-  // for reductions of the backward pass, the parameter is then found by the
-  // operand's shape.
+  // Returns the tensor that a collective moves. The trace of an operand may end
+  // before it reaches a parameter of the entry, for example at a value that a
+  // loop updates in each iteration. For gathers, and for reductions in the
+  // backward pass, the parameter is then searched by the operand's shape.
   Moved MovedBy(const Found& found, const Found::Operand& operand, Phase phase,
                 int64_t runs) {
     const Value source = tracer_.SourceOf({operand.node, {}});

@@ -1,5 +1,5 @@
-// Room: audit. Measures what a compiled program sends: each collective with its
-// devices, how often it runs, its source line and the tensor that it moves.
+// Room: audit. Measures what a compiled program sends. For each collective it
+// finds the devices, the number of runs, the source line and the moved tensor.
 // Includes: source, model, devices, hlo, importers/rules, comm, cost.
 #ifndef SHARDC_AUDIT_AUDIT_H_
 #define SHARDC_AUDIT_AUDIT_H_
@@ -41,16 +41,17 @@ struct Traffic {
   Node node = 0;              // the instruction of the collective
   int64_t operand = 0;        // its index among the collective's operands
   hlo::SourceLine line;       // found by hlo::UserLine; may be unknown
-  std::string scope;  // named scopes around it: "layer/attn"; may be empty
-  Size times = 0;     // how often the operand is sent
-  // At the first operand, the runs of the collective; 0 at the other operands.
+  std::string scope;          // named scopes: "layer/attn"; may be empty
+  Size times = 0;             // how often the operand is sent
+  // At the collective's first operand, the number of its runs; 0 at its other
+  // operands, so that a sum over operands counts each run once.
   Size calls = 0;
   Size sent = 0;                  // bytes that the busiest device sends
   std::optional<double> seconds;  // nullopt without a profile or named axes
 };
 
-// A remark names an instruction that makes a total of the report a bound
-// instead of an exact number.
+// An instruction for which the report contains a bound or omits bytes, so that
+// its totals are not exact.
 struct Remark {
   std::string name;  // name of the instruction
   hlo::SourceLine line;
@@ -70,7 +71,7 @@ struct Report {
   std::vector<Remark> host_transfers;  // to or from the host, not counted
   std::vector<Flaw> flaws;
   int64_t calls = 0;  // runs of collectives on each device
-  int64_t sent = 0;   // bytes that a device sends, summed over `traffic`
+  int64_t sent = 0;   // bytes that the busiest device sends, over `traffic`
   // The sum of the known Traffic::seconds; nullopt without mesh or profile.
   std::optional<double> seconds;
 };
@@ -84,8 +85,9 @@ struct Settings {
 
 // Returns the audit of a program. The report refers to the program, which must
 // outlive it. Returns nullopt after a finding: foreign-syntax if calls, groups
-// or operands cannot be read, overflow if a total does not fit, device-count if
-// the mesh is not the program's.
+// or operands cannot be read or the program is not partitioned, overflow if a
+// total exceeds 64 bits, device-count if the mesh has another number of
+// devices.
 std::optional<Report> Audit(const hlo::Program& program,
                             const Settings& settings, Findings& findings);
 

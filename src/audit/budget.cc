@@ -1,6 +1,7 @@
-// Adds up the bytes that a program sends: by route (a kind of collective over a
-// set of axes), in total, and for gathers of activations. Each limit of a
-// budget is then compared with the sum that it names:
+// Compares the bytes that a program sends with the limits of a budget. The
+// bytes are added up by route (a kind of collective over a set of axes), in
+// total, and for gathers of activations. Each limit applies to one of these
+// sums or to several routes:
 //
 //   all_gather: {dp+fsdp: 1GiB}   the route all_gather over fsdp+dp
 //   all_gather: 1GiB              all routes of all_gather
@@ -39,8 +40,8 @@ std::set<std::string> NamesIn(std::string_view over) {
   return {names.begin(), names.end()};
 }
 
-// Returns the names with which routes over the limit's axes are written: those
-// of axes with two coordinates or more.
+// Returns the axes by which the routes of this limit are named. Routes do not
+// name axes of size 1, so these are removed from the limit's axes.
 std::set<std::string> NamesOf(const AuditLimit& limit, const Sums& sums) {
   std::set<std::string> out = NamesIn(limit.over);
   std::erase_if(

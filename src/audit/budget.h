@@ -38,10 +38,10 @@ struct Excess {
 // Returns the names of the axes in a text such as "dp + fsdp".
 std::vector<std::string> AxesIn(std::string_view over);
 
-// Returns the limits that are exceeded, in their order. A limit that names axes
-// applies to collectives over exactly these axes, in any order, where axes of
-// size 1 make no difference; a limit without axes applies to the sum over all
-// axes.
+// Returns the limits that are exceeded, in their order. A limit with axes
+// applies to collectives over exactly these axes. Their order does not matter,
+// and axes of size 1 are ignored. A limit without axes applies to the sum over
+// all sets of axes.
 std::vector<Excess> OverBudget(std::span<const AuditLimit> limits,
                                const Sums& sums);
 

@@ -1,6 +1,7 @@
-// Finds the mesh axes along which a slice's position depends on the device. A
-// partitioner computes the position of a device's shard from the device's
-// number, often by a table:
+// Finds the mesh axes over which a `dynamic-slice` takes a device's shard. They
+// are the axes along which the position of the slice differs between devices. A
+// partitioner computes this position from the number of the device, often by a
+// table:
 //
 //   %t = s32[4] constant({0, 0, 32, 32})       mesh a:2,b:2, 4 devices
 //   %i = s32[1] dynamic-slice(%t, %partition-id)
@@ -23,7 +24,7 @@ namespace shardc::audit {
 namespace {
 
 constexpr int kDeepestValue = 64;
-constexpr size_t kMostElements = 1 << 16;  // no larger table is read
+constexpr size_t kMostElements = 1 << 16;  // larger tables are not read
 
 bool IsSame(std::string_view opcode) {
   constexpr std::string_view kSame[] = {"bitcast", "broadcast", "convert",
@@ -155,7 +156,7 @@ const DeviceNumbers::Number& DeviceNumbers::Of(Value value) {
 
 std::optional<AxisGroup> DeviceNumbers::KnownAxes(Node slice, size_t operands) {
   AxisGroup out;
-  // The difference between the numbers of two neighbours along the axis.
+  // The difference between the device numbers of two neighbours along the axis.
   int64_t inner = 1;
   for (size_t after = mesh_.axes.size(); after > 0; --after) {
     const MeshAxis& axis = mesh_.axes[after - 1];
@@ -194,8 +195,8 @@ std::optional<AxisGroup> DeviceNumbers::SliceAxes(Node slice,
   if (known) {
     return mesh_.Parts(*known) == parts && parts > 1 ? known : std::nullopt;
   }
-  // The position cannot be evaluated. The axes are then known only if exactly
-  // one subset of `among` has as many parts as the operand has slices.
+  // The position cannot be evaluated. The axes are then known only if the sizes
+  // of exactly one subset of `among` multiply to the number of slices.
   std::optional<AxisGroup> only;
   for (size_t chosen = 1;
        chosen < (size_t{1} << std::min<size_t>(among.size(), 16)); ++chosen) {

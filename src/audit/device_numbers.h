@@ -21,15 +21,15 @@ class DeviceNumbers {
 
   // Returns the mesh axes along which the position of a `dynamic-slice`
   // differs, in the mesh's order. Each device takes its shard over these axes.
-  // If the position cannot be evaluated, returns the subset of `among` whose
-  // sizes have the number of slices as their product. Returns nullopt if the
-  // axes have another number of parts than there are slices, or if no subset or
-  // several subsets fit.
+  // If the position cannot be evaluated, returns the only subset of `among`
+  // whose sizes multiply to the number of slices. Returns nullopt if the sizes
+  // of the found axes do not multiply to the number of slices, or if no subset
+  // or several subsets do.
   std::optional<AxisGroup> SliceAxes(Node slice, const AxisGroup& among);
 
  private:
   struct Number {
-    bool depends = false;  // whether it depends on the device
+    bool depends = false;  // whether devices have different values
     bool known = false;
     // If `known`: the elements of a constant or, if `depends`, one value for
     // each device.

@@ -24,12 +24,14 @@
 namespace shardc::audit {
 namespace {
 
-// An operand of at most this many bytes counts as a single number.
+// An operand of at most this many bytes is treated as a single number, such as
+// the loss, and is not compared.
 constexpr int64_t kNumberBytes = 8;
 
 using RouteKey = std::pair<Collective, std::string>;
 
-// The runs that one side has for one tensor, of one size and route.
+// The runs of one side for one tensor. All of them have the same size and
+// route.
 struct Piece {
   Phase phase = Phase::kNone;
   int64_t count = 0;  // number of runs that are not matched yet
@@ -37,7 +39,8 @@ struct Piece {
   const Sending* sending = nullptr;
 };
 
-// The pieces of both sides of a route, by the bytes of one run.
+// The pieces of both sides of a route. The key is the number of bytes that one
+// run sends.
 struct Sides {
   std::map<int64_t, std::vector<Piece>> planned, compiled;
 };
@@ -52,8 +55,8 @@ std::string OverOf(const Sending& one) {
   return one.named ? AxesText(one.axes) : one.from->members->text;
 }
 
-// Matches runs of both sides: subtracts from both counts the runs that both
-// have. With `same_phase`, only runs of the same pass (PassOf) match.
+// Subtracts from both counts the runs that both sides have. With `same_phase`,
+// only runs of the same pass (PassOf) match.
 void Match(std::vector<Piece>& planned, std::vector<Piece>& compiled,
            bool same_phase) {
   for (Piece& one : planned) {
@@ -133,8 +136,8 @@ class Comparison {
         route.rewrites |= one.sending->rewrites;
       }
     }
-    // Equal totals count as the same even if the pieces differ, because
-    // compilers combine collectives.
+    // Equal totals are accepted even if the pieces differ, because compilers
+    // combine collectives.
     route.same = route.bytes == route.planned_bytes;
     if (!route.same) {
       for (auto& [bytes, pieces] : sides.planned) {
@@ -211,9 +214,9 @@ class Comparison {
                              const Unmatched& one, Collective kind,
                              bool same_axes) const {
     for (const Unmatched& other : among) {
-      // A collective over other axes is taken for the same one only if it runs
-      // as often. A gather must also move a weight, because gathers of
-      // different activations may run equally often.
+      // A collective over other axes is accepted as the counterpart only if it
+      // runs equally often. A gather must also move a weight, because gathers
+      // of different activations may run equally often.
       const Traffic* from = one.from == nullptr ? other.from : one.from;
       const bool same_value =
           same_axes || (other.count == one.count &&

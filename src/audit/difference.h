@@ -22,8 +22,8 @@ struct Unmatched {
   Phase phase = Phase::kNone;
   int64_t count = 0, bytes = 0;
   std::string what;  // "linear q of layer 0-31", "activation f32[8,64]"
-  const Traffic* from = nullptr;  // null if it is in the plan
-  std::string reason;             // empty: none is known
+  const Traffic* from = nullptr;  // null if the plan has the collective
+  std::string reason;             // empty if no reason is known
 };
 
 // All collectives of one kind over the same axes, summed over the layers, after
@@ -40,8 +40,8 @@ struct RouteCompared {
 
 struct Difference {
   std::vector<RouteCompared> routes;
-  std::vector<Unmatched> missing, extra;  // most bytes first
-  int64_t numbers = 0;  // sends of single numbers, which are not compared
+  std::vector<Unmatched> missing, extra;  // in descending order of their bytes
+  int64_t numbers = 0;                    // single numbers, not compared
   // The bits of the widest floating-point element whose size differs from the
   // step's dtype; 0 if there is none.
   int64_t other_bits = 0;
@@ -49,11 +49,11 @@ struct Difference {
 };
 
 // Returns the collectives that only the step program or only the compiled
-// program has. `program` holds the rewritten collectives of `report`.
-// Collectives of one kind over the same axes are skipped if both sides send the
-// same bytes in total. Others are matched by size, first within the same pass.
-// Single numbers, such as the loss, are left out, because a step program adds
-// such numbers before it reduces them.
+// program has. `program` holds the rewritten collectives of `report`. If both
+// sides send the same bytes in total by one kind of collective over the same
+// axes, these collectives are skipped. The remaining collectives are matched by
+// size, first within the same pass. Single numbers, such as the loss, are not
+// compared, because a step program adds such numbers before it reduces them.
 Difference DifferenceOf(const PlannedStep& step,
                         std::span<const Sending> program, const Report& report,
                         const Drifts& drifts);

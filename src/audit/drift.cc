@@ -1,5 +1,6 @@
-// Compares the shardings of a program's arguments with a plan. The text of a
-// partitioned program has each argument's local shape and its sharding:
+// Finds arguments that a compiled program shards in another way than a plan.
+// The text of a partitioned program has each argument's local shape and its
+// sharding:
 //
 //   %p = f32[4,32,64] parameter(3), sharding={devices=[1,2,2,2]<=[2,2,2]T(..)
 //       last_tile_dim_replicate}, metadata={op_name="p['layers']['gate']"}
@@ -62,8 +63,8 @@ Spec Normal(const Mesh& mesh, Spec spec) {
   return spec;
 }
 
-// Returns whether the spec's shards of the global shape have the shape of
-// `array`. Without a spec only the ranks are compared.
+// Returns whether `array` is a shard of an array with the global shape `shape`,
+// sharded by the spec. Without a spec only the ranks are compared.
 bool MakesUp(const Mesh& mesh, const hlo::Array& array,
              const std::optional<Spec>& spec, const Shape& shape) {
   if (array.dims.size() != shape.size()) return false;

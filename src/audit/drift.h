@@ -32,17 +32,17 @@ struct Drift {
 };
 
 struct Drifts {
-  int64_t compared = 0;  // number of arguments that were compared
+  int64_t compared = 0;  // number of compared arguments
   std::vector<Drift> all;
 };
 
-// Compares each argument with the parameter that has the longest name in which
-// the argument's path ends; `/` and `.` count as equal in names. The
-// optimizer's states end in the paths of their parameters, so they are compared
-// as well. An argument is not compared if its global shape differs from the
-// parameter's, or if its sharding is not in the text. If no spec expresses the
-// sharding, the ranks are compared in place of the shapes. Axes of size 1 make
-// no difference.
+// Compares each argument with a parameter of the plan: the parameter with the
+// longest name in which the argument's path ends. `/` and `.` are equal in
+// names. States of the optimizer are compared as well, because their paths end
+// in the paths of their parameters. An argument is not compared if its global
+// shape differs from the parameter's, or if the text has no sharding of it. If
+// no spec expresses the sharding, only the ranks have to be equal. Axes of size
+// 1 are ignored.
 Drifts DriftsOf(const hlo::Program& program, const Mesh& mesh,
                 std::span<const Planned> plan);
 

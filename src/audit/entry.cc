@@ -1,5 +1,5 @@
-// Finds which parameter of the entry a collective moves. JAX writes an entry
-// parameter's path in its metadata:
+// Finds which parameter of the entry a collective moves, so that a report can
+// name it. JAX writes an entry parameter's path in its metadata:
 //
 //   %p.3 = f32[4,16,64]{2,1,0} parameter(3), sharding={...},
 //       metadata={op_name="p['layers']['gate']"}
@@ -25,10 +25,10 @@ std::string_view WhatName(What what) {
 
 namespace {
 
-// Returns whether an argument that has a path is part of the batch: its path
-// begins with a usual name of a batch, or it holds tokens. An integer array of
-// rank 0 or 1 is not taken for tokens, because optimizer states hold counters
-// and random keys.
+// Returns whether an argument with a path is part of the batch: its path begins
+// with a usual name of a batch, or it may hold tokens. Tokens are an integer
+// array of rank 2 or more. Integer arrays of lower rank are counters and random
+// keys of optimizer states.
 bool IsOfBatch(std::string_view path, const std::vector<hlo::Array>& arrays) {
   constexpr std::string_view kNames[] = {"batch", "data", "examples", "inputs"};
   const std::string_view name = path.substr(0, path.find_first_of("[."));
@@ -70,7 +70,8 @@ Moved Entry::Of(Node parameter) const {
 
 void Entry::Look(const Dims& dims, int64_t runs,
                  std::optional<std::string>& name, bool transposed) const {
-  // Returns whether `runs` fits a loop over the parameter's layers.
+  // Returns whether `runs` is a multiple of the size of the parameter's first
+  // dimension, as in a loop over the parameter's layers.
   const auto layered = [&](const Param& param) {
     const int64_t first = param.array.dims.front();
     return runs > 1 && first > 1 && runs % first == 0;
@@ -90,7 +91,7 @@ void Entry::Look(const Dims& dims, int64_t runs,
   };
   add(by_dims_, [&](const Param& param) { return !layered(param); });
   add(by_layer_, layered);
-  // Outside of loops, an array may be the slice of a single layer.
+  // Outside of loops, an array may be one layer's slice of a parameter.
   if (!name && runs == 1) add(by_layer_, [](const Param&) { return true; });
   if (dims.size() != 2 || dims[0] == dims[1] || transposed) return;
   // The compiler may transpose a matrix before a collective, so a parameter
@@ -103,7 +104,7 @@ std::optional<std::string> Entry::OfShape(const hlo::Array& array, int64_t runs,
                                           bool sliced) const {
   std::optional<std::string> out;
   Look(array.dims, runs, out);
-  // A slice of a single layer may keep its first dimension, with size 1.
+  // The slice of one layer may keep the layer dimension, with size 1.
   if (sliced && array.dims.size() > 1 && array.dims.front() == 1) {
     Look({array.dims.begin() + 1, array.dims.end()}, runs, out);
   }

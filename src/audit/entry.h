@@ -31,23 +31,24 @@ class Entry {
 
   // Returns the kind and the name of an entry parameter. The name is the
   // parameter's path inside its argument (`layers/gate` for
-  // `p['layers']['gate']`), or the argument's name. An argument is an input if
-  // it has no path, or if its name or dtype suggests a batch: `batch['image']`,
-  // tokens. Other arguments are parameters. An instruction that is no parameter
-  // of the entry gives an activation without a name.
+  // `p['layers']['gate']`), or the argument's name. The kind is kInput for an
+  // argument without a path, and for one whose name or dtype suggests a batch
+  // (`batch['image']`, or tokens). It is kParameter for every other argument.
+  // For an instruction that is not a parameter of the entry, returns an
+  // activation without a name.
   Moved Of(Node parameter) const;
-  // Returns the parameter that has this local shape in a computation that runs
-  // `runs` times. A computation that runs once for each entry of a parameter's
-  // first dimension (stacked layers) sees the parameter without that dimension.
-  // A computation outside of loops may also see it without that dimension.
-  // Returns an empty name if several parameters have the shape or its
-  // transpose, and nullopt if none has. If `sliced`, a first dimension of size
-  // 1 may be the layer dimension of one layer's slice.
+  // Returns the name of the parameter with this local shape, for an array in a
+  // computation that runs `runs` times. In a loop over stacked layers the array
+  // may lack the parameter's first dimension; `runs` is then a multiple of the
+  // number of layers. Outside of loops (`runs` is 1) the array may lack that
+  // dimension as well. Returns an empty name if several parameters have the
+  // shape or its transpose, and nullopt if no parameter has it. If `sliced`, a
+  // first dimension of size 1 may be the layer dimension of one layer's slice.
   std::optional<std::string> OfShape(const hlo::Array& array, int64_t runs,
                                      bool sliced = true) const;
-  // Returns the parameter whose gradient has this shape before a reduction over
-  // `members` devices. The shape matches as in OfShape, or with one dimension
-  // that is larger by a factor of `members`.
+  // Returns the name of the parameter whose gradient has this shape before a
+  // reduction over `members` devices. The shape either matches as in OfShape,
+  // or has one dimension that is `members` times as large as the parameter's.
   std::optional<std::string> GradientOf(const hlo::Array& array, int64_t runs,
                                         int64_t members) const;
 
@@ -65,8 +66,8 @@ class Entry {
             bool transposed = false) const;
 
   std::map<Node, Param> params_;
-  // Parameters by all dimensions of their local shape, and by the dimensions
-  // after the first.
+  // The parameters by the dimensions of their local shape. The keys of
+  // `by_layer_` lack the first dimension, which may be the layers'.
   std::map<Dims, std::vector<const Param*>> by_dims_, by_layer_;
 };
 

@@ -1,8 +1,10 @@
-// Rewrites a program's collectives. The operand of an all_reduce is a partial
-// value, and a partial value can be reduced later as well, because a sum
-// commutes with linear operations. Each partial value is moved forward while
-// all of its consumers are the same linear operation (a copy, cast, reshape or
-// transpose, an addition, a sum over dimensions, a slice):
+// Rewrites a program's collectives, so that they can be compared with a plan's
+// step program. Both may reduce the same partial value at different points: the
+// operand of an all_reduce is a partial value, and a sum commutes with linear
+// operations, so the value can be reduced after them as well. Each partial
+// value is therefore moved forward while all of its consumers are the same
+// linear operation (a copy, cast, reshape or transpose, an addition, a sum over
+// dimensions, a slice):
 //
 //   %r1 = all-reduce(%dq), over tp      add: both are partial over tp
 //   %r2 = all-reduce(%dk), over tp  ->  one all_reduce over tp after %a
@@ -10,10 +12,10 @@
 //   %s  = dynamic-slice(%a, %i)     ->  if %i is the device's place along tp,
 //                                       a reduce_scatter
 //
-// Where a value can be moved no further, its collective is counted. An
-// all_gather is not moved. It is not counted if its result is only sorted, or
-// if the same value was gathered before over the same axes. The program's other
-// collectives are counted as they are.
+// A partial value's collective is counted at the point past which the value
+// cannot be moved. An all_gather is not moved. It is not counted if its result
+// is only sorted, or if the same value was gathered before over the same axes.
+// The program's other collectives are counted unchanged.
 #include "audit/equivalent.h"
 
 #include <algorithm>
@@ -48,8 +50,8 @@ constexpr uint8_t BitOf(Rewrite one) {
   return static_cast<uint8_t>(1U << static_cast<int>(one));
 }
 
-// A result of an instruction: the node, and the index of a tuple's element or
-// -1 if the result is no tuple.
+// A result of an instruction: the node, and the index of the element in the
+// node's tuple. The index is -1 if the result is not a tuple.
 using Point = std::pair<Node, int64_t>;
 
 std::optional<int64_t> ElementOf(const Point& point) {
@@ -59,8 +61,8 @@ std::optional<int64_t> ElementOf(const Point& point) {
 struct Partial {
   const Traffic* from = nullptr;
   AxisGroup axes;
-  AxisGroup taken;  // each device keeps only its slice over these axes
-  // Whether another all_reduce, over other axes, sums the slices.
+  AxisGroup taken;  // axes over which each device keeps only its slice
+  // Whether the program itself all-reduces the slices over the remaining axes.
   bool sums_slice = false;
   uint8_t rewrites = 0;
   // The instructions that hold this value. There are several if equal
@@ -90,8 +92,8 @@ class Rewriter {
         Add(one);
       }
     }
-    // Moves the first partial value of the text as far as possible, then the
-    // next.
+    // Moves the partial value that comes first in the text as far as possible,
+    // then the next one.
     std::set<size_t> waiting;
     for (size_t i = 0; i < partial_.size(); ++i) waiting.insert(i);
     while (!waiting.empty()) {
@@ -112,8 +114,8 @@ class Rewriter {
     return {one.node, several ? one.operand : -1};
   }
 
-  // Returns whether the function that an all-reduce or a reduction applies is
-  // an addition.
+  // Returns whether an all-reduce or a reduction adds, and does not apply
+  // another function such as a maximum.
   bool Adds(Node node) const {
     const auto name = hlo::AttributeOf(graph_.At(node).attributes, "to_apply");
     if (!name) return false;
@@ -203,8 +205,8 @@ class Rewriter {
     });
   }
 
-  // Returns the consumers of all copies of the value; nullopt if the value has
-  // none, or if one of them cannot be found.
+  // Returns the consumers of all copies of the value. Returns nullopt if the
+  // value has no consumers, or if one of them cannot be found.
   std::optional<std::vector<Uses::Consumer>> ConsumersOf(const Partial& of) {
     std::vector<Uses::Consumer> out;
     for (const Point& point : of.copies) {
@@ -215,8 +217,8 @@ class Rewriter {
     return out.empty() ? std::nullopt : std::optional(std::move(out));
   }
 
-  // Returns whether all consumers have the same opcode, use the value as the
-  // same operand and are no sharding constraints.
+  // Returns whether all consumers have the same opcode and use the value as the
+  // operand of the same index. A sharding constraint is never equal.
   bool AllEqual(std::span<const Uses::Consumer> all) const {
     const hlo::Instruction first = graph_.At(all[0].user);
     return std::ranges::all_of(all, [&](const Uses::Consumer& one) {
@@ -228,7 +230,7 @@ class Rewriter {
   }
 
   // Moves a partial value past its consumers. Returns the index of the partial
-  // value that the consumers compute; nullopt if it could not be moved.
+  // value that they compute, or nullopt if the value cannot be moved.
   std::optional<size_t> Move(size_t here) {
     auto consumers = ConsumersOf(partial_[here]);
     if (!consumers) return std::nullopt;
@@ -257,7 +259,7 @@ class Rewriter {
     return joins && next.size() == 1 ? Join(here, first) : std::nullopt;
   }
 
-  // Returns whether all are reductions of a single operand by addition, with
+  // Returns whether all nodes are reductions of one operand by addition, with
   // the same result type.
   bool AllReduce(const std::vector<Point>& nodes) const {
     return std::ranges::all_of(nodes, [&](const Point& point) {
@@ -279,8 +281,8 @@ class Rewriter {
 
   void Drop(size_t here) { MoveTo(here, {}); }
 
-  // Returns the indices of the partial values that an addition adds; an empty
-  // set if any of its operands is not partial.
+  // Returns the indices of the partial values that an addition adds. Returns an
+  // empty set if one of the operands is not partial.
   std::set<size_t> PartsOf(Node sum) {
     std::set<size_t> out;
     for (const Node operand : graph_.Operands(sum)) {
@@ -296,8 +298,9 @@ class Rewriter {
   }
 
   // Replaces the operands of an addition by their sum, as one partial value.
-  // Returns nullopt unless all operands are partial over the same axes, are
-  // sliced over the same axes, run equally often and have no other consumer.
+  // Returns nullopt in these cases: the operands are not all partial over the
+  // same axes, are sliced over different axes, run differently often, or have
+  // another consumer.
   std::optional<size_t> MoveAdded(size_t here, const std::vector<Point>& next) {
     const std::set<size_t> parts = PartsOf(next[0].first);
     if (!parts.contains(here)) return std::nullopt;
@@ -340,8 +343,8 @@ class Rewriter {
     return MoveTo(here, next);
   }
 
-  // Joins an all_reduce with a later all_reduce of the same value, or of the
-  // slice of the value that each device took.
+  // Joins an all_reduce with a later all_reduce of the same value over other
+  // axes. The later one may also reduce the slice that each device took.
   std::optional<size_t> Join(size_t here, const Uses::Consumer& user) {
     const bool several = graph_.Operands(user.user).size() > 1;
     const Point next{user.user,
@@ -387,9 +390,10 @@ class Rewriter {
     return out;
   }
 
-  // Returns the axes over which all consumers slice the value; nullopt if a
-  // consumer uses more than a slice, if two consumers slice over different
-  // axes, if the consumers are not known, or if the chain to one is too long.
+  // Returns the axes over which all consumers slice the value. Returns nullopt
+  // if a consumer uses more than a slice, if two consumers slice over different
+  // axes, if a consumer cannot be found, or if a chain of consumers is longer
+  // than kLongestChain.
   std::optional<AxisGroup> OnlySliced(const std::vector<Point>& copies,
                                       const AxisGroup& axes, int depth) {
     const auto all = ConsumersOf({nullptr, {}, {}, false, 0, copies});

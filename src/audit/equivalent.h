@@ -1,6 +1,6 @@
 // Rewrites a program's collectives into the form in which a step program counts
-// them. Each rewrite is one that compiler passes after partitioning, or other
-// back ends, make as well (docs/compiler.md).
+// them. Each rewrite is also made by compiler passes after partitioning or by
+// other back ends (docs/compiler.md), so it does not hide a difference.
 #ifndef SHARDC_AUDIT_EQUIVALENT_H_
 #define SHARDC_AUDIT_EQUIVALENT_H_
 
@@ -29,7 +29,7 @@ inline constexpr std::string_view kRewriteNames[] = {
 // A collective after the rewrites.
 struct Sending {
   Collective kind = Collective::kAllGather;
-  bool named = false;  // whether `axes` describe the groups
+  bool named = false;  // whether mesh axes describe the groups
   AxisGroup axes;      // in the mesh's order
   int64_t members = 1, edges = 0;
   int64_t elements = 0, bits = 0;  // size of each member's operand

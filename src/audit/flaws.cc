@@ -1,14 +1,14 @@
-// Finds flaws of a program (SHD601 and following). Most rules check one operand
-// of one collective, with the report's entry for the collective and with the
-// uses of its result:
+// Finds flaws of a program (the findings SHD601 and following). Most rules
+// check one operand of one collective. They read the report's entry for the
+// collective and follow the uses of its result:
 //
 //   %g = f32[8,16,64] all-gather(%h), groups over fsdp, h an activation
 //   batch axes: those over which an input's first dimension is sharded, here
 //   dp and fsdp                         ->  SHD601 at the line of %g
 //
-// One source line may produce an instruction for each layer. Flaws of one code
-// at the same line, and of the same parameter if a parameter is sent, are
-// therefore one finding, which has the sum of their bytes.
+// One source line may produce an instruction for each layer. Flaws with the
+// same code and line are therefore reported as one finding with the sum of
+// their bytes. Flaws of different parameters remain separate.
 #include "audit/flaws.h"
 
 #include <algorithm>
@@ -55,8 +55,8 @@ class Search {
     const hlo::Program& program = graph.program();
     optimised_ = program.IsScheduled();
     // CPU and GPU back ends widen dtypes, so their optimised programs do not
-    // show the author's dtypes. TPU back ends do not widen dtypes; a text with
-    // tiled layouts is a TPU program.
+    // show the author's dtypes. TPU back ends do not. Only the text of a TPU
+    // program has tiled layouts.
     keeps_dtypes_ = !optimised_ || program.HasTiles();
     for (const Traffic& one : report.traffic) {
       passes_ |= 1U << static_cast<int>(one.phase);
@@ -100,7 +100,7 @@ class Search {
     return arrays.empty() ? hlo::Array() : arrays[0];
   }
 
-  // Returns the element of the collective's result that belongs to the operand;
+  // Returns the index of the operand's result in the collective's tuple, or
   // nullopt if the collective has a single operand.
   std::optional<int64_t> ElementOf(const Traffic& one) const {
     const bool several = graph_.Operands(one.node).size() > 1;
@@ -149,9 +149,9 @@ class Search {
     return dims && *dims != "{0}";
   }
 
-  // Reports a gradient that is summed over an axis by which its parameter is
-  // sharded. A sum over axes that do not shard the batch is the gradient of an
-  // activation, and is not reported.
+  // Reports a gradient that every device sums completely, although each device
+  // keeps only a shard of the parameter. Sums over axes that do not shard the
+  // batch are gradients of activations, and are not reported.
   void JudgeSum(const Traffic& one) {
     const hlo::Array array = ArrayOf(one);
     const int64_t n = one.members->size;
@@ -194,8 +194,8 @@ class Search {
     if (narrow) Add(code::kSentInWiderDtype, one, *narrow);
   }
 
-  // Returns whether the result has fewer bits than the operand, as in TPU
-  // programs, where a cast after a reduction is fused with it.
+  // Returns whether the result has fewer bits than the operand. TPU programs
+  // fuse a reduction with the cast that follows it.
   bool IsNarrowed(const Traffic& one, int64_t bits) const {
     const auto results = hlo::ArraysOf(graph_.At(one.node).type);
     const size_t index = AsIndex(one.operand);
@@ -203,9 +203,9 @@ class Search {
            results[index].bits < bits;
   }
 
-  // Returns the narrower floating-point type that the operand was cast from;
-  // nullopt if it was not cast, or if a gather or a computation follows the
-  // cast.
+  // Returns the narrower floating-point type from which the operand was cast.
+  // Returns nullopt if it was not cast, or if a gather or a computation is
+  // between the cast and the collective.
   std::optional<std::string> NarrowerBefore(const Traffic& one, int64_t bits) {
     const auto operand = graph_.Operand(one.node, AsIndex(one.operand));
     if (!operand) return std::nullopt;
@@ -226,8 +226,8 @@ class Search {
     return std::nullopt;
   }
 
-  // Returns a text that is equal for two operands only if they have the same
-  // source and the same slices are taken of it.
+  // Returns a text for a collective's operand. The texts of two operands are
+  // equal only if they have the same source and take the same slices of it.
   std::string WayBack(const Traffic& one) {
     const auto operand = graph_.Operand(one.node, AsIndex(one.operand));
     if (!operand) return {};
@@ -251,8 +251,8 @@ class Search {
     return out + "@" + std::to_string(value.node);
   }
 
-  // Returns the computation that runs an instruction, directly or through
-  // fusions and asynchronous starts.
+  // Returns the computation in which an instruction runs. Computations of
+  // fusions and asynchronous starts are replaced by their callers.
   Block RunBy(Node node) const {
     Block block = graph_.BlockOf(node);
     for (const Call* call = graph_.CallOf(block);
@@ -271,11 +271,11 @@ class Search {
   };
 
   // Returns how often the same shard of a parameter may be gathered without a
-  // finding. A back end that does not keep a gathered weight repeats the
-  // instruction in the backward pass, with the same metadata. TPU programs name
-  // the gather after the parameter, so it has no phase. In both cases an
-  // optimised program may gather once in each of its passes. Otherwise only one
-  // gather is accepted.
+  // finding. In general that is once. An optimised program may gather once in
+  // each of its passes in two cases. First, a back end that does not keep a
+  // gathered weight repeats the instruction in the backward pass, with the same
+  // metadata. Second, TPU programs name the gather after the parameter, so its
+  // phase is unknown.
   int64_t MostOf(const Gathers& gathers, Phase phase) const {
     const bool copies = gathers.origins.size() == 1 || phase == Phase::kNone;
     return optimised_ && copies ? std::max(1, std::popcount(passes_ & ~1U)) : 1;

@@ -17,10 +17,10 @@ namespace shardc::audit {
 struct Report;
 
 // Returns the flaws of the report's program, one for each code, source line and
-// parameter. Flaws of a single collective come first, in the order of the text;
-// flaws of several collectives, unused axes and transfers to the host follow.
-// Rules about mesh axes find nothing without a mesh. Rules about dtypes find
-// nothing in the optimised programs of CPUs and GPUs, whose back ends change
+// parameter. Flaws of a single collective come first, in the order of the text.
+// Flaws of several collectives, unused axes and transfers to the host follow.
+// The rules about mesh axes are skipped without a mesh. The rules about dtypes
+// are skipped for optimised programs of CPUs and GPUs, whose back ends change
 // dtypes.
 std::vector<Flaw> FlawsOf(const Graph& graph, Tracer& tracer,
                           const Entry& entry, const Report& report);

@@ -1,11 +1,13 @@
-// Builds the call graph of a program. Computations are called by loops,
-// conditionals, fusions, calls and asynchronous starts. The calls of a program
-// form no cycle; they are sorted so that callers come first:
+// Builds the call graph of a program, so that bytes can be multiplied by the
+// number of runs of each computation. Computations are called by loops,
+// conditionals, fusions, calls and asynchronous starts. Calls form no cycle,
+// and they are sorted so that callers come first:
 //
 //   entry: while(body=%b), fusion(calls=%f);  %b: fusion(calls=%f)
 //   ->  entry, b, f
 //
-// The function that a reduction applies is left out, because it sends nothing.
+// The function that a reduction applies is not part of the graph, because it
+// sends nothing.
 #include "audit/graph.h"
 
 #include <algorithm>
@@ -41,7 +43,8 @@ constexpr CallAttribute kCallAttributes[] = {
 };
 
 // Appends the calls that an instruction makes. Returns the name of a called
-// computation that the text does not define; empty if it defines all.
+// computation that the text does not define, or an empty name if the text
+// defines all of them.
 std::string_view ReadCalls(const hlo::Program& program, Node node,
                            std::vector<Call>& out) {
   const hlo::Instruction instruction = program.instructions[node];
@@ -177,7 +180,8 @@ const Graph::Links& Graph::LinksOf(Block block) const {
   if (!added) return links;
   const hlo::Computation& computation = BlockAt(block);
   const size_t count = computation.end - computation.begin;
-  // At most two thirds of the slots are taken, so that every search ends.
+  // The table keeps at least a third of its slots free, so that every search
+  // ends.
   names_.assign(std::bit_ceil(count + count / 2 + 2), Slot());
   for (Node node = computation.begin; node < computation.end; ++node) {
     Slot& slot = SlotOf(program_->instructions.NameOf(node));
@@ -195,8 +199,8 @@ const Graph::Links& Graph::LinksOf(Block block) const {
     }
   }
   links.first.push_back(static_cast<uint32_t>(links.operands.size()));
-  // The hash table of a large computation takes as much memory as the links
-  // that were built with it, so it is freed.
+  // The hash table of a large computation needs as much memory as the links. It
+  // is not needed after the links are built, so it is freed.
   if (names_.size() > kKeptSlots) names_ = {};
   return links;
 }

@@ -55,8 +55,8 @@ class Graph {
 
   // Returns the calls from an instruction, in the text's order.
   std::vector<Call> CallsFrom(Node node) const;
-  // Returns the first call to a computation; null if nothing that the entry
-  // reaches calls it.
+  // Returns the first call to a computation, or null if no computation that the
+  // entry reaches calls it.
   const Call* CallOf(Block block) const;
   // Returns whether several calls of a computation are reached from the entry,
   // so that its parameters can have different values.
@@ -70,7 +70,8 @@ class Graph {
  private:
   // The operands of a computation's instructions, one after the other.
   struct Links {
-    std::vector<uint32_t> first;  // by instruction: first index in `operands`
+    // Indexed by instruction: first index in `operands`
+    std::vector<uint32_t> first;
     std::vector<Node> operands;
   };
   // A slot of a hash table of names. It holds the upper bits of the hash, so
@@ -91,8 +92,9 @@ class Graph {
   const hlo::Program* program_;
   std::vector<Call> calls_;
   std::vector<Block> order_;
-  std::vector<uint32_t> call_of_;  // index into calls_ or kNoCall, by block
-  std::vector<bool> shared_;       // indexed by block
+  // Indexed by block: index into calls_, or kNoCall.
+  std::vector<uint32_t> call_of_;
+  std::vector<bool> shared_;  // indexed by block
   // The operands of a computation are resolved when one of them is first looked
   // up, because most computations are never traced.
   mutable std::unordered_map<Block, Links> links_;

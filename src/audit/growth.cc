@@ -1,5 +1,6 @@
-// Compares an audit with an earlier one. Bytes are compared for each kind of
-// collective over each group of axes, and the tensor that grew most is named:
+// Compares an audit with an earlier one, so that a change which adds traffic
+// fails in CI. Bytes are compared for each kind of collective over each group
+// of axes. The tensor whose bytes grew most is named:
 //
 //   before   all_gather over fsdp   gate 32 KiB
 //   after    all_gather over fsdp   gate 32 KiB, activation 48 KiB
@@ -27,7 +28,8 @@ std::string Unnamed(int64_t size) {
   return "groups of " + std::to_string(size);
 }
 
-// Adds an axis to the text of a mesh. An axis of size 1 names no group.
+// Appends an axis to the text of a mesh. An axis of size 1 names no group of
+// devices, so it is skipped.
 void AddAxis(std::string_view name, int64_t size, std::string& mesh) {
   if (size == 1) return;
   if (!mesh.empty()) mesh += ' ';

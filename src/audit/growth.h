@@ -17,16 +17,17 @@
 
 namespace shardc::audit {
 
-// A kind of collective and the devices that take part: "all_gather", "fsdp".
-// Bytes are compared by route because they stay the same if another compiler
-// version combines collectives; the number of collectives does not.
+// A kind of collective and the axes or devices over which it runs:
+// {"all_gather", "fsdp"}. Another compiler version may combine collectives, so
+// that their number changes. The bytes of a route stay the same then, so bytes
+// are compared by route.
 using Route = std::pair<std::string, std::string>;
 
 // The schema of a committed summary of an audit.
 inline constexpr std::string_view kLockSchema = "shardc.audit-lock/v1";
 
-// The bytes that a program sends by route, and for each route by the tensor and
-// the function of the source line.
+// The bytes that a program sends. They are added up by route and, within a
+// route, by the tensor and the function of the source line.
 struct Sent {
   struct Cause {
     std::string what;      // "layers/gate", "activation"
@@ -36,16 +37,16 @@ struct Sent {
   };
   std::map<Route, std::map<Cause, int64_t>> bytes;
   int64_t devices = 1;
-  // The mesh, whose axes name the groups of devices: "dp=2 tp=4", without axes
-  // of size 1. Empty if the audit had no mesh; nullopt if the document does not
-  // state it, as a committed summary does not.
+  // The mesh's axes, whose names the routes use: "dp=2 tp=4", without axes of
+  // size 1. Empty if the audit had no mesh. nullopt if the document does not
+  // have the mesh, as in a committed summary.
   std::optional<std::string> mesh;
 };
 
-// Returns the bytes of all causes together.
+// Returns the sum of the bytes of all causes.
 int64_t SumOf(const std::map<Sent::Cause, int64_t>& causes);
-// Returns the route of a collective. A group of devices that is not named by
-// axes is named by its size.
+// Returns the route of a collective. If no axes describe a group of devices,
+// the group is named by its size.
 Route RouteOf(const Traffic& one);
 Sent SentOf(const Report& report);
 // Reads a document that WriteAuditJson or WriteAuditLock (emit/audits) wrote.

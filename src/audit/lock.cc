@@ -28,7 +28,7 @@ std::string TextAt(const JsonValue& object, const char* key) {
 
 using Causes = std::map<Sent::Cause, int64_t>;
 
-// Returns what sends bytes over a route.
+// Returns the tensors and functions that send bytes over a route.
 Causes CausesOf(const Lock& lock, const Route& route) {
   Causes out;
   const auto found = lock.sent.bytes.find(route);

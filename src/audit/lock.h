@@ -38,9 +38,9 @@ struct Lock {
   bool Has(LockedFlaw flaw) const;
 };
 Lock LockOf(const Report& report, bool scheduled);
-// Returns a line for each difference of two summaries: the stage, the number of
-// devices, the bytes of a kind of collective over the same axes or what sends
-// them, and findings that are new or gone.
+// Returns one line for each difference of two summaries. A difference is
+// another stage, another number of devices, other bytes of a route, other
+// tensors or functions that send them, or a finding that is new or gone.
 std::vector<std::string> ChangesOf(const Lock& before, const Lock& now);
 
 // Reads a summary that WriteAuditLock (emit/audits) wrote. Returns nullopt

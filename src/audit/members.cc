@@ -1,8 +1,9 @@
-// Names groups of devices by mesh axes. On a mesh dp:2,tp:2 the groups
-// {0,2},{1,3} differ along dp: device 0 has the coordinates (0,0) and device 2
-// has (1,0). A set of axes names the groups if each group has one member for
-// each coordinate along these axes, and its members have the same coordinates
-// along all other axes. The order of groups and of members does not matter.
+// Finds the mesh axes that describe groups of devices. On a mesh dp:2,tp:2 the
+// groups {0,2},{1,3} differ along dp: device 0 has the coordinates (0,0) and
+// device 2 has (1,0). A set of axes describes the groups on two conditions.
+// Each group has one member for each coordinate along these axes, and the
+// members of a group have the same coordinates along all other axes. The order
+// of groups and of members does not matter.
 #include "audit/members.h"
 
 #include <algorithm>
@@ -15,7 +16,7 @@
 namespace shardc::audit {
 namespace {
 
-constexpr size_t kShown = 8;  // how many devices of an unnamed group are listed
+constexpr size_t kShown = 8;  // the most devices listed of an unnamed group
 
 std::string DevicesText(const std::vector<int64_t>& group) {
   std::string out = "devices";
@@ -37,8 +38,8 @@ void MarkDifferent(const Mesh& mesh, int64_t first, int64_t other,
   }
 }
 
-// Returns the part of the text that ends with the groups. It is the key of a
-// cache, so that equal groups share an entry even if other attributes follow.
+// Returns the text up to the end of the groups, without the attributes that
+// follow. It is the key of a cache, so that equal groups are read only once.
 std::string_view GroupsText(std::string_view text) {
   const bool mesh = text.starts_with("mesh") || text.starts_with('@');
   std::string_view rest = text;
@@ -98,9 +99,9 @@ void MemberNames::Name(const hlo::Groups& groups, Members& out) const {
     axes.push_back(mesh_->axes[i].name);
     size *= mesh_->axes[i].size;
   }
-  // Members are distinct device numbers that differ only along these axes. If a
-  // group has as many members as the axes have coordinates, it has each of
-  // them.
+  // The members are distinct device numbers that differ only along these axes.
+  // A group with as many members as the axes have coordinates therefore
+  // contains every coordinate.
   const bool exact = std::ranges::all_of(groups, [&](const auto& group) {
     return std::ssize(group) == size &&
            std::ranges::adjacent_find(group) == group.end();
@@ -121,7 +122,7 @@ std::shared_ptr<const Members> MemberNames::OfPairs(std::string_view text) {
   std::vector<bool> differs(mesh_ == nullptr ? 0 : mesh_->axes.size(), false);
   std::vector<int64_t> sends(AsIndex(devices_), 0);
   for (const auto& [source, target] : *pairs) {
-    if (source == target) continue;  // the device keeps its data
+    if (source == target) continue;  // sends nothing
     out.edges = std::max(out.edges, ++sends[AsIndex(source)]);
     if (out.text.empty()) out.text = DevicesText({source, target});
     if (mesh_ != nullptr) MarkDifferent(*mesh_, source, target, differs);

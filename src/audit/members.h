@@ -16,15 +16,16 @@
 namespace shardc::audit {
 
 struct Members {
-  int64_t size = 1;    // devices of the largest group; for a permute 2, or 1
-  int64_t edges = 0;   // for a permute: sends of the busiest device
+  // Devices of the largest group; 2 for a permute, or 1 if it sends nothing
+  int64_t size = 1;
+  int64_t edges = 0;   // for a permute: messages that the busiest device sends
   AxisGroup axes;      // in the mesh's order
-  bool named = false;  // whether `axes` describe the groups
+  bool named = false;  // whether mesh axes describe the groups
   std::string text;    // "fsdp+tp", "none", or one group: "devices 0 2 4"
   bool operator==(const Members&) const = default;
 };
 
-// Returns the axes joined by `+`, and "none" if there are none.
+// Returns the axes joined by `+`, or "none" for an empty group.
 std::string AxesText(const AxisGroup& axes);
 
 // Names groups by the axes along which their members differ. The text of a
@@ -37,9 +38,9 @@ class MemberNames {
   MemberNames(const Mesh* mesh, int64_t devices)
       : mesh_(mesh), devices_(devices) {}
 
-  // Reads the value of `replica_groups`; `text` may go on with further
-  // attributes. Returns null if the groups cannot be read, or if all texts read
-  // so far exceed a limit.
+  // Reads the value of `replica_groups`; `text` may contain further attributes
+  // after the value. Returns null if the groups cannot be read, or if the texts
+  // that were read so far exceed a limit together.
   std::shared_ptr<const Members> OfGroups(std::string_view text);
   // Reads the value of `source_target_pairs`. Returns null in the same cases as
   // OfGroups.
@@ -52,8 +53,8 @@ class MemberNames {
   const Mesh* mesh_;
   int64_t devices_;
   int64_t steps_left_ = int64_t{1} << 28;
-  // By the text of the groups, and by that of the pairs: `{{0,1}}` can be the
-  // groups of an all-reduce and the pairs of a permute.
+  // What OfGroups and OfPairs have read, by text. There are two maps because
+  // `{{0,1}}` can be the groups of an all-reduce and the pairs of a permute.
   std::map<std::string_view, std::shared_ptr<const Members>> groups_, pairs_;
 };
 

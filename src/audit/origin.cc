@@ -78,7 +78,7 @@ std::string ScopeOf(std::string_view op_name) {
       if (op_name[end] == '(') ++depth;
       if (op_name[end] == ')' && depth > 0) --depth;
     }
-    if (end == op_name.size()) return out;  // only the primitive is left
+    if (end == op_name.size()) return out;  // the rest is the primitive
     const std::string_view part = PlainPart(op_name.substr(0, end));
     if (!part.empty()) {
       out += (out.empty() ? "" : "/") + std::string(part);

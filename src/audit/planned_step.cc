@@ -5,7 +5,8 @@
 //    "result": "[n,h]", "collective": "reduce_scatter", "axes": ["fsdp"],
 //    "bytes_per_device": 131072}
 //
-// This op stands for 32 reduce_scatters. The result `[]` is a scalar.
+// This op represents 32 reduce_scatters, one in each layer. The result `[]` is
+// a scalar.
 #include "audit/planned_step.h"
 
 #include <algorithm>

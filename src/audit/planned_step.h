@@ -18,7 +18,7 @@ namespace shardc::audit {
 struct PlannedSend {
   Collective kind = Collective::kAllGather;
   AxisGroup axes;                 // in the mesh's order
-  Phase phase = Phase::kForward;  // kNone: the optimizer
+  Phase phase = Phase::kForward;  // kNone for the optimizer
   std::string part, op;           // "layer 0-31", "linear q"
   bool number = false;            // whether a single number is sent
   int64_t layers = 1;

@@ -1,5 +1,6 @@
-// Counts how often each computation runs. Two passes over the sorted calls are
-// enough, in place of a walk along every path from the entry:
+// Counts how often each computation runs, so that the bytes of its collectives
+// can be multiplied by it. A walk along every path from the entry could take
+// exponential time. Two passes over the sorted calls are enough:
 //
 //   callees first   the bytes that a computation sends including its callees,
 //                   to choose the branch of each conditional that sends most
@@ -39,8 +40,8 @@ class Counting {
     runs_.of[graph_.program().entry] = 1;
     for (size_t i = 0; i < calls.size(); ++i) {
       const Size caller = runs_.of[graph_.BlockOf(calls[i].from)];
-      // A branch that was not chosen has zero runs, even if the number of runs
-      // of its caller overflows.
+      // A branch that was not chosen has zero runs. It is skipped, because zero
+      // times an overflowed number of runs would overflow as well.
       if (times_[i].value() == 0 || caller.value() == 0) continue;
       runs_.of[calls[i].to] += caller * times_[i];
     }
@@ -48,7 +49,7 @@ class Counting {
   }
 
  private:
-  // Sets how often each call of one instruction runs its computation.
+  // Sets how often each call of one instruction runs the called computation.
   void Weigh(size_t begin, size_t end) {
     const Call& first = graph_.calls()[begin];
     if (first.kind == CallKind::kBranch) {
@@ -96,7 +97,8 @@ class Counting {
   const Graph& graph_;
   Tracer& tracer_;
   std::vector<Size> sent_;
-  std::vector<Size> times_;  // indexed by call: how often it runs
+  // Indexed by call: runs of the callee in one run of the caller.
+  std::vector<Size> times_;
   Runs runs_;
 };
 

@@ -11,20 +11,20 @@
 namespace shardc::audit {
 
 struct Runs {
-  // How often each computation runs, by its index. 0 if the entry does not
-  // reach it, or only by a branch that is not counted. A loop that sends
-  // nothing counts as one iteration.
+  // How often each computation runs, indexed by block. It is 0 if the entry
+  // does not reach the computation, or reaches it only by a branch that is not
+  // counted. A loop that sends nothing is counted with one iteration.
   std::vector<Size> of;
-  // Loops that send bytes and whose number of iterations is unknown; they are
-  // counted as one iteration.
+  // Loops that send bytes and whose number of iterations is unknown. They are
+  // counted with one iteration.
   std::vector<Node> unknown_loops;
-  // Conditionals whose branches send different numbers of bytes; only the
+  // Conditionals whose branches send different numbers of bytes. Only the
   // branch that sends most is counted.
   std::vector<Node> conditionals;
 };
 
-// Counts the runs of each computation. `sent` holds, by computation, the bytes
-// that its own collectives send in one run.
+// Counts the runs of each computation. `sent` is indexed by block and holds the
+// bytes that the computation's own collectives send in one run.
 Runs CountRuns(const Graph& graph, Tracer& tracer,
                const std::vector<Size>& sent);
 

@@ -25,9 +25,9 @@ class SavedJson {
   bool refused() const { return refused_; }
   std::nullopt_t Refuse(const JsonValue& at, std::string message);
 
-  // These functions return nullopt and add the finding if the value is no
-  // object, or if the member is absent or of another type. A number is at least
-  // 0.
+  // These functions return nullopt and add the finding if the value is not an
+  // object, or if the member is absent or has another type. A negative number
+  // is invalid.
   std::optional<int64_t> Number(const JsonValue& object, std::string_view key);
   std::optional<std::string> Text(const JsonValue& object,
                                   std::string_view key);

@@ -1,6 +1,6 @@
 // Finds which axes shard a program. The texts of CPU and GPU programs have the
-// shardings of the entry's parameters. The texts of TPU programs do not. For
-// TPU programs two facts are used instead:
+// shardings of the entry's parameters, which are read. The texts of TPU
+// programs have no shardings, and two facts are used instead:
 //
 //   loss = f32[] all-reduce(%sum), groups over dp and fsdp, forward pass; or
 //   an all-reduce of a gradient
@@ -63,9 +63,10 @@ void Shardings::Read() {
   }
 }
 
-// Adds the axes of an input's dimension 0. If dimension 0 is unsharded and has
-// the size of a loop's trip count, it counts micro-batches, and the axes of
-// dimension 1 are added.
+// Adds the axes that shard an input's batch dimension. This is dimension 0 or,
+// if dimension 0 counts micro-batches, dimension 1. Dimension 0 is taken to
+// count micro-batches if it is unsharded and as large as the trip count of a
+// loop.
 void Shardings::AddBatch(Node node, const Spec& spec) {
   const auto arrays = hlo::ArraysOf(graph_.At(node).type);
   if (arrays.size() != 1 || arrays[0].dims.empty()) return;
@@ -75,10 +76,11 @@ void Shardings::AddBatch(Node node, const Spec& spec) {
   batch_axes_.insert(axes.begin(), axes.end());
 }
 
-// Infers the batch's axes from the sums of gradients and of the loss. The loss
-// is a sum to a scalar in the forward pass. The norm of the gradients is also
-// summed to a scalar, but after the backward pass. In a program without a
-// backward pass, operations have no phase.
+// Infers the axes of the batch from the sums of gradients and of the loss,
+// which run over these axes. A sum to a scalar in the forward pass is the loss.
+// The norm of the gradients is also summed to a scalar, but after the backward
+// pass. In a program without a backward pass, operations have no phase, and
+// every sum to a scalar is used.
 void Shardings::InferBatch() {
   const bool trains = std::ranges::any_of(
       report_.traffic,
@@ -107,15 +109,15 @@ bool Shardings::MaySumOverBatch(const Traffic& sum) const {
 bool Shardings::GathersBatch(const Traffic& gather) const {
   const bool over = IsOverBatch(gather);
   if (!over || any_) return over;
-  // Without shardings in the text, the axes of the batch are inferred from
-  // sums, which may also run over axes that shard the sequence. Only gathers of
-  // dimension 0 are certain to gather the batch.
+  // The text has no shardings, so the axes of the batch were inferred from
+  // sums. Such sums may also run over axes that shard the sequence. Therefore
+  // only a gather of dimension 0 certainly gathers the batch.
   const auto dims =
       hlo::AttributeOf(graph_.At(gather.node).attributes, "dimensions");
   return dims == "{0}";
 }
 
-// Returns whether an output is a floating-point scalar.
+// Returns whether one of the program's outputs is a floating-point scalar.
 bool Shardings::ReturnsLoss() const {
   const hlo::Computation& entry = graph_.BlockAt(graph_.program().entry);
   return !entry.empty() &&

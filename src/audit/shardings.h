@@ -22,17 +22,17 @@ class Shardings {
   // Returns whether a gather runs over an axis that shards the batch. If the
   // text has no shardings of arguments, the gather must also join dimension 0.
   bool GathersBatch(const Traffic& gather) const;
-  // Returns whether a sum may be of a weight's gradient: it runs over an axis
-  // that shards the batch, or the axes of the batch or of the sum are not
-  // known.
+  // Returns whether a sum may be the reduction of a weight's gradient. It is if
+  // it runs over an axis that shards the batch. It also may be if the axes of
+  // the batch or of the sum are not known.
   bool MaySumOverBatch(const Traffic& sum) const;
   // Returns the mesh axes of size 2 or more that shard no argument and over
-  // which no collective runs. Empty if a sharding or the axes of a collective
-  // are not known, and also if the text has no shardings of arguments and the
-  // program returns no floating-point scalar.
+  // which no collective runs. Returns an empty list if this is not certain: if
+  // a sharding or the axes of a collective are not known, or if the text has no
+  // shardings of arguments and the program returns no floating-point scalar.
   std::vector<const MeshAxis*> Unused() const;
-  // Returns whether some loop of the program runs this many times, which must
-  // be more than once.
+  // Returns whether `count` is at least 2 and a loop of the program has this
+  // many iterations.
   bool IsTripCount(int64_t count);
 
  private:

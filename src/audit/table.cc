@@ -1,7 +1,7 @@
-// Adds up the traffic of a report into rows. In a table by one property, such
-// as the source line, a row holds the collectives for which the property has
-// the same text. In the table by all properties (By::kAll), every property but
-// the scope must be the same:
+// Adds up the traffic of a report into the rows of a table. In a table by one
+// property, such as the source line, a row is the sum of all collectives that
+// have the same value of this property. In a table by all properties
+// (By::kAll), every property except the scope must be equal:
 //
 //   by kind   all_gather 12 times, 96 KiB; all_reduce 17 times, 265 KiB
 #include "audit/table.h"

@@ -32,15 +32,15 @@ struct Row {
   std::optional<double> seconds;
 };
 
-// Returns the text of a source line, "model.py:28 layer", or "-" if it is not
-// known.
+// Returns the text of a source line, such as "model.py:28 layer", or "-" if the
+// line is not known.
 std::string LineText(const hlo::SourceLine& line);
 // Returns the name of the moved tensor: "layers/gate", "gradient of
 // layers/gate", "activation".
 std::string MovedText(const Moved& moved);
 
-// Returns the rows with the most bytes first, then by key. They point into the
-// report.
+// Returns the rows, sorted by descending bytes, then by key. They point into
+// the report.
 std::vector<Row> Tabulate(const Report& report, By by);
 
 }  // namespace shardc::audit

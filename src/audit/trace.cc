@@ -1,7 +1,8 @@
 // Traces a collective's operand back to its origin, such as a parameter of the
-// entry, through instructions that only move it. A value is an instruction and
-// a path of tuple elements in its result, so each step needs one instruction
-// only. In these examples the right column is the value that a step arrives at:
+// entry, through instructions that only move it. The report can then name the
+// tensor that the collective moves. A value is an instruction and a path of
+// tuple elements in its result, so each step needs one instruction only. In
+// each example the right column is the value at which the step arrives:
 //
 //   %g = all-gather(%f)                     f
 //   %f = fusion(%e), calls=%slice_of        the root of slice_of, then its
@@ -12,8 +13,8 @@
 //                                           path {2}
 //   %i = tuple(%a, %b, %p)                  p, path {}
 //
-// If several instructions call a computation, the trace ends at its parameter
-// unless all of them give it the same value.
+// If several instructions call a computation, they may pass different values to
+// its parameter. The trace then ends at the parameter.
 #include "audit/trace.h"
 
 #include <algorithm>
@@ -50,9 +51,9 @@ std::optional<int64_t> IndexOf(const hlo::Instruction& element) {
   return index ? hlo::LeadingNumber(*index) : std::nullopt;
 }
 
-// Returns whether an instruction is a gather. The tuple of a `-start` begins
-// with the gather's operands, but a path that arrives here comes from the
-// `-done`, whose tuple has only the results.
+// Returns whether an instruction is a gather. The result of an
+// `all-gather-start` is a tuple of the operands and the results. A path that
+// arrives at it comes from the `-done`, whose tuple has only the results.
 bool IsGather(std::string_view opcode) {
   return opcode == "all-gather" || opcode == "all-gather-start";
 }

@@ -25,24 +25,24 @@ class Tracer {
   explicit Tracer(const Graph& graph) : graph_(graph) {}
 
   // Returns the origin of a value: a parameter of the entry or of `stop`, or
-  // the result of an instruction that computes a new value. Copies, casts,
-  // reshapes, slices, gathers, tuples and their elements are followed, also
-  // through fusions, calls and loops that leave an element unchanged.
+  // the result of an instruction that computes a new value. The search follows
+  // copies, casts, reshapes, slices, gathers, tuples and their elements. It
+  // also follows fusions, calls, and loops that leave an element unchanged.
   Value SourceOf(Value value, std::optional<Block> stop = std::nullopt);
 
-  // Returns the instruction result that `value` passes on unchanged. Goes back
-  // through tuples, their elements, calls, fusions, asynchronous operations,
-  // `all-reduce-done` and loops that leave the value unchanged, but not through
-  // casts, copies, slices or other operations.
+  // Returns the instruction result of which `value` is an unchanged copy. The
+  // search goes back through tuples, their elements, calls, fusions,
+  // asynchronous operations, `all-reduce-done` and loops that leave the value
+  // unchanged. It stops at casts, copies, slices and other operations.
   Value ResultOf(Value value);
 
   // Returns the value one step before `value` on the path that SourceOf
   // follows; nullopt at the origin, and if the limit on steps is reached.
   std::optional<Value> Back(const Value& value);
 
-  // Returns whether the origin (SourceOf) of this element of a loop body's
-  // result is the same element of its state; false if the limits of a trace are
-  // reached.
+  // Returns whether a loop's body returns this element of its state unchanged:
+  // the element's origin (SourceOf) in the body's result is the same element of
+  // the state. Returns false if a limit of the trace is reached.
   bool LeavesUnchanged(Block body, const std::vector<int64_t>& path);
 
   // Returns the value of an integer constant; nullopt for other values.
@@ -62,7 +62,7 @@ class Tracer {
   std::optional<Value> OperandOf(const Value& value, size_t index,
                                  std::vector<int64_t> path);
   // Subtracts the cost of reading `read` operands, or bytes of attributes, from
-  // the remaining steps: one step for 64 of them.
+  // the remaining steps. Reading 64 of them costs one step.
   void Charge(size_t read) { steps_left_ -= static_cast<int64_t>(read / 64); }
 
   const Graph& graph_;
@@ -73,9 +73,9 @@ class Tracer {
   std::map<std::pair<Block, std::vector<int64_t>>, bool> unchanged_;
 };
 
-// Returns how often a loop's body runs: the number that the compiler recorded,
-// or else the number that follows from the loop's counter if its start, limit
-// and step are constants; else nullopt.
+// Returns how often a loop's body runs. If the compiler recorded the number,
+// returns it. Otherwise the number follows from the loop's counter if its
+// start, limit and step are constants. Returns nullopt in other cases.
 std::optional<int64_t> TripsOf(const Graph& graph, Tracer& tracer, Node loop);
 
 }  // namespace shardc::audit

@@ -1,5 +1,6 @@
 // Infers how often a loop runs. Only the compiler's last passes record this
-// number in the text. JAX's loops count up to a constant:
+// number in the text. In other texts it is computed from the loop's counter,
+// because JAX's loops count up to a constant:
 //
 //   condition: compare(element 0 of the state, constant 4), direction=LT
 //   body:      element 0 of the result = add(element 0 of the state, 1)
@@ -74,8 +75,8 @@ class Counter {
     return state ? std::optional(source.path) : std::nullopt;
   }
 
-  // Returns the value of an operand that is a constant, or an element of the
-  // state that starts as a constant and stays unchanged.
+  // Returns the value of an operand that is a constant, or that is an element
+  // of the state which starts as a constant and is never changed.
   std::optional<int64_t> Number(Node node, size_t operand, Block block) {
     const auto found = graph_.Operand(node, operand);
     if (!found) return std::nullopt;

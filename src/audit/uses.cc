@@ -19,8 +19,8 @@ namespace {
 
 constexpr int kDeepestUse = 64;
 // Instructions that pass their operand on: in another shape, order, dtype or
-// memory, gathered, packed into a tuple or taken out of one, or to an
-// asynchronous operation.
+// memory, or gathered. A `tuple`, `get-tuple-element` or asynchronous operation
+// passes its operand on as well.
 constexpr std::string_view kMoves[] = {
     "bitcast", "copy",        "copy-start",        "copy-done",
     "reshape", "transpose",   "opt-barrier",       "optimization-barrier",
@@ -65,9 +65,9 @@ std::span<const Uses::User> Uses::UsersOf(Node node) {
       const auto operands = graph_.Operands(user);
       for (uint32_t i = 0; i < operands.size(); ++i) {
         if (operands[i] == kNoNode) continue;
-        // `first` is the next free index here. After the loop it is the end of
-        // each instruction's users, which is the start of the next
-        // instruction's users.
+        // `first` holds the next free index of each instruction in this loop.
+        // After the loop, it holds the end of each instruction's users, which
+        // is the start of the next instruction's users.
         users.all[users.first[operands[i] - begin + 1]++] = {user, i};
       }
     }
@@ -130,8 +130,8 @@ bool Uses::All(Node node, std::optional<int64_t> element, const Judge& judge,
     any = true;
   }
   if (!is_root) return any;
-  // The instruction is the computation's root, so its result leaves the
-  // computation: out of a fusion, or to the caller.
+  // The instruction is the root of its computation, so its result is the result
+  // of the fusion or of another caller.
   const Call* call = graph_.CallOf(block);
   if (call == nullptr || graph_.At(call->from).opcode != "fusion") {
     return judge({node, node, 0}) == Verdict::kYes;

@@ -25,9 +25,9 @@ class Uses {
   };
   // Returns the instructions that compute with the result. Tuples, their
   // elements, calls, fusions and `-done` instructions are followed. Returns
-  // nullopt if the result also leaves the entry, if it enters or leaves a loop
-  // or a conditional, if it passes a barrier or a nested tuple, or if the
-  // search reaches its limit.
+  // nullopt if not all consumers can be found: the result also leaves the
+  // entry, enters or leaves a loop or a conditional, passes a barrier or a
+  // nested tuple, or the search reaches its limit.
   std::optional<std::vector<Consumer>> ConsumersOf(
       Node node, std::optional<int64_t> element = std::nullopt);
 
@@ -39,7 +39,7 @@ class Uses {
   // Returns whether the result is used and every use sorts it or takes its
   // largest elements.
   bool AllSort(Node node, std::optional<int64_t> element = std::nullopt);
-  // Returns whether the result, moved or fused with other work, enters a loop.
+  // Returns whether the result enters a loop, possibly after moves and fusions.
   bool ReachLoop(Node node, int depth = 0);
   // Returns whether the result is used and every use is an output of the entry,
   // possibly after copies and other moves.
@@ -58,8 +58,8 @@ class Uses {
   enum class Verdict : uint8_t { kYes, kNo, kFollow };
   using Judge = std::function<Verdict(const Use&)>;
 
-  // Returns whether the result has uses and every search along them ends in
-  // kYes.
+  // Returns whether the result has uses and the decision about each use, after
+  // all follow-ups, is kYes.
   bool All(Node node, std::optional<int64_t> element, const Judge& judge,
            int depth);
   bool AllOf(const Use& use, const Judge& judge, int depth);
@@ -74,7 +74,8 @@ class Uses {
   };
   // The users of all instructions of a computation, in one array.
   struct Users {
-    std::vector<uint32_t> first;  // by instruction: index of its users in `all`
+    // Indexed by instruction: first index in `all`.
+    std::vector<uint32_t> first;
     std::vector<User> all;
   };
   std::span<const User> UsersOf(Node node);
