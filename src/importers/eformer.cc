@@ -1,8 +1,8 @@
-// Imports an eformer PartitionAxis from JSON. A PartitionAxis is an object of
-// fields such as `head_axis`, and may be nested in another record (a
-// PartitionManager, an OperationMetadata). The outermost object with such a
-// field is read. A field is named after an axis rule, with the suffix `_axis`.
-// "" means no axis, because eformer ignores it:
+// Imports an eformer PartitionAxis from JSON. A PartitionAxis is an object with
+// fields such as `head_axis`. It may be nested in another record, such as a
+// PartitionManager or an OperationMetadata, so the outermost object with such a
+// field is read. A field has the name of an axis rule and the suffix `_axis`.
+// eformer ignores the axis "", so "" is imported as no axis:
 //
 //   {"paxis": {"head_axis": "tp", "batch_axis": ["fsdp", ""]}}
 //     ->  head: tp, batch: [fsdp]
@@ -45,8 +45,8 @@ bool HasField(JsonValue value) {
   return false;
 }
 
-// Returns all objects with fields of a PartitionAxis at the smallest depth that
-// has any.
+// Returns the objects with fields of a PartitionAxis that are nested least
+// deeply. All of them have the same depth.
 std::vector<JsonValue> FindAxes(JsonValue root) {
   std::vector<JsonValue> level = {root}, found;
   while (!level.empty()) {
@@ -73,7 +73,7 @@ std::string_view TextOf(JsonValue value) {
   return place.source->text().substr(place.begin, place.end - place.begin);
 }
 
-// Returns the JSON text of each member's value, by the name of the member.
+// Returns the JSON text of each member's value, keyed by the member's name.
 std::map<std::string_view, std::string_view> MembersOf(JsonValue value) {
   std::map<std::string_view, std::string_view> out;
   for (const JsonMember member : value.members()) {
@@ -82,8 +82,9 @@ std::map<std::string_view, std::string_view> MembersOf(JsonValue value) {
   return out;
 }
 
-// Returns the file's PartitionAxis. Several equal ones count as one. Returns
-// nullopt after a finding if there is none, or if two differ.
+// Returns the file's PartitionAxis. If the file has several, they must be
+// equal. Returns nullopt after a finding if the file has none, or if two
+// differ.
 std::optional<JsonValue> OnlyAxes(JsonValue root, Findings& findings) {
   const std::vector<JsonValue> found = FindAxes(root);
   if (found.empty()) {
@@ -106,7 +107,7 @@ std::optional<JsonValue> OnlyAxes(JsonValue root, Findings& findings) {
   return found[0];
 }
 
-// Appends the axis that a value names to `axes`, but not "", which eformer
+// Appends the axis that a value names to `axes`. Skips "", which eformer
 // ignores when it builds a spec. Returns false if the value is not a string.
 bool AddAxis(JsonValue value, AxisGroup& axes) {
   if (!value.IsString()) return false;

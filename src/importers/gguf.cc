@@ -1,10 +1,11 @@
-// Reads the header of GGUF files, versions 2 and 3: magic, version, counts,
-// key-value pairs, tensor descriptions, padding to the alignment, data. The
-// length of the header is not stored. A prefix of the file is parsed. If it
-// ends too early, a prefix of twice the size is parsed from the start.
+// Reads the header of GGUF files, versions 2 and 3. A file holds a magic, the
+// version, counts, key-value pairs, descriptions of tensors, padding to the
+// alignment, and the data. The length of the header is not stored. Therefore a
+// prefix of the file is parsed. If the prefix ends before the header, a prefix
+// of twice the size is parsed from the start.
 //
-// Example: `GGUF`, 3, 1 tensor, 0 pairs, `w`, 2 dimensions [4, 8], type 0,
-// offset 0 is one tensor `w` of shape [8, 4] in F32.
+// Example: the fields `GGUF`, 3, 1 tensor, 0 pairs, `w`, 2 dimensions [4, 8],
+// type 0, offset 0 describe one tensor `w` of shape [8, 4] in F32.
 //
 // Lengths and counts come from the file, so each is compared with the rest of
 // the file before memory is allocated.
@@ -59,8 +60,8 @@ class GgufHeaderReader {
         findings_(findings) {}
 
   bool Read() { return ReadStart() && ReadKeys() && ReadTensors(); }
-  // After Read has failed: kMore if it needs a longer prefix of the file,
-  // kNothing if it has added a finding.
+  // Valid after Read has returned false. kMore if Read needs a longer prefix of
+  // the file, kNothing if Read has added a finding.
   Need need() const { return need_; }
   const GgufSplit& split() const { return split_; }
 
@@ -100,8 +101,9 @@ class GgufHeaderReader {
     return true;
   }
 
-  // Reads the number of items of a list. Each item takes at least one byte, so
-  // a number above 1 that is larger than the rest of the file is refused.
+  // Reads the number of items of a list. Each item needs at least one byte.
+  // Therefore a number above 1 that is larger than the number of remaining
+  // bytes is refused.
   bool Count(std::string_view what, uint64_t* out) {
     if (!Integer(out)) return false;
     const uint64_t left = size_ - at_;
@@ -125,7 +127,8 @@ class GgufHeaderReader {
     if (!IsUtf8(*out)) {
       return Refuse(code::kEncoding, std::string(what) + " is not UTF-8");
     }
-    // A text with a NUL is refused, because programs in C would end it there.
+    // A text with a NUL is refused, because programs in C would read only the
+    // characters before the NUL.
     if (out->find('\0') == std::string::npos) return true;
     return Refuse(code::kName, std::string(what) + " holds a NUL");
   }
@@ -354,7 +357,8 @@ bool GgufHeaderReader::ReadShape(Stored& tensor) {
     }
     tensor.shape.push_back(static_cast<int64_t>(size));
   }
-  // GGUF stores the innermost dimension first, manifests the outermost.
+  // GGUF stores the innermost dimension first. Manifests store the outermost
+  // dimension first.
   std::reverse(tensor.shape.begin(), tensor.shape.end());
   return true;
 }

@@ -12,7 +12,7 @@
 namespace shardc::gguf {
 
 // A data type and its number in ggml. The numbers 4, 5, 31 to 33 and 36 to 38
-// are of types that ggml has removed.
+// belonged to types that ggml has removed.
 struct GgmlType {
   uint32_t id;
   Dtype dtype;
@@ -43,7 +43,8 @@ enum ValueType : uint32_t {
   kInt64 = 11,
   kValueTypes = 13,
 };
-// The bytes of a metadata value by its type; 0 for strings and arrays.
+// The bytes of a metadata value, indexed by ValueType; 0 for strings and
+// arrays, whose sizes vary.
 inline constexpr std::array<size_t, kValueTypes> kValueBytes = {
     1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
 

@@ -1,6 +1,6 @@
-// Reads a Hugging Face index, `model.safetensors.index.json`: the file of each
-// tensor. The index is downloaded data, so file names must not be paths:
-// `{"weight_map": {"a": "../x"}}` is refused.
+// Reads a Hugging Face index, `model.safetensors.index.json`, which lists the
+// file of each tensor. Indices are downloaded and not trusted, so a file name
+// that is a path is refused: `{"weight_map": {"a": "../x"}}`.
 #include <algorithm>
 #include <memory>
 #include <string_view>
@@ -33,7 +33,8 @@ bool HasSuffix(std::string_view name) {
                     });
 }
 
-// Returns why a file name is refused; empty if it is accepted.
+// Returns the reason for which a file name is refused, or an empty text if the
+// name is accepted.
 std::string_view Fault(std::string_view name) {
   if (name.empty()) return "is empty";
   if (name.size() > kLongestName) return "is longer than file names may be";
@@ -82,7 +83,7 @@ std::string FolderOf(const std::string& path) {
 }
 
 // Skips the value of `metadata`, such as `{"total_size": 123, "format": "pt"}`.
-// Returns false if it has another form.
+// Returns false if the value has another form.
 bool SkipMetadata(PlainJson& json) {
   std::vector<std::string_view> keys;
   if (!json.Take('{')) return false;

@@ -1,7 +1,7 @@
-// Determines a manifest's format from its first bytes; the file name decides if
-// they are ambiguous. Standard input and gzip files are read completely. Of
-// other binary files only the headers are read, so the time depends on the
-// number of tensors and not on their bytes:
+// Determines the format of a manifest from its first bytes, or from the file
+// name if the bytes are ambiguous. Standard input and gzip files are read
+// completely. Of other binary files only the headers are read, so the time
+// depends on the number of tensors and not on their bytes:
 //
 //   "GGUF"                        gguf
 //   4 bytes, 4 zeros, `{`         safetensors: JSON has no NUL
@@ -45,9 +45,9 @@ struct Name {
   }
 };
 
-// Returns the format. The first 8 bytes of a safetensors file are the length of
-// its header, which is less than 2^32, so bytes 4 to 7 are zero. JSON has no
-// zero bytes.
+// Returns the format. A safetensors file begins with the length of its header
+// in 8 bytes. The length is less than 2^32, so bytes 4 to 7 are zero. JSON has
+// no zero bytes.
 Kind KindOf(std::string_view first, const Name& name) {
   if (IsGguf(first)) return Kind::kGguf;
   constexpr std::string_view kZeros("\0\0\0\0", 4);
@@ -59,8 +59,8 @@ Kind KindOf(std::string_view first, const Name& name) {
   return Kind::kText;
 }
 
-// Returns whether a text file is read in parts: its name is not the name of an
-// index, and its size is at least 1 MiB and at most kTextLimitBytes.
+// Returns whether a text file is read in parts. Indices and files of less than
+// 1 MiB are not, and neither are files of more than kTextLimitBytes.
 bool IsStreamed(const InputFile& file, const Name& name) {
   constexpr int64_t kLeastBytes = int64_t{1} << 20;
   return !name.index && file.size() >= kLeastBytes &&
@@ -96,8 +96,9 @@ std::optional<Manifest> FromSet(std::optional<SafetensorsSet> set,
   return manifest;
 }
 
-// Returns the separator by which the format joined the keys of an array's path:
-// `/` or, in DCP, `.`. Returns 0 if the path has a single key.
+// Returns the separator with which the format joined the keys of an array's
+// path: `/` or, in DCP (torch.distributed.checkpoint), `.`. Returns 0 if the
+// path has a single key.
 char JoinedBy(const stored::Array& array) {
   if (array.path.size() < 2) return 0;
   for (const char separator : {'/', '.'}) {

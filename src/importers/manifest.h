@@ -1,12 +1,12 @@
-// Room: importers. Reads other systems' rules and manifests into the structs of
-// model. Each format has files of its own.
+// Room: importers. Reads rules and manifests of other systems into the structs
+// of src/model. Each format has its own files.
 // Includes: source, model, stored.
 //
-// This file reads a manifest of any format, recognised by its content: shardc's
-// JSON and nested trees (by the callback `json`, because src/importers may not
-// include src/parse), safetensors and GGUF files, directories of safetensors
-// files, Hugging Face indices, and the checkpoints of other systems that
-// src/stored reads.
+// This file reads a manifest of any format and recognises the format by the
+// content. shardc's JSON and nested trees are parsed by the callback `json`,
+// because src/importers may not include src/parse. The other formats are
+// safetensors and GGUF files, directories of safetensors files, Hugging Face
+// indices, and the checkpoints that src/stored reads.
 #ifndef SHARDC_IMPORTERS_MANIFEST_H_
 #define SHARDC_IMPORTERS_MANIFEST_H_
 
@@ -23,12 +23,12 @@ namespace shardc {
 
 using JsonManifestParser =
     std::function<std::optional<Manifest>(const JsonDocument&, Findings&)>;
-// Reads a JSON manifest of the most usual form without building a JsonDocument,
-// which takes longer. Returns nullopt for any other text, valid or not, which
-// the full parser then reads.
+// Reads a JSON manifest of the most common form without building a
+// JsonDocument, which would be slower. Returns nullopt for any other text,
+// valid or invalid. The full parser then reads the text.
 using PlainManifestReader =
     std::function<std::optional<Manifest>(const SourceRef&)>;
-// Reads a manifest of the most usual form of shardc's JSON from a file in
+// Reads a manifest of the most common form of shardc's JSON from a file in
 // parts, so that the complete text is never in memory. Returns nullopt for any
 // other file.
 using StreamedManifestReader =

@@ -1,6 +1,6 @@
-// Reads common headers of safetensors files in one pass. Anything uncommon or
-// wrong ends the pass, and the full reader, which has the error messages, reads
-// the text again:
+// Reads common headers of safetensors files in one pass, which is faster than
+// the full reader. If a header is uncommon or invalid, the pass ends, and the
+// full reader, which has the error messages, reads the text again:
 //
 //   {"a.w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}   one tensor
 //   ... "data_offsets":[0,9] ...           the full reader refuses it
@@ -59,7 +59,7 @@ class PlainHeaderReader {
     return Fields(entry);
   }
 
-  // Reads `__metadata__`. A second member of this name ends the pass, because
+  // Reads `__metadata__`. A second member with this name ends the pass, because
   // names must be distinct.
   bool Metadata() {
     if (has_metadata_) return false;
@@ -103,7 +103,7 @@ class PlainHeaderReader {
     return HasType(type, entry);
   }
 
-  // Takes a dtype in safetensors' spelling.
+  // Reads a dtype. Returns false if it is not in safetensors' spelling.
   bool DtypeOf(FlatType& type) {
     std::string_view text;
     if (!json_.String(text)) return false;
@@ -134,13 +134,13 @@ class PlainHeaderReader {
   PlainJson json_;
   PlainHeader& header_;
   TypeNumbers numbers_;
-  std::vector<int64_t> bytes_;  // size of a tensor, by index into `types`
+  std::vector<int64_t> bytes_;  // bytes of a tensor, indexed as `types`
   std::optional<Dtype> dtype_;
   bool has_metadata_ = false;
 };
 
-// Returns the end of the data if the ranges follow each other without gaps;
-// nullopt otherwise.
+// Returns the end of the data, or nullopt unless the ranges are in ascending
+// order without gaps.
 template <typename At>
 std::optional<int64_t> EndOf(size_t count, const At& at) {
   int64_t end = 0;

@@ -22,12 +22,13 @@ struct PlainHeader {
   std::vector<Entry> entries;
   std::vector<TensorType> types;
   std::vector<std::pair<std::string_view, std::string_view>> metadata;
-  std::vector<uint32_t> by_name;  // indices of the entries by name
+  std::vector<uint32_t> by_name;  // indices of the entries, sorted by name
 };
 
-// Returns the contents of a common header, as the full reader (safetensors.h)
-// does; nullopt for any other text, valid or not. `data_size` is the number of
-// bytes after the header, if the file has its data.
+// Returns the contents of a common header, equal to those that the full reader
+// (safetensors.h) returns. Returns nullopt for any other text, valid or
+// invalid. `data_size` is the number of bytes after the header, or nullopt if
+// the file lacks its data.
 std::optional<PlainHeader> ReadPlainHeader(std::string_view json,
                                            std::optional<int64_t> data_size);
 

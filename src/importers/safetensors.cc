@@ -1,11 +1,11 @@
 // Reads the headers of safetensors files. A file begins with the header's
-// length N, an unsigned 64-bit little-endian integer, and N bytes of a JSON
-// object padded with spaces. The data follows, and the tensors' ranges cover it
-// without gaps or overlaps. Each tensor is checked on its own first (types,
-// numbers, dtype, size), then all ranges together.
+// length N, an unsigned 64-bit little-endian integer. N bytes with a JSON
+// object follow, which may be padded with spaces, and then the data. The
+// tensors' ranges must cover the data without gaps or overlaps. Each tensor is
+// checked alone first (types, numbers, dtype, size), then all ranges together.
 //
 // Example: `{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}` with 8
-// bytes of data is one tensor; with 9 it is a finding.
+// bytes of data is one tensor. With 9 bytes of data it is a finding.
 #include "importers/safetensors.h"
 
 #include <algorithm>
@@ -55,9 +55,9 @@ std::string Guess(std::string_view text) {
   return {};
 }
 
-// Checks the header's length before memory is allocated for it. Returns nullopt
-// after a finding. `available` is the number of bytes of the file, the length's
-// own 8 bytes included.
+// Checks the header's length before memory is allocated for the header. Returns
+// nullopt after a finding. `available` is the number of bytes of the file,
+// including the 8 bytes of the length.
 std::optional<int64_t> HeaderLength(const SourceRef& source,
                                     std::string_view first, int64_t available,
                                     Findings& findings) {

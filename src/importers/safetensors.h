@@ -2,9 +2,10 @@
 // little-endian integer, N bytes of JSON, data.
 //
 // The reader checks the header's size (at most 100 MB, and inside the file) and
-// its JSON, which may be padded by white space only. It checks each dtype and
+// its JSON, which may be padded with white space. It checks each dtype and
 // shape against the offsets, and refuses overlaps, gaps and duplicate names.
-// The data must end where the file does, unless the file may lack its data.
+// The data must end at the end of the file, unless the caller accepts a file
+// without its data.
 #ifndef SHARDC_IMPORTERS_SAFETENSORS_H_
 #define SHARDC_IMPORTERS_SAFETENSORS_H_
 
@@ -48,22 +49,22 @@ std::optional<SafetensorsHeader> ReadSafetensorsHeader(const std::string& path,
 
 // Reads and checks a header in memory, which the caller has already
 // decompressed. If `file_size` is nullopt, the data may be absent, and its size
-// is not checked. If `plain`, common headers are read without a JsonDocument,
-// which gives the same result and sets `by_name`. Returns nullopt after a
+// is not checked. If `plain`, common headers are read without a JsonDocument;
+// the result is the same, and `by_name` is set. Returns nullopt after a
 // finding.
 std::optional<SafetensorsHeader> ParseSafetensorsHeader(
     SourceRef source, std::optional<int64_t> file_size, Findings& findings,
     bool plain = true);
 
-// A Hugging Face index: for each tensor's name, the name of a file in the
-// index's folder, in the order of the index.
+// A Hugging Face index. For each tensor, in the order of the index, it has the
+// tensor's name and the name of a file in the index's folder.
 struct HfIndex {
   std::vector<std::pair<std::string, std::string>> weight_map;
   std::string directory;  // the index's folder, without a trailing slash
 };
 std::optional<HfIndex> ReadHfIndex(const std::string& path, Findings& findings);
-// Returns the same as ParseHfIndex for a common index, without a JsonDocument;
-// nullopt for any other text, valid or not.
+// Returns the same as ParseHfIndex for a common index, without a JsonDocument.
+// Returns nullopt for any other text, valid or invalid.
 std::optional<HfIndex> ReadPlainIndex(std::string_view text,
                                       const std::string& path);
 std::optional<HfIndex> ParseHfIndex(const JsonDocument& document,

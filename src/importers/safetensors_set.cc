@@ -1,7 +1,7 @@
-// Reads the headers of all files of a checkpoint and compares them with the
-// index, if there is one, in both directions: each listed tensor must be in its
-// file, and each tensor of a file must be listed. If none of the files is
-// present, only the names in the index are used. Example:
+// Reads the headers of all files of a checkpoint. If the checkpoint has an
+// index, the headers are compared with it in both directions: each listed
+// tensor must be in its file, and each tensor of a file must be listed. If the
+// folder has none of the files, only the names in the index are used. Example:
 //
 //   {a: f1, b: f1}, and f1 holds a and c
 //     ->  b is not in f1, although the index lists it there
@@ -36,8 +36,8 @@ std::string Join(const std::string& directory, const std::string& name) {
   return directory == "." ? name : directory + "/" + name;
 }
 
-// Returns all names in a directory, sorted; nullopt after a finding if it
-// cannot be read.
+// Returns all names in a directory, sorted. Returns nullopt after a finding if
+// the directory cannot be read.
 std::optional<std::vector<std::string>> AllNames(const std::string& directory,
                                                  Findings& findings) {
   std::error_code error;
@@ -74,9 +74,9 @@ class IndexedReader {
 
   std::optional<SafetensorsSet> Read(bool header_only) {
     const size_t before = findings_.errors();
-    // shardc replaces files of a set only while its index is marked as
-    // unfinished. If the index is the same and unmarked both before and after
-    // reading, no run of shardc has changed the files in between.
+    // shardc marks an index as unfinished while it replaces files of the set.
+    // The index is compared before and after reading. If it is unchanged and
+    // unmarked both times, no run of shardc has changed the files in between.
     const SetWatch watch({path_});
     if (IsUnfinishedIndex(path_)) return RefuseReplaced();
     ListFiles();
@@ -127,8 +127,8 @@ class IndexedReader {
     }
   }
 
-  // Returns whether any of the files is present. If so, each absent file is
-  // reported.
+  // Returns whether the folder has at least one of the files. If so, each
+  // absent file is reported.
   bool Present() {
     std::vector<std::string> missing;
     for (const std::string& name : names_) {
@@ -220,8 +220,8 @@ class IndexedReader {
     }
   }
 
-  // Reports files that belong to a numbered series of the index
-  // (`-00001-of-00003`) but that the index does not list.
+  // Reports files that the index does not list, although they have the numbered
+  // names of its files (`-00001-of-00003`).
   void CheckUnlistedFiles() {
     std::set<std::tuple<std::string_view, int64_t, std::string_view>> series;
     for (const std::string& name : names_) {
@@ -249,9 +249,9 @@ class IndexedReader {
   Place place_;
   Findings& findings_;
   SafetensorsSet set_;
-  std::vector<std::string> names_;  // files, in the index's order
+  std::vector<std::string> names_;  // distinct files, in the index's order
   std::unordered_map<std::string, size_t> file_ids_;
-  // By the name of a tensor: every file and entry that has it.
+  // Every file and entry that has a tensor, keyed by the tensor's name.
   std::unordered_map<std::string_view, std::vector<std::pair<size_t, size_t>>>
       held_;
 };
@@ -290,7 +290,8 @@ void AddNoCheckpoint(const std::string& folder,
                      Findings& findings) {
   struct Form {
     std::string_view begin;
-    std::string_view part;  // suffix of a name; with a final `-`, any part
+    // Suffix of a name. If the text ends with `-`, it may be in any place.
+    std::string_view part;
     std::string_view name;
     std::string_view help;
   };
@@ -328,8 +329,9 @@ void AddNoCheckpoint(const std::string& folder,
                "give the folder in which the checkpoint's files are");
 }
 
-// Reads all safetensors files of a folder that has no index. Their names, and
-// the absence of an unfinished run, must show that no file is missing.
+// Reads all safetensors files of a folder that has no index. A missing file is
+// recognised by the numbers in the files' names, or by traces of a run that has
+// not finished.
 std::optional<SafetensorsSet> ReadUnindexed(
     const std::string& folder, const std::vector<std::string>& names,
     bool header_only, Findings& findings) {
@@ -352,8 +354,9 @@ std::optional<SafetensorsSet> ReadUnindexed(
   const SetWatch watch(paths);
   auto set = ReadFiles(paths, header_only, findings);
   if (!set || watch.RefuseChanged(findings)) return std::nullopt;
-  // A run that began after the first check may have replaced some of the files
-  // before `watch` recorded them, so unfinished runs are searched for again.
+  // A run may have started after the first check and may have replaced some of
+  // the files before `watch` recorded them. Therefore unfinished runs are
+  // searched again.
   const auto now = AllNames(folder, findings);
   if (!now || RefuseUnfinishedRun(folder, *now, findings)) return std::nullopt;
   return set;
@@ -394,8 +397,8 @@ bool IsInFolder(const std::string& folder, const std::string& path,
   if (!fs::is_symlink(path, error)) return true;
   const fs::path root = fs::canonical(folder, error);
   const fs::path file = error ? fs::path() : fs::canonical(path, error);
-  // Links that are broken or lead to no regular file are accepted here, because
-  // opening them is refused.
+  // Broken links, and links to anything but a regular file, are accepted here.
+  // Opening them fails with a finding.
   if (error || IsUnder(root, file) || !fs::is_regular_file(file, error)) {
     return true;
   }

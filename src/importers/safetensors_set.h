@@ -1,6 +1,6 @@
 // Reads a checkpoint of one or several safetensors files as one list of
-// tensors. The path names a file, a Hugging Face index, or a folder that has
-// either.
+// tensors. The path is the path of a file, of a Hugging Face index, or of a
+// folder with an index or files.
 #ifndef SHARDC_IMPORTERS_SAFETENSORS_SET_H_
 #define SHARDC_IMPORTERS_SAFETENSORS_SET_H_
 
@@ -27,7 +27,7 @@ struct SafetensorsSet {
     int32_t entry = -1;
   };
   std::vector<SafetensorsFile> files;
-  // Tensors of distinct names, in the order of the index or of the files.
+  // Tensors with distinct names, in the order of the index or of the files.
   std::vector<Tensor> tensors;
   std::vector<std::string> notes;
 
@@ -39,18 +39,18 @@ struct SafetensorsSet {
 };
 
 // Returns whether the file at `path` is inside the checkpoint's `folder` after
-// links are resolved; if not, adds a finding (path). In Hugging Face's cache
-// the files of a snapshot are links to the folder `blobs` next to it, which are
-// accepted. Links that are broken or lead to no regular file count as inside,
-// because opening them is refused.
+// links are resolved. Adds a finding (path) if it is not. In Hugging Face's
+// cache, the files of a snapshot are links to the folder `blobs` next to it,
+// and such links are accepted. Broken links, and links to anything but a
+// regular file, are accepted as well, because opening them fails.
 bool IsInFolder(const std::string& folder, const std::string& path,
                 Findings& findings);
 
 // Reads a `.safetensors` file, a directory or an index (`*.json`). The files of
-// an index must hold exactly the tensors that it lists; if none of the files is
-// present, only names are known, which a note reports. A set with missing files
-// is refused, and so is a path to one of several files of a set (set_folder.h).
-// Returns nullopt after a finding.
+// an index must hold exactly the tensors that it lists. If the folder has none
+// of the files, only the names are known, and a note reports this. A set with
+// missing files is refused, and so is the path of one of several files of a set
+// (set_folder.h). Returns nullopt after a finding.
 std::optional<SafetensorsSet> ReadSafetensorsSet(const std::string& path,
                                                  bool header_only,
                                                  Findings& findings);

@@ -1,8 +1,9 @@
-// Decides by file names whether a set is complete: in each series of numbered
-// names all numbers up to the count are present, and no run that writes the set
-// is unfinished. Numbers start at 1, or at 0 in a series that has a file 0 and
-// no file `count`. Also refuses sets of another kind (the shards of a split),
-// single files of a set, and sets that change while they are read.
+// Decides by file names whether a set is complete. In each series of numbered
+// names all numbers up to the count must be present, and no run that writes the
+// set may be unfinished. Numbers start at 1. They start at 0 in a series that
+// has a file 0 and no file whose number is the count. This file also refuses
+// shards of a split, single files of a set, and sets that change while they are
+// read.
 //
 //   model-00001-of-00003, model-00003-of-00003
 //     ->  `model-00002-of-00003` is missing
@@ -60,7 +61,7 @@ std::string_view BaseName(std::string_view path) {
   return slash == std::string_view::npos ? path : path.substr(slash + 1);
 }
 
-// The files of one prefix and suffix that state the same count.
+// The files that have the same prefix, suffix and count in their names.
 struct Series {
   NumberedName example;
   std::set<int64_t> numbers;

@@ -1,8 +1,8 @@
-// Converts PyTorch's placements, one per mesh axis, to specs. The axes that
-// shard one dimension are in the mesh's order, unless an axis is strided. The
-// factor of a strided axis is the number of parts into which later axes of the
-// mesh have already divided the dimension, so the strided axis comes after
-// these in the spec:
+// Converts PyTorch's placements, one for each mesh axis, to specs. In a spec,
+// axes that shard the same dimension are usually in the mesh's order. A strided
+// placement (`_StridedShard`) changes this order. Its factor is the number of
+// parts into which later axes of the mesh have already split the dimension, so
+// its axis follows these axes in the spec:
 //
 //   a:2, b:4, ["_S(0, 4)", "S(0)"]  ->  [[b, a]]
 #include "importers/rules/exact.h"
@@ -14,7 +14,7 @@ namespace shardc::imports {
 namespace {
 
 struct Placed {
-  int64_t dim = -1;  // -1: replicated
+  int64_t dim = -1;  // -1 if the value is replicated
   int64_t factor = 1;
 };
 
@@ -54,9 +54,9 @@ bool ReadPlacement(JsonValue value, Placed& placed, Findings& findings) {
   return true;
 }
 
-// Inserts an axis into a spec, after the axes whose sizes multiply to its
-// factor. Must be called from the mesh's last axis to its first. Returns false
-// if no such axes exist.
+// Inserts an axis into a spec, behind the axes whose sizes multiply to its
+// factor. Returns false if no such axes exist. The caller inserts the mesh's
+// last axis first.
 bool Insert(const Mesh& mesh, size_t axis, const Placed& placed, Spec& spec) {
   const auto dim = AsIndex(placed.dim);
   if (spec.size() <= dim) spec.resize(dim + 1);
@@ -100,7 +100,7 @@ bool ReadParam(const JsonMember& member, const Mesh& mesh, NamedSpec& param,
   return true;
 }
 
-// Reads the device numbers, in the row-major order of the mesh.
+// Reads the device numbers, which are in the row-major order of the mesh.
 bool ReadDevices(JsonValue value, Mesh& mesh, Findings& findings) {
   std::vector<int64_t> devices;
   if (value.IsArray()) {

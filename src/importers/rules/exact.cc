@@ -1,5 +1,6 @@
-// Makes rules whose patterns match the given names and no other name of the
-// source:
+// Makes rules from a list of names and specs. The pattern of a rule matches the
+// given names and no other name of the source. Names that differ only in
+// numbers share a rule if their specs are equal:
 //
 //   h.0.up [tp], h.1.up [tp], h.0.down [tp], h.1.down []
 //     ->  ^h\.[0-9]+\.up$ [tp], ^h\.0\.down$ [tp], ^h\.1\.down$ []
@@ -30,9 +31,9 @@ char SeparatorOf(const std::vector<Param>& params) {
   return dots > 0 ? '.' : '/';
 }
 
-// Returns the text before the number that ends a part of a name: an empty text
-// for `12` and, with `suffixes`, `layers_` for `layers_12`. Returns a part
-// without such a number unchanged.
+// Returns a part of a name without the number at its end: an empty text for
+// `12` and, with `suffixes`, `layers_` for `layers_12`. Returns other parts
+// unchanged.
 std::string_view BeforeNumber(std::string_view part, bool suffixes) {
   size_t end = part.size();
   while (end > 0 && part[end - 1] >= '0' && part[end - 1] <= '9') --end;
@@ -92,10 +93,11 @@ void NamePaths(std::vector<NamedSpec>& params) {
   }
 }
 
-// Returns a key of a path, which is in quotes as Python's repr writes it: with
-// a backslash before each backslash, and before `'` if the key has both quotes.
-// `at` is the offset after the first quote, and is set to that after the
-// bracket that follows the last one. Returns nullopt if the key does not end.
+// Returns a key of a path. The key is quoted as Python's repr quotes it: a
+// backslash precedes each backslash, and also each `'` if the key contains both
+// kinds of quotes. `at` is the offset after the opening quote. It is set to the
+// offset after the bracket that follows the closing quote. Returns nullopt if
+// the closing quote is missing.
 std::optional<std::string> QuotedKey(std::string_view path, size_t& at) {
   const char quote = path[at - 1];
   std::string key;
@@ -152,9 +154,9 @@ ImportedRule RuleOf(std::string pattern, const NamedRule& param) {
   return made;
 }
 
-// Adds one rule for all names that differ only in numbers if their specs are
-// equal, otherwise one rule for each of these names. Returns false after a
-// finding if a name occurs twice.
+// Adds the rules of all parameters. Names that differ only in numbers get one
+// rule together if their specs are equal, and one rule each otherwise. Returns
+// false after a finding if a name occurs twice.
 template <class Param>
 bool Fold(const std::vector<Param>& params, Imported& imported,
           Findings& findings) {
@@ -182,8 +184,9 @@ bool Fold(const std::vector<Param>& params, Imported& imported,
   for (const Param& param : params) {
     std::string pattern = TemplatePattern(param.name, imported.separator, true);
     Group& group = groups[pattern];
-    // If no other name has this template, a number at the end of a word, as in
-    // `Dense_0`, may belong to the name and is not generalised.
+    // If no other name differs from this one only in numbers, a number at the
+    // end of a word, as in `Dense_0`, may be part of the name. The pattern then
+    // contains this number.
     if (group.names == 1) {
       pattern = TemplatePattern(param.name, imported.separator, false);
     }
@@ -243,11 +246,12 @@ std::string NameOfPath(std::string_view path) {
     } else if (path[i] == '/') {
       ++i;  // the slash between the keys of a dump
     } else {
-      return std::string(path);  // a plain name that holds brackets
+      return std::string(path);  // not a key path: a name with brackets
     }
   }
-  // Variables of flax.nnx have their array in the attribute `value`. A key
-  // `value` is part of the name, such as the projection `attn/value`.
+  // Variables of flax.nnx hold their array in the attribute `value`, which is
+  // not part of the name. A key `value` is part of the name, as in the
+  // projection `attn/value`.
   if (parts.size() > 1 && is_attribute && parts.back() == "value") {
     parts.pop_back();
   }

@@ -20,15 +20,15 @@ struct NamedSpec {
   std::string name;
   Spec spec;
   Place place;
-  bool is_path = false;  // the name is JAX's key path
+  bool is_path = false;  // whether the name is JAX's key path
 };
 
-// Adds one rule for all parameters whose names differ only in numbers if their
-// specs are equal, and one rule for each other parameter. Key paths are
-// converted to names without the argument's name. If two parameters would then
-// have the same name, each name begins with its argument's: `p['w']` and
-// `m['w']` become `p/w` and `m/w`. Returns false after a finding if a name
-// occurs twice.
+// Adds rules for all parameters. Parameters whose names differ only in numbers
+// get one rule together if their specs are equal, and one rule each otherwise.
+// Key paths are converted to names without the argument's name. If two
+// parameters would then have the same name, each name begins with its
+// argument's: `p['w']` and `m['w']` become `p/w` and `m/w`. Returns false after
+// a finding if a name occurs twice.
 bool AddExact(std::vector<NamedSpec> params, Imported& imported,
               Findings& findings);
 
@@ -37,16 +37,16 @@ struct NamedRule {
   ImportedRule made;  // its pattern is still empty
 };
 
-// Does the same as AddExact for NamedSpec, for specs that may also name bundles
-// and axis rules. The names are not key paths.
+// Does the same as AddExact above, for specs that may also name bundles and
+// axis rules. The names are not key paths.
 bool AddExact(std::vector<NamedRule> params, Imported& imported,
               Findings& findings);
 
 // Converts a key path of JAX to a name: `params['a'][0].kernel` to
-// `a/0/kernel`. A path that has no bracket and does not begin with a dot is
-// unchanged, and so is a name with other text after a bracket, such as
-// `blocks[0]/attn/q`. The last part `.value`, which flax adds, is dropped if it
-// is not the only one; the key `['value']` is kept.
+// `a/0/kernel`. Returns a path unchanged if it has no bracket and does not
+// begin with a dot, or if it has other text after a bracket, as in the name
+// `blocks[0]/attn/q`. The last part `.value`, which flax adds, is removed
+// unless it is the only part. The key `['value']` is not removed.
 std::string NameOfPath(std::string_view path);
 
 // Reads a spec such as `["fsdp", null, ["a", "b"]]`; returns nullopt after a

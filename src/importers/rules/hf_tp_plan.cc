@@ -1,17 +1,18 @@
-// Imports transformers' tensor parallel plans. A key is the name of a parameter
-// or a module, with `*` for numbers. A parameter has the style of its own key
-// or, if it has none, of its module's. Each of these patterns begins with
-// `(?:^|\.)`:
+// Imports transformers' tensor parallel plans. A plan maps keys to styles. A
+// key is the name of a parameter or of a module, with `*` for numbers. A
+// parameter has the style of its own key or, without such a key, the style of
+// its module's key. Each of these patterns begins with `(?:^|\.)`:
 //
 //   {"layers.*.mlp.down_proj": "rowwise"}
 //     ->  layers\.[0-9]+\.mlp\.down_proj$ [tp], ...\.bias$ [],
 //         ...\.[^.]+$ [null, tp]
 //
-// Most styles shard a dimension that is counted from the last one. With a
-// manifest, the number of dimensions is known, and keys that match no parameter
-// get no rule. Without a manifest, a tensor of experts that is a parameter of
-// its module is taken to have three dimensions, or two if it is a bias.
-// Embeddings are recognised by name, as their weights are transposed.
+// Most styles shard a dimension that is counted from the last dimension, so the
+// number of dimensions must be known. A manifest states it, and keys that match
+// no parameter get no rule then. Without a manifest, a key that may be the
+// tensor of stacked experts is assumed to have three dimensions, or two if it
+// is a bias. Embeddings are recognised by their names, because their weights
+// are transposed.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -40,7 +41,7 @@ enum class Split : uint8_t {
   kOut,
   kIn,
   kFirst,      // the dimension of experts
-  kPackedOut,  // out, which holds several parts that are each split
+  kPackedOut,  // out, packed: several parts, each of them split
   kPackedIn,
   kEmbeddingRows,
   kEmbeddingColumns,
@@ -128,8 +129,8 @@ std::optional<size_t> DimOf(Split split, size_t rank) {
   return std::nullopt;
 }
 
-// Returns a pattern for a key such as `layers.*.q_proj`, which matches at the
-// start of any part of a name.
+// Returns a pattern for a key such as `layers.*.q_proj`. The pattern matches
+// from the start of any part of a name.
 std::string KeyPattern(std::string_view key) {
   std::string out = "(?:^|\\.)";
   bool first = true;
@@ -156,8 +157,9 @@ bool EndsWithKey(std::string_view name, std::string_view key) {
          (name.ends_with(key) && name[name.size() - key.size() - 1] == '.');
 }
 
-// Returns whether `a` decides the split of names that match both keys: `a` is
-// of one layer and `b` of all layers, or `a` is longer and ends with `b`.
+// Returns whether `a` determines the split of names that match both keys: `a`
+// has the number of a layer and `b` has `*`, or `a` is longer and ends with
+// `b`.
 bool HasPriority(const Key& a, const Key& b) {
   if (a.IsOfOneLayer() != b.IsOfOneLayer()) {
     return a.IsOfOneLayer() && (EndsWithKey(a.generic, b.generic) ||
@@ -186,7 +188,8 @@ class TpPlan {
       if (!AddMatching(out, all, findings)) return std::nullopt;
     } else {
       for (const size_t key : KeysInOrder()) AddRules(keys_[key]);
-      // A parameter's own key has priority over its module's.
+      // A parameter's own key has priority over its module's key, and the first
+      // matching rule is used.
       for (auto* rules : {&of_params_, &of_modules_}) {
         for (ImportedRule& rule : *rules) out.rules.push_back(std::move(rule));
       }
@@ -237,16 +240,17 @@ class TpPlan {
     return true;
   }
 
-  // Returns the indices of the keys in the order of the plan, except that a key
-  // comes before another key that also matches its names: a longer key before a
-  // key that it ends with, and a key of one layer before a key with `*`.
+  // Returns the indices of the keys in the order of the plan, with two
+  // exceptions, because the first matching rule is used. A longer key comes
+  // before a key that it ends with, and a key with a layer's number comes
+  // before a key with `*`.
   std::vector<size_t> KeysInOrder() const {
     std::map<std::string_view, size_t> by_name;
     for (size_t i = 0; i < keys_.size(); ++i) by_name[keys_[i].name] = i;
-    // Tuples by which the keys of the plan are sorted. The first element is the
-    // smallest index of the key itself and of all shorter keys that match the
-    // same names, so that the key comes before them. Of keys with the same
-    // first element, keys of one layer come first, and then keys with more
+    // The keys are sorted by these tuples. The first element is the smallest
+    // index of the key itself and of all shorter keys that match the same
+    // names, so that the key comes before them. Among keys with the same first
+    // element, keys with a layer's number come first, and then keys with more
     // parts.
     std::vector<std::tuple<size_t, bool, int64_t, size_t>> order;
     for (size_t i = 0; i < keys_.size(); ++i) {
@@ -284,9 +288,10 @@ class TpPlan {
     Put(of_modules_, pattern + "\\.[^.]+$", split, 2, place);
   }
 
-  // Returns the key of a parameter or module: the longest key of one layer that
-  // the name ends with or, if there is none, the longest key that it ends with
-  // after its numbers are replaced by `*`. Returns null if neither exists.
+  // Returns the key of a parameter or module: the longest key with a layer's
+  // number in which the name ends. If no such key exists, returns the longest
+  // key in which the name ends after its numbers are replaced by `*`. Returns
+  // null if neither exists.
   const Key* KeyOf(std::string_view name) const {
     const std::string generic = NameTemplate(name, '.');
     for (const bool of_one_layer : {true, false}) {
@@ -304,23 +309,23 @@ class TpPlan {
     return nullptr;
   }
 
-  // The rule for parameters that have the same key and the same last part of
-  // the name.
+  // The parameters of one rule: all that have the same key and the same last
+  // part of the name.
   struct Match {
     const Key* key = nullptr;
-    // Empty if the key is the parameter's own. If the key is its module's, the
-    // last part of the parameter's name, such as ".weight"; ".*" stands for any
-    // number.
+    // The last part of the parameter's name, such as ".weight", if the key is
+    // the name of its module. ".*" matches any number. Empty if the key is the
+    // parameter's own name.
     std::string leaf;
     size_t rank = 0;
   };
 
-  // Adds a rule for each key and last part of a name that parameters of the
-  // manifest have. Sets `all` to whether each parameter has a rule. Returns
+  // Adds a rule for each pair of a key and a last part of a name that occurs in
+  // the manifest. Sets `all` to whether each parameter has a rule. Returns
   // false after a finding (inexpressible) if a style shards different
-  // dimensions of the parameters of one rule.
+  // dimensions of two parameters of one rule.
   bool AddMatching(Imported& out, bool& all, Findings& findings) {
-    bool numbered = false;  // whether a key is of one layer only
+    bool numbered = false;  // whether a key has a layer's number
     for (size_t i = 0; i < keys_.size(); ++i) {
       by_name_[keys_[i].name] = i;
       numbered = numbered || keys_[i].IsOfOneLayer();
@@ -377,9 +382,9 @@ class TpPlan {
     return match;
   }
 
-  // Returns the dimension that is sharded. A vector of a module has no input
-  // dimension, so `rowwise` leaves it replicated. A vector with a key of its
-  // own, such as attention sinks, is sharded unless it is a bias.
+  // Returns the dimension that is sharded, or nullopt. A vector of a module has
+  // no input dimension, so `rowwise` leaves it replicated. A vector with its
+  // own key, such as attention sinks, is sharded unless it is a bias.
   static std::optional<size_t> DimOf(const Match& match) {
     const Split split = match.key->split;
     const bool own =
@@ -391,10 +396,10 @@ class TpPlan {
     return dim && *dim < match.rank ? dim : std::nullopt;
   }
 
-  // Adds the rules in the order of the plan, except where the first match would
-  // be wrong: a parameter's own key comes before its module's, a key of one
-  // layer before a key for all layers, and a longer key before a key that it
-  // ends with.
+  // Adds the rules in the order of the plan, except where the first matching
+  // rule would be wrong. A parameter's own key comes before its module's key, a
+  // key with a layer's number before a key with `*`, and a longer key before a
+  // key that it ends with.
   void PutInOrder(const std::map<std::string, Match>& matches, Imported& out) {
     std::vector<const std::pair<const std::string, Match>*> sorted;
     for (const auto& match : matches) sorted.push_back(&match);
@@ -404,8 +409,8 @@ class TpPlan {
       return std::tuple(a_module, a->second.key, a->second.leaf) <
              std::tuple(b_module, b->second.key, b->second.leaf);
     });
-    // Takes the first rule that is left or, if others have to come before it,
-    // the first of those, and so on.
+    // Adds the first remaining rule. If another remaining rule must come before
+    // it, adds the first such rule instead, and so on.
     while (!sorted.empty()) {
       auto next = sorted.begin();
       for (auto before = next; before != sorted.end();) {
@@ -424,7 +429,8 @@ class TpPlan {
     }
   }
 
-  // Adds a note about keys that no parameter or module of the manifest has.
+  // Adds a note about keys that are not the name of a parameter or module of
+  // the manifest.
   void NameUnused(const std::set<const Key*>& used, Imported& out) const {
     std::string names;
     for (const Key& key : keys_) {

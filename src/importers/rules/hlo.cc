@@ -1,9 +1,10 @@
 // Converts XLA's shardings to specs over a mesh. The shardings are read from
 // the output of `export hlo`, or from the parameters of a compiled program's
-// text. A sharding that lists devices (`{devices=[2,1]0,1}`) or gives them as
-// an iota (`{devices=[2,4]<=[8]}`) names no axes, so they are inferred from the
+// text. A sharding that lists devices (`{devices=[2,1]0,1}`) or describes them
+// by an iota (`{devices=[2,4]<=[8]}`) names no axes. They are inferred from the
 // devices of the tiles (hlo_tiles.h). A program has many parameters and few
-// shardings, so the spec of a text is cached, up to kMostKept bytes of texts.
+// distinct shardings, so the spec of each sharding's text is cached, up to
+// kMostKept bytes of texts.
 #include "importers/rules/hlo.h"
 
 #include <algorithm>
@@ -111,10 +112,11 @@ class HloShardings {
     return true;
   }
 
-  // Prepares the conversion of the device numbers that `export hlo` writes. On
-  // a mesh of several slices, a device's number differs from its position in
-  // the mesh (model/mesh_layout.h); compiled programs number their partitions
-  // by position. Returns false after a finding.
+  // Fills `positions_`, which converts the device numbers that `export hlo`
+  // writes. On a mesh of several slices, a device's number differs from its
+  // position in the mesh (model/mesh_layout.h). Compiled programs number their
+  // partitions by position, so they need no conversion. Returns false after a
+  // finding.
   bool NumberDevices(const Place& place) {
     if (!imported_.mesh || imported_.mesh->slices == 1) return true;
     if (imported_.mesh->devices > kMostDevices) {
@@ -131,7 +133,7 @@ class HloShardings {
     return true;
   }
 
-  // Reads lines `"name": {...}`, or instructions of a program.
+  // Reads lines such as `"name": {...}`, or the instructions of a program.
   bool ReadText() {
     size_t begin = 0;
     const std::string_view text = source_->text();
@@ -254,7 +256,7 @@ class HloShardings {
     return SpecOf(*dims, *devices, rank, scan.PlaceOf(begin, scan.at()));
   }
 
-  // Returns the device numbers in the order of the tiles; nullopt after a
+  // Returns the device numbers in the order of the tiles, or nullopt after a
   // finding.
   std::optional<std::vector<int64_t>> Devices(Scan& scan) {
     std::vector<int64_t> out;
@@ -424,8 +426,8 @@ class HloShardings {
   Findings& findings_;
   Imported imported_;
   std::vector<NamedSpec> params_;
-  // The position in the mesh of each device number; empty if each device's
-  // position equals its number.
+  // The position in the mesh, indexed by device number. Empty if the position
+  // of each device is its number.
   std::vector<int64_t> positions_;
   std::map<std::string, Spec, std::less<>> known_;  // by the sharding's text
   size_t kept_ = 0;
@@ -444,7 +446,7 @@ std::vector<std::optional<Spec>> SpecsOfShardings(
   Request request;
   request.source = source;
   request.mesh = mesh;
-  Findings refused;  // not reported: the caller shows the sharding's text
+  Findings refused;  // not reported: callers print the text
   HloShardings reader(request, refused);
   std::vector<std::optional<Spec>> out;
   for (const std::string_view one : shardings) {

@@ -1,7 +1,9 @@
-// Infers the axes that shard a tensor from the devices of neighbouring tiles:
+// Infers the axes that shard a tensor from the devices of neighbouring tiles.
+// The mesh of this example has the axes a:2 and b:4:
 //
-//   a:2, b:4, {devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}: along
-//   dimension 0 the tiles are on devices 0 1 2 3, a step along b  ->  [b, null]
+//   {devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}
+//   Along dimension 0 the tiles are on devices 0 1 2 3, a step along b
+//     ->  [b, null]
 //
 // A spec is accepted only if it places every tile as the sharding does.
 #include "importers/rules/hlo_tiles.h"
@@ -12,10 +14,11 @@
 namespace shardc::imports {
 namespace {
 
-// Finds the axes that shard one dimension, the minor axis first. If the axes
-// found so far make n parts, the tile n steps away differs from tile 0 in its
-// coordinate on the next axis only. Returns false if no axes make `parts`
-// parts.
+// Finds the axes that shard one dimension, the minor axis first. Suppose that
+// the axes found so far split the dimension into n parts. The tile n steps
+// after tile 0 is then on a device that differs from tile 0's only in its
+// coordinate on the next axis. Returns false if no axes split the dimension
+// into `parts` parts.
 bool GroupOf(const Mesh& mesh, int64_t parts, int64_t stride,
              const std::vector<int64_t>& devices, AxisGroup& group) {
   for (int64_t step = 1; step < parts;) {
@@ -31,8 +34,8 @@ bool GroupOf(const Mesh& mesh, int64_t parts, int64_t stride,
   return mesh.Parts(group) == parts;
 }
 
-// One digit of a device's position in the mesh: its coordinate on an axis of
-// this size, position / stride % size.
+// One digit of a device's position in the mesh: the coordinate on an axis of
+// this size, which is position / stride % size.
 struct Digit {
   int64_t stride = 1, size = 1;
 };
@@ -50,8 +53,7 @@ std::vector<Digit> DigitsOf(const Mesh& mesh, const AxisGroup& group) {
   return digits;
 }
 
-// Returns whether the spec places each tile on the device that the sharding
-// names.
+// Returns whether the spec places each tile on the device of the sharding.
 bool Holds(const Mesh& mesh, const Tiles& tiles, const Spec& spec) {
   std::vector<std::vector<Digit>> digits;
   for (const AxisGroup& group : spec) digits.push_back(DigitsOf(mesh, group));

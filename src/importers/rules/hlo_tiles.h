@@ -13,13 +13,14 @@
 namespace shardc::imports {
 
 struct Tiles {
-  const std::vector<int64_t>& dims;     // tiles per dimension, then the copies
+  const std::vector<int64_t>& dims;  // tiles of each dimension, then the copies
   const std::vector<int64_t>& devices;  // each tile's position in the mesh
   size_t rank = 0;                      // rank of the tensor
 };
 
-// Returns the spec over the mesh that gives these tiles; nullopt if there is
-// none. The number of tiles must equal the number of devices of the mesh.
+// Returns the spec over the mesh that places these tiles on these devices, or
+// nullopt if no spec does. The number of tiles must equal the number of devices
+// of the mesh.
 std::optional<Spec> SpecOfTiles(const Mesh& mesh, const Tiles& tiles);
 
 }  // namespace shardc::imports

@@ -1,9 +1,9 @@
-// Room: importers/rules. Reads other systems' rules.
+// Room: importers/rules. Reads rules of other systems.
 // Includes: source, model, yaml, hlo, importers.
 //
-// A source file in this folder defines the Importer of each format, which also
-// has one line in table.h. If a part of a file cannot be converted, the
-// importer reports it at its place and imports nothing.
+// A source file in this folder defines the Importer of each format, and table.h
+// has a line for each format. If an importer cannot convert a part of a file,
+// it reports this part and imports nothing.
 #ifndef SHARDC_IMPORTERS_RULES_IMPORTER_H_
 #define SHARDC_IMPORTERS_RULES_IMPORTER_H_
 
@@ -22,7 +22,7 @@ namespace shardc::imports {
 
 struct Request {
   SourceRef source;
-  // `--symbol` chooses one of a file's rule sets; `--set` gives values of
+  // `--symbol` selects one of a file's rule sets. `--set` sets the values of
   // flags.
   std::string symbol;
   std::map<std::string, std::string> values;
@@ -30,14 +30,14 @@ struct Request {
   SourceRef names;           // `--names`: logical names; null if not given
   std::optional<Mesh> mesh;  // `--mesh`
   std::string axis;          // `--axis`
-  // `--manifest`: the parameters that the rules are for; null if not given.
+  // `--manifest`: the parameters to which the rules apply; null if not given.
   const Manifest* manifest = nullptr;
 };
 
 struct Importer {
   std::string_view name;
   std::string_view what;   // lower case, for lists of formats
-  std::string_view flags;  // flags beyond the common ones: "--set"
+  std::string_view flags;  // flags that only some formats have: "--set"
   std::optional<Imported> (*read)(const Request& request, Findings& findings);
 };
 

@@ -1,6 +1,6 @@
-// Imports Levanter's training configuration, which maps the named axes of
-// haliax to the mesh axes that shard them in parameters. If a name has several
-// entries, the last one wins:
+// Imports Levanter's training configuration. It maps the named axes of haliax
+// to the mesh axes that shard them in parameters. If an axis is mapped more
+// than once, the last mapping is used:
 //
 //   tensor_parallel_axes: [mlp], parameter_axis_resources: {mlp: data}
 //     ->  mlp: data, embed: data (the default of fsdp_axis)
@@ -79,8 +79,8 @@ class LevanterConfig {
                   "version has");
   }
 
-  // Applies the entries in the order of TrainerConfig, in which later ones
-  // override earlier ones.
+  // Applies the entries in the order of Levanter's TrainerConfig, where a later
+  // entry overrides an earlier one.
   bool ReadOlder(const YamlNode& trainer) {
     const auto data = AxisGroup{"data"};
     AxisGroup batch = {"replica",
@@ -128,7 +128,7 @@ class LevanterConfig {
   }
 
   // Maps a name, or each name of a list, to `axes`. If the key is absent, maps
-  // the name in `absent` unless `absent` is empty.
+  // `absent` instead, unless `absent` is empty.
   bool AddNames(const YamlNode& node, std::string_view key,
                 std::string_view absent, const AxisGroup& axes) {
     const YamlNode* names = FindMember(node, key);
@@ -145,8 +145,8 @@ class LevanterConfig {
     return true;
   }
 
-  // Checks the axis's size in the mesh against the size in the file, where -1
-  // stands for all remaining devices.
+  // Checks that the axis has the same size in the mesh and in the file. A size
+  // of -1 in the file means all remaining devices, and is not checked.
   bool IsSize(const YamlNode& node, const std::string& axis) {
     const auto size = ReadInteger(context_, node, "`" + axis + "`", {-1});
     if (!size) return false;
@@ -177,8 +177,8 @@ class LevanterConfig {
                        });
   }
 
-  // Checks the number of replicas, which the file gives as a product of
-  // replicas within slices and across slices. The mesh has one axis for both.
+  // Checks the number of replicas. The file has two numbers, replicas within a
+  // slice and across slices, and the mesh has one axis for their product.
   bool CheckReplicas(const YamlNode& trainer) {
     int64_t product = 1;
     const YamlNode* last = nullptr;

@@ -1,5 +1,5 @@
-// Applies logical axis rules to the logical names of the parameters
-// (`--names`), and makes exact rules (exact.h) for them:
+// Applies logical axis rules to the logical names of the parameters' dimensions
+// (`--names`), and makes exact rules (exact.h) from the specs:
 //
 //   mlp: tp over {"up": ["embed", "mlp"]}  ->  ^up$: [null, tp]
 #include "importers/rules/logical.h"

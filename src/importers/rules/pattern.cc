@@ -1,7 +1,7 @@
-// Translates patterns character by character. In the character classes of
-// globs, `!` becomes `^`, and members that have a special meaning in RE2 are
-// escaped. Python's patterns are copied, except for syntax that RE2 reads in
-// another way than Python:
+// Translates globs and Python's patterns to RE2, one character at a time. In a
+// character class of a glob, `!` becomes `^`, and characters that have a
+// special meaning in RE2 are escaped. Python's patterns are copied, except for
+// syntax that RE2 reads in another way than Python:
 //
 //   glob    layers.*.q_[!ab]  ->  ^layers\..*\.q_[^ab]$
 //   Python  kernel\Z          ->  kernel\z
@@ -17,8 +17,8 @@ bool IsSpecial(char c) {
 }
 
 // Returns the offset after the character class, such as `[ab]`, that begins at
-// `at`; npos if it does not end. `!` negates a class of a glob, in which a
-// backslash is a member.
+// `at`, or npos if the class does not end. In a glob, `!` negates the class,
+// and a backslash is an ordinary member.
 size_t ClassEnd(std::string_view text, size_t at, bool glob) {
   size_t i = at + 1;
   if (i < text.size() && text[i] == (glob ? '!' : '^')) ++i;
@@ -59,8 +59,7 @@ std::string Repetition(std::string_view pattern, size_t& at) {
          (most.empty() ? "" : Count(most)) + "}";
 }
 
-// Returns the size of `^`, `$`, `\A` or `\z` at `at`; 0 if none of them is
-// there.
+// Returns the size of the `^`, `$`, `\A` or `\z` at `at`, or 0 for other text.
 size_t EdgeSize(std::string_view pattern, size_t at) {
   const std::string_view rest = pattern.substr(at);
   if (rest.starts_with('^') || rest.starts_with('$')) return 1;
@@ -82,8 +81,8 @@ bool IsAtEnd(std::string_view pattern, size_t at, size_t size) {
 
 // Returns a pattern that matches only within one part of a name. Dots and
 // negated classes no longer match the separator. `^`, `$`, `\A` and `\z` at the
-// pattern's ends are removed: they stood for the ends of the part, but in RE2
-// they would match only at the ends of the name. A pattern with an unclosed
+// pattern's ends are removed, because they meant the ends of the part, but RE2
+// would match them only at the ends of the name. A pattern with an unclosed
 // class is returned unchanged.
 std::string WithinPart(std::string_view pattern, char separator) {
   const std::string other =
@@ -119,8 +118,7 @@ std::string WithinPart(std::string_view pattern, char separator) {
   return out;
 }
 
-// Returns the class of a glob with these members, such as `!a\b`, as a class of
-// RE2.
+// Converts the members of a glob's class, such as `!a\b`, to a class of RE2.
 std::string ClassOf(std::string_view members) {
   std::string out = "[";
   if (members.starts_with('!')) {

@@ -1,8 +1,9 @@
-// Imports rule sets from Python source: a list of (pattern, PartitionSpec); a
-// dict whose keys are complete names; or a tree of specs, whose paths are the
-// names. A rule set may be a constant, a class attribute or the result of a
-// function. A PartitionAxis becomes axis rules. The source is parsed but never
-// run. Comments above a rule and at the end of its line are imported with it:
+// Imports rule sets from Python source. A rule set is a list of (pattern,
+// PartitionSpec), a dict whose keys are complete names, or a tree of specs,
+// whose paths are the names. It may be a constant, a class attribute or the
+// result of a function. A PartitionAxis is imported as axis rules. The source
+// is parsed but never run. Comments above a rule and at the end of its line are
+// imported with the rule:
 //
 //   ("wte/embedding", PS("tp")),  # large
 //     ->  # large
@@ -34,12 +35,12 @@ std::optional<AxisRule> TwinOf(const std::string& name, const AxisRules& axes) {
 }
 
 // Keeps the meaning of a spec that Python code resolves in `mode`. In Python
-// such a spec is the same in every mode, whereas logical axes in a rule follow
-// the mode of the plan. If `mode` is a generation mode, logical axes are
-// replaced by the names of their decode rules, which mean the same in every
-// mode. For other modes, if a logical axis would have other mesh axes in
-// decode, the rule gets explicit specs for decode and insert with the mesh axes
-// of `mode`.
+// such a spec is the same in every mode of the plan, but the logical axes in a
+// rule are resolved in the plan's mode. If `mode` is a generation mode, logical
+// axes are replaced by the names of their decode rules, which are the same in
+// every mode. For other modes, a logical axis may have other mesh axes in
+// decode. The rule then gets explicit specs for decode and insert, with the
+// mesh axes of `mode`.
 void KeepMode(Mode mode, const AxisRules& axes, ImportedRule& made) {
   Rule& rule = made.rule;
   auto* list = std::get_if<SpecList>(&rule.spec);
@@ -306,9 +307,9 @@ class RulesModuleReader {
     return true;
   }
 
-  // Applies the mode in which Python resolves a spec. A bundle has its own
-  // mode, which eformer uses instead of the given one. Returns false after a
-  // finding.
+  // Applies the mode in which Python resolves a spec. The spec of a bundle is
+  // not changed, because eformer uses the bundle's own mode. Returns false
+  // after a finding.
   bool ReadMode(const PyValue& spec, const AxisRules& axes,
                 ImportedRule& made) {
     if (spec.is != PyIs::kResolved) return true;

@@ -21,8 +21,8 @@ bool IsSuper(const PyNode& node) {
 }
 
 // Appends the names of the functions whose results these statements assign to
-// `name` or `self.name`. A class that is called to make an object counts as a
-// function.
+// `name` or `self.name`. A class whose constructor is called is appended as
+// well.
 void Assigned(const std::vector<PyStatement>& body, std::string_view name,
               std::vector<std::string_view>& out) {
   for (const PyStatement& one : body) {
@@ -202,8 +202,8 @@ PyValue PyEvaluator::Range(const PyNode& node, const PyValue& given) {
   return Sized(std::move(out), node);
 }
 
-// Evaluates zip or, with `counted`, enumerate, which adds the numbers from 0 as
-// first elements of the tuples.
+// Evaluates zip or, with `counted`, enumerate, in which the first elements of
+// the tuples are the numbers from 0.
 PyValue PyEvaluator::Zipped(const PyNode& node, const PyValue& given,
                             bool counted) {
   PyValue out = Simple(PyIs::kSequence, node);
@@ -275,10 +275,10 @@ const PyClass* PyEvaluator::ClassOf(const PyNode& node, const PyScope& scope,
   return of == nullptr ? nullptr : MemberClass(*of, node.text);
 }
 
-// Returns the class of the object `self.name`. It is the class of the class
-// attribute if no function changes it, the class that `sub_configs` names, or
-// the only class whose object `__init__` assigns to the name. Returns nullptr
-// if the class is unknown.
+// Returns the class of the object `self.name`. If no function changes the class
+// attribute `name`, it is the class of that attribute. Otherwise it is the
+// class that `sub_configs` names, or else the only class whose object
+// `__init__` assigns to `name`. Returns nullptr if the class is unknown.
 const PyClass* PyEvaluator::MemberClass(const PyClass& of,
                                         std::string_view name) const {
   const auto named = [&](const PyValue& value) {
@@ -354,8 +354,8 @@ struct Argument {
   const PyNode* value = nullptr;
 };
 
-// Returns the arguments of a call of `function`, each with its parameter. Does
-// not return `self`, nor arguments that belong to no parameter.
+// Returns the arguments of a call of `function`, each with its parameter. Omits
+// `self`, and arguments without a parameter.
 std::vector<Argument> ArgumentsOf(const PyStatement& function,
                                   const PyNode& call) {
   const auto& parameters = function.parameters;
@@ -381,7 +381,7 @@ void PyEvaluator::ForgetArguments(const PyNode& call, PyScope& scope,
   if (method.function == nullptr) return;
   ForgetOutside(*method.function, object, call, scope);
   for (const Argument& one : ArgumentsOf(*method.function, call)) {
-    // A function may change the part `x["q"]` of a value.
+    // A function may change the value through a part of it, such as `x["q"]`.
     const PyNode* whole = one.value;
     while (whole->kind == PyKind::kPart) whole = &whole->items[0];
     if (whole->kind != PyKind::kName) continue;
@@ -436,7 +436,8 @@ bool PyEvaluator::Changes(const PyNode& node, std::string_view name, bool list,
   if (method.function == nullptr) return false;
   for (const Argument& one : ArgumentsOf(*method.function, node)) {
     if (one.value->kind != PyKind::kName || one.value->text != name) continue;
-    // A function that calls itself changes what its other statements change.
+    // A recursive call changes only what the function's other statements
+    // change, so it is not searched again.
     const std::pair followed(method.function, std::string(one.parameter));
     if (!followed_.insert(followed).second) continue;
     ++calls_;

@@ -1,5 +1,5 @@
 // Moves over the tokens of a Python file. After the first syntax error the
-// position is the last token, kEnd, where every loop of the parser stops.
+// position is the last token, kEnd, so that every loop of the parser ends.
 #include "importers/rules/python_cursor.h"
 
 #include <algorithm>

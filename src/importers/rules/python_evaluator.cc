@@ -1,7 +1,7 @@
 // Evaluates Python expressions without a Python interpreter. Names are looked
 // up in the function, its class and the module, and loops run over known
-// values. A value that cannot be found in this way is unknown, and the reason
-// is kept for the finding:
+// values. A value that cannot be evaluated in this way is unknown. It keeps the
+// reason, which a finding prints if the value is needed:
 //
 //   def rules(self, full=True):
 //     return A if full else B     ->  A's value; with --set full=false, B's
@@ -15,8 +15,8 @@
 namespace shardc::imports {
 namespace {
 
-// The maximum bytes of all values of a file. A value that several names share
-// counts once. Real files need less than 4 MiB.
+// The maximum bytes of all values of a file. The bytes of a value that several
+// names share are added once. Real files need less than 4 MiB.
 constexpr int64_t kByteLimit = int64_t{64} << 20;
 
 bool Returns(const std::vector<PyStatement>& body) {
@@ -108,7 +108,7 @@ void PyEvaluator::Step(const PyStatement& one, PyScope& scope,
               Unknown(changed.value, "`" + name + "`, which is changed here,");
         }
       }
-      // Nothing uses the values of calls, so they are not run.
+      // The values of calls are not used here, so the calls are not evaluated.
       ForgetCalls(one, scope, owner);
   }
 }
@@ -248,7 +248,7 @@ std::string PyEvaluator::TextOf(const PyNode& node) const {
 void PyEvaluator::Grow(const PyStatement& one, PyScope& scope,
                        const PyClass* owner) {
   const auto at = scope.find(one.name);
-  if (at == scope.end()) {  // a name of the module or of another object
+  if (at == scope.end()) {  // a name of the module or another object
     ForgetCalls(one, scope, owner);
     scope[one.name] = Unknown(one.value, "what `" + one.name + "` holds");
     return;

@@ -36,20 +36,23 @@ struct PyClass {
   // The attributes of `self` that its functions assign or change.
   std::set<std::string, std::less<>> assigned;
   // The classes in which Python looks up a name, in this order: the class
-  // itself, then its bases up to the first one that the file does not define.
+  // itself, then its bases. The list ends at the first base that the file does
+  // not define.
   std::vector<const PyClass*> order;
 };
 
-// A function, and the class that defines it; null for a function of the module.
+// A function, and the class that defines it; null for a function outside of
+// classes.
 struct PyMethod {
   const PyStatement* function = nullptr;
   const PyClass* in = nullptr;
 };
 
-// Returns an attribute of the class or of its bases; nullptr if there is none.
+// Returns an attribute of the class or of its bases, or nullptr if none of them
+// has it.
 const PyValue* AttributeOf(const PyClass& of, std::string_view name);
 // Returns whether a function of the class or of its bases assigns or changes an
-// attribute of `self`. An object may then have a value other than the class's.
+// attribute of `self`. An object's value may then differ from the class's.
 bool SetsAttribute(const PyClass& of, std::string_view name);
 // Returns a method of the class or of its bases. With `after`, searches only
 // the classes that follow `after` in `of.order`, as Python's super() does.
@@ -73,9 +76,9 @@ class PyEvaluator {
       : text_(text), values_(values), names_(names) {}
 
   // Calls a function on an object of the class `owner` and returns the result.
-  // Parameters have the values given with `--set`, or else their defaults;
-  // boolean parameters that take their defaults are added to `defaults`. `in`
-  // is the class that defines the function.
+  // A parameter has the value that `--set` gives it, or else its default.
+  // Boolean parameters with their defaults are added to `defaults`. `in` is the
+  // class that defines the function.
   PyValue Called(const PyStatement& function, const PyClass* owner,
                  const PyClass* in, std::vector<std::string>& defaults);
   // Runs a statement that does not define a function or class. It may change
@@ -93,21 +96,21 @@ class PyEvaluator {
                     const std::function<void(const std::string& name)>& visit);
 
  private:
-  // Calls a function and returns the result. Parameters that are not in `given`
-  // have the values given with `--set`, or else their defaults.
+  // Calls a function and returns the result. A parameter that is not in `given`
+  // has the value that `--set` gives it, or else its default.
   PyValue Called(const PyMethod& method, const PyClass* owner, PyScope given);
-  // Runs statements. Returns the value of the first `return` that is reached;
-  // nullopt if none is.
+  // Runs statements. Returns the value of the first `return` that is reached,
+  // or nullopt if no `return` is reached.
   std::optional<PyValue> Run(const std::vector<PyStatement>& body,
                              PyScope& scope, const PyClass* owner);
   std::optional<PyValue> Branch(const PyStatement& one, PyScope& scope,
                                 const PyClass* owner);
   // Marks as unknown all names whose values the statements change, directly or
-  // by calls.
+  // through calls.
   void Forget(const std::vector<PyStatement>& body, PyScope& scope,
               const PyClass* owner, const PyValue& unknown);
-  // Call ForgetArguments for each call in the expressions of a statement, or in
-  // one expression. The calls themselves are not evaluated.
+  // Call ForgetArguments for each call in a statement or an expression. The
+  // calls themselves are not evaluated.
   void ForgetCalls(const PyStatement& one, PyScope& scope,
                    const PyClass* owner);
   void ForgetCalls(const PyNode& node, PyScope& scope, const PyClass* owner);
@@ -117,11 +120,12 @@ class PyEvaluator {
   std::string TextOf(const PyNode& node) const;
   void Grow(const PyStatement& one, PyScope& scope, const PyClass* owner);
   void Put(const PyStatement& one, PyScope& scope, const PyClass* owner);
-  // Returns whether a value is a list or a dict. A change of these is visible
-  // under all names that share the value.
+  // Returns whether a value is a list or a dict. If one name of such a value
+  // changes it, the change is visible under all its names.
   bool IsList(const PyValue& value) const;
-  // The statement `at` changes a list or dict through one of its names. Marks
-  // all other names of the same list or dict in `scope` as unknown.
+  // Called if the statement `at` changes a list or dict through one of its
+  // names. Marks all other names of the same list or dict in `scope` as
+  // unknown.
   void ForgetOthers(const PyValue& value, const PyStatement& at,
                     PyScope& scope);
   // Calls ForgetOthers for each list and dict that is nested in a value,
@@ -156,8 +160,8 @@ class PyEvaluator {
   void ForgetArguments(const PyNode& call, PyScope& scope,
                        const PyClass* owner);
   // Returns whether one of the statements changes the value of a parameter, or
-  // passes it to a function of the file that does. `list` states whether the
-  // value is a list, which `+=` changes; for a tuple, `+=` makes a new one.
+  // passes it to a function of the file that changes it. `list` is whether the
+  // value is a list: `+=` changes a list, but makes a new tuple.
   bool Changes(const std::vector<PyStatement>& body, std::string_view name,
                bool list, const PyClass* owner);
   bool Changes(const PyNode& node, std::string_view name, bool list,
@@ -171,21 +175,23 @@ class PyEvaluator {
   // Returns the values that a loop over `value` visits, in order.
   PyValue Elements(PyValue value, const PyNode& node);
   PyValue Each(const PyNode& node, PyScope& scope, const PyClass* owner);
-  // Evaluates a comprehension from the clause with the number `clause` on, and
+  // Evaluates the clauses of a comprehension from index `clause` on, and
   // appends the results to `out`. If a clause is unknown, `out` becomes
   // unknown.
   void EachFrom(const PyNode& node, size_t clause, PyScope& scope,
                 const PyClass* owner, PyValue& out);
   PyValue Format(const PyNode& node, PyScope& scope, const PyClass* owner);
   PyValue Part(const PyNode& node, PyScope& scope, const PyClass* owner);
-  // Counts the bytes of a new value. Returns false if they exceed the limit.
+  // Adds the bytes of a new value to the bytes of all values. Returns false if
+  // the sum exceeds the limit.
   bool Make(int64_t bytes);
   PyValue Evaluated(const PyNode& node, PyScope& scope, const PyClass* owner);
-  // Returns the value that a name has where `node` uses it.
+  // Returns the value of the name at the place where `node` uses it.
   PyValue Named(const PyNode& node, const PyScope& scope);
   PyValue Copied(const PyValue& value, const PyNode& node);
   PyValue Attribute(const PyNode& node, PyScope& scope, const PyClass* owner);
-  // Appends the items of `from`, the value of `name` in `*name`, to `to`.
+  // Appends the items of `from` to `to`. `from` is the value of `name` in
+  // `*name`.
   void Spread(const PyValue& from, const PyNode& node, PyValue& to);
   PyValue Several(const PyNode& node, PyScope& scope, const PyClass* owner);
   PyValue Sum(const PyNode& node, PyScope& scope, const PyClass* owner);
@@ -196,18 +202,18 @@ class PyEvaluator {
   PyValue Range(const PyNode& node, const PyValue& given);
   PyValue Zipped(const PyNode& node, const PyValue& given, bool counted);
   // Returns the function of the file that a call refers to, and the class of
-  // the object that it is called on.
+  // the object on which the function is called.
   std::pair<PyMethod, const PyClass*> FunctionOf(const PyNode& function,
                                                  const PyScope& scope,
                                                  const PyClass* owner);
-  // Returns the class of an expression's value; nullptr if it is not known.
+  // Returns the class of an expression's value, or nullptr if it is not known.
   const PyClass* ClassOf(const PyNode& node, const PyScope& scope,
                          const PyClass* owner);
   const PyClass* ClassNamed(std::string_view name) const;
   const PyClass* MemberClass(const PyClass& of, std::string_view name) const;
   static bool IsPassedOn(const PyNode& node, const PyScope& scope);
-  // Returns the values of a call's arguments by the name of the parameter;
-  // nullopt if an argument belongs to no known parameter.
+  // Returns the values of a call's arguments, keyed by parameter. Returns
+  // nullopt if an argument has no known parameter.
   std::optional<PyScope> Given(const PyStatement& function, const PyNode& call,
                                PyScope& scope, const PyClass* owner);
   PyValue Arguments(PyIs is, const PyNode& node, PyScope& scope,
@@ -218,8 +224,8 @@ class PyEvaluator {
   const PyNames& names_;
   std::vector<std::string>* defaults_ = nullptr;
   const PyClass* in_ = nullptr;  // the class of the function that is called
-  // The functions that Changes is searching, each with the parameter that it
-  // follows. A recursive call is not searched again.
+  // The functions that Changes is searching, each with the parameter whose
+  // changes it searches. A recursive call is not searched again.
   std::set<std::pair<const PyStatement*, std::string>> followed_;
   // The results of ChangedOutside, by function and class of the object.
   std::map<std::pair<const PyStatement*, const PyClass*>, std::set<std::string>>

@@ -1,9 +1,9 @@
-// A recursive descent parser of Python's expressions with one method per level
-// of precedence: choices (`a if c else b`), then `or`, `and`, `not`,
-// comparisons, sums, terms, and atoms with their calls and indices. All
-// arithmetic operators but `+` become kOther, so their precedence does not
-// matter, and the method for sums parses them. Code that rule sets do not need
-// is skipped to the end of its brackets or its line:
+// A recursive descent parser of Python's expressions with one method for each
+// level of precedence: choices (`a if c else b`), then `or`, `and`, `not`,
+// comparisons, sums, terms, and atoms with their calls and indices. Arithmetic
+// operators other than `+` become kOther. Their precedence does not matter
+// then, so the method for sums parses them. Code that rule sets do not need is
+// skipped to the end of its brackets or of its line:
 //
 //   A + (lambda x: y)[1:]  ->  add(name A, part(other))
 #include "importers/rules/python_expression.h"
@@ -29,9 +29,9 @@ PyNode PyExpressionParser::Made(PyKind kind, size_t begin,
   for (const PyNode& item : items) {
     node.height = std::max(node.height, item.height + 1);
   }
-  // The tree of a chain of operators or calls is as high as the chain is long,
-  // although the text has no nested brackets. Code that recurses into trees
-  // needs this limit.
+  // The text of a long chain of operators or calls has no nested brackets, but
+  // its tree is as high as the chain is long. Other code recurses into the tree
+  // and relies on this limit.
   if (node.height > kHeightLimit) {
     Refuse("this is nested too deeply");
     items.clear();
@@ -166,8 +166,8 @@ PyNode PyExpressionParser::Compared() {
                  IsOperator(">=") || IsWord("in"))) {
       break;
     }
-    // Python evaluates `a == b == c` as `a == b and b == c`, which has no kind
-    // of its own, so it is kOther.
+    // Python evaluates `a == b == c` as `a == b and b == c`. No PyKind
+    // represents this, so it becomes kOther.
     left = Pair(chain ? PyKind::kOther : kind, std::move(left), words,
                 &PyExpressionParser::Sum);
   }
@@ -239,8 +239,8 @@ PyNode PyExpressionParser::Term() {
   return node;
 }
 
-// Parses `x[...]`. `x["a"]`, `x[0]` and `x[name]` have an index; slices and
-// everything else have none.
+// Parses `x[...]`. The node has the index of `x["a"]`, `x[0]` and `x[name]`. It
+// has no index for slices and all other expressions.
 PyNode PyExpressionParser::Part(PyNode of) {
   const size_t begin = of.begin;
   std::vector<PyNode> items;
@@ -368,7 +368,7 @@ PyNode PyExpressionParser::Atom() {
   return {};
 }
 
-// Parses strings that follow each other, which Python joins to one string.
+// Parses adjacent strings, which Python joins to one string.
 PyNode PyExpressionParser::Strings() {
   const size_t begin = Now().begin;
   bool known = true;

@@ -16,16 +16,17 @@ class PyExpressionParser : public PyCursor {
  public:
   using PyCursor::PyCursor;
 
-  // Returns the names that `:=` has bound since the last call of TakeBound, and
-  // the names whose values calls such as `x.append(1)` have changed.
+  // Returns two kinds of names since the last call of TakeBound: names that
+  // `:=` has bound, and names whose values a call such as `x.append(1)` has
+  // changed.
   std::vector<std::string> TakeBound() { return std::exchange(bound_, {}); }
   // Removes the last of the names that TakeBound would return.
   void DropBound() {
     if (!bound_.empty()) bound_.pop_back();
   }
 
-  // Parses expressions that commas separate, as a tuple. With `targets`, stops
-  // at the `in` of a loop.
+  // Parses expressions separated by commas as a tuple. With `targets`, stops at
+  // the `in` of a loop.
   PyNode Sequence(bool targets = false);
   PyNode StarOrExpression();
   PyNode Expression();

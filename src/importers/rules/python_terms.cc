@@ -13,11 +13,11 @@
 namespace shardc::imports {
 namespace {
 
-// The maximum of the sum of sizes of all values that are read through names. It
-// limits the time of code that doubles a value with each line.
+// The maximum of the summed sizes of all values that are read through names. It
+// limits the time for code that doubles a value with each line.
 constexpr int64_t kCopyLimit = 30'000'000;
 
-// Returns whether two keys of a dict may be equal.
+// Returns whether two keys of a dict are equal texts or numbers.
 bool RepeatsKey(const PyValue& dict) {
   std::set<std::string_view> seen;
   for (size_t i = 0; i + 1 < dict.items.size(); i += 2) {
@@ -162,8 +162,8 @@ PyValue PyEvaluator::Several(const PyNode& node, PyScope& scope,
     }
   }
   if (dict && !spreads && RepeatsKey(value)) {
-    // Python keeps the place of the first of equal keys and the value of the
-    // last.
+    // If keys are equal, Python uses the place of the first key and the value
+    // of the last key.
     PyValue unique = Simple(PyIs::kDict, node);
     for (size_t i = 0; i + 1 < value.items.size(); i += 2) {
       if (!PutItem(value.items[i], value.items[i + 1], unique)) {

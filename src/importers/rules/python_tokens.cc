@@ -1,5 +1,6 @@
-// Splits Python source into tokens in one pass. Line ends inside brackets are
-// ignored; outside, the indentation of a line opens and closes blocks:
+// Splits Python source into tokens in one pass. Ends of lines inside brackets
+// are ignored. Outside of brackets, the indentation of a line opens and closes
+// blocks:
 //
 //   if x:          name name : newline
 //     y = 'a' 'b'  indent name = string string newline dedent
@@ -102,8 +103,8 @@ class Tokenizer {
     }
   }
 
-  // Reads the indentation of a line, which opens and closes no block if the
-  // line is empty or only a comment. Returns true at the end of the text.
+  // Reads the indentation of a line. An empty line, or a line with only a
+  // comment, opens and closes no block. Returns true at the end of the text.
   bool Indentation() {
     size_t width = 0, i = at_;
     for (; i < text_.size(); ++i) {
@@ -300,7 +301,7 @@ class Tokenizer {
         number = number << 4 | static_cast<uint32_t>(digit);
       }
       if (number >= 0xd800 && number < 0xe000) {
-        plain_ = false;  // half of a surrogate pair, which no pattern matches
+        plain_ = false;  // half of a surrogate pair, in no UTF-8 text
         return;
       }
       if (number > kLastCodePoint) {
@@ -315,7 +316,7 @@ class Tokenizer {
       }
       AppendUtf8(value, number);
     } else if (c == 'N') {
-      plain_ = false;  // a \N{...} escape, which is not looked up
+      plain_ = false;  // a \N{...} escape is not evaluated
     } else {
       // Python keeps the backslash of an unknown escape.
       value += '\\';
@@ -366,7 +367,7 @@ class Tokenizer {
   size_t at_ = 0;
   bool line_start_ = true;
   bool good_ = true;
-  bool plain_ = true;  // the value of the current string is known exactly
+  bool plain_ = true;  // whether the current string's value is known
   size_t nested_ = 0;
   std::vector<size_t> indents_ = {0};
   std::vector<size_t> brackets_;  // offsets of the open brackets

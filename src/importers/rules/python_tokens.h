@@ -18,7 +18,7 @@ enum class PyToken : uint8_t {
   kName,
   kNumber,
   kString,    // `text` is its value
-  kTemplate,  // an f-string, a t-string, bytes, or a value not known
+  kTemplate,  // an f-string, t-string, bytes or unknown value
   kOperator,
   kNewline,
   kIndent,
@@ -31,8 +31,8 @@ struct PyTokenAt {
   size_t begin = 0;
   size_t end = 0;
   std::string text;
-  // The parts of an f-string: texts, with their escapes replaced, and the
-  // contents of braces in turn; the first and the last part are texts. Empty
+  // The parts of an f-string: texts, with their escapes replaced, alternate
+  // with the contents of braces. The first and the last part are texts. Empty
   // for other tokens, and if an escape cannot be replaced (`\N{...}`).
   std::vector<std::string> parts;
 };
@@ -43,7 +43,7 @@ bool IsPyNamePart(char c);
 struct PyComment {
   size_t begin = 0;
   std::string text;    // without `#` and the blanks around it
-  bool alone = false;  // nothing precedes it on its line
+  bool alone = false;  // whether its line has no code
 };
 
 struct PyTokens {

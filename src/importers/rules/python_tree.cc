@@ -1,6 +1,6 @@
-// A recursive descent parser of Python's statements; its base class parses
+// A recursive descent parser of Python's statements. Its base class parses
 // expressions. Expressions whose values rule sets do not need, such as lambdas
-// and all arithmetic but `+`, become kOther:
+// and arithmetic other than `+`, become kOther:
 //
 //   x = (("a", P(t)),) if f else y * 2
 //     ->  assign x: choice(sequence(...), name f, other)
@@ -51,8 +51,8 @@ void TakeCalls(std::vector<PyStatement>& body, std::vector<PyNode>& to) {
   }
 }
 
-// Marks a statement as unknown, because it is not known which statements of its
-// body run, or how often.
+// Marks a statement as unknown. It is not known which statements of its body
+// run, or how often.
 void Unknown(PyStatement& made) {
   made.act = PyAct::kUnknown;
   Gather(made.body, made);
@@ -60,8 +60,8 @@ void Unknown(PyStatement& made) {
   made.body.clear();
 }
 
-// Returns whether one of the statements leaves a loop or the function in
-// another way than by a return, such as `break`.
+// Returns whether one of the statements may leave a loop or the function
+// without a return, for example by `break`.
 bool Leaves(const std::vector<PyStatement>& body) {
   return std::any_of(body.begin(), body.end(), [](const PyStatement& one) {
     return one.act == PyAct::kLeave || Leaves(one.body) || Leaves(one.other);
@@ -112,7 +112,7 @@ class PyStatementParser : private PyExpressionParser {
     if (Now().kind == PyToken::kNewline) Next();
   }
 
-  // Parses `: body`, on the same line or as a block.
+  // Parses `: body`. The body is on the same line or is a block.
   void Body(std::vector<PyStatement>& body) {
     if (!Take(":")) {
       Refuse("a colon is missing here");
@@ -219,7 +219,7 @@ class PyStatementParser : private PyExpressionParser {
     body.push_back(std::move(made));
   }
 
-  // Returns whether the line ends in a colon, so that its first word begins a
+  // Returns whether the line ends in a colon. Its first word then begins a
   // block.
   bool BlockAhead() const {
     size_t i = at();
@@ -326,7 +326,8 @@ class PyStatementParser : private PyExpressionParser {
     }
   }
 
-  // Skips to the colon before a body; brackets may contain other colons.
+  // Skips to the colon that precedes a body. Colons inside brackets are
+  // skipped.
   void SkipHeader() {
     while (!(IsOperator(":") || AtLineEnd())) {
       if (IsOperator("(") || IsOperator("[") || IsOperator("{")) {
@@ -373,7 +374,7 @@ class PyStatementParser : private PyExpressionParser {
       const size_t from = at();
       SkipHeader();
       // Adds the names that a pattern binds. Names that the pattern only reads
-      // cannot be distinguished, so they are added too.
+      // are added as well, because tokens do not distinguish them.
       for (size_t i = from; i < at(); ++i) {
         if (token(i).kind == PyToken::kName) {
           made.names.push_back(token(i).text);

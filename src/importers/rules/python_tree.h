@@ -1,6 +1,6 @@
-// Parses Python statements and expressions into a tree, as far as rule sets
-// need them. Other code is represented by kOther with its place, and is an
-// error only if its value is needed.
+// Parses the Python statements and expressions that rule sets need into a tree.
+// Other code becomes a node of the kind kOther with its place. It is an error
+// only if its value is needed.
 #ifndef SHARDC_IMPORTERS_RULES_PYTHON_TREE_H_
 #define SHARDC_IMPORTERS_RULES_PYTHON_TREE_H_
 
@@ -25,7 +25,7 @@ enum class PyKind : uint8_t {
   kAttribute,  // items: object; `text` the attribute
   kSequence,   // tuple, list or set; items
   kDict,       // items: key, value, key, value ...
-  kCall,       // items: function, arguments; `keywords` of the arguments
+  kCall,       // items: function, arguments; `keywords`, empty if positional
   kAdd,        // items: left, right
   kChoice,     // items: value, condition, other value
   kAnd,
@@ -34,11 +34,13 @@ enum class PyKind : uint8_t {
   kEqual,
   kUnequal,
   kStar,    // items: the sequence that is spread
-  kPart,    // x[...]; items: x, and the index where it is one expression
+  kPart,    // x[...]; items: x, and the index if it is a name or a literal
   kFormat,  // an f-string; items: texts and the values between them
-  kEach,    // a comprehension; items: its element (of a dict: key, value), then
-            // the target and the values of each `for`, and the condition of
-            // each `if`; `keywords`: item, key, value, for, in, if
+  // A comprehension. `items` are its element (in a dict: key, value), then the
+  // target and the values of each `for`, and the condition of each `if`.
+  // `keywords` has one of `item`, `key`, `value`, `for`, `in` and `if` for each
+  // of the items.
+  kEach,
   kOther
 };
 
@@ -48,7 +50,7 @@ struct PyNode {
   size_t end = 0;
   std::string text;
   std::vector<PyNode> items;
-  std::vector<std::string> keywords;  // see kCall (empty: positional) and kEach
+  std::vector<std::string> keywords;  // used by kCall and kEach
   int height = 1;                     // height of the tree under this node
 };
 

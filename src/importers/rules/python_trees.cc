@@ -15,7 +15,7 @@
 namespace shardc::imports {
 namespace {
 
-// The maximum depth of a tree, because the code recurses. Trees of parameters
+// The maximum depth of a tree, which limits the recursion. Trees of parameters
 // are only a few levels deep.
 constexpr int kTreeDepthLimit = 64;
 // WithoutParts compares at most kSymbolLimit symbols, and about kPlaceLimit
@@ -27,8 +27,9 @@ bool HasParts(const PyValue& value) {
          value.is == PyIs::kObject;
 }
 
-// Calls `visit(key, part)` for each part of a dict, list or object; `key` is
-// nullptr in a list. Returns false, and stops, if `visit` returns false.
+// Calls `visit(key, part)` for each part of a dict, list or object. `key` is
+// nullptr for the parts of a list. Stops and returns false if `visit` returns
+// false.
 bool Parts(const PyValue& value, const auto& visit) {
   if (value.is == PyIs::kDict) {
     for (size_t i = 0; i + 1 < value.items.size(); i += 2) {

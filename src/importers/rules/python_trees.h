@@ -29,15 +29,15 @@ bool HoldsSpecs(const PyValue& value);
 // not given.
 bool HangsOnFlag(const PyValue& value);
 
-// Returns whether specs are nested at least two levels deep in dicts, lists and
-// objects, so that their names are paths. An object that contains a spec is
+// Returns whether a dict holds specs nested in a further dict, list or object,
+// so that the names of the specs are paths. An object that contains a spec is
 // always a tree.
 bool IsTree(const PyValue& value);
 
-// Returns the leaves of a tree in its order; a value None is skipped. A leaf is
-// usually a spec, but its value is not checked. Returns nullopt after a finding
-// (inexpressible) if a key cannot be a name, or if the tree is nested too
-// deeply.
+// Returns the leaves of a tree in the tree's order. Values None are skipped. A
+// leaf is usually a spec, but its value is not checked. Returns nullopt after a
+// finding (inexpressible) if a key cannot be a name, or if the tree is nested
+// more than 64 levels deep.
 std::optional<std::vector<PyLeaf>> LeavesOf(const SourceRef& source,
                                             const PyValue& tree,
                                             Findings& findings);

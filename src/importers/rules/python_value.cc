@@ -112,8 +112,8 @@ class ModuleSymbols {
 
  private:
   // Runs the statements of a body, and collects the functions and classes that
-  // it defines. Step runs the branches of an `if` itself, so in a branch only
-  // definitions are collected.
+  // it defines. The branches of an `if` are run by Step, so in a branch only
+  // the definitions are collected.
   void Collect(const std::vector<PyStatement>& body, const std::string& prefix,
                PyScope& scope, PyClass* owner, bool branch = false) {
     for (const PyStatement& one : body) {
@@ -202,8 +202,8 @@ class ModuleSymbols {
     at->second.attributes[name.substr(dot + 1)] = unknown;
   }
 
-  // If a statement outside of a class assigns or changes an attribute of the
-  // class, such as `C.rules.append(x)`, marks the attribute as unknown.
+  // Marks an attribute of a class as unknown if a statement outside of the
+  // class assigns or changes it, such as `C.rules.append(x)`.
   void ForgetAttributes(const PyStatement& one) {
     if (one.act == PyAct::kDefine || one.act == PyAct::kClass) return;
     const auto forget = [&](const std::string& name) {
@@ -229,8 +229,8 @@ class ModuleSymbols {
       all.insert(all.end(), at->second.order.begin(), at->second.order.end());
       if (all.size() > kOrderLimit) break;
     }
-    // As in Python, a class that is a base of two bases comes after both of
-    // them.
+    // If two bases of a class share a base, the shared base comes after both of
+    // them, as in Python.
     std::vector<const PyClass*> out;
     std::set<const PyClass*> seen = {&made};
     for (auto it = all.rbegin(); it != all.rend(); ++it) {

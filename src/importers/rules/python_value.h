@@ -25,10 +25,9 @@ enum class PyIs : uint8_t {
   kText,
   kSymbol,  // a name that is not defined here: `HEAD`
   kSequence,
-  kDict,      // items: key, value, key, value ...
+  kDict,      // items: key, value, key, value and so on
   kSpec,      // PartitionSpec(items...)
-  kResolved,  // pmag.resolve(items[0]), with the field `mode` where one is
-              // given
+  kResolved,  // pmag.resolve(items[0]); field: the `mode`, if given
   kAxes,      // PartitionAxis(fields)
   kObject     // an object of the class `text`, made with the arguments `fields`
 };
@@ -48,7 +47,7 @@ class PyList {
   bool SharesWith(const PyList& other) const {
     return all_ != nullptr && all_ == other.all_;
   }
-  // Makes an empty list that its copies share, so that SharesWith(copy) is
+  // Makes an empty list. Its copies share this list, so SharesWith(copy) is
   // true.
   void Allocate() {
     if (all_ == nullptr) all_ = std::make_shared<std::vector<T>>();
@@ -72,12 +71,13 @@ struct PyValue {
   std::string text;
   PyList<PyValue> items;
   PyList<PyField> fields;
-  size_t begin = 0, end = 0;  // where it is written
-  // For an unknown value: the reason, the flag that the value depends on (which
-  // can be given with `--set`), and the place in the text.
+  size_t begin = 0, end = 0;  // its place in the text
+  // For an unknown value: the reason, the flag on which the value depends
+  // (`--set` may set the flag), and the place in the text that makes the value
+  // unknown.
   std::string why, flag;
   size_t why_begin = 0, why_end = 0;
-  int64_t size = 1;  // number of nested values, this one included
+  int64_t size = 1;  // number of nested values, including this one
 };
 
 struct PyField {
@@ -100,14 +100,15 @@ struct PySymbol {
   std::vector<std::string> defaults;
 };
 
-// Returns the symbols in the file's order, the functions that a class inherits
-// after its own symbols. `values` are the flags given with `--set`, by name.
+// Returns the symbols in the file's order. The functions that a class inherits
+// follow the class's own symbols. `values` are the flags set with `--set`,
+// keyed by name.
 std::vector<PySymbol> SymbolsOf(
     const PyModule& module, std::string_view text,
     const std::map<std::string, std::string>& values);
 
-// Returns whether the source contains every name that `--set` gives a value, as
-// a complete word. Adds a finding for the first one that it does not contain.
+// Returns whether the source contains every name to which `--set` assigns a
+// value, as a complete word. Adds a finding for the first missing name.
 bool HasNames(const SourceRef& source,
               const std::map<std::string, std::string>& values,
               Findings& findings);

@@ -16,7 +16,8 @@ int HexDigit(char c);
 
 class Scan {
  public:
-  // `place` is the place of `text` in a file, or of the value that contains it.
+  // `place` is the place of `text` in a file, or the place of the value that
+  // contains `text`.
   Scan(std::string_view text, Place place) : text_(text), place_(place) {}
 
   bool AtEnd() const { return at_ >= text_.size(); }
@@ -24,18 +25,20 @@ class Scan {
   size_t at() const { return at_; }
   void MoveTo(size_t at) { at_ = at; }
   void Blanks();
-  // Skips blanks and then `word`. Returns false if another text follows the
+  // Skips blanks and then `word`. Returns false if `word` does not follow the
   // blanks.
   bool Take(std::string_view word);
-  // Moves past the next occurrence of `word`; returns false if there is none.
+  // Moves past the next occurrence of `word`. Returns false if `word` does not
+  // occur.
   bool Find(std::string_view word);
   std::optional<int64_t> Number();
-  // Takes a string in `'` or `"`, and returns it with escapes replaced: `\22`
-  // (two hexadecimal digits) by the byte, and `\` before any other character by
-  // that character. Returns nullopt if there is no string or if it never ends.
+  // Reads a string in `'` or `"` and replaces its escapes. `\22` (two
+  // hexadecimal digits) becomes the byte with this value, and a backslash
+  // before any other character is removed. Returns nullopt if no string
+  // follows, or if the closing quote is missing.
   std::optional<std::string> Quoted();
-  // Takes a word of the characters [A-Za-z0-9_.-]; returns an empty text if
-  // there is none.
+  // Reads a word of the characters [A-Za-z0-9_.-]. Returns an empty text if no
+  // such character follows.
   std::string Word();
   std::string_view Since(size_t begin) const {
     return text_.substr(begin, at_ - begin);

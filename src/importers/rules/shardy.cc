@@ -1,12 +1,13 @@
 // Imports Shardy's MLIR: the mesh, and the shardings of the arguments of
-// `@main`. An argument's name is its `jax.arg_info`; without that, the name of
-// its location if it is unique; otherwise `arg` and its number:
+// `@main`. The name of an argument is its `jax.arg_info`. Without this
+// attribute, it is the name of the argument's location if no other argument has
+// the same location name. Otherwise it is `arg` and the argument's number:
 //
 //   %arg0: tensor<8x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"tp"}, {}]>}
 //     loc("p['w']")  ->  ^w$ [tp, null]
 //
-// JSON is read as well: an object with the text of the mesh as `mesh`, and with
-// the text of each parameter's sharding in `params`.
+// JSON is also accepted. It is an object in which `mesh` is the text of the
+// mesh, and `params` has the text of each parameter's sharding.
 #include <algorithm>
 #include <map>
 
@@ -115,8 +116,8 @@ class ShardyModule {
     return true;
   }
 
-  // Reads `device_ids=[0, 2, 1, 3]`, the device numbers in the order of the
-  // mesh.
+  // Reads `device_ids=[0, 2, 1, 3]`, which lists the device numbers in the
+  // row-major order of the mesh.
   bool DeviceIds(Scan& scan, Mesh& mesh) {
     const size_t begin = scan.at();
     if (!scan.Take("device_ids=[")) {
@@ -164,8 +165,8 @@ class ShardyModule {
   }
 
   // Reads the rest of a location and returns its name. The text is `"name")`,
-  // `"name"("file.py":1:2))`, `#loc5)` or another form, which has no name.
-  // Returns nullopt after a finding.
+  // `"name"("file.py":1:2))` or `#loc5)`; other forms have no name. Returns
+  // nullopt after a finding.
   std::optional<std::string> Location(Scan& scan) {
     const size_t begin = scan.at();
     std::string name;
@@ -192,8 +193,8 @@ class ShardyModule {
     return name;
   }
 
-  // Returns the name in an alias such as `#loc5 = loc("name")`; an empty text
-  // if the alias has no name.
+  // Returns the name of an alias such as `#loc5 = loc("name")`, or an empty
+  // text if the alias has no name.
   std::string AliasOf(const std::string& word) {
     if (!aliases_) ReadAliases();
     const auto found = aliases_->find(word);
@@ -218,7 +219,8 @@ class ShardyModule {
     }
   }
 
-  // Names each argument by its location if no other argument has the same one.
+  // Names each argument by its location if no other argument has the same
+  // location name.
   void NameByLocation() {
     for (const auto& [index, name] : locations_) {
       if (located_[name] > 1) continue;

@@ -12,8 +12,8 @@
 
 namespace shardc::imports {
 
-// Reports a value that is not known from the file's text, at the place that
-// makes it unknown.
+// Reports a value that the file's text does not determine, at the place that
+// makes the value unknown.
 void RefuseUnknown(const SourceRef& source, const PyValue& value,
                    Findings& findings);
 
@@ -21,8 +21,8 @@ void RefuseUnknown(const SourceRef& source, const PyValue& value,
 // nullopt after a finding.
 std::optional<SpecEntry> EntryOf(const SourceRef& source, const PyValue& value,
                                  Findings& findings);
-// Converts a spec: PartitionSpec(...), a bundle, the result of a `resolve`,
-// None, or a plain tuple. Returns nullopt after a finding.
+// Converts a spec: PartitionSpec(...), a bundle, the result of a call of
+// `resolve`, None, or a plain tuple. Returns nullopt after a finding.
 std::optional<SpecSource> SpecOf(const SourceRef& source, const PyValue& value,
                                  Findings& findings);
 // Converts PartitionAxis(head_axis="tp", ...). Returns nullopt after a finding.

@@ -10,11 +10,11 @@
 
 namespace shardc::imports {
 
-// Returns the value of a key; null if the node is not a mapping or lacks the
+// Returns the value of a key, or null if the node is not a mapping or lacks the
 // key.
 const YamlNode* FindMember(const YamlNode& node, std::string_view key);
 
-// Reads an axis, a list of axes, or null; returns nullopt for other values.
+// Reads an axis, a list of axes, or null. Returns nullopt for other values.
 std::optional<AxisGroup> ReadAxes(const YamlNode& node);
 
 }  // namespace shardc::imports
