@@ -3,11 +3,12 @@
 //   names --match--> winner --spec of each mode--> resolved spec
 //         --legalize by shape--> layout --> parameter
 //
+// Models have many parameters and few distinct results, so results are shared.
 // Parameters with the same winning rule, type and origin of the spec share one
-// layout. Specs are resolved once for each rule and mode, and legalised once
-// for each layout. A model of 90,000 tensors has some hundreds of layouts.
-// `like` is followed for each parameter, because its target depends on the
-// name.
+// layout; a model of 90,000 tensors has some hundred layouts. Specs are
+// resolved once for each rule and mode, and legalized once for each layout.
+// Only `like` is followed for each parameter, because its target depends on the
+// parameter's name.
 #include "plan/compile.h"
 
 #include <algorithm>
@@ -45,8 +46,8 @@ std::vector<Mode> ComputedModes(const std::vector<Mode>& asked) {
   return modes;
 }
 
-// Appends findings that were not appended before. Modes of a rule may share a
-// spec, and rules a bundle, whose findings are then equal.
+// Appends each finding only once. Two modes of a rule may share a spec, and two
+// rules may share a bundle, so the same finding may occur twice.
 class UniqueFindings {
  public:
   void Append(const Findings& own, Findings& to) {
@@ -94,25 +95,25 @@ class Compiler {
   const Compiled* const matched_;
   Findings& findings_;
   std::vector<Mode> modes_;  // train first, then those requested
-  // By rule: the resolved spec of each mode, without the modes whose spec is
-  // `like`.
+  // Indexed by rule: the resolved spec of each mode. Modes whose spec is `like`
+  // are absent.
   std::vector<std::map<Mode, Resolved>> resolved_;
   using LayoutKey = std::tuple<int32_t, uint32_t, std::vector<SpecOrigin>>;
   std::map<LayoutKey, uint32_t> layouts_;
-  // The layouts of parameters without `like`, by rule and type. `last_layouts_`
-  // is a small cache that is searched before the map `plain_layouts_`.
+  // The layouts of parameters without `like`, keyed by rule and type. The small
+  // cache `last_layouts_` is searched before the map `plain_layouts_`.
   struct Known {
     uint64_t key = 0;
     uint32_t layout = kNoLayout;
   };
   std::unordered_map<uint64_t, uint32_t> plain_layouts_;
   std::array<Known, 1024> last_layouts_;
-  std::vector<int64_t> counts_;  // number of parameters, by layout
-  std::vector<bool> scalar_;     // whether parameters of a type are scalars
-  std::vector<bool> has_like_;   // whether a spec of the rule is `like`
-  // By rule: whether its parameters may have a coordinate. They may if the rule
-  // has a `place`, or if it has a `like`, because the rule of the other
-  // parameter may have a `place`.
+  std::vector<int64_t> counts_;  // number of parameters, indexed by layout
+  std::vector<bool> scalar_;     // indexed by type: whether it is a scalar
+  std::vector<bool> has_like_;   // indexed by rule: whether it has a `like`
+  // Indexed by rule: whether its parameters may have a coordinate. They may if
+  // the rule has a `place`. They also may if the rule has a `like`, because the
+  // rule of the parameter that `like` names may have a `place`.
   std::vector<bool> may_place_;
   LikeChains like_{c_, findings_};
   Placements placements_;
@@ -197,8 +198,8 @@ ModeLayout Compiler::MakeMode(Mode mode, int32_t rule, const SpecOrigin& origin,
     out.resolved = out.why.spec;
     out.spec_rule = origin.rule;
   }
-  // A spec that `like` takes from another parameter gets as many entries as
-  // this parameter has dimensions. This does not count as a correction.
+  // A spec that comes from another parameter (`like`) is fitted to the number
+  // of this parameter's dimensions. This is not a correction.
   if (is_like && type.shape) out.resolved.resize(type.shape->size());
 
   LegalizeOptions options;
@@ -210,7 +211,7 @@ ModeLayout Compiler::MakeMode(Mode mode, int32_t rule, const SpecOrigin& origin,
   out.edits = std::move(legal.edits);
   out.problems = std::move(legal.problems);
   if (!out.problems.empty()) {
-    // An illegal spec is kept as it was resolved; its shard has no sizes.
+    // An illegal spec is not legalized, and its shard has no sizes.
     out.spec = out.resolved;
     out.edits.clear();
     return out;
@@ -289,8 +290,8 @@ void Compiler::PlanParams() {
   }
   for (uint32_t i = 0; i < tensors.size(); ++i) {
     if (findings_.Full()) return;
-    // A scalar cannot be sharded. No rule applies to it, and it does not count
-    // as unmatched.
+    // A scalar cannot be sharded. No rule applies to a scalar, and a scalar is
+    // not reported as unmatched.
     const bool scalar = scalar_[tensors[i].type];
     const int32_t rule = scalar ? kNoRule : c_.matches.first[i];
     PlannedParam param;
@@ -306,8 +307,8 @@ void Compiler::PlanParams() {
 }
 
 // Returns the coordinate at which a tensor is placed, by the `place` of its own
-// rule or of the rule whose spec it takes by `like`. Returns nullopt if neither
-// rule has a `place`.
+// rule or, if that rule has a `like`, of the rule at the end of the chain.
+// Returns nullopt if neither rule has a `place`.
 std::optional<int64_t> Compiler::CoordinateOf(uint32_t tensor, int32_t rule) {
   auto at = AsIndex(rule);
   if (!c_.rules.rules[at].placement && has_like_[at] &&
@@ -375,16 +376,16 @@ void Compiler::MarkWeightDecay() {
 }
 
 bool Compiler::Run() {
-  // Resolving depends on the compat mode, so the mode that applies is set
-  // first.
+  // Resolving depends on the compat mode. Therefore the mode that applies is
+  // determined first.
   c_.rules.policy.compat = c_.CompatMode();
   auto resolver = Resolver::Make(c_.rules, c_.mesh, findings_);
   CompilePatterns();
   if (!resolver) return false;
   c_.resolver = std::move(resolver);
   modes_ = ComputedModes(c_.options.modes);
-  // Rules are resolved even if a pattern is bad, so that bad patterns and
-  // unknown names are reported together.
+  // Rules are resolved even if a pattern is invalid, so that invalid patterns
+  // and unknown names are reported together.
   ResolveRules();
   if (findings_.HasErrors()) return false;
   MatchNames();
@@ -481,7 +482,7 @@ std::unique_ptr<Compiled> Compile(Mesh mesh, RuleSet rules, Manifest manifest,
 std::unique_ptr<const Compiled> CompileOn(const Compiled& earlier, Mesh mesh,
                                           RuleSet rules, Findings& findings) {
   Manifest manifest = earlier.manifest;
-  manifest.by_name = earlier.plan.by_name;  // compiling has moved it there
+  manifest.by_name = earlier.plan.by_name;  // Compile has moved it there
   return CompileWith(std::move(mesh), std::move(rules), std::move(manifest),
                      earlier.options, &earlier, findings);
 }

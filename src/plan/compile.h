@@ -23,9 +23,9 @@ struct PlannedStages;
 // Options of the command line. They take precedence over files.
 struct CompileOptions {
   std::vector<Mode> modes = {kAllModes.begin(), kAllModes.end()};
-  Policy policy;                               // wins over files and rules
+  Policy policy;                               // overrides files and rules
   int threads = 1;                             // does not change the result
-  WeightDecayExclusions weight_decay_exclude;  // wins over the rules files'
+  WeightDecayExclusions weight_decay_exclude;  // overrides the rules files'
 };
 
 // The result of compiling a target, together with the compiled inputs. It
@@ -43,22 +43,23 @@ struct Compiled {
   std::shared_ptr<const Matcher> matcher;  // shared with CompileOn's results
   Matches matches;                         // the rules that match each tensor
   Plan plan;
-  // The stages of the pipeline that the inputs declare (divide.h); null if they
-  // declare none, or if the stages are refused.
+  // The stages of the pipeline that the inputs declare (divide.h). Null if they
+  // declare no stages, or if the stages are refused.
   std::shared_ptr<const PlannedStages> stages;
-  std::string stage_axis;  // as declared; empty: no stages are declared
-  // The reasons why declared stages are refused; empty if they are not.
+  std::string stage_axis;  // as declared; empty if no stages are declared
+  // The reasons why declared stages are refused; empty otherwise.
   std::vector<Finding> stage_findings;
 
-  // Return the setting that applies to a rule (-1: no rule) or, for Unmatched()
-  // and CompatMode(), to all rules. A setting of the command line wins over the
-  // rule's own setting, and the rule's own over the files' policy.
+  // These functions return the setting for a rule (-1 if no rule applies).
+  // Unmatched() and CompatMode() return the setting for all rules. A setting of
+  // the command line overrides the rule's own setting, and the rule's own
+  // setting overrides the files' policy.
   IllegalPolicy IllegalFor(int32_t rule) const;
   int64_t MinSizeFor(int32_t rule) const;
   UnmatchedPolicy Unmatched() const;
   Compat CompatMode() const;
-  // Returns whether some parameter's spec in some mode, or the spec of an
-  // attention tensor, is illegal.
+  // Returns whether the spec of a parameter or of an attention tensor is
+  // illegal in one of the modes.
   bool HasIllegal() const;
   bool HasUnmatched() const { return plan.summary.unmatched > 0; }
 };
@@ -71,10 +72,10 @@ std::unique_ptr<Compiled> Compile(Mesh mesh, RuleSet rules, Manifest manifest,
                                   const CompileOptions& options,
                                   Findings& findings);
 
-// Compiles an already compiled target for another mesh, without matching its
-// names again. `rules` may differ from the earlier rules only in axis rules.
-// Compile would give the same result and the same findings. Neither function
-// divides the model into stages (divide.h).
+// Compiles an already compiled target for another mesh, and reuses the matches
+// of its names. `rules` may differ from the earlier rules only in axis rules.
+// Returns the same result and adds the same findings as Compile. Neither
+// function divides the model into stages (divide.h).
 std::unique_ptr<const Compiled> CompileOn(const Compiled& earlier, Mesh mesh,
                                           RuleSet rules, Findings& findings);
 

@@ -1,7 +1,7 @@
-// Finds a number between two literal texts by taking the longest run of digits,
-// which gives the same result as RE2. RE2 would try fewer digits only if the
-// text after them did not match. That text does not begin with a digit, so it
-// cannot match inside the run:
+// Finds a number between two literal texts. RE2 captures the longest run of
+// digits, and would try fewer digits only if the text after them did not match.
+// That text does not begin with a digit, so it cannot match inside the run.
+// Therefore the longest run is the only candidate:
 //
 //   `experts\.(\d+)\.` in `layers.3.experts.12.w1`  ->  `12`
 #include "plan/digits_between.h"
@@ -13,8 +13,9 @@
 namespace shardc {
 namespace {
 
-// Returns the text that a part of a pattern matches literally; nullopt if the
-// part has anything but letters, digits, `_`, `/` and escaped dots.
+// Returns the text that a part of a pattern matches literally. Returns nullopt
+// if the part has other characters than letters, digits, `_`, `/` and escaped
+// dots.
 std::optional<std::string> Literal(std::string_view part) {
   std::string out;
   for (size_t i = 0; i < part.size(); ++i) {

@@ -16,7 +16,7 @@ struct DigitsBetween {
   static std::optional<DigitsBetween> Of(std::string_view pattern);
 
   // Returns the digits that the pattern's group captures in its first match, as
-  // RE2 does; nullopt if the name does not match.
+  // RE2 would. Returns nullopt if the name does not match.
   std::optional<std::string_view> In(std::string_view name) const;
 };
 

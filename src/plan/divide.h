@@ -10,10 +10,11 @@
 namespace shardc {
 
 // Sets the stages of the compiled model and of its plan, and the plan's totals
-// of bytes, by rank and per device. `config`, if not null, gives the fraction
-// of the experts that a token uses. If the stages are refused, none are set,
-// and `compiled.stage_findings` has the reasons: the findings of
+// of bytes by rank and per device. `config` may be null. It states the fraction
+// of the experts that a token uses. If the stages are refused, the model gets
+// no stages, and `compiled.stage_findings` has the reasons: the findings of
 // DeclaredRequest and of DivideIntoStages. `reads` records which files were
+// read.
 // read.
 void DivideByStages(const StageDeclaration& declared, const ModelConfig* config,
                     Compiled& compiled, Findings& reads);

@@ -1,8 +1,8 @@
 // Writes the meaning of a plan as canonical JSON (RFC 8785) and computes its
-// SHA-256; also sums up a plan. RFC 8785 sorts members by UTF-16 code units,
-// and uses the shortest escapes of strings and ECMAScript's text of doubles.
-// The canonical style of the JSON writer handles strings and doubles. This file
-// sorts the members:
+// SHA-256. Also computes the totals of a plan. RFC 8785 sorts members by UTF-16
+// code units, and prescribes the shortest escapes of strings and ECMAScript's
+// text of doubles. The canonical style of the JSON writer handles strings and
+// doubles. This file sorts the members:
 //
 //   {"dtype": "BF16", "modes": {..}, "placement": {..}, "shape": [8],
 //    "spec": []}
@@ -43,15 +43,15 @@ std::u16string Utf16(std::string_view text) {
   return out;
 }
 
-// The members that all parameters of a layout share. Placement, slices, stages
-// and weight decay are not shared and are inserted between them, because
-// members are sorted: dtype, modes, placement, shape, slices, spec, stages,
-// weight_decay.
+// The text of the members that all parameters of a layout share. Placement,
+// slices, stages and weight decay differ between these parameters. They are
+// inserted into the text where the order of names requires: dtype, modes,
+// placement, shape, slices, spec, stages, weight_decay.
 struct LayoutText {
   std::string before_placement;
   std::string shape, spec;
-  // The text after a parameter's name, for parameters without members of their
-  // own.
+  // The complete text after the name of a parameter that has only shared
+  // members.
   std::string whole;
 };
 
@@ -137,8 +137,9 @@ void AddTimes(std::optional<int64_t>& sum, std::optional<int64_t> term,
   sum = sum && term ? CheckedAdd(*sum, *term) : std::nullopt;
 }
 
-// Prefetches the parameters that are written next, because in the order of
-// their names they are at random places in memory.
+// Prefetches the parameters that are written next. Parameters are written in
+// the order of their names, and in this order they are at random places in
+// memory.
 void FetchAhead(const Plan& plan, std::span<const uint32_t> order, size_t at) {
   constexpr size_t kNear = 48;
   constexpr size_t kFar = 96;
@@ -154,8 +155,9 @@ void FetchAhead(const Plan& plan, std::span<const uint32_t> order, size_t at) {
 // The parameters of a plan, counted in one pass over them.
 struct ParamCounts {
   std::vector<int64_t> of_layout;
-  std::vector<int64_t> placed;  // number of placed parameters, by layout
-  HeldBytes placed_bytes;       // 0 for those of unknown size
+  // Indexed by layout: number of placed parameters.
+  std::vector<int64_t> placed;
+  HeldBytes placed_bytes;  // parameters of unknown size add 0
 };
 
 ParamCounts CountParams(const Plan& plan) {
@@ -193,9 +195,10 @@ std::optional<int64_t> FullestDevice(const Plan& plan,
 
 }  // namespace
 
-// Names are sorted by bytes if each character takes at most two bytes of UTF-8,
-// because this gives the same order as sorting by UTF-16 code units. The two
-// orders can differ only if a name has a character outside of the basic plane.
+// UTF-8 bytes and UTF-16 code units sort names in the same order unless a name
+// has a character outside of the basic plane. If each character needs at most
+// two bytes of UTF-8, no such character occurs, and the names are sorted by
+// bytes, which is faster.
 std::vector<uint32_t> CanonicalOrder(Texts names) {
   const bool plain =
       std::all_of(names.begin(), names.end(), [](std::string_view name) {

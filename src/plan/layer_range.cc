@@ -1,7 +1,7 @@
 // Converts units to layers. Unit 0 is the embedding, unit 1 + l is layer l, and
-// the last unit is the head:
+// the last unit is the head. In a model of 32 layers:
 //
-//   units 0 to 8 (before 9) of a model of 32 layers  ->  layers 0-7
+//   units 0 to 8 (before 9)  ->  layers 0-7
 #include "plan/layer_range.h"
 
 #include <algorithm>

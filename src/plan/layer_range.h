@@ -8,19 +8,19 @@
 namespace shardc {
 
 // The limit on the number of layers of a model with stages. A larger number in
-// a name is unlikely to be the number of a layer.
+// a name is probably not the number of a layer.
 inline constexpr int64_t kMostStageLayers = 100'000;
 
-// The layers from `first` to before `end`.
+// The layers from `first` up to, but not including, `end`.
 struct LayerRange {
   int64_t first = 0, end = 0;
   int64_t count() const { return end - first; }
   bool operator==(const LayerRange&) const = default;
 };
 
-// Returns the layers among the units from `begin` to before `end`, in a model
-// of `layers` layers (plan/stage_units.h). The first and the last unit are not
-// layers.
+// Returns the layers among the units from `begin` up to, but not including,
+// `end` (plan/stage_units.h), in a model of `layers` layers. The first and the
+// last unit are not layers.
 LayerRange LayersIn(int64_t begin, int64_t end, int64_t layers);
 
 // Returns for example "layer 5", "layers 0-7" or "no layers".

@@ -1,6 +1,6 @@
-// A rule with `like` gives a parameter the spec of another parameter. The rule
-// of that parameter may have a `like` as well, so the chain is followed to a
-// rule with a spec:
+// Finds the rule from which a parameter's spec comes. A rule with `like` takes
+// the spec of another parameter. The rule of that parameter may have a `like`
+// as well, so the chain is followed to a rule with a spec:
 //
 //   rule `(.*)\.scale$` like `\1.weight`, rule `weight$` spec [tp]
 //   up.scale -> up.weight: the origin is the rule `weight$`

@@ -19,17 +19,18 @@ namespace shardc {
 
 inline constexpr int32_t kNoRule = -1;
 
-// The rule that gives a parameter its spec in one mode, after all `like` have
-// been followed.
+// The rule from which a parameter's spec in one mode comes, after all `like`
+// have been followed.
 struct SpecOrigin {
-  // kNoRule: the chain of `like` ends at a scalar or at an unmatched parameter.
+  // kNoRule if the chain of `like` ends at a scalar or at an unmatched
+  // parameter.
   int32_t rule = kNoRule;
   uint32_t tensor = 0;  // the chain's last parameter, which the rule wins
   bool operator<(const SpecOrigin& o) const { return rule < o.rule; }
 };
 
-// Returns the rule's spec for a mode: the mode's entry under `modes` or, if
-// there is none, `spec`.
+// Returns the rule's spec for a mode: the mode's entry under `modes` or,
+// without such an entry, `spec`.
 const SpecSource& SourceOf(const Rule& rule, Mode mode);
 // Returns whether no rule applies to a tensor of this type because it has no
 // dimensions or, with Compat::kFjformer, because it has only one element.

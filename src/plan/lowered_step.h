@@ -31,11 +31,11 @@ struct StepInputs {
   int64_t batch = 0, length = 0;
   int64_t element_bytes = 2;  // bytes of an element of activations
   int64_t cache_bytes = 2;
-  // The bytes of an element of a gradient; nullopt: as many as for its
-  // parameter.
+  // The bytes of an element of a gradient. If nullopt, a gradient has the dtype
+  // of its parameter.
   std::optional<int64_t> gradient_bytes = {};
   int zero = 0;                             // the ZeRO stage, in training only
-  std::optional<step::Policy> policy = {};  // default: the mode's own
+  std::optional<step::Policy> policy = {};  // nullopt: StepPolicyOf
   bool keep_gathered = false;
   bool records_conflicts = true;  // as in step::LowerRequest
   step::Remat remat = {};         // in training only
@@ -43,9 +43,9 @@ struct StepInputs {
   // only.
   int64_t microbatches = 1;
   step::Reduction reduction = step::Reduction::kSharded;
-  // If set, adds the micro-batches and the optimizer to the graph, in place of
-  // step::Accumulate and step::AppendOptimizer. Pipelines need this. Returns
-  // false if the loss is not a mean over tokens.
+  // If set, this function adds the micro-batches and the optimizer to the
+  // graph, in place of step::Accumulate and step::AppendOptimizer. Pipelines
+  // need it. It returns false if the loss is not a mean over tokens.
   std::function<bool(step::Graph&)> accumulate = {};
   // Whether the graph contains one micro-batch, which represents all of them
   // (step::AccumulateOne).
@@ -57,9 +57,9 @@ struct StepInputs {
 step::Policy StepPolicyOf(const StepInputs& inputs);
 std::string_view ReductionName(step::Reduction reduction);  // "sharded"
 std::string_view StepPolicyName(step::Policy policy);       // "cost"
-// Returns the inputs of a step at the model's real sizes. If no batch is given,
-// it has two rows for each device; if no length is given, a row has 4,096
-// tokens.
+// Returns the inputs of a step with the model's real sizes. If no batch is
+// given, the batch has two rows for each device. If no length is given, a row
+// has 4,096 tokens.
 StepInputs UsualStepInputs(const Compiled& compiled, const ModelConfig* config,
                            std::optional<int64_t> batch,
                            std::optional<int64_t> length = {});
@@ -73,7 +73,7 @@ struct LoweredStep {
   std::string why_not = {};  // why these specs have no program
 };
 
-// Builds the graph without a program, with only the given `layers`, or with all
+// Builds the graph without a program. The graph has the given `layers`, or all
 // layers if `layers` is empty. Returns nullopt after a finding.
 std::optional<LoweredStep> BuildStep(const StepInputs& inputs,
                                      const std::vector<int32_t>& layers,
@@ -96,8 +96,8 @@ std::optional<step::Program> LowerStep(const StepInputs& inputs,
                                        std::vector<Spec> specs,
                                        const Mesh& mesh, std::string& why);
 
-// Returns whether a layer belongs to the encoder, whose layers begin at index
-// `encoder`, which is -1 if the model has no encoder.
+// Returns whether a layer belongs to the encoder. The encoder's layers begin at
+// index `encoder`, which is -1 if the model has no encoder.
 inline bool IsEncoderLayer(int32_t layer, int32_t encoder) {
   return encoder >= 0 && layer >= encoder;
 }

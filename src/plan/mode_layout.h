@@ -7,9 +7,9 @@
 
 namespace shardc {
 
-// Returns the layout in a mode, or that of train if the mode was not requested.
-// Use it in place of the mode's index in Plan::modes: a layout has train first
-// even if train was not requested.
+// Returns the layout in a mode, or the layout in train if the mode was not
+// requested. Do not use the mode's index in Plan::modes instead: the modes of a
+// layout begin with train even if train was not requested.
 inline const ModeLayout& LayoutIn(const ParamLayout& layout, Mode mode) {
   for (const ModeLayout& one : layout.modes) {
     if (one.mode == mode) return one;

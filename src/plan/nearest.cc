@@ -1,20 +1,21 @@
-// Finds the rule that is nearest to a name. Names and patterns are split at
-// their separators and compared part by part from the end, because the last
-// parts name the parameter. Exactly one part must differ. At least two must be
-// equal, or fewer if the part that differs is a typing error. If the name or
-// the pattern has more parts than the other, the first parts of the longer one
-// are not compared. The name may also have one additional part at its end.
-// Rules that match no parameter are preferred. Then rules with a typing error
-// are preferred, the fewest edits first, and then the rules with the most equal
-// parts. Of the rules
+// Finds the rule that was probably intended for a name that no rule matches, to
+// suggest it in a finding. Names and patterns are split at their separators and
+// compared part by part from the end, because the last parts describe the
+// parameter. Exactly one part must differ. At least two parts must be equal, or
+// fewer if the part that differs is a typing error. If the name or the pattern
+// has more parts than the other, the first parts of the longer one are not
+// compared. The name may also have one additional part at its end. Among such
+// rules, rules that match no parameter are preferred. Then rules with a typing
+// error are preferred, the fewest edits first, and then the rules with the most
+// equal parts. Suppose that the rules are
 //
 //   [0] mlp/up/kernel   [1] moe/(up|down)/kernel   [2] moe/up/bias
-//
-// the nearest to `layers/3/moe/gate/kernel` is [1]: `kernel` and `moe` are
-// equal, and it has `up` for the name's `gate`. [0] shares `kernel` alone with
-// the name, and [2] shares `moe` alone. `layers/3/moe/u/kernel` is nearest to
-// [1] too, with a typing error of one edit. `router/kernl` is near to a rule
-// `router/kernel`, although only one part is equal.
+// The rule nearest to `layers/3/moe/gate/kernel` is [1]. `kernel` and `moe` are
+// equal, and [1] has `up` where the name has `gate`. [0] has only the equal
+// part `kernel`, and [2] only `moe`. [1] is also the nearest to
+// `layers/3/moe/dwn/kernel`, with a typing error of one edit. A rule
+// `router/kernel` is near to the name `router/kernl` although only one part is
+// equal, because of the typing error.
 #include "plan/nearest.h"
 
 #include <algorithm>
@@ -41,7 +42,7 @@ bool IsNumber(std::string_view part) {
 
 // Compares a pattern with a name from the end, without the last `skip` parts of
 // the name. Returns nullopt if more than one part differs, or if a number in
-// the pattern meets a part that is none.
+// the pattern is compared with a part that is not a number.
 std::optional<Fit> FitAt(const PatternText& text,
                          std::span<const std::string_view> name, size_t skip) {
   const std::vector<std::string>& pattern = text.parts;
@@ -59,8 +60,8 @@ std::optional<Fit> FitAt(const PatternText& text,
       return c == Sketch::kWild || c == Sketch::kAnyChar;
     });
     if (plain == "*" || (word == "*" && IsNumber(plain))) {
-      // A number equals any other number, but this does not suggest that the
-      // rule was intended for the name.
+      // Any two numbers are equal, but this does not suggest that the rule was
+      // intended for the name, so they are not counted in `matched`.
       if (word != "*") return std::nullopt;
       continue;
     }
@@ -76,8 +77,8 @@ std::optional<Fit> FitAt(const PatternText& text,
   return fit;
 }
 
-// Returns whether the text may replace another one in a pattern. `*` may not,
-// because it stands for the numbers in a template.
+// Returns whether a text may be replaced in a pattern, or may replace another
+// text. `*` may not, because it represents the numbers in a template.
 bool IsPlain(std::string_view text) { return IsLiteral(text) && text != "*"; }
 
 std::string Rewrite(const std::string& pattern, const Fit& fit) {
@@ -91,9 +92,11 @@ std::string Rewrite(const std::string& pattern, const Fit& fit) {
   return out.replace(at, fit.written.size(), fit.found);
 }
 
-// Replaces each part of the pattern that is a number by `*`, as in the
-// templates with which it is compared. The first and the last part are replaced
-// only if the pattern is anchored there, so that it matches the complete part.
+// Replaces each part of the pattern that is a number by `*`, because the
+// templates with which the pattern is compared have `*` in place of numbers.
+// The first and the last part are replaced only if the pattern is anchored
+// there, because otherwise such a part may match only a piece of a part of the
+// name.
 PatternText WithoutNumbers(PatternText text) {
   for (size_t i = 0; i < text.parts.size(); ++i) {
     const bool whole = (i > 0 || text.begin_anchor) &&

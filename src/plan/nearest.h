@@ -22,9 +22,9 @@ struct NearRule {
   int matched = 0;      // number of equal parts of the path
   int run = 0;          // number of equal parts at the end
   std::string written;  // the part of the pattern that differs
-  std::string found;    // the part of the name in its place
-  // The pattern with `found` in place of `written`; empty if the pattern cannot
-  // be changed by replacing that text.
+  std::string found;    // the part of the name at the same position
+  // The pattern with `found` in place of `written`. Empty if the pattern cannot
+  // be changed in this way.
   std::string rewrite;
 };
 
@@ -33,18 +33,19 @@ class NearestRules {
  public:
   enum class Among : uint8_t { kAll, kDead };
 
-  // `rules` must outlive this object. `matches` shows which rules are dead
-  // because they match no parameter.
+  // `rules` must outlive this object. A rule is dead if it matches no parameter
+  // according to `matches`.
   NearestRules(std::span<const Rule> rules, const Matches& matches,
                char separator);
 
-  // Returns the rule that is nearest to the name; nullopt if none is near.
-  // Exactly one of the compared parts differs. At least two are equal, or fewer
-  // if the part that differs is a typing error. Any two numbers count as equal,
-  // but are not counted as equal parts. The order of preference is: dead rules;
-  // rules with a typing error, the fewest edits first; the most equal parts;
-  // the most equal parts at the end; the fewest edits; rules that are not in
-  // `taken`; earlier rules. A catch-all is never returned.
+  // Returns the rule that is nearest to the name, or nullopt if no rule is
+  // near. Exactly one of the compared parts differs. At least two parts are
+  // equal, or fewer if the part that differs is a typing error. Two numbers
+  // never differ, but they are not counted as equal parts. The order of
+  // preference is: dead rules; rules with a typing error, the fewest edits
+  // first; the most equal parts; the most equal parts at the end; the fewest
+  // edits; rules that are not in `taken`; earlier rules. A catch-all is never
+  // returned.
   std::optional<NearRule> Of(std::string_view name, Among among = Among::kAll,
                              const std::set<int32_t>& taken = {}) const;
 
@@ -54,7 +55,7 @@ class NearestRules {
   std::span<const Rule> rules_;
   char separator_;
   std::vector<Sketch> sketches_;
-  std::vector<PatternText> texts_;  // texts of the sketches, by rule
+  std::vector<PatternText> texts_;  // texts of all rules' sketches
   NearestIndex index_;
   std::vector<bool> dead_;
 };

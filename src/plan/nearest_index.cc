@@ -1,15 +1,16 @@
-// Finds candidates for near texts quickly. A text is near to a name if at most
-// one of the compared parts differs, and if at least two parts fit or the one
-// that differs is a typing error. So of any two parts at least one fits, and it
-// is enough to list each text under its two rarest parts:
+// Finds the texts that may be near to a name without comparing the name with
+// all of them. A text is near to a name if at most one of the compared parts
+// differs, and if at least two parts are equal or the different part is a
+// typing error. Therefore, of any two parts at least one is equal, and it is
+// enough to list each text under its two rarest parts:
 //
 //   layers/attn/q_proj/kernel   [0] under `attn` and `q_proj`
 //   layers/mlp/up_proj/kernel   [1] under `mlp` and `up_proj`
 //
 // The candidates for layers/attn/k_proj/kernel are the texts under `attn` and
-// `k_proj`: [0]. If a text has only two parts, the rarer one may be a typing
-// error, so words are compared by edits too. A text with too few literal parts
-// for these lists is always a candidate.
+// `k_proj`: [0]. If a text has only two parts, the part under which it is
+// listed may be the typing error, so words are also compared by edits. A text
+// that has too few literal parts for these lists is always a candidate.
 #include "plan/nearest_index.h"
 
 #include <algorithm>
@@ -66,8 +67,8 @@ void NearestIndex::Build(std::span<const PatternText> texts, size_t level) {
                        return counts[KeyOf(a.depth, a.fit, *a.text)] <
                               counts[KeyOf(b.depth, b.fit, *b.text)];
                      });
-    // Whether some part that may be compared is in no list, because the part is
-    // not literal or is not among the last three.
+    // Whether a part that may be compared is in no list, because the part is
+    // not literal or is not one of the last three parts.
     const size_t last = std::min(text.parts.size(), compared);
     bool others = compared == kDepth && text.parts.size() > kDepth;
     for (size_t depth = 0; depth < last; ++depth) {

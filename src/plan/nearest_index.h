@@ -22,18 +22,18 @@ namespace shardc {
 struct PatternText {
   uint32_t rule = 0;
   std::vector<std::string> parts;  // from the first to the last
-  bool begin_anchor = false;       // the first part is a whole part of a name
-  bool end_anchor = false;         // the last part is a whole part of a name
+  bool begin_anchor = false;       // the first part is complete
+  bool end_anchor = false;         // the last part is complete
 };
 
 class NearestIndex {
  public:
-  // Takes time linear in the sizes of the texts.
+  // Needs time linear in the sizes of the texts.
   explicit NearestIndex(std::span<const PatternText> texts);
 
-  // Returns the indices of texts that may differ from the name in at most one
-  // part, in ascending order. The result has all such texts, and may have
-  // others. `parts` are the parts of the name.
+  // Returns the indices of the texts that may differ from the name in at most
+  // one part, in ascending order. The result contains all such texts, and may
+  // contain further texts. `parts` are the parts of the name.
   std::vector<uint32_t> Candidates(
       std::span<const std::string_view> parts) const;
 
@@ -41,8 +41,9 @@ class NearestIndex {
   // Only the last three parts are indexed.
   static constexpr size_t kDepth = 3;
 
-  // The way in which a part of a text, which may be anchored at either end,
-  // must fit a part of a name.
+  // How a part of a text fits a part of a name: it is equal, or the end, the
+  // beginning or any piece of it. A part is equal if it is anchored at both
+  // ends.
   enum class Fit : uint8_t { kEqual, kEnds, kBegins, kContained };
 
   // A part of a text without wildcards, `depth` parts before the last.
@@ -60,9 +61,9 @@ class NearestIndex {
 
   // The lists for names with a certain number of compared parts.
   struct Level {
-    // The texts by depth, fit and literal part, which together are the key.
+    // The texts, keyed by depth, fit and literal part together.
     std::unordered_map<std::string, std::vector<uint32_t>> fitting;
-    // The lengths of the literal parts, by depth and fit.
+    // The lengths of the literal parts, indexed by depth and fit.
     std::array<std::array<std::set<size_t>, 4>, kDepth> lengths;
     // The words of the texts, by depth.
     std::array<Words, kDepth> words;
@@ -79,8 +80,8 @@ class NearestIndex {
   static void AddMisspelt(const Level& level, size_t depth,
                           std::string_view word, std::vector<uint32_t>& out);
 
-  // levels_[i] is for names of which i + 1 parts are compared. The last one is
-  // also for names with more parts.
+  // levels_[i] is used for names of which i + 1 parts are compared. The last
+  // level is also used for names with more parts.
   std::array<Level, kDepth> levels_;
 };
 

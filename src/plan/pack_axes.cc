@@ -1,5 +1,6 @@
-// Chooses whether a pack shards KV heads, which depends on the model. Gemma 2B
-// has one KV head, which no axis divides; Gemma 2 9B has eight:
+// Chooses whether a pack shards or replicates KV heads, which depends on the
+// model and the mesh. For example, Gemma 2B has one KV head, which no axis
+// divides, and Gemma 2 9B has eight:
 //
 //   tp 4, 1 KV head   ->  kv_head: null     tp 4, 8 KV heads  ->  kv_head: tp
 //   tp 16, 8 KV heads ->  kv_head: null
@@ -26,8 +27,8 @@ void ChoosePackAxes(RuleSet& rules, const ModelConfig* model,
                     const Mesh& mesh) {
   if (model == nullptr || !ChoosesByModel(rules)) return;
   std::optional<AxisValue>& given = rules.axes.given[kAt];
-  // The rule may have been changed for an earlier mesh. It is removed first,
-  // and added again if this mesh needs it.
+  // The rule may have been changed for an earlier mesh. Therefore it is removed
+  // first, and added again if this mesh needs it.
   given.reset();
   const int64_t heads = model->kv_heads.value_or(1);
   const int64_t parts =

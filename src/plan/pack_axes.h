@@ -8,16 +8,16 @@
 
 namespace shardc {
 
-// Returns whether the rules have the axis rule `kv_head: null` of a pack, which
-// ChoosePackAxes removes for some models.
+// Returns whether the rules have the axis rule `kv_head: null` of a pack.
+// ChoosePackAxes may remove this rule.
 bool ChoosesByModel(const RuleSet& rules);
 
 // Decides whether a pack with the axis rule `kv_head: null` replicates KV heads
-// on this mesh. Removes the rule, so that KV heads are sharded over the axes of
-// heads, if these axes have several devices and divide the model's number of KV
-// heads. Otherwise sets the rule again if it was removed for an earlier mesh.
-// Does nothing if the rule is not of a pack, if it names axes, or if `model` is
-// null.
+// on this mesh. If the axes of heads have several devices and divide the
+// model's number of KV heads, the rule is removed, and KV heads are sharded
+// over these axes. Otherwise the rule is set again if it was removed for an
+// earlier mesh. Does nothing if the rule is not from a pack, if it names axes,
+// or if `model` is null.
 void ChoosePackAxes(RuleSet& rules, const ModelConfig* model, const Mesh& mesh);
 
 }  // namespace shardc

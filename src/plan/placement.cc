@@ -1,14 +1,14 @@
-// Places tensors of which there are many, such as one per expert. Such a tensor
-// is held only by the devices at one coordinate of an axis, over which its spec
-// must not shard it. The number in its name selects the coordinate. Consecutive
-// numbers stay together, and each coordinate gets equally many tensors if the
-// axis divides the count:
+// Places tensors that exist in large numbers, such as one for each expert. Such
+// a tensor is held only by the devices at one coordinate of an axis, and its
+// spec must not shard it over this axis. The number in the tensor's name
+// determines the coordinate. Consecutive numbers stay together, and each
+// coordinate gets the same number of tensors if the axis divides the count:
 //
 //   index `experts\.(\d+)\.`, count 8, axis ep of 4
 //   experts.5.w  ->  5 * 4 / 8 = coordinate 2
 //
-// If a rule gives no count, it is the largest number in the names plus one:
-// experts 0 to 7 make 8.
+// If a rule does not state a count, the count is the largest number in the
+// names plus one: experts 0 to 7 have a count of 8.
 #include "plan/placement.h"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ namespace {
 int64_t CountOf(std::span<const int64_t> indices) {
   int64_t largest = -1;
   for (const int64_t index : indices) largest = std::max(largest, index);
-  // If the largest number is INT64_MAX, adding one would overflow.
+  // Adding one to INT64_MAX would overflow.
   return largest == std::numeric_limits<int64_t>::max() ? largest : largest + 1;
 }
 

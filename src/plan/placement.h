@@ -1,5 +1,6 @@
-// Places tensors, such as one per expert, at a coordinate of an axis. The
-// `place` of a rule selects the coordinate by the index in the tensor's name.
+// Places tensors, such as one for each expert, at a coordinate of an axis. The
+// `place` of a rule computes the coordinate from the index in the tensor's
+// name.
 #ifndef SHARDC_PLAN_PLACEMENT_H_
 #define SHARDC_PLAN_PLACEMENT_H_
 
@@ -28,27 +29,27 @@ class JsonWriter;
 class Placements {
  public:
   // Compiles the `index` patterns of the rules. Adds findings for patterns that
-  // do not compile or that have no group. If a rule gives no count, its count
-  // is one more than the largest index that its pattern finds in the manifest's
-  // names.
+  // do not compile or that have no group. If a rule does not state a count, its
+  // count is one more than the largest index that its pattern finds in the
+  // manifest's names.
   static Placements Compile(std::span<const Rule> rules,
                             const Manifest& manifest, Findings& findings);
 
-  // Returns the coordinate, index * size / count, of tensor `number` of the
-  // manifest under `rule`, which is rule number `at`. Returns nullopt if the
-  // rule places nothing, if the mesh lacks its axis, or, after a finding, if
-  // the name has no index, if the index is not below the count, or if the
-  // product overflows.
+  // Returns the coordinate of tensor `number` of the manifest, which is index *
+  // size / count. `at` is the index of `rule`. Returns nullopt if the rule has
+  // no `place`, or if the mesh lacks its axis. Also returns nullopt, after a
+  // finding, if the name has no index, if the index is not below the count, or
+  // if the product overflows.
   std::optional<int64_t> Coordinate(const Rule& rule, size_t at,
                                     const Manifest& manifest, uint32_t number,
                                     const Mesh& mesh, Findings& findings) const;
-  // Returns the number in the tensor's name by which the rule, which must have
-  // a `place`, places it; -1 if the name has none.
+  // Returns the index in the tensor's name, or -1 if the name has no index. The
+  // rule must have a `place`.
   int64_t Index(const Rule& rule, size_t at, const Manifest& manifest,
                 uint32_t number) const;
-  // Returns the count of the rule with index `at`: how many tensors are
-  // distributed over its axis; 0 if the rule has no `place` or if no name has
-  // an index.
+  // Returns the count of the rule with index `at`: the number of tensors that
+  // are distributed over its axis. Returns 0 if the rule has no `place`, or if
+  // no name has an index.
   int64_t Count(size_t at) const { return counts_[at]; }
 
  private:
@@ -58,25 +59,25 @@ class Placements {
     Regex regex;
     std::optional<DigitsBetween> digits;
 
-    // Returns the number that the pattern captures in the name; -1 if there is
-    // none. `separator`, the separator of the name, is replaced by the rule's
-    // before matching.
+    // Returns the number that the pattern captures in the name, or -1 if the
+    // pattern does not match. `separator` is the separator of the name. It is
+    // replaced by the rule's separator before matching.
     int64_t In(const Rule& rule, std::string_view tensor, char separator) const;
   };
 
   std::vector<std::optional<IndexPattern>> index_patterns_;  // indexed by rule
   std::vector<int64_t> counts_;
-  // For rules whose count is taken from the names, the index in a tensor's name
-  // is indices_[indices_of_[rule]][tensor]. Rules with the same pattern share
-  // an entry of indices_.
+  // The indices in the tensors' names, for rules that do not state a count:
+  // indices_[indices_of_[rule]][tensor]. Rules with the same pattern share an
+  // element of indices_.
   std::vector<std::vector<int64_t>> indices_;
   std::vector<std::optional<size_t>> indices_of_;
 };
 
-// Returns the axis along which a parameter of this layout is placed: the axis
-// of its rule's `place` or, if another parameter gives the train spec (`like`),
-// the axis of the `place` of that parameter's rule. Returns an empty text if
-// neither rule has a `place`.
+// Returns the axis along which a parameter of this layout is placed. It is the
+// axis of its rule's `place`, or the axis of the `place` of the rule from which
+// the train spec comes (`like`). Returns an empty text if neither rule has a
+// `place`.
 const std::string& PlacementAxis(const Plan& plan, const ParamLayout& layout);
 
 // Writes the member "placement": {"axis", "coordinate"}.

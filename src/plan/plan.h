@@ -3,9 +3,9 @@
 // Includes: source, model, match, resolve, legalize, roles, comm, schedule,
 // step.
 //
-// A compiled plan is immutable. Parameters with the same rule, type and origin
-// of the spec share one layout: a plan of 90,000 parameters has some hundred
-// layouts.
+// A compiled plan is immutable. Parameters with the same winning rule, type and
+// origin of the spec share one layout, so a plan of 90,000 parameters has some
+// hundred layouts.
 #ifndef SHARDC_PLAN_PLAN_H_
 #define SHARDC_PLAN_PLAN_H_
 
@@ -30,23 +30,23 @@ namespace shardc {
 struct ModeLayout {
   Mode mode = Mode::kTrain;
   Resolved why;  // how the names of the spec were resolved
-  // The rule whose spec this is; -1: none. With `like` it is not the winning
-  // rule.
+  // The rule from which the spec comes; -1 if no rule matches. With `like` it
+  // is not the winning rule.
   int32_t spec_rule = -1;
-  Spec resolved;  // before legalization; under `like` fitted to the rank
+  Spec resolved;  // before legalization; with `like` fitted to the rank
   Spec spec;      // after legalization
   std::vector<Edit> edits;
-  std::vector<Edit> problems;        // not empty: illegal in this mode
-  std::optional<Shape> shard_shape;  // nothing when unknown or illegal
+  std::vector<Edit> problems;        // if not empty, the spec is illegal
+  std::optional<Shape> shard_shape;  // nullopt if unknown or illegal
   std::optional<int64_t> bytes_per_device;
-  // The bytes of the spec before corrections, for `bytes_per_device_added`.
+  // The bytes per device without corrections, for `bytes_per_device_added`.
   std::optional<int64_t> uncorrected_bytes_per_device;
 };
 
 struct ParamLayout {
-  int32_t rule = -1;  // index into rules, -1: unmatched or scalar
-  // Whether no rule matches, although the parameter is not a scalar. `rule` is
-  // then -1.
+  int32_t rule = -1;  // index into rules; -1 if unmatched or scalar
+  // Whether no rule matches the parameter. `rule` is then -1. A scalar is never
+  // unmatched.
   bool unmatched = false;
   uint32_t type = 0;              // index into Manifest::types
   std::vector<ModeLayout> modes;  // train, then the plan's other modes
@@ -66,7 +66,7 @@ struct PlannedRule {
   std::string match;
   std::string source;   // "rules.yaml:12"
   int64_t params = 0;   // number of parameters that the rule won
-  int64_t matched = 0;  // number of parameters in which its pattern is found
+  int64_t matched = 0;  // parameters in which its pattern is found
 };
 
 // The spec of a tensor of attention. Only its axes are checked, because its
@@ -74,9 +74,9 @@ struct PlannedRule {
 struct AttentionLayout {
   std::string tensor;  // "query", "key", ...
   Resolved why;
-  Spec spec;  // after legalization; if illegal, as resolved
+  Spec spec;  // after legalization, or as resolved if illegal
   std::vector<Edit> edits;
-  std::vector<Edit> problems;  // not empty: illegal in this mode
+  std::vector<Edit> problems;  // if not empty, the spec is illegal
 };
 
 struct ModeAttention {
@@ -88,7 +88,7 @@ struct PlanSummary {
   int64_t params = 0;
   std::optional<int64_t> elements;
   std::optional<int64_t> bytes;
-  std::optional<int64_t> bytes_per_device;  // of the fullest device in train
+  std::optional<int64_t> bytes_per_device;  // on the fullest device in train
   int64_t unmatched = 0;
   int64_t illegal = 0;
   int64_t corrected = 0;
@@ -98,14 +98,14 @@ struct PlanSummary {
 
 struct Plan {
   Mesh mesh;
-  std::vector<Mode> modes;  // the requested ones, in canonical order
+  std::vector<Mode> modes;  // requested modes, in canonical order
   std::vector<PlannedRule> rules;
   std::vector<TensorType> types;
   // The names of parameters in the manifest's order, as a view of the
   // manifest's tensors or of another list that outlives the plan.
   Texts names;
-  // Indices of the parameters in the byte order of their names; empty if they
-  // are not sorted yet.
+  // Indices of the parameters in the byte order of their names. Empty if they
+  // have not been sorted yet.
   std::vector<uint32_t> by_name;
   // Whether all names are known to be plain text (source/plain_text.h).
   bool plain_names = false;
@@ -113,10 +113,11 @@ struct Plan {
   // The coordinates of the placed parameters (PlannedParam::place), each along
   // the axis of its rule's `place`.
   std::vector<int64_t> coordinates;
-  // Whether each parameter has weight decay; empty: all have it.
+  // Whether each parameter has weight decay. Empty if all parameters have it.
   std::vector<bool> weight_decay;
   std::vector<ParamLayout> layouts;
-  std::vector<std::string> placement_axes;  // by rule; empty: no placement
+  // Indexed by rule; an empty text if the rule has no `place`.
+  std::vector<std::string> placement_axes;
   std::vector<ModeAttention> attention;
   bool has_weight_decay = false;
   // The stages of a pipeline. With stages, no spec has the axis of the stages,
@@ -124,11 +125,12 @@ struct Plan {
   // parameter.
   std::optional<PlanStages> stages;
   std::vector<ParamStages> stage_sets;  // shared by parameters
-  std::vector<uint32_t> stage_set;      // by parameter: index into stage_sets
+  // Indexed by parameter: index into stage_sets.
+  std::vector<uint32_t> stage_set;
   PlanSummary summary;
 
-  // Returns the coordinate at which `place` puts the parameter, or nullopt if
-  // it is not placed.
+  // Returns the coordinate at which the parameter is placed, or nullopt if it
+  // is not placed.
   std::optional<int64_t> CoordinateOf(const PlannedParam& param) const {
     if (!param.IsPlaced()) return std::nullopt;
     return coordinates[param.place];

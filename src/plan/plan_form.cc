@@ -1,7 +1,7 @@
-// Checks the form of a plan by a table of members for each kind of object. It
-// implements the rules of schemas/plan.schema.json, which the Python package
-// uses. A test changes plans at random and checks that both implementations
-// agree.
+// Checks the form of a plan: which members each object has, and their types. A
+// table lists the members of each kind of object. The rules are those of
+// schemas/plan.schema.json, which the Python package uses. A test changes plans
+// at random and checks that both implementations agree.
 //
 //   {"shape": [8], "dtype": "F32", "spec": ["tp"], "shard": [4]}
 //     ->  `shard` is not a member of a parameter
@@ -317,8 +317,8 @@ class FormChecker {
     return false;
   }
 
-  // Checks the members that only a plan with stages has, except for the stages
-  // of parameters.
+  // Checks the members that only plans with stages have. The stages of
+  // parameters are checked elsewhere.
   bool Stages(const JsonValue& root) {
     const auto by_rank = root.Find("summary")->Find("bytes_by_rank");
     if (by_rank && !Object(*by_rank, "`bytes_by_rank`", kByRankFields)) {

@@ -1,5 +1,6 @@
-// The stages of a pipeline in a plan: which ranks hold a parameter, or which
-// layers of a stack. Plans with stages have the schema `shardc.plan/v2`.
+// The stages of a pipeline in a plan. For each parameter, they state which
+// ranks hold it, or which layers of a layer stack each rank holds. Plans with
+// stages have the schema `shardc.plan/v2`.
 //
 //   "stages": {"axis": "pp", "virtual": 1, "placement": "loop",
 //              "schedule": "1f1b", "table": "sha256:..", "microbatches": 8,
@@ -26,11 +27,11 @@ namespace shardc {
 
 class JsonWriter;
 
-// The part of a parameter that a stage has: all of it, or some layers of a
-// stack.
+// The part of a parameter that a stage has: the complete parameter, or some
+// layers of a layer stack.
 struct StageShare {
   int32_t stage = 0;
-  int64_t begin = 0, end = 0;  // along the dimension of the stack; 0, 0: all
+  int64_t begin = 0, end = 0;  // range of the stack's dimension; 0, 0: complete
   bool operator==(const StageShare&) const = default;
 };
 
@@ -40,20 +41,20 @@ struct ParamStages {
   // first of three such dimensions (virtual stages, ranks, layers of a stage).
   std::optional<int64_t> dim;
   int64_t dims = 1;
-  int64_t layers = 0;  // all layers of the stack; 0: no stack
+  int64_t layers = 0;  // number of all layers; 0 if it is no stack
   std::vector<StageShare> of;
   bool operator==(const ParamStages&) const = default;
 };
 
 struct PlanStage {
-  std::vector<int32_t> ranks;  // that hold its parameters; ascending
-  LayerRange layers;           // the layers of the model that it has
+  std::vector<int32_t> ranks;  // ranks that hold its parameters; ascending
+  LayerRange layers;
   // Whether the stage has the parameters before the layers (embeddings), and
   // whether it has the parameters after the layers.
   bool first = false, last = false;
 };
 
-// A parameter that the first and the last stage both have in full: the
+// A parameter that both the first and the last stage have completely: the
 // embedding that the head shares. Its gradients are summed over the ranks of
 // both stages.
 struct StageCopy {
@@ -64,9 +65,9 @@ struct StageCopy {
 struct PlanStages {
   std::string axis;  // the mesh axis whose size is the number of ranks
   int64_t ranks = 0;
-  int64_t virtual_stages = 1;  // number on each rank
+  int64_t virtual_stages = 1;  // number of stages on each rank
   std::string placement;       // "loop", "v", "both", "listed"
-  std::string schedule;        // name, or path of the file
+  std::string schedule;        // name of the schedule, or path of its file
   std::string table;           // digest of the schedule's CSV
   int64_t microbatches = 0;
   // The axes that shard the width of the hidden state, which a stage sends to
@@ -75,22 +76,22 @@ struct PlanStages {
   std::vector<PlanStage> of;  // indexed by stage
   std::vector<StageCopy> copies;
 
-  // Returns whether a device at this coordinate of the axis holds any part of
-  // the parameter.
+  // Returns whether the devices at this coordinate of the axis hold the
+  // parameter or a part of it.
   bool Holds(const ParamStages& param, int64_t rank) const;
 };
 
-// Returns the number of devices that may hold a parameter: all of them, or
-// those of one rank if the plan has stages.
+// Returns the number of devices that may hold a parameter: the devices of one
+// rank, or all devices if the plan has no stages.
 int64_t DevicesOfRank(const Mesh& mesh,
                       const std::optional<PlanStages>& stages);
 
-// Returns the ranks that hold any part of the parameter, ascending.
+// Returns the ranks that hold the parameter or a part of it, ascending.
 std::vector<int32_t> RanksOf(const PlanStages& stages,
                              const ParamStages& param);
 
-// Returns how many layers of a stack a rank holds. For a parameter that is not
-// a stack, returns 1 if the rank holds it, else 0.
+// Returns how many layers of a layer stack a rank holds. For other parameters,
+// returns 1 if the rank holds the parameter and 0 otherwise.
 int64_t LayersOnRank(const PlanStages& stages, const ParamStages& param,
                      int64_t rank);
 
@@ -100,14 +101,15 @@ class BytesByRank {
   explicit BytesByRank(const PlanStages& stages)
       : stages_(&stages), held_(static_cast<size_t>(stages.ranks)) {}
 
-  // Adds `count` equal parameters. `bytes` are the bytes of one such parameter
-  // on a device that has all of it. If the parameter is placed at a coordinate
-  // of another axis, `axis` and `coordinate` give them.
+  // Adds `count` equal parameters. `bytes` is the size of one of them on a
+  // device that has the complete parameter. If the parameters are placed,
+  // `axis` and `coordinate` are those of the placement.
   void Add(const ParamStages& param, std::optional<int64_t> bytes,
            int64_t count, const std::string* axis = nullptr,
            int64_t coordinate = 0);
-  // Returns the bytes of the fullest device of each rank. All are nullopt if a
-  // parameter's bytes are unknown; one is nullopt if its sum overflows.
+  // Returns the bytes of the fullest device, indexed by rank. All are nullopt
+  // if the bytes of a parameter are unknown. An element is nullopt if its sum
+  // overflows.
   std::vector<std::optional<int64_t>> Fullest() const;
 
  private:
@@ -116,16 +118,17 @@ class BytesByRank {
   bool known_ = true;
 };
 
-// Returns the largest of the numbers; nullopt if one of them is unknown.
+// Returns the largest of the numbers, or nullopt if one of them is unknown.
 std::optional<int64_t> MostOf(const std::vector<std::optional<int64_t>>& bytes);
 
-// Writes bytes by rank as {"least": 4, "most": 8, "of": [8, 4]}, with null for
-// an unknown number.
+// Writes the bytes of the ranks as {"least": 4, "most": 8, "of": [8, 4]}. An
+// unknown number is null.
 void WriteBytesByRank(JsonWriter& json,
                       const std::vector<std::optional<int64_t>>& bytes);
 
-// Writes the value of a plan's member `stages`. The plan's meaning includes the
-// schedule's table but not its name, so canonical JSON leaves the name out.
+// Writes the value of a plan's member `stages`. Canonical JSON omits the name
+// of the schedule, because only the schedule's table is part of the plan's
+// meaning.
 enum class ScheduleName : uint8_t { kWritten, kLeftOut };
 void WritePlanStages(JsonWriter& json, const PlanStages& stages,
                      ScheduleName name);

@@ -1,10 +1,11 @@
-// Divides a model into stages. A division by weights counts the elements of the
-// matrices by which a token is multiplied. An embedding does not count, because
-// it is only looked up. Of the experts, only the experts that a token uses
-// count. With units of 0 (embedding), 32 x 1 and 2.4 (head) elements and four
+// Divides a model into stages. With `assign: cost`, the stage with the most
+// multiplications for a token has as few as possible. A weight is multiplied as
+// often as it has elements. An embedding adds 0, because it is only looked up,
+// and experts that a token does not use add nothing. In this example the units
+// have 0 (embedding), 32 times 1, and 2.4 (head) elements, and there are five
 // stages:
 //
-//   0 + 8 | 9 | 9 | 6 + 2.4   the longest stage takes 9
+//   0 + 8 | 9 | 9 | 6 + 2.4   the largest stage has 9
 #include "plan/planned_stages.h"
 
 #include <algorithm>
@@ -182,7 +183,7 @@ class Planner {
   }
 
   // Returns the fraction of a parameter's elements by which a token is
-  // multiplied; 1 if the configuration does not state it.
+  // multiplied. Returns 1 if the configuration does not state it.
   double UsedPart(const ParameterRole& role) const {
     if (!role.expert || role.shared_expert || config_ == nullptr ||
         !config_->experts || !config_->experts_per_token) {
@@ -228,10 +229,10 @@ class Planner {
     return out;
   }
 
-  // Returns whether a spec can express which layers of a stack a rank has: the
-  // dimensions from `dim` on must be [virtual stages, ranks, layers of a
-  // stage], stage s must be on rank s mod p, and all stages must have the same
-  // number of layers.
+  // Returns whether a spec can express which layers of a layer stack a rank
+  // has. The dimensions from `dim` on must be [virtual stages, ranks, layers of
+  // a stage]. Stage s must be on rank s mod p, where p is the number of ranks,
+  // and all stages must have the same number of layers.
   bool IsStridedAs(const Shape& shape, int dim) const {
     const schedule::Table& table = request_.table;
     const int64_t stages = table.stages / table.ranks();
@@ -249,7 +250,7 @@ class Planner {
 
   bool CheckStacks() {
     const schedule::Table& table = request_.table;
-    // A schedule's file may put more stages on some ranks than on others.
+    // A schedule from a file may have more stages on some ranks than on others.
     const bool one_range = table.stages <= table.ranks() &&
                            table.placement != schedule::Placement::kBoth &&
                            table.placement != schedule::Placement::kListed;
@@ -267,7 +268,7 @@ class Planner {
 
   void AddStacked(size_t param, const LayerStackRange& stack) {
     const schedule::Table& table = request_.table;
-    // Find the first of the ranks that have the most stages.
+    // Find the first rank among the ranks with the most stages.
     std::map<int32_t, std::vector<int32_t>> held;
     for (int32_t s = 0; s < table.stages; ++s) {
       for (const int32_t rank : out_.RanksOf(s)) held[rank].push_back(s);
@@ -300,9 +301,9 @@ class Planner {
     finding.params.emplace_back(compiled_.plan.names[param]);
   }
 
-  // Checks that the layers of each stage divide by the axes of the dimension
-  // that counts them. Of three dimensions, the second counts the ranks, of
-  // which a rank has one.
+  // Checks that the axes of the dimension that counts layers divide the layers
+  // of each stage. If three dimensions count layers, the axes of the second are
+  // checked. It counts the ranks, so a rank has one element of it.
   bool CheckShares() {
     for (size_t i = 0; i < out_.units.of.size(); ++i) {
       const LayerStackRange* stack = out_.units.StackOf(i);
@@ -394,8 +395,8 @@ std::vector<StageShare> PlannedStages::SharesOf(size_t param) const {
     }
     return out;
   }
-  // Finds the stage that has the unit. Of stages that begin at the same unit,
-  // all but the last are empty, so the last one is taken.
+  // Find the stage that has the unit. If several stages begin at the same unit,
+  // all of them except the last are empty, so the last one is used.
   const auto after =
       std::upper_bound(bounds.begin(), bounds.end() - 1, units.of[param]);
   out.push_back({static_cast<int32_t>(after - bounds.begin()) - 1});
@@ -428,8 +429,8 @@ std::optional<PlannedStages> DivideIntoStages(const Compiled& compiled,
 
 std::vector<std::optional<int64_t>> ParameterBytesByRank(const Plan& plan,
                                                          Mode mode) {
-  // Parameters are counted by layout, set of stages and coordinate, because few
-  // combinations of these occur.
+  // Parameters are counted by layout, set of stages and coordinate, because a
+  // plan has few combinations of these.
   std::map<std::tuple<uint32_t, uint32_t, std::optional<int64_t>>, int64_t>
       counts;
   for (size_t i = 0; i < plan.params.size(); ++i) {

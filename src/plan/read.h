@@ -1,6 +1,6 @@
-// Reads a plan from its JSON (`shardc.plan/v1` or `/v2`), as far as other
-// commands need it. Rules, shard shapes, bytes and attention specs are not
-// read.
+// Reads the members of a plan that other commands need from its JSON
+// (`shardc.plan/v1` or `/v2`). Rules, shard shapes, bytes and attention specs
+// are not read.
 #ifndef SHARDC_PLAN_READ_H_
 #define SHARDC_PLAN_READ_H_
 
@@ -33,7 +33,7 @@ struct ReadParam {
   std::vector<std::pair<Mode, Spec>> modes;  // modes with another spec
   std::optional<ReadPlacement> placement;
   ParamStages stages;  // empty for a plan without stages
-  Place place;         // of the name
+  Place place;         // place of the name
 
   const Spec& SpecOf(Mode mode) const;
 };
@@ -42,7 +42,7 @@ struct ReadPlan {
   std::string fingerprint;
   Mesh mesh;  // axes, devices, processes and slices
   Place mesh_place;
-  std::optional<PlanStages> stages;  // nullopt: a plan without stages
+  std::optional<PlanStages> stages;  // nullopt for a plan without stages
   std::vector<Mode> modes;
   std::vector<ReadParam> params;  // in the file's order, with distinct names
 };
@@ -52,21 +52,21 @@ struct ReadPlan {
 // read must be well-formed.
 enum class EditedPlan : uint8_t { kRefused, kAllowed };
 
-// Return nullopt after a finding: a finding of reading the file and its JSON,
-// schema, number, overflow, dtype, device-count, limit, unknown-name (an axis
-// that the mesh lacks), or a finding of plan/seal.h.
+// These functions return nullopt after a finding: a finding of reading the file
+// and its JSON, schema, number, overflow, dtype, device-count, limit,
+// unknown-name (an axis that the mesh lacks), or a finding of plan/seal.h.
 std::optional<ReadPlan> ReadPlanFile(const std::string& path, EditedPlan edited,
                                      Findings& findings);
 std::optional<ReadPlan> ParsePlan(const JsonDocument& document,
                                   EditedPlan edited, Findings& findings);
 
 // Returns a required member of a plan or shard index. Returns nullopt after a
-// finding (schema) if it is absent or has another type.
+// finding (schema) if the member is absent or has another type.
 std::optional<JsonValue> RequiredMember(const JsonValue& object,
                                         std::string_view key, JsonKind kind,
                                         Findings& findings);
-// Reads a mesh as plans and shard indices have it: {"axes": [{"name", "size",
-// "type"}], "devices": 64, "processes": 8}. Returns nullopt after a finding.
+// Reads a mesh of a plan or shard index: {"axes": [{"name", "size", "type"}],
+// "devices": 64, "processes": 8}. Returns nullopt after a finding.
 std::optional<Mesh> ParsePlanMesh(const JsonValue& value, Findings& findings);
 
 }  // namespace shardc

@@ -1,6 +1,6 @@
 // Reads the stages of a plan. The numbers of ranks, stages and dimensions are
-// checked against the sizes that bound them, so that they can be used as
-// indices afterwards. The layers of stages must follow each other without gaps:
+// compared with their limits, so that later code can use them as indices. The
+// layers of stages must follow each other without gaps:
 //
 //   "of": [{"ranks": [0, 4], ..}] on an axis of 4 ranks
 //     ->  a rank is an integer from 0 to 3
@@ -23,7 +23,8 @@ bool Refuse(const JsonValue& at, std::string message, Findings& findings) {
   return false;
 }
 
-// Reads an integer from 0 to before `end`; returns nullopt for other values.
+// Reads an integer of at least 0 and less than `end`. Returns nullopt for other
+// values.
 std::optional<int64_t> NumberBelow(const JsonValue& value, int64_t end) {
   if (value.kind() != JsonKind::kInteger || value.integer() < 0 ||
       value.integer() >= end) {
@@ -32,7 +33,7 @@ std::optional<int64_t> NumberBelow(const JsonValue& value, int64_t end) {
   return value.integer();
 }
 
-// Reads [begin, end] with 0 <= begin <= end <= most; returns nullopt for other
+// Reads [begin, end] with 0 <= begin <= end <= most. Returns nullopt for other
 // values.
 std::optional<LayerRange> RangeOf(const JsonValue& value, int64_t most) {
   if (!value.IsArray() || value.size() != 2) return std::nullopt;

@@ -1,6 +1,7 @@
-// Chooses the first parameter of each group as its representative. If the rule
-// of a representative has `like`, the parameter that the rule names is needed
-// as well, and is added:
+// Chooses the first parameter of each group as its representative. A search
+// compiles only the representatives for many meshes, which is faster than
+// compiling all parameters. If the rule of a representative has `like`, the
+// parameter that the rule names is added as well, because its spec is needed:
 //
 //   layers.0.experts.0.up.weight to layers.57.experts.255.up.weight
 //     -> layers.0.experts.0.up.weight, 14,848 parameters, 58 of each index
@@ -57,7 +58,7 @@ class Grouping {
   }
 
   // Adds the parameters from which representatives take their specs (`like`),
-  // and so on along chains of `like`.
+  // and the parameters from which these take theirs.
   void AddLikeTargets() {
     std::set<uint32_t> open = kept_;
     while (!open.empty()) {
@@ -112,8 +113,8 @@ class Grouping {
   }
 
   // Counts the placed parameters of each group by index. A parameter without a
-  // legal index is skipped. It was reported if the mesh has the axis; otherwise
-  // it is not placed.
+  // legal index is skipped: if the mesh has the axis, the compiler has reported
+  // the parameter, and otherwise the parameter is not placed.
   void TakePlaces(Representatives& out) const {
     out.placed.resize(out.manifest.tensors.size());
     const auto& rules = c_.rules.rules;

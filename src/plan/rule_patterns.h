@@ -1,5 +1,5 @@
-// Converts a list of rules to the patterns that a matcher takes, and finds the
-// separators that other patterns are written with.
+// Converts a list of rules to patterns for a matcher, and finds the separator
+// with which a pattern outside of the rules is written.
 #ifndef SHARDC_PLAN_RULE_PATTERNS_H_
 #define SHARDC_PLAN_RULE_PATTERNS_H_
 
@@ -22,9 +22,9 @@ inline std::vector<Pattern> PatternsOf(std::span<const Rule> rules) {
   return out;
 }
 
-// Returns the separator that a pattern outside of the rules is written with:
-// `.` if it has an escaped dot and no slash, `/` if it has a slash and no
-// escaped dot, and 0 otherwise.
+// Returns the separator with which a pattern outside of the rules is written:
+// `.` if the pattern has an escaped dot and no slash, `/` if it has a slash and
+// no escaped dot, and 0 otherwise.
 inline char PatternSeparator(std::string_view pattern) {
   const bool dot = pattern.find("\\.") != std::string_view::npos;
   const bool slash = pattern.find('/') != std::string_view::npos;

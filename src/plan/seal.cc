@@ -1,7 +1,8 @@
-// Checks that a plan was not edited. The fingerprint covers the plan's meaning:
-// mesh, modes, attention specs, stages, and the shape, dtype, specs, placement,
-// stages and weight decay of each parameter. Members that follow from these,
-// such as shard shapes, are recomputed:
+// Checks that a plan was not edited after the compiler wrote it. The
+// fingerprint covers the plan's meaning: mesh, modes, attention specs, stages,
+// and the shape, dtype, specs, placement, stages and weight decay of each
+// parameter. Members that follow from these members, such as shard shapes, are
+// recomputed and compared:
 //
 //   "shape": [8], "spec": ["tp"] with tp 4, "shard_shape": [4]
 //     ->  `shard_shape` is [4], and the rest of the plan gives [2]
@@ -37,8 +38,8 @@ constexpr std::string_view kHelp =
 
 void WriteCanonical(JsonWriter& json, const JsonValue& value);
 
-// Writes an object with its members sorted, as RFC 8785 requires, without the
-// member `left_out`.
+// Writes an object without the member `left_out`, and with its other members
+// sorted, as RFC 8785 requires.
 void WriteSorted(JsonWriter& json, const JsonValue& object,
                  std::string_view left_out = {}) {
   std::vector<std::string_view> names;
@@ -78,8 +79,8 @@ void WriteCanonical(JsonWriter& json, const JsonValue& value) {
   }
 }
 
-// Returns the members of a parameter that the fingerprint covers, sorted. For
-// each mode, only the spec is covered.
+// Returns the members of a parameter that the fingerprint covers, sorted. The
+// fingerprint covers only the spec of each mode.
 std::string CanonicalEntry(const JsonValue& param) {
   return TextOf([&](Sink& out) {
     JsonWriter json(out, JsonStyle::kCanonical);
@@ -143,15 +144,15 @@ std::string FingerprintOf(const JsonValue& root, const PlanClasses& classes) {
   return "sha256:" + digest.Hex();
 }
 
-// The shard of a parameter on one device in one mode; a member that is unknown
-// is nullopt.
+// The shard of a parameter on one device in one mode. Unknown members are
+// nullopt.
 struct Held {
   std::optional<Shape> shape;
   std::optional<int64_t> bytes;
 };
 
-// Returns the shard that a spec gives. An illegal spec, which only a plan that
-// was written with --keep-going has, gives no sizes.
+// Returns the shard of a spec. The sizes of an illegal spec are unknown. Only a
+// plan that was written with --keep-going has illegal specs.
 Held HeldOf(const TensorType& type, const Spec& spec, const Mesh& mesh) {
   Held out;
   if (!type.shape) return out;
@@ -199,7 +200,7 @@ class Checker {
   bool Equal(const JsonValue& object, std::string_view name,
              std::optional<int64_t> number) {
     const JsonValue written = *object.Find(name);
-    // Numbers are compared first. Most are equal, so that no text has to be
+    // Numbers are compared before texts. Most are equal, and then no text is
     // built.
     if (number ? written.kind() == JsonKind::kInteger &&
                      written.integer() == *number
@@ -286,7 +287,7 @@ class Checker {
     for (const JsonValue rule : root_.Find("rules")->items()) {
       const int64_t won = won_[i++];
       if (!Equal(rule, "params", won)) return false;
-      // A pattern may match parameters that earlier rules won.
+      // A pattern may also match parameters that earlier rules won.
       const auto matched = rule.Find("matched");
       if (matched &&
           (matched->integer() < won || matched->integer() > params)) {
@@ -339,8 +340,8 @@ class Checker {
   const ReadPlan& plan_;
   const PlanClasses& classes_;
   Findings& findings_;
-  std::vector<int64_t> counts_;  // parameters of each class
-  std::vector<int64_t> won_;     // parameters of each rule
+  std::vector<int64_t> counts_;  // number of parameters of each class
+  std::vector<int64_t> won_;     // number of parameters that each rule won
   std::optional<int64_t> elements_ = 0, bytes_ = 0;
   HeldBytes held_;
   std::optional<BytesByRank> by_rank_;  // set for a plan with stages

@@ -1,6 +1,7 @@
-// Matches the patterns of a `stages:` section with names, whose separator may
-// differ. A pattern with an escaped dot and no slash is written for names with
-// dots, and one with a slash and no escaped dot for names with slashes:
+// Matches the patterns of a `stages:` section with names, although the names
+// may have another separator. A pattern with an escaped dot and no slash is
+// written for names with dots. A pattern with a slash and no escaped dot is
+// written for names with slashes:
 //
 //   `model\.layers\.(\d+)\.` and model/layers/5/up/kernel
 //     ->  found in model.layers.5.up.kernel: layer 5

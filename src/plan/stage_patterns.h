@@ -26,23 +26,23 @@ class StagePatterns {
 
   bool has_layers() const { return !layers_.empty(); }
   bool stacked() const { return !stacks_.empty(); }
-  // Returns the text that the first group of `layers` matches; nullopt if there
-  // is none.
+  // Returns the text that the first group of `layers` matches, or nullopt if
+  // the pattern does not match.
   std::optional<std::string> LayerText(std::string_view name) const;
   // Returns the index of the first entry of `stacked` whose pattern is found in
-  // the name; nullopt if there is none.
+  // the name, or nullopt if no pattern is.
   std::optional<size_t> StackOf(std::string_view name) const;
-  // Return whether a pattern of `first` or of `last` is found in the name;
-  // nullopt if the declaration has no such key.
+  // These functions return whether a pattern of `first` or of `last` is found
+  // in the name, or nullopt if the declaration has no such key.
   std::optional<bool> IsFirst(std::string_view name) const;
   std::optional<bool> IsLast(std::string_view name) const;
 
  private:
-  // A pattern. If it is written with another separator than the names, the
-  // names are converted to its separator before matching.
+  // A pattern. If the pattern and the names have different separators, the
+  // separators in names are converted before matching.
   struct Pattern {
     Regex regex;
-    char separator = 0;  // 0: the names' separator
+    char separator = 0;  // 0 if equal to the names' separator
   };
   using Patterns = std::vector<Pattern>;
 

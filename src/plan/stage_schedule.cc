@@ -1,6 +1,7 @@
-// Makes the table of a schedule. If the schedule does not allow the given
-// sizes, the finding names a number of virtual stages or of micro-batches that
-// it allows, if there is one, as a flag or as a key of the section:
+// Makes the table of a schedule. A schedule may not allow the given numbers.
+// The finding then suggests a number of virtual stages or of micro-batches that
+// the schedule allows, if such a number exists. It is written as a flag, or as
+// a key of the `stages:` section:
 //
 //   interleaved on 4 ranks, 13 micro-batches  ->  write `microbatches: 12`
 #include "plan/stage_schedule.h"
@@ -57,8 +58,8 @@ class TableMaker {
     const SourceRef source = ReadSource(request_.name, own);
     findings_.NoteReadsOf(own);
     for (Finding finding : own.all()) {
-      // The place of the finding is the place of the path, so the message need
-      // not repeat the path.
+      // The place of the finding is the path in the `stages:` section, so the
+      // message need not repeat the path.
       if (source == nullptr && request_.declared) {
         finding.place = request_.place;
         finding.help = "paths are relative to the file that holds them";

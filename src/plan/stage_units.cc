@@ -1,14 +1,14 @@
-// Finds the unit of each parameter. The number of a layer is the first part of
-// a name that is a number (but not the name's first part), or that ends in a
-// number after a word for layers:
+// Finds the unit of each parameter. A layer's number is in the first part of
+// the name that either is a number or ends in a number after a word for layers.
+// A number that is the complete first part of the name is not a layer's number:
 //
 //   model.layers.5.mlp.up_proj.weight  ->  layer 5 of the chain `model.layers`
 //   decoder/layers_5/mlp/wi/kernel     ->  layer 5 of `decoder/layers`
 //   model.embed_tokens.weight          ->  the first unit, by its role
 //   lm_head.weight, model.norm.weight  ->  the last unit
 //
-// A declaration may replace each of these rules by patterns, and may list the
-// tensors that hold several layers.
+// A declaration may replace each of these rules by patterns. It may also list
+// the tensors that hold several layers.
 #include "plan/stage_units.h"
 
 #include <algorithm>
@@ -70,7 +70,8 @@ class UnitReader {
   }
 
   bool ReadLayers() {
-    // By chain, such as `model.layers`: the number of its parameters.
+    // The number of parameters of each chain, keyed by the chain, such as
+    // `model.layers`.
     std::map<std::string_view, int64_t> chains;
     for (size_t i = 0; i < layers_.size(); ++i) {
       if (patterns_.has_layers()) {
@@ -84,8 +85,8 @@ class UnitReader {
     return CheckChains(chains) && CheckCount();
   }
 
-  // Reads the number of the layer by the declared pattern. Returns false after
-  // a finding.
+  // Reads the layer's number with the declared pattern. Returns false after a
+  // finding.
   bool ReadNumber(size_t param) {
     const auto text = patterns_.LayerText(Name(param));
     if (!text) return true;
@@ -146,8 +147,9 @@ class UnitReader {
     return true;
   }
 
-  // Finds the layers of tensors that hold several. The stacks follow each other
-  // in the order of the declaration. Returns false after a finding.
+  // Finds the layers of tensors that hold several layers. The layers of the
+  // stacks follow each other in the order of the declaration. Returns false
+  // after a finding.
   bool ReadStacks() {
     const auto& declared = *declared_->stacked;
     std::vector<std::optional<size_t>> examples(declared.size());
@@ -223,9 +225,9 @@ class UnitReader {
     return layers.value();
   }
 
-  // Returns the number of dimensions that count layers. With several stages on
-  // a rank, three dimensions may count layers: [virtual stages, ranks, layers
-  // of a stage].
+  // Returns the number of dimensions that count layers. If a rank has several
+  // stages, the layers may be counted by three dimensions: [virtual stages,
+  // ranks, layers of a stage].
   int DimsOfLayers(const Shape& shape, int dim) const {
     const int64_t ranks = request_.table.ranks();
     const int64_t stages = request_.table.stages / ranks;
@@ -261,7 +263,7 @@ class UnitReader {
     }
   }
 
-  // Reports all parameters that are in no unit, as one finding.
+  // Reports all parameters without a unit as one finding.
   void CheckOutside() {
     if (outside_.empty()) return;
     std::string subject = ShortQuote(outside_[0]);
@@ -286,7 +288,7 @@ class UnitReader {
     finding.params = std::move(outside_);
   }
 
-  // Reports a gap in the numbers of layers, which must count from 0.
+  // Reports a gap in the numbers of layers, which must start at 0.
   void CheckGaps() {
     if (!out_.stacks.empty()) return;
     std::vector<bool> present(AsIndex(out_.layers));
@@ -331,8 +333,8 @@ Mesh StageMesh(const Mesh& mesh, const std::string& axis) {
   const int64_t size = mesh.axes[*at].size;
   out.axes[*at].size = 1;
   out.devices = mesh.devices / size;
-  // The stage keeps its share of the hosts. The gcd keeps the number integral
-  // if a host has devices of several stages.
+  // The stage has its share of the hosts. If a host has devices of several
+  // stages, the gcd avoids a fraction.
   out.processes = mesh.processes / std::gcd(mesh.processes, size);
   if (!out.dcn.empty()) {
     out.slices /= out.dcn[*at];

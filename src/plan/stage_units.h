@@ -1,5 +1,6 @@
-// The units of which the stages of a pipeline are made: the first unit
-// (embeddings), each layer, and the last unit (the final norm and the head).
+// A model is divided into units, and each stage of a pipeline has consecutive
+// units: the first unit (embeddings), each layer, and the last unit (the final
+// norm and the head).
 #ifndef SHARDC_PLAN_STAGE_UNITS_H_
 #define SHARDC_PLAN_STAGE_UNITS_H_
 
@@ -33,25 +34,25 @@ struct StageUnits {
   // layer l, layers + 1 for the last unit. kStacked marks a tensor that holds
   // several layers.
   std::vector<int64_t> of;
-  // Whether a parameter of the first unit is needed by the last unit too,
-  // because the head is the embedding.
+  // Whether a parameter of the first unit is also needed by the last unit,
+  // because the head and the embedding are the same tensor.
   std::vector<bool> tied;
   std::vector<LayerStackRange> stacks;
   std::vector<uint32_t> stack_of;  // indexed by parameter; empty without stacks
 
   int64_t count() const { return layers + 2; }
-  // Returns the stack of a parameter; null if it is in none.
+  // Returns the stack of a parameter, or null if the parameter is in no stack.
   const LayerStackRange* StackOf(size_t param) const {
     return of[param] == kStacked ? &stacks[stack_of[param]] : nullptr;
   }
 };
 
-// Finds the unit of each parameter, by the patterns of the request's
-// declaration or, where it has none, by the number in the name. Returns nullopt
-// after a finding: parameter-outside-stages, layer-without-stage, a finding of
-// a pattern, limit for too many layers, or usage if the names have no layers,
-// or count layers below two prefixes such as `encoder.block` and
-// `decoder.block`.
+// Finds the unit of each parameter by the patterns of the request's
+// declaration. Without a pattern, the number in the name is used. Returns
+// nullopt after a finding: parameter-outside-stages, layer-without-stage, a
+// finding of a pattern, limit for too many layers, or usage if the names have
+// no layers, or if layers are counted under two prefixes such as
+// `encoder.block` and `decoder.block`.
 std::optional<StageUnits> StageUnitsOf(const Compiled& compiled,
                                        const StageRequest& request,
                                        Findings& findings);

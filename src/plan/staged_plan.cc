@@ -1,6 +1,7 @@
-// Finds the unit of each parameter of a plan that was read. The plan states the
-// stages of each parameter, and the layers of each stage; the layer of a
-// parameter is the number in its name:
+// Finds the unit of each parameter of a plan that was read, so that the costs
+// of its pipeline can be computed. The plan states the stages of each parameter
+// and the layers of each stage. It does not state the layer of a parameter,
+// which is the number in the parameter's name:
 //
 //   "model.layers.9.up.weight": {"stages": [1]}, stage 1 with layers [8, 16]
 //     ->  layer 9, unit 10
@@ -81,8 +82,8 @@ class PlanStager {
     plan.names = out_.names;
   }
 
-  // Returns the key of a parameter's layout; parameters with equal keys share
-  // one.
+  // Returns the key of a parameter's layout. Parameters with equal keys share
+  // one layout.
   static std::string LayoutKey(const ReadParam& param, int32_t rule) {
     std::string out = std::to_string(rule) + "\n";
     if (param.type.shape) out += ShapeText(*param.type.shape);
@@ -110,9 +111,9 @@ class PlanStager {
     return false;
   }
 
-  // Makes the table of the plan's schedule, or reads it from the schedule's
-  // file. The plan has only the digest of the table. Returns false after a
-  // finding.
+  // Makes the table of the plan's schedule, or reads the table from the
+  // schedule's file. The plan has only the digest of the table, with which the
+  // table is compared. Returns false after a finding.
   bool ReadTable(const PlanSchedule& given) {
     PlannedStages& to = out_.stages;
     const auto own = static_cast<int32_t>(
@@ -177,9 +178,9 @@ class PlanStager {
     PlaceStacks();
   }
 
-  // Returns the unit of a parameter that is in no stack. If its name does not
-  // state a layer of its stage, returns the first or the last unit if the stage
-  // has this unit, and else assumes the first layer of the stage.
+  // Returns the unit of a parameter that is in no stack. If its name has no
+  // number of a layer of its stage, returns the first or the last unit if the
+  // stage has this unit. Otherwise assumes the first layer of the stage.
   int64_t UnitOf(const ReadParam& param, const ParameterRole& role) {
     const PlanStage& own = stages_.of[AsIndex(param.stages.of.front().stage)];
     const auto layer = LayerOf(param.name, out_.separator);
@@ -212,9 +213,9 @@ class PlanStager {
     if (at == units.stacks.end()) units.stacks.push_back(stack);
   }
 
-  // Returns the first layer of a stack. It is known if some stage has only a
-  // part of the stack. Otherwise one stage s has all of it, and -1 - s is
-  // returned until PlaceStacks finds the layer.
+  // Returns the first layer of a stack. The layer is known if a stage has only
+  // a part of the stack. Otherwise a single stage s has the complete stack, and
+  // -1 - s is returned as a mark until PlaceStacks finds the layer.
   int64_t FirstLayer(const ParamStages& own) const {
     for (const StageShare& share : own.of) {
       const LayerRange& layers = stages_.of[AsIndex(share.stage)].layers;
@@ -224,9 +225,9 @@ class PlanStager {
     return -1 - own.of.front().stage;
   }
 
-  // Finds the layers of stacks that one stage has alone, because the plan does
-  // not state them. They are the layers of that stage that no stack with known
-  // layers has.
+  // Finds the layers of stacks that a single stage has completely, because the
+  // plan does not state them. They are the layers of this stage that are in no
+  // stack with known layers.
   void PlaceStacks() {
     auto& stacks = out_.stages.units.stacks;
     const std::vector<LayerStackRange> found = stacks;
@@ -242,8 +243,7 @@ class PlanStager {
             });
         if (!taken) free.push_back(layer);
       }
-      // If a stage has several such stacks, their layers cannot be
-      // distinguished.
+      // The layers of several such stacks in one stage cannot be distinguished.
       const bool known = std::ssize(free) == stack.layers;
       out_.layers_known = out_.layers_known && known;
       stack.first = known ? free.front() : own.first;

@@ -34,13 +34,13 @@ struct StagedPlan {
 
 // Settings that replace or complete the schedule in a plan's file.
 struct PlanSchedule {
-  std::string file;  // with the schedule's table; empty: none
+  std::string file;  // file of the schedule's table; empty if not given
   std::optional<int32_t> microbatches = {};
 };
 
 // Converts a plan, which must have stages. Returns nullopt after a finding:
-// usage if the schedule's table differs from the plan's or if the plan's
-// schedule is a file that is not given, or one of making a schedule.
+// usage if the schedule's table differs from the plan's, or if the plan's
+// schedule is a file and no file is given; or a finding of making a schedule.
 std::optional<StagedPlan> StagedPlanOf(const PlanView& view,
                                        const PlanSchedule& given,
                                        Findings& findings);

@@ -1,6 +1,7 @@
 // Makes the request for a pipeline that a `stages:` section declares. The
-// schedule is 1f1b if none is given. Without `assign`, layers are divided by
-// the sizes of their weights, or evenly if tensors hold all layers:
+// default schedule is 1f1b. Without `assign`, layers are divided by the sizes
+// of their weights, or evenly if the model has tensors that hold several
+// layers:
 //
 //   stages: {axis: pp}  on pp:4  ->  1f1b on 4 ranks with 8 micro-batches
 #include "plan/stages.h"

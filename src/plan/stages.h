@@ -1,6 +1,6 @@
 // The request to divide a model into stages: the axis, the schedule's table and
-// the number of layers of each stage, from a `stages:` section and from flags,
-// which take precedence.
+// the number of layers of each stage. These come from a `stages:` section and
+// from flags, which override the section.
 #ifndef SHARDC_PLAN_STAGES_H_
 #define SHARDC_PLAN_STAGES_H_
 
@@ -21,22 +21,23 @@ namespace shardc {
 // of ranks.
 inline constexpr int64_t kMostStageRanks = int64_t{1} << 20;
 
-// How layers are divided if their number in each stage is not given.
+// How layers are divided if the number of layers of each stage is not stated.
 enum class StageBalance : uint8_t {
   kEven,
-  kWeights,   // by the sizes of the weights that a token is multiplied with
-  kSearched,  // by the times of tasks, which only the cost model knows
+  kWeights,   // by the sizes of weights that multiply a token
+  kSearched,  // by the times of tasks, which the cost model computes
 };
 
 struct StageRequest {
   std::string axis;
   schedule::Table table;
-  std::vector<int64_t> layers;  // of each stage; if empty, `balance` decides
+  std::vector<int64_t> layers;  // layers of each stage; if empty, see `balance`
   StageBalance balance = StageBalance::kEven;
-  // Whether ranks may hold copies of the embedding that the head shares.
+  // Whether the first and the last stage may each hold a copy of the embedding
+  // that the head shares.
   bool copies = true;
-  // The `stages:` section, whose patterns assign names to stages; nullopt if no
-  // file has one.
+  // The `stages:` section, whose patterns assign names to stages. nullopt if no
+  // file has such a section.
   std::optional<StageDeclaration> declared;
   Place axis_place, layers_place, tied_place;
   std::string layers_name = "`--assign`";  // the name of `layers` in messages
@@ -48,9 +49,9 @@ struct StageRequest {
 std::optional<int32_t> StageRanks(const Mesh& mesh, const std::string& axis,
                                   const Place& place, Findings& findings);
 
-// Returns the request of a file's section. `microbatches`, if given, takes
-// precedence over the section's. Returns nullopt after a finding of StageRanks
-// or of MakeScheduleTable.
+// Returns the request of a file's section. `microbatches`, if not nullopt,
+// overrides the section's. Returns nullopt after a finding of StageRanks or of
+// MakeScheduleTable.
 std::optional<StageRequest> DeclaredRequest(const StageDeclaration& declared,
                                             const Mesh& mesh,
                                             std::optional<int32_t> microbatches,

@@ -12,15 +12,16 @@
 
 namespace shardc {
 
-// Returns the spec of each parameter of the graph, as the graph stores it;
-// empty for a parameter without tensors. A parameter that is stacked from
-// several tensors has the axis of their rule's `place`, if any, in its first
-// dimension. A parameter of scanned layers has its tensor's spec without the
-// dimension that counts the layers. If a mesh axis shards that dimension, a
-// device holds all of some layers and nothing of others, which a step cannot
-// express, and `why`, if not null, is set. If `plan` has only representatives,
-// `representatives` maps each tensor of the graph's manifest to its parameter
-// in the plan; if it is empty, the indices are equal.
+// Returns the specs of the graph's parameters, indexed by parameter. The spec
+// of a parameter without tensors is empty. If a parameter is stacked from
+// several tensors, its first dimension is sharded over the axis of the `place`
+// of the tensors' rule, or unsharded without `place`. The spec of a parameter
+// of scanned layers is its tensor's spec without the dimension that counts the
+// layers. If a mesh axis shards that dimension, a device holds some layers
+// completely and no part of other layers. A step cannot express this, so `why`,
+// if not null, is set. If `plan` has only representatives, `representatives`
+// maps each tensor of the graph's manifest to its parameter in the plan. If it
+// is empty, the indices are equal.
 std::vector<Spec> StepSpecs(const Plan& plan, const step::Graph& graph,
                             Mode mode,
                             std::span<const uint32_t> representatives = {},

@@ -1,13 +1,14 @@
-// Reads a plan quickly. A plan that shardc wrote has one parameter on each
-// line. Lines that are equal except for the name are one class. The plan with
-// only the first line of each class is also a plan, which the ordinary reader
-// reads and checks:
+// Reads a plan quickly, by reading each distinct entry once. A plan that shardc
+// wrote has one parameter on each line. Parameters whose lines are equal except
+// for the name are one class. A plan with only the first line of each class is
+// built, and the ordinary reader reads and checks it:
 //
 //   "a.0": {..1..},                     "a.0": {..1..},
 //   "a.1": {..1..},   two classes  ->   "b": {..2..}
 //   "b": {..2..}
 //
-// A text of another form, or with a mistake, is read parameter by parameter.
+// A text of another form, or a text with a mistake, is read parameter by
+// parameter.
 #include "plan/view.h"
 
 #include <memory>
@@ -157,8 +158,9 @@ class PlainLines {
   }
 
  private:
-  // Reads a line and returns where the next one begins. Sets `more` to whether
-  // the line ends in a comma. Returns nullopt for a line of another form.
+  // Reads a line and returns the position of the next line. Sets `more` to
+  // whether the line ends in a comma. Returns nullopt for a line of another
+  // form.
   std::optional<size_t> ReadLine(size_t at, bool& more) {
     if (!text_.substr(at).starts_with(kNameIndent)) return std::nullopt;
     const size_t name = at + kNameIndent.size();

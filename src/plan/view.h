@@ -1,6 +1,7 @@
-// A plan with its rules and attention specs, by parameter (PlanView) or by
-// class (PlanTable). Parameters with the same entry in the JSON are one class.
-// The layers of a model share classes, so plans are compared by class.
+// A plan with its rules and attention specs, as a list of parameters (PlanView)
+// or of classes (PlanTable). Parameters with the same entry in the JSON are one
+// class. The layers of a model share classes, so comparing classes is faster
+// than comparing parameters.
 #ifndef SHARDC_PLAN_VIEW_H_
 #define SHARDC_PLAN_VIEW_H_
 
@@ -26,15 +27,15 @@ struct PlanView {
   };
   struct Correction {
     Mode mode = Mode::kTrain;
-    std::optional<int64_t> dim;  // nullopt: the entire spec
+    std::optional<int64_t> dim;  // nullopt for the entire spec
     AxisGroup from;
     std::string reason;
     bool operator==(const Correction&) const = default;
   };
   ReadPlan plan;
-  std::vector<std::string> rules;         // their patterns
+  std::vector<std::string> rules;         // patterns of the rules
   std::vector<std::string> rule_sources;  // `rules.yaml:12`; may be empty
-  std::vector<int32_t> rule_of;           // indexed by parameter; -1: none
+  std::vector<int32_t> rule_of;  // indexed by parameter; -1 if unmatched
   std::vector<std::vector<Correction>> corrections;  // indexed by parameter
   std::vector<Attention> attention;
 };
@@ -43,16 +44,16 @@ struct PlanView {
 std::optional<PlanView> ViewPlan(const JsonDocument& document,
                                  EditedPlan edited, Findings& findings);
 
-// A plan by class. `classes` has one parameter for each class, the first one in
-// the file.
+// A plan by class. `classes` has one parameter for each class: the first
+// parameter of the class in the file.
 struct PlanTable {
   PlanView classes;
-  std::vector<std::string_view> names;  // of all parameters, in order
-  std::vector<uint32_t> class_of;       // the class of each parameter
+  std::vector<std::string_view> names;  // names of all parameters, in order
+  std::vector<uint32_t> class_of;       // indexed by parameter: its class
   SourceRef source;  // the plan's text, of which names may be views
 
   PlanTable() = default;
-  // A table is not copied, because names may be views into strings of
+  // A table cannot be copied, because names may be views into strings of
   // `classes`.
   PlanTable(const PlanTable&) = delete;
   PlanTable& operator=(const PlanTable&) = delete;

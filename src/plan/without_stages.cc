@@ -1,4 +1,5 @@
-// Expresses stages by placement and specs. On a mesh of pp 2 and tp 4:
+// Expresses stages by placement and specs, which programs without pipelines can
+// read. On a mesh of pp 2 and tp 4:
 //
 //   layers.0.up ["tp"] of stage 0  ->  ["tp"], placed at pp 0
 //   layers/up [32, 8] of two stages with 16 layers each  ->  ["pp"]
@@ -14,8 +15,8 @@ namespace shardc {
 namespace {
 
 // Returns whether the layers are divided evenly over the ranks in ascending
-// order, as a spec would shard them. Layers that are counted by three
-// dimensions, [virtual stages, ranks, layers of a stage], always are: the
+// order, as a spec would shard them. If three dimensions count the layers
+// ([virtual stages, ranks, layers of a stage]), they always are, because the
 // second dimension counts the ranks.
 bool IsEven(const PlanStages& stages, const ParamStages& param) {
   if (param.dims > 1) return true;

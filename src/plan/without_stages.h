@@ -9,26 +9,27 @@
 
 namespace shardc {
 
-// Removes the parameter's stages and keeps it on the same devices by other
-// means. A parameter of one rank is placed at that coordinate of the stages'
-// axis, and a tensor that holds layers is sharded over the axis. A parameter of
-// all ranks stays as it is. Returns false if this is not possible: the
-// parameter is on several ranks but not on all, it is on one rank and is placed
-// along another axis, or its layers are not divided evenly over the ranks in
-// their order. After false the parameter is on all devices.
+// Removes the parameter's stages, and keeps the parameter on the same devices
+// by other means. A parameter of one rank is placed at the rank's coordinate of
+// the stages' axis. A tensor that holds layers is sharded over this axis. A
+// parameter of all ranks is not changed otherwise. Returns false if this is not
+// possible: the parameter is on several ranks but not on all, it is on one rank
+// and is placed along another axis, or its layers are not divided evenly over
+// the ranks in their order. The parameter then has neither stages nor a new
+// placement or spec.
 bool TakeStagesAway(const PlanStages& stages, ReadParam& param);
 
-// A parameter of a plan with stages, as a drawing has it.
+// A parameter of a plan with stages, in the form in which it is drawn.
 struct DrawnParam {
   ReadParam param;  // without stages
-  // The rank of the pipeline that `param` is drawn for, as a coordinate of the
-  // stages' axis; nullopt if `param` has the devices of all ranks.
+  // The coordinate on the stages' axis of the rank for which `param` is drawn.
+  // nullopt if `param` is drawn for all ranks.
   std::optional<ReadPlacement> rank;
 };
 
 // Returns the parameter as TakeStagesAway converts it. If this is not possible,
-// returns what the first rank that holds the parameter has of it; the shape of
-// a tensor that holds layers is then that of the rank's layers.
+// returns the part that the first rank with the parameter holds. The shape of a
+// tensor that holds layers then has the rank's layers only.
 DrawnParam DrawnWithoutStages(const PlanStages& stages, const ReadParam& param);
 
 }  // namespace shardc

@@ -1,5 +1,5 @@
-// Shards optimizer states over replicas, by appending the axes over which a
-// parameter is replicated to the spec of its states. For example, q [4096,
+// Shards optimizer states over replicas: the axes over which a parameter is
+// replicated are appended to the spec of its states. For example, q [4096,
 // 4096] has the spec [tp, fsdp] on dp 4, fsdp 8, tp 2. A device holds [2048,
 // 512] of q, and in ZeRO stage 1 the states have the spec [[tp, dp], fsdp].
 #include "plan/zero.h"

@@ -11,7 +11,7 @@
 
 namespace shardc {
 
-// Specs by the index of the graph's parameter.
+// Specs, indexed by parameter of the graph.
 struct ZeroSpecs {
   std::vector<Spec> parameters = {};
   // Specs of the optimizer's moments, and of gradients at the end of a step.
@@ -23,12 +23,12 @@ struct ZeroSpecs {
 
 // Returns the specs of ZeRO stage `stage`, which is at least 1. `tokens` are
 // the axes of batch and sequence. The axes of `tokens` that a spec does not use
-// yet are appended to it: in the specs of states, from stage 2 on also in the
-// specs of accumulated gradients, and in stage 3 also in the specs of
-// parameters. Of the dimensions that the axes divide, the dimension with the
-// largest shard gets them. If they divide no dimension, the last axis is
-// dropped, and then the axis before it, until the remaining axes divide a
-// dimension.
+// are appended to the spec. This is done for the specs of states, from stage 2
+// on also for the specs of accumulated gradients, and in stage 3 also for the
+// specs of parameters. The axes are appended to the dimension with the largest
+// shard among the dimensions that they divide. If they divide no dimension, the
+// last axis is omitted, and then the axis before it, until the remaining axes
+// divide a dimension.
 ZeroSpecs ShardOverReplicas(const step::Graph& graph, const step::Sizes& sizes,
                             const Mesh& mesh, const AxisGroup& tokens,
                             std::vector<Spec> specs, int stage);

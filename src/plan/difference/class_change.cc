@@ -1,7 +1,7 @@
-// Compares the types, winning rules and specs of two classes. Modes with equal
-// specs before and equal specs after are one change. A spec with the same text
-// may still be a change if the mesh differs, because a device may then hold
-// another number of bytes or another block:
+// Compares the types, winning rules and specs of two classes. All modes that
+// have the same spec before and the same spec after are reported as one change.
+// Even an equal spec may be a change if the mesh differs, because a device may
+// then hold another number of bytes or another block:
 //
 //   fsdp=16 -> fsdp=32, spec ["fsdp"]: 2 KiB -> 1 KiB per device
 //   dp=2 fsdp=16 -> fsdp=16 dp=2, spec ["fsdp"]: the bytes are equal, but most
@@ -16,8 +16,8 @@
 namespace shardc {
 namespace {
 
-// Appends nulls up to the rank, if the shape is known, so that specs which
-// differ only in the number of trailing nulls are equal.
+// Appends nulls up to the rank if the shape is known. Specs that differ only in
+// trailing nulls then become equal.
 Spec Padded(Spec spec, const TensorType& type) {
   if (type.shape && spec.size() < type.shape->size()) {
     spec.resize(type.shape->size());
@@ -25,8 +25,8 @@ Spec Padded(Spec spec, const TensorType& type) {
   return spec;
 }
 
-// Returns whether the plans have the same stages on the same ranks and devices,
-// or no stages.
+// Returns whether both plans have the same stages on the same ranks and
+// devices, or neither plan has stages.
 bool SameStages(const ReadPlan& before, const ReadPlan& after) {
   if (!before.stages && !after.stages) return true;
   if (!before.stages || !after.stages || !SameAxes(before.mesh, after.mesh) ||
@@ -41,16 +41,16 @@ bool SameStages(const ReadPlan& before, const ReadPlan& after) {
                     });
 }
 
-// Returns the key of a change of a parameter whose type was `before`. The bytes
-// held before depend on that type, and the cost of resharding is not known for
-// a placed parameter.
+// Returns the key of a change. The key contains the earlier type `before`,
+// because the bytes held before depend on it, and it contains whether the
+// parameter is placed, because the cost of resharding is not known then.
 std::string KeyOf(const SpecChange& change, const TensorType& before) {
   std::string out = SpecText(change.before) + SpecText(change.after);
   for (const Mode mode : change.modes) out += ModeName(mode);
   out += TypeKey(before) + ">" + TypeKey(change.type);
   if (change.placed_before || change.placed_after) out += "placed";
-  // Of the placement, only the axis is part of the key, because the parameters
-  // of a group have different coordinates.
+  // The key contains only the axis of the placement, because the parameters of
+  // a group have different coordinates.
   if (change.placed_before != change.placed_after) {
     out += change.placed_before ? change.placed_before->axis : "";
     out += ">";
@@ -122,16 +122,17 @@ void ClassComparison::AddSpecs(const ReadParam& was, const ReadParam& now,
   SpecChange change;
   change.held_before = BytesHeld(mesh_before(), was.type, a);
   change.held_after = BytesHeld(mesh_after(), now.type, b);
-  // A parameter of a stage is on the devices of some ranks only. If these ranks
-  // are the same in both plans, each reshards it among its own devices.
+  // A parameter of a stage is only on the devices of some ranks. If these are
+  // the same ranks in both plans, each rank reshards the parameter among its
+  // own devices.
   if (!was.placement && !now.placement && same_stages_) {
     const MoveCost& cost = costs_.Of(now.type, a, b);
     change.move = cost.move;
     change.sent_bytes_per_device = cost.sent_bytes_per_device;
   }
   const bool same_spec = a == b && was.placement == now.placement;
-  // If the type changed, TypeChange states the bytes, so a difference in bytes
-  // alone is not another change.
+  // If the type changed, the TypeChange has the bytes. A difference of the
+  // bytes alone is then not another change.
   const bool same_bytes =
       was.type != now.type || change.held_before == change.held_after;
   if (same_spec && same_bytes && !change.move) return;

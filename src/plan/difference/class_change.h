@@ -14,7 +14,7 @@
 namespace shardc {
 
 struct ClassChange {
-  // A member of the JSON that differs. `key` is equal for equal differences.
+  // A member of the JSON that differs. Equal differences have equal keys.
   struct Field {
     EntryChange change;
     bool detailed = false;
@@ -26,21 +26,20 @@ struct ClassChange {
   };
   std::vector<Field> fields;
   std::vector<Specs> specs;
-  std::string type, rule;  // keys; empty: no difference
+  std::string type, rule;  // keys of these differences; empty if equal
 
   bool none() const {
     return fields.empty() && specs.empty() && type.empty() && rule.empty();
   }
 };
 
-// Compares parameters of two valid plans in the terms of specs, types and
-// rules.
+// Compares the specs, types and rules of parameters of two valid plans.
 class ClassComparison {
  public:
   ClassComparison(const PlanTable& before, const PlanTable& after);
 
-  // Fills type, rule and specs. The parameters are given by their indices in
-  // their plans.
+  // Fills `type`, `rule` and `specs`. `before` and `after` are the parameters'
+  // indices in the first and the second plan.
   void Compare(size_t before, size_t after, ClassChange& out);
   // Compares the specs of one parameter in two modes.
   void CompareModes(size_t param, Mode before, Mode after, ClassChange& out);
@@ -51,7 +50,8 @@ class ClassComparison {
   const Mesh& mesh_after() const { return after_.classes.plan.mesh; }
 
   static const ReadParam& ParamOf(const PlanTable& table, size_t param);
-  // Returns the pattern of the parameter's winning rule; empty if it has none.
+  // Returns the pattern of the parameter's winning rule, or an empty text if no
+  // rule matches.
   static std::string_view PatternOf(const PlanTable& table, size_t param);
 
  private:
@@ -67,12 +67,12 @@ class ClassComparison {
 };
 
 // Returns the modes that both plans have, in the order of the second plan. A
-// mode that only one plan has is a change of its list of modes, and not of each
-// parameter.
+// mode that only one plan has is reported once, as a change of the list of
+// modes, and not for each parameter.
 std::vector<Mode> ModesOfBoth(const PlanTable& before, const PlanTable& after);
 
-// Sets `detailed` of the fields whose differences are described by `type`,
-// `rule` or `specs` as well.
+// Sets `detailed` of the fields whose differences `type`, `rule` or `specs`
+// also describe.
 void MarkDetailed(bool same_axes, ClassChange& change);
 
 // Returns for example "[4096, 4096] BF16", with `?` for an unknown shape or

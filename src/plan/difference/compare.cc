@@ -1,6 +1,7 @@
-// Compares the JSON of both plans, including members that no other part of the
-// program reads. Parameters are paired by name. The differences of a pair are
-// computed once for all pairs that have the same two entries:
+// Compares the JSON of two plans, including members that no other part of the
+// program reads. Parameters are paired by name. Many pairs have the same two
+// entries, so the differences are computed once for each combination of
+// entries:
 //
 //   "layers.0.up": {..1..}   "layers.0.up": {..2..}   computed
 //   "layers.1.up": {..1..}   "layers.1.up": {..2..}   the same two entries
@@ -39,9 +40,9 @@ std::vector<int64_t> CountsOf(const PlanTable& table) {
   return counts;
 }
 
-// Returns, for each rank of a plan with stages, the bytes of all parameters on
-// the rank's fullest device. All are nullopt if a size is unknown; one is
-// nullopt if its sum overflows.
+// Returns, indexed by rank, the bytes of all parameters on the rank's fullest
+// device. The plan must have stages. All elements are nullopt if a size is
+// unknown, and an element is nullopt if its sum overflows.
 std::vector<std::optional<int64_t>> HeldByRank(const PlanTable& table,
                                                Mode mode) {
   const ReadPlan& plan = table.classes.plan;
@@ -58,8 +59,8 @@ std::vector<std::optional<int64_t>> HeldByRank(const PlanTable& table,
   return bytes.Fullest();
 }
 
-// Returns the bytes of all parameters on the fullest device; nullopt if a size
-// is unknown or the sum overflows.
+// Returns the bytes of all parameters on the fullest device, or nullopt if a
+// size is unknown or the sum overflows.
 std::optional<int64_t> HeldInAll(const PlanTable& table, Mode mode) {
   const auto& classes = table.classes.plan.params;
   const auto counts = CountsOf(table);
@@ -106,8 +107,8 @@ void AddHeld(Mode mode, std::optional<int64_t> before,
   to.held.push_back({{mode}, before, after});
 }
 
-// Returns whether both plans have the same names in the same order, so that no
-// name has to be looked up.
+// Returns whether both plans have the same names in the same order. If so,
+// names need not be looked up.
 bool SameNames(const JsonValue& a, const JsonValue& b) {
   if (a.size() != b.size()) return false;
   auto other = b.members().begin();
@@ -224,8 +225,9 @@ class ParamsComparison {
                   number_before, number_after);
   }
 
-  // Returns whether a field such as "modes.decode.spec" is of a mode that only
-  // one of the plans has. The change of the list of modes is reported instead.
+  // Returns whether a field such as "modes.decode.spec" belongs to a mode that
+  // only one of the plans has. Such a field is not reported, because the change
+  // of the list of modes is.
   bool IsOfOneMode(std::string_view field) const {
     constexpr std::string_view kModes = "modes.";
     if (!field.starts_with(kModes)) return false;
@@ -321,7 +323,8 @@ std::optional<PlanDifference> Compare(const SourceRef& before,
 std::optional<PlanDifference> ComparePlans(const SourceRef& before,
                                            const SourceRef& after,
                                            Findings& errors) {
-  Findings doubts;  // an invalid plan is compared by its members alone
+  // Not reported, because an invalid plan is compared by its members only.
+  Findings doubts;
   const auto table_before = ReadPlanTable(before, EditedPlan::kAllowed, doubts);
   const auto table_after = ReadPlanTable(after, EditedPlan::kAllowed, doubts);
   return Compare(before, after, table_before ? &*table_before : nullptr,

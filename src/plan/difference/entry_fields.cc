@@ -1,9 +1,9 @@
-// Compares two entries member by member, as texts with the same spacing and the
-// same order of members:
+// Compares two entries member by member. Members are compared as texts with
+// normalised spacing and order:
 //
 //   {"spec": ["tp"], "rule": 3}   {"spec": [null], "rule": 4}
-//   "spec" differs. The rule is not compared, because it is the cause of the
-//   other spec, or follows from the same edit of the rules.
+//   "spec" differs. The rule is not compared, because both differences
+//   have the same cause: an edit of the rules.
 #include "plan/difference/entry_fields.h"
 
 #include <algorithm>
@@ -17,8 +17,7 @@
 namespace shardc {
 namespace {
 
-// kStated has the members from which other members of a parameter follow;
-// kDerived has the members that follow from these.
+// The members of kDerived follow from the members of kStated.
 constexpr std::array<std::string_view, 3> kStated = {"shape", "dtype", "spec"};
 constexpr std::array<std::string_view, 3> kDerived = {
     "shard_shape", "bytes_per_device", "corrections"};
@@ -106,7 +105,8 @@ class EntryComparison {
         value, Subject(member), WasAndIs(before, after));
   }
 
-  // Compares the specs of modes. A mode without an entry has the train spec.
+  // Compares the specs of modes. The spec of a mode without an entry is the
+  // train spec.
   void CompareModeSpecs() {
     const auto all_before = MemberAt(before_, "modes");
     const auto all_after = MemberAt(after_, "modes");
@@ -146,10 +146,10 @@ class EntryComparison {
     }
   }
 
-  // Returns the pattern of the rule, the index as text if the plan has no such
-  // rule, or "absent" if the entry has no rule. Indices of rules are not
-  // compared, because a rule that is inserted above changes the indices of all
-  // rules below.
+  // Returns the pattern of the entry's rule. Returns the rule's index as text
+  // if the plan has no rule with this index, and "absent" if the entry has no
+  // rule. Patterns are compared in place of indices, because a rule that is
+  // inserted into the list changes the indices of all rules after it.
   static std::string PatternOf(const JsonMembers& members,
                                const RulePatterns& rules) {
     const auto index = MemberAt(members, "rule");

@@ -40,7 +40,7 @@ class Gatherer {
   };
   struct GatheredSpecs : SpecChange {
     Copies copies_before, copies_after;
-    // Only for a plan with stages, whose ranks hold different parameters.
+    // Set only for a plan with stages, whose ranks hold different parameters.
     std::optional<BytesByRank> ranks_before, ranks_after;
   };
 

@@ -17,8 +17,8 @@
 
 namespace shardc {
 
-// Gives each distinct text a number, so that a text that many parameters share
-// is stored only once and compared by its number.
+// Assigns a number to each distinct text. A text that many parameters share is
+// then stored only once and compared by its number.
 class Numbers {
  public:
   uint32_t Of(const std::string& text) {
@@ -47,8 +47,8 @@ struct GroupKey {
 template <class Group>
 class Groups {
  public:
-  // Adds a name to the group of the key and returns the group, which `make`
-  // makes if it is new.
+  // Adds a name to the group of the key and returns the group. `make` creates
+  // the group if it is new.
   template <class Make>
   Group& Add(GroupKey key, std::string_view name, const Make& make) {
     const uint64_t number = uint64_t{key.shown} << 32 | key.difference;

@@ -1,7 +1,8 @@
-// Finds the collective that reshards a parameter. Between two meshes, the specs
-// are compared in the axes of their joint mesh, and the collective is named by
-// the axes of the first mesh. Between meshes without a joint mesh, every move
-// of data is a ppermute:
+// Finds the collective that reshards a parameter. If the two meshes differ,
+// their joint mesh is used, in which each axis of both meshes is a product of
+// axes (comm/joint_mesh.h). The specs are compared over the joint mesh, and the
+// collective is named by axes of the first mesh. If no joint mesh exists, every
+// transfer of data is a ppermute:
 //
 //   dp=2 fsdp=16 -> fsdp=32, spec ["fsdp"]: in the joint axes dp x fsdp the
 //   spec changes from [fsdp] to [[dp, fsdp]], which most devices cannot slice
@@ -26,8 +27,8 @@ bool Divides(const Mesh& mesh, const Shape& shape, const Spec& spec) {
   return spec.size() <= shape.size();
 }
 
-// Returns the axes that are in at least one of the specs, each once, without
-// axes of size 1.
+// Returns the axes that at least one of the specs uses, without duplicates and
+// without axes of size 1.
 AxisGroup AxesOf(const Mesh& mesh, const Spec& before, const Spec& after) {
   AxisGroup out;
   for (const Spec* spec : {&before, &after}) {
@@ -61,8 +62,8 @@ std::optional<int64_t> BytesHeld(const Mesh& mesh, const TensorType& type,
 MoveCosts::MoveCosts(const Mesh& before, const Mesh& after)
     : before_(before),
       after_(after),
-      // Meshes with equal axes number devices differently if their slices are
-      // along different axes.
+      // Two meshes with equal axes number devices differently if their slices
+      // are along different axes.
       same_mesh_(SameAxes(before, after) &&
                  DeviceOrder(before) == DeviceOrder(after)) {
   if (!same_mesh_) joint_ = JointMesh::Of(before, after);

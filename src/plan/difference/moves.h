@@ -16,8 +16,8 @@
 
 namespace shardc {
 
-// Returns the bytes of one parameter on a device that holds it; nullopt if its
-// shape or dtype is unknown or if the number does not fit in 64 bits.
+// Returns the bytes of one parameter on a device that holds it. Returns nullopt
+// if the shape or dtype is unknown, or if the number does not fit in 64 bits.
 std::optional<int64_t> BytesHeld(const Mesh& mesh, const TensorType& type,
                                  const Spec& spec);
 
@@ -28,17 +28,18 @@ struct MoveCost {
   std::optional<int64_t> sent_bytes_per_device;
 };
 
-// Computes the costs of resharding from one mesh to another. Each combination
-// of type and specs is computed once, because the layers of a model share few
-// of them.
+// Computes the costs of resharding from one mesh to another. The cost of each
+// combination of type and specs is computed once, because a model has many
+// layers and few such combinations.
 class MoveCosts {
  public:
   MoveCosts(const Mesh& before, const Mesh& after);
 
   // Returns the cost of resharding. Both members are nullopt if every device
-  // already has what it needs, if the meshes have different numbers of devices,
-  // if the shape is unknown, or if a spec does not divide it. Only the bytes
-  // are nullopt if the dtype is unknown or if they overflow.
+  // already holds what it needs, if the meshes have different numbers of
+  // devices, if the shape is unknown, or if the spec does not divide the shape.
+  // Only the bytes are nullopt if the dtype is unknown or if the bytes
+  // overflow.
   const MoveCost& Of(const TensorType& type, const Spec& before,
                      const Spec& after);
 

@@ -3,13 +3,12 @@
 // --locked` and the page of `report` print.
 // Includes: source, model, comm, plan.
 //
-// The JSON of both plans decides what differs. `fields` has the differences,
-// also in members that no other part of the program reads. It does not have
-// differences that follow from other differences. If both files are valid
-// plans, the lists from `added` to `attention` describe the same differences in
-// detail: bytes per device before and after, and the collective that reshards a
-// parameter. Parameters whose names differ only in numbers and that differ in
-// the same way are one group.
+// `fields` has all differences of the plans' JSON, including members that no
+// other part of the program reads. A difference that only follows from another
+// one is not listed. If both files are valid plans, the lists from `added` to
+// `attention` describe the same differences in detail: bytes per device before
+// and after, and the collective that reshards a parameter. Parameters whose
+// names differ only in numbers and that differ in the same way are one group.
 #ifndef SHARDC_PLAN_DIFFERENCE_PLAN_DIFFERENCE_H_
 #define SHARDC_PLAN_DIFFERENCE_PLAN_DIFFERENCE_H_
 
@@ -37,19 +36,20 @@ struct FieldChange {
   // "attention.decode.query". For a parameter it is relative to the parameter's
   // entry ("modes.decode.spec"), and empty if the entire parameter differs.
   std::string field;
-  std::optional<std::string> before, after;  // JSON; nullopt: absent
-  std::string shown;               // template of the names, or the one name
-  std::vector<std::string> names;  // parameters; empty: another part
+  // JSON; nullopt if the member is absent
+  std::optional<std::string> before, after;
+  std::string shown;               // the name, or the template of several names
+  std::vector<std::string> names;  // parameters; empty for other parts
   // "the spec of `layers.*.up` (2 parameters) was ["tp"] and is [null]"
   std::string message;
-  // Whether the difference is also described elsewhere: by another list of
-  // PlanDifference, by its two meshes, or by the field `stages`. Reports then
-  // leave this field out.
+  // Whether another part of the report describes the difference as well:
+  // another list of PlanDifference, the two meshes, or the field `stages`.
+  // Reports omit this field then.
   bool detailed = false;
 };
 
 struct NamedGroup {
-  std::string shown;  // template of the names, or the one name
+  std::string shown;  // the name, or the template of several names
   std::vector<std::string> names;
   TensorType type;
   // The bytes of one parameter on a device that holds it, in train.
@@ -57,7 +57,7 @@ struct NamedGroup {
 };
 
 // Parameters whose spec, placement, bytes per device or devices differ. If only
-// the mesh changed, both specs are equal.
+// the mesh differs, `before` and `after` are equal.
 struct SpecChange : NamedGroup {
   // The modes with this change; only the second mode if two modes of one plan
   // are compared.
@@ -70,27 +70,29 @@ struct SpecChange : NamedGroup {
   // The bytes of all parameters of the group on the fullest device.
   std::optional<int64_t> group_before, group_after;
   // The collective that reshards one parameter, and the bytes that the busiest
-  // device sends for it. Both are nullopt if every device already has what it
-  // needs, if the number of devices differs, if the shape is unknown or a spec
-  // does not divide it, if the parameter is placed, or if a plan has stages and
-  // the other plan has none or others. Only the bytes are nullopt if the dtype
-  // is unknown or if they overflow.
+  // device sends for it. Both are nullopt in these cases: every device already
+  // holds what it needs; the numbers of devices differ; the shape is unknown or
+  // a spec does not divide it; the parameter is placed; the plans have
+  // different stages, or only one plan has stages. Only the bytes are nullopt
+  // if the dtype is unknown or if the bytes overflow.
   std::optional<SpecMove> move;
   std::optional<int64_t> sent_bytes_per_device;
 };
 
-// Returns for example "on all devices -> at ep 0"; empty if the placement does
-// not differ. The parameters of a group are at different coordinates, so for
-// several parameters only the axis is given: "on all devices -> along ep".
+// Returns for example "on all devices -> at ep 0". Returns an empty text if the
+// placement does not differ. The parameters of a group have different
+// coordinates, so the text for several parameters has only the axis: "on all
+// devices -> along ep".
 std::string PlacementChangeText(const SpecChange& change);
 
-struct TypeChange : NamedGroup {  // `type` and `held` of the second plan
+struct TypeChange : NamedGroup {  // `type` and `held` are of the second plan
   TensorType before;
   std::optional<int64_t> held_before;
 };
 
 struct RuleChange : NamedGroup {
-  std::string before, after;  // patterns of the winning rules; empty: none
+  // The patterns of the winning rules; empty if unmatched.
+  std::string before, after;
 };
 
 struct AttentionChange {
@@ -120,7 +122,7 @@ struct StepChange {
   std::string mode;
   std::string subject;  // "layer 0-31, linear q: all_gather fsdp of [d,n,h]"
   std::string message;
-  // How often a collective runs.
+  // The number of times that a collective runs.
   int64_t count_before = 0, count_after = 0;
   // The bytes that a device sends in all runs of the collective.
   int64_t bytes_before = 0, bytes_after = 0;
@@ -129,12 +131,12 @@ struct StepChange {
 struct PlanDifference {
   Mesh mesh_before, mesh_after;
   bool other_mesh = false;  // whether axes, their order or sizes differ
-  // Whether both files are valid plans. If not, of the lists below only
-  // `fields` and `attention` are filled.
+  // Whether both files are valid plans. If not, only `fields` and `attention`
+  // of the lists below are filled.
   bool detailed = false;
   int64_t params_before = 0, params_after = 0;
   std::vector<HeldChange> held;
-  // Layers that move, if both plans have stages.
+  // The layers that move between stages. Empty unless both plans have stages.
   std::vector<LayerMove> layers;
   // The bytes of all parameters in train on the fullest device of each rank;
   // empty for a plan without stages.
@@ -153,10 +155,10 @@ struct PlanDifference {
   }
 };
 
-// Compares two plans in JSON, even if their fingerprints are equal. The order
-// of members, spacing and the `source` of rules do not count as differences.
-// Returns nullopt and a finding in `errors` if the first file is not a plan, or
-// if one of them is not JSON.
+// Compares two plans in JSON, even if their fingerprints are equal. Spacing,
+// the order of members and the `source` of rules are ignored. Returns nullopt
+// after a finding in `errors` if the first file is not a plan, or if one of the
+// files is not JSON.
 std::optional<PlanDifference> ComparePlans(const SourceRef& before,
                                            const SourceRef& after,
                                            Findings& errors);
@@ -167,8 +169,8 @@ std::optional<PlanDifference> ComparePlans(const PlanTable& before,
 PlanDifference CompareModes(const PlanTable& plan, Mode before, Mode after);
 
 // Compares two step programs (shardc.step/v1) and fills `steps`. Returns
-// nullopt and a finding in `errors` if the first file is not a step program, or
-// if one of them is not JSON.
+// nullopt after a finding in `errors` if the first file is not a step program,
+// or if one of the files is not JSON.
 std::optional<PlanDifference> CompareSteps(const SourceRef& before,
                                            const SourceRef& after,
                                            Findings& errors);

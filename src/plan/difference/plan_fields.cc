@@ -1,6 +1,7 @@
-// Compares all members of two plans other than parameters and stages: mesh,
-// modes, attention specs, the list of rules, totals. A member that follows from
-// another one is compared only if the other one is equal:
+// Compares all members of two plans except parameters and stages: mesh, modes,
+// attention specs, the list of rules, totals. If a member follows from another
+// member, it is compared only if the other member is equal. Otherwise one edit
+// would be reported twice:
 //
 //   mesh dp=2 tp=4 -> dp=4 tp=4   "the mesh was dp=2 tp=4 and is dp=4 tp=4",
 //                                 and no line for `devices`
@@ -28,8 +29,7 @@ FieldChange& Add(PlanDifference& to, const Place& place, std::string field,
   return change;
 }
 
-// Adds a change whose message is for example "the mesh's `processes` was 1 and
-// is 2".
+// Adds a change with a message such as "the mesh's `processes` was 1 and is 2".
 FieldChange& AddValue(PlanDifference& to, const Place& place, std::string field,
                       const std::string& subject, const std::string& before,
                       const std::string& after) {
@@ -77,7 +77,7 @@ void CompareModes(const PlanJson& before, const PlanJson& after,
   change.after = b;
 }
 
-// Returns the axes of an entry of a spec; nullopt if it is not a valid entry.
+// Returns the axes of an entry of a spec, or nullopt if the entry is invalid.
 std::optional<AxisGroup> GroupOf(const JsonValue& entry) {
   AxisGroup out;
   if (entry.IsString()) {
@@ -104,8 +104,8 @@ std::optional<Spec> SpecOf(const std::optional<JsonValue>& value) {
   return out;
 }
 
-// Returns for example "dimension 0 was "dp" and is null"; an empty text if a
-// spec is missing or invalid, or if the specs have different lengths.
+// Returns for example "dimension 0 was "dp" and is null". Returns an empty text
+// if a spec is missing or invalid, or if the specs have different lengths.
 std::string DimensionsText(const std::optional<Spec>& before,
                            const std::optional<Spec>& after) {
   std::string out;
@@ -198,8 +198,8 @@ class AttentionComparison {
     }
   }
 
-  // Returns whether an AttentionChange can represent all of the change: both
-  // specs are valid and differ, and all modes are known.
+  // Returns whether an AttentionChange can represent the change completely:
+  // both specs are valid and differ, and all modes are known.
   static bool IsDetailed(const TensorChange& change) {
     return change.spec_before && change.spec_after &&
            *change.spec_before != *change.spec_after &&
@@ -219,8 +219,8 @@ class AttentionComparison {
   }
 
   // Adds one field for all tensors whose specs differ in the same way, in the
-  // same modes and dimensions. For example, a change of the batch axes affects
-  // every tensor.
+  // same modes and dimensions. For example, a change of the batch axes changes
+  // the spec of every tensor.
   void AddFields() {
     std::map<std::pair<std::string, std::string>, std::vector<std::string>>
         tensors_of;
@@ -262,15 +262,15 @@ class AttentionComparison {
   std::map<std::tuple<std::string, std::string, std::string>, size_t> index_;
 };
 
-// Compares the members of one rule other than `source`, such as `params`, the
-// number of parameters that the rule wins. Called only if nothing else differs,
-// because these members follow from the parameters.
+// Compares the members of one rule except `source`. An example is `params`, the
+// number of parameters that the rule wins. These members follow from the
+// parameters, so this is called only if nothing else differs.
 void CompareCounts(const JsonValue& before, const JsonValue& after,
                    PlanDifference& to) {
   const JsonMembers a = MembersOf(before), b = MembersOf(after);
   for (const std::string_view member : NamesOfEither(after, before)) {
     if (member == "source") continue;
-    // Plans of earlier versions do not state `matched`.
+    // Plans of earlier versions have no `matched`.
     const bool both = MemberAt(a, member) && MemberAt(b, member);
     if (member == "matched" && !both) continue;
     const std::string was = MemberText(a, member, "absent");
@@ -334,7 +334,7 @@ void CompareMeshFields(const PlanJson& before, const PlanJson& after,
   }
   for (const std::string_view name : NamesOfEither(mesh_after, mesh_before)) {
     // The number of devices follows from the axes, so it is compared only if
-    // they are equal.
+    // the axes are equal.
     if (name == "axes" || (name == "devices" && axes_before != axes_after)) {
       continue;
     }

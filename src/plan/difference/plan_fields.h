@@ -23,15 +23,16 @@ struct PlanJson {
   JsonMembers members;
 };
 
-// These functions append differences to `to.fields`; CompareAttentionFields
+// These functions append differences to `to.fields`. CompareAttentionFields
 // fills `to.attention` as well.
 void CompareMeshFields(const PlanJson& before, const PlanJson& after,
                        PlanDifference& to);
 void CompareAttentionFields(const PlanJson& before, const PlanJson& after,
                             PlanDifference& to);
-// Counts of rules, the summary and the fingerprint follow from everything else.
-// They are compared only if nothing else differs, so CompareRuleFields and then
-// CompareRemainingFields must be called after all other functions.
+// The numbers in rules, the summary and the fingerprint follow from the other
+// members. They are compared only if nothing else differs. Therefore
+// CompareRuleFields and then CompareRemainingFields must be called after all
+// other functions.
 void CompareRuleFields(const PlanJson& before, const PlanJson& after,
                        PlanDifference& to);
 void CompareRemainingFields(const PlanJson& before, const PlanJson& after,

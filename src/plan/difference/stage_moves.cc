@@ -1,5 +1,6 @@
-// Finds the layers that move between stages. Ranges of layers are compared, not
-// stages, because the stages of two plans may begin at any layers:
+// Finds the layers that move between stages. The ranges of layers are compared
+// and not the stages, because the stages of two plans may begin at different
+// layers:
 //
 //   [0, 8) [8, 16) -> [0, 9) [9, 16)   layer 8 moves from stage 1 to stage 0
 #include "plan/difference/stage_moves.h"
@@ -15,8 +16,8 @@
 namespace shardc {
 namespace {
 
-// Returns the stage that has a layer. Layers ascend from call to call, so the
-// search starts at `from`, the stage of the previous layer.
+// Returns the stage that has a layer. Callers pass layers in ascending order,
+// so the search starts at `from`, the stage of the previous layer.
 int32_t StageOf(const PlanStages& stages, int64_t layer, int32_t from) {
   int32_t at = from;
   while (at + 1 < std::ssize(stages.of) &&
@@ -97,8 +98,8 @@ void CompareStageFields(const PlanJson& before, const PlanJson& after,
   }
   const bool stated = to.fields.size() > fields;
   // The table follows from the schedule's name and the sizes, so it is compared
-  // only if these are equal. The layers of stages are compared by LayerMoves,
-  // unless a plan cannot be read.
+  // only if they are equal. The layers of stages are compared by LayerMoves,
+  // unless one of the plans is invalid.
   if (!stated) AddValue("table", before, a, b, to);
   if (!to.detailed) AddValue("of", before, a, b, to);
 }

@@ -11,9 +11,9 @@
 
 namespace shardc {
 
-// Returns the layers that both plans have and that are in another stage, or
-// whose stage is on other ranks, in ascending order. Consecutive layers with
-// the same move are one entry.
+// Returns the layers of both plans whose stage differs, or whose stage is on
+// other ranks, in ascending order. Consecutive layers with the same move are
+// one entry.
 std::vector<LayerMove> LayerMoves(const PlanStages& before,
                                   const PlanStages& after);
 
@@ -22,23 +22,24 @@ std::vector<LayerMove> LayerMoves(const PlanStages& before,
 std::string LayerMoveText(const LayerMove& move);
 
 // Returns whether the moves of layers explain that a parameter is in other
-// stages. A parameter in one stage is explained by a layer that moves from the
-// parameter's stage before to its stage after, and a layer stack by any move. A
-// parameter in several stages that is not a layer stack is never explained.
+// stages. The change of a layer stack is explained by any move. The change of a
+// parameter in one stage is explained by a move from its earlier stage to its
+// later stage. The change of any other parameter, which is in several stages,
+// is not explained.
 bool IsExplained(const std::vector<LayerMove>& moves, const ParamStages& before,
                  const ParamStages& after);
 
 // Appends the differences in the member `stages` to `to.fields`, and sets the
-// places of `to.layers`. `copies` is not compared, and the layers of stages are
-// compared only if one of the files is not a valid plan. The table is compared
-// only if the other members are equal. Does nothing if one of the plans has no
-// stages.
+// places of `to.layers`. Does nothing if one of the plans has no stages.
+// `copies` is not compared. The layers of stages are compared only if one of
+// the files is not a valid plan, and the table only if the other members are
+// equal.
 void CompareStageFields(const PlanJson& before, const PlanJson& after,
                         PlanDifference& to);
 
-// Appends the lists of stages and of copies to `to.fields` if they differ. They
-// follow from the layers and the parameters, so this is called only if nothing
-// else differs.
+// Appends the lists of stages and of copies to `to.fields` if they differ.
+// These lists follow from the layers and the parameters, so this function is
+// called only if nothing else differs.
 void CompareStageLists(const PlanJson& before, const PlanJson& after,
                        PlanDifference& to);
 

@@ -1,8 +1,7 @@
 // Compares two step programs: their settings, and their steps. Steps are
-// matched by mode, and collectives by everything but their runs and bytes: the
-// part of the model, the op, the value that moves, and its spec before and
-// after. A collective that is new, is gone, runs another number of times or
-// sends another number of bytes is one change:
+// matched by mode. Collectives are matched by the part of the model, the op,
+// the value that moves, and its spec before and after. A collective is one
+// change if it is new or gone, or if its number of runs or its bytes differ:
 //
 //   train, model, lookup embed: all_gather tp of [b,t,d] b:fsdp d:tp -> b:fsdp
 //      is new, 128 MiB a device
@@ -33,7 +32,7 @@ int64_t NumberAt(const JsonMembers& members, std::string_view name) {
   return value && value->kind() == JsonKind::kInteger ? value->integer() : 0;
 }
 
-// The step of one mode, in one of the two programs.
+// The step of one mode in one of the programs.
 struct Step {
   JsonValue json;
   JsonMembers members;
@@ -42,7 +41,7 @@ struct Step {
 constexpr std::array<std::string_view, 9> kSettings = {
     "status", "reason",        "mesh",   "batch",        "length",
     "layers", "element_bytes", "policy", "keep_gathered"};
-// Settings that step programs of earlier versions do not state.
+// Settings that step programs of earlier versions do not have.
 constexpr std::array<std::string_view, 5> kLaterSettings = {
     "operation", "remat", "microbatches", "reduction", "zero"};
 
@@ -115,8 +114,8 @@ class StepComparison {
                         : ": `" + std::string(name) + "`"),
           order ? " differs" : " differ");
     }
-    // Compare figures that follow from the other members, if both programs have
-    // them. Earlier versions did not write them.
+    // These figures follow from the other members. Earlier versions did not
+    // write them, so they are compared only if both programs have them.
     for (std::string_view name : {"totals", "flops", "memory"}) {
       const auto at = MemberAt(before.members, name);
       if (!at || !MemberAt(after.members, name)) continue;
