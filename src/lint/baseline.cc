@@ -1,8 +1,9 @@
-// A baseline lists names by code. The names are the parameters of a finding or,
-// if it has none, the first text that its message quotes. Layer and expert
-// numbers in names are folded to `*`, so that a model takes a few lines rather
-// than one for each tensor. Known names are removed from findings, and a
-// finding that has no other names is dropped:
+// Reads, writes and applies baselines: lists of known findings that `check`
+// accepts. A baseline lists names for each code. The names are the parameters
+// of a finding or, for a finding without parameters, the first text that its
+// message quotes. Layer and expert numbers in names are replaced by `*`, so
+// that a model needs a few lines and not one for each tensor. Known names are
+// removed from a finding. If no names remain, the finding is removed:
 //
 //   SHD207 of layers.0.a and layers.1.b, the baseline has SHD207: [layers.*.a]
 //     ->  SHD207 of layers.1.b
@@ -23,8 +24,8 @@ namespace {
 
 constexpr std::string_view kBaselineSchema = "shardc.baseline/v1";
 
-// Returns the name of a finding without parameters: the first text that it
-// quotes; empty if it quotes none.
+// Returns the name of a finding without parameters: the first text that its
+// message quotes. Returns an empty text if the message quotes nothing.
 std::string Subject(const Finding& finding) {
   const size_t open = finding.message.find('`');
   if (open == std::string::npos) return {};
@@ -33,8 +34,8 @@ std::string Subject(const Finding& finding) {
   return finding.message.substr(open + 1, close - open - 1);
 }
 
-// Returns `layers.*.up` for `layers.3.up`. The separator is inferred from the
-// name.
+// Returns the template `layers.*.up` for `layers.3.up`. The separator is
+// inferred from the name.
 std::string Folded(const std::string& name) {
   return NameTemplate(name, SeparatorOf(name));
 }
@@ -46,8 +47,8 @@ std::vector<std::string> KeysOf(const Finding& finding) {
   return out;
 }
 
-// Returns whether the baseline has a name. Files of older versions list full
-// names instead of templates.
+// Returns whether the baseline has a name. Files of older versions have
+// complete names in place of templates.
 bool Knows(const std::set<std::string>& keys, const std::string& name) {
   return keys.contains(name) || keys.contains(Folded(name));
 }

@@ -1,5 +1,5 @@
 // Known findings that are accepted for now. They are identified by code and
-// parameter, so a baseline stays valid when lines move.
+// parameter and not by line, so a baseline stays valid if lines move.
 #ifndef SHARDC_LINT_BASELINE_H_
 #define SHARDC_LINT_BASELINE_H_
 
@@ -17,11 +17,12 @@ namespace shardc {
 // The content of a baseline file:
 //   {"schema": "shardc.baseline/v1", "findings": {"SHD202": ["layers.*.up"]}}
 struct Baseline {
-  std::map<std::string, std::set<std::string>, std::less<>> known;  // by code
+  // The known names, keyed by code.
+  std::map<std::string, std::set<std::string>, std::less<>> known;
 
   void Add(const Finding& finding);
-  // Removes known parameters from findings, and removes findings that have no
-  // others. Returns the number of findings removed.
+  // Removes known parameters from findings, and removes findings without other
+  // parameters. Returns the number of removed findings.
   int64_t Apply(std::vector<Finding>& findings) const;
   void Write(Sink& out) const;
 };

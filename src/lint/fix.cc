@@ -1,7 +1,7 @@
 // Makes fixes as edits of byte ranges of the file, so that comments and
-// formatting stay. Rules are removed and moved as complete lines with their
-// comments, and patterns are edited inside their quotes. If the text is not as
-// expected (a rule in flow style, an escape), no edit is made.
+// formatting are kept. Rules are removed and moved as complete lines with their
+// comments, and patterns are edited inside their quotes. If the text has
+// another form (a rule in flow style, an escape), no edit is made.
 //
 //   'mlp.up.weight' with unescaped dots and no `$`
 //     ->  'mlp\.up\.weight$', in two fixes
@@ -24,7 +24,7 @@
 namespace shardc {
 namespace {
 
-// The lines of a rule in block style, including its dash and comments.
+// The lines of a rule in block style, including its dash and its comments.
 struct Block {
   size_t begin = 0;
   size_t end = 0;
@@ -60,16 +60,17 @@ std::string_view LineAt(std::string_view text, size_t at) {
   return text.substr(at, LineEnd(text, at) - at);
 }
 
-// Returns whether a line is a comment that belongs to the lines above it
-// because it is indented deeper than the dash. A comment that ignores a code
+// Returns whether a line is a comment that belongs to the lines above it,
+// because it is indented deeper than the dash of a rule. An ignore comment
 // belongs to the line below it.
 bool IsDeeperComment(std::string_view line, size_t indent) {
   return IsComment(line) && Indent(line) > indent && !IsIgnoreMark(line);
 }
 
-// Returns where the comments of a rule begin: those directly above the rule,
-// and ignore comments even above blank lines. A comment that is indented deeper
-// than the dash and is directly below another rule belongs to that rule.
+// Returns the position at which the comments of a rule begin. These are the
+// comments directly above the rule, and ignore comments, which may be above
+// blank lines. A comment directly below another rule belongs to that rule if it
+// is indented deeper than the dash.
 size_t CommentsBegin(std::string_view text, size_t begin, size_t indent) {
   size_t own = begin;
   bool touches = true;
@@ -77,7 +78,7 @@ size_t CommentsBegin(std::string_view text, size_t begin, size_t indent) {
     at = LineBegin(text, at - 1);
     const std::string_view line = LineAt(text, at);
     if (!IsBlank(line) && !IsComment(line)) {
-      // A deeper comment below another rule's body belongs to that body.
+      // A deeper comment below the body of another rule belongs to that body.
       size_t next = LineEnd(text, at);
       while (next < begin && IsDeeperComment(LineAt(text, next), indent)) {
         next = LineEnd(text, next);
@@ -93,8 +94,8 @@ size_t CommentsBegin(std::string_view text, size_t begin, size_t indent) {
   return own;
 }
 
-// Returns the lines of a rule; nullopt if the rule is in flow style or shares
-// its lines with other YAML.
+// Returns the lines of a rule. Returns nullopt if the rule is in flow style or
+// shares its lines with other YAML.
 std::optional<Block> BlockOf(const Rule& rule) {
   if (!rule.place.HasPosition()) return std::nullopt;
   const std::string_view text = rule.place.source->text();
@@ -145,9 +146,10 @@ std::optional<std::string> Written(std::string_view pattern, char quote) {
   return std::string(pattern);
 }
 
-// Returns the insertions that change the rule's pattern to `fixed`, which must
-// contain all characters of the pattern in their order. Only new characters are
-// inserted, so that two fixes of one pattern can both be applied.
+// Returns the insertions that change the rule's pattern to `fixed`. `fixed`
+// must contain all characters of the pattern in the same order. Only new
+// characters are inserted, so that two fixes of one pattern can both be
+// applied.
 std::vector<TextEdit> Insertions(const Rule& rule, std::string_view fixed) {
   if (!rule.match_place.HasPosition()) return {};
   const std::string_view text = rule.match_place.source->text();
@@ -178,9 +180,9 @@ std::vector<TextEdit> Insertions(const Rule& rule, std::string_view fixed) {
   return out;
 }
 
-// Removes the text `start` from the beginning of the rule's pattern. Returns no
-// edits for a pattern without quotes if YAML might read the remaining text as
-// something other than a string.
+// Removes the text `start` from the beginning of the rule's pattern. Without
+// quotes, YAML might not read the remaining text as a string. In this case no
+// edits are returned.
 std::vector<TextEdit> WithoutStart(const Rule& rule, std::string_view start) {
   if (!rule.match_place.HasPosition()) return {};
   const std::string_view text = rule.match_place.source->text();
@@ -200,8 +202,8 @@ std::vector<TextEdit> WithoutStart(const Rule& rule, std::string_view start) {
   return {{at, end, ""}};
 }
 
-// Removes one code from an ignore comment, or the comment if it has only this
-// code.
+// Removes one code from an ignore comment, or the complete comment if it has no
+// other code.
 std::optional<RuleFix> WithoutIgnore(const Finding& finding) {
   if (!finding.place.HasPosition()) return std::nullopt;
   const std::string_view text = finding.place.source->text();
@@ -232,8 +234,8 @@ std::optional<RuleFix> WithoutIgnore(const Finding& finding) {
   return fix;
 }
 
-// Returns the position of the pattern's first character; nullopt if the file
-// writes the pattern with escapes.
+// Returns the position of the pattern's first character. Returns nullopt if the
+// file writes the pattern with escapes.
 std::optional<size_t> PatternBegin(const Rule& rule) {
   if (!rule.match_place.HasPosition()) return std::nullopt;
   const std::string_view text = rule.match_place.source->text();
@@ -253,10 +255,10 @@ std::string Lower(std::string_view text) {
   return out;
 }
 
-// Writes the words of the pattern in the case of the name: `attn/WQKV$` for
-// `layers/0/attn/Wqkv` becomes `attn/Wqkv$`. A word that does not occur in the
-// name, in any case, stays. Returns no edits if the result does not match the
-// name, as for `[QK]_proj`.
+// Writes the words of the pattern in the case of the name: `attn/WQKV$` becomes
+// `attn/Wqkv$` for `layers/0/attn/Wqkv`. A word that does not occur in the
+// name, even if case is ignored, is not changed. Returns no edits if the result
+// does not match the name, as for `[QK]_proj`.
 std::vector<TextEdit> InCaseOf(const Rule& rule, std::string_view name,
                                char separator) {
   const auto begin = PatternBegin(rule);
@@ -293,16 +295,16 @@ std::vector<TextEdit> InCaseOf(const Rule& rule, std::string_view name,
   return regex && regex->Found(text) ? out : std::vector<TextEdit>();
 }
 
-// Returns whether a line continues the value of a key with this indentation. A
-// list may have the same indentation as its key.
+// Returns whether a line continues the value of a key with this indentation.
+// The items of a list may have the same indentation as the key.
 bool ContinuesBelow(std::string_view line, size_t indent) {
   const size_t own = Indent(line);
   if (IsBlank(line) || own < indent) return false;
   return own > indent || (line[own] == '-' && IsBlank(line.substr(own + 1, 1)));
 }
 
-// Returns whether a line is only a dash, or a key without a value, apart from a
-// comment: `bundles:  # of ours`.
+// Returns whether a line, without its comment, is only a dash or is a key
+// without a value: `bundles:  # of ours`.
 bool OpensBlock(std::string_view line) {
   line = line.substr(0, line.find(" #"));
   const size_t last = line.find_last_not_of(" \t\r\n");
@@ -310,8 +312,9 @@ bool OpensBlock(std::string_view line) {
          (line[last] == ':' || line[last] == '-');
 }
 
-// Returns the edit that removes an unused bundle or registration, and also its
-// section if it has no other. Returns nullopt for YAML's flow style, `{...}`.
+// Returns the edit that removes an unused bundle or registration. If its
+// section has no other entry, the section is removed as well. Returns nullopt
+// for YAML's flow style, `{...}`.
 std::optional<RuleFix> WithoutDefinition(const Finding& finding) {
   if (!finding.place.HasPosition()) return std::nullopt;
   const std::string_view text = finding.place.source->text();
@@ -331,8 +334,8 @@ std::optional<RuleFix> WithoutDefinition(const Finding& finding) {
   const size_t above = LineBegin(text, begin - 1);
   const std::string_view key = LineAt(text, above);
   if (IsBlank(key) || IsComment(key)) return std::nullopt;
-  // A line above with less indentation that opens no block is the start of a
-  // mapping in flow style.
+  // If the line above has less indentation but opens no block, it is the start
+  // of a mapping in flow style.
   if (Indent(key) < indent && !OpensBlock(key)) return std::nullopt;
   size_t next = end;
   while (next < text.size() &&
@@ -422,8 +425,8 @@ class RulesEditor {
     for (size_t r = rule + 1; r < facts_.rules().size(); ++r) {
       if (facts_.rules()[r].place.source != source) continue;
       last = r;
-      // If there are two catch-alls, only the author knows which of them should
-      // win.
+      // If the file has two catch-alls, only its author knows which of them
+      // should win.
       if (facts_.rule_facts()[r].sketch.catch_all) return {};
     }
     if (!last) return {};

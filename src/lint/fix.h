@@ -1,5 +1,5 @@
-// Makes mechanical fixes of rules files, as edits of their text, so that
-// comments and formatting stay.
+// Makes mechanical fixes of rules files as edits of their text, so that
+// comments and formatting are kept.
 #ifndef SHARDC_LINT_FIX_H_
 #define SHARDC_LINT_FIX_H_
 
@@ -27,9 +27,9 @@ struct RuleFix {
   SourceRef source;
   FileId file;
   std::vector<TextEdit> edits;
-  Place place = {};  // of the finding
-  // Whether the fix is offered only in an editor, because it removes text that
-  // a person may want to correct instead, or that another target may use.
+  Place place = {};  // place of the finding
+  // Whether only editors offer the fix. Such a fix removes text that a person
+  // may want to correct instead, or that another target may use.
   bool by_hand = false;
 };
 
@@ -37,19 +37,19 @@ struct RuleFix {
 // end of their file, escape dots, append `$` to patterns, remove a leading `.*`
 // or `^`, write patterns in the case of the names, and remove duplicate rules,
 // dead rules, unused ignores and unused definitions. A rule in flow style is
-// neither moved nor removed, and a catch-all above another one in its file is
-// not moved. The caller must check whether a fix changes a spec.
+// neither moved nor removed. A catch-all is not moved if its file has another
+// one below it. A fix may change specs, so the caller must check this.
 std::vector<RuleFix> FixesOf(const Facts& facts,
                              std::span<const Finding> findings);
 
-// Returns whether two fixes edit the same bytes, so that only one of them can
-// be made.
+// Returns whether two fixes edit the same bytes. If so, only one of them can be
+// applied.
 bool Meet(const RuleFix& a, const RuleFix& b);
 
-// Returns the line break of the first line; \n if there is only one line.
+// Returns the line break of the first line, or "\n" if the text is one line.
 std::string_view BreakOf(std::string_view text);
 
-// Returns the text after all of these fixes, which must not conflict.
+// Returns the text after these fixes are applied. The fixes must not conflict.
 std::string Fixed(std::string_view text, std::span<const RuleFix> fixes);
 
 }  // namespace shardc

@@ -1,7 +1,8 @@
-// Compares a committed plan with the current one. An up-to-date plan has the
-// same bytes, so the bytes are compared while the plan is written. Only if a
-// byte differs is the plan written to memory, parsed and compared member by
-// member. After a limit, the remaining differences are only counted:
+// Compares a committed plan with the current plan. If the committed plan is up
+// to date, both have the same bytes, so the bytes are compared while the
+// current plan is written. If a byte differs, the current plan is written to
+// memory, parsed and compared member by member. Differences beyond a limit are
+// only counted:
 //
 //   23 differences, limit 20  ->  20 findings and `3 more differences`
 #include "lint/locked.h"
@@ -76,8 +77,8 @@ FindingSink CompareLocked(const WritePlan& give, const SourceRef& committed,
   }
   const std::string help =
       "look at the change, then run `shardc plan --write-locked`";
-  // Layers that move to another stage are reported once, so the same change in
-  // each of their parameters is not reported again.
+  // Layers that move to another stage are reported once. The same change is
+  // then not reported again for each of their parameters.
   std::erase_if(difference->fields, [&](const FieldChange& one) {
     return one.detailed && !difference->layers.empty() &&
            (one.field == "stages" || one.field == "slices");

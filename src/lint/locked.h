@@ -22,17 +22,18 @@ using WritePlan = std::function<void(Sink& out)>;
 enum class Committed : uint8_t { kPlan, kStep };
 
 // Compares the `committed` file with the plan that `give` writes. Returns
-// nullopt and a finding in `errors` if the file cannot be read.
+// nullopt after a finding in `errors` if the file cannot be read.
 std::optional<PlanDifference> DifferenceFrom(const WritePlan& give,
                                              const SourceRef& committed,
                                              Findings& errors,
                                              Committed kind = Committed::kPlan);
 
-// Compares as DifferenceFrom does. Returns one finding for each difference,
-// with layers folded, at its place in the committed file; one note if the bytes
-// differ but the meaning does not; and none if the bytes are equal or the file
-// cannot be read. There are at most `limit` findings, and one more that counts
-// the remaining differences.
+// Compares the files as DifferenceFrom does. Returns one finding for each
+// difference, at its place in the committed file; parameters that differ only
+// in layer numbers share a finding. If the bytes differ but the meaning does
+// not, returns one note. Returns an empty list if the bytes are equal or the
+// file cannot be read. At most `limit` findings are returned, and one more that
+// counts the remaining differences.
 FindingSink CompareLocked(const WritePlan& give, const SourceRef& committed,
                           Findings& errors, Committed kind = Committed::kPlan,
                           size_t limit = 20);

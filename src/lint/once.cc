@@ -1,14 +1,16 @@
-// Each finding lists the facts that it reports, and may list facts that make it
-// redundant. A finding that lists none of these stays. The other findings are
-// visited by level, and within a level the findings that report the most facts
-// come first. A finding is removed if the findings kept so far report all facts
-// that make it redundant:
+// Removes redundant findings. Each finding lists the topics that it reports,
+// and may list topics that make it redundant. A finding without topics of the
+// second kind always stays. The other findings are visited by level, and within
+// a level the findings that report the most topics come first. A finding is
+// removed if the findings that stay so far report all topics that make it
+// redundant:
 //
 //   SHD101 reports "dead rule 4", so that SHD105 is redundant.
 //   If SHD101 is ignored, no finding reports it, and SHD105 stays.
 //
-// Then findings that state the same cause, or whose messages differ only in
-// their parameters, are joined. The places of all but the first become labels:
+// Then findings with the same cause, or with messages that differ only in their
+// parameters, are joined. The places of all findings except the first become
+// labels:
 //
 //   "`a` is split", "`b` is split" at one rule  ->  "`a` and `b` are split"
 #include "lint/once.h"
@@ -28,7 +30,8 @@
 namespace shardc {
 namespace {
 
-// Returns, for each finding, whether it stays because it is not redundant.
+// Returns, indexed by finding, whether the finding is kept because it is not
+// redundant.
 std::vector<bool> Untold(const FindingSink& findings) {
   std::vector<size_t> order(findings.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -54,21 +57,21 @@ std::vector<bool> Untold(const FindingSink& findings) {
   return stays;
 }
 
-// Findings with equal keys are joined. They have the same code, level and cause
-// or, without a cause, the same code, level, place, help, and words around the
-// parameters.
+// Findings with equal keys are joined. If the findings have a cause, the key
+// consists of code, level and cause. Otherwise it consists of code, level,
+// place, help, and the words around the parameters.
 using Key = std::tuple<int, int, const Source*, size_t, std::string,
                        std::string, std::string>;
 
-// Labels with equal keys state the same about the same place.
+// Labels with equal keys are equal and have the same place.
 using LabelKey = std::tuple<const Source*, size_t, std::string>;
 
 struct Joined {
   size_t at = 0;  // index in the result
   std::vector<std::string> subjects;
   std::string before, after;  // the joined message around its subjects
-  // The subjects and the labels so far, for look-ups; empty until a second
-  // finding is joined to the first.
+  // The subjects and labels that have been joined, for look-ups. Empty until a
+  // second finding is joined to the first one.
   std::unordered_set<std::string> known;
   std::set<LabelKey> labels;
 };
@@ -88,7 +91,7 @@ Key KeyOf(const LintFinding& one, const Joined& fresh) {
           one.help};
 }
 
-// Divides a message at its subject; returns nullopt if it has none.
+// Splits a message at its subject. Returns nullopt if it has no subject.
 std::optional<Joined> Cut(const LintFinding& one) {
   const size_t at =
       one.subject.empty() ? std::string::npos : one.message.find(one.subject);
@@ -100,8 +103,8 @@ std::optional<Joined> Cut(const LintFinding& one) {
   return out;
 }
 
-// Changes the words for one parameter to those for several, such as " is " to "
-// are ".
+// Changes the words around the subject from singular to plural, such as " is "
+// to " are ".
 void MakeSeveral(const LintFinding& one, Joined& joined) {
   if (!one.several.cause.empty()) {
     joined.before = one.several.before;

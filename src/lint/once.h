@@ -1,5 +1,5 @@
-// Joins findings that have one cause: findings of several lints, or of one lint
-// about many parameters.
+// Joins findings that have the same cause. They may be findings of several
+// lints, or of one lint about many parameters.
 #ifndef SHARDC_LINT_ONCE_H_
 #define SHARDC_LINT_ONCE_H_
 
@@ -9,11 +9,12 @@
 
 namespace shardc {
 
-// Removes redundant findings. Joins findings that have one cause, or that are
-// at one place and whose messages differ only in the parameters, into the first
-// such finding. Findings keep their order. The argument must not contain
-// findings that are deselected or ignored, because they would make others
-// redundant without being shown.
+// Removes redundant findings. Joins findings that have the same cause, or that
+// are at the same place and have messages which differ only in the parameters.
+// Each set of such findings is joined into its first finding. Findings keep
+// their order. The argument must not contain findings that are deselected or
+// ignored, because they would make other findings redundant without being
+// printed.
 std::vector<Finding> OnceEach(FindingSink findings);
 
 }  // namespace shardc

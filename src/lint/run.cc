@@ -1,7 +1,8 @@
-// Lints whose inputs are given run in the order of the table, independently of
-// each other. Ignore comments then suppress findings. Comments that suppressed
-// nothing are reported last. Redundant findings are removed after that, so that
-// a suppressed finding does not make another one redundant:
+// Runs the lints. A lint whose inputs are missing is skipped. Lints run in the
+// order of the table and do not depend on each other. Then ignore comments
+// suppress findings, and ignore comments that suppressed nothing are reported.
+// Redundant findings are removed last, so that a suppressed finding does not
+// make another finding redundant:
 //
 //   no config.json  ->  SHD220 is skipped, and an ignore[SHD220] is no finding
 //   SHD101 names the dead rule of SHD105  ->  SHD105 is redundant, unless
@@ -20,8 +21,8 @@ namespace shardc {
 namespace {
 
 std::string MissingText(unsigned missing, unsigned has) {
-  // The number of heads comes from the configuration, so without a
-  // configuration only its absence is reported.
+  // The heads come from the configuration, so without a configuration only the
+  // missing configuration is reported.
   if ((missing & kNeedsHeads) != 0 && (has & kNeedsModel) == 0) {
     missing = (missing & ~unsigned{kNeedsHeads}) | kNeedsModel;
   }

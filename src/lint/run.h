@@ -23,12 +23,12 @@ struct SkippedLint {
 struct LintResult {
   std::vector<Finding> findings;  // unsorted
   std::vector<SkippedLint> skipped;
-  int64_t ignored = 0;  // suppressed by comments
+  int64_t ignored = 0;  // number suppressed by ignore comments
 };
 
-// Runs the selected lints. `extra` are findings of other parts, such as those
-// about the committed plan; ignore comments and changed levels apply to them as
-// well.
+// Runs the selected lints. `extra` are findings of other parts of the program,
+// such as findings about the committed plan. Ignore comments and changed levels
+// apply to them as well.
 LintResult RunLints(const Facts& facts, const Selection& selection,
                     FindingSink extra = {});
 

@@ -1,7 +1,6 @@
 // Selects lints by picks. A pick is a code (`SHD105`, or its name), or a family
-// of codes named by the first digit (`SHD1`). `ignore` takes precedence over
-// `select`. A lint in preview runs only if its own code is selected, or with
-// --preview.
+// of codes with the same first digit (`SHD1`). `ignore` overrides `select`. A
+// lint in preview runs only if its own code is selected, or with --preview.
 //
 //   select [SHD1], ignore [SHD105]  ->  all codes SHD1xx without SHD105, and
 //                                       without SHD117, which is in preview
@@ -17,8 +16,8 @@ std::optional<Selection::Pick> Selection::ParsePick(
     const std::string& text, std::string_view flag,
     const LintSettings& settings, Findings& findings) {
   if (const Code* code = FindCode(text)) return Pick{code, -1};
-  // There are the families SHD0 to SHD7. Another one is a typing error, which
-  // would select nothing.
+  // The families are SHD0 to SHD7. Any other family is a typing error and would
+  // select nothing.
   if (text.size() == 4 && text.starts_with("SHD") && text[3] >= '0' &&
       text[3] <= '7') {
     return Pick{nullptr, text[3] - '0'};

@@ -14,20 +14,21 @@
 
 namespace shardc {
 
-// The selection by the project's key `lint` and by flags, after their names
-// have been checked.
+// The selection by the key `lint` of the project file and by flags. The names
+// in it have been checked.
 class Selection {
  public:
   // Reads codes, names of lints, and families (`SHD2`). Returns nullopt after a
-  // finding if a name is unknown or if `fail_on` is no level: a usage finding,
-  // or one at the name's place if the project file has it.
+  // finding if a name is unknown or if `fail_on` is not a level. The finding is
+  // at the place of the name if the project file has it, and a usage finding
+  // otherwise.
   static std::optional<Selection> Make(const LintSettings& settings,
                                        bool preview, Findings& findings);
 
   // Returns whether the lint runs. A lint in preview runs only with --preview
   // or with its own code in `select`.
   bool Selects(const Lint& lint) const;
-  // Returns whether findings of a code that is no lint's are reported.
+  // Returns whether findings of a code that belongs to no lint are reported.
   bool Selects(const Code& code) const;
   Level LevelOf(const Finding& finding) const;
   // Returns whether a finding of this level makes the check fail.
@@ -49,7 +50,7 @@ class Selection {
   std::vector<Pick> select_;
   std::vector<Pick> ignore_;
   std::map<int, Level> severity_;
-  std::optional<Level> fail_on_ = Level::kError;  // nullopt: none fails
+  std::optional<Level> fail_on_ = Level::kError;  // nullopt if no level fails
   bool preview_ = false;
 };
 

@@ -1,8 +1,8 @@
 // Finds the comments that ignore findings, removes these findings, and reports
-// comments that are unused or misspelled. A comment covers its own line. If
-// nothing else is on that line, it also covers the next line that is neither
-// blank nor a comment. Comments are searched in the text, because the YAML tree
-// does not have them. It has the strings, in which a `#` begins no comment.
+// comments that are unused or misspelled. A comment covers its own line. If the
+// line has nothing else, the comment also covers the next line that is neither
+// blank nor a comment. The YAML tree has no comments, so they are searched in
+// the text. The tree has the strings, in which a `#` begins no comment.
 //
 //   # shardc: ignore[SHD105, dead-rule]   two ignores,
 //   - match: 'w_qkv'                      both for this line
@@ -37,16 +37,16 @@ std::string_view Trim(std::string_view text) {
   return text;
 }
 
-// The strings of a file that are in quotes or blocks (`|`), in which `#` begins
-// no comment.
+// The strings of a file that are in quotes or blocks (`|`). A `#` in such a
+// string begins no comment.
 class Strings {
  public:
   explicit Strings(const SourceRef& source) : text_(source->text()) {
     Findings ignored;  // reported when the rules were read
     const auto tree = YamlDocument::Parse(source, ignored);
     if (tree) Add(tree->root());
-    // Strings that an alias refers to are earlier in the text than the alias,
-    // so the ranges are not yet in order.
+    // The tree has the string of an alias at the place of the alias, but in the
+    // text the string comes earlier. Therefore the ranges are sorted.
     std::sort(ranges_.begin(), ranges_.end());
   }
 
@@ -65,7 +65,8 @@ class Strings {
       Add(member.value);
     }
     if (!node.IsScalar() || node.style == YamlStyle::kPlain) return;
-    // A comment may follow the `|` of a block.
+    // A comment may follow the `|` of a block, so the string begins on the next
+    // line.
     const size_t begin = node.style == YamlStyle::kBlock
                              ? std::min(text_.find('\n', node.begin), node.end)
                              : node.begin;
@@ -102,8 +103,9 @@ std::string LettersOf(std::string_view text) {
   return out;
 }
 
-// Returns whether the text has a line with a `#`, and behind it the letters of
-// the program's name. Each line is read once, because it may have many `#`.
+// Returns whether a line of the text has a `#` that is followed by the letters
+// of the program's name. Each line is read once, because a line may have many
+// `#`.
 bool MayHaveMarks(std::string_view text) {
   for (size_t at = text.find('#'); at != std::string_view::npos;) {
     const size_t end = std::min(text.find('\n', at), text.size());
@@ -114,10 +116,10 @@ bool MayHaveMarks(std::string_view text) {
   return false;
 }
 
-// Returns whether a comment is meant as an ignore, even if it is misspelled,
-// such as `#shardc ignore SHD105`: its letters begin with the program's name
-// and a word that tools use to ignore findings, or it begins with `# shardc:`
-// and has a bracket or a code.
+// Returns whether a comment is meant to ignore findings, even if it is
+// misspelled, such as `#shardc ignore SHD105`. Either its letters begin with
+// the program's name and a word that tools use to ignore findings. Or it begins
+// with `# shardc:` and has a bracket or a code.
 bool IsMeantAsMark(std::string_view comment) {
   const std::string words = LettersOf(comment);
   if (!words.starts_with(kProgram)) return false;
@@ -133,15 +135,16 @@ bool IsMeantAsMark(std::string_view comment) {
            comment.find("SHD") != std::string_view::npos));
 }
 
-// Finds the line that a comment alone on its line covers. The comments must be
-// given from the first to the last.
+// Finds the line that is covered by a comment without other text on its line.
+// The comments must be passed in the order of the text.
 class CoveredLines {
  public:
   explicit CoveredLines(const Source& source)
       : source_(source), last_(source.At(source.text().size()).line) {}
 
-  // Returns the next line that is neither blank nor a comment. The comments of
-  // a block cover the same line, which is searched for the first of them.
+  // Returns the next line that is neither blank nor a comment. All comments of
+  // a block cover the same line, so the line is searched only for the first
+  // comment.
   int After(int line) {
     if (line < covered_) return covered_;
     covered_ = line + 1;
@@ -200,7 +203,7 @@ std::vector<Place> MalformedIgnoresIn(const SourceRef& source,
   const std::string_view text = source->text();
   for (size_t at = text.find('#'); at != std::string_view::npos;
        at = text.find('#', at + 1)) {
-    // In YAML a comment is on a line of its own or follows white space.
+    // In YAML a comment begins a line or follows white space.
     constexpr std::string_view kBefore = " \t\n";
     if (at > 0 && kBefore.find(text[at - 1]) == std::string_view::npos) {
       continue;
@@ -262,7 +265,7 @@ void ApplyIgnores(std::vector<Ignore>& ignores, FindingSink& findings) {
     const auto at = by_line.find({source, line, finding.code});
     if (at == by_line.end()) return false;
     for (Ignore* ignore : at->second) ignore->used = true;
-    at->second.clear();  // once marked, they need not be marked again
+    at->second.clear();  // an ignore need not be marked twice
     return true;
   });
 }

@@ -14,21 +14,21 @@
 
 namespace shardc {
 
-// A code that an ignore comment names.
+// A code in an ignore comment.
 struct Ignore {
-  const Code* code = nullptr;  // null: no diagnostic has this name
+  const Code* code = nullptr;  // null if no diagnostic has this name
   std::string text;            // as written
-  Place place;                 // of `text`
-  int line = 0;                // of the comment
-  // A second line in which findings are ignored, besides `line`. If the comment
-  // is alone on its line, it is the next line that is neither blank nor a
-  // comment; otherwise it equals `line`.
+  Place place;                 // place of `text`
+  int line = 0;                // line of the comment
+  // Another line in which findings are ignored. If the comment is the only text
+  // on its line, this is the next line that is neither blank nor a comment.
+  // Otherwise it equals `line`.
   int covers = 0;
   bool used = false;
 };
 
-// Returns whether a line begins with an ignore comment, which then covers the
-// next line.
+// Returns whether a line begins with an ignore comment. Such a comment also
+// covers the next line.
 bool IsIgnoreMark(std::string_view line);
 
 // The ignores in the comments of a file, and the places of comments that are
@@ -45,8 +45,8 @@ void ApplyIgnores(std::vector<Ignore>& ignores, FindingSink& findings);
 // Reports one finding for each misspelled ignore.
 void ReportMalformed(std::span<const Place> marks, FindingSink& sink);
 
-// Reports one finding for each ignore that suppressed nothing although its lint
-// ran, or that names no diagnostic. Ignores in packs are not reported.
+// Reports one finding for each ignore that names no diagnostic, or that
+// suppressed nothing although its lint ran. Ignores in packs are not reported.
 void ReportUnused(std::span<const Ignore> ignores, const std::set<int>& ran,
                   FindingSink& sink);
 

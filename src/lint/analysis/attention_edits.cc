@@ -1,6 +1,6 @@
 // Groups illegal specs of attention tensors by their cause. A wrong axis rule
-// affects several tensors and modes, which become one finding at the line of
-// the rule:
+// affects several tensors and modes. They are reported as one finding at the
+// line of the rule:
 //
 //   axes: {key_sequence: spp}
 //     key, value, kv_segment_ids in four modes -> one finding, at `spp`
@@ -15,7 +15,7 @@
 namespace shardc {
 namespace {
 
-// Equal edits of several tensors and modes, which one finding reports.
+// Equal edits in several tensors and modes, which are one finding.
 struct Reported {
   Edit edit;
   bool illegal = false;
@@ -38,8 +38,8 @@ void AddOnce(std::vector<T>& items, T item) {
   }
 }
 
-// Returns the place of the registration that defines a logical axis; a place
-// without a position if there is none.
+// Returns the place of the registration that defines a logical axis. The place
+// has no position if no registration defines it.
 Place RegisteredPlace(const Facts& facts, const std::string& name) {
   for (const Registration& one : facts.compiled().rules.registrations) {
     if (one.name == name || "__" + one.name + "__" == name ||
@@ -50,10 +50,11 @@ Place RegisteredPlace(const Facts& facts, const std::string& name) {
   return {};
 }
 
-// Returns the line of the registration or of the axis rule by which a name was
-// resolved. If that rule is a default, returns the line of the rule from which
-// it derives its value; `batch` derives its value from two rules. The place has
-// no position if all of these rules are defaults.
+// Returns the line in a file that determines how a name is resolved: the line
+// of a registration or of an axis rule. If the axis rule is a default, its
+// value comes from another axis rule, so the line of that rule is returned; the
+// value of `batch` comes from two rules. The place has no position if all of
+// these rules are defaults.
 Place WrittenPlace(const Facts& facts, const NameTrace& trace) {
   const Place registered = RegisteredPlace(facts, trace.name);
   if (registered.HasPosition()) return registered;
@@ -83,8 +84,8 @@ Place WrittenPlace(const Facts& facts, const AttentionLayout& layout,
   return {};
 }
 
-// Returns the dimensions that an edit concerns: the dimension that it changes
-// and, for a repeated axis, all other dimensions that have this axis.
+// Returns the dimensions that an edit concerns: the dimension that the edit
+// changes and, for a repeated axis, all other dimensions with this axis.
 std::vector<size_t> DimensionsOf(const AttentionLayout& layout,
                                  const Edit& edit) {
   std::vector<size_t> dims = {static_cast<size_t>(*edit.dim)};
@@ -100,8 +101,9 @@ std::vector<size_t> DimensionsOf(const AttentionLayout& layout,
   return dims;
 }
 
-// Returns the rules that caused an edit if they are defaults: " (defaults of
-// the axis rules `batch` and `head`)".
+// Returns a text with the default axis rules that caused an edit, such as "
+// (defaults of the axis rules `batch` and `head`)". Returns an empty text if no
+// axis rule caused it.
 std::string DefaultsText(const AttentionLayout& layout, const Edit& edit) {
   std::vector<std::string> rules;
   for (size_t dim : DimensionsOf(layout, edit)) {

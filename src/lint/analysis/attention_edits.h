@@ -15,15 +15,16 @@
 
 namespace shardc {
 
-// Returns the place that determines the axes of a dimension of `tensor`: the
-// line in `axes:` or `register:`, or `otherwise` if the axes are defaults.
+// Returns the place that determines the axes of a dimension of `tensor`. This
+// is the line in `axes:` or `register:`, or `otherwise` if the axes come from
+// defaults.
 Place AttentionPlace(const Facts& facts, Mode mode, std::string_view tensor,
                      size_t dim, Place otherwise);
 
-// Returns whether a file registers a name, sets the axis rule by which the name
-// was resolved, or sets the rule from which that axis rule derives its value.
-// Defaults do not count, and the five rules that only rename a parallelism axis
-// do not count either.
+// Returns whether a file determines how a name is resolved. It does if it
+// registers the name, sets the axis rule of the name, or sets a rule from which
+// that axis rule derives its value. Defaults are ignored. The five rules that
+// only rename a parallelism axis are ignored as well.
 bool Written(const Facts& facts, const NameTrace& trace);
 // Returns whether a file sets one of the axis rules that determine the axes
 // of dimension `dim` of an attention tensor.
@@ -38,33 +39,34 @@ std::string ModesText(std::span<const Mode> modes);
 struct ModeSplit {
   AxisGroup axes;
   int64_t parts = 0;  // at least 2
-  Place place;        // of the axis rule
+  Place place;        // place of the axis rule
   std::vector<Mode> modes;
 };
 
-// Returns one split for each set of axes that shards the dimension in some
-// modes, and for each place (AttentionPlace) that determines these axes. Modes
-// in which the dimension is unsharded are left out.
+// Returns how the dimension is sharded in the planned modes: one split for each
+// set of axes and each place (AttentionPlace) that determines the axes. Modes
+// in which the dimension is unsharded are omitted.
 std::vector<ModeSplit> SplitsOf(const Facts& facts, std::string_view tensor,
                                 AttentionDim dim, const Place& otherwise);
-// Returns the modes of a split: "decode", or "every mode" if the plan has
-// several modes and the split has all of them.
+// Returns the modes of a split as text, such as "decode". Returns "every mode"
+// if the plan has several modes and the split has all of them.
 std::string ModesText(const Facts& facts, const ModeSplit& split);
 
-// Returns what to change to split a dimension in another way, in quotes: the
-// axis rule that a file sets and by which the dimension's names are resolved in
-// the split's modes, such as "`decode_kv_head`", or `standard` if all of these
-// rules are defaults. Returns "this registration" for names that a file
-// registers, whose place is the split's.
+// Returns what a user must change to shard a dimension in another way, for the
+// end of a message. This is the axis rule that a file sets and by which the
+// dimension's names are resolved in the split's modes, such as
+// "`decode_kv_head`". It is `standard` if all of these rules are defaults, and
+// "this registration" if a file registers a name of the dimension.
 std::string SourceOf(const Facts& facts, const ModeSplit& split,
                      std::string_view tensor, AttentionDim dim,
                      AxisRule standard);
 
-// Reports one finding for each distinct edit that has this reason, at the line
-// that causes it, or at the mesh if axis rules that no file states cause it.
-// `observe` makes the message from its subject, such as "attention's `key` and
-// `value`", and from the edit. The modes are appended to the message. An
-// illegal spec has the code's level; a corrected one is a warning.
+// Reports one finding for each distinct edit with this reason. The finding is
+// at the line that causes the edit, or at the mesh if the cause is a default
+// axis rule. `observe` returns the message for a subject, such as "attention's
+// `key` and `value`", and the edit. The modes are appended to the message. A
+// finding about an illegal spec has the code's level. A finding about a
+// corrected spec is a warning.
 void ReportAttentionEdits(
     const Facts& facts, const Code& code, Reason reason,
     const std::function<std::string(const std::string&, const Edit&)>& observe,

@@ -1,6 +1,6 @@
 // Computes the bytes of a KV cache in bfloat16: 4 (two bytes each for key and
-// value) times layers, batch, length, KV heads and head size. On a device each
-// size is divided by the number of parts of its dimension and rounded up:
+// value) times layers, batch, length, KV heads and head size. On a device, each
+// size is divided by the number of shards of its dimension and rounded up:
 //
 //   4 * 32 * 8 * 8192 * 8 * 128 = 8 GiB; batch over 2, KV heads over 4: 1 GiB
 #include "lint/analysis/cache.h"

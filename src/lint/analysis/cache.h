@@ -11,18 +11,18 @@ namespace shardc {
 
 enum AttentionDim { kBatchDim = 0, kLengthDim = 1, kHeadsDim = 2 };
 
-// Returns the spec of an attention tensor such as `query` or `key`, whose
-// dimensions are batch, length, heads and head size (bthd). Empty if no tensor
-// has this name.
+// Returns the spec of an attention tensor such as `query` or `key`. Its
+// dimensions are batch, length, heads and head size (bthd). Returns an empty
+// spec if no tensor has this name.
 Spec AttentionSpecOf(const Facts& facts, Mode mode, std::string_view tensor);
 AxisGroup AttentionAxes(const Facts& facts, Mode mode, std::string_view tensor,
                         AttentionDim dim);
 
-// Returns the bytes of keys and values of all layers in bfloat16; nullopt if an
-// input is unknown or the bytes do not fit in 64 bits.
+// Returns the bytes of the keys and values of all layers in bfloat16. Returns
+// nullopt if an input is unknown or the bytes do not fit in 64 bits.
 std::optional<int64_t> CacheBytes(const Facts& facts);
-// Returns the bytes of the cache on one device in a mode, where each dimension
-// is rounded up; nullopt if CacheBytes() returns nullopt.
+// Returns the bytes of the cache on one device in a mode. The size of each
+// dimension is rounded up. Returns nullopt if CacheBytes() returns nullopt.
 std::optional<int64_t> CacheBytesPerDevice(const Facts& facts, Mode mode);
 
 bool Plans(const Facts& facts, Mode mode);

@@ -1,12 +1,13 @@
-// Computes facts once for all lints. Parameters that have the same layout and
-// rule and whose names differ only in parts that are numbers are one group. For
-// each parameter, all rules that match it are visited, to record which one is
+// Computes facts once for all lints. Parameters with the same layout and rule
+// whose names differ only in parts that are numbers are one group. All rules
+// that match a parameter are visited, and not only the first match, to record
+// which rule wins the parameter from which other rules:
 // the first match:
 //
 //   layers.0.up and layers.1.up  ->  layers.*.up, 2 parameters
 //   rules [0] `up`, [1] `layers`  ->  [1] found 2, won 0, lost 2 to [0]
 //
-// A lint then loops over some twenty groups, whatever the number of layers.
+// A lint then visits some twenty groups, for any number of layers.
 #include "lint/analysis/facts.h"
 
 #include <algorithm>
@@ -30,8 +31,8 @@
 namespace shardc {
 namespace {
 
-// Returns the sum, saturated at INT64_MAX, because lints only print and compare
-// these sums.
+// Returns the sum, or INT64_MAX if the sum overflows. Lints only print and
+// compare these sums.
 int64_t AddTo(int64_t a, int64_t b) {
   return CheckedAdd(a, b).value_or(INT64_MAX);
 }
@@ -49,9 +50,9 @@ struct GroupHash {
   }
 };
 
-// Returns, for each pattern, the index of the first name that it matches, or
-// -1. A pattern that cannot be compiled matches no name. If the patterns cannot
-// be compiled together, each half is matched on its own.
+// Returns, indexed by pattern, the index of the first name that the pattern
+// matches, or -1. A pattern that cannot be compiled matches no name. If the
+// patterns cannot be compiled together, each half is compiled separately.
 std::vector<int32_t> FirstMatches(std::span<const Pattern> patterns,
                                   std::span<const std::string_view> names,
                                   char separator) {
@@ -68,8 +69,8 @@ std::vector<int32_t> FirstMatches(std::span<const Pattern> patterns,
   const Matches matches = matcher->Match(names, separator);
   std::vector<bool> seen(matches.begin.size());
   for (size_t i = 0; i < names.size(); ++i) {
-    // Names that match the same set of patterns are common. Only the first such
-    // name can be the first match of a pattern.
+    // Many names match the same set of patterns. Only the first of these names
+    // can be the first match of a pattern.
     if (seen[matches.set[i]]) continue;
     seen[matches.set[i]] = true;
     for (const uint32_t pattern : matches.Of(i)) {
@@ -126,8 +127,8 @@ const StepFacts* Facts::Step() const {
   return step_.get();
 }
 
-// Assigns each parameter to a group in one pass, then sorts the parameters by
-// group (a counting sort).
+// Assigns each parameter to a group in one pass, and then sorts the parameters
+// by group (a counting sort).
 void Facts::FindGroups() {
   LastGroups last(separator());
   std::unordered_map<GroupKey, uint32_t, GroupHash> ids;
@@ -192,7 +193,7 @@ const LayerStacks& Facts::stacks() const {
 void Facts::OrientGroups() {
   std::vector<ShapedParameter> entries;
   entries.reserve(groups_.size());
-  std::vector<Shape> shapes(groups_.size());  // of ranks above 2
+  std::vector<Shape> shapes(groups_.size());  // shapes of rank above 2
   for (size_t i = 0; i < groups_.size(); ++i) {
     const ParameterGroup& group = groups_[i];
     const TensorType& type = TypeOf(group);
@@ -235,7 +236,7 @@ void Facts::FindRuleFacts() {
         continue;
       }
       // Successive parameters mostly lose to the same rule, so the search
-      // starts at the last one.
+      // starts at the rule that was added last.
       auto at =
           std::find_if(facts.lost.rbegin(), facts.lost.rend(),
                        [&](const LostTo& lost) { return lost.rule == winner; });
@@ -258,10 +259,11 @@ void Facts::FindRuleFacts() {
   }
 }
 
-// Decides whether the rules were written for a model with other names.
-// Catch-alls do not count. Of the other rules, at least three quarters must
-// match nothing, and together they must be the first match of at most one
-// parameter in fifty and one byte in fifty. So few matches are coincidence.
+// Decides whether the rules were written for a model with other names. Only
+// rules that are not catch-alls are considered. At least three quarters of them
+// must match nothing. Together they must be the first match of at most one
+// parameter in fifty and of at most one byte in fifty, because so few matches
+// are a coincidence.
 void Facts::FindNaming() {
   int64_t specific = 0;
   int64_t dead = 0;
@@ -281,10 +283,10 @@ void Facts::FindNaming() {
                   dead * 4 >= specific * 3;
 }
 
-// Searches for the reason why rules match nothing. Matches the dead rules,
-// except for rules of built-in packs, with one parameter of every group: first
-// with the other separator, then without regard to case. Rules are matched
-// together, so the time is linear in the names and in the rules.
+// Searches for the reason why rules match nothing. Each dead rule is matched
+// with one parameter of every group: first with the other separator, then with
+// case ignored. Rules of built-in packs are not tried. All rules are matched
+// together, so the time is linear in the number of names and of rules.
 void Facts::FindDeadCauses() {
   std::vector<size_t> dead_rules;
   for (size_t r = 0; r < rules().size(); ++r) {
@@ -323,9 +325,9 @@ void Facts::FindDeadCauses() {
   };
   try_with(DeadCause::kSeparator, "");
   if (!dead_rules.empty()) try_with(DeadCause::kCase, "(?i)");
-  // If the rules were written for a model with other names, no causes are
-  // reported for single rules, unless the separator explains at least half of
-  // the dead rules.
+  // If the rules were written for a model with other names, the causes of
+  // single rules are not reported. The exception is a wrong separator that
+  // explains at least half of the dead rules.
   int64_t dead = 0;
   int64_t separated = 0;
   for (const RuleFacts& facts : rule_facts_) {

@@ -7,8 +7,8 @@
 // are derived from it.
 //
 // Parameters that share a layout and a rule, and whose names differ only in
-// numbers (of layers and experts), are one parameter group. 90,000 parameters
-// are about a hundred groups, and most lints visit only groups.
+// numbers (of layers and experts), are one parameter group. A model with 90,000
+// parameters has about a hundred groups, and most lints visit only groups.
 #ifndef SHARDC_LINT_ANALYSIS_FACTS_H_
 #define SHARDC_LINT_ANALYSIS_FACTS_H_
 
@@ -41,14 +41,14 @@ struct LintInputs {
   std::optional<int64_t> length;  // tokens of a row, in training and prefill
   std::optional<int64_t> kv_len;
   std::optional<int64_t> memory_bytes;  // overrides the mesh's device
-  std::vector<ZigZagRing> rings;        // of the operations that `verify` runs
+  std::vector<ZigZagRing> rings;        // rings of the operations of `verify`
 };
 
 struct ParameterGroup {
   std::string name;     // template: "layers.*.up"
   uint32_t layout = 0;  // index into plan.layouts
-  // The first rule that matches, even if the parameters are scalars, to which
-  // no rule applies; -1 if no rule matches.
+  // The first rule that matches; -1 if no rule matches. It is also set for
+  // scalars, although no rule applies to them.
   int32_t rule = -1;
   uint32_t begin = 0;  // range that Facts::Members returns
   uint32_t end = 0;
@@ -57,28 +57,27 @@ struct ParameterGroup {
   int64_t count() const { return end - begin; }
 };
 
-// An earlier rule that is the first match of parameters which a later rule
-// matches too.
+// An earlier rule that wins parameters which a later rule also matches.
 struct LostTo {
   uint32_t rule = 0;
   int64_t count = 0;
   uint32_t example = 0;  // index of one of these parameters
 };
 
-// Why a rule matches nothing, if that is known.
+// The reason why a rule matches nothing; kUnknown if no reason is known.
 enum class DeadCause : uint8_t { kUnknown, kSeparator, kCase };
 
 struct RuleFacts {
   Sketch sketch;
-  bool builtin = false;  // whether it is of a built-in pack
-  int64_t won = 0;       // parameters whose first match it is
-  int64_t found = 0;     // parameters that its pattern matches
-  // Bytes of the parameters counted by `won`; unknown sizes count as 0.
+  bool builtin = false;  // whether the rule is in a built-in pack
+  int64_t won = 0;       // number of parameters that the rule wins
+  int64_t found = 0;     // number of parameters that its pattern matches
+  // Bytes of the parameters that the rule wins; unknown sizes add 0.
   int64_t bytes = 0;
-  DeadCause cause = DeadCause::kUnknown;  // only where `found` is 0
-  // Index of a group that the rule would match without `cause`; -1 if none.
+  DeadCause cause = DeadCause::kUnknown;  // set only if `found` is 0
+  // Index of a group that the rule would match without `cause`; -1 if unknown.
   int32_t would_match = -1;
-  std::vector<uint32_t> groups;  // indices of groups whose first match it is
+  std::vector<uint32_t> groups;  // indices of the groups that the rule wins
   std::vector<LostTo> lost;      // sorted by rule
 };
 
@@ -97,26 +96,26 @@ class Facts {
   const LintInputs& inputs() const { return inputs_; }
   char separator() const { return manifest().separator; }
 
-  // Returns the sizes in the configuration that contradict the parameters'
+  // Returns the sizes of the configuration that contradict the parameters'
   // shapes.
   std::span<const Misfit> misfits() const { return misfits_; }
-  // Returns facts of the model's step, which are computed at the first call.
-  // Null if StepFacts::Make returns null, for example if the rules do not
-  // describe this model.
+  // Returns facts of the model's step. They are computed at the first call.
+  // Returns null if StepFacts::Make returns null, for example because the rules
+  // do not describe this model.
   const StepFacts* Step() const;
-  // Returns which inputs are given, as bits of Need.
+  // Returns which inputs are given, as bits of the enumeration Need.
   unsigned has() const { return has_; }
 
   std::span<const ParameterGroup> groups() const { return groups_; }
   std::span<const uint32_t> Members(const ParameterGroup& group) const {
     return std::span(members_).subspan(group.begin, group.end - group.begin);
   }
-  // Returns the scanned layers of the tree, which are found at the first call.
-  // Index g of `dims` is group g.
+  // Returns the scanned layers of the tree. They are found at the first call.
+  // `dims` is indexed by group.
   const LayerStacks& stacks() const;
   std::span<const RuleFacts> rule_facts() const { return rule_facts_; }
-  // Returns whether a rule is in a file that the user can change: false for -1
-  // and for a rule of a built-in pack.
+  // Returns whether a rule is in a file that the user can change. Returns false
+  // for -1 and for a rule of a built-in pack.
   bool IsEditable(int32_t rule) const {
     return rule >= 0 && !rule_facts_[static_cast<size_t>(rule)].builtin;
   }
@@ -133,46 +132,49 @@ class Facts {
   }
   // Returns the rank, or -1 if the shape is unknown.
   int Rank(const ParameterGroup& group) const;
-  // Return the elements and the bytes of one parameter of the group, and the
-  // bytes of all of its parameters; 0 if they are unknown.
+  // These functions return the elements and the bytes of one parameter of the
+  // group, and the bytes of all its parameters. They return 0 if the number is
+  // unknown.
   int64_t Elements(const ParameterGroup& group) const;
   int64_t Bytes(const ParameterGroup& group) const;
   int64_t TotalBytes(const ParameterGroup& group) const;
   int64_t total_bytes() const { return total_bytes_; }
 
-  // Returns the axes of a dimension in the train spec; none if the spec is
-  // shorter.
+  // Returns the axes of a dimension in the train spec. Returns no axes if the
+  // spec is shorter.
   AxisGroup AxesAt(const ParameterGroup& group, int dim) const;
   // Returns the mesh axis along which a layout places each parameter at one
-  // coordinate; empty if it places none.
+  // coordinate. Returns an empty text if the layout has no placement.
   const std::string& PlacementAxis(const ParamLayout& layout) const;
-  // Returns the number of shards of a parameter in train, including its
-  // placement.
+  // Returns the number of shards of a parameter in train. A placement
+  // multiplies this number by the size of its axis.
   int64_t Parts(const ParameterGroup& group) const;
   // Returns whether the group is replicated on several devices.
   bool Replicated(const ParameterGroup& group) const;
   // Returns whether the spec of some mode is illegal and was not corrected.
   bool Illegal(const ParameterGroup& group) const;
-  // Returns whether lints can judge the group's specs: they are legal, and
-  // either a rule matches or the policy is to replicate unmatched parameters.
+  // Returns whether lints can judge the group's specs. The specs must be legal.
+  // Also, a rule must match the group, or the policy must replicate unmatched
+  // parameters.
   bool Judged(const ParameterGroup& group) const;
 
-  // Returns a rule's spec in a mode, before shapes are considered; nullopt if
-  // the rule has no spec of its own (`like`).
+  // Returns a rule's spec in a mode, before it is fitted to a shape. Returns
+  // nullopt if the rule takes the spec of another parameter (`like`).
   std::optional<Spec> RuleSpec(int32_t rule, Mode mode = Mode::kTrain) const;
-  // Returns all axes of a rule's `spec`, resolved in train, including axes that
-  // the mesh lacks.
+  // Returns all axes of a rule's `spec`, resolved in train. Axes that the mesh
+  // lacks are included.
   AxisGroup RequestedAxes(int32_t rule) const;
 
   // Returns the registration that replaces a built-in logical axis, such as
-  // `EXPERT: {rule: fsdp, override: true}`; null if there is none.
+  // `EXPERT: {rule: fsdp, override: true}`. Returns null if no registration
+  // does.
   const Registration* OverrideOf(std::string_view token) const;
-  // Returns the mesh axes of a built-in logical axis in train, which may be
-  // those of its override.
+  // Returns the mesh axes of a built-in logical axis in train. If a
+  // registration replaces the logical axis, returns the registration's axes.
   AxisGroup LogicalAxes(std::string_view token) const;
 
-  // Return the places of a rule (the manifest for rule -1), of a group's rule
-  // and of the mesh; without a position if the place is unknown.
+  // These functions return the places of a rule (the manifest for rule -1), of
+  // a group's rule and of the mesh. The place has no position if it is unknown.
   Place RulePlace(int32_t rule) const;
   Place GroupPlace(const ParameterGroup& group) const {
     return RulePlace(group.rule);
@@ -182,20 +184,21 @@ class Facts {
   std::vector<std::string> Names(const ParameterGroup& group) const;
   std::string Example(const ParameterGroup& group) const;
 
-  // Returns whether the rules were probably written for other names: most of
-  // them match nothing, and few parameters have a first match other than a
-  // catch-all.
+  // Returns whether the rules were probably written for other names. This is
+  // assumed if most rules match nothing, and few parameters match a rule other
+  // than a catch-all.
   bool OtherNaming() const { return other_naming_; }
   // Returns the number of parameters whose first match is not a catch-all.
   int64_t applied() const { return applied_; }
-  // Return the tensor-parallel axes of `group`, and the number of parts that
-  // they make. An axis is tensor parallel if an axis rule for tensor
-  // parallelism, heads, KV heads, MLP or vocabulary names it.
+  // These functions return the number of shards over the tensor-parallel axes
+  // of `group`, and these axes. An axis is tensor parallel if an axis rule for
+  // tensor parallelism, heads, KV heads, MLP or vocabulary has this axis.
   int64_t TensorParts(const AxisGroup& group) const;
   AxisGroup TensorAxes(const AxisGroup& group) const;
-  // Returns the axes of `group` over which a parameter stays sharded while it
-  // is used: all but the data axes (dp, fsdp, sp). A data axis that is also
-  // tensor parallel is returned too.
+  // Returns the axes of `group` over which a parameter is still sharded while
+  // it is used. These are all axes except the data axes (dp, fsdp, sp), over
+  // which parameters are gathered before use. A data axis that is also tensor
+  // parallel is returned as well.
   AxisGroup KeptAxes(const AxisGroup& group) const;
 
  private:
@@ -210,7 +213,7 @@ class Facts {
   NearestRules nearest_;
   unsigned has_ = 0;
   std::vector<ParameterGroup> groups_;
-  std::vector<uint32_t> members_;  // parameters by group
+  std::vector<uint32_t> members_;  // parameters, sorted by group
   std::vector<RuleFacts> rule_facts_;
   int64_t total_bytes_ = 0;
   int64_t applied_ = 0;

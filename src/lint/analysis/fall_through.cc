@@ -1,13 +1,14 @@
-// Finds large groups that a catch-all replicates. They are reported if together
-// they have at least a fifth of the model's bytes, or a twentieth if a dead
-// rule (one that matches nothing) was probably intended for one of them:
+// Finds large groups that only a catch-all matches and that it replicates. They
+// are reported if together they have at least a fifth of the model's bytes. A
+// twentieth is enough if a dead rule (a rule that matches nothing) was probably
+// intended for one of them:
 //
 //   6 of 100 GB and a dead rule `moe/experts/up` for mlp/experts/up: reported
 //   6 of 100 GB and no such rule: not reported
 //
 // A dead rule is assumed to be intended for the group whose name needs the
-// fewest edits: `atn/c_proj` for attn/c_proj, although mlp/c_proj may be
-// larger.
+// fewest edits. For example, `atn/c_proj` is intended for attn/c_proj, even if
+// mlp/c_proj is larger.
 #include "lint/analysis/fall_through.h"
 
 #include <algorithm>
@@ -45,8 +46,8 @@ struct Claim {
   size_t group = 0;   // index into FallThrough::groups
 };
 
-// Returns, for each dead rule that is not in `named`, the groups of `open` to
-// which this rule is the nearest.
+// Returns the groups of `open` to which a dead rule is the nearest, keyed by
+// rule. Rules in `named` are skipped.
 std::map<int32_t, std::vector<Claim>> ClaimsOf(const Facts& facts,
                                                const FallThrough& fall,
                                                std::span<const size_t> open,
@@ -66,14 +67,14 @@ std::map<int32_t, std::vector<Claim>> ClaimsOf(const Facts& facts,
   return claims;
 }
 
-// Sets `fall.intended`, in the order of the groups. A rule that is the nearest
-// to several groups is assigned to the group with the fewest edits. The other
+// Sets `fall.intended`, in the order of the groups. If a rule is the nearest to
+// several groups, it is assigned to the group with the fewest edits. The other
 // groups get the nearest of the remaining rules.
 void Assign(const Facts& facts, FallThrough& fall) {
   std::set<int32_t> named;
   std::vector<size_t> open(fall.groups.size());
   std::iota(open.begin(), open.end(), 0);
-  // Sorted by the group's index, so that the result has the order of the
+  // Keyed by the group's index, so that the result is in the order of the
   // groups.
   std::map<size_t, IntendedFallThrough> intended;
   for (;;) {
@@ -95,8 +96,8 @@ void Assign(const Facts& facts, FallThrough& fall) {
       }
     }
   }
-  // A group to which a rule is assigned is not named as the second candidate of
-  // another rule.
+  // If a rule is assigned to a group, the group is not suggested as the second
+  // candidate of another rule.
   std::set<const ParameterGroup*> settled;
   for (const auto& [group, one] : intended) settled.insert(one.group);
   for (auto& [group, one] : intended) {

@@ -12,10 +12,10 @@
 namespace shardc {
 
 // Parameters with fewer elements are mostly norms, biases and routers, which
-// are usually replicated on purpose.
+// users often replicate on purpose.
 inline constexpr int64_t kLargeElements = 65536;
 
-// A dead rule, and the parameters that it was probably intended for.
+// A dead rule, and the parameters for which it was probably intended.
 struct IntendedFallThrough {
   NearRule intended;
   const ParameterGroup* group = nullptr;
@@ -32,13 +32,14 @@ struct FallThrough {
   int32_t rule = -1;                          // the catch-all
   std::vector<const ParameterGroup*> groups;  // most bytes first
   int64_t bytes = 0;
-  std::vector<IntendedFallThrough> intended;  // dead rules, each once
+  std::vector<IntendedFallThrough> intended;  // each dead rule at most once
 };
 
 // Returns one record for each catch-all that replicates large parameters with
 // at least a fifth of the model's bytes. A twentieth is enough if a dead rule
-// was probably intended for one of these parameters. Smaller amounts may be
-// replicated on purpose. Returns none if the rule set has only catch-alls.
+// was probably intended for one of these parameters. Smaller parts of a model
+// may be replicated on purpose. Returns an empty list if all rules are
+// catch-alls.
 std::vector<FallThrough> CatchAllFallThroughs(const Facts& facts);
 
 }  // namespace shardc

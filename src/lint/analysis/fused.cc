@@ -1,7 +1,8 @@
-// Finds the parts of fused projections. The sizes of query, key and value
-// follow from the model's heads, from an output size of three times the input
-// size, or from the input size of the block's output projection, which equals
-// the size of the queries. Gate and up are halves.
+// Finds the parts of fused projections, because each part must be sharded
+// separately. The sizes of query, key and value are computed from the model's
+// heads. Without heads, they follow from an output size of three times the
+// input size, or from the input size of the block's output projection, which
+// equals the size of the queries. Gate and up have half of the size each.
 //
 //   c_attn [1600, 4800]: queries, keys and values of 1600 each, dimension 1
 #include "lint/analysis/fused.h"
@@ -14,8 +15,8 @@ namespace shardc {
 namespace {
 
 // Returns the input size of the output projection of the same attention block,
-// which equals the size of the block's queries; 0 if there is no such
-// projection.
+// which equals the size of the block's queries. Returns 0 if the block has no
+// such projection.
 int64_t QueriesOf(const Facts& facts, const LayerStacks& stacks,
                   const ParameterGroup& group) {
   for (const ParameterGroup& output : facts.groups()) {
@@ -43,9 +44,9 @@ std::vector<FusedPart> QkvParts(const Facts& facts, const LayerStacks& stacks,
     }
   }
   // With as many KV heads as query heads, and queries as wide as the model,
-  // each of the three parts has the input size.
+  // each of the three parts is as large as the input.
   if (size == 3 * other) return {{"queries, keys and values each", other}};
-  // With grouped queries, the rest after the queries is keys and values.
+  // With grouped queries, the columns after the queries are keys and values.
   const int64_t queries = QueriesOf(facts, stacks, group);
   const int64_t rest = size - queries;
   if (queries > 0 && rest > 0 && rest % 2 == 0 && rest / 2 <= queries) {
@@ -54,8 +55,8 @@ std::vector<FusedPart> QkvParts(const Facts& facts, const LayerStacks& stacks,
   return {};
 }
 
-// Returns which dimension holds the two halves of a fused gate and up
-// projection; -1 if that is unknown.
+// Returns the dimension that holds the two halves of a fused gate and up
+// projection, or -1 if the dimension is unknown.
 int GateUpDim(const Facts& facts, const ParameterGroup& group) {
   const int rank = facts.Rank(group);
   const int known = OutDim(group.role, rank);

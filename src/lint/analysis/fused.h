@@ -25,8 +25,8 @@ struct Fused {
   std::vector<FusedPart> parts;  // not empty; values are as large as keys
 };
 
-// Returns nullopt if the group is not a fused projection, or if the sizes of
-// its parts are unknown.
+// Returns the parts of a group, or nullopt if the group is not a fused
+// projection or the sizes of its parts are unknown.
 std::optional<Fused> FusedOf(const Facts& facts, const LayerStacks& stacks,
                              const ParameterGroup& group);
 

@@ -10,10 +10,10 @@
 
 namespace shardc {
 
-// The weights (kernels) of one module: for each role, the group with the most
-// parameters. SiblingsOf returns modules with two or more roles, in order of
-// appearance. Groups of unknown role, and groups that lints cannot judge, are
-// left out.
+// The weights (kernels) of one module, keyed by role. If several groups have
+// the same role, the group with the most parameters is used. SiblingsOf returns
+// the modules with two or more roles in order of appearance. Groups of unknown
+// role, and groups that lints cannot judge, are omitted.
 struct Siblings {
   std::map<Role, const ParameterGroup*> roles;
 
@@ -34,8 +34,8 @@ bool IsWeight(const ParameterGroup& group);
 // Returns whether one of `axes` shards a dimension of the group in train.
 bool SplitOver(const Facts& facts, const ParameterGroup& group,
                const AxisGroup& axes);
-// Returns whether the group's tensors are each placed at one coordinate of a
-// `place` axis.
+// Returns whether each tensor of the group is placed at one coordinate of an
+// axis by `place`.
 bool IsPlaced(const Facts& facts, const ParameterGroup& group);
 
 }  // namespace shardc

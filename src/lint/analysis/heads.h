@@ -11,14 +11,14 @@ namespace shardc {
 
 struct Heads {
   int64_t heads = 0;
-  int64_t kv_heads = 0;  // the same as `heads` if it is not given
+  int64_t kv_heads = 0;  // equal to `heads` if not given
   int64_t head_dim = 0;
 };
 
-// Returns the number and the size of the heads; nullopt if either is unknown,
-// less than 1, or greater than 2^20, or if `kv_heads` is less than 1. A size
-// that the configuration does not give is the hidden size divided by the number
-// of heads.
+// Returns the number and the size of the heads. If the configuration has no
+// head size, the hidden size is divided by the number of heads. Returns nullopt
+// if a number or size is unknown or less than 1, or if the number of heads or
+// their size is greater than 2^20.
 inline std::optional<Heads> HeadsOf(const ModelConfig& model) {
   Heads out;
   out.heads = model.heads.value_or(0);

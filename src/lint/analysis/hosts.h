@@ -10,11 +10,12 @@
 
 namespace shardc {
 
-// Returns the length of the aligned block of consecutive device numbers that
-// contains a group along an axis: the product of the sizes, inside a slice, of
-// the axis and of all later axes. If the axis spans slices, it is the devices
-// of a slice times the slices along the axis and all later axes. The slices and
-// the devices of a slice are numbered row-major:
+// Returns the number of devices in the blocks that contain the groups along an
+// axis. A block has consecutive device numbers, and it begins at a multiple of
+// its size. The size is the product of the sizes, inside a slice, of the axis
+// and of all later axes. If the axis spans slices, the size is the number of
+// devices of a slice times the number of slices along the axis and all later
+// axes. The slices and the devices of a slice are numbered row-major:
 //
 //   tp=4 dp=2 with two slices along dp   a group along tp: 4 device numbers
 inline int64_t SpanOf(const Mesh& mesh, size_t axis) {
@@ -33,9 +34,9 @@ inline int64_t DevicesPerHost(const Mesh& mesh) {
 }
 
 // Returns whether a group along an axis has devices of several hosts. Hosts
-// have consecutive device numbers, so no group crosses hosts if each host has
-// complete blocks of SpanOf(). Otherwise a host ends inside a block, and one of
-// the block's groups has devices on both sides of the end:
+// have consecutive device numbers. If each host has complete blocks of SpanOf()
+// devices, no group crosses hosts. Otherwise a host ends inside a block, and
+// one of the block's groups has devices on both sides of this end:
 //
 //   tp=3 fsdp=6 on hosts of 27 devices   the block 18 to 35 is on two hosts
 inline bool CrossesHosts(const Mesh& mesh, size_t axis) {

@@ -1,7 +1,7 @@
-// Compares the templates of two names without making them. The names are
-// compared up to the first byte that differs. That byte must be in a part of
-// digits in both names, which a template writes as `*`. The comparison
-// continues after these parts:
+// Compares the templates of two names without building them, which would be
+// slower. The names are compared up to the first byte that differs. In both
+// names, this byte must be in a part of digits, which a template writes as `*`.
+// The comparison then continues after these parts:
 //
 //   layers.0.up, layers.12.up  ->  differ in `0` and `12`, then `.up` is equal
 #include "lint/analysis/last_groups.h"
@@ -15,8 +15,8 @@
 namespace shardc {
 namespace {
 
-// Returns the number of equal bytes at the beginning. Compares eight bytes at a
-// time.
+// Returns the number of equal bytes at the beginning. Eight bytes are compared
+// at once.
 size_t CommonPrefix(std::string_view a, std::string_view b) {
   const size_t shorter = std::min(a.size(), b.size());
   size_t same = 0;
@@ -61,8 +61,8 @@ std::optional<uint32_t> LastGroups::Find(std::string_view name, uint32_t layout,
         !SameTemplate(name, entry.name, separator_)) {
       continue;
     }
-    // The next name is more likely to resemble `name` than the name stored
-    // here.
+    // The next name is probably more similar to `name` than to the name that
+    // the entry has.
     entry.name = name;
     return entry.group;
   }

@@ -1,4 +1,4 @@
-// Remembers the parameter groups of the last parameters.
+// Remembers the parameter groups of the most recent parameters.
 #ifndef SHARDC_LINT_ANALYSIS_LAST_GROUPS_H_
 #define SHARDC_LINT_ANALYSIS_LAST_GROUPS_H_
 
@@ -11,19 +11,20 @@
 namespace shardc {
 
 // Returns whether two names have the same template (AppendTemplate of
-// model/name.h), without making the templates. The separator must not be 0.
+// model/name.h). Does not build the templates. The separator must not be 0.
 bool SameTemplate(std::string_view a, std::string_view b, char separator);
 
-// A small table of parameters and their groups. The parameters of a layer or an
-// expert follow each other, so most names find their group here, and comparing
-// two names is cheaper than making and hashing a template.
+// A small table of recent parameters and their groups. The parameters of a
+// layer or an expert follow each other, so the groups of most names are found
+// here. Comparing two names is faster than building and hashing a template.
 class LastGroups {
  public:
   // Keeps views of the names, which must outlive this object.
   explicit LastGroups(char separator) : separator_(separator) {}
 
   // Returns the group of an earlier parameter with the same template, layout
-  // and rule; nullopt if there was none or if its entry has been replaced.
+  // and rule. Returns nullopt if no parameter had them, or if its entry has
+  // been replaced.
   std::optional<uint32_t> Find(std::string_view name, uint32_t layout,
                                int32_t rule);
   void Keep(std::string_view name, uint32_t layout, int32_t rule,
@@ -38,7 +39,7 @@ class LastGroups {
   };
   using Entries = std::array<Entry, 4>;
   Entries& Of(uint32_t layout, int32_t rule) {
-    // Add 1, because the rule is -1 if none matches.
+    // The rule is -1 if no rule matches, so 1 is added.
     const uint64_t key =
         uint64_t{layout} * 31 + static_cast<uint64_t>(int64_t{rule} + 1);
     return table_[key % table_.size()];

@@ -1,7 +1,7 @@
-// Reports the problems that legalize found in specs, for several lints. A
-// problem that the policy did not correct has the code's level. A corrected
-// problem is at most a warning, and its message has the cost of the correction.
-// A problem in several modes is reported once.
+// Reports the problems that legalization found in specs, for several lints. If
+// the policy did not correct a problem, the finding has the code's level. If it
+// did, the finding is at most a warning, and the message states the cost of the
+// correction. A problem that occurs in several modes is reported once.
 //
 //   50257 over tp 4, shrink  ->  ...; the policy makes it null, 13.8 MiB more
 //   per device and parameter
@@ -19,8 +19,8 @@ namespace shardc {
 namespace {
 
 // Returns a text with the bytes that all corrections of a spec add together.
-// They are not the sum of what each correction adds: without [tp, fsdp] a
-// device holds tp * fsdp times as much.
+// This is not the sum of the bytes that each correction adds: if tp and fsdp
+// are both removed, a device holds tp * fsdp times as much.
 std::string CostText(const ModeLayout& mode) {
   if (!mode.bytes_per_device || !mode.uncorrected_bytes_per_device) return {};
   const int64_t added =

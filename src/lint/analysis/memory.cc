@@ -1,7 +1,7 @@
-// Computes the memory of the device that needs the most. Replicated and evenly
-// sharded parameters take the same bytes on all devices. Placed parameters are
-// added up by coordinate, and the fullest coordinate counts. The mode that
-// needs the most gives the result:
+// Computes the memory of the device that needs the most. Replicated and sharded
+// parameters need the same bytes on all devices. Placed parameters are added up
+// by coordinate, and the fullest coordinate is used. The result is the memory
+// in the mode that needs the most:
 //
 //   3 experts of 1 GiB placed on ep 2: coordinates hold 2 and 1  ->  2 GiB
 #include "lint/analysis/memory.h"
@@ -45,8 +45,8 @@ int64_t LayersOfRank(const PlannedStages& stages, int32_t rank) {
   return out;
 }
 
-// Sets `use` to the parameters that the fullest rank of the pipeline holds in
-// its mode, and the part of the cache for its layers.
+// Sets the members of `use` to those of the rank that needs the most: the
+// parameters that it holds in the mode of `use`, and the cache of its layers.
 void TakeFullestRank(const Facts& facts, const PlannedStages& stages,
                      MemoryUse& use) {
   const int64_t whole = use.cache;

@@ -23,9 +23,9 @@ struct MemoryUse {
   std::string Device() const;    // "a device", "a device of rank 3"
 };
 
-// Returns the memory in the planned mode in which the fullest device needs the
-// most; nullopt if the bytes of no mode fit in 64 bits. Unknown sizes count as
-// 0.
+// Returns the memory of the fullest device, in the planned mode in which it
+// needs the most. Returns nullopt if the bytes fit in 64 bits in no mode.
+// Unknown sizes add 0.
 std::optional<MemoryUse> MostMemory(const Facts& facts);
 
 }  // namespace shardc

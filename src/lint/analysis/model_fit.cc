@@ -1,7 +1,7 @@
-// Checks the sizes of the configuration against the shapes of parameters. A
-// size fits if at least one of the parameters that should have this size has
-// it, because a tree may hold several towers. A size that none of them has is a
-// misfit:
+// Compares the sizes of the configuration with the shapes of parameters. A tree
+// may hold several towers with different sizes. Therefore a size fits if at
+// least one of the parameters that should have the size does. Otherwise the
+// size is a misfit:
 //
 //   32 heads of 128, every q_proj 2048 wide  ->  4096 is not 2048
 //   40 heads of 128, q_proj 5120 wide        ->  fits
@@ -21,7 +21,7 @@
 namespace shardc {
 namespace {
 
-// Returns false for dtypes of which one number may hold several weights.
+// Returns false for dtypes in which one number may hold several weights.
 bool IsPlain(const Facts& facts, const ParameterGroup& group) {
   const auto dtype = facts.TypeOf(group).dtype;
   return !dtype || !MayPack(*dtype);
@@ -39,7 +39,7 @@ int64_t HeadsWidth(const Facts& facts, const ParameterGroup& group) {
 
 struct Wanted {
   Role role;
-  std::vector<int64_t> widths;  // any of these is correct
+  std::vector<int64_t> widths;  // each of these is correct
   std::string text;             // "32 heads of 128"
 };
 
@@ -101,9 +101,9 @@ void AddHeads(const Facts& facts, std::vector<Misfit>& out) {
   };
   const int64_t query = heads->heads * heads->head_dim;
   const int64_t key = heads->kv_heads * heads->head_dim;
-  // A gate that is fused with the query doubles the query's output size, so the
-  // query is then twice as wide as the input of the output projection. In fused
-  // projections, KV heads may have been repeated.
+  // If a gate is fused with the query, the query's output size is twice the
+  // input size of the output projection. In fused projections, KV heads may
+  // have been repeated.
   std::vector<int64_t> query_widths = {query};
   if (EntersOutput(facts, query)) query_widths.push_back(2 * query);
   const Wanted all[] = {
@@ -118,7 +118,7 @@ void AddHeads(const Facts& facts, std::vector<Misfit>& out) {
     const Found found = Look(facts, wanted);
     const ParameterGroup* const group = found.first;
     has_queries |= found.fits && wanted.role == Role::kQuery;
-    // If the separate queries have the right size, a fused projection of
+    // If the separate queries have the correct size, a fused projection of
     // another size belongs to another tower.
     const bool other = wanted.role == Role::kFusedQkv && has_queries;
     if (group == nullptr || found.fits || other) continue;

@@ -12,19 +12,19 @@ namespace shardc {
 class Facts;
 struct ParameterGroup;
 
-// A size in the configuration that contradicts the shapes of parameters, or a
+// A size in the configuration that contradicts the shapes of parameters. Also a
 // number or size of heads that the configuration lacks.
 struct Misfit {
-  // Whether the size belongs to attention heads. Lints that count heads then
-  // do not run.
+  // Whether the size belongs to attention heads. If so, lints that need the
+  // number of heads are skipped.
   bool heads = false;
   std::string observation;
   // The group whose shape contradicts the size; may be null.
   const ParameterGroup* group = nullptr;
 };
 
-// Returns an empty list without a configuration. A size that no parameter
-// should have cannot be checked, and is accepted.
+// Returns the misfits, or an empty list without a configuration. If no
+// parameter should have a size, the size cannot be checked and is accepted.
 std::vector<Misfit> MisfitsOf(const Facts& facts);
 
 }  // namespace shardc

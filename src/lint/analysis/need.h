@@ -4,7 +4,7 @@
 
 namespace shardc {
 
-// Bits of Lint::needs: a lint does not run without these inputs.
+// Bits of Lint::needs. A lint is skipped if one of its inputs is missing.
 enum Need : unsigned {
   kNeedsShapes = 1,
   kNeedsModel = 2,  // the model's configuration (config.json)

@@ -1,6 +1,7 @@
-// A match that ends inside a word is found again with a pattern that ends at
-// the boundary of a word, because RE2 returns the first alternative that
-// matches:
+// Finds out whether the match of a pattern ends at the end of a word. RE2
+// returns the first alternative that matches, which may end inside a word
+// although another alternative would not. A match that ends inside a word is
+// therefore repeated with a pattern that must end at the boundary of a word:
 //
 //   kernel|kernel_scale in q/kernel_scale  ->  `kernel`, and with `\b` the word
 //

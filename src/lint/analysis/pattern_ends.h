@@ -1,5 +1,5 @@
-// Finds patterns that match some names up to the end of a word and others up to
-// the middle of one, and ends them so that only the first remain.
+// Finds patterns that match some names up to the end of a word, and other names
+// up to the middle of a word. The corrected pattern matches only the former.
 #ifndef SHARDC_LINT_ANALYSIS_PATTERN_ENDS_H_
 #define SHARDC_LINT_ANALYSIS_PATTERN_ENDS_H_
 
@@ -29,9 +29,9 @@ struct PatternEnds {
 
 PatternEnds PatternEndsOf(const Facts& facts, size_t rule);
 
-// Returns the rule's pattern with an end that keeps the names in which it ends
-// with a word: `$` if it is found at the end of all of them, or else `\b`.
-// Returns nullopt if neither keeps them all.
+// Returns the rule's pattern with an assertion at its end, so that it matches
+// only up to the end of a word: `$` if the pattern still matches all names of
+// `words`, or else `\b`. Returns nullopt if a name of `words` matches neither.
 std::optional<std::string> EndedPattern(const Facts& facts, size_t rule);
 
 }  // namespace shardc

@@ -1,6 +1,6 @@
-// Phrases that several lints share. A group is named by the name of its only
-// parameter, or by its template and the number of parameters. Percentages are
-// computed in integers, to a tenth.
+// Phrases that several lints share. A group of one parameter is named by this
+// parameter. Other groups are named by their template and the number of
+// parameters. Percentages are computed in integers, with one decimal.
 //
 //   PercentText(1, 3)  ->  33.3 %     `layers.*.up` (32 parameters)
 #include "lint/analysis/phrase.h"
@@ -18,7 +18,7 @@ std::string Quoted(std::string_view text) {
 std::string PercentText(int64_t part, int64_t whole) {
   if (whole <= 0) return "0 %";
   // The product with 1000 must fit in 64 bits. Larger sizes are divided by
-  // 1024, whose rounding does not change a tenth of a per cent.
+  // 1024; this rounding does not change the first decimal.
   while (whole > INT64_MAX / 2000) {
     part /= 1024;
     whole /= 1024;
@@ -113,8 +113,8 @@ std::vector<Topic> NamingTopics(const Facts& facts) {
     if (facts.LayoutOf(group).unmatched) out.push_back(UnmatchedTopic(name));
     if (facts.Replicated(group)) out.push_back(ReplicatedTopic(name));
   }
-  // Findings about unused axes have the same cause: rules that match nothing
-  // use no axis.
+  // Findings about unused axes have the same cause, because rules that match
+  // nothing use no axis.
   for (const MeshAxis& axis : facts.mesh().axes) {
     out.push_back(UnusedAxisTopic(axis.name));
   }

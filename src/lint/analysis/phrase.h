@@ -21,27 +21,27 @@ std::string PercentText(int64_t part, int64_t whole);
 std::string ParametersText(const Facts& facts, const ParameterGroup& group);
 // Returns the group's template, or the name of its single parameter.
 std::string GroupName(const Facts& facts, const ParameterGroup& group);
-// Returns "axis `tp` has 4" or "axes `fsdp` x `sp` have 8": the number of
-// parts.
+// Returns "axis `tp` has 4" or "axes `fsdp` x `sp` have 8". The number is the
+// number of shards over these axes.
 std::string AxesHave(const Facts& facts, const AxisGroup& group);
-// Returns "every device", to which "of a pipeline rank" is added if the plan
-// has stages: the devices that may hold a parameter.
+// Returns "every device", for messages about all devices that may hold a
+// parameter. If the plan has stages, returns "every device of a pipeline rank".
 std::string EveryDevice(const Facts& facts);
-// Returns the rule's place, "rules.yaml:12", or "rule 3" if the place is
-// unknown.
+// Returns the rule's place, such as "rules.yaml:12", or "rule 3" if the place
+// is unknown.
 std::string RuleText(const Facts& facts, int32_t rule);
 // Returns a list such as "a, b and 4 more", which shows at most `limit` items.
 std::string ListText(std::span<const std::string> items, size_t limit = 3);
 // Returns "10 % 4 = 2", which explains why `parts` does not divide `size`.
 std::string RemainderText(int64_t size, int64_t parts);
-// Returns "is" for a count of 1, else "are".
+// Returns "is" for a count of 1, and "are" for other counts.
 std::string_view IsAre(int64_t count);
 
-// Returns the topics of all findings that are explained if the rules were
+// Returns the topics of findings that have the same cause if the rules were
 // written for other names: dead rules, catch-alls, unmatched and replicated
 // parameters, and unused axes.
 std::vector<Topic> NamingTopics(const Facts& facts);
-// Returns whether the wrong separator explains why the rules do not match these
+// Returns whether a wrong separator explains why the rules do not match the
 // names.
 bool SeparatorExplainsNaming(const Facts& facts);
 

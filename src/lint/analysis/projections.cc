@@ -1,22 +1,22 @@
-// Compares the sharding of heads in projections with the axis rules. A
-// projection to heads is x[tokens, width] * W[width, heads * head_dim]. If the
-// plan shards the last dimension of W over `tp`, the heads of the result are
-// sharded over `tp` too; if it shards the first, the result has all heads and
-// is partial over `tp`:
+// Compares how projections shard heads with the axis rules. A projection to
+// heads is x[tokens, width] * W[width, heads * head_dim]. If the plan shards
+// the last dimension of W over `tp`, the heads of the result are sharded over
+// `tp`. If the plan shards the first dimension, the result has all heads and is
+// partial over `tp`:
 //
 //   axis rules: query heads over tp
 //   q_proj/kernel [4096, 4096]: [fsdp, tp]  ->  heads over tp: agrees
 //   q_proj/kernel [4096, 4096]: [tp, null]  ->  heads unsharded, and the
 //       result is partial over tp: differs
 //
-// The dimension of heads is found by its size, and in a square matrix by the
-// orientation that its role has. Dimensions that count scanned layers are
+// The dimension of heads is found by its size. In a square matrix, it is found
+// by the orientation of the role. Dimensions that count scanned layers are
 // skipped:
 //
 //   [32, 4096, 32, 128] in a stack of 32 layers -> [4096, 32, 128] -> heads 1
 //
-// Data axes are not compared, because a weight is gathered over them before its
-// product.
+// Data axes are not compared, because weights are gathered over data axes
+// before the product.
 #include "lint/analysis/projections.h"
 
 #include <algorithm>
@@ -33,10 +33,10 @@
 namespace shardc {
 namespace {
 
-// The dimensions of a projection's tensor; -1 for one that it does not have.
+// The dimensions of a projection's tensor; -1 if the tensor lacks one.
 struct ProjectionDims {
   int heads = -1;
-  int head_dim = -1;  // -1: in the same dimension as the heads
+  int head_dim = -1;  // -1 if heads and head size share a dimension
   int width = -1;
 };
 
@@ -45,8 +45,8 @@ bool IsProjection(Role role) {
          role == Role::kOutput;
 }
 
-// Returns why the spec of a parameter of this role does not determine the
-// sharding of heads; an empty text if it may determine it.
+// Returns why the spec of a parameter with this role does not determine the
+// sharding of heads. Returns an empty text if it may.
 std::string_view WhyNotByRole(Role role) {
   switch (role) {
     case Role::kFusedQkv:
@@ -74,8 +74,8 @@ std::string_view HeadsName(Role role) {
   return IsKeyOrValue(role) ? "KV heads" : "heads";
 }
 
-// Finds the dimensions of a matrix that has heads and head size in one
-// dimension. Returns nullopt if sizes and names leave them undecided.
+// Finds the dimensions of a matrix in which heads and head size share a
+// dimension. Returns nullopt if neither sizes nor names determine them.
 std::optional<ProjectionDims> OfMatrix(const ParameterRole& role,
                                        const std::vector<int>& dims,
                                        const Shape& shape, int64_t size) {
@@ -91,9 +91,9 @@ std::optional<ProjectionDims> OfMatrix(const ParameterRole& role,
                         .width = dims[*heads_last ? 0 : 1]};
 }
 
-// Finds the dimensions of a tensor that has heads and head size in two
-// consecutive dimensions, heads first. Returns nullopt if no two dimensions
-// have these sizes, or if several have.
+// Finds the dimensions of a tensor in which heads and head size are two
+// consecutive dimensions, heads first. Returns nullopt unless exactly one pair
+// of dimensions has these sizes.
 std::optional<ProjectionDims> OfTensor(const std::vector<int>& dims,
                                        const Shape& shape, int64_t count,
                                        int64_t head_dim) {
@@ -145,8 +145,8 @@ class Comparison {
   }
 
  private:
-  // Returns whether another projection is in the same block:
-  // `verses/lookback/out` is next to `verses/lookback/query`.
+  // Returns whether the group is in the same block as another projection, as
+  // `verses/lookback/out` is in the block of `verses/lookback/query`.
   bool IsNextToProjection(const ParameterGroup& group) const {
     const std::string_view name = group.name;
     for (size_t at = name.find(facts_.separator());
@@ -196,8 +196,8 @@ class Comparison {
     CompareModes(group, *found, count);
   }
 
-  // Adds one result for each distinct pair of status and reason, with all modes
-  // that have it.
+  // Adds one result for each distinct pair of status and reason. The result has
+  // all modes with this pair.
   void CompareModes(const ParameterGroup& group, const ProjectionDims& dims,
                     int64_t count) {
     const size_t begin = out_.size();
@@ -220,9 +220,9 @@ class Comparison {
     }
   }
 
-  // Returns the axes of a dimension of a weight over which the weight is still
-  // sharded when it is multiplied. Axes that are gathered before, and axes of
-  // size 1, are left out.
+  // Returns the axes of a dimension over which a weight is still sharded when
+  // it is multiplied. Axes over which the weight is gathered before, and axes
+  // of size 1, are omitted.
   AxisGroup KeptAt(const Spec& spec, int dim) const {
     if (dim < 0 || AsIndex(dim) >= spec.size()) return {};
     AxisGroup out = facts_.KeptAxes(spec[AsIndex(dim)]);
@@ -301,7 +301,7 @@ class Comparison {
   int64_t value_dim_;
   std::span<const HeadAxes> axes_;
   const LayerStacks& stacks_;
-  std::set<std::string_view> blocks_;  // that hold attention projections
+  std::set<std::string_view> blocks_;  // blocks with attention projections
   std::vector<ComparedProjection> out_;
 };
 

@@ -12,8 +12,8 @@
 
 namespace shardc {
 
-// In one mode, the axes that shard the heads of attention's query and output
-// (`query`), and of its key and value (`key`).
+// The axes that shard heads in one mode: the heads of attention's query and
+// output (`query`), and of its key and value (`key`).
 struct HeadAxes {
   Mode mode = Mode::kTrain;
   AxisGroup query;
@@ -22,7 +22,7 @@ struct HeadAxes {
 
 enum class ProjectionStatus : uint8_t { kAgrees, kDiffers, kUnknown };
 
-// The result of comparing one parameter group in the modes that give the same
+// The result of comparing one parameter group, for all modes with the same
 // result.
 struct ComparedProjection {
   const ParameterGroup* group = nullptr;
@@ -32,11 +32,11 @@ struct ComparedProjection {
   std::string help;
 };
 
-// Compares the plan's specs of all query, key, value and output projections
-// with `axes`, for the planned modes in `axes`. The status is kUnknown, with
-// the reason, if the dimension of heads cannot be found, for fused and latent
-// projections, and for other attention matrices of unknown role. `value_dim` is
-// the size of a head in the value and output projections.
+// Compares the specs of all query, key, value and output projections with
+// `axes`, in the planned modes that `axes` has. `value_dim` is the size of a
+// head in the value and output projections. The status is kUnknown, with the
+// reason, for fused and latent projections, for other attention matrices of
+// unknown role, and if the dimension of heads cannot be found.
 std::vector<ComparedProjection> CompareProjections(
     const Facts& facts, const Heads& sizes, int64_t value_dim,
     std::span<const HeadAxes> axes);

@@ -1,6 +1,7 @@
-// Finds rules with the same file, pattern and separator. Each later one repeats
-// the first of them. `same_spec` is set if the two rules have equal placements,
-// and equal specs in every mode, or `like` of the same parameter.
+// Finds rules with the same file, pattern and separator. Each of them is
+// compared with the first one. `same_spec` is true if the two rules have equal
+// placements, and have equal specs in every mode or a `like` of the same
+// parameter.
 //
 //   [0] `up` ColumnWise, [2] `up` RowWise  ->  {0, 2, not the same spec}
 #include "lint/analysis/repeats.h"
@@ -22,9 +23,9 @@ bool SamePlacement(const Rule& a, const Rule& b) {
          a.placement->count == b.placement->count;
 }
 
-// Returns whether neither rule has `like`, or both name the same parameter. A
-// `like` with a group such as `\1` names the same one only if the patterns are
-// equal.
+// Returns whether neither rule has `like`, or both have a `like` that names the
+// same parameter. If `like` has a group such as `\1`, the parameter is the same
+// only if the patterns are equal.
 bool SameLike(const Rule& a, const Rule& b) {
   const auto* mine = std::get_if<SpecLike>(&a.spec);
   const auto* other = std::get_if<SpecLike>(&b.spec);

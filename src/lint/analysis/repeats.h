@@ -14,17 +14,17 @@ namespace shardc {
 struct Repeat {
   int32_t first = 0;
   int32_t later = 0;
-  bool same_spec = true;  // in every mode, and the same placement
+  bool same_spec = true;  // in every mode, with the same placement
 };
 
-// Compares the specs of rules, and resolves those of each rule once. The facts
-// must outlive this object.
+// Compares the specs of rules. The specs of each rule are resolved once. The
+// facts must outlive this object.
 class SpecComparison {
  public:
   explicit SpecComparison(const Facts& facts) : facts_(&facts) {}
 
   // Returns whether two rules have the same placement, and the same spec in
-  // every mode. Two specs `like` are the same if they name the same parameter.
+  // every mode. Two specs `like` are equal if they name the same parameter.
   bool Same(int32_t a, int32_t b);
 
  private:
@@ -32,11 +32,11 @@ class SpecComparison {
   const Specs& SpecsOf(int32_t rule);
 
   const Facts* facts_;
-  std::map<int32_t, Specs> specs_;  // by rule: in each mode, then in train
+  std::map<int32_t, Specs> specs_;  // indexed by rule: each mode, then train
 };
 
-// Returns each later rule once, in the order of rules, with the first rule that
-// has the same file, pattern and separator.
+// Returns the rules that repeat an earlier rule, in their order, each with the
+// first rule that has the same file, pattern and separator.
 std::vector<Repeat> RepeatsOf(const Facts& facts);
 
 }  // namespace shardc

@@ -1,5 +1,6 @@
-// Finds ring attention in zig-zag order, which splits the sequence into twice
-// as many chunks as its axes have devices.
+// Finds operations that run ring attention in zig-zag order. Zig-zag order
+// splits the sequence into twice as many chunks as the sequence axes have
+// devices.
 #ifndef SHARDC_LINT_ANALYSIS_RINGS_H_
 #define SHARDC_LINT_ANALYSIS_RINGS_H_
 
@@ -17,12 +18,12 @@ namespace shardc {
 
 struct ZigZagRing {
   std::string operation;
-  std::optional<Mode> mode;  // nullopt: all modes
+  std::optional<Mode> mode;  // nullopt if all modes have this order
   Place place;               // in the project file; may be empty
 };
 
 // Returns the operations for which the settings select zig-zag order. If the
-// target lists operations, only these are returned.
+// target lists operations, the others are omitted.
 std::vector<ZigZagRing> RingsOf(const VerifyInput& input,
                                 const OperationsFile& settings,
                                 std::span<const KnownOperation> operations);

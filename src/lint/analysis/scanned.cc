@@ -53,8 +53,8 @@ Shape LayersFirst(const Facts& facts, const LayerStacks& stacks,
 std::optional<MatrixDims> MatrixDimsOf(const Facts& facts,
                                        const LayerStacks& stacks,
                                        const ParameterGroup& group) {
-  // A parameter with two dimensions is a matrix even if one of them is as large
-  // as the number of layers.
+  // A parameter with two dimensions is a matrix, even if one of them has the
+  // size of the number of layers.
   if (facts.Rank(group) == 2) return MatrixDims{0, 1};
   const std::vector<int> dims = UnscannedDims(facts, stacks, group);
   if (dims.size() != 2) return std::nullopt;

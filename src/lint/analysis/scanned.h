@@ -1,4 +1,4 @@
-// Finds the dimensions that count scanned layers, by parameter group.
+// Finds the dimensions of parameter groups that count scanned layers.
 #ifndef SHARDC_LINT_ANALYSIS_SCANNED_H_
 #define SHARDC_LINT_ANALYSIS_SCANNED_H_
 
@@ -11,19 +11,19 @@
 
 namespace shardc {
 
-// Finds the layer stacks of the parameter groups, which Facts::stacks() keeps
-// for all lints. Uses the number of layers in
-// the model's configuration, if it is known. LayerStacks::dims is indexed by
-// group.
+// Finds the layer stacks of the parameter groups. Facts::stacks() keeps the
+// result for all lints. If the model's configuration is known, its number of
+// layers is used. LayerStacks::dims is indexed by group.
 LayerStacks StacksOf(const Facts& facts);
 
-// Returns the dimensions of a group's parameters that count no scanned layers,
-// in ascending order: 1 and 2 of [layers, in, out].
+// Returns the dimensions of a group's parameters that do not count scanned
+// layers, in ascending order: 1 and 2 for [layers, in, out].
 std::vector<int> UnscannedDims(const Facts& facts, const LayerStacks& stacks,
                                const ParameterGroup& group);
 
-// Returns the sizes of a group's shape, which must be known, with those that
-// count scanned layers first: [layers, in, out] for [in, layers, out].
+// Returns the sizes of a group's shape in another order: the sizes that count
+// scanned layers come first. For [in, layers, out], the order is [layers, in,
+// out]. The shape must be known.
 Shape LayersFirst(const Facts& facts, const LayerStacks& stacks,
                   const ParameterGroup& group);
 
@@ -31,9 +31,9 @@ Shape LayersFirst(const Facts& facts, const LayerStacks& stacks,
 // the matrix of one layer.
 using MatrixDims = std::array<int, 2>;
 
-// Returns the dimensions of a matrix, of one layer or of scanned layers: 0 and
-// 2 of [in, layers, out], 2 and 3 of [blocks, layers, in, out]. Returns nullopt
-// if the parameters are no matrices.
+// Returns the dimensions of a matrix of one layer, or of the matrices of
+// scanned layers: 0 and 2 for [in, layers, out], 2 and 3 for [blocks, layers,
+// in, out]. Returns nullopt if the parameters are not matrices.
 std::optional<MatrixDims> MatrixDimsOf(const Facts& facts,
                                        const LayerStacks& stacks,
                                        const ParameterGroup& group);

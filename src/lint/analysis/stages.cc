@@ -1,6 +1,6 @@
 // Judges the stages of a pipeline without a device profile. The time of a stage
-// is the number of multiplications for a token, and schedules are simulated
-// with tasks of equal length:
+// is taken to be the number of multiplications for a token, and schedules are
+// simulated with tasks of equal length:
 //
 //   layers 8 8 8 8 and a head worth 2.4 layers: the last stage takes
 //   10.4 / 8.6 = 1.21 times the mean
@@ -20,11 +20,13 @@
 namespace shardc {
 namespace {
 
-// Stages are reported as uneven if the longest takes at least kUneven times the
-// mean, and another division makes that factor at most kShorter times as large.
+// Stages are reported as uneven on two conditions: the longest stage takes at
+// least kUneven times the mean, and another division multiplies this factor by
+// kShorter or less.
 constexpr double kUneven = 1.15, kShorter = 0.95;
 constexpr double kLargeBubble = 0.2;
-// Schedules with more tasks are not compared, because that would take too long.
+// Schedules with more tasks are not simulated, because that would take too
+// long.
 constexpr int64_t kMostTasks = 1 << 16;
 // The limit on the steps of a search for a division, stages * units^2.
 constexpr int64_t kMostSteps = int64_t{1} << 28;
@@ -95,7 +97,7 @@ std::string AddedOverRanks(const Facts& facts) {
 
 std::optional<UnevenStages> UnevenStagesOf(const Facts& facts) {
   const PlannedStages* stages = facts.compiled().stages.get();
-  // A tensor that holds all layers cannot be divided unevenly by a spec, so no
+  // If a tensor holds several layers, a spec can only divide them evenly, so no
   // other division is possible.
   if (stages == nullptr || !stages->units.stacks.empty()) return std::nullopt;
   const int64_t count = stages->stages(), units = stages->units.count();
@@ -137,9 +139,9 @@ std::optional<LargeBubble> LargeBubbleOf(const Facts& facts) {
   out.held = MostHeld(table);
   out.better_part = out.part;
   for (const schedule::Schedule& one : schedule::Schedules()) {
-    // Schedules that hold parameters twice, or that need another number of
-    // stages, are skipped, because they need more memory or another division of
-    // the layers.
+    // Two kinds of schedules are skipped. Schedules that hold parameters twice
+    // need more memory. Schedules with another number of stages need another
+    // division of the layers.
     if (one.placement == schedule::Placement::kBoth ||
         extent.Stages() != table.stages || schedule::Refusal(one, extent)) {
       continue;

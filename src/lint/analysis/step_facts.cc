@@ -1,11 +1,13 @@
-// Chooses the layers that represent the model's step. Layers are of one class
-// if they have the same roles with the same shardings and if the same
-// conditional lines of the model's description apply. Two layers of each class
-// are lowered. The first stands for itself and the second for all others of its
-// class, because there may be a reshard between one layer and the next:
+// Chooses the layers that represent the model's step, because lowering all
+// layers would take long. Two layers are of the same class if they have the
+// same roles with the same shardings, and if the same conditional lines of the
+// model's description apply to them. Two layers of each class are lowered. The
+// first represents only itself. The second represents all other layers of the
+// class. Two layers are needed because there may be a reshard between a layer
+// and the next one:
 //
-//   61 layers, three without experts  ->  layers 0, 1, 3, 4, which stand for
-//                                         1, 2, 1 and 57
+//   61 layers, three without experts  ->  layers 0, 1, 3 and 4 are lowered,
+//                                         and represent 1, 2, 1 and 57 layers
 #include "lint/analysis/step_facts.h"
 
 #include <algorithm>
@@ -81,8 +83,8 @@ std::unique_ptr<const StepFacts> StepFacts::Make(const Facts& facts) {
       out->group_of_[param] = static_cast<uint32_t>(g);
     }
   }
-  // If a parameter has a wrong role or an illegal spec, another lint reports it
-  // and no step is made.
+  // If a parameter has a wrong role or an illegal spec, another lint reports
+  // the problem, and the step is not lowered.
   const auto& problems = out->roles_.problems;
   const bool whole = std::all_of(
       problems.begin(), problems.end(), [](const step::RoleProblem& problem) {
@@ -128,7 +130,8 @@ bool StepFacts::MostHaveRoles() const {
 }
 
 void StepFacts::FindSample(step::Formulas& formulas) {
-  std::map<std::vector<int64_t>, int32_t> kinds;  // by class: its second layer
+  // Keyed by class: index of its second layer.
+  std::map<std::vector<int64_t>, int32_t> kinds;
   const auto roles = static_cast<int32_t>(description_->roles.size());
   for (int32_t layer = 0; layer < roles_.layers; ++layer) {
     std::vector<int64_t> kind = {static_cast<int64_t>(roles_.StackOf(layer))};
@@ -151,8 +154,8 @@ void StepFacts::FindSample(step::Formulas& formulas) {
     int32_t& counts = known->second;
     if (fresh) {
       stands_for_[layer] = 1;
-      // The first layer of a class stands only for itself. The second one, if
-      // there is one, will stand for all others.
+      // The first layer of a class represents only itself. If the class has a
+      // second layer, that layer will represent all others.
       counts = -1;
     } else {
       if (counts < 0) counts = layer;

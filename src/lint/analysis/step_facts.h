@@ -1,6 +1,6 @@
-// The step of the model, if the rules describe it: the roles of parameters, and
-// a lowered program with one or two layers of each class, which represent all
-// layers. The program is not executed.
+// The step of the model, if the rules describe the model: the roles of
+// parameters, and a lowered program. The program has one or two layers of each
+// class, which represent all layers. It is not executed.
 #ifndef SHARDC_LINT_ANALYSIS_STEP_FACTS_H_
 #define SHARDC_LINT_ANALYSIS_STEP_FACTS_H_
 
@@ -28,23 +28,24 @@ struct ParameterGroup;
 struct ModeStep {
   StepInputs inputs;
   LoweredStep step;
-  // By layer: the number of layers that it represents.
+  // Keyed by layer: the number of layers that the layer represents.
   std::map<int32_t, int64_t> stands_for;
-  // By ValueId: 1 if it is computed from parameters only, else 0.
+  // Indexed by ValueId: 1 if the value depends only on parameters, else 0.
   std::vector<char> weight;
 
   const step::Graph& graph() const { return step.model.graph; }
   const step::Program& program() const { return *step.program; }
-  // Returns how often the op occurs in the step of the full model: an op of a
-  // layer represents the ops of other layers.
+  // Returns how often the op occurs in the step of the complete model, because
+  // the op of a layer may represent the ops of other layers.
   int64_t Times(const step::Op& op) const;
-  // Return the bytes that a device sends in the full step, and for one
-  // instruction in one layer.
+  // Return the bytes that a device sends: in the complete step, in the step of
+  // another program, and for one instruction in one layer.
   int64_t Sent() const { return Sent(program()); }
   int64_t Sent(const step::Program& program) const;
   int64_t Sent(const step::Instruction& instruction) const;
   // Returns the bytes that a device would send with other specs of parameters
-  // or other sharding constraints; nullopt if that step has no program.
+  // or with other sharding constraints. Returns nullopt if that step has no
+  // program.
   std::optional<int64_t> SentWith(
       const std::vector<Spec>& specs,
       const std::vector<step::ShardingConstraintOverride>& constraints = {})
@@ -61,8 +62,9 @@ struct StepRefusal {
 class StepFacts {
  public:
   // Returns null if no file describes the model, if shapes or the model's
-  // configuration are unknown, if the description cannot be evaluated, or if it
-  // describes another model, because most parameters then have no role.
+  // configuration are unknown, or if the description cannot be evaluated. Also
+  // returns null if most parameters have no role, because the description then
+  // is of another model.
   static std::unique_ptr<const StepFacts> Make(const Facts& facts);
 
   const ModelDescription& description() const { return *description_; }

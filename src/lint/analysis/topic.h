@@ -1,6 +1,6 @@
-// Findings of lints, with the facts that they report. A fact is called a topic.
-// lint/once.h uses topics to report each cause once, whichever lints are
-// selected or ignored.
+// Findings of lints, with the facts that they report. Such a fact is called a
+// topic. lint/once.h uses topics to report each cause only once, for any
+// selection of lints.
 #ifndef SHARDC_LINT_ANALYSIS_TOPIC_H_
 #define SHARDC_LINT_ANALYSIS_TOPIC_H_
 
@@ -19,20 +19,20 @@ using Topic = std::string;
 
 struct LintFinding : Finding {
   LintFinding() = default;
-  // Converts a finding that reports no fact of another lint, as most do.
+  // Converts a finding without topics. Most findings have none.
   LintFinding(Finding finding)  // NOLINT(google-explicit-constructor)
       : Finding(std::move(finding)) {}
 
   std::vector<Topic> reports;
-  // The facts that make this finding redundant: it is removed if other findings
-  // report all of them. If empty, the finding always stays.
+  // Topics that make this finding redundant. The finding is removed if other
+  // findings report all of them. If empty, the finding is never removed.
   std::vector<Topic> unless;
-  // The part of `message` that names the parameters; may be empty.
+  // The part of `message` that consists of the parameters' names; may be empty.
   std::string subject;
   // If `cause` is not empty, findings with the same code and cause are joined,
-  // even if they are at different rules; the message becomes `before`, all
-  // subjects and `after`. If it is empty, only findings that are equal except
-  // for their subjects are joined.
+  // even if they are at different rules. The joined message is `before`, all
+  // subjects, and `after`. If `cause` is empty, findings are joined only if
+  // they differ in nothing except their subjects.
   struct Several {
     std::string cause, before, after;
   };

@@ -14,8 +14,8 @@ struct Vocabulary {
 };
 
 // Finds the embedding and the output head among the parameters of rank 2 that
-// lints can judge (Facts::Judged). Each is null if there is none or more than
-// one.
+// lints can judge (Facts::Judged). A member is null if no group or several
+// groups have the role.
 inline Vocabulary VocabularyOf(const Facts& facts) {
   Vocabulary out;
   int embeddings = 0;

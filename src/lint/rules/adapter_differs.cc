@@ -1,9 +1,10 @@
-// An adapter adds the product B A to the matrix of its base. A reads the base's
-// input and B writes the base's output. The dimension between them is the rank,
-// which is the shorter side of A and of B and must not be sharded. The longer
-// side must be sharded as the base's dimension is, or unsharded. Only
-// tensor-parallel axes count. Square matrices are not checked, because it is
-// unknown which side is the rank:
+// Finds adapters (LoRA) that are sharded unlike their base. An adapter adds the
+// product B A to the matrix of its base. A reads the base's input and B writes
+// the base's output. The dimension between A and B is the rank. It is the
+// shorter side of A and of B and must not be sharded. The longer side must be
+// unsharded, or sharded as the same dimension of the base. Only tensor-parallel
+// axes are compared. Square matrices are not checked, because their sides
+// cannot be distinguished:
 //
 //   q_proj [in, out] over [null, tp]  ->  lora_B [r, out] over tp, or unsharded
 #include <algorithm>
@@ -98,8 +99,8 @@ void Judge(const Facts& facts, const ParameterGroup& group, bool down,
   side.dim = rows < columns ? last : first;
   side.axes = facts.TensorAxes(facts.AxesAt(group, side.dim));
   side.base_axes = facts.TensorAxes(facts.AxesAt(base, base_dim));
-  // An unsharded adapter costs only its few bytes, because each device uses its
-  // own part of it.
+  // An unsharded adapter costs only a few bytes, because each device uses its
+  // own part.
   if (facts.TensorParts(side.axes) <= 1 ||
       SameSplit(facts.mesh(), side.axes, side.base_axes)) {
     return;

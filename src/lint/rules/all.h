@@ -1,5 +1,6 @@
-// Declares every lint. table.h lists them by number. Each lint's file declares
-// its own name, so that a new lint does not cause other lints to be recompiled.
+// Declares every lint. table.h lists the lints by number. The source file of a
+// lint declares only its own name, so a new lint does not cause other lints to
+// be recompiled.
 #ifndef SHARDC_LINT_RULES_ALL_H_
 #define SHARDC_LINT_RULES_ALL_H_
 

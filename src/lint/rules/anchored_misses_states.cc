@@ -28,8 +28,8 @@ const ParamLayout& LayoutOf(const Facts& facts, uint32_t param) {
   return facts.plan().layouts[facts.plan().params[param].layout];
 }
 
-// Returns whether a state's spec differs from its parameter's. If another rule
-// gives the state the same spec, nothing is reported.
+// Returns whether a state's spec differs from its parameter's spec. If another
+// rule assigns the same spec to the state, nothing is reported.
 bool Differs(const Facts& facts, const MissedState& missed) {
   const ParamLayout& state = LayoutOf(facts, missed.state);
   const ParamLayout& parameter = LayoutOf(facts, missed.parameter);

@@ -1,4 +1,4 @@
-// The query projection and the output projection are connected by attention, so
+// Attention connects the query projection with the output projection. Therefore
 // the output of the first and the input of the second must be sharded over the
 // same axes. Only tensor-parallel axes are compared, because weights are
 // gathered over data axes such as fsdp before the product.
@@ -25,8 +25,8 @@ struct Sides {
   AxisGroup out, in;
 };
 
-// Returns nullopt if the projection is not a matrix, of one layer or of scanned
-// layers, or if its orientation is unknown.
+// Returns nullopt if the projection is neither a matrix of one layer nor the
+// matrices of scanned layers, or if its orientation is unknown.
 std::optional<Sides> SidesOf(const Facts& facts, const LayerStacks& stacks,
                              const ParameterGroup& group) {
   const auto dims = MatrixDimsOf(facts, stacks, group);

@@ -15,8 +15,8 @@ extern const Lint kCacheReshard;
 
 namespace {
 
-// Returns the line that gives the first dimension that differs its axes in
-// `mode`, or the mesh if that is no line of a file.
+// Returns the line of a file that determines the axes of the first different
+// dimension in `mode`, or the place of the mesh if no file determines them.
 Place PlaceOf(const Facts& facts, const Spec& before, const Spec& after,
               Mode mode) {
   for (size_t dim = 0; dim < std::max(before.size(), after.size()); ++dim) {

@@ -53,7 +53,7 @@ void CheckCatchAllReplicates(const Facts& facts, FindingSink& sink) {
                Quoted(intended.written) + " where the tree has " + found});
       if (!intended.rewrite.empty()) rewrites.push_back(rewrite);
     }
-    // Under this policy a parameter that no rule matches is replicated too.
+    // With this policy, a parameter that no rule matches is replicated as well.
     const bool replicates =
         facts.compiled().Unmatched() == UnmatchedPolicy::kReplicate;
     finding.help =

@@ -39,7 +39,7 @@ void CheckCatchAllTakesLarge(const Facts& facts, FindingSink& sink) {
       }
     }
     if (texts.empty()) continue;
-    // The error catch-all-replicates makes this finding redundant.
+    // The finding catch-all-replicates makes this finding redundant.
     finding.unless = {CatchAllTopic(r)};
     finding.message =
         BytesText(bytes) +

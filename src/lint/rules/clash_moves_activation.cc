@@ -1,15 +1,15 @@
 // Reports a sharding conflict: in one op, an axis shards one dimension of the
 // activation and another dimension of the weight. If the axis is tensor
-// parallel, the weight keeps its sharding and the activation is gathered. If
-// the weight had the axis on the activation's dimension, nothing would be
-// gathered; the step is lowered a second time with such a spec to see whether
-// it sends less:
+// parallel, the weight stays sharded and the activation is gathered. If the
+// axis sharded the same dimension of both, nothing would be gathered. Therefore
+// the step is lowered a second time with such a spec of the weight, to find out
+// whether it sends fewer bytes:
 //
 //   a [b, t, (n h):tp], o [d:tp, (n h)]   all_gather tp of a
 //   a [b, t, (n h):tp], o [d, (n h):tp]   a partial sum, reduced once
 //
-// A conflict on the hidden dimension of activations is not reported here, but
-// by SHD411.
+// SHD411 reports conflicts on the hidden dimension of activations, so they are
+// not reported here.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -36,7 +36,7 @@ using step::Instruction;
 using step::LabelId;
 
 // The weights of one role in all layers, and the activation that is gathered or
-// exchanged over `axis` for them.
+// exchanged over `axis` because of them.
 struct WeightConflict {
   AxisId axis = 0;
   std::string role, op, activation, held;
@@ -45,8 +45,8 @@ struct WeightConflict {
   int64_t layers = 0, moved = 0;
 };
 
-// Returns the label of the dimension that loses the axis in an all-gather or
-// all-to-all; kNoLabel if none loses it.
+// Returns the label of the dimension that the axis no longer shards after an
+// all-gather or all-to-all. Returns kNoLabel if no dimension loses the axis.
 LabelId Lost(const ModeStep& of, const Instruction& move, AxisId axis) {
   const step::Slot& from =
       of.program().slots[static_cast<size_t>(move.in.front())];
@@ -70,7 +70,7 @@ const step::Parameter* ParameterOf(const ModeStep& of, const step::Op& op) {
 }
 
 // Returns the collective that removes the axis from an activation for the op of
-// a conflict; null if there is none.
+// a conflict. Returns null if no collective does.
 const Instruction* MoveFor(const ModeStep& of,
                            const step::ShardingConflict& conflict) {
   for (const Instruction& one : of.program().code) {
@@ -122,8 +122,8 @@ std::vector<WeightConflict> ConflictsOf(const ModeStep& of) {
   return out;
 }
 
-// Returns the specs with the axis on the activation's dimension in all weights
-// of the role; nullopt if these have no such dimension.
+// Returns the specs in which the axis shards the activation's dimension in all
+// weights of the role. Returns nullopt if the weights lack this dimension.
 std::optional<std::vector<Spec>> Moved(const ModeStep& of,
                                        const WeightConflict& conflict,
                                        int& dim) {
@@ -178,8 +178,8 @@ void CheckConflictReshardsActivation(const Facts& facts, FindingSink& sink) {
         !facts.rule_facts()[static_cast<size_t>(group.rule)].builtin;
     if (!own) finding.level = Level::kNote;
     finding.subject.clear();
-    // Two other lints compare the projections of one module, and take
-    // precedence.
+    // Two other lints compare the projections of one module. Their findings
+    // make this one redundant.
     finding.unless = {ReshardTopic(facts.Example(group))};
     sink.push_back(std::move(finding));
   }

@@ -1,6 +1,7 @@
-// Compares the spec of a bias with the output dimension of its weight, and the
-// spec of a scale or zero point that has as many dimensions as its weight with
-// every dimension of it.
+// Compares biases, scales and zero points with their weight. The spec of a bias
+// is compared with the output dimension of the weight. The spec of a scale or
+// zero point with as many dimensions as the weight is compared with every
+// dimension of the weight.
 //
 //   kernel [in, out] over [tp, fsdp], bias [out] over [tp]  ->  tp, not fsdp
 #include "comm/reshard.h"

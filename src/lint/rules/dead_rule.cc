@@ -1,7 +1,7 @@
-// A rule that matches no parameter (a dead rule) is a warning. It is only a
-// note if the last parts of its pattern name a parameter that not all models of
-// a family have, such as a bias. It stays a warning if a large parameter that
-// no rule or only a catch-all matches has a similar name.
+// Reports rules that match no parameter (dead rules) as warnings. A dead rule
+// is only a note if the last parts of its pattern name a parameter that not all
+// models of a family have, such as a bias. It is a warning nevertheless if a
+// large parameter that no rule or only a catch-all matches has a similar name.
 //
 //   self_attn/q_proj/bias  ->  note      unbiased/kernel  ->  warning
 #include <algorithm>
@@ -25,9 +25,9 @@ extern const Lint kDeadRule;
 
 namespace {
 
-// kOptionalLeaves and kOptionalModules are the last parts of names, and the
-// modules before them, that only some models of a family have. kLeaves are the
-// last parts that may follow a module.
+// kOptionalLeaves are last parts of names that only some models of a family
+// have. kOptionalModules are modules that only some models have. kLeaves are
+// the last parts that may follow a module.
 constexpr std::array<std::string_view, 3> kOptionalLeaves = {"bias", "scale",
                                                              "scales"};
 constexpr std::array<std::string_view, 6> kLeaves = {
@@ -54,7 +54,7 @@ bool IsNorm(std::string_view word) {
          word.starts_with("ln_") || word == "ln";
 }
 
-// Removes the characters that stand for wildcards in a sketch.
+// Removes the characters that represent wildcards in a sketch.
 std::string Literal(std::string text) {
   std::erase(text, Sketch::kWild);
   std::erase(text, Sketch::kAnyChar);
@@ -63,7 +63,7 @@ std::string Literal(std::string text) {
 
 // Returns whether the last part of a pattern's text is a leaf or module that
 // not every model has. Complete parts are compared, because `unbiased` contains
-// `bias`.
+// `bias` but is not a bias.
 //
 //   ln_f/scale  ->  optional     head_proj/kernel  ->  not
 bool IsOptionalText(std::string_view text, char separator) {
@@ -89,11 +89,11 @@ struct NearName {
   const ParameterGroup* group = nullptr;
   std::string rewrite;
   int64_t edits = 0;
-  std::string also;  // the rewrite for another name, one edit further at most
+  std::string also;  // another rewrite with at most one edit more
 };
 
-// Returns the dead rules that were probably intended for a large parameter
-// which no other rule, or only a catch-all, matches.
+// Returns the dead rules that were probably intended for a large parameter. No
+// other rule matches this parameter, or only a catch-all.
 std::set<int32_t> Intended(const Facts& facts) {
   std::set<int32_t> out;
   for (const ParameterGroup& group : facts.groups()) {
@@ -155,7 +155,8 @@ void CheckDeadRule(const Facts& facts, FindingSink& sink) {
     const bool optional = intended.count(static_cast<int32_t>(r)) == 0 &&
                           IsOptional(rule.sketch, facts.rules()[r].separator);
     LintFinding finding;
-    // A finding that explains why the rule is dead makes this one redundant.
+    // A finding that explains why the rule is dead makes this finding
+    // redundant.
     finding.unless = {DeadRuleTopic(r)};
     finding.code = &kDeadRule.code;
     finding.level = optional ? Level::kNote : kDeadRule.code.level;

@@ -1,7 +1,7 @@
 // Finds weights that a decode step gathers. The step is lowered with the
 // cheapest collectives at each op. If the gathers send 1 MiB or more, the step
-// is lowered a second time without the gathered axes in the specs of these
-// weights. They are reported if this step sends fewer bytes:
+// is lowered a second time, and the gathered axes are removed from the specs of
+// these weights. The weights are reported if the second step sends fewer bytes:
 //
 //   q [n h, d:fsdp], 4096 rows a device   all_gather fsdp, 31 MiB a token
 #include <algorithm>
@@ -26,8 +26,9 @@ namespace {
 
 constexpr int64_t kWorthBytes = int64_t{1} << 20;
 
-// Returns the parameter that a value is, or the first one from which it is
-// computed; null if the value does not depend on parameters only.
+// Returns the parameter that has this value, or the first parameter from which
+// the value is computed. Returns null if the value depends on more than
+// parameters.
 const step::Parameter* Origin(const ModeStep& of, step::ValueId value) {
   if (of.weight[static_cast<size_t>(value)] == 0) return nullptr;
   for (const step::Parameter& parameter : of.graph().parameters) {

@@ -1,7 +1,7 @@
 // Reports large experts that are neither sharded over the expert axis nor
-// placed at one coordinate of an axis. All rules concerned have one cause, so
-// there is one finding for experts with a tensor each, and one for each
-// dimension of stacks that counts experts.
+// placed at one coordinate of an axis. All rules of such experts have the same
+// cause. Therefore one finding covers all experts with separate tensors, and
+// one finding covers all stacks in which the same dimension counts experts.
 //
 //   ep 4, experts [8, 1024, 4096] over [null, fsdp, tp]  ->  reported
 #include <string>
@@ -20,15 +20,15 @@ extern const Lint kExpertAxis;
 
 namespace {
 
-// Returns whether each expert has its own tensor, instead of a part of a stack.
+// Returns whether each expert has its own tensor and is not part of a stack.
 bool IsSingle(const ParameterGroup& group) {
   return group.name.find("experts/*") != std::string::npos ||
          group.name.find("experts.*") != std::string::npos;
 }
 
-// Returns the dimension of a stack over which its experts are numbered. It is
-// the first dimension that does not number scanned layers: 1 in
-// [layers, experts, in, out].
+// Returns the dimension of a stack that counts the experts. It is the first
+// dimension that does not count scanned layers: 1 in [layers, experts, in,
+// out].
 int ExpertDim(const Facts& facts, const LayerStacks& stacks,
               const ParameterGroup& group) {
   const std::vector<int> dims = UnscannedDims(facts, stacks, group);

@@ -1,7 +1,7 @@
-// Tokens are sharded over the axes of batch and sequence. If the expert axis is
-// one of them, all_to_all exchanges the tokens. If not, all coordinates of the
-// expert axis hold the same tokens. An expert axis that is tensor parallel is
-// not reported:
+// Reports expert axes that shard no tokens. Tokens are sharded over the axes of
+// batch and sequence. If the expert axis is one of these axes, an all_to_all
+// exchanges the tokens. Otherwise all coordinates of the expert axis hold the
+// same tokens. An expert axis that is tensor parallel is not reported:
 //
 //   batch over dp and fsdp, experts over ep 4  ->  4 copies of each token
 #include <algorithm>
@@ -22,8 +22,8 @@ bool Holds(const AxisGroup& axes, const std::string& axis) {
   return std::find(axes.begin(), axes.end(), axis) != axes.end();
 }
 
-// Returns the expert axes that shard no tokens, without tensor-parallel axes
-// and axes of size 1.
+// Returns the expert axes that shard no tokens. Tensor-parallel axes and axes
+// of size 1 are omitted.
 AxisGroup Outside(const Facts& facts) {
   AxisGroup tokens;
   for (const char* name : {"BATCH", "LENGTH", "QUERY_LENGTH"}) {
@@ -52,8 +52,8 @@ void CheckExpertsOutsideBatch(const Facts& facts, FindingSink& sink) {
   const int64_t copies = facts.mesh().Parts(outside).value_or(1);
   LintFinding finding = FindingAt(kExpertsOutsideBatch.code, facts.MeshPlace());
   finding.level = Level::kNote;
-  // The finding is only a note if the batch axes are defaults, so an explicit
-  // rule raises its level.
+  // With default batch axes the finding is only a note. With an axis rule in a
+  // file it has the code's level.
   if (rules.axes.Given(AxisRule::kBatch)) {
     finding.level = finding.code->level;
     finding.place = rules.axes_places[static_cast<size_t>(AxisRule::kBatch)];

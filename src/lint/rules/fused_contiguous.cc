@@ -1,13 +1,14 @@
-// If a fused projection stores its parts one after the other, a spec shards
-// them as one dimension. A device then has a piece of the dimension and not its
-// share of each part, even if all sizes divide:
+// Reports fused projections whose parts are stored one after the other and are
+// sharded as one dimension. A device then has one piece of the dimension and
+// not its share of each part, even if the number of shards divides all sizes:
 //
 //   queries | keys | values of 1600 over tp 4
 //     -> 0 to 1199, queries only | 1200 to 2399, queries and keys | ...
 //
-// Families that interleave the parts (query, key and value of each head;
-// alternating columns of gate and up) are sharded correctly, and not reported.
-// Nothing is reported if the `model:` section has `fused: by_part`.
+// Some families interleave the parts (query, key and value of each head;
+// alternating columns of gate and up). Their fused projections are sharded
+// correctly, and not reported. Nothing is reported if the `model:` section has
+// `fused: by_part`.
 #include <algorithm>
 #include <array>
 #include <string>
@@ -27,8 +28,8 @@ extern const Lint kFusedContiguous;
 
 namespace {
 
-// Tensors of this name are interleaved by head in BLOOM, GPT-NeoX and Falcon,
-// but not in ChatGLM.
+// BLOOM, GPT-NeoX and Falcon interleave tensors of this name by head. ChatGLM
+// does not.
 constexpr std::string_view kByHead = "query_key_value";
 constexpr std::array<std::string_view, 2> kContiguousFamilies = {"chatglm",
                                                                  "glm"};
@@ -63,7 +64,7 @@ void CheckFusedContiguous(const Facts& facts, FindingSink& sink) {
     if (!fused) continue;
     const AxisGroup axes = facts.TensorAxes(facts.AxesAt(group, fused->dim));
     const int64_t shards = facts.TensorParts(axes);
-    // If the number of shards does not divide a part, SHD221 reports it.
+    // SHD221 reports shards that do not divide a part.
     if (shards <= 1 || !PartsDivide(*fused, shards)) continue;
     const TensorType& type = facts.TypeOf(group);
     const int64_t width = (*type.shape)[static_cast<size_t>(fused->dim)];

@@ -1,6 +1,7 @@
-// Over an axis of fully sharded data parallelism, the gradient of a parameter
-// that is sharded over the axis is reduce-scattered. The gradient of any other
-// parameter is all-reduced, which sends twice as much:
+// Reports large gradients that are all-reduced over an axis of fully sharded
+// data parallelism. If a parameter is sharded over such an axis, its gradient
+// is reduce-scattered. The gradient of any other parameter is all-reduced,
+// which sends twice as many bytes:
 //
 //   q    [n h, d:fsdp]   reduce_scatter fsdp
 //   head [v:tp, d]       all_reduce fsdp, and replicated over it
@@ -25,15 +26,15 @@ extern const Lint kGradientAllReduced;
 
 namespace {
 
-// The axis over which a parameter group's gradients are all-reduced, and the
-// bytes that this sends.
+// The axis over which the gradients of a parameter group are all-reduced, and
+// the bytes that a device sends for them.
 struct Reduced {
   std::string axis;
   int64_t bytes = 0;
 };
 
-// Returns the parameter whose gradient this value is; null if the value is not
-// a gradient.
+// Returns the parameter whose gradient this value is, or null if the value is
+// not a gradient.
 const step::Parameter* GradientOf(const step::Graph& graph,
                                   step::ValueId value) {
   for (size_t i = 0; i < graph.gradients.size(); ++i) {
@@ -108,7 +109,7 @@ void CheckGradientAllReduced(const Facts& facts, FindingSink& sink) {
     if (reduced == found.end() || !scattered.contains(reduced->second.axis) ||
         facts.Elements(group) < kLargeElements ||
         facts.TotalBytes(group) < facts.total_bytes() / 100 ||
-        // Another lint reports parameters that are replicated on every device.
+        // Another lint reports parameters that are replicated on all devices.
         facts.Replicated(group) ||
         !Divides(facts, group, reduced->second.axis)) {
       continue;

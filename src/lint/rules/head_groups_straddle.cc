@@ -1,6 +1,6 @@
-// Query heads that share a KV head are a group. A device has the KV heads of
-// its query heads if KV heads are replicated, or are sharded over all or the
-// first of the query heads' axes:
+// Query heads that share a KV head are a group. A device needs the KV heads of
+// its query heads. It has them if KV heads are replicated, or if KV heads are
+// sharded over all axes of the query heads or over the first of them:
 //
 //   query over [tp, sp], key over [tp]  ->  each device has both
 //   query over [tp], key over [dp]      ->  KV heads are on other devices
@@ -49,8 +49,8 @@ void CheckHeadGroupsStraddle(const Facts& facts, FindingSink& sink) {
            facts, "query", kHeadsDim,
            {facts.model()->source, Place::kEntireFile, Place::kEntireFile})) {
     if (heads->heads % split.parts != 0) continue;
-    // The axes of the key may differ between modes in which the query has the
-    // same axes.
+    // In modes in which the query has the same axes, the key may have different
+    // axes.
     std::map<AxisGroup, std::vector<Mode>> by_key;
     for (Mode mode : split.modes) {
       by_key[AttentionAxes(facts, mode, "key", kHeadsDim)].push_back(mode);

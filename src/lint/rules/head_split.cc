@@ -1,8 +1,8 @@
-// Finds shards that hold part of a head. The dimension of heads is recognised
-// by its size, heads times head size. If the number of shards divides that size
-// but not the number of heads, a device holds part of a head. All projections
-// with the same number of heads over the same axes are one finding. In a fused
-// projection, query heads or KV heads may be split.
+// Finds shards that hold a part of a head. The dimension of heads is recognised
+// by its size, which is heads times head size. If the number of shards divides
+// this size but not the number of heads, a device holds a part of a head. All
+// projections with the same number of heads over the same axes are one finding.
+// In a fused projection, query heads or KV heads may be divided in this way.
 //
 //   768 = 12 * 64 over 8: 768 % 8 = 0, 12 % 8 = 4
 #include <optional>
@@ -20,7 +20,7 @@ extern const Lint kHeadSplit;
 
 namespace {
 
-// The heads of a projection whose shards hold parts of heads.
+// The heads of a projection in which a shard holds a part of a head.
 struct HeadSplit {
   int64_t count = 0;
   bool key = false;
@@ -83,8 +83,8 @@ LintFinding Report(const Facts& facts, const ParameterGroup& group,
                     ParametersText(facts, group);
   finding.message = finding.subject + " holds " + after;
   finding.several = {heads, "", " hold " + after};
-  // More shards than KV heads are common and only cost time, so the finding is
-  // a warning. If the shards do not divide the query heads, it is an error.
+  // More shards than KV heads are common and cost only time, so the finding is
+  // a warning. For query heads it is an error.
   if (cut.key) finding.level = Level::kWarning;
   finding.reports = {HeadsTopic(cut.count, parts)};
   return finding;

@@ -1,11 +1,11 @@
-// Reports replicated vectors that have a number for each head, or for each
+// Reports replicated vectors that have one number for each head, or for each
 // column of the query or key, although the heads are sharded:
 //
 //   sinks [64], q_proj split over tp 8    ->  each device uses 8 of them
 //   q_norm [4096], a mean over all heads        ->  each device has 512 columns
 //
-// A norm over the columns of one head is used by every head, so it stays
-// replicated.
+// A norm over the columns of one head is used for every head, so it is
+// correctly replicated.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -109,9 +109,9 @@ LintFinding Report(const Facts& facts, const ParameterGroup& group, int dim,
               "over that axis, or leave the projection unsharded");
 }
 
-// Returns the blocks in which the query is normalised head by head. The key
-// then is too, even if its norm is as wide as the key because there is only one
-// KV head.
+// Returns the blocks in which the query is normalised head by head. The key is
+// then normalised head by head as well. Its norm may nevertheless be as wide as
+// the key, if there is only one KV head.
 std::set<std::string> NormedByHead(const Facts& facts, const Blocks& queries) {
   std::set<std::string> out;
   for (const ParameterGroup& group : facts.groups()) {

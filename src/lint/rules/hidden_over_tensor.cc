@@ -1,6 +1,6 @@
-// If the hidden dimension of activations is sharded over the tensor-parallel
-// axis, every column-parallel projection gathers it and every row-parallel one
-// scatters it.
+// Reports a hidden dimension of activations that is sharded over the
+// tensor-parallel axis. Every column-parallel projection then gathers the
+// activations, and every row-parallel projection scatters them.
 #include "lint/analysis/facts.h"
 #include "lint/analysis/phrase.h"
 #include "lint/analysis/stages.h"
@@ -14,8 +14,9 @@ extern const Lint kHiddenOverTensor;
 
 namespace {
 
-// Reports the default of the axis rule, if the model's step is known and would
-// send at least a hundredth fewer bytes with an unsharded hidden dimension.
+// Reports the default of the axis rule. It is reported only if the model's step
+// is known and sends at least a hundredth fewer bytes with an unsharded hidden
+// dimension.
 void CheckDefault(const Facts& facts, FindingSink& sink) {
   const StepFacts* const step = facts.Step();
   const ModeStep* const of =

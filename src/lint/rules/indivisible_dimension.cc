@@ -38,7 +38,7 @@ void CheckIndivisibleDimension(const Facts& facts, FindingSink& sink) {
       "pad the dimension, use an axis that divides it, or drop the axis with "
       "`illegal: shrink`",
       sink);
-  // A policy that corrects the spec is in force if the level is lower.
+  // A lower level shows that the policy corrects the spec.
   for (size_t i = before; i < sink.size(); ++i) {
     if (sink[i].level == kIndivisibleDimension.code.level) continue;
     sink[i].help =

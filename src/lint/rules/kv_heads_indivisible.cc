@@ -29,8 +29,8 @@ void CheckKvHeadsIndivisible(const Facts& facts, FindingSink& sink) {
              ? "each head would be on " + std::to_string(parts / kv) +
                    " devices, or split between them"
              : RemainderText(kv, parts));
-    // A finding about the same numbers of heads and shards makes this one
-    // redundant: a finding at a projection's rule, or about query heads if
+    // A finding about the same numbers of heads and shards makes this finding
+    // redundant. It may be at the rule of a projection, or about query heads if
     // there are as many query heads as KV heads.
     finding.unless = {HeadsTopic(kv, parts)};
     finding.help = "give " +

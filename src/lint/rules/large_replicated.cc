@@ -1,7 +1,7 @@
-// Reports large parameters that are replicated. There is one finding for each
-// rule that replicates some, and one for all parameters without a rule. All
-// rules that would shard such parameters, but only over axes that this mesh
-// lacks or has with size 1, share one finding, because they have the same
+// Reports large parameters that are replicated. One finding is reported for
+// each rule that replicates such parameters, and one for all parameters without
+// a rule. Rules that would shard the parameters, but only over axes that this
+// mesh lacks or has with size 1, share one finding, because they have the same
 // cause:
 //
 //   rules over fsdp, mesh tp:8  ->  one finding, with the bytes of all
@@ -26,8 +26,9 @@ namespace {
 
 using Groups = std::vector<const ParameterGroup*>;
 
-// Reports groups of one or more rules as one finding, at the place of the
-// first; the other places are labels. The message begins with `cause`.
+// Reports groups of one or more rules as one finding. The finding is at the
+// place of the first rule, and the places of the other rules are labels. The
+// message begins with `cause`.
 void Report(const Facts& facts, const Groups& groups, const std::string& cause,
             std::string help, FindingSink& sink) {
   LintFinding finding =
@@ -56,8 +57,8 @@ void Report(const Facts& facts, const Groups& groups, const std::string& cause,
   sink.push_back(std::move(finding));
 }
 
-// Reports rules that would shard over axes that this mesh lacks or has with
-// size 1.
+// Reports rules that would shard only over axes that this mesh lacks or has
+// with size 1.
 void ReportAbsent(const Facts& facts, const Groups& groups, FindingSink& sink) {
   AxisGroup axes;
   for (const ParameterGroup* group : groups) {

@@ -1,6 +1,6 @@
-// Latent attention projects activations to a latent, norms it, and projects it
-// to heads. The latent must not be sharded over tensor-parallel axes, because
-// the norm and every head read all of it:
+// Latent attention projects activations to a latent, normalises the latent, and
+// projects it to heads. The latent must not be sharded over tensor-parallel
+// axes, because the norm and every head read the complete latent:
 //
 //   kv_a_proj_with_mqa [576, 7168] over [tp, fsdp]  ->  reported
 //   kv_b_proj [32768, 512] over [tp, fsdp]          ->  its heads are split

@@ -1,11 +1,11 @@
-// Reports scanned layers whose layer dimension is sharded. roles/layer_stacks.h
-// finds this dimension:
+// Reports scanned layers whose layer dimension is sharded. The dimension is
+// found by roles/layer_stacks.h:
 //
 //   verses/q_proj/kernel [32, 4096, 4096], verses/norm/scale [32, 4096]
 //     ->  dimension 0 counts layers
 //
-// Nothing is reported if sizes and names do not decide which dimension counts
-// layers.
+// Nothing is reported if sizes and names do not determine which dimension
+// counts layers.
 #include <algorithm>
 #include <array>
 #include <string>

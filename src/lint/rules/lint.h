@@ -1,10 +1,11 @@
-// Room: lint/rules. The lints: one file each, with its check, its explanation
-// and two examples.
+// Room: lint/rules. The lints. Each lint has one file with its check, its
+// explanation and two examples.
 // Includes: source, model, match, match/proof, resolve, roles, comm, step,
 // lint/analysis.
 //
 // table.h lists the lints. `explain`, the SARIF rule list and the documentation
-// are generated from it. The two examples of a lint are its test.
+// are generated from the members of each lint. The two examples of a lint are
+// its test.
 #ifndef SHARDC_LINT_RULES_LINT_H_
 #define SHARDC_LINT_RULES_LINT_H_
 
@@ -22,8 +23,8 @@ namespace shardc {
 
 class Facts;
 
-// A small complete input, with the texts of its files. In a good example,
-// fields that are empty or 0 have the values of the bad example.
+// A small complete input, with the texts of its files. If a field of a good
+// example is empty or 0, the value of the bad example is used.
 struct LintExample {
   std::string_view mesh = {};      // mesh string or YAML
   std::string_view rules = {};     // YAML
@@ -31,7 +32,7 @@ struct LintExample {
   std::string_view model = {};     // config.json, or empty
   std::string_view locked = {};    // a committed plan, or empty
   std::string_view target = {};    // more keys of the target, YAML
-  int64_t batch = 0;               // 0: not given
+  int64_t batch = 0;               // 0 if not given
   int64_t kv_len = 0;
   int64_t memory_bytes = 0;
 };
@@ -43,9 +44,9 @@ struct Lint {
   std::string_view what = {};     // what it finds, in full sentences
   std::string_view why = {};      // why that is bad
   std::string_view instead = {};  // what to write instead
-  LintExample bad = {};           // gives this finding
-  LintExample good = {};          // does not give it
-  // Null for two lints that other files report: unused ignores and the
+  LintExample bad = {};           // reports this finding
+  LintExample good = {};          // does not report it
+  // Null for the two lints that other files report: unused ignores and the
   // committed plan.
   void (*check)(const Facts& facts, FindingSink& sink) = nullptr;
 };
@@ -57,7 +58,8 @@ std::span<const Lint* const> AllLints();
 // compiled programs, sorted by number.
 std::span<const Code* const> AllCodes();
 
-// Finds a code by "SHD203", "203" or "too-long"; null if there is none.
+// Returns the code with the ID "SHD203", the number "203" or the name
+// "too-long". Returns null if no code matches.
 const Code* FindCode(std::string_view text);
 const Lint* FindLint(const Code& code);
 

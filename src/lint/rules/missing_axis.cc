@@ -1,6 +1,7 @@
 // Reports all rules that name the same missing axis as one finding, at the
-// first rule, because the usual cause is one axis with another name, or one
-// wrong axis rule. Specs of attention tensors have findings of their own.
+// first of these rules. The usual cause is one axis with another name, or one
+// wrong axis rule. Specs of attention tensors are reported in separate
+// findings.
 //
 //   three rules over `model`, mesh dp, tp  ->  one finding, two labels
 #include <string>

@@ -1,5 +1,5 @@
-// Reports an up projection whose output is split over other axes than the input
-// of the down projection, between which the activations are resharded.
+// Reports MLPs whose up projection has its output sharded over other axes than
+// the input of the down projection. The activations are resharded between them.
 //
 //   up [d, f: tp], down [f: fsdp, d]  ->  the down projection needs f over tp
 #include <algorithm>
@@ -19,20 +19,20 @@ extern const Lint kMlpReshard;
 namespace {
 
 // The output size of the first projection and the input size of the second may
-// differ by up to this factor, because several weights may be packed in one
-// stored number, and gate and up may be fused in one matrix.
+// differ by up to this factor. The reasons are that one stored number may pack
+// several weights, and that gate and up may be fused in one matrix.
 constexpr int64_t kPacked = 16;
 
 // One of two consecutive projections, and the dimension that they share.
 struct MlpSide {
   const ParameterGroup& group;
-  int dim = -1;  // -1: the orientation is unknown
+  int dim = -1;  // -1 if the orientation is unknown
   int rank = 0;
 };
 
-// Returns the output dimension of the first projection or the input dimension
-// of the second; `of` chooses. A dimension that counts scanned layers is
-// skipped, as in [in, layers, out].
+// Returns the output dimension of the first projection, or the input dimension
+// of the second. `of` is OutDim or InDim. A dimension that counts scanned
+// layers is skipped, as in [in, layers, out].
 MlpSide SideOf(const Facts& facts, const LayerStacks& stacks,
                const ParameterGroup& group,
                int (*of)(const ParameterRole&, int)) {
@@ -55,8 +55,8 @@ bool Meet(const Facts& facts, const MlpSide& up, const MlpSide& down) {
     return (*facts.TypeOf(side.group).shape)[AsIndex(side.dim)];
   };
   const int64_t leaving = size(up), entering = size(down);
-  // The sizes of matrices are not compared. Sizes in tensors of higher rank may
-  // differ by kPacked.
+  // The sizes of matrices are not compared. The sizes of tensors of higher rank
+  // may differ by a factor of kPacked.
   if (up.rank == 2 || leaving <= 0 || entering <= 0) return true;
   return std::max(leaving, entering) <= kPacked * std::min(leaving, entering);
 }

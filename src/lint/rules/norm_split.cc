@@ -1,7 +1,7 @@
 // A norm over the model's width reads activations that are unsharded over
 // tensor-parallel axes, so its scale must not be sharded over these axes
-// either. Norms of queries, keys and latents, and norms inside a mixer, are not
-// reported: they have other sizes, which may be sharded.
+// either. Norms of queries, keys and latents, and norms inside a mixer, have
+// other sizes, which may be sharded. They are not reported.
 #include <algorithm>
 #include <string>
 #include <string_view>
@@ -45,7 +45,7 @@ void CheckNormSplit(const Facts& facts, FindingSink& sink) {
     if (!dim) continue;
     const AxisGroup axes = facts.TensorAxes(facts.AxesAt(group, *dim));
     if (facts.TensorParts(axes) <= 1) continue;
-    // If the activations are split in the same way, SHD411 reports that.
+    // If the activations are sharded in the same way, SHD411 reports it.
     if (SameSplit(facts.mesh(), axes, hidden)) continue;
     sink.push_back(GroupFinding(
         facts, kNormSplit.code, group,

@@ -13,9 +13,9 @@ extern const Lint kParameterReshard;
 
 namespace {
 
-// Returns how to give the group one spec in train and in `mode`: by the rule's
-// own spec of one of these modes, by the parameter that `like` names, or by the
-// axis rules of decode.
+// Returns how a user can assign the same spec to the group in train and in
+// `mode`: in the rule's own specs of these modes, in the rule of the parameter
+// that `like` names, or in the axis rules of decode.
 std::string HelpFor(const Facts& facts, const ParameterGroup& group,
                     Mode mode) {
   if (group.rule >= 0) {

@@ -11,8 +11,8 @@ extern const Lint kRedundantWildcard;
 
 namespace {
 
-// Returns whether the rule names a parameter by its match, as in
-// `like: '\1.weight'`. A leading wildcard then decides what the groups match.
+// Returns whether the rule uses what its pattern matches, as in `like:
+// '\1.weight'`. A leading wildcard then changes what the groups match.
 bool UsesMatch(const Rule& rule) {
   return std::holds_alternative<SpecLike>(rule.spec);
 }

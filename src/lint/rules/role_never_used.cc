@@ -1,5 +1,6 @@
-// A role that is not optional needs a parameter (one in each layer if it is the
-// role of a layer), and an op that reads the parameter.
+// Reports roles that are not used. A role that is not optional needs a
+// parameter (in each layer, if the role belongs to layers), and an op that
+// reads the parameter.
 #include <string>
 #include <vector>
 
@@ -18,8 +19,8 @@ void CheckRoleNeverUsed(const Facts& facts, FindingSink& sink) {
   const StepFacts* const step = facts.Step();
   if (step == nullptr) return;
   LintFinding finding = FindingAt(kRoleNeverUsed.code);
-  // For a built-in pack the finding is a note, because users may have changed
-  // the model.
+  // If the role is described by a built-in pack, the finding is a note, because
+  // users may have changed the model.
   if (step->builtin()) finding.level = Level::kNote;
   std::vector<std::string> texts;
   for (const step::RoleProblem& problem : step->roles().problems) {
@@ -30,7 +31,7 @@ void CheckRoleNeverUsed(const Facts& facts, FindingSink& sink) {
     const DescribedRole& role =
         step->description().roles[static_cast<size_t>(problem.role)];
     // An optional role may be unused. It is reported only if some experts have
-    // its parameter and others lack it.
+    // its parameter and other experts lack it.
     if (role.optional && problem.fault == step::RoleFault::kUnused) continue;
     texts.push_back(problem.message);
     if (texts.size() == 1) {

@@ -1,5 +1,5 @@
-// Reports routers whose expert dimension, the smaller one, is sharded over axes
-// that are not gathered before use.
+// Reports routers whose expert dimension (the smaller dimension) is sharded
+// over axes over which the router is not gathered before use.
 //
 //   gate [4096, 8] over [null, ep]  ->  a device sees 2 of 8 scores at ep 4
 #include <cstdint>

@@ -8,8 +8,8 @@ extern const Lint kScalarSpec;
 
 namespace {
 
-// Returns the spec that a rule lists; null for another form, such as a bundle
-// like Replicated, which fits any shape.
+// Returns the spec that a rule lists. Returns null for other forms, such as the
+// bundle Replicated, which fits any shape.
 const SpecList* WrittenSpec(const Rule& rule) {
   return std::get_if<SpecList>(&rule.spec);
 }

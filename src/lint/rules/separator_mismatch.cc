@@ -1,6 +1,6 @@
-// Reports files with the wrong separator. lint/analysis/facts.cc tries each
+// Reports files with the wrong separator. lint/analysis/facts.cc matches each
 // dead rule with the other separator. All rules of a file are one finding,
-// because they share the separator of the file.
+// because the separator is a setting of the file.
 //
 //   `self_attn\.q_proj` in a file of `/`: it is matched with self_attn/q_proj
 #include <map>
@@ -18,11 +18,12 @@ extern const Lint kSeparatorMismatch;
 
 namespace {
 
-// Returns how a pattern writes this separator.
+// Returns the text of this separator in a pattern.
 std::string Written(char separator) { return separator == '.' ? "\\." : "/"; }
 
-// Returns whether a rule of the file is written with the file's separator and
-// matches. With another separator it would match nothing.
+// Returns whether the file has a rule that matches and whose pattern contains
+// the file's separator. With the other separator, this rule would match
+// nothing.
 bool NeedsSeparator(const Facts& facts, const Source* file) {
   for (size_t r = 0; r < facts.rules().size(); ++r) {
     const Rule& rule = facts.rules()[r];

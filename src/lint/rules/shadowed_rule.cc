@@ -1,8 +1,8 @@
-// A rule is shadowed if earlier rules match every parameter that it matches;
-// the earlier rules are labels of the finding. Other lints report duplicates
-// and catch-alls. A rule that only rules of other files override is not
-// reported. A proof decides whether the rule is shadowed only in this tree or
-// for all names.
+// A rule is shadowed if earlier rules match every parameter that it matches.
+// The earlier rules are labels of the finding. Other lints report duplicates
+// and rules below a catch-all. A rule that is overridden only by rules of other
+// files is not reported. A proof decides whether the rule is shadowed only in
+// this tree or for all names.
 //
 //   rules [0] `kernel`, [1] `o_proj/kernel`: [0] wins the only parameter that
 //   [1] matches, and it wins every name that [1] can match
@@ -21,8 +21,8 @@ extern const Lint kShadowedRule;
 
 namespace {
 
-// Returns whether all rules that win over this one are in other files. A file
-// that extends another may override its rules.
+// Returns whether all rules that win over this rule are in other files. If so,
+// they may override it on purpose, because a file can extend another file.
 bool Overrides(const Facts& facts, const RuleFacts& rule, size_t index) {
   const Place& own = facts.rules()[index].place;
   for (const LostTo& lost : rule.lost) {
@@ -34,8 +34,8 @@ bool Overrides(const Facts& facts, const RuleFacts& rule, size_t index) {
 bool IsShadowed(const Facts& facts, size_t index) {
   const RuleFacts& rule = facts.rule_facts()[index];
   if (rule.found == 0 || rule.won > 0 || rule.builtin) return false;
-  // A catch-all may win no parameter, because it is meant for parameters that
-  // other rules do not match.
+  // A catch-all may win no parameter, because it is intended for parameters
+  // that no other rule matches.
   if (rule.sketch.catch_all) return false;
   if (Overrides(facts, rule, index)) return false;
   for (const LostTo& lost : rule.lost) {
@@ -48,9 +48,9 @@ bool IsShadowed(const Facts& facts, size_t index) {
   return true;
 }
 
-// Returns an addition to the message: whether the rule never applies to any
-// name, or a name in another tree to which it would apply. Returns an empty
-// text if there is no proof.
+// Returns an addition to the message: either that the rule applies to no name
+// of any tree, or a name to which it would apply in another tree. Returns an
+// empty text if neither is proven.
 std::string OfAllNamesText(const Facts& facts, size_t rule) {
   Prover prover(*facts.compiled().matcher, {.work = 4'000'000});
   const RuleProof proof = prover.ProveRule(static_cast<uint32_t>(rule));

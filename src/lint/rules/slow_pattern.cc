@@ -1,6 +1,6 @@
-// Reports patterns with large counts, because an automaton has a copy of the
-// repeated part for each repetition. Nested counts are multiplied. The counts
-// are read from the pattern's text, with a stack of open groups:
+// Reports patterns with large counts. An automaton has one copy of the repeated
+// part for each repetition, so nested counts multiply. The counts are read from
+// the pattern's text, with a stack of open groups:
 //
 //   `(a{20}b{3}){30}`  ->  600, reported     `a{20}(b){30}`  ->  30
 #include <algorithm>
@@ -21,8 +21,8 @@ extern const Lint kSlowPattern;
 
 namespace {
 
-// Patterns with this many copies of a part are reported, because a rule set
-// with such patterns may be too large for the fast automaton.
+// Patterns with so many copies of a part are reported, because the fast
+// automaton may be too large for a rule set with such patterns.
 constexpr int64_t kManyCopies = 500;
 
 struct Count {
@@ -30,7 +30,8 @@ struct Count {
   size_t end = 0;  // the index after `}`
 };
 
-// Reads `{n}`, `{n,}` or `{n,m}` at `i`; returns nullopt if there is none.
+// Reads the count `{n}`, `{n,}` or `{n,m}` at `i`. Returns nullopt for other
+// text.
 std::optional<Count> ReadCount(std::string_view pattern, size_t i) {
   constexpr int64_t kLargest = 100000;  // RE2 accepts 1,000
   Count out;
@@ -52,14 +53,14 @@ std::optional<Count> ReadCount(std::string_view pattern, size_t i) {
   return std::nullopt;
 }
 
-// Returns the largest product of nested counts.
+// Returns the largest product of nested counts in the pattern.
 int64_t Copies(std::string_view pattern) {
   // The largest number of copies of a part so far, in the pattern and in each
-  // group that is open.
+  // open group.
   std::vector<int64_t> most = {1};
   size_t i = 0;
   while (i < pattern.size()) {
-    int64_t copies = 1;  // of the part that ends before `i`
+    int64_t copies = 1;  // copies of the part that ends before `i`
     const char c = pattern[i];
     if (c == '(') {
       most.push_back(1);

@@ -1,5 +1,6 @@
-// Devices are numbered with the last axis fastest, and each host has
-// consecutive numbers, so the last axes are inside a host:
+// Reports a stage axis inside a host while another axis crosses hosts. Devices
+// are numbered with the last axis fastest, and each host has consecutive
+// numbers, so the last axes are inside a host:
 //
 //   fsdp 8, pp 4 on hosts of 8 devices: pp is inside a host, and a group along
 //   fsdp has two devices of each of four hosts
@@ -41,7 +42,7 @@ void CheckStageAxisInsideHost(const Facts& facts, FindingSink& sink) {
   for (size_t i = 0; i < *stages; ++i) {
     const MeshAxis& axis = mesh.axes[i];
     if (!CrossesHosts(mesh, i) || !IsUsed(facts, axis.name)) continue;
-    // Another lint reports a tensor-parallel axis that would fit into a host.
+    // Another lint reports a tensor-parallel axis that could be inside a host.
     if (per_host % axis.size == 0 && !facts.TensorAxes({axis.name}).empty()) {
       continue;
     }

@@ -1,11 +1,12 @@
-// A Mamba-2 mixer stores several parts in one projection, whose sizes follow
-// from its other parameters:
+// Reports contiguous shards of a Mamba-2 mixer. A mixer stores several parts in
+// one projection. The sizes of the parts follow from the mixer's other
+// parameters:
 //
 //   in_proj  [z | x | B | C | dt]   2 inner + 2 groups * state + heads
 //   conv1d   [x | B | C]            inner + 2 groups * state
 //
-// A contiguous shard of either parameter does not consist of a device's heads
-// and their groups.
+// A contiguous shard of `in_proj` or `conv1d` does not consist of the heads of
+// one device and their groups.
 #include <map>
 #include <optional>
 #include <string>
@@ -22,14 +23,15 @@ extern const Lint kStateSpaceSplit;
 
 namespace {
 
-// Sizes of one mixer; 0 for a size that is unknown.
+// Sizes of one mixer; 0 if unknown.
 struct Mixer {
   int64_t heads = 0;  // size of A_log
   int64_t inner = 0;  // size of the gated norm
 };
 
-// The mixer's path and the last part of the module's name, of a parameter such
-// as "backbone.layers.*.mixer.in_proj.weight".
+// The position of a parameter in a mixer. The parameter
+// "backbone.layers.*.mixer.in_proj.weight" has the mixer's path
+// "backbone.layers.*.mixer." and the part "in_proj".
 struct Member {
   std::string mixer;
   std::string_view part;
@@ -53,16 +55,17 @@ std::map<std::string, Mixer> MixersOf(const Facts& facts) {
     const auto member = MemberOf(group, facts.separator());
     if (!member) continue;
     const int64_t size = facts.Elements(group);
-    // Mamba-1's A_log is a matrix, and its convolution has one part.
+    // Only vectors are read. The A_log of Mamba-1 is a matrix, and its
+    // convolution has a single part, so its mixers are skipped.
     if (member->part == "A_log") out[member->mixer].heads = size;
     if (member->part == "norm") out[member->mixer].inner = size;
   }
   return out;
 }
 
-// Returns the columns of B and C together, which are 2 * groups * state;
-// nullopt if a size of the mixer is unknown, or if a Mamba-2 mixer cannot have
-// this width.
+// Returns the number of columns of B and C together, which is 2 * groups *
+// state. Returns nullopt if a size of the mixer is unknown, or if a Mamba-2
+// mixer cannot have this width.
 std::optional<int64_t> GroupColumns(const Mixer& mixer, std::string_view part,
                                     int64_t width) {
   const int64_t rest = part == "in_proj" ? width - 2 * mixer.inner - mixer.heads

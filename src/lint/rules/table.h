@@ -1,6 +1,6 @@
-// The lints, one line each, sorted by number. Each name is a constant that a
-// source file of this folder defines. Include this file after defining
-// SHARDC_LINT.
+// The lints, one line for each, sorted by number. Each line names a constant of
+// the type Lint, which a source file of this folder defines. Define SHARDC_LINT
+// before including this file.
 SHARDC_LINT(kCatchAllReplicates)
 SHARDC_LINT(kOtherNaming)
 SHARDC_LINT(kCatchAllTakesLarge)

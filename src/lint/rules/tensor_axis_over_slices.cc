@@ -10,8 +10,8 @@ extern const Lint kTensorAxisOverSlices;
 
 namespace {
 
-// Returns the first axis that is not tensor parallel and whose size all slices
-// divide; empty if there is none.
+// Returns the first axis that is not tensor parallel and whose size is a
+// multiple of the number of slices. Returns an empty text if no axis is.
 std::string OtherAxis(const Facts& facts) {
   const Mesh& mesh = facts.mesh();
   for (const MeshAxis& axis : mesh.axes) {

@@ -27,7 +27,7 @@ void CheckUnanchoredPattern(const Facts& facts, FindingSink& sink) {
   for (size_t r = 0; r < facts.rule_facts().size(); ++r) {
     const RuleFacts& rule = facts.rule_facts()[r];
     const std::string& pattern = facts.rules()[r].match;
-    // A `$` at the end of `a|b$` ends only the last alternative.
+    // A `$` at the end of `a|b$` belongs only to the last alternative.
     const bool ended =
         rule.sketch.end_anchor && pattern.find('|') == std::string::npos;
     if (ended || rule.sketch.catch_all || rule.builtin) continue;

@@ -15,7 +15,7 @@ extern const Lint kUnevenDevices;
 namespace {
 
 // Reports devices with different bytes. Specs shard evenly, so only placement
-// can give one coordinate more bytes than another.
+// can assign more bytes to one coordinate than to another.
 void CheckUnevenDevices(const Facts& facts, FindingSink& sink) {
   HeldBytes held;
   for (const PlannedParam& param : facts.plan().params) {

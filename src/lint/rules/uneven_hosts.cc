@@ -1,6 +1,6 @@
-// Reports meshes in which the number of devices along the tensor-parallel and
-// sequence-parallel axes together neither divides the host's number of devices
-// nor is a multiple of it.
+// Reports meshes whose model replicas cross hosts unevenly. The devices of a
+// replica are those along the tensor-parallel and sequence-parallel axes. Their
+// number must divide the number of devices of a host, or be a multiple of it.
 //
 //   tp 6, 24 devices on 3 hosts: 8 a host, 8 % 6 = 2
 #include <algorithm>

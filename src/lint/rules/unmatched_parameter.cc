@@ -21,14 +21,14 @@ void CheckUnmatchedParameter(const Facts& facts, FindingSink& sink) {
                  ? ", " + BytesText(facts.TotalBytes(group)) + " in all"
                  : ""),
         "write a rule for it, or set `policy: {unmatched: replicate}`");
-    finding.subject.clear();  // not joined: each needs a rule of its own
+    finding.subject.clear();  // not joined: each needs its own rule
     finding.unless = {UnmatchedTopic(facts.Example(group))};
     if (const auto intended = facts.nearest().Of(group.name)) {
       finding.labels.push_back(
           {facts.RulePlace(intended->rule),
            "the nearest rule has " + Quoted(intended->written) +
                " where the name has " + Quoted(intended->found)});
-      // Names a second rule if it is about as near.
+      // Names a second rule if it is almost as near.
       const auto second = facts.nearest().Of(
           group.name, NearestRules::Among::kAll, {intended->rule});
       const bool two = second && second->rule != intended->rule &&

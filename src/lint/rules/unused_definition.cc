@@ -1,6 +1,7 @@
-// Collects all names that specs, bundles, registrations, attention's tensors
-// and the `model:` section use, without surrounding underscores, and reports
-// definitions that are not among them. Definitions in packs are not reported.
+// Reports definitions that nothing uses. All names that specs, bundles,
+// registrations, attention's tensors and the `model:` section use are
+// collected, without surrounding underscores. Definitions in packs are not
+// reported.
 //
 //   bundles: {QKV: ...}, and no `spec: QKV`  ->  bundle `QKV`
 #include <set>

@@ -4,7 +4,7 @@ namespace shardc {
 
 extern const Lint kUnusedIgnore;
 
-// suppress.cc reports this lint, because it knows which ignores suppressed a
+// suppress.cc reports this lint, because it records which ignores suppressed a
 // finding.
 constinit const Lint kUnusedIgnore{
     .code = {190, "unused-ignore", Level::kWarning,

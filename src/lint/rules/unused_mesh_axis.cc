@@ -19,7 +19,8 @@ void Take(std::set<std::string>& used, const Spec& spec) {
 }
 
 // Returns whether an axis comes from a default axis rule that shards heads.
-// Such a use does not count, because no head is sharded if no parameter is.
+// Such an axis is not counted as used, because no head is sharded if no
+// parameter is.
 bool SplitsHeadsByDefault(const Facts& facts, const NameTrace& trace) {
   if (Written(facts, trace)) return false;
   auto rule = ParseAxisRule(trace.rule);
@@ -50,14 +51,14 @@ void CheckUnusedMeshAxis(const Facts& facts, FindingSink& sink) {
   TakeAttention(used, facts);
   used.insert(facts.plan().placement_axes.begin(),
               facts.plan().placement_axes.end());
-  // A pipeline's axis is in use, because its ranks hold different layers.
+  // The axis of a pipeline is used, because its ranks hold different layers.
   used.insert(StageAxis(facts));
   for (const MeshAxis& axis : facts.mesh().axes) {
     if (axis.size <= 1 || used.count(axis.name) > 0) continue;
     LintFinding finding = FindingAt(kUnusedMeshAxis.code, facts.MeshPlace());
     finding.reports = {UnusedAxisTopic(axis.name)};
     // A finding about experts that are not sharded over this axis makes this
-    // one redundant.
+    // finding redundant.
     finding.unless = finding.reports;
     finding.message = "nothing uses mesh axis " + Quoted(axis.name) +
                       " of size " + std::to_string(axis.size) +
