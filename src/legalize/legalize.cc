@@ -1,14 +1,18 @@
-// Checks a spec dimension by dimension: each axis must be in the mesh, no
-// earlier dimension may use it, and the product of a dimension's axes must
-// divide its size. The policy decides about a violation. `error` returns it as
-// a problem. `drop` removes all axes of the dimension and returns an edit, but
-// a repeated axis stays a problem. `shrink` removes repeated axes, keeps the
-// longest legal prefix of the remaining axes, and returns edits.
+// Checks a spec dimension by dimension. Each axis must be in the mesh, no
+// earlier dimension may use the axis, and the product of the sizes of a
+// dimension's axes must divide the size of the dimension. The policy decides
+// what happens to a dimension that breaks one of these rules:
 //
-// If a tensor is stored in blocks, the size of its last dimension is the number
-// of blocks.
+//   error    keeps the axes and returns a problem
+//   drop     removes all axes of the dimension and returns an edit; a
+//            repeated axis is a problem as under `error`
+//   shrink   removes repeated axes, keeps the longest legal prefix of the
+//            remaining axes, and returns edits
 //
-//   12 over [fsdp 2, dp 3, tp 4]: 24 does not divide it, 6 does
+// If a tensor is stored in blocks of a quantized dtype, the product must divide
+// the number of blocks of the last dimension. Example:
+//
+//   12 over [fsdp 2, dp 3, tp 4]: 24 does not divide 12, but 6 does
 //   error: a problem     drop: null     shrink: [fsdp, dp]
 #include "legalize/legalize.h"
 
@@ -43,9 +47,10 @@ size_t FirstRepeated(const AxisGroup& group, const Axes& used) {
   return i;
 }
 
-// Returns whether `parts`, the product of the axes (nullopt: it overflows),
-// divides the number of blocks of a dimension. One part divides any size, and
-// any number of parts divides size 0.
+// Returns whether `parts` divides the number of blocks of a dimension. `parts`
+// is the product of the sizes of the dimension's axes, or nullopt if the
+// product overflows. One part divides any size, and any number of parts divides
+// size 0.
 bool Divides(int64_t size, std::optional<int64_t> parts, int64_t block) {
   if (size == 0 || parts == 1) return true;
   return parts && size % block == 0 && size / block % *parts == 0;
@@ -55,7 +60,7 @@ AxisGroup Prefix(const AxisGroup& group, size_t count) {
   return {group.begin(), group.begin() + static_cast<ptrdiff_t>(count)};
 }
 
-// A dimension: its index, its size if that is known, and the number of
+// A dimension: its index, its size (nullopt if unknown), and the number of
 // consecutive elements that are stored as one block.
 struct Dimension {
   int index = 0;
@@ -75,10 +80,11 @@ Edit MakeEdit(Reason reason, const Dimension& dim, const AxisGroup& from,
   return edit;
 }
 
-// Returns the first problem of a dimension, in the order missing, repeated,
-// indivisible; nullopt if there is none. With `repeated_last`, indivisible
-// comes before repeated, because eformer drops the axes of an indivisible
-// dimension before it looks for repeated axes.
+// Returns the first problem of a dimension, or nullopt if the dimension is
+// legal. A missing axis is reported before a repeated axis, and a repeated axis
+// before a size that the axes do not divide. With `repeated_last`, the last two
+// change places, because eformer drops the axes of an indivisible dimension
+// before it looks for repeated axes.
 std::optional<Edit> Judge(const AxisGroup& group, const Dimension& dim,
                           const Axes& used, const Mesh& mesh,
                           bool repeated_last) {
@@ -100,9 +106,9 @@ std::optional<Edit> Judge(const AxisGroup& group, const Dimension& dim,
   return std::nullopt;
 }
 
-// Removes the first axis that the mesh lacks and all axes after it, then
-// repeated axes, and returns the longest prefix of the result whose product
-// divides the size. Adds at most one edit for each reason.
+// Removes the first axis that the mesh lacks and all axes after it. Then
+// removes repeated axes, and returns the longest prefix of the remaining axes
+// whose product divides the size. Adds at most one edit for each reason.
 AxisGroup Shrink(AxisGroup group, const Dimension& dim, const Axes& used,
                  const Mesh& mesh, std::vector<Edit>& edits) {
   if (size_t i = FirstMissing(group, mesh); i < group.size()) {
@@ -135,10 +141,11 @@ AxisGroup Shrink(AxisGroup group, const Dimension& dim, const Axes& used,
 }
 
 // Returns the result for a tensor that gets the spec [] because of its size: a
-// scalar (under fjformer, any tensor of one element), or a tensor below
-// `min_size`. Returns nullopt for other tensors. There is no edit if the spec
-// has no axis, because `min_size` then changes nothing. Only a compat mode
-// reports an edit for a spec of nulls, as the reference system does.
+// scalar (under fjformer, any tensor of one element), or a tensor with fewer
+// elements than `min_size`. Returns nullopt for other tensors. A spec without
+// axes yields no edit, because the spec [] has the same meaning. Compat modes
+// differ: they report an edit where the reference system changes a spec of
+// nulls.
 std::optional<Legal> BySize(const Spec& spec, const Shape& shape,
                             const LegalizeOptions& options) {
   const auto elements = CheckedProduct(shape);
@@ -159,8 +166,9 @@ std::optional<Legal> BySize(const Spec& spec, const Shape& shape,
   return legal;
 }
 
-// Adds a problem for each entry beyond the rank, even a null entry, because JAX
-// refuses that too. With `cut`, removes the entries and adds edits.
+// Adds a problem for each entry of the spec beyond the tensor's rank, even for
+// a null entry, because JAX refuses such a spec too. With `cut`, removes these
+// entries and adds an edit for each of them instead.
 void JudgeSurplus(const Spec& spec, size_t rank, const Mesh& mesh, bool cut,
                   Legal& legal) {
   for (size_t i = rank; i < spec.size(); ++i) {

@@ -2,9 +2,10 @@
 // edits.
 // Includes: source, model.
 //
-// Legal (JAX): every axis is in the mesh, none appears twice in a spec, the
-// spec is not longer than the rank, the product of a dimension's axes divides
-// its size. Nothing fails and nothing is printed: problems are returned.
+// A spec is legal by JAX's rules: every axis is in the mesh, no axis occurs
+// twice in the spec, the spec is not longer than the rank, and the product of
+// the sizes of a dimension's axes divides the dimension. An illegal spec is no
+// failure: its problems are returned to the caller, and nothing is printed.
 #ifndef SHARDC_LEGALIZE_LEGALIZE_H_
 #define SHARDC_LEGALIZE_LEGALIZE_H_
 
@@ -33,20 +34,23 @@ std::string_view ReasonName(Reason reason);  // "missing_axis"
 // One change of a spec, or one problem of a spec that stays illegal.
 struct Edit {
   Reason reason = Reason::kIndivisible;
-  std::optional<int> dim;  // nullopt: the edit is to the entire spec
+  std::optional<int> dim;  // nullopt: the edit changes the entire spec
   AxisGroup from;
   AxisGroup to;
   // The first axis that is missing or repeated; empty for other reasons.
   std::string axis;
-  int64_t size = 0;   // the dimension's size, or elements; 0: unknown
-  int64_t parts = 1;  // product of the axes `from`; 0: more than 64 bits
+  // The size of the dimension, or the number of elements if `dim` is nullopt; 0
+  // if unknown.
+  int64_t size = 0;
+  // The product of the sizes of the axes `from`; 0 if it overflows.
+  int64_t parts = 1;
   bool operator==(const Edit&) const = default;
 };
 
 struct Legal {
   Spec spec;                   // legal unless `problems` is not empty
-  std::vector<Edit> edits;     // in the order of dimensions
-  std::vector<Edit> problems;  // not empty: the parameter is illegal
+  std::vector<Edit> edits;     // in ascending order of dimensions
+  std::vector<Edit> problems;  // if not empty, the spec is illegal
 };
 
 struct LegalizeOptions {
@@ -55,8 +59,9 @@ struct LegalizeOptions {
   int64_t min_size = 0;  // tensors with fewer elements get the spec []
 };
 
-// Returns the spec with the edits and problems. If the shape is not known, only
-// the axes are checked, not divisibility and rank.
+// Returns the spec with the edits and problems. Without a shape, the axes are
+// checked, but not whether they divide the dimensions and whether the spec is
+// longer than the rank.
 Legal Legalize(const Spec& spec, const std::optional<Shape>& shape,
                const Mesh& mesh, const LegalizeOptions& options);
 
