@@ -1,5 +1,6 @@
-// Resolves the specs of attention's tensors. Each tensor has a list of logical
-// axes, one for each dimension. The list is resolved like the spec of a rule:
+// Computes the specs of attention's tensors (query, key, value, output, bias
+// and so on). Each tensor has a list of logical axes, one for each dimension.
+// The list is resolved to mesh axes in the same way as the spec of a rule:
 //
 //   query in bhtd  ->  BATCH, HEAD, QUERY_LENGTH, HEAD_DIM
 //   decoding       ->  [["fsdp", "dp"], "tp", "sp", null]

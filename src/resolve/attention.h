@@ -14,7 +14,7 @@ namespace shardc {
 
 struct AttentionOptions {
   Layout layout = Layout::kBthd;
-  bool mni = false;                     // shard k and v over HEAD, as q
+  bool mni = false;  // as for q, shard the heads of k and v over HEAD
   std::optional<int> softmax_aux_rank;  // nullopt: no softmax_aux
 };
 

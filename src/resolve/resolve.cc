@@ -1,17 +1,20 @@
-// Resolves the names in specs. A name is looked up as a registered logical
-// axis, a built-in one, an axis rule and a mesh axis, in this order. Some axis
-// rules have a decode twin (head: decode_head). If the twin is not null, it
-// replaces the rule in the modes decode and insert. Parallelism axes that the
-// mesh lacks are left out, unless the policy has `compat: eformer`. An unknown
-// name is a finding:
+// Resolves the names in a spec to mesh axes. A name is looked up as a
+// registered logical axis, then as a built-in one, as an axis rule, and as a
+// mesh axis. An unknown name is a finding. Two rules change the result:
+//
+// - Some axis rules have a decode twin, such as decode_head for head. If the
+//   twin is not null, it replaces the axis rule in the modes decode and insert.
+// - Parallelism axes that the mesh lacks are left out, unless the policy has
+//   `compat: eformer`.
 //
 //   [BATCH, [FSDP, SP], _] decoding  ->  batch, fsdp and sp, none
 //     on a mesh of dp and fsdp       ->  [["fsdp", "dp"], "fsdp", null]
 //
-// Names in the rule of a registration mean the standard rules in every mode.
-// There is one exception: if the rule is only the name of an axis rule, and the
-// registration has no `generation` rule, the decode twin is used in decode and
-// insert. With `decode_head: ep`:
+// A registration (`register:` in a rules file) adds a logical axis. Names in
+// its rule mean the standard axis rules in every mode, and never their decode
+// twins. There is one exception: if the rule is only the name of an axis rule,
+// and the registration has no `generation` rule, the decode twin is used in
+// decode and insert. With `decode_head: ep`:
 //
 //   X: {rule: head}    ->  tp, and ep in decode and insert
 //   X: {rule: HEAD}    ->  tp in every mode, as for [head] and for a registered
@@ -51,8 +54,8 @@ bool IsBlank(std::string_view text) {
   return text.find_first_not_of(" \t\r\n") == std::string_view::npos;
 }
 
-// Reports a mesh axis that is written twice in a spec. If an axis is repeated
-// only after names are resolved, legalize reports it.
+// Reports a mesh axis that is written twice in a spec. legalize reports an axis
+// that occurs twice only after its names are resolved, as in [FSDP, fsdp].
 void CheckWrittenTwice(const SpecList& list, const Resolved& resolved,
                        Findings& findings) {
   std::set<std::string_view> seen;
@@ -135,8 +138,8 @@ void Resolver::Register(const Registration& registration, Findings& findings) {
     return;
   }
   auto [it, added] = registered_.try_emplace(LongForm(name), registration);
-  // The same name in two files is no error: the registration of the nearer
-  // file, which comes first, wins.
+  // The same name in two files is no error: the registration of the nearer file
+  // wins. Nearer files come first in the list.
   if (!added && it->second.place.source == registration.place.source) {
     findings.Add(code::kDuplicateKey, registration.place,
                  "token `" + name + "` is registered twice",
@@ -371,8 +374,8 @@ std::optional<Resolved> Resolver::Resolve(const SpecSource& source, Mode mode,
 
 const Bundle* Resolver::FindBundle(std::string_view name) const {
   auto it = bundles_.find(name);
-  // FindBuiltinBundle is called even though bundles_ has the built-in ones: it
-  // also finds them by their class names, which BundleNames does not list.
+  // A built-in bundle is also found by its class name, which only
+  // FindBuiltinBundle knows: `bundles_` and BundleNames have its usual name.
   return it == bundles_.end() ? FindBuiltinBundle(name) : &it->second;
 }
 

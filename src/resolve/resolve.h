@@ -2,14 +2,15 @@
 // Includes: source, model.
 //
 // These are shardc's own semantics; tests/reference/resolve.h implements those
-// of eformer exactly. A spec that is one name is the name of a bundle. A name
-// in a list is looked up as a logical axis (registered or built in), then as an
-// axis rule, then as a mesh axis. Resolution does not use shapes; legalize
-// checks the result against them.
+// of eformer exactly. If a spec is a single name, it is the name of a bundle. A
+// name in a list is looked up as a logical axis (registered or built in), then
+// as an axis rule, then as a mesh axis. Resolution does not use shapes;
+// legalize checks the result against them.
 //
 // Names of logical axes are compared in their long form, so `X` means `__X__`.
-// In a registration, a name is looked up as an axis rule first, then as a
-// logical axis, then as a mesh axis, and it means the standard rule in every
+// In a registration (`register:` in a rules file), a name is looked up as an
+// axis rule first, then as a logical axis, then as a mesh axis. The name means
+// the standard rule in every mode (resolve.cc has one exception).
 // mode (resolve.cc has one exception).
 #ifndef SHARDC_RESOLVE_RESOLVE_H_
 #define SHARDC_RESOLVE_RESOLVE_H_
@@ -37,10 +38,11 @@ struct NameTrace {
   // The kind of name: "token" (a built-in logical axis), "registered", "axis
   // rule" or "mesh axis".
   std::string_view kind;
-  std::string rule;  // the rule used, such as "decode_kv_head"; may be empty
-  AxisGroup axes;    // the result, including absent parallelism axes
-  // Whether the standard rule, which has axes, was used because the decode rule
-  // is null.
+  // The axis rule used, such as "decode_kv_head"; empty if none was used.
+  std::string rule;
+  AxisGroup axes;  // the result, including absent parallelism axes
+  // Whether the decode rule is null and the standard rule, which has axes, was
+  // used instead.
   bool decode_fallback = false;
 };
 
@@ -55,9 +57,9 @@ std::optional<AxisRule> InferredGeneration(const RegisteredRule& rule);
 std::optional<Mode> ModeFromShape(int64_t dim, std::span<const int64_t> shape);
 
 struct Resolved {
-  Spec spec;  // for each entry, its names' axes in order
-  std::vector<std::vector<NameTrace>> traces;  // per entry, per name
-  std::string bundle;  // name of the bundle, if the spec was one
+  Spec spec;  // for each entry, the axes of its names, in order
+  std::vector<std::vector<NameTrace>> traces;  // indexed by entry, then by name
+  std::string bundle;  // if the spec was a bundle's name
 };
 
 class Resolver {
@@ -71,14 +73,14 @@ class Resolver {
   static std::optional<Resolver> Make(const RuleSet& rules, const Mesh& mesh,
                                       Findings& findings);
 
-  // Resolves a spec. Returns nullopt after an error. An unknown name is a
-  // finding (`unknown-name`, with suggestions) under every policy. If the mesh
-  // lacks an axis of an axis rule or registration, the axis stays in the spec,
-  // and legalize decides. Only a parallelism axis is left out, since it counts
-  // as size 1 (but see Make() for eformer). A mesh axis that is written twice
-  // is a finding (`spec`); a repetition that appears only after resolution is
-  // left to legalize. A `like` is an error here, because the compiler replaces
-  // it earlier.
+  // Resolves a spec. Returns nullopt after an error. Errors under every policy
+  // are an unknown name (`unknown-name`, with suggestions), a mesh axis that is
+  // written twice (`spec`), and a `like`, which the compiler replaces earlier.
+  // If the mesh lacks an axis of an axis rule or registration, the axis stays
+  // in the spec, and legalize applies the policy. Only a missing parallelism
+  // axis is left out, because it acts as an axis of size 1 (Make() describes
+  // eformer's exception). legalize also reports an axis that is repeated only
+  // after resolution.
   std::optional<Resolved> Resolve(const SpecSource& source, Mode mode,
                                   Findings& findings) const;
   std::optional<Resolved> Resolve(const SpecList& list, Mode mode,
@@ -110,7 +112,8 @@ class Resolver {
   AxisRules axes_;
   bool keep_absent_ = false;
   Mesh mesh_;
-  std::map<std::string, Registration, std::less<>> registered_;  // long form
+  // Keyed by the long form of the name, such as `__X__`.
+  std::map<std::string, Registration, std::less<>> registered_;
   std::map<std::string, Bundle, std::less<>> bundles_;
   std::set<std::string, std::less<>> absent_parallelism_;
 };
