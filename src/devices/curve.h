@@ -1,5 +1,6 @@
-// A figure that depends on a size, such as a rate that depends on the bytes of
-// a message. Between two measured points it is interpolated linearly.
+// A figure that is measured at several sizes, such as the rate of a collective
+// at several message sizes in bytes. Between two measured points the figure is
+// interpolated linearly.
 #ifndef SHARDC_DEVICES_CURVE_H_
 #define SHARDC_DEVICES_CURVE_H_
 
@@ -10,7 +11,8 @@ namespace shardc {
 struct CurvePoint {
   double at = 0, value = 0;
 };
-// Points in ascending order of `at`; empty: there is no curve.
+// Points in ascending order of `at`. An empty curve means that the figure does
+// not depend on a size.
 using Curve = std::vector<CurvePoint>;
 
 // Returns the value at `at`, interpolated linearly between the two points

@@ -1,5 +1,5 @@
-// Reads a device profile. A file with a `base` may omit any other figure, which
-// is then taken from the base:
+// Reads a device profile. A file with a `base`, the name of a built-in profile,
+// may omit any other figure. An omitted figure is copied from the base:
 //
 //   {schema: shardc.profile/v1, base: h100-sxm, memory: {bandwidth: 2.4e12},
 //    efficiency: {matmul: {bf16: 0.52}}}
@@ -87,8 +87,9 @@ class ProfileReader {
   }
 
  private:
-  // Returns a member of a mapping; null if it is missing. Reports a missing
-  // member if the file has no base. With a base, the base's value stays.
+  // Returns a member of a mapping, or null if the member is missing. In a file
+  // without a base, a missing member is reported. With a base, the base's
+  // figure is kept.
   const YamlNode* Wanted(const Fields& fields, const YamlNode& node,
                          std::string_view key) const {
     return complete_ ? fields.Require(context_, node, key) : fields.Find(key);
@@ -138,8 +139,8 @@ class ProfileReader {
              .value_or(to);
   }
 
-  // Reports the members that a file without a base requires and lacks, in one
-  // finding.
+  // Returns whether a file without a base lacks required sections. Reports all
+  // of them in one finding.
   bool Lacks(const Fields& fields, const YamlNode& root) const {
     std::vector<std::string_view> missing;
     for (const std::string_view key :
@@ -154,8 +155,8 @@ class ProfileReader {
     return true;
   }
 
-  // Sets the device's name and alias. A file with a base may omit the name,
-  // which is then `BASE of FILE` (ReadBase).
+  // Sets the device's name and alias. If a file with a base omits the name,
+  // ReadBase has already set it to `BASE of FILE`.
   void Name(const Fields& fields, const YamlNode& root) {
     const YamlNode* name = Wanted(fields, root, "name");
     if (name != nullptr) {
@@ -190,8 +191,8 @@ class ProfileReader {
       return;
     }
     profile_ = *base;
-    // The number of calibration runs belongs to the base's figures, not to this
-    // device.
+    // The calibration runs were made on the base's device, so their number does
+    // not apply to this device.
     profile_.efficiency.runs = 0;
     out_.text = std::string(base->name) + " of " +
                 context_.document.PlaceOf(node).source->name();
@@ -246,9 +247,9 @@ class ProfileReader {
     out.runs = static_cast<int>(runs);
   }
 
-  // Reads a fraction, or a curve of fractions by size. For a curve, `share`
-  // becomes the value of its last point, which is the fraction that the largest
-  // products reach.
+  // Reads a fraction, or a curve of fractions by the size of a matrix product.
+  // For a curve, `share` becomes the value of its last point, which is the
+  // fraction that the largest products reach.
   void Share(const Fields& fields, std::string_view key, double& share,
              Curve& curve) {
     const YamlNode* const node = fields.Find(key);

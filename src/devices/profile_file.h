@@ -16,15 +16,16 @@
 
 namespace shardc {
 
-// A profile that was read from a file, and the texts that it refers to.
+// A profile that was read from a file, and the texts that own its name and
+// alias.
 struct OwnProfile {
   std::string text, alias;
   DeviceProfile profile;  // profile.name is a view of `text`
-  // The sources of the figures, by FigureGroup.
+  // The sources of the figures, indexed by FigureGroup.
   std::array<std::vector<std::string>, kFigureGroups.size()> sources;
 };
 
-// Reads a user's profile. Figures that are missing in the file are taken from
+// Reads a user's profile. Figures that are missing in the file are copied from
 // its `base`, except `runs`, which is then 0. Without a base they get their
 // defaults, and a missing figure without a default is an error. Returns null
 // after an error.

@@ -1,7 +1,9 @@
-// Reads the built-in profiles, the files of profiles/. Each source that they
-// cite gets a letter, in the order of its first occurrence over all files:
+// Reads the built-in profiles, which are the files of profiles/. Each source
+// that they cite gets a letter, in the order of first occurrence over all
+// files:
 //
-//   sources: {peaks: ["glennklockwood.com on A100"]}  ->  B if it is the second
+//   sources: {peaks: ["glennklockwood.com on A100"]}  ->  B
+//   if this source is the second one
 #include "devices/profiles.h"
 
 #include <algorithm>

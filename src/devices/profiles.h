@@ -29,23 +29,26 @@ inline constexpr std::array<std::string_view, 5> kCurveCollectives = {
     "all_gather", "reduce_scatter", "all_reduce", "all_to_all", "ppermute"};
 
 // The fractions of its peak rates that an accelerator reaches in complete
-// training steps. Figures without another unit are fractions in (0, 1].
+// training steps. Figures without a stated unit are fractions in (0, 1].
 struct Efficiency {
   double matmul = 0.75;     // fraction of bf16_rate
   double matmul_fp8 = 0.5;  // fraction of fp8_rate
   // The fraction as a function of the smallest dimension of a matrix product on
-  // a device; empty: constant. If there is a curve, `matmul` and `matmul_fp8`
-  // are the fractions of the largest products.
+  // a device. An empty curve means that the fraction is constant. If there is a
+  // curve, `matmul` and `matmul_fp8` are the fractions of the largest products.
   Curve matmul_curve = {}, matmul_fp8_curve = {};
   // The fraction of bf16_rate that attention reaches, forward and backward pass
-  // together, by kernel. A kernel without a measured figure is assumed to reach
-  // `attention`.
+  // together. A kernel (flash_attn1, flash_attn2, cudnn) without a measured
+  // figure is assumed to reach `attention`.
   double attention = 0.4;
   std::optional<double> flash_attn1 = {}, flash_attn2 = {}, cudnn = {};
-  double narrow_head = 0.8;  // factor for a head dimension of at most 64
-  double memory_ops = 0.7;   // of memory_rate, in norms, activations, rotations
-  double near = 0.8;         // of the rate of links within a host or a torus
-  double far = 0.85;         // of the network's rate between hosts or slices
+  // Attention's fraction is multiplied by this factor if a head has at most 64
+  // dimensions.
+  double narrow_head = 0.8;
+  // The fraction of memory_rate in norms, activations and rotary embeddings.
+  double memory_ops = 0.7;
+  double near = 0.8;  // of the rate of links in a host or a torus
+  double far = 0.85;  // of the network rate between hosts or slices
   // Seconds that each collective takes in addition to the transfer of its
   // bytes.
   double latency_s = 15e-6;
@@ -53,14 +56,15 @@ struct Efficiency {
   // adds.
   double scale = 0.007;
   // Measured rates of collectives within a host or a torus, in the order of
-  // kCurveCollectives: bytes per second that a device sends, by the bytes that
-  // it sends in one collective.
+  // kCurveCollectives. A curve maps the bytes that a device sends in one
+  // collective to the bytes per second at which it sends them.
   std::array<Curve, kCurveCollectives.size()> rate_curves = {};
-  int runs = 0;  // published runs to which figures were fitted; 0: none
+  // The number of published runs to which the figures were fitted.
+  int runs = 0;
 };
 
-// The groups of figures that have sources of their own, by their names in
-// profile files.
+// The groups of figures whose sources are listed separately. kFigureGroups has
+// their names in profile files.
 enum class FigureGroup : uint8_t {
   kMemory,
   kMemoryRate,
@@ -92,7 +96,7 @@ struct DeviceProfile {
   double bf16_rate = 0;
   // Absent if the profile has no rate for the dtype.
   std::optional<double> fp8_rate = {}, int8_rate = {};
-  double link_rate = 0;  // of one link, one way
+  double link_rate = 0;  // of one link in one direction
   int64_t links = 1;
   Fabric fabric = Fabric::kSwitch;
   int64_t chips_per_host = 1;
