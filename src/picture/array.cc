@@ -1,12 +1,13 @@
-// Computes the devices that hold each shard, which is a cell of the drawing. A
-// cell has one shard index for each dimension. The index is a mixed-radix
-// number whose digits are the coordinates on the dimension's axes, and each
-// index adds an offset to the number of the cell's first device. The other
-// devices of the cell differ from the first along the axes that shard no
-// dimension:
+// Computes which devices hold each shard of an array. In the drawing a shard is
+// a cell, with one shard index for each dimension. A device number is a
+// mixed-radix number, in which a step along an axis adds the stride of the
+// axis. Each shard index of a cell therefore adds an offset to the number of
+// the cell's first device. The other devices of the cell differ from the first
+// one along the axes that shard no dimension:
 //
-//   dp 2, fsdp 8, tp 4, spec [tp, fsdp]: the cell in row 1 and column 2 is on
-//   the devices 1 * 1 + 2 * 4 = 9 and, along dp, 9 + 32 = 41
+//   dp 2, fsdp 8, tp 4 have the strides 32, 4 and 1. With the spec [tp, fsdp],
+//   the cell in row 1 and column 2 is on device 1 * 1 + 2 * 4 = 9 and, along
+//   dp, on device 9 + 32 = 41.
 #include "picture/array.h"
 
 #include <algorithm>

@@ -22,7 +22,7 @@ namespace shardc::picture {
 struct ArrayDim {
   std::string name;             // "dim 0", "batch"
   std::optional<int64_t> size;  // nullopt: unknown
-  AxisGroup axes;               // mesh axes of more than one device
+  AxisGroup axes;               // only mesh axes of size above 1
   int64_t parts = 1;
 
   // Returns the length of the largest shard; nullopt if the size is unknown.
@@ -35,9 +35,9 @@ struct ArrayDim {
 struct ArrayInput {
   Mesh mesh;
   Spec spec;
-  std::vector<ArrayDim> dims;  // name and size are given, the rest is computed
+  std::vector<ArrayDim> dims;  // the caller sets only names and sizes
   std::optional<ReadPlacement> placement;
-  // The rank of a pipeline that is drawn, if the ranks differ.
+  // The drawn rank of a pipeline, if its ranks hold different parameters.
   std::optional<ReadPlacement> rank;
   // The dimensions drawn as rows and columns. If they are not given or out of
   // range, the last two sharded dimensions are drawn. A single sharded
@@ -84,8 +84,8 @@ class ArrayPicture {
   std::optional<size_t> rows_, columns_;
   std::vector<size_t> panels_;
   AxisGroup copy_axes_;
-  // By axis of the mesh: whether the axis shards no dimension and has no
-  // coordinate of the placement or of the rank.
+  // Indexed by axis of the mesh: whether the axis shards no dimension and is
+  // not fixed to a coordinate by the placement or by the rank.
   std::vector<bool> free_;
   int64_t copies_ = 1;
   bool whole_ = true;

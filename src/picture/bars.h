@@ -13,14 +13,14 @@ namespace shardc::picture {
 // `width`.
 int64_t CellsOf(int64_t bytes, int64_t scale, int64_t width);
 
-// Returns the number of cells of each part of a bar. They add up to the cells
-// of the sum. Each part that has bytes gets at least one cell, unless there are
-// more such parts than cells.
+// Returns the number of cells of each part of a bar. The cells of all parts add
+// up to the length of a bar of their sum. Each part that has bytes gets at
+// least one cell, unless there are more such parts than cells.
 std::vector<int64_t> CellsOf(std::span<const int64_t> parts, int64_t scale,
                              int64_t width);
 
-// Returns the bytes at a bar's full width: 4 % more than the largest of budget,
-// peak and 1.
+// Returns the bytes that a bar of full width represents: 4 % more than the
+// largest of `budget`, `peak` and 1.
 int64_t ScaleOf(int64_t budget, int64_t peak);
 
 }  // namespace shardc::picture

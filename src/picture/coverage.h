@@ -14,10 +14,11 @@ namespace shardc::picture {
 struct RuleLine {
   std::string match, source;
   int64_t won = 0;    // number of parameters
-  int64_t bytes = 0;  // in the model; parameters of unknown size count 0
+  int64_t bytes = 0;  // of the model; an unknown size counts as 0
   // `found` is the number of parameters that the pattern matches; nullopt if
-  // names were not searched. `shadowed_by` is set for a rule that matches
-  // parameters and wins none: the index of the rule that wins most of them.
+  // the names were not searched. `shadowed_by` is set for a rule that matches
+  // parameters but is the first to match none of them: it is the index of the
+  // rule that wins most of these parameters.
   std::optional<int64_t> found;
   std::optional<size_t> shadowed_by;
 };

@@ -3,9 +3,10 @@
 // of the slice follow in the same order. The stride of a digit is the product
 // of the sizes of all less significant digits:
 //
-//   dp 2, tp 4                  ->  tp stride 1, dp stride 4
-//   dp 2, tp 4 over 2 slices    ->  tp inside a slice: size 2, stride 1; dp:
-//                                   stride 2; tp over slices: size 2, stride 4
+//   dp 2, tp 4               ->  tp has stride 1, dp has stride 4
+//   the same mesh, with tp   ->  tp inside a slice: size 2, stride 1
+//     split over 2 slices        dp: size 2, stride 2
+//                                tp over slices: size 2, stride 4
 #include "picture/device_set.h"
 
 #include <algorithm>

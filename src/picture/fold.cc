@@ -196,8 +196,8 @@ class Folder {
     Gather(name, numbers_[at->second]);
   }
 
-  // Adds the pipeline ranks that hold the parameter. They are stored as a
-  // placement: a rank is a coordinate on the stage axis.
+  // Adds the pipeline ranks that hold the parameter. A rank is stored as a
+  // placement, whose coordinate is on the stage axis.
   static void AddRanks(const PlanStages& stages, const ParamStages& param,
                        ParamGroup& group) {
     group.placed_along = stages.axis;

@@ -50,12 +50,12 @@ struct ParamGroup {
   int64_t possible = 0;
   uint32_t first = 0;     // index of the group's first parameter
   uint32_t of_class = 0;  // index of its class in PlanView::plan.params
-  // The axis of the coordinates in `placed`, which may be the stage axis; empty
-  // if the parameters are not placed.
+  // The axis on which the keys of `placed` are coordinates, which may be the
+  // stage axis. Empty if the parameters are not placed.
   std::string placed_along;
-  // The number of parameters at each coordinate. If stages divide the group's
-  // tensors, which are then layer stacks, the number of layers at each
-  // coordinate.
+  // Maps a coordinate to the number of parameters there. If the group's tensors
+  // are layer stacks that pipeline stages divide, maps a coordinate to the
+  // number of layers there.
   std::map<int64_t, int64_t> placed;
   // The layers in each tensor of the group; 1 if stages do not divide tensors.
   int64_t layers = 1;
@@ -71,9 +71,9 @@ class FoldedPlan {
   const ReadParam& ParamOf(const ParamGroup& group) const {
     return table_.classes.plan.params[group.of_class];
   }
-  // Returns the first parameter of the group. In a plan with stages, the stages
-  // are converted to a placement or a sharding, or the parameter is drawn for
-  // one rank (plan/without_stages.h).
+  // Returns the first parameter of the group for a drawing without stages. In a
+  // plan with stages, the stages are converted to a placement or a sharding, or
+  // the parameter is drawn for one rank (plan/without_stages.h).
   DrawnParam WithoutStages(const ParamGroup& group) const;
   int32_t RuleOf(const ParamGroup& group) const {
     return table_.classes.rule_of[group.of_class];
@@ -90,14 +90,14 @@ class FoldedPlan {
   // Returns the bytes of all parameters of the group on the fullest device;
   // nullopt if they are unknown or do not fit in 64 bits.
   std::optional<int64_t> OnFullest(const ParamGroup& group, Mode mode) const;
-  // Returns the bytes of parameters on devices: of unplaced parameters in
-  // total, of placed parameters by coordinate. Parameters of unknown size are
-  // left out; UnknownSizes() counts them.
+  // Returns the bytes of parameters on devices: a total for unplaced
+  // parameters, and a value for each coordinate for placed parameters.
+  // Parameters of unknown size are left out; UnknownSizes() counts them.
   HeldBytes Held(Mode mode) const;
   int64_t UnknownSizes() const;
   // Return the bytes of the group or of all parameters, or the elements of all
   // parameters. Each parameter counts once, however many devices hold it.
-  // nullopt: a size is unknown, or the sum does not fit in 64 bits.
+  // Return nullopt if a size is unknown or the sum does not fit in 64 bits.
   std::optional<int64_t> Total(const ParamGroup& group) const;
   std::optional<int64_t> TotalBytes() const;
   std::optional<int64_t> TotalElements() const;
@@ -110,7 +110,8 @@ class FoldedPlan {
   }
 
  private:
-  // Returns, for each axis of placements, the coordinate with the most bytes.
+  // Returns, for each axis with placed parameters, the coordinate with the most
+  // bytes.
   const std::map<std::string, int64_t>& Fullest(Mode mode) const;
 
   const PlanTable& table_;

@@ -1,8 +1,9 @@
-// Arranges a mesh as panels and finds the form in which hosts are drawn. Hosts
-// have consecutive device numbers. With one slice, the devices of a host are
-// therefore usually some full rows of a panel or a part of one row. With
-// several slices they may be neither. If the first panel has at most kMostCells
-// cells, the form that the sizes allow is checked for each of them:
+// Arranges a mesh as panels, and finds the form in which the cells of one host
+// are arranged in a panel. Hosts have consecutive device numbers. With one
+// slice, the devices of a host are therefore usually some full rows of a panel
+// or a part of one row. With several slices they may be neither. The sizes of
+// rows and hosts leave only one possible form. If the first panel has at most
+// kMostCells cells, each cell is checked against this form:
 //
 //   fsdp 8, tp 4 on hosts of 8  ->  two rows a host
 #include "picture/mesh.h"
@@ -12,7 +13,8 @@
 namespace shardc::picture {
 namespace {
 
-// The most cells of a panel, or devices of an axis, whose hosts are compared.
+// The largest panel, in cells, and the longest axis, in devices, whose hosts
+// are compared.
 constexpr int64_t kMostCells = int64_t{1} << 16;
 
 }  // namespace
@@ -79,8 +81,7 @@ void MeshPicture::FindHosts() {
   }
   for (int64_t r = 0; r < rows && form != HostForm::kNone; ++r) {
     for (int64_t c = 0; c < columns; ++c) {
-      // `first` is the first cell of the host to which this cell belongs if
-      // hosts have the form.
+      // The first cell of this cell's host, if the hosts have the form.
       const int64_t first = form == HostForm::kRows
                                 ? At(0, r / cells * cells, 0)
                                 : At(0, r, c / cells * cells);

@@ -17,7 +17,7 @@ namespace shardc::picture {
 
 // How the cells of one host's devices are arranged in a panel.
 enum class HostForm : uint8_t {
-  kNone,   // neither form, unknown hosts, or too many cells
+  kNone,   // neither form, or hosts unknown or not checked
   kRows,   // `host_cells` full rows, one after the other
   kInRow,  // `host_cells` neighbours in a row
 };
@@ -25,9 +25,9 @@ enum class HostForm : uint8_t {
 struct AxisLine {
   size_t axis = 0;  // its index in the mesh
   DeviceSet group;  // the devices of the first group along the axis
-  // The number of the group's devices on each of its hosts, and the number of
-  // these hosts; nullopt if hosts have different numbers or are unknown, or if
-  // the axis is too long to search.
+  // How many of the group's devices each of its hosts has, and the number of
+  // these hosts. nullopt if the hosts have different numbers of devices, if
+  // hosts are unknown, or if the axis is too long to search.
   std::optional<int64_t> per_host, hosts;
 };
 

@@ -1,6 +1,7 @@
 // Places rectangles in rows along the shorter side of the free area. The next
-// rectangle is added to the current row unless that increases the row's largest
-// ratio of sides. Otherwise it begins a new row:
+// rectangle is added to the current row unless that would make the most
+// elongated rectangle of the row more elongated. Otherwise the next rectangle
+// begins a new row:
 //
 //   weights 6, 6, 6, 6 in a box 6 x 4  ->  the first two are one above the
 //                                          other, each 3 x 2
@@ -13,8 +14,8 @@ namespace shardc::picture {
 namespace {
 
 // Returns the largest ratio of long side to short side among the rectangles of
-// a row. `least`, `most` and `sum` are of their areas; `side` is the row's
-// length.
+// a row. `least`, `most` and `sum` are the smallest, the largest and the total
+// area of the rectangles; `side` is the row's length.
 double Worst(double least, double most, double sum, double side) {
   const double square = side * side, total = sum * sum;
   return std::max(square * most / total, total / (square * least));
