@@ -14,7 +14,7 @@
 
 namespace shardc::SHARDC_V1 {
 
-// Options of Check. A lint that needs an input which is not given is skipped.
+// Options of Check. A lint is skipped if it needs an input that is not given.
 struct CheckOptions {
   std::string model = {};  // path of the model's config.json
   std::optional<int64_t> batch = std::nullopt;
@@ -31,7 +31,7 @@ struct CheckOptions {
 
 struct SkippedCheck {
   std::string code;
-  std::string missing;  // "a model's config.json, a batch"
+  std::string missing;  // in words: "a model's config.json, a batch"
 };
 
 struct CheckResult {

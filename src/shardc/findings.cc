@@ -1,6 +1,6 @@
 // Findings are stored in the library's internal type, with their sources, so
-// that they can be written in every format. `at` converts one to the public
-// type.
+// that they can be written in every format. `at` converts one finding to the
+// public type.
 #include "shardc/inside.h"
 // All other headers follow inside.h, which defines SHARDC_V1 for them.
 #include "emit/findings/formats.h"

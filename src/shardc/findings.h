@@ -17,9 +17,9 @@ namespace shardc::SHARDC_V1 {
 enum class Level { kError, kWarning, kNote };
 
 struct FoundAt {
-  std::string file;  // its path as given, an option's name, or empty
-  // Line and column count from 1; the column counts Unicode code points. 0
-  // means the entire file.
+  std::string file;  // the path as given, an option, or empty
+  // Line and column count from 1, and the column counts Unicode code points.
+  // Both are 0 if the finding is about the entire file.
   int line = 0;
   int column = 0;
 };

@@ -33,7 +33,7 @@ struct Findings::Inside {
 };
 struct Mesh::Inside {
   shardc::Mesh mesh;
-  Place place;  // of findings about the mesh
+  Place place;  // where findings about the mesh point
 };
 struct Manifest::Inside {
   shardc::Manifest manifest;
@@ -41,7 +41,7 @@ struct Manifest::Inside {
 struct Rules::Inside {
   RuleSet rules;
   std::optional<StageDeclaration> stages;  // of a pipeline
-  std::optional<ModelConfig> model;        // if a target names it
+  std::optional<ModelConfig> model;        // absent unless a target names it
 };
 struct Plan::Inside {
   std::unique_ptr<const Compiled> compiled;

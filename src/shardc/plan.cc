@@ -1,7 +1,9 @@
-// Wraps the result of the compiler and copies only the requested parts. A
-// parameter has the index of its layout, which many parameters share.
+// Wraps the result of the compiler and copies only the requested parts. Many
+// parameters have the same layout, so a parameter stores the index of its
+// layout:
 //
-//   placement(7, kDecode): params[7].layout -> layouts[2] -> its decode entry
+//   params[7].layout is 2, so placement(7, kDecode) copies the decode entry of
+//   layouts[2]
 #include "shardc/inside.h"
 // All other headers follow inside.h, which defines SHARDC_V1 for them.
 #include <algorithm>

@@ -1,4 +1,5 @@
-// Checks names and sizes, and then runs the cases of `shardc verify`.
+// Checks the names and sizes in the options, and then runs the cases of `shardc
+// verify`. An empty list means all names:
 //
 //   operations {"sdpa"}, layouts {}: sdpa in bthd, bhtd and thd
 #include "shardc/inside.h"
