@@ -56,9 +56,9 @@ const Target* FindTarget(const Project& project, const std::string& name,
   return nullptr;
 }
 
-// Notes the rules, mesh, manifest, model and verification settings of all
-// targets as read, so that no output overwrites them. Baselines are not noted,
-// because `check --write-baseline` replaces them.
+// Records the rules, mesh, manifest, model and verification settings of all
+// targets as read, so that no output overwrites these files. Baselines are not
+// recorded, because `check --write-baseline` replaces them.
 void NoteInputs(const Project& project, Findings& findings) {
   for (const Target& target : project.targets) {
     for (const std::string& rules : target.rules) {

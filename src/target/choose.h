@@ -38,9 +38,10 @@ struct TargetRequest {
   }
 };
 
-// Returns the named project or, if none is named, the project of the nearest
-// shardc.yaml, in the working directory or above it. Returns nullopt if there
-// is none, if `no_project` is set, or after an error.
+// Returns the project that the request names. If it names none, returns the
+// project of the nearest shardc.yaml, in the working directory or above it.
+// Returns nullopt if there is no such file, if `no_project` is set, or after an
+// error.
 std::optional<Project> OpenProject(const TargetRequest& request,
                                    Findings& findings);
 

@@ -7,6 +7,7 @@
 //
 // Example: rules `auto` with a manifest of `model.layers.0.self_attn...` and
 // `gate_proj` become builtin:llama/hf.
+// `gate_proj` become builtin:llama/hf.
 #include "target/open.h"
 
 #include <algorithm>

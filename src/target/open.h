@@ -40,8 +40,8 @@ struct OpenOptions {
   // The number of devices. It determines the size of an axis of size -1, and
   // takes precedence over the number in a mesh file.
   std::optional<int64_t> devices;
-  std::optional<int64_t> processes;  // default: the mesh's own
-  std::optional<Mesh> mesh;          // replaces the target's
+  std::optional<int64_t> processes;  // default: as in the mesh
+  std::optional<Mesh> mesh;          // replaces the target's mesh
   ManifestOptions manifest;
   Boundary rules_boundary;  // the result of RulesBoundary (target/choose.h)
   Policy policy;            // takes precedence over files and rules
@@ -57,7 +57,7 @@ bool IsNamed(const MeshInput& input);
 // project file, or the flag.
 Place MeshPlace(const MeshInput& mesh);
 
-// Reads the mesh. Returns nullopt after a finding, also if no mesh is named.
+// Reads the mesh. Returns nullopt after a finding; no named mesh is a finding.
 std::optional<Mesh> OpenMesh(const MeshInput& input,
                              std::optional<int64_t> devices, Findings& findings,
                              const FileTexts* texts = nullptr);
@@ -81,15 +81,15 @@ std::optional<RuleSet> OpenRules(
     const FileTexts* texts = nullptr, const Boundary& boundary = {});
 
 // Opens the rules of a target for a command that otherwise needs no manifest.
-// If they contain `auto`, the pack is chosen by the names of the target's
-// manifest or of the tree that its config.json gives. Returns nullopt after a
-// finding.
+// If the rules contain `auto`, the pack is chosen by the names in the target's
+// manifest, or in the parameter tree that is built from its config.json.
+// Returns nullopt after a finding.
 std::optional<RuleSet> OpenRulesAlone(const Target& target, Findings& findings,
                                       const FileTexts* texts = nullptr,
                                       const Boundary& boundary = {});
 
-// Reports bad patterns, because the reader of rules files does not compile
-// patterns.
+// Reports patterns that are not valid, because the reader of rules files does
+// not compile patterns.
 void CheckPatterns(const RuleSet& rules, Findings& findings);
 
 // Reports the errors in specs that do not depend on the mesh: bundles that do
@@ -98,9 +98,9 @@ void CheckPatterns(const RuleSet& rules, Findings& findings);
 // twice. Any other unknown name may be an axis of the mesh.
 void CheckNames(const RuleSet& rules, Findings& findings);
 
-// Returns whether a mesh, rules, and a manifest or a model's config.json are
-// named; `options` may have the mesh. If not, adds one finding that lists the
-// missing inputs.
+// Returns whether all required inputs are named: a mesh (in the target or in
+// `options`), rules, and a manifest or a model's config.json. If not, adds one
+// finding that lists the missing inputs.
 bool IsComplete(const Target& target, const OpenOptions& options,
                 Findings& findings);
 
@@ -115,14 +115,14 @@ struct Opened {
   std::optional<StageDeclaration> stages;
   CompileOptions options;
 };
-// Reads the inputs of a target. An error in one input does not end the reading,
-// so that one run reports the errors of several inputs. Returns nullopt after
-// an error, or if IsComplete() is false.
+// Reads the inputs of a target. After an error in one input the other inputs
+// are still read, so that one run reports the errors of several inputs. Returns
+// nullopt after an error, or if IsComplete() is false.
 std::optional<Opened> OpenTarget(const Target& target,
                                  const OpenOptions& options,
                                  Findings& findings);
-// Compiles the target and, if it declares stages, divides it by them
-// (plan/divide.h). Returns null if it cannot be compiled.
+// Compiles the target. If the target declares pipeline stages, assigns the
+// parameters to them (plan/divide.h). Returns null if it cannot be compiled.
 std::unique_ptr<const Compiled> CompileTarget(Opened opened,
                                               Findings& findings);
 

@@ -1,7 +1,8 @@
 // Finds packs, which are embedded files named FAMILY.NAMING. `auto` selects a
-// family by the parts of the tree's names and by the model's own name (kKin).
-// The naming is flax if the last part of a name is `kernel`, else hf if the
-// last part of a name is `weight`. Otherwise the separator decides. Example:
+// family by the parts of the parameters' names and by the model's own name
+// (kKin). The naming is flax if the last part of a name is `kernel`, else hf if
+// the last part of a name is `weight`. Otherwise the separator decides.
+// Example:
 //
 //   model.layers.0.self_attn..., mlp.gate_proj  ->  builtin:llama/hf
 #include "target/packs.h"
@@ -31,8 +32,8 @@ struct Kin {
   std::string_view other = {};
 };
 
-// The first row that fits is selected. A row therefore comes before the more
-// general rows that fit its models too.
+// The first row that fits is selected. Some rows also fit the models of a more
+// special row, so the more special row comes first.
 constexpr std::array kKin = {
     Kin{"gpt_bigcode", {"c_attn", "wpe"}, {}, "bigcode"},
     Kin{"gpt2", {"c_attn", "wpe"}, {}, {}, "bigcode"},
@@ -105,7 +106,7 @@ constexpr std::array kKin = {
         {"wkv_b", "encoder"}},
 };
 
-// All parts of the names in a tree, and the last two parts of each name that
+// All parts of the parameters' names, and the last two parts of each name that
 // has two or more.
 class Parts {
  public:

@@ -37,10 +37,10 @@ SourceRef FindPack(std::string_view name, std::string_view naming);
 // occurs, the separator decides.
 std::string_view NamingOf(const Manifest& manifest);
 
-// Returns the full name of the pack that `auto` selects for a manifest. The
-// names, the `model` of the manifest and the configuration's model type, which
-// may be empty, decide. Returns nullopt if no family fits, or if the family has
-// no pack for the naming of the names.
+// Returns the full name of the pack that `auto` selects for a manifest, by its
+// names, its `model`, and the configuration's model type, which may be empty.
+// Returns nullopt if no family fits, or if the family has no pack for the
+// naming (flax or hf) of the names.
 std::optional<std::string> PickPack(const Manifest& manifest,
                                     std::string_view model_type);
 

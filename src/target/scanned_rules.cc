@@ -1,6 +1,6 @@
 // Fits rules of packs to scanned layers. A pack describes the parameters of one
 // layer. A scan stacks the layers, so each parameter has one more dimension, at
-// a position that depends on the model:
+// a position that depends on the model. A null is inserted into the spec there:
 //
 //   spec: [HEAD, [FSDP, SP]] for o_proj/kernel [4096, 4096]
 //     ->  [null, HEAD, [FSDP, SP]] for layers/o_proj/kernel [32, 4096, 4096]
@@ -78,8 +78,9 @@ struct Scanned {
 
   auto operator<=>(const Scanned&) const = default;
 };
-// For one rule and the parameters that it wins: maps each set of scanned
-// dimensions to the smallest rank of a parameter that has this set.
+// The parameters that a rule is the first to match, by their scanned
+// dimensions: maps each set of dimensions to the lowest rank of a parameter
+// that has this set.
 using Matched = std::map<Scanned, size_t>;
 
 // Returns the list of dimensions of a spec that is a list or a bundle. Returns
@@ -123,8 +124,8 @@ Rule WithDims(Rule rule, const std::vector<int>& dims, const RuleSet& rules) {
 }
 
 // Returns whether the rule's specs have at most `rank` entries after the
-// scanned dimensions are inserted. Specs that Insert does not change are not
-// counted.
+// scanned dimensions are inserted. Specs that Insert leaves unchanged are not
+// checked.
 bool Fits(const Rule& rule, const Scanned& scanned, size_t rank,
           const RuleSet& rules) {
   const auto fits = [&](const SpecSource& spec) {
@@ -137,8 +138,8 @@ bool Fits(const Rule& rule, const Scanned& scanned, size_t rank,
                      [&](const auto& mode) { return fits(mode.second); });
 }
 
-// Returns a pattern for names below the path of a stack, with the rule's own
-// separator.
+// Returns a pattern for names below the path of a stack. `separator` is the
+// separator in `path`, and `own` is that of the rule's pattern.
 std::string PathPattern(std::string_view path, char separator, char own) {
   std::string out = "^";
   for (const char c : path) {
@@ -160,7 +161,7 @@ std::string PathPattern(std::string_view path, char separator, char own) {
 std::vector<Matched> MatchedBy(const RuleSet& rules, const Groups& groups,
                                const LayerStacks& stacks, char separator) {
   std::vector<Matched> out(rules.rules.size());
-  Findings unreported;  // the compiler reports bad patterns
+  Findings unreported;  // dropped: the compiler reports them
   const auto matcher = Matcher::Compile(PatternsOf(rules.rules), unreported);
   if (!matcher) return out;
   const Matches matches = matcher->Match(groups.names, separator);
@@ -198,8 +199,8 @@ void AppendFitted(const Rule& rule, const Matched& matched, char separator,
       out.push_back(std::move(fitted));
       return;
     }
-    // A pattern with `^` gets no copy: it may have to match at the start of a
-    // name, and then no path can precede it.
+    // A pattern with `^` gets no copy: it may require the start of a name, and
+    // the path of the stack could then not precede the match.
     if (rule.match.find('^') != std::string::npos) continue;
     fitted.match = PathPattern(scanned.path, separator, rule.separator) +
                    "(?:" + rule.match + ")";
