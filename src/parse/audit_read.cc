@@ -1,6 +1,6 @@
 // Reads the `audit` section of a target. Only checks of compiled programs need
-// it, so it is not a member of Target (model/project.h), and the text of the
-// project is parsed again for it:
+// this section. It is therefore not a member of Target (model/project.h), and
+// the text of the project is parsed again here:
 //
 //   budget: {total: 12GiB, all_gather: {tp: 0}}
 //   ->  {"total", "", 12 GiB}, {"all_gather", "tp", 0}
@@ -156,8 +156,8 @@ std::optional<AuditInput> ReadTargetAudit(const Target& target,
       source->text().find("audit") == std::string_view::npos) {
     return std::nullopt;
   }
-  // These findings are dropped, because errors in the rest of the project have
-  // been reported already.
+  // The findings of this second reading are dropped: errors in the rest of the
+  // project have been reported already.
   Findings read;
   const auto document = YamlDocument::Parse(source, read);
   if (!document) return std::nullopt;

@@ -15,9 +15,9 @@ namespace shardc {
 //   audit: {program: build/step.hlo.txt, locked: llama.audit.json,
 //           budget: {total: 12GiB, all_gather: {tp: 0, dp+fsdp: 1GiB}}}
 //
-// Paths are made relative to the working directory; one that leads out of the
-// project's repository is a finding unless `allow_outside`. Returns nullopt if
-// the target has no `audit`, and after a finding.
+// Paths are made relative to the working directory. A path that leads out of
+// the project's repository is a finding unless `allow_outside`. Returns nullopt
+// if the target has no `audit`, and after a finding.
 std::optional<AuditInput> ReadTargetAudit(const Target& target,
                                           bool allow_outside,
                                           Findings& findings);

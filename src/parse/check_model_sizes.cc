@@ -1,8 +1,8 @@
 // Checks the sizes in a config.json, among them the rotary dimension, the
 // number of elements of a head that are rotated. The rotary dimension is given
-// by `rotary_dim`, as a fraction by `partial_rotary_factor` or an older name of
-// it, or as the rotated part of latent attention; without any of these, a model
-// with rotary embeddings rotates the full head.
+// by `rotary_dim`, as a fraction by `partial_rotary_factor` or by an older name
+// of that field, or as the rotated part of latent attention. Without any of
+// these fields, a model with rotary embeddings rotates the full head.
 //
 //   head_dim 80, partial_rotary_factor 0.4  ->  32 elements
 //   head_dim 63, rope_theta 10000           ->  63: odd, refused at head_dim
@@ -21,9 +21,9 @@ namespace {
 constexpr std::array<std::string_view, 4> kRotaryPart = {
     "rotary_dim", "partial_rotary_factor", "rotary_pct", "rope_percent"};
 
-// Returns the rotary dimension and the place of the field that sets it; an
-// empty field if the model rotates nothing or if the size of its heads is
-// unknown.
+// Returns the rotary dimension and the place of the field that sets it. Returns
+// an empty field if the model has no rotary embeddings or if the size of its
+// heads is unknown.
 ConfigField RotaryField(const ModelConfig& config, const SizeFields& read,
                         bool rotates, ConfigFields& fields) {
   if (config.latent_rank) return fields.Size("qk_rope_head_dim");

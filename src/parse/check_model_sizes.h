@@ -8,8 +8,8 @@
 
 namespace shardc {
 
-// The fields from which sizes of a ModelConfig were read; empty for a size that
-// is not read from a field.
+// The fields from which sizes of a ModelConfig were read. A member is empty if
+// no field of the file gives this size.
 struct SizeFields {
   ConfigField heads, kv_heads, head_dim, hidden, experts_per_token;
 };

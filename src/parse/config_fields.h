@@ -30,7 +30,7 @@ class ConfigFields {
   ConfigFields(JsonValue root, Findings& findings);
 
   const JsonValue& root() const { return root_; }
-  // The language model's config inside the config of a larger model, if any.
+  // The config of the language model if the file describes a larger model.
   const std::optional<JsonValue>& nested() const { return nested_; }
 
   // Returns a member, or nullopt if it is absent or null. The nested config has
@@ -46,25 +46,25 @@ class ConfigFields {
   std::optional<bool> IsTrue(std::string_view key);
 
   // Size, Count and Number return the value of the first of the names that has
-  // a valid one. They report strings, objects, fractions and numbers that are
-  // too large. Size also reports booleans and numbers below 1. A list, which
-  // has a value for each layer, counts as absent.
+  // a valid value. They report strings, objects, fractions and numbers that are
+  // too large. Size also reports booleans and numbers below 1. A list is
+  // treated as absent, because its values are for single layers.
   ConfigField Size(std::span<const std::string_view> names);
   ConfigField Size(std::string_view name) { return Size({&name, 1}); }
-  // Does the same as Size, but values that mean "none" (0, negative numbers and
-  // booleans) count as absent.
+  // Does the same as Size, but 0, negative numbers and booleans mean "none" and
+  // are treated as absent.
   ConfigField Count(std::span<const std::string_view> names);
   ConfigField Count(std::string_view name) { return Count({&name, 1}); }
   // Does the same as Size, but accepts 0.
   ConfigField Number(std::span<const std::string_view> names);
   // Returns the value of the first of the names that has a list of equal
-  // integers above 0: Hunyuan gives the experts of a token for each layer.
+  // integers above 0. Hunyuan lists the experts of a token layer by layer.
   ConfigField EqualInLayers(std::span<const std::string_view> names);
   // Reads one value as a count.
   std::optional<int64_t> CountOf(const JsonValue& value, std::string_view key);
 
-  // Returns a real above 0. Strings, objects and numbers that are too large are
-  // reported, and any other value counts as absent.
+  // Returns a real number above 0. Strings, objects and numbers that are too
+  // large are reported; any other value is treated as absent.
   std::optional<double> Real(std::string_view key);
   std::optional<double> RealOf(const JsonValue& value, std::string_view key);
 

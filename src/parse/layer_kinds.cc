@@ -1,6 +1,6 @@
-// Counts the layers of each kind. In a hybrid model only some layers have
-// attention, and the others a state-space mixer, which keeps no keys and
-// values:
+// Counts the layers of each kind, such as the layers with attention. In a
+// hybrid model only some layers have attention. The others have a state-space
+// mixer, which stores no keys and values:
 //
 //   {"num_hidden_layers": 4, "layer_types": ["mamba", "mamba", "attention",
 //    "mamba"]}  ->  1 layer with attention
@@ -21,18 +21,21 @@ namespace {
 constexpr std::array<std::string_view, 1> kAttentionOffset = {
     "attn_layer_offset"};
 
-// The names of P if every P-th layer attends to all tokens.
+// The keys of a number P that means: every P-th layer attends to all tokens.
 constexpr std::array<std::string_view, 2> kWindowPattern = {
     "sliding_window_pattern", "global_attn_every_n_layers"};
-// The lists of layers with attention of Bamba, LFM2, Zamba2 and Kimi Linear.
+// The keys under which Bamba, LFM2, Zamba2 and Kimi Linear list the layers with
+// attention.
 constexpr std::array<std::string_view, 4> kAttentionLists = {
     "attn_layer_indices", "full_attn_idxs", "hybrid_layer_ids",
     "linear_attn_config.full_attn_layers"};
-// The lists of RecurrentGemma, which are repeated until all layers have a kind.
+// The keys under which RecurrentGemma lists kinds of layers. The list is
+// repeated until all layers have a kind.
 constexpr std::array<std::string_view, 2> kRepeated = {"block_types",
                                                        "_block_types"};
 
-// Reads which layers have attention if every P-th layer has it, as in Jamba.
+// Counts the layers with attention if every P-th layer has attention, as in
+// Jamba.
 void ReadPeriod(ConfigFields& fields, ModelConfig& config) {
   std::optional<int64_t> period = fields.Count("attn_layer_period").value;
   int64_t first = 4;
@@ -82,10 +85,10 @@ int64_t Marked(const JsonValue& list) {
   return out;
 }
 
-// Returns the number of layers whose kind is `attention`, where the kinds are
-// repeated over the layers: ["recurrent", "recurrent", "attention"] gives two
-// of eight layers. Returns nullopt if no kind is `attention`: the list is then
-// about something else.
+// Returns the number of layers whose kind is `attention` if the list of kinds
+// is repeated over the layers: ["recurrent", "recurrent", "attention"] gives
+// two of eight layers. Returns nullopt if no kind is `attention`, because the
+// list then does not describe attention.
 std::optional<int64_t> RepeatedAttention(const JsonValue& kinds,
                                          int64_t layers) {
   const auto length = static_cast<int64_t>(kinds.size());
@@ -100,12 +103,13 @@ std::optional<int64_t> RepeatedAttention(const JsonValue& kinds,
   return listed ? std::optional(out) : std::nullopt;
 }
 
-// Reads the layers of Nemotron-NAS, whose attention is listed layer by layer:
+// Reads the layers of Nemotron-NAS, which describes attention layer by layer:
 //
 //   "block_configs": [{"attention": {"n_heads_in_group": 8, "no_op": false}},
 //                     {"attention": {"n_heads_in_group": null, "no_op": true}}]
 //
-// gives one layer with attention, and a KV head for eight heads.
+// The result is one layer with attention, which has one KV head for eight
+// heads.
 void ReadBlockConfigs(const JsonValue& blocks, ModelConfig& config) {
   int64_t attention = 0;
   std::optional<int64_t> group;
@@ -132,8 +136,8 @@ void ReadBlockConfigs(const JsonValue& blocks, ModelConfig& config) {
   if (divides && equal) config.kv_heads = *config.heads / *group;
 }
 
-// Reads which layers have attention if the others have a state-space mixer,
-// linear attention or a convolution.
+// Counts the layers with attention in a model whose other layers have a
+// state-space mixer, linear attention or a convolution.
 void ReadAttentionLayers(ConfigFields& fields, ModelConfig& config) {
   if (fields.IsA(config_families::kAttentionTwice)) {
     // transformers also writes `num_hidden_layers`, which counts the blocks of
@@ -150,7 +154,8 @@ void ReadAttentionLayers(ConfigFields& fields, ModelConfig& config) {
     config.attention_layers = static_cast<int64_t>(listed->size());
     return;
   }
-  // Mllama: the layers that attend to images only, which texts leave out.
+  // Mllama lists the layers that attend to images. They are not counted,
+  // because they do nothing for a text.
   const auto crossed = fields.Find("cross_attention_layers");
   if (crossed && crossed->IsArray() &&
       static_cast<int64_t>(crossed->size()) < *config.layers) {
@@ -163,7 +168,7 @@ void ReadAttentionLayers(ConfigFields& fields, ModelConfig& config) {
     ReadBlockConfigs(*blocks, config);
     return;
   }
-  // MiniMax: 1 for a layer with attention, 0 for one with linear attention.
+  // MiniMax: 1 is a layer with attention, 0 a layer with linear attention.
   const auto marks = fields.Find("attn_type_list");
   if (marks && marks->IsArray() && marks->size() > 0) {
     config.attention_layers = Marked(*marks);
@@ -194,8 +199,8 @@ void ReadLayerTypes(const JsonValue& kinds, ModelConfig& config) {
     const bool sliding =
         name == "sliding_attention" || name == "chunked_attention";
     windowed += sliding ? 1 : 0;
-    // Granite 4 was published with the second name. Zamba's hybrid layers have
-    // a mixer and attention.
+    // The name `attention` was used when Granite 4 was published. A hybrid
+    // layer of Zamba has a mixer and attention.
     const bool full =
         name == "full_attention" || name == "attention" || name == "hybrid";
     attention += sliding || full ? 1 : 0;
@@ -227,9 +232,9 @@ void ReadChunks(ConfigFields& fields, ModelConfig& config) {
   config.windowed_layers = RotatingLayers(fields, *config.layers);
 }
 
-// Returns the number of local layers by a pattern such as `LLLG` (L is a local
-// layer), which is repeated over the layers. The last layer is never local.
-// Returns nullopt if the text is not such a pattern.
+// Returns the number of local layers of a pattern such as `LLLG`, in which L is
+// a local layer. The pattern is repeated over the layers, and the last layer is
+// never local. Returns nullopt if the text is not such a pattern.
 std::optional<int64_t> LocalLayers(std::string_view pattern, int64_t layers) {
   if (pattern.empty() ||
       pattern.find_first_not_of("LG") != std::string_view::npos) {
@@ -266,10 +271,11 @@ std::optional<int64_t> WindowedAfterFirst(ConfigFields& fields,
 }
 
 // Returns the number of layers that attend within a window. If the config or
-// the family has a period P above 1, every P-th layer attends to all tokens
-// instead. Without a period, the first `max_window_layers` layers do.
+// the family gives a period P above 1, every P-th layer attends to all tokens
+// and has no window. Without a period, the first `max_window_layers` layers
+// have no window.
 int64_t WindowedByPattern(ConfigFields& fields, int64_t layers) {
-  // MiMo-V2: 1 for a layer with a window, 0 for one without.
+  // MiMo-V2: 1 is a layer with a window, 0 a layer without.
   const auto marks = fields.Find("hybrid_layer_pattern");
   if (marks && marks->IsArray()) return Marked(*marks);
   const auto written = fields.Find("sliding_window_pattern");
@@ -292,9 +298,10 @@ int64_t WindowedByPattern(ConfigFields& fields, int64_t layers) {
   return WindowedAfterFirst(fields, layers).value_or(layers);
 }
 
-// Reads how many layers attend to the keys of another layer: the last ones of
-// Gemma 3n and, if Hunyuan-Large has cross-layer attention, all but every F-th.
-// `kinds` are the layers' kinds, if they are listed.
+// Counts the layers that attend to the keys and values of another layer. In
+// Gemma 3n these are the last layers. With Hunyuan-Large's cross-layer
+// attention these are all layers except each F-th. `kinds` are the kinds of the
+// layers, if the config lists them.
 void ReadBorrowing(ConfigFields& fields, const std::optional<JsonValue>& kinds,
                    ModelConfig& config) {
   const int64_t layers = *config.layers;

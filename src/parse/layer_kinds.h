@@ -8,10 +8,10 @@
 namespace shardc {
 
 // Sets whether the model has an encoder and whether it is causal, and counts
-// the layers with attention and the layers with a window. A list of kinds by
-// layer has priority over a pattern, and a pattern over the default of the
-// family. `config` has the number of layers and the window, if the model has
-// them.
+// the layers with attention and the layers with a window. A list with the kind
+// of each layer takes precedence over a pattern, and a pattern over the default
+// of the family. The caller has set the number of layers and the window in
+// `config`, if the model has them.
 void ReadLayerKinds(ConfigFields& fields, ModelConfig& config);
 
 }  // namespace shardc

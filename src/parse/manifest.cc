@@ -1,12 +1,12 @@
 // Reads manifests, which have two forms. shardc's own form is a list of records
-// with names, or an object with a record for each name. The other is a tree, in
-// which the path to a record with `shape` or `dtype` is the name of a
-// parameter:
+// with names, or an object with a record for each name. The other form is a
+// tree. The path to a record with `shape` or `dtype` in the tree is the name of
+// a parameter:
 //
 //   {"a": {"b": {"shape": [2], "dtype": "F32"}}}  ->  `a/b`, separator `/`
 //
-// Names of a list are kept as they are. Unless the manifest states their
-// separator, it is `/` or `.`, whichever more names contain.
+// Names in a list are not changed. Unless the manifest states their separator,
+// the separator is the one of `/` and `.` that more names contain.
 #include "parse/manifest.h"
 
 #include <string>
@@ -23,8 +23,8 @@ namespace {
 
 constexpr std::string_view kSchemaName = "shardc.manifest/v1";
 
-// Returns whether a single dot separates two parts, unlike a leading dot, a
-// trailing dot and `..`.
+// Returns whether the name has a dot between two parts. A dot at the beginning
+// or the end and the dots of `..` separate no parts.
 bool HoldsDot(std::string_view name) {
   const auto separates = [](char c) { return c != '.' && c != '/'; };
   for (size_t at = name.find('.'); at != std::string_view::npos;
@@ -77,17 +77,17 @@ class ManifestReader {
     findings_.Add(code, std::move(place), std::move(message), std::move(help));
   }
 
-  // Returns whether the file is a config.json of Hugging Face, given in place
-  // of a manifest by mistake: it has keys that trees of parameters lack.
+  // Returns whether the file is a config.json of Hugging Face that was named as
+  // the manifest by mistake. Such a file has keys that parameter trees lack.
   static bool IsModelConfig(const JsonValue& root) {
     const auto type = root.Find("model_type");
     const auto classes = root.Find("architectures");
     return (type && type->IsString()) || (classes && classes->IsArray());
   }
 
-  // Recognises shardc's format by `schema`, or by a list `params` that is empty
-  // or whose first item has a name. The key `params` alone is not enough: a
-  // tree may have a branch of that name.
+  // Returns whether the file has shardc's own form: it has `schema`, or a list
+  // `params` that is empty or whose first item has a name. The key `params` is
+  // not enough, because a tree may have a branch of that name.
   static bool IsOurs(const JsonValue& root) {
     const auto schema = root.Find("schema");
     if (schema && schema->IsString()) return true;
@@ -180,7 +180,8 @@ class ManifestReader {
                : "a parameter has no `name`");
       return;
     }
-    // The set may hold views, because the document's strings outlive it.
+    // The set stores views, because the document owns the strings and outlives
+    // the set.
     if (!seen_.insert(name->string()).second) {
       AddRepeated(name->string(), *name);
       return;
@@ -209,9 +210,9 @@ class ManifestReader {
     if (type) builder_.Add(name, std::move(*type));
   }
 
-  // Returns whether the value is a parameter. An object with the key `shape` or
-  // `dtype` may also be a branch with a child of that name, so the values of
-  // the keys are checked too.
+  // Returns whether the value is a parameter. A branch of a tree may have a
+  // child named `shape` or `dtype`, so the values of these keys are checked
+  // too.
   static bool IsLeaf(const JsonValue& value) {
     if (!value.IsObject()) return false;
     const auto dtype = value.Find("dtype");
@@ -241,7 +242,7 @@ class ManifestReader {
     std::string name = prefix.empty() ? part : prefix + "/" + part;
     if (IsLeaf(value)) {
       joined_ |= !prefix.empty();
-      // A name may occur twice: `a/b` may be one key, or the path through `a`.
+      // A name may occur twice: `a/b` may be a single key, or `b` inside `a`.
       if (joined_names_.insert(name).second) {
         ReadParameter(name, at, value);
       } else {

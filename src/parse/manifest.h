@@ -14,9 +14,9 @@ namespace shardc {
 std::optional<Manifest> ParseManifest(const JsonDocument& document,
                                       Findings& findings);
 
-// Sets the separator of names, unless the manifest states it, to the one that
-// occurs in more names. If neither occurs, it stays 0. Adds a finding
-// (`separator`) if both occur in equally many names.
+// If the manifest does not state the separator of names, sets it to the one of
+// `/` and `.` that occurs in more names. If no name has either, the separator
+// stays 0. Adds a finding (`separator`) if both occur in equally many names.
 void SettleSeparator(Manifest& manifest, Findings& findings);
 
 }  // namespace shardc

@@ -1,5 +1,6 @@
-// Reads shape and dtype independently, so that errors in both are found in one
-// run. Then the numbers of elements and bytes are checked for overflow:
+// Reads the shape and the dtype of a parameter independently, so that errors in
+// both are found in one run. The numbers of elements and bytes are then checked
+// for overflow:
 //
 //   {"shape": [4, 8], "dtype": "bfloat16"}  ->  BF16 [4, 8], 64 bytes
 //   {"shape": [4611686018427387904, 4], ...}  ->  finding `overflow`
@@ -17,7 +18,7 @@
 namespace shardc {
 namespace {
 
-// Returns the number as the file has it, quoted.
+// Returns the number as it is written in the file, in quotes.
 std::string Written(const JsonValue& value) {
   const Place place = value.place();
   return ShortQuote(

@@ -99,8 +99,8 @@ class RunReader {
     if (Text(key, to)) to = Beside(to);
   }
 
-  // Resolves a path against the folder of the file. Axes such as `dp:2,tp:4`
-  // and names of packs are no paths and are returned unchanged.
+  // Resolves a path against the folder of the file. Texts that are no paths,
+  // such as axes (`dp:2,tp:4`) and names of packs, are returned unchanged.
   std::string Beside(const std::string& text) const {
     const bool path = text != "auto" && text.find(':') == std::string::npos;
     return path ? PathNextTo(context_.document.source()->name(), text) : text;

@@ -22,7 +22,8 @@ struct MeasuredRun {
   // "float32"}. `flags`: options without a value that are on.
   std::vector<std::pair<std::string, std::string>> options;
   std::vector<std::string> flags;
-  // The values' places in the file, by option of `cost`, such as `--mesh`.
+  // The place of each value in the file, keyed by the option of `cost`, such as
+  // `--mesh`.
   std::map<std::string, Place> places;
   // Exactly one of the two is given.
   std::optional<double> step_s, tokens_per_second_per_device;

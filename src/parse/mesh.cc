@@ -1,6 +1,6 @@
-// Reads a mesh from a file, a mapping of a project file, or a string, whose
-// entries are parsed here. All three produce a MeshDraft for mesh_finish.cc. A
-// text such as `dp:2` is read as a file if there is one of that name.
+// Reads a mesh from a file, from a mapping of a project file, or from a string
+// such as `dp:2`, which is parsed here. Each of them produces a MeshDraft for
+// mesh_finish.cc. If there is a file whose name is the text, the file is read.
 //
 //   "dp:2, tp:-1" with 8 devices  ->  dp 2, tp 4
 #include "parse/mesh.h"
@@ -71,8 +71,9 @@ std::optional<Mesh> ParseInline(const Place& place,
   return ReadMeshNode({*document, findings}, *node, devices);
 }
 
-// The axes of a list of sizes: eformer's five, and the four of its predecessor
-// fjformer, which had no expert parallelism.
+// The axes of a list of sizes without names. A list of five sizes has eformer's
+// axes. A list of four has the axes of its predecessor fjformer, which had no
+// expert parallelism.
 constexpr std::array<std::string_view, 5> kFiveAxes = {"dp", "fsdp", "ep", "tp",
                                                        "sp"};
 constexpr std::array<std::string_view, 4> kFourAxes = {"dp", "fsdp", "tp",
@@ -93,7 +94,8 @@ bool IsSizes(std::string_view text) {
 
 bool IsBlank(char c) { return c == ' ' || c == '\t' || c == '\n'; }
 
-// Reads one entry of a mesh string, `dp:2`, at a byte range of the source.
+// Reads one entry of a mesh string, such as `dp:2`, from a byte range of the
+// source.
 class EntryReader {
  public:
   EntryReader(SourceRef source, Findings& findings)
@@ -197,9 +199,9 @@ bool CheckDistinct(const MeshDraft& draft, Findings& findings) {
   return good;
 }
 
-// Returns a place in the text of a mesh as a place in the project file, where
-// `value` is the scalar that holds the text. It is the complete scalar if the
-// file writes the text in another way, such as with escapes.
+// Converts a place in the text of a mesh to a place in the project file.
+// `value` is the scalar in the project file that has the text. Returns `value`
+// itself if the scalar spells the text differently, for example with escapes.
 Place PlaceInFile(const Place& place, const SourceRef& text,
                   const Place& value) {
   if (place.source != text) return place;
@@ -211,7 +213,8 @@ Place PlaceInFile(const Place& place, const SourceRef& text,
   return {value.source, begin + place.begin, begin + place.end};
 }
 
-// Reads the text of a mesh that a project file holds at `value`.
+// Parses a mesh string that is a scalar of a project file, at the place
+// `value`.
 std::optional<Mesh> ParseMeshIn(const Place& value, const std::string& text,
                                 std::optional<int64_t> devices,
                                 Findings& findings) {
@@ -266,8 +269,8 @@ std::optional<Mesh> ParseMeshString(SourceRef source,
                  "sp");
     return std::nullopt;
   }
-  // Skip a leading `!`. In eformer it requests row-major order, which is the
-  // only order here.
+  // Skip a leading `!`. In eformer it requests row-major order of devices,
+  // which shardc always uses.
   size_t begin = text.starts_with('!') ? 1 : 0;
   for (size_t i = 0; begin <= text.size() && !findings.Full(); ++i) {
     const size_t end = std::min(text.find(',', begin), text.size());

@@ -17,15 +17,16 @@
 
 namespace shardc {
 
-// Returns whether a text that names no existing file is read as a mesh string:
-// axes such as `dp:2,fsdp:-1,tp=4`, or sizes only, `1,-1,1,1`.
+// Returns whether a text that names no existing file is read as a mesh string.
+// A mesh string has axes such as `dp:2,fsdp:-1,tp=4`, or only sizes, such as
+// `1,-1,1,1`.
 bool IsMeshText(std::string_view text);
 
 // Reads a mesh file, or a mesh string if there is no such file. Four sizes
-// without names are the sizes of dp, fsdp, tp and sp, and five the sizes of dp,
-// fsdp, ep, tp and sp. `devices` is the flag --devices. At most one size may be
-// -1. `texts` replaces the content of files; may be null. Returns nullopt after
-// a finding.
+// without names are the sizes of dp, fsdp, tp and sp; five are those of dp,
+// fsdp, ep, tp and sp. At most one size may be -1. `devices` is the value of
+// the flag --devices. `texts`, if not null, replaces the contents of files.
+// Returns nullopt after a finding.
 std::optional<Mesh> ReadMesh(const std::string& file_or_text,
                              std::optional<int64_t> devices, Findings& findings,
                              const FileTexts* texts = nullptr);

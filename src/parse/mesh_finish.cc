@@ -1,6 +1,7 @@
-// Completes a mesh. The size -1 becomes the number of devices divided by the
-// product of the other sizes. Unless `dcn` distributes the slices, all are
-// placed on the first axis whose size the number of slices divides:
+// Completes a mesh. An axis of size -1 gets the number of devices divided by
+// the product of the other sizes. Unless `dcn` distributes the slices over
+// axes, all slices are placed on the first axis whose size the number of slices
+// divides:
 //
 //   {dp: -1, tp: 4}, 16 devices, 2 slices  ->  dp 16 / 4 = 4, dcn [2, 1]
 #include "parse/mesh_finish.h"
@@ -15,7 +16,7 @@ namespace {
 
 constexpr std::string_view kOneFree = "one size at most can be -1";
 
-// The product of the given sizes, and the axis of size -1.
+// The product of the given sizes, and the index of the axis of size -1.
 struct Sizes {
   int64_t product = 1;
   std::optional<size_t> free;
@@ -55,7 +56,8 @@ std::optional<Sizes> Multiply(const MeshDraft& draft, Findings& findings) {
   return sizes;
 }
 
-// Returns the given sizes and their product, "2 * 4 = 8", or a single size.
+// Returns the given sizes and their product as a text, such as "2 * 4 = 8". A
+// single size has no product.
 std::string SizesText(const MeshDraft& draft, int64_t product) {
   std::string out;
   size_t count = 0;
@@ -70,8 +72,9 @@ std::string SizesText(const MeshDraft& draft, int64_t product) {
   return out;
 }
 
-// Returns how to make the axes' sizes agree with the devices: by an axis that
-// is -1, if the other sizes divide the devices.
+// Returns advice on how to make the sizes agree with the number of devices. It
+// names an axis that may be -1 because the other sizes divide the devices. If
+// there is no such axis, it requests sizes with the right product.
 std::string DevicesHelp(const MeshDraft& draft, int64_t product,
                         int64_t devices) {
   std::string first;
@@ -135,7 +138,7 @@ bool SettleProcesses(const MeshDraft& draft, Mesh& mesh, Findings& findings) {
 }
 
 // Places all slices on the first axis whose size the number of slices divides.
-// Returns false after a finding if there is none.
+// Adds a finding and returns false if there is no such axis.
 bool InferSlices(const MeshDraft& draft, Mesh& mesh, Findings& findings) {
   mesh.dcn.assign(mesh.axes.size(), 1);
   for (size_t i = 0; i < mesh.axes.size(); ++i) {

@@ -1,4 +1,4 @@
-// The steps of reading a mesh that files and strings share: the size -1, the
+// The steps that are the same for mesh files and mesh strings: the size -1, the
 // number of devices, and checks over all axes.
 #ifndef SHARDC_PARSE_MESH_FINISH_H_
 #define SHARDC_PARSE_MESH_FINISH_H_
@@ -24,7 +24,7 @@ struct Counted64 {
 struct MeshDraft {
   struct Axis {
     std::string name;
-    int64_t size = 1;  // -1: follows from the other sizes
+    int64_t size = 1;  // -1: computed from the other sizes
     AxisType type = AxisType::kAuto;
     Place place;  // place of the size or of its entry
   };
@@ -32,8 +32,8 @@ struct MeshDraft {
   std::optional<Counted64> devices;
   std::optional<Counted64> processes;
   std::optional<Counted64> slices;
-  // The number of slices along each axis: 1 if none is given, -1 for the slices
-  // that remain. Empty if the draft has no `dcn`.
+  // The number of slices along each axis: 1 by default, -1 for the number of
+  // slices that the other axes leave. Empty if the draft has no `dcn`.
   std::vector<int64_t> dcn;
   Place dcn_place;
   std::optional<Device> device;

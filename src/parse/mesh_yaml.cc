@@ -1,7 +1,7 @@
 // Reads the keys of a mesh file into a MeshDraft, which mesh_finish.cc
-// completes. The draft has the place of each number, for findings about several
-// of them. Axes are read first, since other keys refer to them. --devices
-// replaces the number of devices in the file:
+// completes. The draft stores the place of each number, because some findings
+// concern several numbers. Axes are read first, since other keys refer to them.
+// --devices replaces the number of devices in the file:
 //
 //   {axes: {dp: 2, tp: -1}, devices: 8} and --devices 16  ->  dp 2, tp 8
 #include "parse/mesh_yaml.h"
@@ -191,7 +191,7 @@ class MeshReader {
                           "; another one is `device: {memory: 80GiB}`");
   }
 
-  // Reads a profile's name and takes its memory.
+  // Reads the name of a profile and copies the profile's memory into `out`.
   void ReadProfile(const YamlNode& node, std::string_view what, Device& out) {
     const auto name = ReadText(context_, node, what, true);
     if (!name) return;

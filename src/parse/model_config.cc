@@ -1,8 +1,8 @@
-// Reads the structure of a model from its config.json. Families name the same
-// number differently; the tables below list the names in the order in which
-// they are tried. A default that only a family's code knows (`n_inner: null`
-// means four times the hidden size) is filled in if all releases of the family
-// agree on it.
+// Reads the structure of a model from its config.json. Families use different
+// keys for the same number; the tables below list the keys in the order in
+// which they are tried. Some defaults are only in a family's code: in GPT-2,
+// `n_inner: null` means four times the hidden size. Such a default is used if
+// all releases of the family agree on it.
 //
 //   {"model_type": "gpt2", "n_head": 12, "n_embd": 768}
 //     ->  heads 12, hidden 768, intermediate 3072
@@ -53,8 +53,8 @@ constexpr std::array<Key, 8> kIntermediate = {"intermediate_size_mlp",
                                               "ffn_hidden_size",
                                               "decoder_ffn_dim",
                                               "ffn_config.ffn_hidden_size"};
-// The names of the decoder's number come first: if a model has an encoder, the
-// other names in its config count the encoder's layers.
+// The keys of the decoder's layers come first: in a model with an encoder, the
+// other keys are the number of the encoder's layers.
 constexpr std::array<Key, 6> kLayers = {"num_decoder_layers", "decoder_layers",
                                         "num_hidden_layers",  "n_layer",
                                         "num_layers",         "n_layers"};
@@ -163,7 +163,8 @@ class ModelConfigReader {
     return fields_.IsA(families);
   }
 
-  // Returns the family of the language model, which may be inside a larger one.
+  // Returns the family of the language model, even if the file describes a
+  // larger model that contains it.
   std::string_view Family() const {
     const auto inner =
         fields_.nested() ? fields_.nested()->Find("model_type") : std::nullopt;
@@ -172,7 +173,7 @@ class ModelConfigReader {
   }
 
   // Sets sizes that the config omits to the defaults of the family's class. A
-  // null is no default: it means as many KV heads as heads.
+  // null does not select this default: for KV heads it means as many as heads.
   void UseDefaults() {
     defaults_ = config_families::DefaultsOf(Family());
     if (defaults_ == nullptr) return;
@@ -239,7 +240,7 @@ class ModelConfigReader {
       read.kv_heads = {};
     }
     if (!config_.kv_heads) config_.kv_heads = config_.heads;
-    // Latent attention: a head is the concatenation of an unrotated and a
+    // In latent attention a head is the concatenation of an unrotated and a
     // rotated part.
     config_.latent_rank = Count("kv_lora_rank");
     const auto part = [&](Key key) {
@@ -469,8 +470,9 @@ class ModelConfigReader {
         said ? *said : IsA(config_families::kTiedByDefault);
   }
 
-  // Reads the quantisation group size. Of the sizes of a block, [128, 128], the
-  // second one is along the input dimension.
+  // Reads the quantisation group size. If the config gives a block such as
+  // [128, 128], its last size is the group size, because it is along the input
+  // dimension.
   void ReadQuantisation() {
     const auto quantisation = fields_.root().Find("quantization_config");
     if (!quantisation || !quantisation->IsObject()) return;

@@ -1,5 +1,5 @@
-// Facts that only the code of a model family in transformers has, not its
-// config.json: lists of families by a property, and the sizes that a
+// Facts about model families that are in the code of transformers but not in a
+// config.json: lists of families with a property, and the sizes that a
 // config.json may omit because the family's class has a default for them.
 #ifndef SHARDC_PARSE_MODEL_FAMILIES_H_
 #define SHARDC_PARSE_MODEL_FAMILIES_H_
@@ -42,16 +42,16 @@ inline constexpr std::array<Name, 9> kBidirectional = {
     "albert",     "bert",    "deberta-v2", "distilbert", "electra",
     "modernbert", "roberta", "vit",        "xlm-roberta"};
 // Families whose layers have a state-space mixer or a recurrence, and no
-// attention. Mamba 2's `num_heads` are those of its mixer.
+// attention. The `num_heads` of Mamba 2 are heads of its mixer.
 inline constexpr std::array<Name, 8> kWithoutAttention = {
     "falcon_mamba", "mamba", "mamba2", "rwkv",
     "rwkv5",        "rwkv6", "rwkv7",  "xlstm"};
-// Families of which every fourth layer has attention and the others linear
-// attention, unless the config has another interval.
+// Families in which every fourth layer has attention and the other layers have
+// linear attention, unless the config gives another interval.
 inline constexpr std::array<Name, 3> kAttentionInFourth = {
     "qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"};
-// Families whose layers without a window have heads of another size, 512 unless
-// the config has another.
+// Families in which the heads of layers without a window have another size than
+// in the other layers: 512, unless the config gives it.
 inline constexpr std::array<Name, 2> kWideFullHeads = {"gemma4", "gemma4_text"};
 // Families whose layers with a window have twice as many KV heads as the other
 // layers.
@@ -113,8 +113,8 @@ inline constexpr std::array<Name, 3> kMultiQuery = {"falcon", "RefinedWebModel",
 inline constexpr std::array<Name, 7> kEncoderDecoders = {
     "t5", "mt5", "umt5", "longt5", "whisper", "bart", "clip"};
 
-// Families that rotate queries and keys (RoPE), even if config.json has no
-// base.
+// Families that rotate queries and keys (RoPE), even if config.json gives no
+// rotary base.
 inline constexpr std::array<Name, 25> kRotating = {
     "llama",     "mistral",     "mixtral",   "qwen",    "qwen2",
     "qwen2_moe", "qwen3",       "qwen3_moe", "gemma",   "gemma2",
@@ -122,8 +122,8 @@ inline constexpr std::array<Name, 25> kRotating = {
     "gpt_neox",  "stablelm",    "falcon",    "cohere",  "cohere2",
     "olmo",      "olmo2",       "olmoe",     "gpt_oss", "starcoder2"};
 
-// Families that do not scale attention scores, and families with attention
-// sinks.
+// Families that do not scale attention scores (kUnscaled), and families with
+// attention sinks (kSinks).
 inline constexpr std::array<Name, 4> kUnscaled = {"t5", "mt5", "umt5",
                                                   "longt5"};
 inline constexpr std::array<Name, 1> kSinks = {"gpt_oss"};
@@ -144,13 +144,14 @@ inline constexpr std::array<Name, 9> kFourfold = {
     "gpt_bigcode", "RefinedWeb", "RefinedWebModel", "mixformer-sequential",
     "phi-msft"};
 
-// The defaults of a family's class; 0: the class has none, or one that follows
-// from other sizes.
+// The defaults of a family's class. 0 means that the class has no default, or
+// computes it from other sizes.
 struct Defaults {
   Name family;
   int64_t kv_heads = 0, head_dim = 0;
-  // Read only for a language model inside a larger one: transformers omits
-  // defaults when it writes the nested config, but not in a config of its own.
+  // Used only for a language model inside a larger one: transformers omits
+  // defaults when it writes a nested config, but not in a config.json of its
+  // own.
   int64_t heads = 0, hidden = 0, intermediate = 0, layers = 0, vocab = 0;
   // The window of a config without the key; null means that there is none.
   int64_t window = 0;

@@ -2,8 +2,8 @@
 //
 //   loss: {kind: compiled, chunk: 2048}
 //
-// The values are a plain word and a number, whereas most other settings of the
-// section are expressions.
+// The values are a word and a number. Most other settings of a `model:` section
+// are expressions.
 #ifndef SHARDC_PARSE_MODEL_LOSS_H_
 #define SHARDC_PARSE_MODEL_LOSS_H_
 
@@ -15,7 +15,7 @@ namespace shardc {
 // the YAML value null, which removes an inherited value.
 struct ModelLoss {
   const YamlNode* kind = nullptr;
-  const YamlNode* chunk = nullptr;  // tokens of a device in a chunk
+  const YamlNode* chunk = nullptr;  // tokens of a device in one chunk
 };
 
 // Adds a finding for each value that is wrong.

@@ -4,10 +4,10 @@
 //   base: {q: a, k: b, o: c}   own: {q: d, qnorm: e, o: null}
 //     ->  {q: d, qnorm: e, k: b}
 //
-// The order of entries matters: roles and dimensions become the parameters and
-// labels of a step in this order. Blocks (named lists of ops) are inserted
-// after merging, so that a section which replaces the block `mlp` changes each
-// inherited list that uses it.
+// The order of entries matters, because a step lists its parameters and
+// dimension labels in the order of the roles and dimensions. Blocks (named
+// lists of ops) are inserted after merging. A section that replaces the block
+// `mlp` therefore changes each inherited list that uses this block.
 #include "parse/model_merge.h"
 
 #include <algorithm>
@@ -83,8 +83,8 @@ void Merge(SectionEntries<T>& base, SectionEntries<T> own, Findings& findings) {
 }
 
 // Merges settings. A null setting removes the inherited one, and a null group
-// (`rope`) removes all members of the group. If nothing is inherited, null
-// means that the setting is not given.
+// (`rope`) removes all inherited settings of the group. If there is no
+// inherited setting, null means that the setting is not given.
 void MergeSettings(SectionEntries<DescribedText>& base,
                    SectionEntries<DescribedText> own, Findings& findings) {
   if (!HasFewEntries(base, own, findings)) return;
@@ -208,8 +208,9 @@ class Describer {
     }
   }
 
-  // Appends the ops of one entry. Returns false after a finding that makes it
-  // pointless to read the rest of the list, such as a limit or a cycle.
+  // Appends the ops of one entry. Returns false if the rest of the list need
+  // not be read, because the finding is a limit or a cycle or is inside a
+  // block.
   bool Insert(const SectionOp& use, std::vector<DescribedLine>& to) {
     const auto found = blocks_.find(use.block);
     if (found == blocks_.end()) {

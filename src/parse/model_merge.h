@@ -12,17 +12,17 @@
 namespace shardc {
 
 // Returns `base` with the entries of `own` merged into it. An entry of `own`
-// replaces the entry of the same name at its position, or removes it if it is
-// null. An entry with a new name is inserted after the entry that precedes it
-// in `own`, or at the end if it is the first. A null entry that removes nothing
-// is a finding (unknown-name), unless it is a setting. Lists of ops and `skip`
-// are replaced as a whole.
+// replaces the entry of the same name at its position. A null entry removes the
+// entry of the same name. An entry with a new name is inserted after the entry
+// that precedes it in `own`, or at the end if it is the first. A null entry
+// without an entry to remove is a finding (unknown-name), unless it is a
+// setting. Lists of ops and `skip` are not merged but replaced.
 ModelSection MergeSections(ModelSection base, ModelSection own,
                            Findings& findings);
 
-// Inserts blocks and biases, and checks that dimensions and blocks exist.
-// Returns null after findings: schema, unknown-name, cycle, limit. The caller
-// sets the separator.
+// Makes a model description: inserts blocks and biases, and checks that
+// dimensions and blocks exist. Returns null after findings: schema,
+// unknown-name, cycle, limit. The caller sets the separator.
 std::shared_ptr<ModelDescription> DescribeModel(const ModelSection& section,
                                                 Findings& findings);
 

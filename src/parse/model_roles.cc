@@ -1,6 +1,7 @@
-// Reads the roles of a `model:` section. A role is a pattern with a list of
-// dimensions and, if needed, options. The option `bias` adds a second role,
-// whose pattern follows from that of the weight:
+// Reads the roles of a `model:` section. A role is a pattern for names of
+// parameters, with a list of dimensions and sometimes options. The option
+// `bias` adds a second role, whose pattern is derived from the weight's
+// pattern:
 //
 //   q: ['q_proj\.weight$', [n h, d], {bias: [n h]}]
 //     ->  q       q_proj\.weight$  [n h, d]
@@ -156,9 +157,9 @@ class RoleReader {
     return true;
   }
 
-  // Replaces the word before the final `$`, such as `weight`, or a group such
-  // as `(kernel|scale)`, by `bias`. Returns nullopt if there is neither, or if
-  // `_` precedes it.
+  // Returns the pattern in which `bias` replaces the word before the final `$`,
+  // such as `weight`, or a group such as `(kernel|scale)`. Returns nullopt if
+  // there is no such word or group, or if `_` precedes it.
   static std::optional<std::string> BiasPattern(std::string_view pattern) {
     if (!pattern.ends_with('$')) return std::nullopt;
     pattern.remove_suffix(1);

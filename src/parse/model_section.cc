@@ -1,8 +1,5 @@
 // Reads a `model:` section without the entries that it inherits. model_merge.cc
-// adds those, and checks the names of dimensions and blocks:
-//
-//   {extends: builtin:llama/hf, params: {norm2: null}}
-//     ->  extends `builtin:llama/hf`, role norm2 without a value
+// adds the inherited entries, and checks the names of dimensions and blocks:
 #include "parse/model_section.h"
 
 #include <algorithm>

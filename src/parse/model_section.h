@@ -15,8 +15,8 @@
 
 namespace shardc {
 
-// An entry of a mapping that is merged with the inherited one: a value, or null
-// to remove the inherited entry of this name.
+// An entry of a mapping that is merged with an inherited mapping. Without a
+// value (null) it removes the inherited entry of this name.
 template <class T>
 struct SectionEntry {
   std::string name;
@@ -28,14 +28,14 @@ using SectionEntries = std::vector<SectionEntry<T>>;
 
 // An entry of a list of ops: an op, or the name of a block to insert.
 struct SectionOp {
-  std::string block;  // empty: an op
+  std::string block;  // empty if the entry is an op
   DescribedLine line;
 };
 using SectionOps = std::vector<SectionOp>;
 
 struct SectionRole {
   DescribedRole role;
-  std::optional<DescribedRole> bias;  // follows the role
+  std::optional<DescribedRole> bias;  // the role inserted after this role
 };
 
 struct SectionStack {
@@ -45,9 +45,10 @@ struct SectionStack {
   std::optional<SectionOps> begin, layer, end;
 };
 
-// A `model:` section as written, or merged with the sections that it extends.
+// A `model:` section as written in a file, or after it was merged with the
+// sections that it extends.
 struct ModelSection {
-  std::string extends;  // empty: none
+  std::string extends;  // empty: it extends no section
   Place extends_place;
   SectionEntries<DescribedText> dims;
   SectionEntries<std::string> axes;
@@ -55,7 +56,8 @@ struct ModelSection {
   std::optional<SectionStack> encoder;
   bool removes_encoder = false;
   std::optional<std::vector<DescribedText>> skip;
-  // By name, such as `rope.base`. A null `rope` removes the complete group.
+  // Entries are named by their path, such as `rope.base`. A null entry `rope`
+  // removes all settings of that group.
   SectionEntries<DescribedText> settings;
   SectionEntries<SectionOps> blocks;
   SourceRef source;

@@ -1,6 +1,6 @@
 // Parses the two small languages of a `model:` section: ops and dimensions.
-// Both use one scanner of words and signs. Names are not resolved here, because
-// the roles of a model are known only when its step is built.
+// Both use one scanner of words and signs. Names are stored as text, because
+// the roles that they refer to are known only when the model's step is built.
 //
 //   kn, w = part(kv, p+w) @q   ->  results kn, w; op part; arguments kv and
 //                                  (p, w); role of the sharding constraint q
@@ -22,7 +22,7 @@ bool IsWordPart(char c) {
 }
 bool IsNumberPart(char c) { return (c >= '0' && c <= '9') || c == '.'; }
 
-// Takes words and signs, skipping spaces between them.
+// Reads words and signs one by one and skips the spaces before them.
 class Scanner {
  public:
   explicit Scanner(std::string_view text) : text_(text) {}

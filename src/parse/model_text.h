@@ -9,11 +9,11 @@
 
 namespace shardc {
 
-// Parses `n (p+r)`; nullopt if the text is not a dimension.
+// Parses a dimension such as `n (p+r)`. Returns nullopt for other texts.
 std::optional<DescribedDim> ParseDescribedDim(std::string_view text);
 
-// Parses `name[, name] = op(argument, ...) [@role] [if condition]`; nullopt if
-// the text is not an op. The condition is stored as text.
+// Parses an op, `name[, name] = op(argument, ...) [@role] [if condition]`.
+// Returns nullopt for other texts. The condition is stored as text.
 std::optional<DescribedLine> ParseDescribedLine(std::string_view text);
 
 // Returns whether the text is a single word, such as the name of a block.

@@ -1,5 +1,6 @@
-// Reads settings one by one, each with its own range or choices. A setting that
-// does not apply to its operation is a finding, since it would have no effect:
+// Reads the settings of attention operations one by one, each with its own
+// range or choices. A setting that does not apply to its operation is a
+// finding, because it would have no effect:
 //
 //   {operations: {ring: {page_size: 4}}}  ->  `page_size` has no meaning for
 //                                             `ring`
@@ -19,11 +20,13 @@
 namespace shardc {
 namespace {
 
-// The ranges of sizes. Larger blocks and pages would only reserve memory.
+// The ranges of sizes. Larger blocks and pages would reserve memory without
+// use.
 constexpr IntegerRange kBlocks = {1, int64_t{1} << 20};
 constexpr IntegerRange kPages = {1, 4096};
 constexpr IntegerRange kGlobals = {0, int64_t{1} << 20};
-// The ranges of factors: float32 can represent the values and their squares.
+// The ranges of factors. Within them float32 can represent the values and their
+// squares.
 constexpr RealRange kScales = {1e-6, 1e6};
 constexpr RealRange kCaps = {0, 1e6};
 constexpr RealRange kProbabilities = {0, 1, true};
@@ -166,7 +169,8 @@ class SettingsReader {
             "it is a setting of " + Listed(TakenBy(setting, operations_)));
         continue;
       }
-      // Skip the second value of a duplicate key, which has been reported.
+      // The second value of a duplicate key is skipped; the YAML reader has
+      // reported the key.
       if (fields->Find(member.key.text) != &member.value) continue;
       ReadValue(setting, member.value, out);
     }

@@ -13,8 +13,8 @@
 
 namespace shardc {
 
-// The smallest soft cap that a settings file or a config.json may have, other
-// than 0, which means no cap.
+// The smallest soft cap, other than 0, that a settings file or a config.json
+// may have. 0 means no cap.
 inline constexpr double kLeastSoftCap = 1e-3;
 
 // Reads a settings file, which may configure `operations`. A key that does not

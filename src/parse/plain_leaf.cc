@@ -1,6 +1,7 @@
 // Reads one parameter of a manifest: an object with the members `dtype` and
-// `shape` and, in the form of a list, `name`, in any order and each exactly
-// once. Each distinct pair of dtype and shape (type) gets a number:
+// `shape`, and in the form of a list also `name`. The members may be in any
+// order, and each must occur exactly once. A pair of dtype and shape is a type,
+// and each distinct type gets a number:
 //
 //   "dtype": "F32", "shape": [8, 4]}  ->  type 0 at its first occurrence, and
 //                                         for every parameter with this pair

@@ -1,6 +1,6 @@
-// Reads a parameter's type in a common manifest: `{"shape": [8, 4], "dtype":
-// "F32"}`, with the members in either order. In the list form of shardc's
-// format the object also has the name.
+// Reads a parameter's type in a manifest of the usual form: `{"shape": [8, 4],
+// "dtype": "F32"}`, with the members in either order. In the list form of
+// shardc's format the object also has the name.
 #ifndef SHARDC_PARSE_PLAIN_LEAF_H_
 #define SHARDC_PARSE_PLAIN_LEAF_H_
 
@@ -21,13 +21,13 @@ namespace shardc {
 class PlainLeaves {
  public:
   // Reserves space for as many parameters as a text of that many bytes can
-  // hold. Memory that stays unused is never touched.
+  // contain. The system assigns no physical memory to the unused part.
   void ReserveFor(size_t text_bytes);
 
   // Reads the rest of an object after its opening brace and sets `type` to the
-  // number of its type. Returns false for missing, other or repeated members,
-  // for a dtype or shape that ParseDtype or FlatType does not parse, and for a
-  // size that overflows.
+  // number of the parameter's type. Returns false if a member is missing,
+  // unknown or repeated, if ParseDtype or FlatType cannot parse the dtype or
+  // shape, and if a size overflows.
   bool Take(PlainJson& json, uint32_t& type) {
     return Fields(json, nullptr, type);
   }
@@ -42,7 +42,8 @@ class PlainLeaves {
   bool Fields(PlainJson& json, std::string_view* name, uint32_t& type);
   bool DtypeOf(PlainJson& json, FlatType& type);
 
-  std::string last_dtype_;  // a copy, as windows of text change; empty: none
+  // The last dtype, as a copy because windows of text change; empty at first.
+  std::string last_dtype_;
   Dtype dtype_ = Dtype::kF32;
 };
 

@@ -1,20 +1,22 @@
-// A fast reader of common manifests, which makes the manifest in one pass over
-// the text. It stops at any uncommon syntax, and the full parser reads the file
-// instead, so that this reader never has to report an error:
+// A fast reader of manifests in the usual syntax. It builds the manifest in one
+// pass over the text. At any other syntax it stops, and the full parser reads
+// the file instead. This reader therefore never has to report an error:
 //
 //   {"schema": "shardc.manifest/v1", "params": [
 //     {"name": "a/b", "shape": [8, 4], "dtype": "F32"}]}   one tensor
 //   ... {"name": "\u0061/b", ...             left to the full parser
 //
-// Plain names are printable ASCII without `"` and `\`, which need no escape
-// when written as JSON.
+// It reads plain names only: printable ASCII without `"` and `\`, which JSON
+// writes without escapes.
 //
 // A large file is read through a window. If a parameter or a member ends behind
-// the window, the reader moves the window to its begin and reads it again.
+// the window, the reader moves the window to the beginning of the parameter or
+// member and reads it again.
 //
-// The text between a name and the next one mostly repeats an earlier such text.
-// The reader keeps the last few of these texts with the type that each stands
-// for, and compares before it parses:
+// The text between a name and the next name (the tail) mostly repeats an
+// earlier tail. The reader keeps the last few tails together with the type
+// (dtype and shape) that each contains. It compares the text with these tails
+// before it parses:
 //
 //   ", "shape": [8, 4], "dtype": "F32"}, {"name": "   after a/b, c/d, e/f ...
 #include "parse/plain_manifest.h"
@@ -38,18 +40,19 @@ namespace {
 
 constexpr std::string_view kPlainSchema = "shardc.manifest/v1";
 
-// The text between a name and the next name.
+// The text between a name and the next name. Equal tails have equal types.
 struct Tail {
   std::string text;
-  uint32_t type = 0;  // the type of the parameter before the tail
-  size_t next = 0;    // the tail that followed this one the last time
+  uint32_t type = 0;  // the number of the type in the text
+  size_t next = 0;    // index of the tail that last followed
 };
 
 // The last few distinct tails.
 class Tails {
  public:
-  // Returns the tail that `text` begins with, or nullptr. The first comparison
-  // is with the tail that followed the last time, as layers repeat.
+  // Returns the tail that `text` begins with, or nullptr. First compares with
+  // the tail that followed the current tail the last time, because parameters
+  // repeat in the same order layer by layer.
   const Tail* Find(std::string_view text) {
     size_t at = tails_[last_].next;
     for (size_t i = 0; i < size_; ++i, at = at + 1 < size_ ? at + 1 : 0) {
@@ -61,8 +64,8 @@ class Tails {
     }
     return nullptr;
   }
-  // Replaces the oldest tail when all are in use. Does nothing for a text
-  // longer than kMostBytes.
+  // Adds a tail. If all places are in use, it replaces the oldest tail. Does
+  // nothing for a text longer than kMostBytes.
   void Add(std::string_view text, uint32_t type) {
     if (text.size() > kMostBytes) return;
     Tail& tail = tails_[oldest_];
@@ -83,7 +86,7 @@ class Tails {
   size_t last_ = 0;
 };
 
-// How parameters are written.
+// The two ways in which a manifest lists its parameters.
 enum class Form : uint8_t {
   kList,    // {"name": "a", "shape": ..., "dtype": ...} in an array
   kObject,  // "a": {"shape": ..., "dtype": ...} in an object
@@ -91,8 +94,8 @@ enum class Form : uint8_t {
 
 class PlainManifest {
  public:
-  // `bytes` is the size of the file. Names are stored in `names`, or, if that
-  // is null, are views into the text.
+  // `bytes` is the size of the file. Names are copied into `names`. If `names`
+  // is null, they are views into the text.
   PlainManifest(TextWindow window, size_t bytes, TextStore* names)
       : window_(std::move(window)),
         json_(window_.text()),
@@ -192,7 +195,7 @@ class PlainManifest {
     return json_.Take('{') && (json_.Take('}') || Parameters(Form::kObject));
   }
 
-  // The next item after the text that was read last.
+  // What follows the text that has been read.
   enum class Next : uint8_t {
     kName,       // the first byte of a name
     kParameter,  // a parameter
@@ -215,8 +218,8 @@ class PlainManifest {
     return true;
   }
 
-  // Reads up to the name if the parameter begins with its name, else all of the
-  // parameter.
+  // Reads up to the first byte of the name if the name is the parameter's first
+  // member. Otherwise reads the complete parameter.
   Next Parameter(Form form) {
     PlainJson ahead = json_;
     if (TakeNameBegin(ahead, form)) {
@@ -234,7 +237,8 @@ class PlainManifest {
     return next;
   }
 
-  // Takes the text before the first byte of a name.
+  // Reads the text before the first byte of a name. Returns false for other
+  // text.
   static bool TakeNameBegin(PlainJson& json, Form form) {
     return (form == Form::kObject ||
             (json.Take('{') && json.Take('"') && json.TakeKey("name\""))) &&
@@ -247,8 +251,9 @@ class PlainManifest {
                                                        : Next::kUnread;
   }
 
-  // Reads from the first byte of a name on: all parameters with known tails, or
-  // one other parameter.
+  // Continues at the first byte of a name. Reads parameters as long as their
+  // tails are known. If not even the first tail is known, reads one parameter
+  // with OtherParameter.
   Next FromName(Form form) {
     const std::string_view text = window_.text();
     size_t begin = json_.at();
@@ -266,7 +271,8 @@ class PlainManifest {
     return end > begin ? OtherParameter(form, begin, end) : Next::kUnread;
   }
 
-  // Reads the rest of a parameter whose name is text() from `begin` to `end`.
+  // Parses the rest of a parameter whose tail is not known. Its name is the
+  // text from `begin` to `end`.
   Next OtherParameter(Form form, size_t begin, size_t end) {
     const std::string_view text = window_.text();
     uint32_t type = 0;

@@ -1,8 +1,8 @@
-// A fast reader of common trees, in one pass. An object is a leaf if its first
-// member is `shape` or `dtype` and is not an object. The reader stops at any
-// other value that is not an object and at a duplicate key, and the full parser
-// reads the file instead. A name that is not contiguous in the text is joined
-// from its parts and stored.
+// A fast reader of trees in the usual syntax, in one pass. An object is a leaf
+// (a parameter) if its first member is `shape` or `dtype` and is not an object.
+// At any other value that is not an object, and at a duplicate key, the reader
+// stops, and the full parser reads the file instead. If a name is spread over
+// several keys, it is joined and stored:
 //
 //   {"a": {"b": {"shape": [2], "dtype": "F32"}}}  ->  `a/b`, joined and stored
 //   {"a.b": {"shape": [2], "dtype": "F32"}}       ->  `a.b`, a view into the
@@ -73,14 +73,15 @@ class TreeReader {
       path_.resize(above);
     } while (json_.Take(','));
     // Keys are compared only in an object with branches. If all members are
-    // leaves, a duplicate key is a duplicate name, which TakeTensors detects.
+    // leaves, a duplicate key yields a duplicate name, which TakeTensors
+    // detects.
     if (!AreDistinct(std::span(keys_).subspan(first_key))) return false;
     keys_.resize(first_key);
     return json_.Take('}');
   }
 
-  // Stores the keys of an object up to its first branch. These are the keys of
-  // leaves, so they are taken from the names.
+  // Stores the keys of an object that come before its first branch. All of them
+  // are keys of leaves, so they are the last parts of the leaves' names.
   void KeepKeys(size_t first_name, size_t prefix) {
     for (size_t i = first_name; i < leaves.tensors.size(); ++i) {
       keys_.push_back(leaves.tensors[i].name.substr(prefix));

@@ -9,9 +9,9 @@
 
 namespace shardc {
 
-// Returns the manifest that ParseManifest returns, with `by_name` set, for a
-// common nested tree with leaves `{"shape", "dtype"}`; nullopt for any other
-// text, valid or not.
+// Returns the manifest that ParseManifest would return, with `by_name` set, for
+// a nested tree in the usual syntax with leaves `{"shape", "dtype"}`. Returns
+// nullopt for any other text, valid or not.
 std::optional<Manifest> ReadPlainTree(const SourceRef& source);
 
 }  // namespace shardc

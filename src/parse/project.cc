@@ -1,6 +1,7 @@
-// Reads a project file. Paths in it are relative to its folder and are joined
-// with it here. The file is searched from a folder upwards to the root of the
-// git repository or, without one, of the file system:
+// Reads a project file. Its paths are relative to its folder and are joined
+// with it here. The project file is searched for in a folder and its parents,
+// up to the root of the git repository or, without a repository, of the file
+// system:
 //
 //   in repo/a/b: repo/a/b/shardc.yaml, repo/a/shardc.yaml, repo/shardc.yaml
 #include "parse/project.h"
@@ -124,8 +125,8 @@ class ProjectReader {
     if (const YamlNode* node = fields.Find("stages")) CheckStages(*node);
   }
 
-  // Reports errors in the section `stages`. It is not stored: DeclaredStages
-  // reads it again.
+  // Reports errors in the section `stages`. The section is not stored;
+  // DeclaredStages reads it again.
   void CheckStages(const YamlNode& node) {
     const auto stages = ReadStages(context_, node);
     if (stages) ScheduleIsInside(*stages, boundary_, context_.findings);
@@ -200,7 +201,8 @@ class ProjectReader {
     return {&node, 1};
   }
 
-  // Reads a name, a list of names, or a mapping from modes to these.
+  // Reads operation names: one name, a list of names, or a mapping from modes
+  // to a name or a list.
   void ReadOperationNames(const YamlNode& node,
                           std::vector<VerifyInput::Named>& out) {
     if (!node.IsMapping()) {

@@ -22,8 +22,8 @@ std::optional<std::string> FindProject(const std::string& directory);
 std::optional<Project> ReadProject(const std::string& path, Findings& findings,
                                    const FileTexts* texts = nullptr,
                                    bool allow_outside = false);
-// Reads a config.json. Sizes are checked against bounds, and sizes that do not
-// fit each other are refused. Returns nullopt after a finding.
+// Reads a config.json. Sizes are checked against bounds, and sizes that
+// contradict each other are findings. Returns nullopt after a finding.
 std::optional<ModelConfig> ReadModelConfig(const std::string& path,
                                            Findings& findings);
 // Reads a config.json as the function above does, from a document whose root is

@@ -1,8 +1,8 @@
 // Reads one rules file section by section. The names of the files that it
-// extends are recorded. Other files are not read, except for the `model:`
-// section that the `model:` section of this file extends (ModelBase). Each rule
-// gets the separator of the file, which is inferred from the patterns if the
-// file does not state it:
+// extends are stored, but those files are not read. The only exception is a
+// `model:` section that extends another one, which is read through ModelBase.
+// Each rule gets the separator of the file. If the file does not state it, the
+// separator is inferred from the patterns:
 //
 //   {rules: [{match: 'attn\.wq', spec: [tp]}]}
 //     ->  one rule [tp] for names with `.` between their parts
@@ -28,8 +28,8 @@
 namespace shardc {
 namespace {
 
-// The separators that occur in patterns: a slash outside of a character class,
-// or an escaped dot.
+// The separators that occur in patterns. Only a slash outside of a character
+// class and an escaped dot are separators.
 struct PatternSeparators {
   bool slash = false;
   bool dot = false;
@@ -91,7 +91,8 @@ class RuleFileReader {
     if (const YamlNode* node = fields->Find("rules")) {
       ReadRules(*node);
     }
-    // Report errors in the section; DeclaredStages reads it again.
+    // Errors in this section are reported here; DeclaredStages reads the
+    // section again.
     if (const YamlNode* node = fields->Find("stages")) {
       ReadRulesStages(context_, *node);
     }
@@ -185,9 +186,9 @@ class RuleFileReader {
     return DidYouMean(name, names, "the axis rules are " + Listed(names));
   }
 
-  // Reads `register`: a mapping by name, or a list of such mappings. They are
-  // applied one after the other, so a later mapping of the list may replace
-  // (`override: true`) or unregister a name that an earlier one registered.
+  // Reads `register`: a mapping by name, or a list of such mappings. The
+  // mappings are applied in order, so a later mapping may replace (`override:
+  // true`) or unregister a name that an earlier one registered.
   void ReadRegistrations(const YamlNode& node) {
     if (node.IsSequence()) {
       for (const YamlNode& step : node.items) ReadRegistrationMap(step, true);
@@ -284,8 +285,8 @@ class RuleFileReader {
       context_.findings.Add(std::move(finding));
       return;
     }
-    // If an earlier mapping of this file registered the name, it exists, so
-    // unregistering it here is no error, even with `missing_ok: false`.
+    // If an earlier mapping of this file registered the name, unregistering it
+    // here is no error, even with `missing_ok: false`.
     if (step.unregister) step.missing_ok = step.missing_ok || !at->unregister;
     *at = std::move(step);
   }
@@ -374,8 +375,8 @@ class RuleFileReader {
   const YamlContext& context_;
   const ModelBase& base_;
   RuleFile file_;
-  // Maps from canonical names to names as written, and to the indices of their
-  // registrations.
+  // `tokens_` maps the canonical name of a registration to the name as written,
+  // and `steps_` maps it to the index of the registration.
   std::map<std::string, std::string> tokens_;
   std::map<std::string, size_t> steps_;
 };

@@ -1,5 +1,5 @@
-// Reads one rules file, without the files that it extends, except for an
-// inherited `model:` section.
+// Reads one rules file. Of the files that it extends, only an inherited
+// `model:` section is read.
 #ifndef SHARDC_PARSE_RULE_FILE_H_
 #define SHARDC_PARSE_RULE_FILE_H_
 
@@ -32,14 +32,16 @@ struct RuleFile {
   Policy policy;
   WeightDecayExclusions weight_decay_exclude;
   bool has_model = false;  // the file has a `model:` section
-  // The section merged with those it extends, and the description that it
-  // gives; null if there is none, or after a finding.
+  // The section merged with the sections that it extends, and the model
+  // description that it yields. Both are null if there is no section, or after
+  // a finding.
   std::shared_ptr<const ModelSection> model_section;
   std::shared_ptr<const ModelDescription> model;
 };
 
-// Returns the merged `model:` section of the file `name`, as written, which
-// another section extends. Returns null after a finding at `place`.
+// Returns the merged `model:` section of the file `name`, which the `model:`
+// section at `place` extends. The name is as written there. Returns null after
+// a finding at `place`.
 using ModelBase = std::function<std::shared_ptr<const ModelSection>(
     const std::string& name, const Place& place)>;
 

@@ -1,7 +1,7 @@
 // Reads one rule or one bundle. All parts of a rule are read even after an
-// error, so that all errors are reported in one run. A pattern is also compared
-// with its text in the file: it would hardly ever match if YAML folded its
-// lines, or if it has invisible characters.
+// error, so that all errors are reported in one run. The pattern's text in the
+// file is checked as well: if YAML folds several lines into one, or if the
+// pattern has invisible characters, the pattern would hardly ever match.
 //
 //   {match: wte, spec: [tp, _], modes: {decode: [_, tp]}}
 //     ->  [tp, null], and [null, tp] for decode
@@ -22,7 +22,7 @@
 namespace shardc {
 namespace {
 
-// Invisible characters, with their names and their escapes in a pattern. Hardly
+// Invisible characters, each with its name and its escape in a pattern. Hardly
 // any parameter name contains one.
 struct Invisible {
   std::string_view bytes;
@@ -45,7 +45,7 @@ constexpr std::array<Invisible, 12> kInvisible = {{
 }};
 
 // Reports a pattern that YAML folded from several lines, or that has invisible
-// characters. Returns false if it reports one.
+// characters. Returns false after a report.
 bool CheckPattern(const YamlContext& context, const YamlNode& node,
                   std::string_view what) {
   const std::string subject(what);
@@ -93,7 +93,8 @@ std::optional<Placement> ReadPlacement(const YamlContext& context,
   if (!fields) return std::nullopt;
   const YamlNode* axis = fields->Require(context, node, "axis");
   const YamlNode* index = fields->Require(context, node, "index");
-  // Without `count`, the number is the largest index in the names plus one.
+  // Without `count`, the number of coordinates is the largest index in the
+  // names plus one.
   const YamlNode* count = fields->Find("count");
   if (axis == nullptr || index == nullptr) return std::nullopt;
   Placement placement;
@@ -151,8 +152,8 @@ void ReadModes(const YamlContext& context, const YamlNode& node, Rule& rule) {
     auto spec = ReadSpecSource(context, member.value, false);
     if (!spec) continue;
     rule.modes.emplace(*mode, std::move(*spec));
-    // If both keys have the same spelling, the reader of YAML has reported
-    // them.
+    // If both keys have the same spelling, the YAML reader has already reported
+    // the duplicate.
     if (names.emplace(*mode, *name).first->second != *name) {
       context.Add(code::kDuplicateKey, member.key,
                   "mode `" + std::string(ModeName(*mode)) + "` is given twice",

@@ -1,14 +1,15 @@
 // Reads rules files depth first: the rules of a file, then those of the files
-// that it extends. Each file is read once. A file that is read earlier is
-// called nearer. Its rules come first, so they win; of axis rules, registered
-// names and bundles, each key is taken from the nearest file that has it:
+// that it extends. Each file is read once. A file is called nearer than the
+// files that are read after it. The rules of a nearer file come first, so they
+// win. Each axis rule, registered name and bundle is taken from the nearest
+// file that has it:
 //
 //   a: extends [b], batch: dp     b: batch: fsdp, head: tp
 //   rules of a, then of b; batch dp, head tp
 //
-// A file that extends itself, directly or through others, is an error; a file
-// that is reached in two ways is not. The stack of open files distinguishes
-// these cases.
+// It is an error if a file extends itself, directly or through others. It is no
+// error if two files extend the same file. The stack of open files
+// distinguishes these cases.
 #include "parse/rules.h"
 
 #include <algorithm>
@@ -42,8 +43,8 @@ class Collector {
         boundary_(boundary),
         findings_(findings) {}
 
-  // Reads a file and the files that it extends. `place` is the entry that
-  // extends this file; empty for a file of the command line.
+  // Reads a file and the files that it extends. `place` is the entry of the
+  // file that extends this one; empty for a file of the command line.
   void Visit(const std::string& name, const Place& place) {
     if (findings_.Full()) return;
     const FileId identity = IdentityOf(name);
@@ -96,7 +97,8 @@ class Collector {
     return IsBuiltin(name) || name == "auto" ? name : FileIdOf(name);
   }
 
-  // Returns "`a` -> `b` -> `a`" from the name at `from` on.
+  // Returns "`a` -> `b` -> `a`": the names from index `from` on, and the first
+  // of them again.
   static std::string Chain(const std::vector<std::string>& names,
                            ptrdiff_t from) {
     std::string out;
@@ -106,8 +108,8 @@ class Collector {
     return out + "`" + names[AsIndex(from)] + "`";
   }
 
-  // Returns the parsed file; null after a finding. It is parsed once, even if
-  // one file extends its rules and another one its `model:` section.
+  // Returns the parsed file, or null after a finding. A file is parsed once,
+  // even if one file extends its rules and another one its `model:` section.
   const RuleFile* Parse(const std::string& name, const FileId& identity,
                         const Place& place) {
     if (const auto found = parsed_.find(identity); found != parsed_.end()) {
@@ -127,8 +129,8 @@ class Collector {
     return kept ? &*kept : nullptr;
   }
 
-  // Returns the `model:` section of a file that another section extends; null
-  // after a finding.
+  // Returns the `model:` section of the file `name`, which a section at `place`
+  // extends. Returns null after a finding.
   std::shared_ptr<const ModelSection> ModelOf(const std::string& name,
                                               const Place& place) {
     const FileId identity = IdentityOf(name);
@@ -157,8 +159,8 @@ class Collector {
     return file->model_section;
   }
 
-  // Returns the path of `name`, which `file` extends. A pack has no folder, so
-  // a path in a pack is used as written.
+  // Returns the path of `name`, which is relative to the folder of `file`. A
+  // pack has no folder, so a path in a pack is returned as written.
   static std::string Resolve(const std::string& file, const std::string& name) {
     if (IsBuiltin(name) || IsBuiltin(file) || file == "auto") return name;
     return PathNextTo(file, name);
@@ -199,8 +201,8 @@ class Collector {
     return source;
   }
 
-  // Adds a file to the merged set. Files that were merged before are nearer, so
-  // their keys are kept.
+  // Adds a file to the merged set. Files that were merged earlier are nearer,
+  // so their values are kept.
   void Merge(const RuleFile& file) {
     set_.sources.push_back(file.source);
     set_.rules.insert(set_.rules.end(), file.rules.begin(), file.rules.end());
@@ -251,11 +253,12 @@ class Collector {
   std::vector<std::string> names_;  // names of the files being read
   std::set<std::string> seen_;
   std::map<FileId, std::optional<RuleFile>> parsed_;
-  // Files being parsed, whose `model:` sections extend each other.
+  // The files whose `model:` sections extend each other and are being parsed.
   std::vector<FileId> models_;
   std::vector<std::string> model_names_;
   TokenSet tokens_;  // registered names
-  TokenSet named_;   // the same, and names that a nearer file unregisters
+  // The registered names and those that a nearer file unregisters.
+  TokenSet named_;
   // Names that a file unregisters with `missing_ok: false` and that no file
   // read so far registers.
   std::map<std::string, Registration, std::less<>> missing_;

@@ -21,16 +21,18 @@ inline constexpr std::string_view kOutsideHelp =
     "project's folder; if you trust the project, pass `--allow-outside`";
 
 // Returns the source of a built-in pack, or null. `name` is as written:
-// `builtin:llama`, `builtin:llama/hf`, or `auto`. If it does not state a naming
-// (flax or hf), the function chooses one, usually by the manifest's names.
+// `builtin:llama`, `builtin:llama/hf`, or `auto`. For a name without a naming
+// (flax or hf), the function chooses the naming, usually by the manifest's
+// names.
 using PackLookup = std::function<SourceRef(std::string_view name)>;
 
 // Reads each file and then the files that it extends, depth first; a file that
-// is reached twice is read once. Earlier files are nearer: of each setting, the
-// value in the nearest file is taken. Cycles are findings. Returns nullopt
-// after an error; `despite_errors`, unless null, then receives the parts that
-// could be read, so that their patterns can be checked too. All files must be
-// inside `boundary`. `texts`, unless null, replaces the contents of files.
+// is reached twice is read once. Files that are read earlier are nearer, and
+// each setting gets its value in the nearest file. Cycles are findings. All
+// files must be inside `boundary`. `texts`, unless null, replaces the contents
+// of files. Returns nullopt after an error. `despite_errors`, unless null, then
+// receives the parts that could be read, so that their patterns can be checked
+// too.
 std::optional<RuleSet> ReadRules(std::span<const std::string> files,
                                  const PackLookup& packs, Findings& findings,
                                  RuleSet* despite_errors = nullptr,

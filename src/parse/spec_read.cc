@@ -1,7 +1,7 @@
 // Reads specs, and the values of `axes` and `register`. A spec is the name of a
-// bundle, a rule's `{like: ...}`, or a list with one entry per dimension: a
-// name, a group of names, or null or `_` for an unsharded dimension. Names are
-// not resolved here, since their meaning depends on the mode and on other
+// bundle, `{like: ...}`, or a list with one entry per dimension. An entry is a
+// name, a list of names, or null or `_` for an unsharded dimension. Names are
+// not resolved here, because their meaning depends on the mode and on other
 // files.
 //
 //   [BATCH, [FSDP, SP], _]  ->  {BATCH} {FSDP, SP} {}
@@ -17,8 +17,8 @@
 namespace shardc {
 namespace {
 
-// Returns why the text of the node cannot be a name in a spec, as the end of a
-// message; empty if it can.
+// Returns why the text of the node cannot be a name in a spec, worded as the
+// end of a message. Returns an empty string for a valid name.
 std::string NameFault(const YamlNode& node) {
   if (node.text == "None") return "is Python's null";
   const bool null_word = node.text == "null" || node.text == "~" ||
@@ -52,8 +52,8 @@ std::string NameHelp(const YamlNode& node) {
   return "write a token such as `BATCH`, an axis rule or a mesh axis";
 }
 
-// The result of reading an entry of a spec. `name` is empty for null and `_`,
-// which are valid; `good` is false after a finding.
+// The result of reading an entry of a spec. `good` is false after a finding.
+// For the valid entries null and `_`, `name` is empty.
 struct NameResult {
   bool good = false;
   std::optional<SpecName> name;

@@ -33,9 +33,9 @@ std::optional<AxisValue> ReadAxisValue(const YamlContext& context,
 std::optional<RegisteredRule> ReadRegisteredRule(const YamlContext& context,
                                                  const YamlNode& node);
 
-// Returns one name for all spellings of a logical axis: the short name of a
-// built-in axis, and for any other name the name without surrounding `__`,
-// since `X` and `__X__` are the same.
+// Returns the canonical name of a logical axis: the short name of a built-in
+// axis, and any other name without its surrounding `__`. Thus `X` and `__X__`
+// have the same canonical name.
 std::string CanonicalToken(std::string_view name);
 using TokenSet = std::set<std::string, std::less<>>;  // canonical names
 // Adds a finding (`spec`) for each mesh axis that occurs twice in `list`.

@@ -1,5 +1,6 @@
-// Reads the sections `stages`. RuleSet and Target (model) do not contain them,
-// so DeclaredStages parses the texts of their files again:
+// Reads the sections `stages`, which declare the stages of a pipeline. RuleSet
+// and Target (model) do not contain them, so DeclaredStages parses the texts of
+// the rules file and of the project again:
 //
 //   rules    stages: {axis: pp, schedule: 1f1b, microbatches: 16}
 //   target   stages: {schedule: zbv}
@@ -22,8 +23,8 @@
 namespace shardc {
 namespace {
 
-// The limit on the numbers of layers, stages and micro-batches. Larger numbers
-// are a mistake, and the table of such a schedule would not fit in memory.
+// The limit on the numbers of layers, stages and micro-batches. A larger number
+// is a mistake, and the table of its schedule would not fit in memory.
 constexpr int64_t kMostSize = 1 << 20;
 constexpr int64_t kMostDims = 64;
 
@@ -88,8 +89,8 @@ class StagesReader {
     if (place != nullptr) *place = PlaceOf(*node);
   }
 
-  // Reads the patterns for names by which a parameter gets its stage: `layers`
-  // or `stacked`, `first` and `last`.
+  // Reads the patterns that decide the stage of a parameter by its name:
+  // `layers` or `stacked`, `first` and `last`.
   void ReadNames(const Fields& fields) {
     const YamlNode* layers = fields.Find("layers");
     const YamlNode* stacked = fields.Find("stacked");
@@ -191,7 +192,7 @@ class StagesReader {
     }
   }
 
-  // Reads a name, or `{file: schedule.csv}`.
+  // Reads the schedule: its name, or `{file: schedule.csv}`.
   void ReadSchedule(const YamlNode* node) {
     if (node == nullptr) return;
     if (!node->IsMapping()) {
@@ -225,7 +226,8 @@ class StagesReader {
   StageDeclaration out_;
 };
 
-// Reads the section at a path of keys in a file that was read before.
+// Reads the section at a path of keys, in a file whose errors have been
+// reported.
 std::optional<StageDeclaration> ReadAgain(
     const SourceRef& source, const std::vector<std::string_view>& path) {
   // Most files have no section, and are not parsed again.

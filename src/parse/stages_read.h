@@ -18,20 +18,20 @@ namespace shardc {
 std::optional<StageDeclaration> ReadStages(const YamlContext& context,
                                            const YamlNode& node);
 
-// Returns whether the schedule is no file, or one inside of `boundary`. Adds a
-// finding if not.
+// Returns whether the schedule is a name, or a file inside of `boundary`.
+// Otherwise adds a finding and returns false.
 bool ScheduleIsInside(const StageDeclaration& stages, const Boundary& boundary,
                       Findings& findings);
 
-// Reads the section of a rules file as ReadStages does. It must have the key
-// `axis`.
+// Reads the section of a rules file as ReadStages does. The section must have
+// the key `axis`.
 std::optional<StageDeclaration> ReadRulesStages(const YamlContext& context,
                                                 const YamlNode& node);
 
 // Returns the stages of a target. Keys that its section in the project lacks
-// come from the nearest rules file with a section. Returns nullopt if neither
-// has a section, and after a finding. Errors in single sections have been
-// reported before, so the findings are only a missing axis, and a schedule's
+// are taken from the nearest rules file with a section. Returns nullopt if
+// neither has a section, and after a finding. Errors in one section have
+// already been reported. The findings here are a missing axis, and a schedule's
 // file outside of `boundary`.
 std::optional<StageDeclaration> DeclaredStages(const Target& target,
                                                const RuleSet& rules,
