@@ -1,8 +1,8 @@
 // Computes the code actions of an editor. The fixes of lint/fix.h are offered,
-// each with a check of whether it alone changes a spec. A misspelt name, or a
-// pattern that matches nothing, can be replaced by the text that the finding's
-// help suggests. In a rules file, a finding of a lint can be ignored by a
-// comment on the line above:
+// and each is marked as preferred if it alone changes no spec. A misspelt name,
+// or a pattern that matches nothing, can be replaced by the text that the
+// finding's help suggests. In a rules file, a finding of a lint can be ignored
+// by a comment on the line above:
 //
 //   SHD105 at line 7  ->  `# shardc: ignore[SHD105]` before line 7, same indent
 #include "lsp/actions.h"
@@ -20,8 +20,8 @@ namespace shardc::lsp {
 namespace {
 
 // The most fixes that are checked for one request, because a check may compile
-// every target. The fixes beyond this number are not offered; a narrower
-// selection offers them.
+// every target. Fixes beyond this number are not offered. A user who selects
+// fewer lines gets them.
 constexpr int kMostProven = 16;
 
 bool Touches(const Place& place, const Lines& lines, size_t begin, size_t end) {
@@ -66,8 +66,8 @@ bool Applies(const RuleFix& fix, const Document& document) {
       });
 }
 
-// Returns whether the file is YAML after the fix. It is not if the fix removes
-// the node of `&a` and another entry has the alias `*a`.
+// Returns whether the file is valid YAML after the fix. It is not valid if the
+// fix removes the node that defines `&a` and another entry has the alias `*a`.
 bool LeavesYaml(const RuleFix& fix) {
   Findings ignored;
   const SourceRef after =
@@ -100,8 +100,8 @@ void AddFixes(const Workspace& workspace, const Document& document,
   }
 }
 
-// Adds an action that replaces the text of the finding by the name that its
-// help suggests, if the help suggests one.
+// If the finding's help suggests a name, adds an action that replaces the text
+// at the finding's place by this name.
 void AddReplacement(const Document& document, const Finding& finding,
                     std::vector<Action>& out) {
   const auto meant = MeantIn(finding.help);

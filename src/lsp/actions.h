@@ -15,28 +15,28 @@ namespace shardc::lsp {
 
 struct Action {
   std::string title;
-  const Finding* finding = nullptr;  // the finding that the action is for
+  const Finding* finding = nullptr;  // the finding to which the action applies
   bool preferred = false;            // the fix changes no spec
   std::vector<TextEdit> edits;       // edits of the document
 };
 
-// Returns the actions for findings on the lines of [begin, end] of a checked
-// document.
+// Returns the actions for the findings that are on the lines of the range
+// [begin, end] of a checked document.
 std::vector<Action> ActionsAt(const Workspace& workspace,
                               const Document& document, size_t begin,
                               size_t end);
 
-// Returns the files of the document's projects after all fixes that change no
-// spec.
+// Applies all fixes that change no spec, and returns the changed files of the
+// document's projects.
 std::vector<NewText> FixAll(const Workspace& workspace,
                             const Document& document);
 
-// Returns `x` of a help that begins "did you mean `x`?" (source/wording.h);
-// nullopt for other texts.
+// Returns `x` if the help begins "did you mean `x`?" (source/wording.h).
+// Returns nullopt for other texts.
 std::optional<std::string> MeantIn(std::string_view help);
 
-// Returns `x` and `y` of a help with "write `x` or `y`"; empty if the help has
-// no such words.
+// Returns `x` and `y` if the help contains "write `x` or `y`". Returns an empty
+// list for other texts.
 std::vector<std::string> WrittenIn(std::string_view help);
 
 }  // namespace shardc::lsp

@@ -1,5 +1,5 @@
 // The interface by which the server checks a project. src/cli implements it,
-// because src/lsp must not include src/cli.
+// because src/lsp must not include headers of src/cli.
 #ifndef SHARDC_LSP_CHECKER_H_
 #define SHARDC_LSP_CHECKER_H_
 
@@ -25,7 +25,7 @@ struct CheckedTarget {
 
 struct CheckedProject {
   std::string path;   // the path of the project file
-  Findings findings;  // as `check` reports them
+  Findings findings;  // the findings that `check` reports
   std::vector<CheckedTarget> targets;
   // Whether the targets were checked without the entries of rules files that
   // could not be read.
@@ -45,13 +45,13 @@ class Checker {
   // Returns whether the paths in a project may lead out of its repository.
   virtual bool AllowsOutside() const = 0;
 
-  // Checks a project. `texts` override the contents of files.
+  // Checks a project. `texts` replace the contents of files on disk.
   virtual CheckedProject Check(const std::string& project,
                                const FileTexts& texts) = 0;
   // Returns whether the fix changes no spec of the project's targets.
   virtual bool IsSafe(const RuleFix& fix, const CheckedProject& project) = 0;
-  // Returns the files after all fixes that together change no spec; none if
-  // entries could not be read.
+  // Returns the changed files after applying fixes that together change no
+  // spec. Returns an empty list if some entries could not be read.
   virtual std::vector<NewText> SafeFixes(const CheckedProject& project) = 0;
 };
 

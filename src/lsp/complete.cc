@@ -1,8 +1,9 @@
 // Computes the completions at a cursor. The keys above the cursor's position in
-// the YAML tree decide which values and keys are valid there. The names of
-// axes, bundles and so on come from the last version of the file that compiled,
-// so that they are available while a line is incomplete:
+// the YAML tree decide which values and keys are valid at the cursor. The names
+// of axes, bundles and so on are those of the last version of the file that
+// compiled, so that they are available while a line is incomplete:
 //
+//   spec: [FS|  ->  logical axes, axis rules and mesh axes
 //   spec: [FS|  ->  logical axes, axis rules and mesh axes
 #include "lsp/complete.h"
 
@@ -149,8 +150,8 @@ class Collector {
 
   void SpecNames(Path path, bool bundles) {
     if (!context_.In(path)) return;
-    // A complete spec is a list or a bundle; inside a list there are no
-    // bundles.
+    // Only a complete spec may be the name of a bundle; the entries of a list
+    // may not.
     if (bundles && context_.behind_colon) return Bundles();
     Tokens();
     Axes();
@@ -193,8 +194,8 @@ class Collector {
     Values({"policy", "compat"}, kCompat, Kind::kValue, "policy");
   }
 
-  // Adds the keys that a mesh may have. The mesh is the top of a mesh file
-  // (`depth` 0), or a member `depth` keys below the top of a project.
+  // Adds the keys that a mesh may have. The mesh is at the top of a mesh file
+  // (`depth` is 0), or `depth` keys below the top of a project file.
   void MeshKeys(size_t depth) {
     if (context_.keys.size() < depth) return;
     const std::vector<std::string> below(

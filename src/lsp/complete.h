@@ -28,7 +28,7 @@ struct Completion {
 };
 
 struct Completions {
-  size_t begin = 0;  // start of the word to replace, up to the cursor
+  size_t begin = 0;  // start of the word that is replaced
   std::vector<Completion> items;
 };
 

@@ -1,7 +1,7 @@
 // Finds the position of a cursor in the YAML tree. The cursor's line is scanned
-// up to the cursor for quotes, brackets and keys. The lines above it that have
-// less indentation give the outer keys. A sequence may have the same
-// indentation as its key:
+// up to the cursor for quotes, brackets and keys. Earlier lines with less
+// indentation contain the outer keys. The dashes of a sequence may have the
+// same indentation as its key:
 //
 //   rules:
 //   - match: 'x'
@@ -48,7 +48,7 @@ std::string Unquoted(string_view text) {
   return std::string(text);
 }
 
-// The part of a line before its content.
+// The columns at which the content of a line begins.
 struct Start {
   size_t first = 0;    // column of the dash, or of the content
   size_t content = 0;  // column after spaces and dashes
@@ -74,15 +74,15 @@ Start StartOf(string_view line) {
 struct Scan {
   bool comment = false;
   size_t comment_begin = 0;
-  std::vector<std::string> keys;  // keys of the value at the end
-  bool value = false;             // the end is after a colon or in a list
+  std::vector<std::string> keys;  // keys above the value at the end
+  bool value = false;             // the line ends in a value, not a key
   bool behind_colon = false;
   size_t piece = 0;  // start of the text that is being typed
 };
 
 class Scanner {
  public:
-  // If `whole`, `line` is a complete line; otherwise it ends at the cursor.
+  // If `whole`, `line` is complete; otherwise the cursor is at its end.
   Scanner(string_view line, size_t from, bool whole)
       : line_(line), at_(from), whole_(whole) {
     out_.piece = from;
@@ -148,15 +148,15 @@ class Scanner {
   std::vector<Level> levels_;
 };
 
-// Returns the key that a line in block style opens; nullopt if it opens none.
+// Returns the key whose block begins after this line in block style; nullopt if
+// the line begins no block.
 std::optional<std::string> KeyOf(string_view line, size_t content) {
   const Scan scan = Scanner(line, content, true).Run();
   if (scan.keys.empty()) return std::nullopt;
   return scan.keys.front();
 }
 
-// Collects the keys of the lines above under which the cursor's line is
-// indented.
+// Collects the keys of earlier lines in whose blocks the cursor's line is.
 class Climb {
  public:
   Climb(const Lines& lines, size_t line, Start start)
@@ -234,8 +234,8 @@ FileKind KindOf(string_view path, string_view text) {
   if (Holds(text, "$schema=rules.schema")) return FileKind::kRules;
   if (Holds(text, "$schema=mesh.schema")) return FileKind::kMesh;
   const auto keys = TopKeys(text);
-  // Other tools also use `rules` and `extends`, so these keys alone do not show
-  // a rules file.
+  // Other tools also use `rules` and `extends`, so these keys are not enough to
+  // recognise a rules file.
   if (Has(keys, {"register", "bundles"}) ||
       (Has(keys, {"rules"}) && Holds(text, "match:")) ||
       (Has(keys, {"extends"}) && Holds(text, "builtin:"))) {
@@ -277,8 +277,8 @@ Context ContextAt(string_view text, size_t offset) {
   }
   out.behind_colon = scan.behind_colon;
   out.keys = Climb(lines, line, start).Run();
-  // Text after a dash, or on its own line under a key, may become a key or a
-  // value, so both are completed.
+  // Text after a dash, or on a line of its own under a key, may become a key or
+  // a value. Both are completed.
   std::move(scan.keys.begin(), scan.keys.end(), std::back_inserter(out.keys));
   return out;
 }

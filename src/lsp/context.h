@@ -20,21 +20,22 @@ FileKind KindOf(std::string_view path, std::string_view text);
 struct Context {
   enum class At : uint8_t { kKey, kValue, kComment, kIgnore };
   At at = At::kKey;
-  // The keys around the cursor, the outermost first. In a value the last key is
-  // the value's own.
+  // The keys above the cursor, the outermost first. If the cursor is in a
+  // value, the last key is the key of this value.
   std::vector<std::string> keys;
   size_t begin = 0;           // start of the word that ends at the cursor
   bool behind_colon = false;  // a value on its key's line, not in a list
 
-  // Returns whether `keys` equals the path, in which `*` stands for any key.
+  // Returns whether `keys` equals the path. `*` in the path matches any key.
   bool In(std::initializer_list<std::string_view> path) const;
 };
 
 // Returns the context at an offset in bytes.
 Context ContextAt(std::string_view text, size_t offset);
 
-// The name around an offset, of the characters that a mesh axis may have:
-// letters, digits, `_`, `-` and `.`; empty if there is none.
+// A range of bytes. WordAt returns the name around an offset, with the
+// characters that a mesh axis may have: letters, digits, `_`, `-` and `.`. The
+// range is empty if there is no name.
 struct Word {
   size_t begin = 0, end = 0;
 };

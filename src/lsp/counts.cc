@@ -1,7 +1,7 @@
 // Counts the parameters and bytes of each rule. Parameters are first counted by
 // the set of rules that match them, and by first matching rule and layout.
-// These sets and layouts are few, so the rest of the work does not depend on
-// the number of parameters:
+// There are only few different sets and layouts. The rest of the work uses
+// these counts, so it does not depend on the number of parameters:
 //
 //   61 parameters with one layout of 16 KiB  ->  61 x 16 KiB, added once
 #include "lsp/counts.h"
@@ -31,9 +31,9 @@ std::vector<RuleCount> CountsOf(const Compiled& compiled) {
   const Matches& matches = compiled.matches;
   std::vector<RuleCount> out(compiled.rules.rules.size());
   std::vector<int64_t> of_set(matches.begin.size());
-  // Counts by first matching rule, layout and coordinate (kNowhere: not
-  // placed). The rule is a part of the key, because the layout of scalars does
-  // not record a rule.
+  // Counts by first matching rule, layout and coordinate of the placement. The
+  // coordinate of parameters that are not placed is kNowhere. The rule is a
+  // part of the key, because the layout of a scalar does not record its rule.
   constexpr int64_t kNowhere = -1;
   using Key = std::tuple<int32_t, uint32_t, int64_t>;
   std::map<Key, int64_t> of_layout;
@@ -67,7 +67,8 @@ std::vector<RuleCount> CountsOf(const Compiled& compiled) {
                      : placed.try_emplace({first, coordinate}, 0).first->second;
     AddTo(held, layout.modes.front().bytes_per_device, count);
   }
-  // A device holds the placed parameters of one coordinate.
+  // A device has one coordinate and so holds only the placed parameters of this
+  // coordinate.
   for (auto at = placed.begin(); at != placed.end();) {
     const int32_t rule = at->first.first;
     std::optional<int64_t> most = 0;

@@ -12,8 +12,8 @@
 namespace shardc::lsp {
 
 struct RuleCount {
-  int64_t won = 0;    // parameters whose first match the rule is
-  int64_t found = 0;  // parameters that its pattern matches
+  int64_t won = 0;    // the rule is their first match
+  int64_t found = 0;  // the pattern matches them
   // Bytes of the parameters that the rule wins, in total and on the fullest
   // device in train mode; nullopt if unknown.
   std::optional<int64_t> bytes = 0;

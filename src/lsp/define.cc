@@ -61,9 +61,9 @@ bool NamesFile(const std::vector<std::string>& keys) {
          std::find(kFiles.begin(), kFiles.end(), keys.back()) != kFiles.end();
 }
 
-// Returns the pack to which the name at the cursor resolves in the target; null
-// if it is not the name of a pack. The name may be `auto`, or lack the naming
-// scheme of the checkpoint: `builtin:llama` for `builtin:llama/hf`.
+// Returns the pack to which the name at the cursor resolves in the target, or
+// null if it is not the name of a pack. The name may be `auto`, or may lack the
+// naming (flax or hf), such as `builtin:llama` for `builtin:llama/hf`.
 SourceRef PackRead(const Workspace& workspace, const Document& document,
                    const Found& found) {
   const std::string& name = found.node->text;
@@ -104,7 +104,7 @@ std::optional<Place> FileNamedAt(const Workspace& workspace,
   return Place{MakeSource(path, {}), 0, 0};
 }
 
-// Returns whether a name has a meaning as a dimension in the list of a spec.
+// Returns whether a name can be an entry of a spec.
 bool IsDimension(const Resolver& resolver, const std::string& name) {
   Findings none;
   SpecList list;
@@ -114,7 +114,7 @@ bool IsDimension(const Resolver& resolver, const std::string& name) {
 
 // Returns the places in a target's files that define the name. A name that is a
 // complete spec is first looked up as a bundle. A name in a list is looked up
-// as a bundle only if it has no meaning as a dimension.
+// as a bundle only if it cannot be an entry of a spec.
 std::vector<Place> NamedLines(const NameScope& scope, const NameAt& at) {
   std::vector<Place> bundles, out;
   for (const Bundle& bundle : scope.rules->bundles) {

@@ -36,8 +36,9 @@ struct Symbol {
   std::vector<Symbol> children;
 };
 
-// Returns the top keys of a document and what is below each: for example rules,
-// named by their patterns, or targets. Empty if the text is not valid YAML.
+// Returns the top keys of a document with the entries below each key, such as
+// rules, which are named by their patterns, or targets. Returns an empty list
+// if the text is not valid YAML.
 std::vector<Symbol> SymbolsOf(const Document& document);
 
 }  // namespace shardc::lsp

@@ -15,10 +15,10 @@ namespace shardc::lsp {
 
 struct Document {
   std::string uri;   // as the editor spells it
-  std::string path;  // empty: not a file
+  std::string path;  // empty if the URI names no file
   std::string text;
   std::optional<int64_t> version;
-  FileId file;  // the file at the opening, or at the last RefreshFiles()
+  FileId file;  // as of the opening, or of RefreshFiles()
 
   // Returns the name of the document in findings.
   const std::string& name() const { return path.empty() ? uri : path; }
@@ -34,16 +34,16 @@ class Documents {
 
   Document* Find(const std::string& uri);
   const Document* Find(const std::string& uri) const;
-  // Returns the document that shows the file at this path, however the path is
-  // spelt; null if no open document shows it.
+  // Returns the document of the file at this path, even if the document's path
+  // is spelt differently. Returns null if the file is not open.
   const Document* Showing(const std::string& path) const;
   const std::map<std::string, Document>& all() const { return open_; }
 
   // Returns the number of documents that show this file.
   int64_t CountOf(const FileId& file) const;
 
-  // Returns the texts of all open documents. They override the contents of
-  // files.
+  // Returns the texts of all open documents. They replace the contents of the
+  // files on disk.
   FileTexts Texts() const;
 
  private:

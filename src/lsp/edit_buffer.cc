@@ -1,12 +1,12 @@
-// Applies changes to a text. An editor may send thousands of them in one
-// message, for example when it replaces a word everywhere. The text is divided
-// once into blocks of about 2 KiB that end at line breaks. The numbers of line
-// breaks of the blocks give the blocks in which a change begins and ends. Only
-// these two are searched, and only the blocks from one to the other are
-// rebuilt:
+// Applies changes to a text. An editor may send thousands of changes in one
+// message, for example when it replaces a word everywhere. The text is
+// therefore divided once into blocks of about 2 KiB that end at line breaks,
+// and each block stores its number of line breaks. The numbers give the blocks
+// in which a change begins and ends. Only these two blocks are searched, and
+// only the blocks from the first to the second are rebuilt:
 //
 //   blocks of 40, 38 and 41 lines; a change in line 50
-//     ->  line 10 of the second block; the other two are not read
+//     ->  line 10 of the second block; the first and third are not read
 #include "lsp/edit_buffer.h"
 
 #include <algorithm>
@@ -37,8 +37,8 @@ size_t CountBreaks(std::string_view text) {
 
 }  // namespace
 
-// Divides a text into blocks of complete lines. A text of up to kLargest bytes
-// is one block, and a long line makes a long block.
+// Divides a text into blocks of complete lines. A text of at most kLargest
+// bytes becomes one block. A line that is longer makes a longer block.
 std::vector<EditBuffer::Block> EditBuffer::Blocks(std::string text) {
   work_ += static_cast<int64_t>(text.size());
   std::vector<Block> out;
@@ -87,9 +87,10 @@ EditBuffer::Spot EditBuffer::SpotOf(const Position& position,
 }
 
 void EditBuffer::Replace(Spot start, const Spot& end, std::string_view text) {
-  // If the change begins a block and the previous block ends with \r, rebuild
-  // both. The inserted text may begin with \n, which makes one line break with
-  // that \r, and a line break must not be divided.
+  // If the change begins at the start of a block and the previous block ends
+  // with \r, both blocks are rebuilt. The inserted text may begin with \n,
+  // which makes one line break together with that \r, and a line break must not
+  // be divided.
   const bool joins = start.block > 0 && start.offset == 0 &&
                      blocks_[start.block - 1].text.ends_with('\r');
   if (joins) start = {start.block - 1, blocks_[start.block - 1].text.size()};

@@ -26,8 +26,9 @@ class EditBuffer {
   explicit EditBuffer(std::string text) : text_(std::move(text)) {}
 
   // Applies one change. Its positions refer to the text after all earlier
-  // changes. A position outside of the text counts as the nearest one in it, as
-  // in Lines::OffsetOf, and an end before the start counts as the start.
+  // changes. A position outside of the text is replaced by the nearest position
+  // in the text, as in Lines::OffsetOf. An end before the start is replaced by
+  // the start.
   void Apply(Change change, Encoding encoding);
   // Returns the text and leaves the buffer empty.
   std::string Take();
@@ -54,7 +55,7 @@ class EditBuffer {
   Spot SpotOf(const Position& position, Encoding encoding);
   void Replace(Spot start, const Spot& end, std::string_view text);
 
-  std::string text_;  // if there are no blocks
+  std::string text_;  // the text while there are no blocks
   std::vector<Block> blocks_;
   int64_t work_ = 0;
 };

@@ -1,13 +1,13 @@
 // Formats a YAML file. The column of each key and of each dash of a list
 // follows from its depth in the tree. Other lines (continued lists, texts over
-// several lines, comments) are moved by as much as the key or dash that they
-// belong to:
+// several lines, comments) are moved by as many columns as the key or dash that
+// they belong to:
 //
 //   rules:                        rules:
 //   -   match: 'q_proj$'            - match: 'q_proj$'
 //       spec: [ FSDP,TP ]     ->      spec: [FSDP, TP]
 //
-// The result is used only if it has the same tree.
+// The result is used only if its YAML tree is the same as before.
 #include "lsp/format.h"
 
 #include <algorithm>
@@ -67,8 +67,9 @@ class Formatter {
            (text_[node.begin] == '[' || text_[node.begin] == '{');
   }
 
-  // Marks the lines on which a scalar continues. Blanks in them may be part of
-  // the scalar's value, so these lines are only moved, all by the same amount.
+  // Marks the lines on which a scalar continues. Spaces at their start may be
+  // part of the scalar's value, so all of these lines are moved by the same
+  // amount.
   void Keep(const YamlNode& node) {
     if (!node.IsScalar() || node.end > text_.size()) return;
     for (size_t line = lines_.LineOf(node.begin) + 1;
@@ -82,8 +83,8 @@ class Formatter {
     return std::min(own.find_first_not_of(" \t"), own.size());
   }
 
-  // Moves the key or dash at offset `at` to this column, if it is the first on
-  // its line.
+  // Moves the key or dash at offset `at` to this column, if it is the first
+  // text on its line.
   void Place(size_t at, size_t column) {
     const size_t line = lines_.LineOf(at);
     if (at - lines_.Begin(line) == FirstOf(line)) columns_[line] = column;
@@ -93,8 +94,8 @@ class Formatter {
     if (begin <= end) edits_[begin] = {begin, end, std::move(to)};
   }
 
-  // Replaces the text between two parts of a line by `to`, if it is `mark` with
-  // any blanks around, such as " ," or ":  ".
+  // Replaces the text between two parts of a line by `to`, if the text is
+  // `mark` with any number of spaces around it, such as " ," or ":  ".
   void Separate(size_t begin, size_t end, string_view mark, string_view to) {
     if (begin > end || end > text_.size()) return;
     std::string plain;
@@ -104,8 +105,8 @@ class Formatter {
     if (plain == mark) Edit(begin, end, std::string(to));
   }
 
-  // Places a mapping or list in block style: its keys or dashes are moved to
-  // this column.
+  // Formats a mapping or list in block style: moves its keys or dashes to this
+  // column.
   void Block(const YamlNode& node, size_t column) {
     for (const YamlMember& member : node.members) {
       Place(member.key.begin, column);
@@ -246,7 +247,7 @@ class Formatter {
 
   string_view text_;
   Lines lines_;
-  std::map<size_t, size_t> columns_;  // by line; lines with a key or dash only
+  std::map<size_t, size_t> columns_;  // keyed by line
   std::set<size_t> kept_;  // lines that continue a text over several lines
   std::map<size_t, TextEdit> edits_;  // by the offset where an edit begins
 };
@@ -274,10 +275,10 @@ std::vector<TextEdit> EditsOf(const SourceRef& source) {
 }  // namespace
 
 std::vector<TextEdit> FormatEdits(const SourceRef& source) {
-  // Rarely the text is not stable after one pass, for example with the empty
-  // lines of an empty scalar. Passes are repeated until one changes nothing. If
-  // the last of kPasses passes still changes the text, the file is not
-  // formatted.
+  // In rare cases the text changes again in a second pass, for example with the
+  // empty lines of an empty scalar. Passes are repeated until one changes
+  // nothing. If the last of kPasses passes still changes the text, the file is
+  // not formatted.
   constexpr int kPasses = 4;
   std::vector<TextEdit> edits = EditsOf(source);
   SourceRef now = MakeSource(source->name(), With(source, edits));

@@ -9,12 +9,12 @@
 
 namespace shardc::lsp {
 
-// Returns the edits of a formatter. It indents nested blocks, lists included,
-// by two spaces, separates names and values by one space, and writes lists in
-// brackets as `[a, b]`. It removes blanks at the ends of lines, repeated empty
-// lines, and empty lines at the start and the end. Returns none if the text is
-// not YAML, if it has findings such as a key that is given twice, or if
-// formatting would change its meaning.
+// Returns the edits that format a text. They indent nested blocks, including
+// lists, by two spaces, separate names and values by one space, and write lists
+// in brackets as `[a, b]`. They remove spaces at the ends of lines, repeated
+// empty lines, and empty lines at the start and the end. Returns no edits if
+// the text is not YAML, if it has findings such as a key that is given twice,
+// or if formatting would change its meaning.
 std::vector<TextEdit> FormatEdits(const SourceRef& source);
 
 }  // namespace shardc::lsp

@@ -24,8 +24,8 @@ std::string_view Trim(std::string_view text) {
   return text;
 }
 
-// Parses decimal digits, which spaces may surround; nullopt for other text. A
-// number that does not fit saturates.
+// Parses decimal digits, which spaces may surround. Returns nullopt for other
+// text. A number that does not fit in 64 bits yields the largest value.
 std::optional<uint64_t> ParseLength(std::string_view text) {
   text = Trim(text);
   if (text.empty() || text.find_first_not_of("0123456789") != text.npos) {
@@ -41,8 +41,9 @@ std::optional<uint64_t> ParseLength(std::string_view text) {
   return out;
 }
 
-// Returns the length that a header gives; nullopt if it gives none, several or
-// no number, or if one of its lines is not a field.
+// Returns the length that a header states. Returns nullopt if the header states
+// no length, several, or one that is not a number, or if one of its lines is
+// not a field.
 std::optional<uint64_t> LengthIn(std::string_view header) {
   std::optional<uint64_t> length;
   while (!header.empty()) {
@@ -79,7 +80,7 @@ std::optional<Frame> FrameReader::Next() {
 }
 
 Frame FrameReader::Broken(size_t drop) {
-  // Do not drop the next length field, which may start a valid header.
+  // Keep a length field that follows, because it may start a valid header.
   const size_t next =
       FoldCase(buffer_.substr(0, drop)).find(kLength, drop > 0 ? 1 : 0);
   buffer_.erase(0, std::min(next, drop));

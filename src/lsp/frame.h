@@ -4,8 +4,8 @@
 // Includes: source, model, yaml, devices, parse, resolve, plan, lint/analysis,
 // lint/rules, lint, target, emit/findings.
 //
-// This file splits a stream of bytes into messages, each preceded by a header
-// with its length.
+// This file divides a stream of bytes into messages. Each message follows a
+// header that states its length.
 #ifndef SHARDC_LSP_FRAME_H_
 #define SHARDC_LSP_FRAME_H_
 
@@ -44,7 +44,7 @@ class FrameReader {
 
   std::string buffer_;          // received bytes that were not used yet
   uint64_t skip_ = 0;           // bytes to skip of a body that is too large
-  std::optional<size_t> body_;  // the length in the current header
+  std::optional<size_t> body_;  // the length that the current header states
 };
 
 // Returns the message with its header before it.

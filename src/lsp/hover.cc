@@ -1,7 +1,7 @@
-// Computes the text that an editor shows at a position. For a pattern, it has
-// the counts of parameters in each target that reads the file, from the facts
-// that lints use. For a target's name, it has the size of the model and of a
-// device's share. For a name in a spec, it has the axes in each mode:
+// Computes the text that an editor shows at a position. At a pattern, the text
+// has the counts of parameters in each target that reads the file, from the
+// facts that lints use. At a target's name, it has the size of the model and
+// the bytes of one device. At a name in a spec, it has the axes in each mode:
 //
 //   on `KV_HEAD`  ->  train, prefill: "tp"; decode, insert: null
 #include "lsp/hover.h"
@@ -50,9 +50,9 @@ std::string FirstNames(const Compiled& compiled, int32_t rule) {
   return out;
 }
 
-// Lists the earlier rules that win parameters which this rule matches, and the
-// later rules that match parameters which this rule wins. At most kRulesShown
-// are named.
+// Lists the rules that share parameters with this rule: earlier rules that win
+// parameters which this rule matches, and later rules that match parameters
+// which this rule wins. Names at most kRulesShown of them.
 std::string Shadows(const Facts& facts, size_t rule) {
   std::string out;
   size_t shown = 0;
@@ -140,8 +140,8 @@ std::optional<Hover> PatternAt(const std::vector<NameScope>& scopes,
 }
 
 // Returns the spec of a name in a mode; nullopt if the name has no meaning. A
-// name that is a complete value of `spec:` (`at.whole`) is first looked up as a
-// bundle, any other name first as a dimension of a list.
+// name that is a complete value of `spec:` (`at.whole`) is looked up first as a
+// bundle. Any other name is looked up first as an entry of a list.
 std::optional<Resolved> Resolve(const Resolver& resolver, const NameAt& at,
                                 Mode mode) {
   Findings none;
@@ -162,8 +162,8 @@ std::string KindText(const Resolved& resolved) {
   return std::string(resolved.traces[0][0].kind);
 }
 
-// Returns a list of the specs of a name; empty if the name has no meaning.
-// Modes with the same spec share an item.
+// Returns a Markdown list with the spec of a name in each mode. Modes with the
+// same spec share an item. Returns an empty string if the name has no meaning.
 std::string NameText(const NameScope& scope, const NameAt& at) {
   std::vector<std::pair<std::string, std::string>> rows;  // (spec, modes)
   std::string kind;

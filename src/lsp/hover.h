@@ -12,7 +12,7 @@ namespace shardc::lsp {
 
 struct Hover {
   std::string markdown;
-  size_t begin = 0, end = 0;  // range of the text that it describes
+  size_t begin = 0, end = 0;  // range of the name or pattern
 };
 
 std::optional<Hover> HoverAt(const Workspace& workspace,
@@ -20,8 +20,8 @@ std::optional<Hover> HoverAt(const Workspace& workspace,
 
 // The name at an offset of a rules file, if it can occur in a spec: an axis
 // rule, a logical axis, a bundle or a mesh axis. `whole` is true if the name is
-// all of a spec, as the name of a bundle is, and for the key of a bundle's
-// definition.
+// a complete spec, as the name of a bundle is, or if it is the key of a
+// bundle's definition.
 struct NameAt {
   std::string name;
   size_t begin = 0, end = 0;

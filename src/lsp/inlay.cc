@@ -1,5 +1,5 @@
 // Computes the hints at the patterns of a rules file, from the result of the
-// last check. If several targets read the file, a rule still has one hint:
+// last check. A rule has one hint, even if several targets read the file:
 //
 //   equal in all targets  ->  4 parameters, 128 KiB
 //   different             ->  cpu: 4 parameters, 128 KiB; v5e: 0 parameters
@@ -45,7 +45,8 @@ std::string TooltipOf(const std::vector<TargetHint>& all) {
   return out;
 }
 
-// Returns the offset after the pattern and its closing quote, if it has one.
+// Returns the offset after the pattern and after its closing quote, if there is
+// one.
 size_t EndOf(std::string_view text, const Place& pattern) {
   const bool quote = pattern.end < text.size() && pattern.end > 0 &&
                      (text[pattern.end] == '\'' || text[pattern.end] == '"') &&

@@ -16,9 +16,10 @@ struct InlayHint {
   std::string tooltip;  // a line for each target, with bytes per device
 };
 
-// Returns a hint for each rule between two offsets of a document: how many of
-// the parameters that the rule matches it also wins, and the bytes of these.
-// If these differ between targets, the hint names the targets. Empty if no
+// Returns a hint for each rule between two offsets of a document. The hint has
+// the number of parameters that the rule matches, the number of these for which
+// it is the first match, and the bytes of the latter. If these numbers differ
+// between targets, the hint names the targets. Returns an empty list if no
 // target that reads the document compiles.
 std::vector<InlayHint> InlayHintsIn(const Workspace& workspace,
                                     const Document& document, size_t begin,

@@ -1,6 +1,7 @@
-// Reads and writes JSON-RPC messages. The id of a request is kept as it was
+// Reads and writes JSON-RPC messages. The id of a request is stored as it was
 // written, so that the response repeats it exactly. An invalid message gets an
-// error response, but a response of the client gets none:
+// error response. A response of the client, which answers a request of the
+// server, gets none:
 //
 //   {"id": 1, "method": 2}  ->  error -32600 with id 1
 #include "lsp/message.h"

@@ -36,8 +36,8 @@ struct Message {
 };
 
 // Parses a request or a notification. For any other text, returns nullopt and
-// sets `*fault` to the error response. `*fault` is empty for a response of the
-// client, which gets no response.
+// sets `*fault` to the error response. If the text is a response of the client,
+// `*fault` is empty, because a response is never answered.
 std::optional<Message> ParseMessage(const std::string& text,
                                     std::string* fault);
 

@@ -1,7 +1,7 @@
-// Finds the uses of names in a file. The keys of the YAML tree show where names
-// may be. A name in a spec can have several meanings, which are tried in the
-// order of the resolver (resolve/resolve.cc): registered name, built-in logical
-// axis, axis rule, mesh axis:
+// Finds the uses of names in a file. The keys of the YAML tree determine where
+// names may be. A name in a spec can have several meanings. They are tried in
+// the order of the resolver (resolve/resolve.cc): registered name, built-in
+// logical axis, axis rule, mesh axis:
 //
 //   {match: 'q$', spec: [BATCH, tp]}, BATCH built in
 //     ->  a pattern, a logical axis, a mesh axis
@@ -73,8 +73,8 @@ class NameReader {
   }
 
  private:
-  // Returns the uses without duplicates: an alias in YAML has the place of the
-  // node that it refers to.
+  // Returns the uses without duplicates. A duplicate arises from an alias in
+  // YAML, which has the place of the node that it refers to.
   std::vector<NameUse> Take() {
     std::stable_sort(
         out_.begin(), out_.end(),
@@ -89,7 +89,7 @@ class NameReader {
 
   struct Written {
     size_t begin, end;  // the range without quotes
-    bool as_text;       // whether the range holds the scalar's text
+    bool as_text;       // the range is exactly the scalar's text
   };
   // Returns the range of a scalar without its quotes; nullopt if the node is
   // not a scalar or is empty.
@@ -109,8 +109,9 @@ class NameReader {
 
   void Add(NameKind kind, const YamlNode& node, bool definition = false) {
     const auto range = RangeOf(node);
-    // A name that is written with escapes ("\x74p") is skipped: its range in
-    // the text does not contain the name, so it could not be replaced.
+    // A name that is written with escapes ("\x74p") is skipped. Its range in
+    // the text does not contain the name itself, so renaming could not replace
+    // it.
     if (!range || (!range->as_text && kind != NameKind::kPattern)) return;
     const bool token =
         kind == NameKind::kLogicalAxis || kind == NameKind::kRegistered;
@@ -160,8 +161,9 @@ class NameReader {
     }
   }
 
-  // Reads the rule of a registered name. Here, unlike in specs, a name is
-  // looked up among axis rules before registered names.
+  // Reads the rule of a registered name. In contrast to specs, a name in such a
+  // rule is looked up as an axis rule before it is looked up as a registered
+  // name.
   void ReadRegisteredRule(const YamlNode& node) {
     for (const YamlNode& item : node.items) ReadRegisteredRule(item);
     if (const YamlNode* axis = Member(node, "axis")) {
@@ -238,7 +240,7 @@ class NameReader {
       const string_view entry = text.substr(begin, end - begin);
       const size_t mark = entry.find_first_of(":=");
       const size_t first = entry.find_first_not_of(" \t");
-      // An entry that is not NAME:SIZE or NAME=SIZE is a path.
+      // An entry without the form NAME:SIZE or NAME=SIZE is part of a path.
       const bool axis =
           mark != entry.npos && first < mark && mark + 1 < entry.size() &&
           entry.find_first_not_of("-0123456789 \t", mark + 1) == entry.npos;
@@ -277,7 +279,8 @@ class NameReader {
     for (const YamlMember& dim : axes->members) ReadSpec(dim.value);
   }
 
-  // Reads limits, which are numbers or maps by groups of axes.
+  // Reads limits on bytes. A limit is a number, or a mapping from groups of
+  // axes to numbers.
   void ReadBudget(const YamlNode& node) {
     for (const YamlMember& kind : node.members) {
       for (const YamlMember& group : kind.value.members) AddGroup(group.key);
@@ -349,7 +352,7 @@ RegisteredNames RegisteredIn(std::span<const NameScope> scopes) {
 }
 
 std::optional<size_t> DashOf(const YamlNode& item, std::string_view text) {
-  // The range of an item without a value is the range of its dash.
+  // An item without a value has the range of its dash.
   if (item.begin < text.size() && text[item.begin] == '-' && item.IsNull()) {
     return item.begin;
   }

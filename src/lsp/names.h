@@ -47,20 +47,20 @@ using RegisteredNames = std::set<std::string, std::less<>>;
 RegisteredNames RegisteredIn(std::span<const NameScope> scopes);
 
 // Returns the uses of names in a file, in the order of the text. `registered`
-// are the names that are registered by the files which are read together with
-// this one. In a project file, only the meshes and settings of `targets` are
-// searched; of all targets if `targets` is null.
+// are the names that are registered by this file and by the files that are read
+// together with it. In a project file, only the meshes and settings of
+// `targets` are searched; if `targets` is null, those of all targets.
 std::vector<NameUse> NamesIn(const YamlDocument& document, FileKind kind,
                              const RegisteredNames& registered,
                              const std::set<std::string>* targets = nullptr);
 
 // Returns the tree of a file. If the file is not valid YAML, the tree lacks the
-// invalid entries (lsp/recover.h). Returns nullopt if the rest is not valid
-// either.
+// invalid entries (lsp/recover.h). Returns nullopt if the remaining text is not
+// valid either.
 std::optional<YamlDocument> TreeOf(const SourceRef& source);
 
-// Returns the name of the target of a project file whose text contains the
-// offset, or an empty string if no target does.
+// Returns the name of the target whose section of a project file contains the
+// offset. Returns an empty string if the offset is in no target.
 std::string TargetNameAt(const YamlDocument& project, size_t offset);
 
 // Returns the offset of the dash before an item of a list in block style;

@@ -6,9 +6,10 @@
 
 namespace shardc::lsp {
 
-// Writes a pack's text, read-only, into the user's cache ($XDG_CACHE_HOME or
-// ~/.cache): `shardc/packs/llama.hf.yaml` for `builtin:llama/hf`. Returns the
-// file; null if there is no cache directory or it cannot be written.
+// Writes a pack's text as a read-only file in the user's cache ($XDG_CACHE_HOME
+// or ~/.cache). The file of `builtin:llama/hf` is `shardc/packs/llama.hf.yaml`.
+// Returns the file; null if there is no cache directory or the file cannot be
+// written.
 SourceRef PackAsFile(const Source& pack);
 
 }  // namespace shardc::lsp

@@ -21,7 +21,8 @@ constexpr std::pair<Encoding, std::string_view> kNames[] = {
     {Encoding::kUtf32, "utf-32"},
 };
 
-// In a long line, positions are counted from places this many bytes apart.
+// In a long line, the positions of bytes that are this far apart are stored,
+// and columns are counted from the nearest stored one.
 constexpr size_t kStep = 4096;
 
 struct Units {
@@ -30,7 +31,7 @@ struct Units {
 };
 
 // Returns the size of the character at `at`, in bytes and in units of the
-// encoding. An invalid byte counts as one character.
+// encoding. An invalid byte is treated as one character.
 Units UnitsAt(std::string_view text, size_t at, Encoding encoding) {
   const CodePoint point = DecodeUtf8(text, at);
   if (point.length == 0) return {};
@@ -63,7 +64,7 @@ size_t FindBreak(std::string_view text, size_t at) {
 size_t OffsetInLine(std::string_view line, int64_t column, Encoding encoding) {
   size_t at = 0;
   while (at < line.size() && column > 0) {
-    // A character of ASCII is one byte and one unit in every encoding.
+    // An ASCII character is one byte and one unit in every encoding.
     if (static_cast<unsigned char>(line[at]) < 0x80) {
       ++at, --column;
       continue;
@@ -109,8 +110,8 @@ size_t Lines::OffsetOf(Position position, Encoding encoding) const {
 Position Lines::PositionOf(size_t offset, Encoding encoding) const {
   offset = std::min(offset, text_.size());
   const size_t line = LineOf(offset);
-  // An offset inside a line break counts as the end of the line, because no
-  // position is between \r and \n.
+  // An offset inside a line break is treated as the end of the line, because
+  // LSP has no position between \r and \n.
   const size_t to = std::min(offset, End(line));
   if (counted_.empty() || counted_line_ != line ||
       counted_encoding_ != encoding) {

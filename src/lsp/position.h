@@ -30,7 +30,7 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
-// Returns the offset of the next \n or \r at or after `at`; the size if none.
+// Returns the offset of the next \n or \r at or after `at`, or the text's size.
 size_t FindBreak(std::string_view text, size_t at);
 
 // Returns the offset in the line of the character at this column. A column past
@@ -44,9 +44,9 @@ class Lines {
  public:
   explicit Lines(std::string_view text);  // must outlive this object
 
-  // Returns the offset of a position. Past the end of a line it is the line's
-  // end, past the last line the end of the text, and inside a character the
-  // start of the character.
+  // Returns the offset of a position. A position past the end of a line becomes
+  // the end of the line, and a position past the last line the end of the text.
+  // A position inside a character becomes the start of the character.
   size_t OffsetOf(Position position, Encoding encoding) const;
   Position PositionOf(size_t offset, Encoding encoding) const;
   Range RangeOf(size_t begin, size_t end, Encoding encoding) const {
@@ -69,8 +69,8 @@ class Lines {
 
   std::string_view text_;
   std::vector<size_t> starts_;
-  // Places of the last line whose positions were counted, in ascending order,
-  // so that a line of megabytes is not read again for each position.
+  // Stored positions of the line that was last converted, in ascending order.
+  // They avoid reading a line of megabytes again for each position.
   mutable std::vector<Counted> counted_;
   mutable size_t counted_line_ = 0;
   mutable Encoding counted_encoding_ = Encoding::kUtf8;

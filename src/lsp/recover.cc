@@ -1,9 +1,10 @@
-// Finds and removes the entries of a rules file that have errors. An entry is
-// an item of `rules` or `extends`, a member of `bundles`, `register`, `axes` or
-// `policy`, or any other key at the top of the file. If the file is valid YAML,
-// its tree shows which entry contains an error. Otherwise the file is divided
-// into entries by its lines and their indentation, and each entry that is not
-// valid YAML by itself is removed:
+// Finds and removes the entries of a rules file that have errors, so that the
+// rest can be checked while the user is typing. An entry is an item of `rules`
+// or `extends`, a member of `bundles`, `register`, `axes` or `policy`, or any
+// other key at the top of the file. If the file is valid YAML, its tree gives
+// the entry that contains an error. Otherwise the file is divided into entries
+// by its lines and their indentation, and each entry that is not valid YAML by
+// itself is removed:
 //
 //   rules:
 //     - match: 'q_proj       the quote is not closed: blanked
@@ -46,8 +47,8 @@ void Blank(std::string& text, size_t begin, size_t end) {
   }
 }
 
-// Returns the end of the comma that follows an item or member in brackets or
-// braces; `at` if none follows.
+// Returns the offset after the comma that follows an item or member in brackets
+// or braces. Returns `at` if no comma follows.
 size_t CommaAfter(string_view text, size_t at) {
   const size_t next = text.find_first_not_of(" \t\r\n", at);
   return next != text.npos && text[next] == ',' ? next + 1 : at;
@@ -62,8 +63,9 @@ struct Span {
   size_t begin = 0, end = 0;
 };
 
-// Returns the entry with the comment behind it and with the comments above it
-// that ignore findings in it. They would otherwise belong to the next entry.
+// Extends an entry by the comment behind it, and by the comments above it that
+// ignore findings in it. These comments would otherwise belong to the next
+// entry.
 Span WithComments(string_view text, Span entry) {
   const size_t rest = text.find_first_not_of(" \t", entry.end);
   if (rest != text.npos && text[rest] == '#') entry.end = FindBreak(text, rest);
@@ -156,8 +158,8 @@ class LineEntries {
     return end != line.npos && end > 0 && line[end] == ':';
   }
 
-  // Ends the open entry before a line, and if the line is a key at the top of
-  // the file, the open block too.
+  // Ends the open entry before this line. If the line is a key at the top of
+  // the file, the open block ends too.
   void Close(size_t line) {
     const size_t end = lines_.Begin(line);
     EndEntry();
@@ -166,8 +168,8 @@ class LineEntries {
     }
   }
 
-  // Closes the last entry after its last line that is neither blank nor a
-  // comment. Comments below that line may belong to the next entry.
+  // Ends the last entry after its last line that is neither blank nor a
+  // comment. Comments after that line may belong to the next entry.
   void EndEntry() {
     if (entries_.empty()) return;
     entries_.back().end = std::min(entries_.back().end, content_);
@@ -180,7 +182,7 @@ class LineEntries {
   std::vector<Span> entries_, blocks_;
 };
 
-// Returns the source with everything but this part blanked.
+// Returns the source with all text outside this part replaced by blanks.
 SourceRef Only(const Source& source, const Span& part) {
   std::string text(source.text());
   Blank(text, 0, part.begin);
@@ -208,9 +210,9 @@ bool IsYamlAlone(const Source& source, const Span& part) {
          std::all_of(findings.all().begin(), findings.all().end(), IsAtAlias);
 }
 
-// Replaces the entries that are not valid YAML by blanks. The parser stops at
-// the first such entry and has already reported its error, so only the errors
-// of the other entries are added to `errors`.
+// Replaces the entries that are not valid YAML by blanks, and adds their errors
+// to `errors`. The errors of the first such entry are not added, because the
+// parser stopped at it and has already reported them.
 std::optional<Blanked> BlankLines(const SourceRef& source) {
   Blanked out;
   out.text = source->text();
@@ -227,8 +229,8 @@ std::optional<Blanked> BlankLines(const SourceRef& source) {
   if (IsYaml(left)) return out;
   for (const Span& block : lines.blocks()) {
     if (IsYaml(Only(*left, block))) continue;
-    // Give up if the block of rules itself would have to be removed: without
-    // rules, nothing could be checked.
+    // Without rules, nothing could be checked, so give up if the block of rules
+    // itself would have to be removed.
     if (left->text().substr(block.begin).starts_with("rules:")) {
       return std::nullopt;
     }

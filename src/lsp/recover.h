@@ -1,6 +1,6 @@
-// Reads a rules file that has errors several times, each time without the
-// entries that could not be read before. The errors of one rule then do not
-// hide the findings about other rules.
+// Reads a rules file that has errors in several readings. Each reading leaves
+// out the entries with the errors of the earlier ones. The errors of one rule
+// therefore do not hide the findings about other rules.
 #ifndef SHARDC_LSP_RECOVER_H_
 #define SHARDC_LSP_RECOVER_H_
 
@@ -16,12 +16,12 @@
 
 namespace shardc::lsp {
 
-// A rules file with some of its entries (rules, bundles, settings) replaced by
-// blanks: every other byte keeps its offset, and every line its number.
+// A rules file in which some entries (rules, bundles, settings) are replaced by
+// blanks. Every other byte keeps its offset, and every line its number.
 struct Blanked {
   std::string text;
-  // The errors of the entries that are not YAML, except the errors of the first
-  // such entry, which the parser has reported.
+  // The errors of the entries that are not YAML. The errors of the first such
+  // entry are not included, because the parser has reported them.
   Findings errors;
 };
 
@@ -33,8 +33,8 @@ std::optional<Blanked> BlankEntries(const SourceRef& source,
 
 class Recovery {
  public:
-  // The maximum number of readings. Errors of one stage (YAML, keys, patterns,
-  // names) are found together, so few readings are needed.
+  // The maximum number of readings. One reading finds all errors of one stage
+  // (YAML, keys, patterns, names), so few readings are needed.
   static constexpr int kReadings = 6;
 
   // `texts` replace the contents of files, as the editor has them.
@@ -47,12 +47,12 @@ class Recovery {
 
   // Leaves out the entries of rules files that contain the errors among these
   // findings, and stores these errors for Finish(). Returns false, and changes
-  // nothing, if there is no such entry. `others` are the files that are no
-  // rules files.
+  // nothing, if there is no such entry. `others` are the names of the files
+  // that are not rules files.
   bool LeaveOut(const Findings& findings, const std::set<std::string>& others);
 
-  // Adds the errors of the earlier readings. Sets all places in blanked sources
-  // to the original sources.
+  // Adds the errors of the earlier readings to `findings`. Places in blanked
+  // sources are replaced by the same places in the original sources.
   void Finish(Findings& findings) const;
 
  private:

@@ -1,12 +1,13 @@
 // Finds all uses of a name. Targets that share a file of rules, mesh or
-// settings give the names in it the same meaning. The search therefore starts
-// from the targets that read the document. It adds the targets that share such
-// a file with a target already found, until there are no more.
+// settings give the names in that file the same meaning. The search therefore
+// starts from the targets that read the document, and adds the targets that
+// share such a file with a target already found, until no target is added:
 //
 //   rename `tp` in mesh.yaml, which targets a and b read
 //     ->  edits of mesh.yaml and of the rules files of a and b
 //
-// A project file itself connects no targets: each may have a mesh of its own.
+// Sharing only the project file does not add a target, because each target of a
+// project may have its own mesh.
 #include "lsp/references.h"
 
 #include <algorithm>
@@ -82,7 +83,7 @@ class NameSearch {
   const std::string& unread() const { return unread_; }
 
   // Returns whether the name already has a meaning, in shardc itself or in one
-  // of the files read. Such a name cannot be the new name of something else.
+  // of the files read. Such a name cannot be the new name in a renaming.
   bool IsKnown(const std::string& name) const {
     if (FindToken(name) != nullptr || ParseAxisRule(name) ||
         registered_.contains(CanonicalToken(name))) {
@@ -173,7 +174,7 @@ class NameSearch {
 };
 
 // Returns the axis rules with the mesh axis `from` replaced by `to`. Rules that
-// have their default value do not change.
+// the user has not set keep their default value.
 AxisRules Renamed(const AxisRules& axes, const std::string& from,
                   const std::string& to) {
   AxisRules out = axes;
@@ -183,9 +184,9 @@ AxisRules Renamed(const AxisRules& axes, const std::string& from,
   return out;
 }
 
-// Returns the axis rule that would still name the mesh axis `from` after a
-// renaming, because the rule has its default value; nullopt if there is none.
-// The axis need not be in the mesh.
+// Returns an axis rule that would still name the mesh axis `from` after a
+// renaming, because the axis is in the rule's default value. Returns nullopt if
+// there is no such rule. The axis need not be in the mesh.
 std::optional<AxisRule> RuleByDefault(const AxisRules& axes,
                                       const std::string& from) {
   const std::string to = from + "-renamed";
@@ -257,8 +258,9 @@ std::string Fault(const NameSearch& search, const std::string& to) {
   }
   if (search.IsKnown(to)) return Code(to) + " already has a meaning";
   if (search.wanted()->kind != NameKind::kMeshAxis) return {};
-  // If an axis rule has the new name by default, specs left this axis out so
-  // far, because the mesh lacked it. After the renaming they would use it.
+  // The new name may be in the default value of an axis rule. So far the mesh
+  // lacked this axis, and specs left it out. After the renaming they would use
+  // the renamed axis.
   for (const NameScope& scope : search.scopes()) {
     const auto rule = RuleByDefault(scope.rules->axes, to);
     if (!rule) continue;
@@ -268,8 +270,8 @@ std::string Fault(const NameSearch& search, const std::string& to) {
   return {};
 }
 
-// Returns the new name in the form of the old one: a name may be written with
-// underscores around it, `__NAME__`.
+// Returns the new name in the form of the old one: with surrounding underscores
+// if the old name is written as `__NAME__`.
 std::string Written(std::string_view old, const std::string& to) {
   const bool long_form =
       old.size() > 4 && old.starts_with("__") && old.ends_with("__");

@@ -1,5 +1,5 @@
-// The references to a name in all files that are read together, and its
-// renaming in them.
+// The references to a name in all files that are read together, and the
+// renaming of the name in these files.
 #ifndef SHARDC_LSP_REFERENCES_H_
 #define SHARDC_LSP_REFERENCES_H_
 
@@ -40,11 +40,14 @@ struct Renaming {
 };
 
 // Renames a bundle, a registered logical axis or a mesh axis. With an empty
-// `to`, only checks whether the name can be renamed. Renaming is refused if no
-// such name is at the offset, if the name is shardc's own, if a pack uses it or
-// no file defines it, if one of the files is not valid YAML, if the new name is
-// not valid or already has a meaning, and if the name is a mesh axis that is
-// the default of an axis rule, because the rule would keep the old name.
+// `to`, only checks whether the name can be renamed. Renaming is refused in
+// these cases:
+// - no such name is at the offset, or it is a name of shardc itself
+// - a pack uses the name, or no file defines it
+// - one of the files is not valid YAML
+// - the new name is not valid or already has a meaning
+// - the name is a mesh axis in the default value of an axis rule, which would
+//   keep the old name
 Renaming RenameAt(const Workspace& workspace, const Document& document,
                   size_t offset, const std::string& to);
 

@@ -1,5 +1,5 @@
-// Writes the results of requests as JSON. The values are computed elsewhere,
-// and the server sends the text:
+// Writes the results of requests as JSON. Other files compute the values, and
+// the server (server.h) sends the text:
 //
 //   hover of bytes 8 to 12 of line 3
 //     ->  {"contents": {"kind": "markdown", ...}, "range": {"start": ...}}
@@ -119,9 +119,9 @@ void WriteCapabilities(JsonWriter& json, Encoding encoding) {
   json.EndObject();
 }
 
-// How a file appears in locations.
+// The URI of a file in locations, and the lines of its text.
 struct Shown {
-  std::string uri;  // that of its document, if it is open
+  std::string uri;  // the document's URI if the file is open
   Lines lines;
 };
 
@@ -205,8 +205,9 @@ void WriteTextEdits(JsonWriter& json, const Lines& lines,
   json.EndArray();
 }
 
-// Writes the edits of one file: with the version of its document if the client
-// supports this form, else as a member named by the file's URI.
+// Writes the edits of one file. If the client supports it, they are written
+// with the version of the file's document, else as a member named by the file's
+// URI.
 void WriteEdits(JsonWriter& json, const ResultForm& form,
                 const std::string& path, std::string_view text,
                 const std::vector<TextEdit>& edits) {

@@ -17,7 +17,7 @@
 
 namespace shardc::lsp {
 
-// How the client of a server expects results, and the documents it has open.
+// The form in which the client expects results, and its open documents.
 struct ResultForm {
   const Documents& documents;
   Encoding encoding = Encoding::kUtf16;
@@ -27,7 +27,7 @@ struct ResultForm {
 // Returns the result of `initialize`.
 std::string CapabilitiesResult(Encoding encoding, std::string_view version);
 
-// Returns the request for notifications of changes to files on disk.
+// Returns the request to the client to report changes of files on disk.
 std::string WatchRequest();
 
 // Returns the parameters of `window/logMessage`, as a warning.
@@ -39,7 +39,7 @@ std::string DiagnosticsParams(const ResultForm& form, const std::string& name,
                               const std::vector<Finding>& findings);
 
 // Returns the parameters of `textDocument/publishDiagnostics` for a document
-// without findings. They remove the findings that the editor shows.
+// without findings. With them the editor removes the findings that it shows.
 std::string NoDiagnosticsParams(const std::string& uri);
 
 // Returns the result of `textDocument/hover`. `lines` are the lines of the
@@ -61,7 +61,7 @@ std::string SymbolsResult(const ResultForm& form, const Lines& lines,
 std::string InlayHintsResult(const ResultForm& form, const Lines& lines,
                              const std::vector<InlayHint>& hints);
 
-// A file with its present text and its edits.
+// A file with its current text and the edits to apply to it.
 struct FileEdits {
   std::string path;
   std::string text;
@@ -81,7 +81,7 @@ std::string RangeResult(const ResultForm& form, const Lines& lines,
 std::string TokensResult(const std::vector<int64_t>& numbers);
 
 // Returns the code actions for a document. `all` are the edits that apply all
-// fixes that change no spec; if it is empty, that action is not offered.
+// fixes that change no spec; if `all` is empty, no action for them is offered.
 std::string ActionsResult(const ResultForm& form, const Document& document,
                           const std::vector<Action>& actions,
                           const std::vector<FileEdits>& all);

@@ -1,6 +1,7 @@
 // Handles the messages of an editor one after the other, so that a response
 // uses the texts at the time of its request. An edit only marks its document as
-// changed. The check runs after a pause, or when a request needs its result:
+// changed. The check of changed documents runs after a pause, or when a request
+// needs the result of the check:
 //
 //   didChange, didChange, hover  ->  one check, then the hover
 #include "lsp/server.h"
@@ -25,8 +26,8 @@ namespace {
 
 constexpr std::string_view kNull = "null";
 
-// Returns whether the requested kinds of code action (`only`) include `kind`.
-// `unasked` is the result if the request names no kinds.
+// Returns whether the kinds of code actions that a request lists (`only`)
+// include `kind`. If the request has no list, returns `unasked`.
 bool Includes(const std::optional<JsonValue>& only, std::string_view kind,
               bool unasked) {
   if (!only || !only->IsArray()) return unasked;

@@ -23,8 +23,9 @@ class Server {
   Server(Checker& checker, std::string version)
       : workspace_(checker), version_(std::move(version)) {}
 
-  // Receives bytes from the client, in pieces of any size. A waiting request
-  // that they cancel gets an error response in place of a result.
+  // Receives bytes from the client, in pieces of any size. A `cancel` message
+  // in them is applied at once: the waiting request that it names gets an error
+  // response.
   void Receive(std::string_view bytes);
   // Handles one message. Returns false if no complete message is waiting, or
   // after `exit`.
@@ -32,8 +33,9 @@ class Server {
   // Returns whether a check is due: since the last check, a document was
   // opened, changed, saved or closed, or a file has changed on disk.
   bool HasEdits() const { return check_all_ || !changed_.empty(); }
-  // Runs the check that is due (`check_all_`, `changed_`) and publishes the
-  // findings that have changed.
+  // Runs the check that is due. It covers all documents (`check_all_`) or the
+  // changed ones (`changed_`). Publishes the findings of files whose findings
+  // have changed.
   void CheckNow();
   // Returns the bytes to send to the client and removes them from the server.
   std::string TakeOutput();
@@ -75,8 +77,8 @@ class Server {
   ResultForm Form() const;
 
   const Document* DocumentOf(const Message& message);
-  // Returns the request's position as an offset. If it has none, returns
-  // nullopt and sets `error_`.
+  // Returns the request's position as an offset. If the request has no
+  // position, returns nullopt and sets `error_`.
   std::optional<size_t> OffsetOf(const Lines& lines, const Message& message);
   struct Offsets {
     size_t begin = 0, end = 0;
@@ -102,7 +104,8 @@ class Server {
   std::optional<int> exit_;
   // The error of the current request, if it fails.
   std::optional<std::pair<ErrorCode, std::string>> error_;
-  std::map<std::string, std::string> published_;  // parameters by uri
+  // The parameters last published, keyed by URI.
+  std::map<std::string, std::string> published_;
 };
 
 }  // namespace shardc::lsp

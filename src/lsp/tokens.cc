@@ -1,6 +1,6 @@
 // Computes semantic tokens. A token is a use of a name (lsp/names.h) or a
-// pattern. Its line is relative to the token before it, and so is its column if
-// both are on one line:
+// pattern. LSP writes the line of a token relative to the previous token. The
+// column is relative as well if both tokens are on the same line:
 //
 //   line 2: `spec: [BATCH, tp]` after a token on line 1
 //     ->  1 7 5 (enum member, built in)  0 7 2 (variable)

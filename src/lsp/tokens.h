@@ -12,8 +12,8 @@
 
 namespace shardc::lsp {
 
-// Return the types and modifiers of LSP that the tokens use. A token refers to
-// them by their index in the list.
+// Return the types and modifiers of LSP that the tokens use. A token contains
+// the index of its type in the list, and a bit for each of its modifiers.
 std::span<const std::string_view> TokenTypes();
 std::span<const std::string_view> TokenModifiers();
 

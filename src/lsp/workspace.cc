@@ -1,9 +1,10 @@
-// A full check covers the project of each open document (in its folder or the
-// nearest one above), and each open document that no project reads. It runs
-// when a document is opened, closed or saved, or a file changes on disk. After
-// an edit, only the projects and documents that read the edited document are
-// checked. The last plan to which a target compiled is kept, so that names and
-// completions work while its files have errors. Examples of full checks:
+// Decides what is checked when documents change. A full check covers the
+// project of each open document (the nearest project file in its folder or
+// above), and each open document that no project reads. It runs when a document
+// is opened, closed or saved, or a file changes on disk. After an edit, only
+// the projects and documents that read the edited document are checked. The
+// last plan to which a target compiled is stored, so that names and completions
+// work while the target's files have errors. Examples of full checks:
 //
 //   base.yaml is open and shardc.yaml in its folder reads it  ->  that project
 //   notes/rules.yaml, which no target names                   ->  on its own
@@ -59,8 +60,9 @@ FileKind Workspace::KindOf(const Document& document) const {
                             : at->second;
 }
 
-// Returns the kind of a changed document. A rules file stays a rules file,
-// because half of a rule may look like a mesh file or like no file of shardc.
+// Returns the kind of a changed document. A rules file remains a rules file,
+// because an incomplete rule may look like a mesh file or like no file of
+// shardc.
 FileKind Workspace::NewKindOf(const Document& document) const {
   const FileKind kind = lsp::KindOf(document.name(), document.text);
   const FileKind before = KindOf(document);
@@ -112,8 +114,8 @@ void Workspace::CheckChanges(const std::set<std::string>& uris) {
   ReportAll();
 }
 
-// Checks the project and records which documents it reads. Without an open
-// document of the project, the result is dropped.
+// Checks the project and records which documents it reads. If the project reads
+// no open document, the result is dropped.
 void Workspace::CheckProject(const std::string& path) {
   ++checks_;
   projects_.erase(path);
@@ -149,7 +151,7 @@ void Workspace::CheckThoseAlone(const std::set<FileId>& changed) {
   }
 }
 
-// Gathers the findings of all results by file.
+// Collects the findings of all results and groups them by file.
 void Workspace::ReportAll() {
   found_.clear();
   for (const auto& [path, project] : projects_) {
@@ -163,8 +165,9 @@ void Workspace::ReportAll() {
   }
 }
 
-// Returns whether a document of this project is open. A document whose text
-// does not show its kind gets the kind that it has in a target of the project.
+// Returns whether the project reads an open document. If the text of a document
+// does not determine its kind, the document gets the kind of file that a target
+// of the project uses it as.
 bool Workspace::IsOpen(const CheckedProject& project) {
   bool open = false;
   for (const auto& [uri, document] : documents_.all()) {
@@ -185,8 +188,8 @@ bool Workspace::IsOpen(const CheckedProject& project) {
 
 void Workspace::Keep(const CheckedProject& project) {
   auto& kept = kept_[project.path];
-  // Forget the last plans of targets that the project no longer has. A project
-  // without targets could not be read, so all its plans are kept.
+  // Delete the stored plans of targets that the project no longer has. If a
+  // project has no targets, it could not be read, so all its plans are kept.
   if (!project.targets.empty()) {
     std::erase_if(kept, [&](const auto& one) {
       return std::none_of(project.targets.begin(), project.targets.end(),
@@ -249,8 +252,8 @@ void Workspace::CheckAlone(const Document& document) {
 }
 
 void Workspace::Report(Finding finding, const std::string& otherwise) {
-  // A missing file cannot be opened in the editor: report the finding at the
-  // line that names the file.
+  // A missing file cannot be opened in the editor, so the finding is placed at
+  // the line that names the file.
   if (IsFile(finding.place) && !finding.place.HasPosition() &&
       !IsThere(finding.place.source->name(), &texts_)) {
     finding.place = finding.main_file;

@@ -1,5 +1,5 @@
-// The open documents and the results of checking: the projects that read them,
-// and the documents that no project reads.
+// The open documents and the results of checking them: the projects that read
+// them, and the documents that no project reads.
 #ifndef SHARDC_LSP_WORKSPACE_H_
 #define SHARDC_LSP_WORKSPACE_H_
 
@@ -22,14 +22,14 @@
 namespace shardc::lsp {
 
 // The rules and the resolver that give the names in a document their meaning.
-// They belong to a target that reads the document, in the last version that
-// compiled, or to the document alone.
+// They belong to a target that reads the document, or to the document alone.
+// For a target, they are those of the last version that compiled.
 struct NameScope {
   std::string target;                        // empty: no target
   std::shared_ptr<const Compiled> compiled;  // null: no target
   const RuleSet* rules = nullptr;            // never null
   const Resolver* resolver = nullptr;        // never null
-  bool current = false;        // false: the rules of an earlier version
+  bool current = false;        // false: rules of an earlier version
   std::string project;         // path of the project file; empty: none
   const Target* of = nullptr;  // null: no target
 };
@@ -45,8 +45,8 @@ class Workspace {
   // Checks all open documents in their current state.
   void Check();
   // Does the same as Check if only the texts of these documents have changed
-  // since the last check. Checks only the projects that read the documents, and
-  // the documents that no project reads. Keeps the other results.
+  // since the last check. Checks only the projects, and the documents outside
+  // of projects, that read one of these documents. Keeps the other results.
   void CheckChanges(const std::set<std::string>& uris);
 
   // Findings by file, or by the name of a document that is not a file.
@@ -97,12 +97,13 @@ class Workspace {
   FileFindings found_;
   std::map<std::string, CheckedProject> projects_;  // keyed by path
   std::map<std::string, LoneDocument> alone_;       // keyed by uri
-  // For each open document, by uri: the nearest project in its folder or above,
-  // if there is one, and the projects that read the document.
+  // Both are keyed by URI: the path of the nearest project in the document's
+  // folder or above, if there is one, and the paths of the projects that read
+  // the document.
   std::map<std::string, std::optional<std::string>> nearest_;
   std::map<std::string, std::set<std::string>> readers_;
   int64_t checks_ = 0;
-  // The last plan to which a target compiled, by project and target.
+  // The last plan to which each target compiled, keyed by project and target.
   std::map<std::string, std::map<std::string, LastPlan>> kept_;
   // Kinds of documents; a rules file keeps its kind while it is being typed.
   std::map<std::string, FileKind> kinds_;  // keyed by uri
