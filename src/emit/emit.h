@@ -20,16 +20,16 @@ struct Compiled;
 // is written only if there are findings.
 void WritePlanJson(const Plan& plan, std::span<const Finding> diagnostics,
                    Sink& out);
-// Writes the same bytes with several threads. With two or more threads, the
-// fingerprint of a large plan is computed while the rest is written, if the
-// sink can later change the bytes that it has written.
+// Writes the same bytes with several threads. If the sink can change bytes that
+// it has written, two or more threads compute the fingerprint of a large plan
+// while the rest is written.
 void WritePlanJson(const Plan& plan, std::span<const Finding> diagnostics,
                    FileSink& out, int threads);
 
 // Returns the summary that `shardc plan` prints: totals, bytes per device, the
-// largest replicated parameters, the parameters that each rule wins,
-// corrections with their bytes, and unmatched parameters with the rule whose
-// pattern is the most similar.
+// largest replicated parameters, the parameters that each rule wins, and
+// corrections with their bytes. Unmatched parameters are listed with the rule
+// whose pattern is the most similar.
 std::string PlanSummaryText(const Compiled& compiled);
 
 struct TextStyle {

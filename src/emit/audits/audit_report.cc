@@ -1,6 +1,6 @@
-// Prints an audit as a table: a row for each kind of traffic, the most bytes
-// first, and then the total. Remarks on the total follow. The table of a
-// program:
+// Prints an audit as a table: a row for each kind of traffic, in descending
+// order of bytes, and then the total. Remarks on the total follow. For a
+// compiled program of one step:
 //
 //   sent per device  axes  times  bytes    phase    what  shape    line
 //     all_gather     fsdp  12     96 KiB   forward  gate  f32[32]  m.py:28
@@ -93,8 +93,8 @@ std::string RemarkText(const Remark& remark) {
   return out;
 }
 
-// Returns one line of text with the first kRemarks remarks; empty if there are
-// none.
+// Returns one line with `before` and the first kRemarks remarks. Returns an
+// empty text if there are no remarks.
 std::string RemarksText(std::string_view before, std::span<const Remark> all) {
   if (all.empty()) return "";
   std::string out(before);

@@ -23,18 +23,19 @@ namespace shardc {
 
 struct AuditText {
   audit::By by = audit::By::kAll;
-  // The traffic that grew since an earlier audit; nullopt if none is compared.
+  // The traffic that grew since an earlier audit; nullopt without such an
+  // audit.
   std::optional<std::vector<audit::Growth>> growth = std::nullopt;
-  // The differences from a plan; nullopt if no plan is compared.
+  // The differences from a plan; nullopt without a plan.
   std::optional<audit::Drifts> drifts = std::nullopt;
-  // The differences from a step program; nullopt if none is compared.
+  // The differences from a step program; nullopt without a step program.
   std::optional<StepCompared> compared = std::nullopt;
   // Findings to add to the JSON. AuditReportText() does not print them.
   std::span<const Finding> findings = {};
 };
 
-// Returns how the total relates to the bytes that a run sends: "exact",
-// "at_most", "at_least" or "unknown".
+// Returns how the report's total is related to the bytes that a run sends:
+// "exact", "at_most", "at_least" or "unknown".
 std::string_view BoundName(const audit::Report& report);
 std::string AuditReportText(const audit::Report& report, const AuditText& how);
 void WriteAuditJson(const audit::Report& report, const AuditText& how,

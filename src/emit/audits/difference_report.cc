@@ -1,6 +1,6 @@
-// Prints the difference between a compiled program and a step program: a row
-// for each kind of collective and its axes, then the collectives that only one
-// of the programs has:
+// Prints the difference between a compiled program and the step program that
+// shardc planned: a row for each kind of collective and its axes, then the
+// collectives that only one of the programs has:
 //
 //   compared with the step  axes  planned  bytes   compiled  bytes
 //     all_gather            fsdp  16       96 KiB  24        128 KiB  more

@@ -1,6 +1,6 @@
-// Writes a cost report as text or JSON. In text, columns are aligned, and an
-// unknown number of bytes is a dash. Lines `not known: ...` below give the
-// reasons:
+// Writes a cost report as text or JSON. In the text, columns are aligned, and
+// an unknown number of bytes is a dash. Lines that begin with `not known:`
+// follow and give the reasons:
 //
 //   parameters     239.4 MiB
 //   total          2.81 GiB  of 79.65 GiB, 96.5 % free
@@ -24,8 +24,8 @@ namespace {
 using cost::Component;
 using cost::Report;
 
-// Returns whether a row is printed for the component of memory: its bytes are
-// unknown or above 0.
+// Returns whether the component of memory has a row, which it has if its bytes
+// are unknown or above 0.
 bool Shown(const Report& report, Component one) {
   const auto& bytes = report.memory.most.Of(one);
   return !bytes || *bytes > 0;
@@ -43,9 +43,9 @@ std::string CapacityText(const cost::Memory& memory) {
   return "of " + BytesText(has) + ", " + FreeShareText(memory);
 }
 
-// Returns the peak memory of a step, including the memory that the software
-// stack takes: the expected bytes, their range and, if it is known, how they
-// compare with the device's capacity.
+// Returns a line on the peak memory of a step: the expected bytes, their range
+// and, if the device's capacity is known, how they compare with it. The bytes
+// include those that the software stack allocates.
 std::string PeakText(const cost::Memory& memory) {
   const cost::TakenBytes& taken = *memory.taken;
   const std::string capacity = CapacityText(memory);

@@ -14,7 +14,8 @@
 namespace shardc {
 
 struct CostText {
-  bool explain = false;  // print the assumptions and a layer's tensors too
+  // Whether to print the assumptions and the tensors of one layer as well.
+  bool explain = false;
 };
 
 std::string CostReportText(const cost::Report& report, const CostText& how);

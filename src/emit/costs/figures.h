@@ -18,7 +18,7 @@ std::string PercentText(double part);                // "88.5 %" for 0.885
 std::string ChangeText(double ratio);                // "+12.5 %" for 1.125
 // Returns "88.5 % free", or "88.5 % left for what is not known" if a component
 // of the memory is unknown. The capacity and the expected bytes must be known,
-// and the capacity must be the larger.
+// and the capacity must be larger than the bytes.
 std::string FreeShareText(const cost::Memory& memory);
 
 }  // namespace shardc

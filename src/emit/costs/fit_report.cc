@@ -1,6 +1,6 @@
-// Writes which meshes fit. The sizes of each axis come first, each with figures
-// if it is legal, else with the reasons why it is not. Then the meshes are
-// listed, the best first:
+// Writes which meshes fit. First come the possible sizes of each axis: a legal
+// size with its figures, and any other size with the reasons why it is not
+// legal. Then the meshes are listed, the best first:
 //
 //   fsdp=8 tp=8   9.13 GiB  88.5 % free  146.7 GiB sent  1.03 s
 #include "emit/costs/fit_report.h"
@@ -25,8 +25,8 @@ int64_t AxisSizeOf(const cost::AxisSize& one) {
   return one.fit.mesh.SizeOf(one.axis);
 }
 
-// Returns the axes of a mesh that are longer than 1, such as `fsdp=8 tp=8`, or
-// `one device` if none is.
+// Returns the axes of size above 1, such as `fsdp=8 tp=8`. Returns `one device`
+// if the mesh has no such axis.
 std::string AxesText(const Mesh& mesh) {
   std::string out;
   for (const MeshAxis& axis : mesh.axes) {
@@ -70,16 +70,16 @@ std::string StagesText(const cost::FitStages& stages) {
          ", bubble " + PercentText(stages.bubble);
 }
 
-// Returns the schedule of the mesh's pipeline stages, if it has any, and the
-// axes of its batch, if they differ from those of the rules (FitMesh::batch).
+// Returns remarks on a mesh: the schedule if it has pipeline stages, and the
+// axes of the batch if they differ from those of the rules (FitMesh::batch).
 std::string NotesText(const FitMesh& one) {
   std::string out = one.stages ? StagesText(*one.stages) : "";
   if (one.batch.empty()) return out;
   return out + (out.empty() ? "" : ", ") + "batch over " + Listed(one.batch);
 }
 
-// Returns the cells of a mesh's row. `tie`: whether another mesh has the same
-// rank in the list.
+// Returns the cells of a mesh's row. With `tie`, a cell states that another
+// mesh has the same rank in the list.
 std::vector<std::string> Cells(std::string name, const FitMesh& one,
                                bool tie = false) {
   if (!one.legal) return {"  " + std::move(name), "-", Joined(one.reasons)};
@@ -152,7 +152,7 @@ std::string SizesText(const cost::FitReport& report) {
   return table.Text();
 }
 
-// Returns whether a mesh counts as fitting although a part of its memory is
+// Returns whether a mesh is listed as fitting although a part of its memory is
 // unknown.
 bool FitsWithoutUnknown(const FitMesh& one) {
   return one.legal && one.memory.capacity && !one.memory.Fits();

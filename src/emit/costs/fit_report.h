@@ -10,8 +10,8 @@
 
 namespace shardc {
 
-// Returns the text. It lists the first `most` of the meshes that fit or may
-// fit. With `all`, it lists the first `most` of all meshes.
+// Returns the text. It lists the first `most` meshes that fit or may fit or,
+// with `all`, the first `most` meshes of any kind.
 std::string FitReportText(const cost::FitReport& report, int64_t most,
                           bool all);
 void WriteFitJson(const cost::FitReport& report, Sink& out);

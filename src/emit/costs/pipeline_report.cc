@@ -1,6 +1,6 @@
 // Writes the cost of a pipeline: a line for each rank, with the layers of its
-// stages and the bytes of a device. The time of the step is the time of the
-// schedule's table, plus the time of the work that all ranks do after it:
+// stages and the bytes of one of its devices. The time of a step is the time of
+// the schedule, plus the time of the work that all ranks do after the schedule:
 //
 //   step 1.71 s: 1.66 s by the schedule, and 50 ms for data-parallel gradients
 //   and the optimizer
@@ -105,7 +105,7 @@ std::string StepText(const PipelineCost& cost) {
   return out;
 }
 
-// Returns the memory of a rank compared with the capacity: "exceeds 80 GiB by 2
+// Compares the memory that a rank needs with the capacity: "exceeds 80 GiB by 2
 // GiB" or "has 2 GiB of 80 GiB free".
 std::string LeftText(int64_t needs, int64_t has) {
   return needs > has
@@ -114,10 +114,10 @@ std::string LeftText(int64_t needs, int64_t has) {
                    " free";
 }
 
-// Returns a line on the memory of the fullest rank, including the memory that
-// the software stack takes. If a component is unknown, the line states that the
-// known tensors alone exceed the device's capacity; it is empty if they do not,
-// or if the capacity is unknown.
+// Returns a line on the memory of the fullest rank, including the bytes that
+// the software stack allocates. If a component is unknown, only the known
+// tensors can be compared with the device's capacity. The line then states that
+// they exceed it. It is empty if they do not, or if the capacity is unknown.
 std::string PeakText(const PipelineCost& cost) {
   const cost::RankCost* rank = cost.FullestRank();
   if (rank == nullptr) {

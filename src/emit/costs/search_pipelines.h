@@ -12,15 +12,16 @@ namespace shardc {
 
 // Returns "pp:8,dp:16,tp:8, interleaved with 4 stages a rank, remat ...".
 std::string SearchPipelineText(const search::Pipeline& one);
-// Returns how accurate a pipeline's time is: "no time of a pipeline is
-// calibrated".
+// Returns the sentence on the accuracy of a pipeline's time: "no time of a
+// pipeline is calibrated".
 std::string_view PipelineAccuracyText();
 // Returns "pp:8,dp:16 would win: -12.1 %, but no time of a pipeline is
 // calibrated"; empty if no pipeline is clearly faster than the winner.
 std::string WouldWinText(const search::Found& found);
-// Returns the lines of the text report: the fastest pipeline or `none that
-// fits`, its proof if it was run, and how many of the pipelines that have a
-// bound were evaluated. If no pipelines were searched, returns only the reason.
+// Returns the lines of the text report: the fastest pipeline, or `none that
+// fits`; its proof if `verify` proved it; and how many of the pipelines with a
+// lower bound on their time were evaluated. If no pipelines were searched,
+// returns only the reason.
 std::string SearchPipelinesText(const SearchReport& report);
 // Writes the members `pipeline` and `pipelines`.
 void WriteSearchPipelines(JsonWriter& json, const SearchReport& report);

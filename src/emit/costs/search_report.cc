@@ -1,5 +1,6 @@
 // Writes the result of a search: the winner, its proof and its time, then the
-// Pareto front, the ties, and an entry for each alternative:
+// Pareto front, the shardings that tie with the winner, and an entry for each
+// alternative with the reason why it loses:
 //
 //   winner      fsdp:64, remat dots_saveable, 1 micro-batch, ZeRO 0
 //   why not

@@ -23,14 +23,16 @@ struct SearchProof {
 struct SearchReport {
   std::string target;
   int64_t devices = 1;
-  cost::Settings settings;           // what all shardings have in common
-  std::vector<std::string> assumed;  // flags not given, with assumed values
+  cost::Settings settings;  // the settings of all shardings
+  // The flags that were not given, with the values that are assumed for them.
+  std::vector<std::string> assumed;
   search::Found found;
   SearchProof proof;  // the proof of the winner
   // The proofs of the first shardings of the Pareto front, in the front's
   // order. Pipelines of the front have kNotRun.
   std::vector<SearchProof> proofs;
-  SearchProof of_pipeline;  // the fastest pipeline's proof if it would win
+  // The proof of the fastest pipeline; only run if this pipeline would win.
+  SearchProof of_pipeline;
 };
 
 // Returns "remat nothing_saveable, 1 micro-batch, ZeRO 0".
@@ -41,12 +43,11 @@ std::string SearchMeshText(const Mesh& mesh);
 // Returns the mesh of a sharding and, for a pipeline, its schedule:
 // "pp:2,dp:32, 1f1b".
 std::string SearchMeshText(const search::Sharding& one);
-// Returns how accurate the expected time is, and from which measurements that
-// is known.
+// Returns how accurate the expected time is, and which measurements show that.
 std::string SearchAccuracyText(const cost::ExpectedTime& time);
-// Returns why the winner wins against a faster sharding with which it ties, by
-// the order of search::WinnerOf: "a tie with the winner, which has fewer axes
-// or needs less memory".
+// Returns why the winner was preferred to a faster sharding whose time is equal
+// within the accuracy. The reason follows the order of search::WinnerOf: "a tie
+// with the winner, which has fewer axes or needs less memory".
 std::string SearchTieText(const search::Sharding& winner,
                           const search::Sharding& fastest);
 // Returns the kinds of shardings that the search does not evaluate.

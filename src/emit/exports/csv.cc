@@ -1,6 +1,6 @@
-// A table for spreadsheets and scripts (RFC 4180): one row per parameter. A
-// mode gets a column of its own if any parameter's spec in it differs from the
-// spec in train mode.
+// Exports a plan as a table for spreadsheets and scripts (RFC 4180), with one
+// row per parameter. A mode gets its own column if the spec of some parameter
+// in this mode differs from the spec in train mode.
 #include <algorithm>
 
 #include "emit/exports/exporter.h"
@@ -38,9 +38,9 @@ std::vector<Mode> ModesThatDiffer(const ReadPlan& plan) {
   return out;
 }
 
-// Returns the coordinates that hold a parameter: "ep=3" for a placed parameter,
-// "pp=0,3" for a parameter that is in stages of two ranks. The text is empty
-// for a parameter without placement in a plan without stages.
+// Returns the coordinates of the devices that hold a parameter: "ep=3" for a
+// placed parameter, "pp=0,3" for a parameter in stages of two ranks. The text
+// is empty for a parameter that is neither placed nor in a plan with stages.
 std::string PlaceText(const ReadPlan& plan, const ReadParam& param) {
   std::string out;
   if (param.placement) {

@@ -1,9 +1,10 @@
-// A graph for Graphviz: the mesh's axes on one side, parameters on the other,
-// and an edge where an axis shards a dimension. An edge's label is the index of
-// the dimension. In a mode whose spec is not that of train, the name of the
-// mode comes first (`decode 1`). If the axis places the parameter at one
-// coordinate, the label is `place`. Parameters whose names differ only in
-// numbers share a node if they have the same type and specs.
+// Exports a plan as a graph for Graphviz: the mesh's axes on one side,
+// parameters on the other, and an edge where an axis shards a dimension. An
+// edge's label is the index of the dimension. If the spec of a mode differs
+// from that of train, the label begins with the mode (`decode 1`). If the
+// parameter is placed at one coordinate of the axis, the label is `place`.
+// Parameters whose names differ only in numbers share a node if they have the
+// same type and specs.
 #include "emit/exports/exporter.h"
 #include "emit/exports/view.h"
 #include "source/wording.h"

@@ -1,9 +1,9 @@
-// Writes PyTorch DTensor placements, one per mesh axis. DTensor applies them in
-// the order of the mesh's axes. In a spec, however, the major axis of a
-// dimension may come later in the mesh than the minor one. The minor axis,
-// which DTensor applies first, must then divide each block of the major axis.
-// Such a placement is a `_StridedShard` whose split factor is the number of
-// these blocks:
+// Exports a plan as PyTorch DTensor placements, one per mesh axis. DTensor
+// applies placements in the order of the mesh's axes. In a spec, however, the
+// major axis of a dimension may come later in the mesh than the minor axis.
+// DTensor then applies the minor axis first, so it must divide each block of
+// the major axis. Such a placement is a `_StridedShard` whose split factor is
+// the number of these blocks:
 //
 //   dp:2, tp:4 and [["tp", "dp"]]  ->  _StridedShard(0, split_factor=4),
 //   Shard(0)
@@ -23,7 +23,7 @@ struct Placed {
   int64_t dim = -1;  // -1: replicated
   int64_t factor = 1;
 
-  // The placement as PyTorch prints it.
+  // Returns the placement as PyTorch prints it.
   std::string Text() const {
     if (dim < 0) return "R";
     return factor == 1 ? "S(" + std::to_string(dim) + ")"
@@ -58,8 +58,8 @@ std::vector<Placed> PlacedBy(const Mesh& mesh, const Spec& spec) {
   return out;
 }
 
-// Returns whether no parameter needs `_StridedShard`. Adds a finding about the
-// first one that does.
+// Returns whether no parameter needs `_StridedShard`. Otherwise adds a finding
+// about the first such parameter.
 bool NoneStrided(const ReadPlan& plan, Mode mode, Findings& findings) {
   for (const ReadParam& param : plan.params) {
     for (const Placed& placed : PlacedBy(plan.mesh, param.SpecOf(mode))) {

@@ -1,6 +1,7 @@
-// Writes eformer's PartitionAxis: every axis rule with its effective value, so
-// that the result does not depend on eformer's defaults. It requires the axis
-// rules of a rules file, because a plan file does not contain them:
+// Exports axis rules as eformer's PartitionAxis: every axis rule with its
+// effective value, so that the result does not depend on eformer's defaults.
+// The format requires the axis rules of a rules file, because a plan file does
+// not contain axis rules:
 //
 //   axes: {head: tp}  ->  {"paxis": {..., "head_axis": "tp", ...}}
 #include "emit/exports/exporter.h"

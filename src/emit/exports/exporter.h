@@ -1,10 +1,10 @@
 // Room: emit/exports. Writes plans in other systems' formats.
 // Includes: source, model, roles, schedule, plan.
 //
-// Exports a plan to the formats of other systems. Each format has a file (the
-// formats of pipelines share one) and a line in table.h. A part of the plan
-// that a format cannot express is a finding (inexpressible). If it is an error,
-// the caller discards the output.
+// Exports a plan to the formats of other systems. Each format has a file and a
+// line in table.h; the formats of pipelines share one file. A part of the plan
+// that a format cannot express is a finding (inexpressible). If that finding is
+// an error, the caller discards the output.
 #ifndef SHARDC_EMIT_EXPORTS_EXPORTER_H_
 #define SHARDC_EMIT_EXPORTS_EXPORTER_H_
 
@@ -23,7 +23,8 @@
 
 namespace shardc::exports {
 
-// Options of the command line; an empty string is an option that was not given.
+// Options of the command line. An empty string means that the option was not
+// given.
 struct Options {
   bool json = false;         // for formats with a text and a JSON form
   Mode mode = Mode::kTrain;  // for formats that hold one mode
@@ -40,7 +41,7 @@ struct Options {
 struct PipelineChoice {
   std::string axis;
   schedule::Table table;
-  std::vector<int64_t> layers;  // number in each stage; empty: divide evenly
+  std::vector<int64_t> layers;  // of each stage; empty: evenly
 };
 
 struct Request {
@@ -54,10 +55,11 @@ struct Request {
 
 struct Exporter {
   std::string_view name;
-  std::string_view what;  // lower case, for lists of formats
+  std::string_view what;  // lower case, as in lists of formats
   // The values of --format: "text", "json" or "text|json".
   std::string_view formats;
-  // The options that apply to this format but not to all: "--mode --form".
+  // The options that only some formats accept, this one included, such as
+  // "--mode --form".
   std::string_view flags;
   void (*write)(const Request& request, Sink& out, Findings& findings);
   // Whether the format has one file per pipeline stage. The exporter then gets

@@ -1,13 +1,16 @@
-// Finds the blocks whose inner outputs may stay sharded. A column-wise
-// projection may leave its output sharded only if the computation after it, up
-// to a row-wise projection, works on each part separately. The plan does not
-// contain that computation, so a block is local only if its modules have one of
-// the forms that transformers computes in that way:
+// Finds the blocks of a model in which the outputs of projections may stay
+// sharded. A column-wise projection may leave its output sharded only if the
+// computation after it, up to a row-wise projection, works on each part
+// separately. The plan does not contain that computation. A block is therefore
+// local only if its modules have one of the forms for which transformers is
+// known to compute in that way:
 //
 //   mlp        gate, up -> element by element -> down
 //   self_attn  q, k, v -> norms of each head, attention by heads -> o
 //   self_attn  q or q_b, kv_b -> attention by heads -> o   (latent attention)
 //   attention  query_key_value -> attention by heads -> dense  (GPT-NeoX)
+//
+// Examples:
 //
 //   mlp.up_proj ["tp"], mlp.down_proj [null, "tp"]     -> both local
 //   mlp.gate_up_proj ["tp"], which holds two parts     -> not local
@@ -49,9 +52,8 @@ bool SplitsWeight(const HfModule& module, int64_t dim) {
       });
 }
 
-// Returns whether the norm has only a scale vector, which is unsharded, and
-// each device's rows of the projection's weights are a whole number of heads. A
-// head is as long as the scale.
+// Returns whether the norm has only an unsharded scale vector, and each device
+// has complete heads of the projection. A head is as long as the scale.
 bool NormsEachHead(const Child& norm, const Child& projection,
                    int64_t devices) {
   const HfTensor* const scale = norm.module->Find("weight");
@@ -129,8 +131,8 @@ class Block {
         case Role::kRouter:  // of layers with experts in place of this MLP
           break;
         default:
-          // Another module is allowed only if it holds experts, or if all its
-          // tensors are scalars, as the parameters of activation functions are.
+          // Any other module must hold experts, or all its tensors must be
+          // scalars, such as the parameters of activation functions.
           if (HoldsExperts(child.name)) break;
           for (const auto& [leaf, tensor] : child.module->tensors) {
             if (!tensor.AllScalars()) return false;
@@ -168,8 +170,8 @@ class Block {
     return found.projections.size() == 4 && Sinks(found);
   }
 
-  // Returns whether the block has no parameters of its own, or only attention
-  // sinks, one for each head, that are sharded over the axis.
+  // Returns whether the block has no parameters outside of its modules, except
+  // attention sinks that are sharded over the axis, one for each head.
   bool Sinks(LocalBlocks& found) const {
     if (owner_ == nullptr) return true;
     const HfTensor* const sinks = owner_->Find("sinks");

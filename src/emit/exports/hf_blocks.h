@@ -1,5 +1,6 @@
-// Finds blocks of a model in which each device computes on its own part from a
-// sharded projection to the next one, without a collective in between.
+// Finds blocks of a model in which each device computes with its own part from
+// one sharded projection to the next, so that no collective is needed between
+// them.
 #ifndef SHARDC_EMIT_EXPORTS_HF_BLOCKS_H_
 #define SHARDC_EMIT_EXPORTS_HF_BLOCKS_H_
 

@@ -1,9 +1,9 @@
-// Chooses the styles of experts. If all tensors are sharded over the experts,
-// each has the style `grouped_gemm`. Otherwise each device computes its part of
-// every expert's inner width, and the module's hook `moe_tp_experts` sums the
-// results. The sum is correct only if all projections are sharded over the
-// inner width. The two orientations of the tensors have the inner width at
-// different dimensions:
+// Chooses the styles of experts for transformers. If all tensors are sharded
+// over the experts, each tensor has the style `grouped_gemm`. Otherwise each
+// device computes its part of every expert's inner width, and the module's hook
+// `moe_tp_experts` sums the results of all devices. The sum is correct only if
+// all projections are sharded over the inner width. Its dimension depends on
+// the orientation of the tensors:
 //
 //   gate_up_proj [experts, 2 * inner, width], down_proj [experts, width, inner]
 //     -> "packed_colwise", "rowwise"
@@ -25,9 +25,9 @@ constexpr std::string_view kUneven =
     "its projections are not sharded over one inner width";
 
 // Returns the style of a projection of experts that is sharded along dimension
-// `dim`. The inner width is dimension `down_dim` of `down_proj`, and dimension
-// 3 - `down_dim` of all other projections. Returns an empty text if one of
-// these others is sharded along another dimension.
+// `dim`. `down_dim` is the dimension of the inner width in `down_proj`; in all
+// other projections it is 3 - `down_dim`. Returns an empty text for another
+// projection that is not sharded along its inner width.
 std::string StyleOf(std::string_view leaf, int64_t dim, int64_t down_dim) {
   if (leaf == "down_proj") return dim == 2 ? "rowwise" : "colwise";
   if (dim + down_dim != 3) return "";
@@ -36,8 +36,8 @@ std::string StyleOf(std::string_view leaf, int64_t dim, int64_t down_dim) {
          (dim == 2 ? "rowwise" : "colwise");
 }
 
-// Returns whether the tensors' shapes agree that these dimensions are the inner
-// width. Also returns true if a shape is unknown or differs between layers.
+// Returns whether the shapes allow these dimensions to be the inner width. Also
+// returns true if a shape is unknown or differs between layers.
 bool SameWidth(const HfTensor& up, int64_t up_dim, int64_t parts,
                const HfTensor& down, int64_t down_dim) {
   if (up.shapes.size() != 1 || down.shapes.size() != 1) return true;

@@ -18,9 +18,10 @@ namespace shardc::exports {
 
 // How the tensor parallel axis shards one tensor.
 struct AxisSharding {
-  int64_t dim = -1;     // the sharded dimension; -1: the axis shards none
-  int64_t stride = 1;   // into how many parts earlier axes split `dim`
-  int64_t rank = 0;     // rank of the shape, or of the spec if it is unknown
+  int64_t dim = -1;  // the sharded dimension; -1: the axis shards none
+  // The product of the sizes of the axes that split `dim` before this axis.
+  int64_t stride = 1;
+  int64_t rank = 0;     // rank of the shape or, if unknown, the spec
   bool placed = false;  // the tensor is at only one coordinate of some axis
 
   bool split() const { return dim >= 0; }
@@ -32,17 +33,18 @@ struct HfTensor {
   std::set<AxisSharding> shardings;
   std::set<Shape> shapes;  // the known shapes
 
-  // Returns the sharding if all tensors have the same one, else null.
+  // Returns the sharding if it is the same for all tensors, else null.
   const AxisSharding* Same() const;
   bool AnySplit() const;
-  // Return whether some shape is known and every known shape has one dimension
-  // (AllVectors) or one element (AllScalars).
+  // Return whether at least one shape is known and all known shapes have one
+  // dimension (AllVectors) or one element (AllScalars).
   bool AllVectors() const;
   bool AllScalars() const;
 };
 
-// Modules whose names differ only in numbers, with each of their own tensors by
-// the last part of its name: `weight`, `bias`, `sinks`.
+// Modules whose names differ only in numbers. `tensors` has the tensors that
+// belong to the modules directly, by the last part of the name: `weight`,
+// `bias`, `sinks`.
 struct HfModule {
   std::map<std::string, HfTensor, std::less<>> tensors;
   Place place;
@@ -65,9 +67,9 @@ std::string_view ParentOf(std::string_view name);
 // Returns the role of a module by its name; kOther if the role is not certain.
 Role RoleOfModule(const std::string& name);
 
-// Returns whether a module that has tensors of its own is named `experts`. It
-// then holds stacked experts: `mlp.experts` with `gate_up_proj` and
-// `down_proj`, which have a leading dimension of experts.
+// Returns whether a module that has its own tensors is named `experts`. Such a
+// module holds stacked experts: `mlp.experts` has `gate_up_proj` and
+// `down_proj`, whose first dimension counts experts.
 bool HoldsExperts(std::string_view name);
 
 // Returns whether the module contains other modules.

@@ -1,19 +1,21 @@
-// Writes the tensor parallel plan of transformers: a style for each module
-// name, with `*` for the numbers in it. A style fixes the sharding of a
-// module's weight and of its bias, and what is communicated before and after
-// the module:
+// Exports the tensor parallel plan of transformers: a style for each module
+// name, with `*` for the numbers in it. A style determines how a module's
+// weight and bias are sharded, and what is communicated before and after the
+// module:
 //
 //   h.0.up.weight ["tp"], .bias ["tp"]          ->  "h.*.up": "colwise"
 //   h.0.down.weight [null, "tp"], .bias [null]  ->  "h.*.down": "rowwise"
 //   h.0.norm.weight [null]                      ->  "h.*.norm": "replicate"
 //
 // Outside of the blocks of hf_blocks.h, outputs are gathered and inputs split:
-// `colwise_gather_output`, `rowwise_split_input`. From version 5.16 on,
-// transformers merges the plan into the model's own plan, so a module without a
-// style here would keep the style of the model's own plan. For these versions
-// replicated modules get a style too; for earlier versions they get none. Only
-// the axis of tensor parallelism counts. A module whose sharding no style
-// expresses is replicated, with a finding.
+// `colwise_gather_output`, `rowwise_split_input`. Only the axis of tensor
+// parallelism matters. A module whose sharding no style expresses is
+// replicated, with a finding.
+//
+// From version 5.16 on, transformers merges the plan into the model's own plan.
+// A module without a style here would keep the style of the model's own plan.
+// For these versions replicated modules therefore get a style too; for earlier
+// versions they get none.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -42,12 +44,12 @@ enum class Vocabulary : uint8_t {
 };
 
 // The reason, in a finding, why a module that contains other modules is
-// replicated. Example: the experts of MuseSpark normalise their results. With a
-// style, each device would normalise only its part of the sum.
+// replicated. For example, the experts of MuseSpark normalise their results.
+// With a style, each device would normalise only its own summand.
 constexpr std::string_view kModulesInside =
     "it has modules inside, whose code a style does not cover";
-// The name, inside the module of all experts, of the module whose experts
-// return their input.
+// The last part of the name of a module inside the module of all experts: the
+// experts in it return their input.
 constexpr std::string_view kIdentity = ".identity_expert";
 // The output projection of DeepSeek V4, which has a weight for each group of
 // heads in one tensor.
@@ -105,7 +107,7 @@ class TpPlanWriter {
 
   void OneModule(const std::string& name, const HfModule& module,
                  JsonWriter& json, Findings& findings) const {
-    bool is_module = false;  // false: a block that only owns parameters
+    bool is_module = false;  // false: a block that owns parameters
     bool replicated = false;
     for (const auto& [leaf, tensor] : module.tensors) {
       const std::string of_leaf = name.empty() ? leaf : name + "." + leaf;
@@ -171,7 +173,8 @@ class TpPlanWriter {
         Replicate(name + "." + leaf, json);
       }
     }
-    // The hook sums the results of devices, so replicated experts get no hook.
+    // A hook would sum the equal results of all devices, so replicated experts
+    // get no hook.
     const bool identity =
         HasIdentityExperts(module) && !(styled && styles.by_expert);
     if (!styled) {
@@ -192,7 +195,7 @@ class TpPlanWriter {
   }
 
   // Replicates lists of heads. The model's own plan may have a style for the
-  // list itself, which is not valid for a list of modules.
+  // name of the list, and a style is not valid for a list of modules.
   void ListOfHeads(JsonWriter& json) const {
     for (const std::string& name : modules_.order) {
       const std::string list(ParentOf(name));
@@ -201,9 +204,9 @@ class TpPlanWriter {
     }
   }
 
-  // Writes the style of a head that shares the embedding's weight. Such a head
-  // is not in shardc's plan, but the model's own plan has it, with a style for
-  // a sharded vocabulary.
+  // Writes the style of a head that shares the embedding's weight. shardc's
+  // plan has no such parameter, but the model's own plan has the head, with a
+  // style for a sharded vocabulary, which must be replaced.
   void TiedHead(JsonWriter& json) const {
     if (vocabulary_ != Vocabulary::kMerged) return;
     const HfModule* embedding = nullptr;
@@ -261,9 +264,9 @@ class TpPlanWriter {
                     bias == nullptr ? nullptr : bias->Same());
   }
 
-  // Returns whether the module is a Conv1D, whose weight is [in, out]. Its name
-  // decides, unless the bias is as long as the first dimension, as in a linear
-  // layer.
+  // Returns whether the module is a Conv1D, whose weight is [in, out]. The name
+  // decides, except if the bias is as long as the first dimension of the
+  // weight, which shows a linear layer.
   static bool IsConv1d(const std::string& name, const HfTensor& weight,
                        const HfTensor* bias) {
     if (!Classify(name + ".weight", '.').conv1d) return false;

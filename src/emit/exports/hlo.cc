@@ -1,17 +1,17 @@
-// Writes shardings in XLA's text format. The device numbers of the tiles come
-// from the grid of devices, whose dimensions are the mesh's axes. Axes of size
-// 1 are dropped, and the others are transposed into the order in which the
-// tensor's dimensions use them. Unused axes come last, as one dimension of
-// replicas. Dimensions that are adjacent both in the grid and in the tiles are
-// merged into one, as XLA prints them:
+// Exports a plan as shardings in XLA's text format. XLA describes the device of
+// each tile by transposing a grid of device numbers, whose dimensions are the
+// mesh's axes. Axes of size 1 are dropped. The other axes are transposed into
+// the order in which the tensor's dimensions use them. Unused axes come last,
+// as one dimension of replicas. Dimensions that are adjacent both in the grid
+// and in the tiles are merged into one, as XLA prints them:
 //
 //   dp:2, fsdp:2, tp:4 and ["fsdp", "tp"]: the tiles use fsdp, tp and then dp;
 //   fsdp and tp merge into one dimension of 8
 //     ->  {devices=[2,4,2]<=[2,8]T(1,0) last_tile_dim_replicate}
 //
-// An axis that runs over several slices (groups of devices with a fast network)
-// is two dimensions of the grid, because all devices of one slice are numbered
-// before the devices of the next slice:
+// If an axis runs over several slices (groups of devices with a fast network),
+// it is two dimensions of the grid, because all devices of one slice are
+// numbered before the devices of the next slice:
 //
 //   dp:2, tp:4, two slices along tp and [null, "tp"]: the grid is [2,2,2],
 //   slice, dp and the two devices along tp  ->
@@ -28,9 +28,10 @@
 namespace shardc::exports {
 namespace {
 
-// The device numbers as a row-major grid. Each axis of the mesh is one of its
-// dimensions, or two if the axis runs over several slices: slices are numbered
-// before the devices in them. Dimensions of size 1 are dropped.
+// The device numbers as a row-major grid. Each axis of the mesh is one
+// dimension of the grid, or two if the axis runs over several slices, because
+// slices are numbered before the devices in them. Dimensions of size 1 are
+// dropped.
 struct Grid {
   std::vector<int64_t> sizes;
   std::vector<std::vector<size_t>> of_axis;  // indices of `sizes`, major first
@@ -54,8 +55,10 @@ Grid GridOf(const Mesh& mesh) {
 }
 
 struct Tiles {
-  std::vector<int64_t> dims;  // one per dimension, then the replicas, if any
-  std::vector<size_t> order;  // dimensions of the grid, as the tiles use them
+  // The number of tiles along each dimension of the tensor, and then the number
+  // of replicas if it is above 1.
+  std::vector<int64_t> dims;
+  std::vector<size_t> order;  // the grid's dimensions, in tile order
   bool split = false;         // whether any axis shards the tensor
   bool replicated = false;    // the last of `dims` counts replicas
 };
@@ -95,8 +98,8 @@ std::string Listed(const Numbers& numbers) {
   return out;
 }
 
-// Returns the grid in XLA's iota form, its sizes and their permutation:
-// `[2,8]T(1,0)`.
+// Returns the grid in XLA's iota form, which has the sizes of the grid and
+// their permutation: `[2,8]T(1,0)`.
 std::string Iota(const Grid& grid, const std::vector<size_t>& order) {
   struct Run {
     size_t first;  // dimension of the grid

@@ -117,7 +117,8 @@ def _mapped(tree, mode, on, unmatched, use, other):
     return map_arrays(_arrays(), tree, sharding, use, other, unmatched)
 )";
 
-// The imports of the shared Python source, and the code after its marker.
+// The two parts of the shared Python source: its imports, and the code after
+// its marker.
 struct Shared {
   std::string_view imports;
   std::string_view code;

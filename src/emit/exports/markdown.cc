@@ -1,6 +1,6 @@
-// A table for pull requests. Parameters whose names differ only in numbers
-// share a row if they have the same type and specs. The table is collapsed
-// below its summary.
+// Exports a plan as a table for pull requests. Parameters whose names differ
+// only in numbers share a row if they have the same type and specs. The table
+// is collapsed below its summary.
 #include <algorithm>
 
 #include "emit/exports/exporter.h"
@@ -23,8 +23,8 @@ std::string SpecCell(const ReadPlan& plan, const ReadParam& param) {
   return out;
 }
 
-// Returns the bytes of the parameters on one device in train mode. With
-// pipeline stages it is a device of the fullest rank. Returns nullopt if the
+// Returns the bytes of all parameters on one device in train mode; with
+// pipeline stages, on a device of the fullest rank. Returns nullopt if the
 // bytes are unknown, or if a parameter is placed at one coordinate of an axis.
 std::optional<int64_t> TotalPerDevice(const ReadPlan& plan) {
   if (plan.stages) {
@@ -44,9 +44,9 @@ std::optional<int64_t> TotalPerDevice(const ReadPlan& plan) {
   return sum;
 }
 
-// Returns the bytes of one parameter on a device that holds it. Of a tensor
-// that holds the layers of several stages, it is a device of the rank with the
-// most layers.
+// Returns the bytes of one parameter on a device that holds it. If the
+// parameter has the layers of several stages, the device is one of the rank
+// with the most layers.
 std::optional<int64_t> EachPerDevice(const ReadPlan& plan,
                                      const ReadParam& param) {
   const auto bytes = ShardBytes(plan.mesh, param.spec, param.type);

@@ -1,19 +1,20 @@
-// Writes MaxText's logical axis rules: an ordered list of (logical name, mesh
-// axis) from which every parameter gets the plan's spec through the logical
-// names of its dimensions. A rule applies to a dimension only if no earlier
-// rule has decided the dimension and its axis is still free in that parameter.
+// Exports a plan as MaxText's logical axis rules: an ordered list of (logical
+// name, mesh axis). Every parameter must get the plan's spec from the logical
+// names of its dimensions. MaxText applies a rule to a dimension only if no
+// earlier rule has applied to it and the rule's axis is still unused in that
+// parameter.
 //
 //   [embed, mlp] as ["fsdp", "tp"], [embed] as ["tp"]
 //     ->  mlp: tp, embed: tp, embed: fsdp
 //
-// The rules are the pairs of a name and axes that occur in the plan. In the
-// example, the rule (embed, tp) must not apply to `embed` of the first
-// parameter. In general, a rule R must not apply to a dimension that has its
-// name and is sharded over other axes. Two kinds of rules prevent that if they
-// come before R: the dimension's own rule, and a rule of another dimension of
-// the same parameter that takes an axis of R. One of them is enough, so the
-// order is found greedily: repeatedly take any rule whose requirements are met.
-// If an order exists, this algorithm finds one.
+// The rules are the pairs of a name and axes that occur in the plan; only their
+// order is to be found. In the example, the rule (embed, tp) must not apply to
+// `embed` of the first parameter. In general, a rule R must not apply to a
+// dimension that has the name of R and is sharded over other axes. Two kinds of
+// rules prevent that if they come before R: the rule of that dimension, and the
+// rule of another dimension of the same parameter that uses an axis of R. One
+// of them is enough. The order is found greedily: the next rule is any rule
+// whose requirements are met. If an order exists, this algorithm finds one.
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -32,8 +33,8 @@
 namespace shardc::exports {
 namespace {
 
-// The limit on the number of requirements, each of which states that one rule
-// must not apply to one dimension.
+// The limit on the number of requirements. Each requirement states that one
+// rule must not apply to one dimension.
 constexpr size_t kMaxNeeds = 20'000'000;
 
 // Parameters with the same logical names and spec.
@@ -50,8 +51,8 @@ bool Shares(const AxisGroup& one, const AxisGroup& other) {
   });
 }
 
-// Orders the rules. If no order serves all parameters, the groups with the
-// fewest parameters are dropped.
+// Orders the rules. If no order gives all parameters their specs, the
+// requirements of the groups with the fewest parameters are dropped.
 class Ordering {
  public:
   explicit Ordering(const std::vector<ParameterGroup>& groups)
@@ -148,10 +149,12 @@ class Ordering {
   std::map<std::pair<std::string, AxisGroup>, size_t> ids_;
   std::map<std::string, std::vector<size_t>> of_name_;
   std::vector<Need> needs_;
-  std::vector<std::vector<size_t>> watchers_;  // indices of needs, by rule
-  // The indices of requirements in needs_, by group of parameters.
+  // Indexed by rule: indices of the requirements that this rule meets if it
+  // comes first.
+  std::vector<std::vector<size_t>> watchers_;
+  // Indexed by group of parameters: indices of its requirements in needs_.
   std::vector<std::vector<size_t>> needs_of_;
-  std::vector<size_t> open_;  // number of unmet needs, by rule
+  std::vector<size_t> open_;  // unmet requirements, indexed by rule
   std::set<size_t> ready_;
 };
 
@@ -231,8 +234,8 @@ class MaxtextWriter {
     return {};
   }
 
-  // Adds a warning about parameters for which the rules do not give the plan's
-  // spec.
+  // Adds a warning about parameters that get another spec from the rules than
+  // in the plan.
   void Leave(const ReadParam& param, const std::string& reason,
              int64_t count = 1) {
     Finding finding;

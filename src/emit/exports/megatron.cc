@@ -1,7 +1,7 @@
-// The attributes that Megatron-Core sets on each weight: the dimension that
-// tensor parallelism splits, and its stride. If other axes split the dimension
-// first, each rank's part is interleaved, and the stride is the number of
-// pieces:
+// Exports the attributes that Megatron-Core sets on each weight: the dimension
+// that tensor parallelism splits, and its stride. If other axes split the
+// dimension first, a rank's part consists of several pieces, and the stride is
+// the number of pieces:
 //
 //   fsdp:2, tp:4 and [["fsdp", "tp"]]  ->  partition_dim 0, stride 2
 #include "emit/exports/tensor_parallel.h"

@@ -1,7 +1,8 @@
-// Writes the `_sharding` file of an orbax checkpoint: a JSON object whose keys
+// Exports the `_sharding` file of an orbax checkpoint: a JSON object whose keys
 // are names of arrays in base64 and whose values are JSON strings. orbax
 // restores a checkpoint without a target only if each of its arrays has an
-// entry, so `--state` adds the entries of a complete train state:
+// entry. The option `--state` therefore adds the entries of a complete train
+// state:
 //
 //   {"dw==": "{\"sharding_type\": \"NamedSharding\", \"shape\": [2], ...}"}
 #include <map>
@@ -17,16 +18,16 @@ namespace shardc::exports {
 namespace {
 
 // Returns a parameter's name in orbax, which joins the parts of a path with
-// dots, whatever the separator of the plan.
+// dots even if the plan's separator is a slash.
 std::string OrbaxName(std::string name, char separator) {
   if (separator != '/') return name;
   for (char& c : name) c = c == '/' ? '.' : c;
   return name;
 }
 
-// Returns the devices in the order of the mesh, where a device's number is its
-// id. Returns none for more than kMostListed devices. The mesh then has one
-// slice (CanListDevices), and orbax uses all devices in the order of their ids.
+// Returns the device numbers in the order of the mesh, or an empty list for
+// more than kMostListed devices. Such a mesh has one slice (CanListDevices),
+// and orbax then uses all devices in the order of their ids.
 std::vector<int64_t> Devices(const Mesh& mesh) {
   std::vector<int64_t> devices;
   if (mesh.devices > kMostListed) return devices;
@@ -83,7 +84,7 @@ void WriteOrbax(const Request& request, Sink& out, Findings& findings) {
   }
   JsonWriter json(out);
   json.BeginObject(JsonLayout::kLines);
-  std::map<Spec, std::string> texts;  // JSON by spec: few specs are distinct
+  std::map<Spec, std::string> texts;  // JSON of each distinct spec
   for (const StateArray& array : arrays) {
     const auto [text, fresh] = texts.try_emplace(array.spec);
     if (fresh) text->second = ShardingText(plan.mesh, array.spec);

@@ -1,12 +1,12 @@
-// Writes the stages of a pipeline as settings of other systems. Llama 3 8B in
-// stages of 9, 9, 8 and 6 layers:
+// Exports the stages of a pipeline as settings of other systems. For Llama 3 8B
+// in stages of 9, 9, 8 and 6 layers:
 //
 //   torch-pipeline     the schedule as CSV; as JSON the modules of each stage
 //   megatron-pipeline  --pipeline-model-parallel-layout "Et*9|t*9|t*8|t*6L"
 //   vllm-pipeline      VLLM_PP_LAYER_PARTITION=9,9,8,6
 //
-// A fourth format is for MaxText, which requires the same number of layers in
-// each stage and keeps embedding and head outside of stages.
+// A fourth format is for MaxText. It requires the same number of layers in each
+// stage and keeps the embedding and the head outside of stages.
 #include <algorithm>
 
 #include "emit/exports/stage_modules.h"
@@ -24,7 +24,7 @@ bool Refuse(const Request& request, std::string message, std::string help,
   return false;
 }
 
-// Returns whether one rank runs all micro-batches of each stage.
+// Returns whether each stage has one rank that runs all its micro-batches.
 bool HasOneRankEach(const schedule::Table& table) {
   for (int32_t stage = 0; stage < table.stages; ++stage) {
     for (int32_t micro = 1; micro < table.microbatches; ++micro) {

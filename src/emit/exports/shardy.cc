@@ -1,12 +1,13 @@
-// A Shardy (MLIR) module: the mesh, and a function whose arguments are the
-// parameters, each with its sharding and with its name as JAX writes it:
+// Exports a plan as a Shardy (MLIR) module: the mesh, and a function whose
+// arguments are the parameters. Each argument has its sharding and the
+// parameter's name as JAX writes it:
 //
 //   %arg0: tensor<8x4xf32> {jax.arg_info = "w",
 //     sdy.sharding = #sdy.sharding<@mesh, [{"tp"}, {}]>}
 //
-// Dimensions are closed: propagation must not add axes. `--open` marks them
-// open (`?`), which lets propagation shard them further. A priority is the
-// round in which Shardy propagates a dimension.
+// Dimensions are closed: propagation must not add axes to them. With `--open`
+// they are marked as open (`?`), and propagation may shard them further. A
+// priority is the round in which Shardy propagates a dimension's sharding.
 #include <algorithm>
 #include <set>
 
@@ -113,9 +114,9 @@ std::string MeshLiteral(const Mesh& mesh) {
          (devices.empty() ? "" : ", device_ids=[" + devices + "]") + ">";
 }
 
-// Returns the propagation round of a dimension: the lowest position that one of
-// its axes has in `order`. If `order` has none of the axes, the dimension gets
-// the last round, `order.size()`.
+// Returns the propagation round of a dimension: the lowest position of one of
+// its axes in `order`. If `order` has none of its axes, the dimension gets the
+// last round, `order.size()`.
 size_t RoundOf(const AxisGroup& group, const std::vector<std::string>& order) {
   size_t round = order.size();
   for (const std::string& axis : group) {
@@ -155,9 +156,9 @@ std::string ShardingText(const Mesh& mesh, const Spec& spec,
   return out + ">";
 }
 
-// Returns the name as JAX writes the path of an argument. A name with `[` or a
-// leading dot becomes a key, `['[0]']`, because `[0]` alone would be element 0
-// of a list.
+// Returns the parameter's name as JAX writes the path of an argument. A name
+// with `[` or a leading dot is written as a key, `['[0]']`, because `[0]` would
+// mean element 0 of a list.
 std::string JaxPath(const std::string& name) {
   if (name.find('[') == std::string::npos && !name.starts_with('.')) {
     return name;

@@ -1,13 +1,13 @@
-// Finds the modules of stages. The parameters of a layer all belong to the
-// module of the layer. Outside of layers, a module is the parameter's name
-// without its last part:
+// Finds the modules of each pipeline stage. A layer is one module with all its
+// parameters. Outside of layers, the module of a parameter is its name without
+// the last part:
 //
 //   model.layers.5.mlp.up_proj.weight  ->  model.layers.5
 //   model.embed_tokens.weight          ->  model.embed_tokens
 //
 // If the requested stages are those of the plan, each parameter is in the
-// stages that the plan states for it. Otherwise the layer number in its name,
-// or its role outside of layers, decides the stage.
+// stages that the plan states. Otherwise the layer number in a parameter's name
+// determines its stage. Outside of layers, the parameter's role does.
 #include "emit/exports/stage_modules.h"
 
 #include <algorithm>
@@ -170,8 +170,8 @@ class StageReader {
     return true;
   }
 
-  // Returns whether the model has an output head with its own parameters, which
-  // are outside of layers. If not, the head uses the embedding's weight.
+  // Returns whether the model has an output head with its own parameters
+  // outside of layers. A head without parameters uses the embedding's weight.
   bool HasHead() const {
     const auto& params = request_.plan.params;
     return std::any_of(params.begin(), params.end(), [&](const auto& param) {

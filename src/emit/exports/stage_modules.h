@@ -1,5 +1,5 @@
-// The stages of a plan for the formats of pipelines: how many layers each has,
-// and the modules that it consists of.
+// The pipeline stages of a plan, for the formats of pipelines: the number of
+// layers and the modules of each stage.
 #ifndef SHARDC_EMIT_EXPORTS_STAGE_MODULES_H_
 #define SHARDC_EMIT_EXPORTS_STAGE_MODULES_H_
 
@@ -21,17 +21,18 @@ struct ExportedStage {
   std::vector<std::string> modules;
 };
 
-// Returns the stages in order: those of the plan if they have as many layers.
-// Otherwise returns nullopt and adds a finding (SHD062) in these cases: no
-// parameter name has the number of a layer; layers are numbered below more than
-// one path; a parameter belongs to no stage; the stages do not have exactly the
-// model's layers; a spec shards over the axis of the stages.
+// Returns the stages in order. They are those of the plan if these have the
+// requested numbers of layers. Otherwise returns nullopt and adds a finding
+// (SHD062) in these cases: no parameter name has the number of a layer; layers
+// are numbered below more than one path; a parameter belongs to no stage; the
+// stages do not have exactly the model's layers; a spec shards over the axis of
+// the stages.
 std::optional<std::vector<ExportedStage>> StagesOf(const Request& request,
                                                    std::string_view format,
                                                    Findings& findings);
 
-// Adds a finding (inexpressible) and returns false if the schedule is none of
-// `names`.
+// Returns whether the schedule is one of `names`. If not, adds a finding
+// (inexpressible).
 bool HasSchedule(const Request& request, std::string_view format,
                  const std::vector<std::string_view>& names,
                  Findings& findings);

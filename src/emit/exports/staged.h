@@ -10,12 +10,13 @@
 
 namespace shardc::exports {
 
-// Returns a plan without stages in which each device holds the same parameters:
-// a parameter of one rank is placed at the rank's coordinate of the stage axis,
-// and a tensor of stacked layers is sharded over that axis. Returns nullopt and
-// adds a finding (inexpressible) in three cases: a parameter is on several
-// ranks but not on all; a parameter of one rank is placed along another axis; a
-// tensor's layers are not divided evenly over the ranks in their order.
+// Returns a plan without stages in which each device holds the same parameters
+// as before. A parameter of one rank is placed at the rank's coordinate of the
+// stage axis. A tensor of stacked layers is sharded over that axis. Returns
+// nullopt and adds a finding (inexpressible) in three cases: a parameter is on
+// several ranks but not on all; a parameter of one rank is also placed along
+// another axis; a tensor's layers are not divided evenly over the ranks in
+// their order.
 std::optional<ReadPlan> WithoutStages(const ReadPlan& plan,
                                       std::string_view format,
                                       Findings& findings);

@@ -1,7 +1,7 @@
-// Finds the parameter of each array of a train state. An optimizer's state has
-// trees with the same structure as the parameters, so an array belongs to the
-// parameter whose name occurs last in its path, as in the Python package
-// (python/shardc/arrays.py):
+// Finds the parameter of each array of a train state. An optimizer's state
+// contains trees with the same structure as the parameters. An array therefore
+// belongs to the parameter whose name occurs last in the array's path. The
+// Python package (python/shardc/arrays.py) uses the same rule:
 //
 //   params/up/kernel             [8, 16]  ->  up/kernel, dimensions 0 and 1
 //   opt_state/0/mu/up/kernel     [8, 16]  ->  up/kernel, dimensions 0 and 1
@@ -27,13 +27,13 @@ namespace {
 
 using Parts = std::vector<std::string>;
 
-// If an array or its parameter has more dimensions than this, and their ranks
-// differ, the array is replicated, because trying all assignments of dimensions
-// would take too long.
+// The most dimensions for which the dimensions of an array are assigned to
+// those of a parameter of another rank. Beyond this number, trying all
+// assignments would take too long, and the array is replicated.
 constexpr size_t kMostDimensions = 12;
 
 int64_t Elements(const Shape& shape) {
-  int64_t count = 1;  // 0, 1, or 2 for any larger number
+  int64_t count = 1;  // 0, 1, or 2 for two or more
   for (const int64_t size : shape) {
     count = size == 0 || count == 0 ? 0 : count > 1 || size > 1 ? 2 : 1;
   }
@@ -42,15 +42,15 @@ int64_t Elements(const Shape& shape) {
 
 // Finds the spec of an array from its parameter's spec. If their ranks differ,
 // each dimension of the tensor with fewer dimensions is assigned to a dimension
-// of equal size of the other tensor, in ascending order. Collects the specs of
-// all such assignments.
+// of equal size of the other tensor, in ascending order. There may be several
+// such assignments, and the class collects the specs of all of them.
 class Ways {
  public:
   Ways(const Shape& array, const Shape& param, const Spec& spec)
       : array_(array), param_(param), spec_(spec) {}
 
-  // Returns the spec of the array, which is empty if different specs are
-  // possible. Returns nullopt if no assignment exists.
+  // Returns the spec of the array. If assignments yield different specs,
+  // returns the empty spec. Returns nullopt if no assignment exists.
   std::optional<Spec> Only() {
     if (array_.size() == param_.size()) {
       SameRank();
@@ -66,8 +66,8 @@ class Ways {
     return dim < spec_.size() ? spec_[dim] : AxisGroup();
   }
 
-  // The array has the parameter's rank. A dimension of size 1 is one value that
-  // the optimizer keeps for all indices of the parameter's dimension.
+  // The array has the parameter's rank. A dimension of size 1 is a value that
+  // the optimizer stores once for all indices of the parameter's dimension.
   void SameRank() {
     Spec out(array_.size());
     for (size_t d = 0; d < array_.size(); ++d) {
@@ -144,7 +144,7 @@ class State {
     std::string name;
     Parts parts;
     std::optional<Shape> shape;
-    const ReadParam* param = nullptr;  // null: the path has no parameter's name
+    const ReadParam* param = nullptr;  // null: no name found
     size_t begin = 0, end = 0;         // the range of `parts` with that name
     bool same = false;                 // shapes are equal, or one is unknown
   };
@@ -157,9 +157,9 @@ class State {
     return out;
   }
 
-  // Returns the parameter whose name has these parts. If there is none, the
-  // parts are tried without a leading `params`, and then with an additional
-  // one. Returns null if no parameter is found.
+  // Returns the parameter whose name has these parts. If there is none, looks
+  // for the parts without a leading `params`, and then with an additional
+  // leading `params`. Returns null if no parameter is found.
   const ReadParam* Known(const Parts& parts) const {
     const auto find = [&](const Parts& wanted) -> const ReadParam* {
       const auto found = names_.find(wanted);

@@ -1,4 +1,5 @@
-// The arrays of a train state, and the parameter that each belongs to.
+// The arrays of a train state, with the sharding of the parameter to which each
+// array belongs.
 #ifndef SHARDC_EMIT_EXPORTS_STATE_ARRAYS_H_
 #define SHARDC_EMIT_EXPORTS_STATE_ARRAYS_H_
 
@@ -17,11 +18,11 @@ struct StateArray {
   Spec spec;         // empty if the array is replicated
 };
 
-// Returns the spec of each array of the state, in its order. Two cases are
-// reported in a copy of the parameters' tree. An array of several elements with
-// a parameter's name and another shape than in the plan is an error. An array
-// that the plan lacks is replicated, with a warning. Returns an empty list
-// after errors.
+// Returns the spec of each array of the state, in the order of the state. Two
+// cases are reported, but only in copies of the parameters' tree. It is an
+// error if an array of several elements has a parameter's name and another
+// shape than in the plan. An array that the plan lacks is replicated, with a
+// warning. Returns an empty list after errors.
 std::vector<StateArray> ArraysOfState(const ReadPlan& plan, Mode mode,
                                       const Manifest& state,
                                       Findings& findings);

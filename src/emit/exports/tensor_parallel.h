@@ -1,4 +1,4 @@
-// The sharding of a plan over one axis only, for systems that support tensor
+// The sharding of a plan over one axis, for systems that support tensor
 // parallelism only.
 #ifndef SHARDC_EMIT_EXPORTS_TENSOR_PARALLEL_H_
 #define SHARDC_EMIT_EXPORTS_TENSOR_PARALLEL_H_
@@ -15,10 +15,10 @@ namespace shardc::exports {
 std::optional<std::string> TensorAxis(const Request& request,
                                       Findings& findings);
 
-// The dimension that the axis shards. If the dimension is sharded over other
-// axes first, a rank's part consists of several pieces. `stride` is the number
-// of pieces: the product of the sizes of the other axes. SplitBy() returns
-// nullopt if the axis shards no dimension.
+// The dimension that the axis shards. If other axes shard this dimension first,
+// a rank's part consists of several pieces. `stride` is the number of pieces:
+// the product of the sizes of the other axes. SplitBy() returns nullopt if the
+// axis shards no dimension.
 struct Split {
   int64_t dim = 0;
   int64_t stride = 1;

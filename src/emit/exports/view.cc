@@ -1,6 +1,6 @@
 // Groups parameters whose names differ only in numbers and that have the same
-// values in a line of output. A line is then right for each parameter of its
-// group. Numbers are replaced by `*`:
+// values in a line of output, so that the line is correct for each parameter of
+// its group. Numbers are replaced by `*`:
 //
 //   h/0/up ["tp"], h/1/up ["tp"], h/2/up []
 //     ->  h/*/up tp (2), h/2/up replicated

@@ -20,12 +20,13 @@ constexpr int64_t kMostListed = 1 << 16;
 // as many names contain a slash as a dot, it is a slash.
 char SeparatorOf(const ReadPlan& plan);
 
-// Returns the spec with one group for each dimension of a tensor of that rank.
+// Returns the spec with an empty entry for each dimension that it lacks, for a
+// tensor of that rank.
 Spec Padded(const Spec& spec, size_t rank);
 
 // Return the shape and the bytes of the largest shard. An axis that the mesh
-// lacks counts as size 1. Both return nullopt if the shape is unknown or a
-// number overflows, and ShardBytes() also if the dtype is unknown.
+// lacks has size 1. Both return nullopt if the shape is unknown or a number
+// overflows. ShardBytes() also returns nullopt if the dtype is unknown.
 std::optional<Shape> ShardShape(const Mesh& mesh, const Spec& spec,
                                 const std::optional<Shape>& shape);
 std::optional<int64_t> ShardBytes(const Mesh& mesh, const Spec& spec,
@@ -43,13 +44,13 @@ bool ShapesKnown(const ReadPlan& plan, std::string_view format,
 bool NoBlocks(const ReadPlan& plan, std::string_view format,
               Findings& findings);
 
-// Returns false and adds a finding (limit) if the mesh has several slices and
-// more devices than a format can list in their order.
+// Returns false and adds a finding (limit) if the mesh has several slices, so
+// that its devices must be listed, and has more than kMostListed devices.
 bool CanListDevices(const Mesh& mesh, std::string_view format,
                     Findings& findings);
 
-// Returns whether the mesh has the axis that an option names; adds a finding
-// (unknown-name) if not.
+// Returns whether the mesh has the axis that an option names. If not, adds a
+// finding (unknown-name).
 bool HasAxis(const Mesh& mesh, const std::string& flag, const std::string& name,
              Findings& findings);
 

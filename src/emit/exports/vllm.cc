@@ -1,7 +1,7 @@
-// Writes the attributes that vLLM sets on each weight: a column-parallel layer
+// Exports the attributes that vLLM sets on each weight: a column-parallel layer
 // splits the output dimension, a row-parallel layer the input dimension. A
-// matrix is stored as [out, in], or as [in, out] by Flax, so the sharded
-// dimension shows the kind of layer:
+// matrix is stored as [out, in], but as [in, out] by Flax. The kind of layer
+// therefore follows from the sharded dimension and the name:
 //
 //   [out, in] and ["tp", null]  ->  column, shard_dim 0
 #include "emit/exports/tensor_parallel.h"
@@ -25,9 +25,8 @@ std::string_view Kind(const ReadParam& param, char separator,
   return split.dim == input ? "row" : "column";
 }
 
-// Returns whether each rank's part is contiguous, because vLLM's loaders read
-// one contiguous piece per rank. Adds a finding about the first parameter whose
-// parts are not contiguous.
+// Returns whether each rank's part is contiguous, as vLLM's loaders require. If
+// not, adds a finding about the first parameter whose parts are not contiguous.
 bool Contiguous(const ReadPlan& plan, const std::string& axis, Mode mode,
                 Findings& findings) {
   for (const ReadParam& param : plan.params) {

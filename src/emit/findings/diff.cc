@@ -1,8 +1,8 @@
-// Computes a unified diff. Equal lines at the beginning and at the end are set
-// aside. Of the other lines, the longest common subsequence is unchanged, and
-// the rest are removed or added. Changes with at most five unchanged lines
-// between them share a hunk, which has up to three lines of context before and
-// after the changes:
+// Computes a unified diff. Equal lines at the beginning and at the end of both
+// texts are skipped first. In the remaining lines, the longest common
+// subsequence is unchanged, and all other lines are removed or added. Changes
+// with at most five unchanged lines between them share a hunk, which has up to
+// three lines of context before and after the changes:
 //
 //   a b c d  ->  a c x d     " a", "-b", " c", "+x", " d"
 #include "emit/findings/diff.h"
@@ -27,10 +27,10 @@ std::vector<std::string_view> Lines(std::string_view text) {
   return out;
 }
 
-// If one of the two texts has more lines to compare, all compared lines are
-// shown as removed or added. A Table has, for each pair of positions, the
-// length of the longest common subsequence of the lines after them, so the time
-// is quadratic in the number of lines.
+// If one of the two texts has more remaining lines, all remaining lines are
+// shown as removed or added. The reason is that a Table has the length of the
+// longest common subsequence for each pair of positions, so the time is
+// quadratic in the number of lines.
 constexpr size_t kMostLines = 4000;
 
 using LineSpan = std::span<const std::string_view>;

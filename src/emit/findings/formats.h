@@ -1,9 +1,9 @@
 // Room: emit/findings. Writes findings, one file per format.
 // Includes: source, lint/rules, emit, emit/findings/pages.
 //
-// Writes findings in the formats of people and other programs, one file per
-// format. Names may come from untrusted files, so each format escapes what
-// could control a terminal, a browser or a CI workflow.
+// Writes findings in the formats that people and other programs read, one file
+// per format. Names may come from untrusted files, so each format escapes
+// characters that could control a terminal, a browser or a CI workflow.
 #ifndef SHARDC_EMIT_FINDINGS_FORMATS_H_
 #define SHARDC_EMIT_FINDINGS_FORMATS_H_
 
@@ -20,7 +20,7 @@ namespace shardc {
 struct FindingReport {
   std::span<const Finding> findings;  // sorted
   std::string_view version;           // version of shardc
-  TextStyle style;                    // text only
+  TextStyle style;                    // for the text format only
   Repository repository;              // printed paths are relative to its root
 };
 
@@ -38,7 +38,7 @@ struct FindingFormat {
 std::span<const FindingFormat> FindingFormats();
 const FindingFormat* FindFindingFormat(std::string_view name);
 
-// "text|concise|json", as the help of a command lists them.
+// The names of the formats for the help of a command: "text|concise|json".
 inline constexpr std::string_view kFindingFormatNames = [] {
   constexpr std::string_view kBarred =
 #define SHARDC_FINDING_FORMAT(name, write) "|" name
@@ -51,13 +51,13 @@ inline constexpr std::string_view kFindingFormatNames = [] {
 // Returns whether the place is in a file, not in an option, a pack or standard
 // input.
 bool IsFile(const Place& place);
-// Returns the place of the finding if it is in a file, else its `main_file`,
-// whose source is null if there is none.
+// Returns the place of the finding if it is in a file. Otherwise returns its
+// `main_file`, whose source is null if the finding has none.
 const Place& FilePlace(const Finding& finding);
 // Returns the message, followed by the first targets to which it applies.
 std::string MessageText(const Finding& finding);
-// Returns the same text as MessageText, preceded by the place if the place is
-// not in a file.
+// Returns the same text as MessageText. If the finding's place is not in a
+// file, the text begins with the place.
 std::string PlacedMessageText(const Finding& finding);
 
 }  // namespace shardc

@@ -1,6 +1,6 @@
-// GitHub workflow commands: `::error file=a,line=1,title=t::message`. GitHub
-// requires `%`, CR and LF to be escaped in the message, and `:` and `,` too in
-// the properties.
+// Writes findings as GitHub workflow commands: `::error
+// file=a,line=1,title=t::message`. GitHub requires `%`, CR and LF to be escaped
+// in the message, and in the properties `:` and `,` as well.
 #include "emit/findings/formats.h"
 #include "source/wording.h"
 

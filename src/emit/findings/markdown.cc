@@ -1,7 +1,7 @@
-// Writes findings as a Markdown table. A message is split at its backticks:
-// text between two of them becomes a code span, and other text is escaped. If
-// the number of backticks is odd, a name contains one. The complete text is
-// then escaped:
+// Writes findings as a Markdown table. In a message, the text between two
+// backticks becomes a code span, and other text is escaped. An odd number of
+// backticks means that a name contains one. The complete text is then escaped
+// without code spans:
 //
 //   axis `tp|x` in *.yaml  ->  axis `tp\|x` in \*.yaml
 #include <algorithm>

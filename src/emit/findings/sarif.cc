@@ -1,8 +1,8 @@
-// Writes SARIF 2.1.0 for code scanning services. The file has one run, and each
-// code is a rule in it. Paths start at the root of the repository, columns
-// count code points, and fingerprints do not change when lines move. GitHub
-// rejects a file that has a result without a location, so a finding that is in
-// no file gets the location of its main file.
+// Writes SARIF 2.1.0 for code scanning services. The file has one run, whose
+// rules are the codes. Paths start at the root of the repository, columns count
+// code points, and fingerprints do not change when lines move. GitHub rejects a
+// file that has a result without a location, so a finding that is in no file
+// gets the location of its main file.
 #include <map>
 
 #include "emit/findings/formats.h"
@@ -108,9 +108,9 @@ void WriteRule(JsonWriter& json, const Code& code) {
   json.EndObject();
 }
 
-// Returns a hash of the code, the file and the parameters or, if there are no
-// parameters, of the message. The line is not a part of the hash. Findings with
-// the same values are numbered.
+// Returns a hash of the code, the file and the parameters, or of the message if
+// there are no parameters. The line is not a part of the hash. A finding with
+// the same values as an earlier one gets a number, which is also hashed.
 std::string Fingerprint(const FindingReport& report, const Finding& finding,
                         std::map<std::string, int>& seen) {
   std::string text = finding.code->Id();

@@ -1,6 +1,6 @@
 // The formats of findings, one line each: the value of --format, and the
-// function of a .cc file in this folder that writes it. The includer defines
-// SHARDC_FINDING_FORMAT first.
+// function that writes the format, which is in a .cc file of this folder. The
+// includer defines SHARDC_FINDING_FORMAT first.
 SHARDC_FINDING_FORMAT("text", FindingsText)
 // `file:line:column: level: message [SHD101]`, as compilers print.
 SHARDC_FINDING_FORMAT("concise", FindingsConcise)

@@ -1,4 +1,4 @@
-// A finding as people read it:
+// Prints a finding for people:
 //
 //   error[SHD109 catch-all-not-last]: the catch-all `.*` is above 1 rule, ...
 //     --> rules.yaml:3:12
@@ -11,7 +11,7 @@
 //      = help: move it to the end
 //
 // Long lines (such as a manifest on one line) are shortened to a window around
-// the caret. All text from files goes through Printable.
+// the caret. All text from files is passed through Printable.
 #include <algorithm>
 #include <string>
 #include <string_view>

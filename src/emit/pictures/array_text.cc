@@ -1,6 +1,6 @@
 // Draws an array as panels of cells. A panel is a block of lines, and panels
-// are placed next to each other. Cells are as wide as the longest text of a
-// cell or of a heading. If a row is too wide, its middle is left out:
+// are placed next to each other. All cells are as wide as the longest text of a
+// cell or heading. If a row is too wide, its middle is left out:
 //
 //   0  1  ..  7      tp 0 │ 0 32 │ 4 36 │ ⋯ │ 28 60 │
 #include "emit/pictures/array_text.h"
@@ -78,8 +78,8 @@ class ArrayDrawing {
   }
 
  private:
-  // Chooses the number of columns and the form of the cell texts. The short
-  // form is used only if more columns then fit.
+  // Chooses the number of columns, and the short or long form of the cell
+  // texts. The short form is used only if it lets more columns fit.
   void Fit() {
     const int64_t left = static_cast<int64_t>(kIndent.size()) + label_ + 1;
     int64_t after = 0;
@@ -104,8 +104,9 @@ class ArrayDrawing {
     columns_ = picture::Shown(count, best);
   }
 
-  // Returns the width of the widest cell or heading. The corner cells and the
-  // last column's heading have the longest numbers, so only these are measured.
+  // Returns the width of the widest cell or heading. Only the corner cells and
+  // the last column's heading are measured, because they have the longest
+  // numbers.
   int64_t Widest(bool brief) const {
     int64_t out = 1;
     const int64_t panels[] = {0, array_.PanelCount() - 1};
@@ -239,7 +240,7 @@ class ArrayDrawing {
   AxisInk ink_;
   std::vector<int64_t> rows_, columns_;
   size_t digits_ = 1;   // number of digits of the largest device number
-  int64_t label_ = 0;   // columns before the grid, without the indent
+  int64_t label_ = 0;   // columns before the grid after the indent
   int64_t number_ = 1;  // width of a row's coordinate
   int64_t cell_ = 3;
   bool brief_ = false;

@@ -1,6 +1,6 @@
-// Draws bars as text. A bar consists of the letters of its parts, so that it
-// can be read without colour and be copied as text. `!` marks the budget inside
-// a bar, `│` the budget beyond its end:
+// Draws bars as text. A bar consists of the letters of its parts, such as P for
+// parameters, so that it can be read without colour and be copied as text. The
+// budget is marked by `!` if the bar is longer than the budget, else by `│`:
 //
 //   train   PPGGOO············│       5.59 GiB    35 %
 //   decode  PPPPPPPPPPPPPPPPPP!PPPP   20.1 GiB   126 %  over
@@ -29,8 +29,8 @@ std::string PercentText(int64_t part, int64_t whole) {
   return std::to_string(std::llround(share)) + " %";
 }
 
-// Returns the letters of one bar, padded up to the budget, or to the full width
-// if there is none.
+// Returns the letters of one bar, padded up to the budget. Without a budget,
+// the bar is padded to the full width.
 std::string Cells(const MemoryBars& memory, const MemoryBar& bar, int64_t scale,
                   int64_t width, const Glyphs& glyphs) {
   std::vector<std::string> cells;
@@ -92,8 +92,8 @@ std::string MemoryText(const MemoryBars& memory, const PictureStyle& style) {
     even = even && !bar.least;
   }
   const int64_t scale = picture::ScaleOf(memory.budget.value_or(0), peak);
-  // The width of the bar is the rest of the line next to name, bytes,
-  // percentage, `over` and the spaces between them.
+  // The bar gets the columns of the line that remain after the name, the bytes,
+  // the percentage, `over` and the spaces between them.
   const int64_t width =
       std::max<int64_t>(8, style.width - 2 - name - 1 - 2 - bytes - 2 - 6 - 6);
   Lines out = {Line(style).Bold("memory per device")};
@@ -167,8 +167,8 @@ std::string CoverageText(const picture::Coverage& coverage,
   }
   const auto number =
       static_cast<int64_t>(std::to_string(coverage.rules.size()).size());
-  // The pattern is shortened to leave 17 columns for the bar, but not to fewer
-  // than 12 columns.
+  // The pattern is shortened so that 17 columns remain for the bar, but at
+  // least 12 columns of the pattern are kept.
   const int64_t rest = style.width - 2 - number - 2 - 2 - won - 2 - bytes - 2;
   pattern = std::min(pattern, std::max<int64_t>(12, rest - 17));
   const int64_t width = std::clamp<int64_t>(rest - pattern, 8, 24);

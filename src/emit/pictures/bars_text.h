@@ -1,5 +1,5 @@
-// Draws bars for a terminal: the memory of a device by mode, and the parameters
-// that each rule won.
+// Draws bars for a terminal: the memory of a device by mode, and the number of
+// parameters that each rule wins.
 #ifndef SHARDC_EMIT_PICTURES_BARS_TEXT_H_
 #define SHARDC_EMIT_PICTURES_BARS_TEXT_H_
 
@@ -14,9 +14,10 @@
 namespace shardc {
 
 struct MemoryBar {
-  std::string name;              // "train"
-  std::vector<int64_t> parts;    // bytes, in the order of MemoryBars::parts
-  std::optional<int64_t> least;  // bytes of the emptiest device, if it differs
+  std::string name;            // "train"
+  std::vector<int64_t> parts;  // bytes, in the order of MemoryBars::parts
+  // The bytes of the emptiest device, if they differ from those of the fullest.
+  std::optional<int64_t> least;
 };
 
 struct MemoryPart {
@@ -26,11 +27,12 @@ struct MemoryPart {
 
 struct MemoryBars {
   int64_t devices = 1;
-  bool of_ranks = false;  // each bar is of a pipeline's rank, not of a mode
+  // Whether each bar is of a pipeline rank. Otherwise each bar is of a mode.
+  bool of_ranks = false;
   std::vector<MemoryPart> parts;
   std::vector<MemoryBar> bars;
   std::optional<int64_t> budget;     // bytes of memory of a device
-  std::vector<std::string> unknown;  // parts that are left out, and why
+  std::vector<std::string> unknown;  // left out, with the reason
 };
 
 std::string MemoryText(const MemoryBars& memory, const PictureStyle& style);

@@ -1,5 +1,6 @@
-// Builds a line of a picture. It counts columns separately from bytes and
-// colour codes, so that blocks can be placed next to each other:
+// Builds a line of a picture. The number of columns is counted separately from
+// bytes and colour codes, so that blocks of lines can be placed next to each
+// other:
 //
 //   Line(style).Put("tp 0 ").Put("│")  ->  8 bytes, 6 columns
 #include "emit/pictures/line.h"
@@ -19,8 +20,8 @@ constexpr std::array<std::string_view, picture::kAxisColors> kAxisCodes = {
     "38;5;169", "38;5;32", "38;5;166", "38;5;36",
     "38;5;136", "38;5;67", "38;5;98",  "38;5;245"};
 
-// Returns whether a code point takes two columns, as East Asian wide forms and
-// most emoji do.
+// Returns whether a code point is two columns wide, as East Asian wide forms
+// and most emoji are.
 bool IsWide(uint32_t point) {
   constexpr std::pair<uint32_t, uint32_t> kWide[] = {
       {0x1100, 0x115F},   {0x2E80, 0x303E},  {0x3041, 0x33FF},

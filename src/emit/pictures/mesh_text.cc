@@ -1,6 +1,6 @@
-// Draws a mesh as panels of device numbers. If a host covers complete rows, a
-// bracket to their right marks it; hosts inside a row are separated by a wider
-// space:
+// Draws a mesh as panels of device numbers. If the devices of a host are
+// complete rows, a bracket to the right of the rows marks the host. If a row
+// has several hosts, a wider space separates them:
 //
 //   0 │   0  1  2  3 ┐ host 0        0 │   0  1   2  3   hosts 0-1
 //   1 │   4  5  6  7 ┘
@@ -64,7 +64,7 @@ class MeshDrawing {
     out.emplace_back(style_);
     std::string more = "  " + CountText(all - 1) + " more such panels";
     // If panels differ along one axis only, and its devices have a constant
-    // stride, the stride describes the other panels.
+    // stride, the text states this stride instead of drawing the other panels.
     if (mesh_.panels().size() == 1) {
       const auto& line = mesh_.axes()[mesh_.panels()[0]];
       if (const auto step = line.group.Step()) {
@@ -88,8 +88,9 @@ class MeshDrawing {
     ink_.Put({NameOf(*mesh_.columns())}, "", line);
   }
 
-  // Returns whether a wider space is left of column number `at`: for a boundary
-  // between hosts, or before the gap for columns that are left out.
+  // Returns whether there is a wider space to the left of column number `at`:
+  // at a boundary between hosts, or before the gap of columns that are left
+  // out.
   bool SplitsBefore(size_t at) const {
     if (mesh_.host_form() != HostForm::kInRow || at == 0) return false;
     const int64_t column = columns_[at];
@@ -205,8 +206,8 @@ Lines AxisTable(const MeshPicture& mesh, const PictureStyle& style) {
   }
   const int64_t strides = 9 + stride;
   const int64_t at = 2 + name + 2 + size + 2 + group + 2;
-  // The column of strides is omitted if the line has no room for it, because
-  // the column of groups, `0-60 step 4`, shows the stride too.
+  // If the line has no room for the column of strides, it is omitted. The
+  // column of groups, `0-60 step 4`, shows the stride too.
   const bool with_stride = at + strides + lies <= style.width;
   Lines out;
   for (size_t i = 0; i < rows.size(); ++i) {

@@ -20,12 +20,13 @@ std::string DevicesText(const picture::DeviceSet& devices,
 // Returns the shortest text of a set of devices: `0 +15`.
 std::string DevicesShort(const picture::DeviceSet& devices);
 // Returns where the devices of an axis are: `inside one host`, `each on another
-// host`, `2 a host, 4 hosts`; empty if the hosts are unknown or the axis has
-// one device.
+// host`, `2 a host, 4 hosts`. The text is empty if the hosts are unknown or the
+// axis has one device.
 std::string HostSpanText(const picture::AxisLine& line);
 
-// Returns the coordinates of shard `piece` of a dimension along the axes that
-// shard it: `3`, `0.3` for two axes, `0` if it is unsharded.
+// Returns the coordinates of shard `piece` along the axes that shard the
+// dimension: `3`, or `0.3` for two axes. Returns `0` for an unsharded
+// dimension.
 std::string CoordinateText(const Mesh& mesh, const picture::ArrayDim& dim,
                            int64_t piece);
 

@@ -16,8 +16,8 @@ namespace shardc {
 class JsonWriter;
 
 // Returns `device 5: dp=0 fsdp=1 tp=1, process 0`. With several slices, the
-// text also has the slice, and the position by which plans and checkpoints
-// number devices.
+// text also states the slice and the device's position in the mesh, because
+// plans and checkpoints number devices by position.
 std::string PlaceText(const Mesh& mesh, const DevicePlace& place);
 // Writes {"device", "position", "coordinates": {"dp": 0}, "process", "slice"}.
 void WritePlace(JsonWriter& json, const Mesh& mesh, const DevicePlace& place);

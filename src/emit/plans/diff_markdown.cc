@@ -86,8 +86,8 @@ class DiffMarkdown {
   void AddRows() {
     for (const SpecChange& one : diff_.specs) {
       // A placed parameter is on the devices at one coordinate of an axis. If
-      // the coordinate changes, the column `moves` has the old and the new
-      // coordinate, because no collective is known.
+      // that coordinate changes, no collective is known, and the column `moves`
+      // has the old and the new coordinate.
       const std::string placed = PlacementChangeText(one);
       Row(one.shown, one.names.size(),
           CodeCell(SpecText(one.before)) + " " + DiffBytesText(one.held_before),

@@ -1,6 +1,6 @@
-// Texts of a difference. If the sharding of a parameter changes in one way for
-// train and in another for decode, the parameter is in two groups of changes.
-// The summary counts it once.
+// Texts of a difference. If the sharding of a parameter changes differently for
+// train and for decode, the parameter is in two groups of changes, but the
+// summary counts it once.
 #include "emit/plans/diff_words.h"
 
 #include <cmath>

@@ -23,19 +23,19 @@ std::string DiffChangeText(const std::optional<int64_t>& before,
 // Returns "all_gather over `fsdp`, 24.5 MiB sent per device"; empty if no data
 // moves or the collective is not known.
 std::string DiffMoveText(const SpecChange& change);
-// Returns whether both plans have pipeline stages, and the bytes per device of
-// some rank differ. A plan without stages has no ranks to compare.
+// Returns whether both plans have pipeline stages and the bytes per device of
+// at least one rank differ. A plan without stages has no ranks to compare.
 bool DiffRanksDiffer(const PlanDifference& diff);
 // Returns the bytes of a pipeline rank; "nothing" if the plan has fewer ranks.
 std::string DiffRankBytesText(const std::vector<std::optional<int64_t>>& bytes,
                               size_t rank);
 // Returns the pattern, or "no rule" if it is empty.
 std::string DiffRuleText(const std::string& pattern);
-// Returns "4 parameters resharded, 1 parameter added"; "another mesh" if only
-// the meshes differ, or else "no difference".
+// Returns "4 parameters resharded, 1 parameter added". Returns "another mesh"
+// if only the meshes differ, and "no difference" if nothing differs.
 std::string DiffSummaryText(const PlanDifference& diff);
-// If the meshes differ in their number of devices, returns the reason why no
-// moves are given; else empty.
+// Returns why no moves are given, if the meshes differ in their number of
+// devices. Otherwise returns an empty text.
 std::string DiffDevicesText(const PlanDifference& diff);
 
 }  // namespace shardc

@@ -1,7 +1,7 @@
-// Prints why a parameter got its spec. The plan stores, for every layout, how
-// names were resolved and what was corrected; this file formats it. The matched
-// part of the name, the nearest rule of an unmatched name and the slices of a
-// device are computed here:
+// Prints why a parameter got its spec. The plan stores for every layout how
+// names were resolved and what was corrected; this file prints it. The matched
+// part of the name, the most similar rule for an unmatched name, and the slices
+// of a device are computed here:
 //
 //   dim 0     VOCAB -> "tp" (token, rule vocab)
 #include "emit/plans/explain.h"
@@ -52,8 +52,8 @@ std::string RuleLabel(const Compiled& c, size_t rule) {
 }
 
 // Returns a text with the parallelism axes (`dp`, `tp`, ...) that the mesh
-// lacks; empty if there are none. Without `compat: eformer` they were left out
-// of the spec, because a missing axis counts as one of size 1.
+// lacks; empty if it has all of them. Except with `compat: eformer`, they were
+// left out of the spec, because a missing axis acts as an axis of size 1.
 std::string LeftOut(const Compiled& c, const NameTrace& trace) {
   std::string out;
   for (const std::string& axis : trace.axes) {
@@ -125,7 +125,8 @@ std::string AddedText(const ModeLayout& mode) {
 }
 
 // Returns the text of a mode without its heading. `stacked` is whether the
-// parameter holds the layers of several stages, of which a device has some.
+// parameter holds the layers of several stages, so that a device has only some
+// of these layers.
 std::string ModeBody(const Compiled& c, const ModeLayout& mode, int32_t rule,
                      const std::optional<DevicePlace>& holder, bool stacked) {
   std::string out;
@@ -168,8 +169,8 @@ std::string ModeBody(const Compiled& c, const ModeLayout& mode, int32_t rule,
   return out;
 }
 
-// Appends the modes. Modes with the same text share a heading, at the first of
-// them.
+// Appends the text of each mode. Modes with the same text share a heading,
+// which is at the position of the first of these modes.
 void AddModes(std::string& out, const Compiled& c, const ParamLayout& layout,
               const std::optional<DevicePlace>& holder, bool stacked) {
   std::vector<std::pair<std::string, std::string>> sections;  // body, heading
@@ -189,8 +190,9 @@ void AddModes(std::string& out, const Compiled& c, const ParamLayout& layout,
   }
 }
 
-// Returns whether the device holds the parameter, which may be placed at one
-// coordinate of an axis or be in a pipeline stage.
+// Returns whether the device holds a shard of the parameter. It may not,
+// because parameters may be placed at one coordinate of an axis or be in a
+// pipeline stage.
 bool Holds(const Compiled& c, size_t param, const DevicePlace& device) {
   if (const auto& stages = c.plan.stages) {
     const auto axis = c.mesh.Find(stages->axis);
@@ -345,8 +347,8 @@ std::string ExplainText(const Compiled& c, size_t param,
     out += "\n" + PlaceText(c.mesh, *device) +
            (holder ? "" : ", holds no part of it") + "\n";
   }
-  // Do not print the device's slices of a stacked tensor: they would be slices
-  // of all layers, and a stage has only some of them.
+  // The slices of a stacked tensor are not printed: they would be slices of all
+  // layers, whereas the device's stage has only some of the layers.
   if (IsStacked(stages, param)) holder.reset();
   AddModes(out, c, layout, holder, IsStacked(stages, param));
   return out;

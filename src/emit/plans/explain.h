@@ -14,8 +14,9 @@
 namespace shardc {
 
 // `param` is an index into the plan's parameters. If a device is given, the
-// part of the parameter that the device holds is added, except for a tensor of
-// stacked layers in stages. In text, modes that do not differ share a heading.
+// part of the parameter that the device holds is printed too, except for a
+// tensor with the layers of several stages. In text, modes that do not differ
+// share a heading.
 std::string ExplainText(const Compiled& compiled, size_t param,
                         const std::optional<DevicePlace>& device = {});
 void WriteExplainJson(const Compiled& compiled, size_t param, Sink& out,

@@ -1,6 +1,6 @@
-// Writes a manifest as text or as JSON. In the text, tensors whose names differ
-// only in whole numbers and whose dtype and shape agree share a line with their
-// count, in the order of the first:
+// Writes a manifest as text or as JSON. In the text, tensors of the same dtype
+// and shape whose names differ only in whole numbers share a line with their
+// count, at the position of the first of these tensors:
 //
 //   model.layers.0.mlp.up [8, 8], model.layers.1.mlp.up [8, 8]
 //     ->  2  model.layers.*.mlp.up  [8, 8]

@@ -1,8 +1,9 @@
 // Writes a mesh, its ranks, or the place of one device, as text and as JSON.
-// The text draws the mesh as a grid of device numbers. Axes longer than 1 are
-// drawn: the last one as the columns of a block, the one before it as its rows,
-// and a block for each coordinate of the others. Device numbers may differ from
-// positions if the mesh has slices.
+// The text draws the mesh as a grid of device numbers, in blocks. Of the axes
+// of size above 1, the last is drawn as the columns of a block and the one
+// before it as its rows. There is a block for each coordinate of the other
+// axes. If the mesh has slices, device numbers may differ from positions in the
+// mesh.
 //
 //   dp 2, fsdp 2, tp 2  ->  dp=0: 0 1 / 2 3     dp=1: 4 5 / 6 7
 #include "emit/plans/mesh_grid.h"
@@ -78,8 +79,8 @@ class Grid {
  private:
   const MeshAxis& Axis(size_t shown) const { return mesh_.axes[shown_[shown]]; }
 
-  // Steps to the next coordinates of the first `count` drawn axes; returns
-  // false after the last.
+  // Sets `at` to the next coordinates of the first `count` drawn axes. Returns
+  // false after the last coordinates.
   bool Next(std::vector<int64_t>& at, size_t count) const {
     for (size_t i = count; i > 0;) {
       --i;
@@ -117,7 +118,7 @@ class Grid {
   }
 
   const Mesh& mesh_;
-  std::vector<size_t> shown_;  // axes longer than 1
+  std::vector<size_t> shown_;  // axes of size above 1
   size_t width_ = 1;
 };
 

@@ -11,8 +11,8 @@
 
 namespace shardc {
 
-// The limits on the number of devices for drawing the grid as text and for
-// listing it in JSON. For a larger mesh, the text has the number of devices in
+// The largest numbers of devices for which the grid is drawn in the text and
+// listed in JSON. For a larger mesh, the text has the number of devices in
 // place of the grid, and the JSON has null.
 inline constexpr int64_t kDrawnDevices = 1024;
 inline constexpr int64_t kListedDevices = 65536;
@@ -20,8 +20,8 @@ inline constexpr int64_t kListedDevices = 65536;
 inline constexpr int64_t kRankedDevices = 1 << 20;
 
 // Returns the axes, the mesh of hosts if there are several, and the grid of
-// devices. The last two axes longer than 1 are the grid's rows and columns, and
-// there is one block for each coordinate of the other axes. With `ranks`, a
+// devices. The last two axes of size above 1 are the grid's rows and columns,
+// and there is one block for each coordinate of the other axes. With `ranks`, a
 // line per process is added.
 std::string MeshGridText(const Mesh& mesh, const AxisRules& axes, bool ranks);
 // Returns the place of one device instead of the grid; 0 <= device <

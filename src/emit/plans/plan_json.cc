@@ -1,7 +1,7 @@
 // Writes shardc.plan/v1, or v2 for a plan with stages, one parameter per line.
-// The text of a layout is made once and copied for each of its parameters, so a
-// parameter costs little more than its name. The parameters go to the sink one
-// by one, so this file never has the complete text in memory.
+// The text of a layout is made once and copied for each parameter with this
+// layout, so that a parameter costs little more than its name. Parameters are
+// written to the sink one by one, so the complete text is never in memory.
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -26,8 +26,8 @@ void WriteSpecMember(JsonWriter& json, const Spec& spec) {
   WriteSpec(json, spec);
 }
 
-// Writes the value before or after a correction: the axes of the corrected
-// dimension, or the spec (`whole`) if all of it was corrected.
+// Writes the value before or after a correction. This is the group of axes of
+// the corrected dimension, or `whole` if the entire spec was corrected.
 void WriteSide(JsonWriter& json, std::string_view key, const Edit& edit,
                const AxisGroup& group, const Spec& whole) {
   json.Key(key);
@@ -50,8 +50,8 @@ void WriteCorrection(JsonWriter& json, const Edit& edit, const ModeLayout& mode,
                      bool last) {
   json.BeginObject();
   WriteEditMembers(json, edit, mode.resolved, mode.spec);
-  // The added bytes are known only for all corrections of a mode together, so
-  // the last correction gets them, and the earlier ones get 0.
+  // The added bytes are known only for all corrections of a mode together. The
+  // last correction states them, and the earlier ones state 0.
   std::optional<int64_t> added = 0;
   if (last) {
     added = std::nullopt;
@@ -176,8 +176,8 @@ void WriteAttention(JsonWriter& json, const Plan& plan) {
   json.EndObject();
 }
 
-// Writes the corrections of attention's specs; omits the member if there are
-// none.
+// Writes the corrections of attention's specs. Without corrections, the member
+// is omitted.
 void WriteAttentionCorrections(JsonWriter& json, const Plan& plan) {
   bool any = false;
   for (const ModeAttention& attention : plan.attention) {
@@ -246,8 +246,8 @@ void WritePlan(const Plan& plan, std::span<const Finding> diagnostics,
   out.Put('\n');
 }
 
-// The fingerprint of a plan with fewer parameters is computed without a thread,
-// because that is faster than starting one.
+// A plan with fewer parameters gets no thread for its fingerprint, because
+// starting a thread would take longer than computing the fingerprint.
 constexpr size_t kManyParams = 10'000;
 // The length of a fingerprint in JSON: "sha256:", 64 digits and two quotes.
 constexpr size_t kFingerprintBytes = 73;

@@ -1,7 +1,7 @@
-// The summary of a plan: totals, the largest replicated parameters, how many
-// parameters each rule won, corrections, and unmatched parameters. Corrections
-// that differ only in the parameter share a line with their number and an
-// example:
+// Prints the summary of a plan: totals, the largest replicated parameters, how
+// many parameters each rule wins, corrections, and unmatched parameters.
+// Corrections that differ only in the parameter share a line, with their number
+// and an example:
 //
 //   1  indivisible: dimension 0 "tp" to null in train, +13.8 MiB per device,
 //      such as lm_head.weight
@@ -40,7 +40,7 @@ void AddTotals(std::string& out, const Plan& plan) {
          BytesOrUnknown(summary.bytes_per_device) + " per device";
   if (summary.bytes && summary.bytes_per_device && *summary.bytes > 0 &&
       plan.mesh.devices > 0) {
-    // The ratio is rounded to tenths as an integer. The text then does not
+    // The ratio is rounded to tenths as an integer, so that the text does not
     // depend on the locale or on the rounding mode.
     const double share = 1000.0 * static_cast<double>(plan.mesh.devices) *
                          static_cast<double>(*summary.bytes_per_device) /
@@ -54,7 +54,7 @@ void AddTotals(std::string& out, const Plan& plan) {
 
 // Replicated parameters of one shape whose names differ only in numbers.
 struct ReplicatedGroup {
-  size_t first = 0;  // index of the first one in the plan
+  size_t first = 0;  // index of its first parameter
   int64_t params = 0;
   int64_t bytes = 0;  // bytes of the group on each device
   std::string shown;  // name and shape

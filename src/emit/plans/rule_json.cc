@@ -1,6 +1,6 @@
 // Writes a rule as JSON, either as written or in its shortest form:
 //
-//   [[FSDP], TP]  ->  [["FSDP"], "TP"] as written, ["FSDP", "TP"] at shortest
+//   [[FSDP], TP]  ->  [["FSDP"], "TP"] as written, ["FSDP", "TP"] in short form
 #include "emit/plans/rule_json.h"
 
 namespace shardc {

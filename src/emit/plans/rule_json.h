@@ -7,8 +7,8 @@
 
 namespace shardc {
 
-// Whether a group of one name keeps its brackets (kAsWritten) or not
-// (kShortest).
+// Whether an entry of a single name keeps its brackets (kAsWritten) or loses
+// them (kShortest).
 enum class SpecForm : uint8_t { kAsWritten, kShortest };
 
 // Writes `[["FSDP", "SP"], "TP", null]`.

@@ -68,9 +68,9 @@ std::string RangesText(std::span<const uint32_t> numbers) {
   return out;
 }
 
-// Returns the facts that were proven about a rule and each rule before it. A
-// rule before it that matches all its names is left out, because the line
-// "never wins" names that rule.
+// Returns what was proven about a rule and the rules before it. If one of these
+// matches all names of the rule, it is left out here, because the line "never
+// wins" already names it. For example:
 //
 //   covers all names of [0], [2]
 //   shares names with [1], such as `q_proj.bias`

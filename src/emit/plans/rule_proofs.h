@@ -1,5 +1,5 @@
-// Writes facts about rules that hold for all possible names, not only for the
-// names of one manifest.
+// Writes facts about rules that are proven for all possible names, not only for
+// the names of one manifest.
 #ifndef SHARDC_EMIT_PLANS_RULE_PROOFS_H_
 #define SHARDC_EMIT_PLANS_RULE_PROOFS_H_
 

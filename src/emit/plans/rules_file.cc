@@ -1,8 +1,8 @@
-// Writes several rules files as one JSON file with the same meaning: every axis
-// rule with its value, so that nothing depends on defaults, and specs in their
-// shortest form. Imported and suggested rules are written as JSON or YAML, and
-// meshes as YAML. In YAML a name is quoted if YAML 1.1 or 1.2 would not read it
-// as a string:
+// Writes several rules files as one JSON file with the same meaning. The file
+// states every axis rule with its value, so that nothing depends on defaults,
+// and specs in their shortest form. Imported and suggested rules are written as
+// JSON or YAML, and meshes as YAML. In YAML a name is quoted if YAML 1.1 or 1.2
+// would not read it as a string:
 //
 //   {batch: [fsdp], head: "on"}  ->  batch: fsdp, head: "on"
 #include "emit/plans/rules_file.h"
@@ -34,8 +34,8 @@ void WriteRegistered(JsonWriter& json, const RegisteredRule& rule) {
     json.Null();
     return;
   }
-  // A list of one name stays a list, because a plain name would also set the
-  // rule of decode.
+  // A list of one name is written as a list, because a name without brackets
+  // would also set the decode rule.
   const bool list = rule.is_list || rule.names.size() != 1;
   if (list) json.BeginArray();
   for (const auto& name : rule.names) {
@@ -92,9 +92,10 @@ void WritePolicy(JsonWriter& json, const Policy& policy) {
   json.EndObject();
 }
 
-// Returns the value of an axis rule; nullopt if it names an axis twice, which
-// no file may write. Such a value is derived from other rules, as `batch` is if
-// fsdp and dp are the same axis, and a reader derives it again.
+// Returns the value of an axis rule, or nullopt if the value names an axis
+// twice. No file may write such a value. It arises when the value is derived
+// from other rules, such as `batch` if fsdp and dp are the same axis. A reader
+// of the file derives it in the same way.
 std::optional<AxisValue> WritableValue(const RuleSet& rules, AxisRule rule) {
   AxisValue value = rules.axes.Value(rule);
   AxisGroup sorted = value.axes;
@@ -105,8 +106,8 @@ std::optional<AxisValue> WritableValue(const RuleSet& rules, AxisRule rule) {
   return value;
 }
 
-// Writes the member "axes"; `value_of` returns a rule's value, or nullopt to
-// omit it.
+// Writes the member "axes". `value_of` returns the value of a rule, or nullopt
+// if the rule is to be omitted.
 template <class Value>
 void WriteAxes(JsonWriter& json, const Value& value_of) {
   json.Key("axes");
@@ -121,15 +122,15 @@ void WriteAxes(JsonWriter& json, const Value& value_of) {
   json.EndObject();
 }
 
-// The words, in lower case, that readers of YAML 1.1 or 1.2 take for null or a
-// boolean. YAML 1.1 has `y` and `n` too, but readers such as PyYAML do not, and
-// meshes have axes of these names.
+// The words, in lower case, that readers of YAML 1.1 or 1.2 read as null or a
+// boolean. YAML 1.1 also has `y` and `n`. They are not listed, because readers
+// such as PyYAML read them as strings and meshes have axes of these names.
 constexpr std::string_view kYamlWords[] = {"null", "true", "false", "yes",
                                            "no",   "on",   "off"};
 
-// Returns whether readers of YAML take the text for a string without quotes.
-// Also returns false for a text that begins with a digit or that has other
-// characters than letters, digits and underscores.
+// Returns whether readers of YAML read the text as a string if it has no
+// quotes. To be safe, returns false for a text that begins with a digit or has
+// characters other than letters, digits and underscores.
 bool IsPlainYaml(std::string_view text) {
   const auto fine = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
@@ -161,8 +162,8 @@ std::string AxisValueYaml(const AxisValue& value) {
   return "[" + out + "]";
 }
 
-// Returns the member "axes". Without axis rules it returns `axes: {}` if
-// `always`, and otherwise nothing.
+// Returns the member "axes". If there are no axis rules, returns `axes: {}`
+// with `always`, and otherwise an empty text.
 std::string AxesYaml(const AxisRules& axes, bool always) {
   std::string out;
   for (size_t i = 0; i < kAxisRuleCount; ++i) {

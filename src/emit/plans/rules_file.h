@@ -16,9 +16,9 @@
 namespace shardc {
 
 // Writes all files together as one rules file in JSON, which the YAML parser
-// reads: every axis rule with its effective value, registrations, bundles,
+// can read: every axis rule with its effective value, registrations, bundles,
 // rules, policy and weight decay. The sections `model` and `stages` are left
-// out. One file cannot hold rules of both separators: see HasMixedSeparators.
+// out. One file cannot have rules for both separators: see HasMixedSeparators.
 void WriteRulesFileJson(const RuleSet& rules, Sink& out);
 
 // Returns the members of a policy that are given, as key and value of a rules
@@ -28,8 +28,8 @@ std::vector<std::pair<std::string_view, std::string>> PolicyMembers(
 
 bool HasMixedSeparators(const RuleSet& rules);
 
-// Returns the imported rules as a rules file: YAML with all comments, or JSON,
-// in which a rule's comments are its `note`, and comments on the file are
+// Return the imported rules as a rules file. YAML has all comments. In JSON,
+// the comments on a rule are its `note`, and the comments on the file are
 // omitted.
 std::string ImportedFileYaml(const Imported& imported);
 void WriteImportedFileJson(const Imported& imported, Sink& out);

@@ -1,6 +1,6 @@
 // Prints rules, one per line: number, pattern, spec and place. The column of
-// patterns is at most 48 wide, and a longer pattern moves the rest of its line.
-// Other settings of the rule are on the next line.
+// patterns is at most 48 wide; a longer pattern shifts the rest of its line to
+// the right. Other settings of the rule are on the next line.
 //
 //   0  wte  [[FSDP], TP]  (rules.yaml:3)
 #include "emit/plans/rules_text.h"

@@ -1,7 +1,8 @@
 // Draws arrays as SVG. A drawing has a fixed size in px, and is scrolled if it
-// is wider than the page. A tile shows the devices that hold it, and replicas
-// are drawn as sheets behind it. The labels at the edges of the drawing are the
-// coordinates of the axes that shard the dimension.
+// is wider than the page. A tile shows a shard and the devices that hold it. If
+// a shard has several copies, they are drawn as sheets behind the tile. The
+// labels at the edges of the drawing are the coordinates on the axes that shard
+// the dimension.
 //
 //   A tile is at least 46 x 30 px and wide enough for its label. Tiles are 3 px
 //   apart, 6 px if each has two copies, 8 px if it has more.
@@ -38,8 +39,8 @@ std::string Code(const DeviceSet& devices) {
   return out;
 }
 
-// Returns the CSS class of one of ten colour steps, from pale to full, by the
-// position `at` in a row of `count`.
+// Returns the CSS class of one of ten colour steps from pale to full. Position
+// 0 is pale, and position `count` - 1 is full.
 std::string Step(int64_t at, int64_t count) {
   return "o" + std::to_string(count > 1 ? at * 9 / (count - 1) : 5);
 }

@@ -1,8 +1,9 @@
-// Writes the differences from a base plan. A row stands for parameters with the
-// same change: a sign, the parameters, the values before and after, the change
+// Writes the differences from a base plan. Parameters with the same change
+// share a row: a sign, the parameters, the values before and after, the change
 // in bytes per device, and how the data moves. Specs of attention are compared
 // by dimension, because a change of the batch axes changes nine tensors:
 //
+//   ~ model.layers.*.o_proj.weight ×32  [fsdp, tp] → [null, tp]  +224 MiB
 //   ~ model.layers.*.o_proj.weight ×32  [fsdp, tp] → [null, tp]  +224 MiB
 #include <algorithm>
 #include <map>
@@ -250,8 +251,8 @@ void WriteAxisRow(Page& page, std::string_view axis, const Mesh& before,
 }
 
 // Returns the number of parameters that keep their specs in all modes while
-// their shards change. A parameter may be in several groups of changes, because
-// its specs differ by mode.
+// their shards change. Parameters are collected in sets, because one whose spec
+// changes differently in several modes is in several groups of changes.
 int64_t KeptSpecs(const PlanDifference& diff) {
   std::set<std::string_view> kept;
   for (const SpecChange& one : diff.specs) {

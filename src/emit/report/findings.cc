@@ -1,6 +1,6 @@
-// Findings as cards: errors and warnings first and unfolded, notes folded if
-// there are more than two. A sign, a word and a colour each show the level, for
-// readers who cannot see all three.
+// Writes findings as cards: errors and warnings first and unfolded; notes are
+// folded if there are more than two. The level is shown by a sign, a word and a
+// colour, for readers who cannot see one of them.
 #include <algorithm>
 #include <vector>
 

@@ -1,7 +1,8 @@
 // Draws the Pareto front of time and memory. The memory axis starts at zero, so
 // that the bytes can be compared with a device's memory. The time axis starts
-// below the fastest point, so that small differences of time can be seen. The
-// stairs between the points show the shortest time for each amount of memory:
+// just below the fastest point, so that small differences of time can be seen.
+// The stairs between the points show the shortest time for each amount of
+// memory:
 //
 //   340 ms |  o___
 //          |      |__o______
@@ -30,9 +31,9 @@ using search::Sharding;
 constexpr double kWidth = 760, kHeight = 380;
 constexpr double kLeft = 72, kRight = 20, kTop = 26, kBottom = 44;
 constexpr int kMostTicks = 8;
-// The margins between the points and the edges of the drawing. Above and below
-// the points the margin is this fraction of the span of times, and to their
-// right this fraction of the largest memory.
+// The margins between the points and the edges of the drawing: above and below,
+// this fraction of the span of times; to the right, this fraction of the
+// largest memory.
 constexpr double kSpare = 0.04;
 
 // Returns the distance of the ticks on the time axis: the smallest of 1, 2 and
@@ -53,8 +54,8 @@ int64_t MemoryStep(int64_t bytes) {
   return step;
 }
 
-// Formats the time at a tick with the number of digits in which neighbouring
-// ticks differ.
+// Formats the time at a tick with as many digits as are needed to distinguish
+// it from the next tick.
 std::string TickText(double seconds, double step) {
   const double unit = seconds >= 1 ? 1 : seconds >= 1e-3 ? 1e-3 : 1e-6;
   const char* const name = unit == 1 ? "s" : unit == 1e-3 ? "ms" : "us";
@@ -207,9 +208,10 @@ class Plot {
     Words("end", x, kTop - 8, "a device has " + BytesText(capacity_));
   }
 
-  // Draws the stairs through the points of the front that are not pipelines. A
-  // sharding stays on the front even if a pipeline is better in both time and
-  // memory, so only the points without pipelines descend like stairs.
+  // Draws the stairs through the points of the front that are not pipelines.
+  // Pipelines are left out, because a sharding stays on the front even if a
+  // pipeline is better in both time and memory. With them, the line would not
+  // always descend.
   void WriteStairs() {
     std::vector<const Sharding*> meshes;
     for (const Sharding& one : found_.front) {
@@ -219,8 +221,8 @@ class Plot {
     html_.Raw("<path class=host d=\"M");
     html_.Fixed(X(*meshes[0])).Raw(" ").Fixed(Y(*meshes[0]));
     for (size_t i = 1; i < meshes.size(); ++i) {
-      // Between two points, memory suffices only for the slower one, so the
-      // step is at the memory of the faster one.
+      // With an amount of memory between two points, only the slower sharding
+      // fits, so the step is at the memory of the faster one.
       html_.Raw("V").Fixed(Y(*meshes[i]));
       html_.Raw("H").Fixed(X(*meshes[i]));
     }

@@ -1,5 +1,5 @@
-// Escapes the characters with a meaning in HTML. Invisible characters are made
-// visible first, so that no name can reorder the page:
+// Escapes the characters that have a meaning in HTML. Invisible characters are
+// made visible first, because some of them would reorder the text of the page:
 //
 //   </script> and the character U+202E  ->  &lt;/script&gt;\u202e
 #include "emit/report/html.h"
@@ -15,8 +15,8 @@ namespace {
 
 constexpr size_t kLongest = 400;  // the most bytes of a name that are shown
 
-// Returns the longest beginning of the text that has at most `most` bytes and
-// ends after a complete character.
+// Returns the longest beginning of the text with at most `most` bytes that does
+// not end inside a character.
 std::string_view Beginning(std::string_view text, size_t most) {
   size_t at = 0;
   while (at < text.size()) {

@@ -1,5 +1,5 @@
-// Writes HTML: our own markup unchanged, all other texts escaped, in text and
-// in attributes.
+// Writes HTML. Only Raw() writes text unchanged; all other functions escape it,
+// for text and for attributes.
 #ifndef SHARDC_EMIT_REPORT_HTML_H_
 #define SHARDC_EMIT_REPORT_HTML_H_
 

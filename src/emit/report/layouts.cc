@@ -1,7 +1,8 @@
 // Writes the section of the mesh, and one figure for each distinct sharding of
-// the plan's parameters. The figure shows a parameter of the largest group with
-// that sharding. At most Limits::figures are drawn, in descending order of
-// bytes. All replicated parameters share one figure, whatever their rank:
+// the plan's parameters. A figure shows a parameter of the largest group with
+// this sharding. At most Limits::figures figures are drawn, in descending order
+// of bytes. All replicated parameters share one figure, even if their ranks
+// differ:
 //
 //   ["tp", "fsdp"] of 162 parameters, [null, "tp"] of 32, replicated: 65
 #include <algorithm>
@@ -22,11 +23,11 @@ namespace {
 
 struct DrawnSharding {
   const picture::ParamGroup* largest = nullptr;
-  // The first mode of the first group of modes that has this sharding.
+  // The first mode in which some parameter has this sharding.
   Mode mode = Mode::kTrain;
   int64_t bytes = 0;  // bytes of the parameters with this sharding in `mode`
-  // The number of parameters with this sharding, in the group of modes in which
-  // that number is the largest.
+  // The number of parameters with this sharding. If the number differs between
+  // groups of modes, it is the largest number.
   int64_t params = 0;
   std::set<size_t> groups;  // indices of groups of modes with this sharding
   std::string key;
@@ -77,7 +78,7 @@ void WriteSharding(Page& page, const DrawnSharding& one, size_t number) {
   input.placement = param.placement;
   input.rank = drawn.rank;
   const picture::ArrayPicture array(std::move(input));
-  // The CSS class of the modes that have this sharding.
+  // The CSS classes that show the figure only in the modes with this sharding.
   std::string look;
   if (one.groups.size() < page.groups.size()) {
     look = "m";

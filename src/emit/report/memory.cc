@@ -1,7 +1,7 @@
-// Draws the memory of a device. The bars of all modes have one scale. Below
-// them is a treemap of the fullest device, in which areas are bytes. The box of
-// each part of the model, such as `mlp`, contains its parameter groups. A group
-// with a very small fraction of the bytes (kLeast) is left out:
+// Draws the memory of a device. The bars of all modes have one scale. A treemap
+// of the fullest device follows, in which areas are proportional to bytes. The
+// box of each part of the model, such as `mlp`, contains its parameter groups.
+// A group with a very small fraction of the bytes (kLeast) is left out:
 //
 //   mlp 336 MiB [down ×32 | gate ×32 | up ×32] | head 250 MiB | ...
 #include <algorithm>
@@ -27,13 +27,14 @@ using picture::ParamGroup;
 constexpr double kMapWidth = 1056, kMapHeight = 300;
 // A box with a smaller fraction of a device's bytes is not drawn.
 constexpr double kLeast = 0.0004;
-// The least width in px at which a box gets a vertical label: on a wide screen,
-// and on a phone, where the map is drawn at a third of its full width.
+// The smallest width in px at which a box gets a vertical label. There is one
+// value for a wide screen, and one for a phone, where the map is drawn at a
+// third of its full width.
 constexpr double kUpright = 18, kUprightOnPhone = 52;
 
 // The letters of the components of memory, in the order of cost::Component.
-// They are below the parts of a bar and in the legend. Bars in the terminal
-// consist of the same letters.
+// They label the parts of a bar and the legend. Bars in the terminal consist of
+// the same letters.
 constexpr std::array<std::string_view, cost::kComponentCount> kLetters = {
     "P", "G", "O", "K", "A", "L", "W"};
 
@@ -149,8 +150,8 @@ void WriteTable(Page& page, const std::set<size_t>& there) {
   html.Raw("</tbody></table></div></details>\n");
 }
 
-// Lists the parts that the totals leave out, once for all modes in which they
-// are left out.
+// Lists the parts that the totals leave out. A part is listed once, with all
+// modes in which it is left out.
 void WriteUnknown(Page& page) {
   std::vector<std::string> order;
   std::map<std::string, std::vector<Mode>> modes;
@@ -315,9 +316,9 @@ std::string CopiesText(const Page& page, const ParamGroup& group, Mode mode) {
   return Counted(page.plan().Copies(group, mode), "copy", "copies");
 }
 
-// Writes a vertical label in a narrow box. `place` has the CSS classes for the
-// screens, or paper, on which the label is shown. The label has as many of
-// name, bytes and number of copies as the box has room for.
+// Writes a vertical label in a narrow box: the name, the bytes and the number
+// of copies, as far as there is room. `place` has the CSS classes of the media
+// (wide screen, phone, paper) on which the label is shown.
 void WriteUpright(const Page& page, const MemoryCell& cell, const Box& box,
                   Mode mode, std::string_view place, Html& html) {
   std::string label = LabelOf(*cell.group, box.height);
@@ -349,7 +350,8 @@ void WriteCell(const Page& page, const MemoryCell& cell, const Box& box,
   if (shown && box.height > 34 && box.width > 76) {
     lines.push_back(BytesText(cell.bytes));
   }
-  // The number of copies in words, because colours alone do not show it.
+  // The number of copies is also written in words, for readers who cannot see
+  // it from the colours.
   if (shown && box.height > 48 && box.width > 96) {
     lines.push_back(CopiesText(page, *cell.group, mode));
   }
@@ -357,8 +359,8 @@ void WriteCell(const Page& page, const MemoryCell& cell, const Box& box,
   for (const std::string& line : lines) {
     longest = std::max(longest, line.size());
   }
-  // Find out whether the texts also fit if the map is drawn at half of its
-  // width, as on paper, or at a third, as on a phone.
+  // Check whether the texts also fit if the map is drawn at half of its width,
+  // as on paper, or at a third, as on a phone.
   const double needed = static_cast<double>(longest) * 7.4 + 6;
   const bool third = shown && needed < box.width / 3;
   const bool half = shown && needed < box.width / 2;

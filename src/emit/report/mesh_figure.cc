@@ -1,7 +1,7 @@
-// Draws the mesh as wide as the page allows, one panel per coordinate of the
-// outer axes, or only the first if there are many; hosts are outlined and
-// separated by gaps. Columns are in percent of the width, so that text keeps
-// its size on a phone, and rows are in px:
+// Draws the mesh as wide as the page allows. There is one panel for each
+// coordinate of the outer axes, or only the first panel if there are many.
+// Hosts are outlined and separated by gaps. Columns are in percent of the
+// width, so that text keeps its size on a phone, and rows are in px:
 //
 //   8 columns in 2 hosts: 8 cells and 7 gaps of 0.07 cells, and one more gap of
 //   0.2 cells between the hosts; column 4 begins at 4.48 of 8.69 cells, 51.55 %
@@ -26,8 +26,8 @@ constexpr double kRowNumbers = 56;
 // between two hosts.
 constexpr double kColumnGap = 0.07, kHostGap = 0.2;
 
-// Draws the mesh: cells with device numbers, or plain squares if there are too
-// many devices for numbers.
+// Draws the mesh as cells with device numbers. If there are too many devices
+// for numbers, the cells are plain squares.
 class MeshDrawing {
  public:
   MeshDrawing(Page& page, const MeshPicture& mesh)

@@ -1,6 +1,7 @@
-// Writes the page. If it is too large, it is written again with half of the
-// details, at most seven times. Every page has the same style sheet and script,
-// so its content security policy allows only these two, by their hashes:
+// Writes the page of a plan. If the page is too large, it is written again with
+// half of the details, at most seven times. Every page has the same style sheet
+// and script, so its content security policy allows only these two, by their
+// hashes:
 //
 //   default-src 'none'; style-src 'sha256-...'; script-src 'sha256-...'
 #include "emit/report/page.h"
@@ -147,7 +148,8 @@ void WriteBaseVerdict(Page& page) {
   html.Raw(diff.empty() ? "</dd><dd>no changes" : "</dd><dd>");
   if (!diff.empty()) {
     const int64_t shards = ShardChanges(diff);
-    // Specs of attention, stages or other members may have changed.
+    // Specs of attention, stages or other members of the plan may have changed
+    // even if no parameter's spec has.
     html.Raw(changed == 0 ? "no change of a parameter’s spec, but others"
                           : Counted(changed, "change") + " of " +
                                 (shards == 0         ? "specs"
@@ -294,8 +296,8 @@ void Write(const Input& input, const Limits& limits, bool cut, Sink& out) {
   html.Raw(FillPatterns());
   PlanFigures(page);
   WriteHeader(page);
-  // The sections are written first, because the navigation lists only those
-  // with content.
+  // The sections are written before the navigation, because the navigation
+  // lists only the sections that have content.
   std::vector<Section> there;
   std::vector<std::string> texts;
   for (const Section& section : kSections) {

@@ -37,7 +37,7 @@ class Page {
   const Input& in;
   const Limits limits;
   Html html;
-  // The plan's modes, grouped: two modes are in one group if every parameter
+  // The plan's modes in groups. Two modes are in one group if every parameter
   // has the same spec in both.
   const std::vector<std::vector<Mode>> groups;
   FigureKeys figures;
@@ -62,8 +62,8 @@ class Page {
   // Returns the CSS classes that show an element only in the modes of that
   // group, such as `m m1s` for group 1.
   static std::string ModeClass(size_t group);
-  // Calls `write(mode, html)` with the first mode of each group. Writes one
-  // text if all groups get the same one, and otherwise the text of each group.
+  // Calls `write(mode, html)` with the first mode of each group. If all groups
+  // get the same text, writes it once. Otherwise writes the text of each group.
   template <class Write>
   void ByMode(const Write& write) {
     std::vector<std::string> texts;
@@ -86,12 +86,13 @@ class Page {
 };
 
 std::string ModesText(const std::vector<Mode>& modes);
-// Returns the ranks that a report is for, or its mode if it names no ranks.
+// Returns the ranks of a pipeline that the report describes, or its mode if it
+// does not describe single ranks.
 std::string NameOf(const cost::Report& report);
-// Returns a key that is equal for specs with the same figure.
+// Returns a key that is the same for all specs that are drawn as one figure.
 std::string FigureKey(const picture::FoldedPlan& plan,
                       const picture::ParamGroup& group, Mode mode);
-// Writes the share of `part` in `sum`, rounded: `36 %`, or `<1 %`.
+// Writes `part` as a rounded percentage of `sum`: `36 %`, or `<1 %`.
 void RoundShare(Html& html, double part, double sum);
 // Writes a small bar with the share of `part` in `whole`.
 void Bar(Html& html, int64_t part, int64_t whole, std::string_view look);
@@ -115,13 +116,13 @@ void WriteProgram(Page& page);
 void WriteAssumptions(Page& page);
 void WriteTables(Page& page);
 
-// WriteFinding() writes one finding, and WriteProgramVerdict() the statement on
-// the compiled program in the page's header.
+// WriteFinding() writes one finding. WriteProgramVerdict() writes the sentence
+// on the compiled program in the page's header.
 void WriteFinding(Page& page, const Finding& finding);
 void WriteProgramVerdict(Page& page);
 
-// Chooses the figures. Runs before the sections are written, because parameters
-// link to figures.
+// Chooses the figures. It is called before the sections are written, because
+// parameters in the sections link to figures.
 void PlanFigures(Page& page);
 
 }  // namespace shardc::report

@@ -1,7 +1,7 @@
 // Writes the section on a pipeline: the layers of each stage, and the tasks of
-// the schedule over time, all drawn with the same length. The section on memory
-// has the bytes of each rank. If the sizes of a step are unknown, only the
-// bytes of parameters are known, and they are written here:
+// the schedule over time, where all tasks have the same length. The section on
+// memory has the bytes of each rank. If the sizes of a step are unknown, that
+// section is missing, and this one states the bytes of parameters:
 //
 //   stage 1 on rank 1: layers 8-15    3.25 GiB on a device of rank 1
 #include <string>
@@ -14,8 +14,8 @@
 namespace shardc::report {
 namespace {
 
-// The limit on the tasks of a timeline is this number times the limit on the
-// rows of a table.
+// The most tasks of a timeline that is drawn, as a multiple of the most rows of
+// a table.
 constexpr size_t kTasksOfRow = 20;
 
 std::string PartsText(const PlanStage& stage) {

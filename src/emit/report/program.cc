@@ -1,7 +1,8 @@
 // Writes the section on the compiled program of the step: its findings, a row
-// for each collective and tensor, the difference to the plan's step program,
-// and the arguments that are sharded in another way. The script sorts and
-// filters the rows; without the script the row with the most bytes comes first:
+// for each collective and tensor, the difference from the plan's step program,
+// and the arguments whose sharding differs from the plan. The page's script
+// sorts and filters the rows. Without the script the row with the most bytes
+// comes first:
 //
 //   model.py:22 layer  all_gather  fsdp  forward  up f32[32,64]  4  32 KiB
 #include <algorithm>
@@ -27,9 +28,10 @@ using audit::Unmatched;
 
 constexpr size_t kRemarks = 5;  // limit on the printed remarks of one kind
 
-// Returns the text of a source line, with the file's path in the repository or,
-// if it is outside, its name. A program has the paths of the machine that
-// compiled it, and the page must not show them.
+// Returns the text of a source line, with the file's path in the repository. If
+// the file is outside of the repository, only its name is returned: a program
+// has the paths of the machine that compiled it, and the page must not show
+// them.
 std::string LineOf(const Page& page, const hlo::SourceLine& line) {
   if (line.file.empty()) return "–";
   std::string path = page.in.repository.PathOf(std::string(line.file));
@@ -39,8 +41,8 @@ std::string LineOf(const Page& page, const hlo::SourceLine& line) {
   return path;
 }
 
-// Returns the words before the total: "at least " if it is a lower bound, "at
-// most ", "about ", or an empty text if it is exact.
+// Returns the words before the total: "at least ", "at most " or "about ".
+// Returns an empty text if the total is exact.
 std::string_view BoundText(const audit::Report& report) {
   const std::string_view bound = BoundName(report);
   if (bound == "exact") return "";

@@ -32,15 +32,15 @@ struct Base {
   const PlanDifference* diff = nullptr;
 };
 
-// The KV cache, with the modes in which it has this sharding.
+// The KV cache in the modes in which it has the same sharding.
 struct Cache {
   std::vector<Mode> modes;
   std::string title;
   picture::ArrayInput input;
 };
 
-// Results of other commands for this plan, such as verification or the
-// collectives of a step. Each becomes a table with a heading.
+// The result of another command for this plan, such as verification or the
+// collectives of a step. It becomes a table with a heading.
 struct Table {
   std::string title, about;
   std::vector<std::string> heads;
@@ -57,20 +57,21 @@ struct Program {
   std::span<const Finding> findings;
 };
 
-// Empty members are left out of the page, or reported as missing.
+// The contents of a page. Empty members are left out, or reported as missing.
 struct Input {
   std::string title;
-  std::string made_from;  // the plan file; empty if compiled from inputs
+  std::string made_from;  // empty if there is no plan file
   std::string version;    // the version of shardc
   const picture::FoldedPlan* plan = nullptr;
   bool checked = false;  // whether lints ran
   std::span<const Finding> findings;
   Repository repository;  // the root that places are relative to
-  // The costs of each mode. For a plan with pipeline stages, the costs of
-  // training, with one report for each set of ranks that hold the same bytes.
+  // The costs of each mode. A plan with pipeline stages has the costs of
+  // training instead: one report for each set of ranks that hold the same
+  // bytes.
   std::vector<cost::Report> costs;
-  std::optional<cost::PipelineCost> pipeline;  // of a plan with stages
-  std::optional<ScheduleReport> schedule;      // of a plan with stages
+  std::optional<cost::PipelineCost> pipeline;  // only for a plan with stages
+  std::optional<ScheduleReport> schedule;      // only for a plan with stages
   picture::Coverage coverage;
   std::vector<Cache> caches;
   std::optional<Base> base;
@@ -78,8 +79,8 @@ struct Input {
   std::vector<Table> tables;
 };
 
-// A page of at least this many bytes is written again with fewer details, until
-// it is smaller or has been shortened seven times. The page states what was
+// The limit on the size of a page. A larger page is written again with fewer
+// details until it is smaller, at most seven times. The page states what was
 // left out.
 inline constexpr size_t kMostBytes = 1'000'000;
 

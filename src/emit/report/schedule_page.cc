@@ -1,7 +1,7 @@
 // Writes the page of a schedule: a drawing of its timeline, and a table of its
-// ranks. A row of the drawing is a rank. Its background has the pattern of a
-// bubble, and the tasks are drawn over it, so the visible rest of the
-// background is the bubble:
+// ranks. Each rank is a row of the drawing. The background of a row has the
+// pattern for idle time (the bubble), and the tasks are drawn over it. The
+// background that remains visible is the bubble:
 //
 //   rank 1  //// [1F0][1F1][1B0    ]////[1B1    ]
 #include "emit/report/schedule_page.h"

@@ -13,15 +13,15 @@ namespace shardc::report {
 // The most tasks that a page draws.
 inline constexpr size_t kMostDrawnTasks = 20'000;
 
-// Returns the number of tasks of a schedule. Two tasks in one cell count as
-// one.
+// Returns the number of tasks of a schedule. Two overlapped tasks in one cell
+// are counted as one.
 size_t DrawnTasks(const ScheduleReport& report);
 // Draws the tasks of each rank over time, with the bubbles between them, and a
 // table of the ranks. The schedule has at most kMostDrawnTasks tasks.
 void WriteSchedulePage(const ScheduleReport& report, Sink& out);
 
-// Write two parts that the page of a plan's report has too. WriteTimeline()
-// draws the tasks and writes how long the step and its bubbles are.
+// Write the parts that the page of a plan's report also has. WriteTimeline()
+// draws the tasks and states how long the step and its bubbles are.
 // WriteRankTable() writes the table of the ranks.
 void WriteTimeline(const ScheduleReport& report, Html& html);
 void WriteRankTable(const ScheduleReport& report, Html& html);

@@ -1,5 +1,5 @@
 // Writes a simple page. It has the styles of the report's page, but no
-// navigation and no modes:
+// navigation and no buttons for modes:
 //
 //   <style>page.css</style> <header> title </header> <main> sections </main>
 #include "emit/report/sheet.h"
@@ -48,7 +48,8 @@ std::string PolicyHash(std::string_view text) {
     count -= 6;
     out += kDigits[bits >> count & 63];
   }
-  // The last digit. 256 bits are 42 base64 digits of 6 bits, and 4 more bits.
+  // Write the last digit. 256 bits are 42 base64 digits of 6 bits and 4 more
+  // bits.
   out += kDigits[(bits & 63) << (6 - count) & 63];
   return out + "=";
 }

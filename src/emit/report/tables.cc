@@ -1,7 +1,8 @@
-// Writes tables: the rules in their order, attention's specs by mode, the KV
-// cache's owners, the communication, and the results of other commands. In the
-// table of attention's specs, modes with the same values share a column, and a
-// value that differs from the first column is marked by a bar to its left:
+// Writes tables: the rules in their order, attention's specs by mode, the
+// devices that own parts of the KV cache, the communication, and the results of
+// other commands. In the table of attention's specs, modes with the same values
+// share a column. A bar to the left of a value marks that it differs from the
+// first column:
 //
 //   query   [[dp, fsdp], null, tp, null]   | [dp, null, tp, null]
 #include <algorithm>

@@ -1,7 +1,7 @@
 // Draws the time of a step as a waterfall: the bar of each part begins where
-// the part above it ends, so that the last bar ends at the time of the step. In
-// modes without an expected time, the bars of computation, memory and
-// collectives all begin at zero, because they can overlap:
+// the bar of the previous part ends, so that the last bar ends at the time of
+// the step. A mode may have no expected time. The bars of computation, memory
+// and collectives then all begin at zero, because these can overlap:
 //
 //   products            ████████████              812 ms   62 %
 //   weight collectives              ███           190 ms   14 %
@@ -100,7 +100,8 @@ void WriteBounds(Page& page, const cost::Report& report) {
 }
 
 // Writes the time of a pipeline's step: the tasks of the rank that computes the
-// longest, its wait, and what all ranks do after their tasks.
+// longest, the time that this rank waits, and the work of all ranks after their
+// tasks.
 void WriteStagedTime(Page& page, const cost::PipelineCost& cost) {
   if (!cost.timed) return;
   const auto& ranks = cost.timeline.ranks;

@@ -1,9 +1,9 @@
 // Draws which devices exchange the bytes of a step. Collectives over the same
-// axes send to the same devices, so there is one row for each set of axes.
-// After the names of the axes, the row has a strip of all devices. In it device
-// 0 and the devices that it exchanges bytes with are filled, and lines separate
-// hosts. The bytes follow, with their fraction of all bytes sent. For a large
-// mesh, device numbers replace the strip:
+// axes send to the same devices, so there is one row for each set of axes. A
+// row has the names of the axes and a strip of all devices. In the strip,
+// device 0 and the devices that it exchanges bytes with are filled, and lines
+// separate hosts. The bytes follow, with their fraction of all bytes sent. For
+// a large mesh, device numbers replace the strip:
 //
 //   fsdp      ■···■···|■···■···   4 devices, 2 hosts   4.77 GiB   80 %
 //   tp        ■■■■····|········   4 devices, 1 host     1.2 GiB   20 %

@@ -7,7 +7,7 @@
 
 namespace shardc::report {
 
-// Writes one row for each set of axes; nothing if nothing is sent.
+// Writes one row for each set of axes. Writes nothing if a step sends no bytes.
 void WriteDestinations(Page& page, const cost::Report& report);
 
 }  // namespace shardc::report

@@ -15,27 +15,27 @@
 
 namespace shardc {
 
-// The capacity that the channels of `scope` need if receives are placed as
-// `receives` states.
+// The capacity that the channels of kind `scope` need if a rank posts its
+// receives in the order `receives`.
 struct ChannelNeed {
   schedule::Receives receives = schedule::Receives::kInSendOrder;
   schedule::ChannelScope scope = schedule::ChannelScope::kPair;
-  std::optional<int64_t> capacity;  // messages; nullopt: none is enough
-  std::string reason;               // why no capacity is enough
+  std::optional<int64_t> capacity;  // in messages; nullopt: none suffices
+  std::string reason;               // why none suffices
 };
 
 struct ScheduleReport {
   schedule::Table table;
   schedule::Times times;
   schedule::Timeline timeline;
-  // For each rank, the largest number of micro-batches whose activations it
-  // holds at the same time; a micro-batch counts once for each of its stages.
+  // Indexed by rank: the most micro-batches whose activations the rank holds at
+  // the same time. A micro-batch is counted once for each stage of the rank.
   std::vector<int64_t> held;
   std::vector<ChannelNeed> channels;
 };
 
-// Simulates the table and finds the capacities of its channels. The order of
-// its tasks must have been proven by CheckOrder.
+// Simulates the schedule's table and computes the capacities of its channels.
+// CheckOrder must have proven the order of the tasks.
 ScheduleReport MakeScheduleReport(schedule::Table table,
                                   const schedule::Times& times);
 

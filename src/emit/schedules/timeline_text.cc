@@ -1,6 +1,6 @@
-// Draws a schedule as text. A tick is as wide as the longest name of a task and
-// a blank. A task of several ticks fills its columns with dashes. 1f1b on 2
-// ranks with 2 micro-batches:
+// Draws a schedule as text. A tick has the width of the longest task name and
+// one space. A task of several ticks is filled with dashes. For 1f1b on 2 ranks
+// with 2 micro-batches:
 //
 //   rank 0 |0F0 0F1 .   .   0B0---- .   0B1----
 //   rank 1 |.   1F0 1B0---- 1F1 1B1---- .   .
@@ -18,7 +18,7 @@ using schedule::Cell;
 using schedule::Table;
 using schedule::Timeline;
 
-// Returns the name of a task, or for a pair both names, "0F3;3B1".
+// Returns the name of a task, or both names of two overlapped tasks: "0F3;3B1".
 std::string NameOf(const Cell& cell) {
   std::string out = schedule::TaskText(cell.task);
   if (cell.overlapped) out += ";" + schedule::TaskText(*cell.overlapped);

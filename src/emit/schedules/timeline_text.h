@@ -11,9 +11,10 @@
 
 namespace shardc {
 
-// A tick is as long as the shortest task. Dots mark the bubble. If the ticks do
-// not fit the width, the picture continues in further blocks of lines. Returns
-// nullopt if the picture would take more than about kMostPicture characters.
+// Returns the drawing. A tick is as long as the shortest task, and dots are
+// idle time. If the ticks do not fit the width, the drawing continues in
+// further blocks of lines. Returns nullopt if the drawing would have more than
+// about kMostPicture characters.
 std::optional<std::string> TimelineText(const schedule::Table& table,
                                         const schedule::Timeline& timeline,
                                         const PictureStyle& style);

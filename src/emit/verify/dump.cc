@@ -33,13 +33,13 @@ void WriteSpecs(JsonWriter& json, const Case& test) {
   json.EndObject();
 }
 
-// Writes all settings that a settings file may hold, and the choices of this
+// Writes all settings that a settings file may have, and the options of this
 // run.
 void WriteDumpSettings(JsonWriter& json, const Case& test,
                        const CaseTensors& tensors) {
   const exec::AttentionOptions& o = tensors.problem.options;
   json.BeginObject();
-  // Null if the scale is the default, 1 / sqrt(head dimension).
+  // Null means the default scale, 1 / sqrt(head dimension).
   json.Member("scale", o.scale);
   json.Member("causal", o.causal);
   json.Key("window");
@@ -55,7 +55,8 @@ void WriteDumpSettings(JsonWriter& json, const Case& test,
   json.Member("padding_segment", o.padding_segment);
   json.Member("masked_rows",
               o.masked_rows == exec::MaskedRows::kMean ? "mean" : "zero");
-  // A string, because many JSON readers keep only 53 bits of an integer.
+  // Written as a string, because many JSON readers keep only 53 bits of an
+  // integer.
   json.Member("dropout_seed", std::to_string(o.dropout_seed));
   WriteSettingsMembers(json, test, true);
   WriteSpecs(json, test);

@@ -16,18 +16,18 @@ namespace shardc {
 // output (the sharded result) and reference (F64, [B, T, H, D]). The inputs
 // that the case uses are added: bias, mask, additive_mask, softmax_aux,
 // q_segment_ids, kv_segment_ids, q_positions, kv_positions, kv_lengths,
-// kv_starts, blocks, and for latent attention latent, rope_key, up_key and
-// up_value in place of key and value. For caches and pages the file has, by
-// step, their contents before and after, the tokens that were written, and
-// their slots (`step-0003/before/key`).
+// kv_starts and blocks. Latent attention has latent, rope_key, up_key and
+// up_value in place of key and value. For a cache or pages the file has, for
+// each step, the contents before and after the step, the tokens that were
+// written, and their slots (`step-0003/before/key`).
 std::string DumpTensors(const verify::CaseTensors& tensors);
 
 // Writes {"case": ..., "settings": {...}}. `settings` is written only if the
-// case has one reference result. A case that did not run has none, and neither
-// has a case that is verified call by call over a cache or pages. The settings
-// are scale (null: from the head dimension), causal, window, mask value,
-// padding segment, dropout seed, masked rows, every setting of a settings file,
-// and the spec of each tensor.
+// case has one reference result. A case that did not run has no reference
+// result. A case that is verified call by call over a cache or pages has
+// several. The settings are scale (null: computed from the head dimension),
+// causal, window, mask value, padding segment, dropout seed, masked rows, every
+// setting of a settings file, and the spec of each tensor.
 void WriteDumpJson(const verify::Case& test, const verify::CaseResult& result,
                    const verify::CaseTensors& tensors, Metrics metrics,
                    Sink& out);

@@ -1,7 +1,8 @@
 // Prints the results of cases, one row per case. Columns are as wide as their
-// widest cell, and the column of features is shown only if a case has some.
+// widest cell, and the column of features is printed only if a case has some.
 // Each reason is printed once. Failures of one operation and mode with the same
-// remedy count as one reason, which is followed by the number of further cases:
+// remedy are one reason. The message of the first is printed, followed by the
+// number of the others:
 //
 //   fail: vanilla decode: ...
 //       help: set kv_head to ...
@@ -92,7 +93,7 @@ std::string SizesText(const Sizes& n) {
 }
 
 // Appends each reason once. Failures of one operation and mode with the same
-// remedy share the message of the first of them.
+// remedy share the message of the first failure.
 void AppendReasons(const Report& report, Status status, std::string& out) {
   struct Reason {
     std::string text;
@@ -140,7 +141,7 @@ std::string ModeList(const std::vector<Mode>& modes) {
 }
 
 // Appends `projections: 3 of 4 shard heads as the axis rules do`, and a line
-// for each projection that does not.
+// for each projection that shards heads differently.
 void AppendProjections(const Report& report, std::string& out) {
   int64_t compared = 0, agree = 0;
   std::string failed;
@@ -197,8 +198,8 @@ std::string ReportText(const Report& report) {
   if (plain) {
     for (Row& row : rows) row.erase(row.begin() + 4);
   }
-  // If the run used reduced sizes, the last column has the bytes at the given
-  // sizes, computed by formula. Otherwise that column is removed.
+  // If the run used reduced sizes, the last column has the bytes at the full
+  // sizes, which a formula computes. Otherwise the column is removed.
   if (!report.reduced) {
     for (Row& row : rows) row.pop_back();
   }

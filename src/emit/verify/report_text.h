@@ -15,7 +15,7 @@ namespace shardc {
 // and of unsupported cases, the projections that were compared, notes, the
 // sizes, and the number of cases by status.
 std::string ReportText(const verify::Report& report);
-// Returns a line per injected fault, with the case that detected it.
+// Returns a line per injected fault, with the case that detected the fault.
 std::string SelfTestText(const verify::SelfTest& result);
 // Returns the correct outputs that the comparison rejected and the wrong
 // outputs that it accepted. A last line has the number of wrong outputs that

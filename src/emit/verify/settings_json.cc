@@ -1,8 +1,8 @@
-// Writes the settings of a case's operation with the values that the case runs
-// with, including defaults: the scale is always a number, and an axis that was
-// not named is null.
+// Writes the settings of a case's operation with the values that the case uses,
+// including defaults. The scale is always written as a number. An axis that was
+// not named is written as null.
 //
-//   head_dim 16 and no scale of its own  ->  "softmax_scale": 0.25
+//   head_dim 16, scale not given  ->  "softmax_scale": 0.25
 #include "emit/verify/settings_json.h"
 
 #include <array>

@@ -8,8 +8,8 @@
 namespace shardc {
 
 // Writes the members of an object. With `all`, these are all settings, each
-// under its key in a settings file. Without `all`, they are only the settings
-// that the operation takes.
+// under its key in a settings file. Without `all`, only the settings that apply
+// to the operation are written.
 void WriteSettingsMembers(JsonWriter& json, const verify::Case& test, bool all);
 
 }  // namespace shardc

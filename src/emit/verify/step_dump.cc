@@ -31,7 +31,8 @@ void WriteStepDumpJson(const verify::StepReport& report, Sink& out) {
   WriteStepReport(json, report);
   json.Key("settings");
   json.BeginObject();
-  // A string, because many JSON readers keep only 53 bits of an integer.
+  // Written as a string, because many JSON readers keep only 53 bits of an
+  // integer.
   json.Member("seed", std::to_string(report.seed));
   json.Member("dtype", DtypeName(report.dtype));
   json.EndObject();

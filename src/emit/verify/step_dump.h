@@ -10,13 +10,14 @@
 
 namespace shardc {
 
-// Returns a safetensors file. For each input it has `0003.input` in its dtype
-// and `0003.reference` in float64; for each compared value `0012.output`,
-// gathered from the devices, and `0012.reference`.
+// Returns a safetensors file. An input with number 3 has two tensors:
+// `0003.input` in its own dtype and `0003.reference` in float64. A compared
+// value with number 12 has `0012.output`, gathered from the devices, and
+// `0012.reference`.
 std::string StepDumpTensors(const verify::StepReport& report);
 
-// Writes {"step": ..., "settings": {...}, "tensors": [...]}: the report's
-// entry, the remaining choices of the run, and the meaning of each tensor
+// Writes {"step": ..., "settings": {...}, "tensors": [...]}: the report as in a
+// step's JSON, the other options of the run, and the meaning of each tensor
 // number.
 void WriteStepDumpJson(const verify::StepReport& report, Sink& out);
 

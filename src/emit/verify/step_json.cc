@@ -1,5 +1,5 @@
 // Writes the contents of the text report (step_text.cc) and further numbers as
-// JSON. Each line of its first table is an object:
+// JSON. Each line of the report's first table is an object:
 //
 //   {"part": "layer 0-31", "phase": "forward", "op": "linear o", ...
 #include "emit/verify/step_json.h"

@@ -1,6 +1,6 @@
 // Prints a step, one line per collective; layers with the same collectives
-// share a line. Below these lines are the sharding conflicts, the bytes sent in
-// total, the stages of a pipeline, the memory, and the result of the proof.
+// share a line. The sharding conflicts follow, then the total of the bytes
+// sent, the stages of a pipeline, the memory, and the result of the proof.
 //
 //   layer 0-31  linear o  [b,t,d]  ... -> b:dp  all_reduce tp  192 MiB
 #include "emit/verify/step_text.h"
@@ -150,8 +150,8 @@ std::string TotalsText(const StepReport& report) {
   return out;
 }
 
-// Returns "2 stages each", or "5 stages" if ranks have different numbers of
-// them, as in a schedule of a file.
+// Returns "2 stages each", or the number of all stages, "5 stages", if ranks
+// have different numbers of stages, as in a schedule from a file.
 std::string StagesOnRanks(std::optional<int32_t> each, int32_t all) {
   return each ? Counted(*each, "stage") + " each" : Counted(all, "stage");
 }

@@ -1,6 +1,6 @@
-// Writes the results of cases as JSON. Each case is one object, written in the
-// order of the schema; a value that was not compared is null. Values per device
-// are lists, or their minimum, mean and maximum:
+// Writes the results of cases as JSON. Each case is one object, with its
+// members in the order of the schema. A value that was not compared is null.
+// Values per device are lists, or their minimum, mean and maximum:
 //
 //   sent by 4 devices  ->  stacked: [96, 96, 96, 0]
 //                          reduced: {"min": 0, "mean": 72, "max": 96}
@@ -78,7 +78,7 @@ Spread SpreadOf(const std::vector<double>& values) {
   if (values.empty()) return out;
   out.least = out.greatest = values[0];
   for (double v : values) {
-    // A NaN stays: every later comparison with it is false.
+    // A NaN is never replaced, because every later comparison with it is false.
     if (v < out.least || std::isnan(v)) out.least = v;
     if (v > out.greatest || std::isnan(v)) out.greatest = v;
     out.mean += v;
@@ -102,9 +102,9 @@ void WriteMetric(JsonWriter& json, std::string_view name,
   json.EndObject();
 }
 
-// Writes for each device its largest error, the bytes it sends, and the number
-// of collectives in which it sends. The error is null if the case failed before
-// the outputs were compared.
+// Writes for each device its largest error, the bytes that it sends, and the
+// number of collectives in which it sends. The error is null if the case failed
+// before the outputs were compared.
 void WriteDevices(JsonWriter& json, const Case& test, const CaseResult& result,
                   Metrics metrics) {
   const auto devices = AsIndex(test.mesh.devices);

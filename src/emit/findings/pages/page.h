@@ -2,16 +2,19 @@
 // inputs, and findings in compiled programs.
 // Includes: source.
 //
-// Explanations of three ranges of codes. Below SHD100: an input or the command
-// line cannot be used, and the command ends with status 2. SHD241 to SHD249:
-// the stages of pipelines. From SHD601 on: compiled programs; `shardc audit`
-// reports these codes, and `shardc check` those above SHD610.
-// Lints carry their explanation in their own record (lint/rules/lint.h).
+// Explanations of three ranges of codes:
+// - Below SHD100: an input or the command line cannot be used, and the command
+//   ends with status 2.
+// - SHD241 to SHD249: the stages of pipelines.
+// - From SHD601 on: compiled programs. `shardc audit` reports these codes, and
+//   `shardc check` reports those above SHD610.
+//
+// Each lint has its explanation in its own record (lint/rules/lint.h).
 //
 // An example is the text of a shell session: `--- NAME` begins a file, whose
 // lines follow; `$ ` begins a command. tests/cli/explain_test.py runs every
-// example in an empty folder: the bad one reports its code and no other, the
-// good one reports nothing.
+// example in an empty folder. It checks that the bad example reports its code
+// and no other, and that the good example reports nothing.
 #ifndef SHARDC_EMIT_FINDINGS_PAGES_PAGE_H_
 #define SHARDC_EMIT_FINDINGS_PAGES_PAGE_H_
 
